@@ -109,13 +109,14 @@ def begins_at(edges: Edges, threshold: float, step: float | None) -> int:
     return int(np.searchsorted(edges, threshold - half))
 
 
-def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0) -> list[int]:
+def find_bins(
+    counts: Floats, widths: Floats, std: float, *, least: float = 0.0, ends: bool = True
+) -> list[int]:
     """Return the first fine cell of each bin, about `N_BINS` of them.
 
     Stretches are cut, best place first, where the part on the left departs most from an even spread
     (by more than 1.5 standard deviations of the noise). Neighbours of like density are then joined
-    while there are too many, and the heaviest halved while there are too few. The ends of a range
-    whose rows lie far from them get bins of their own.
+    while there are too many, and the heaviest halved while there are too few.
 
     Parameters
     ----------
@@ -127,6 +128,8 @@ def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0)
         Of the noise in `counts`.
     least : float, default=0
         Rows that make a half worth a bin.
+    ends : bool, default=True
+        Whether ends of the range that lie in long tails are bins by themselves.
     """
     table = _Stretches(counts, widths, std)
     parts = _cut(table)
@@ -142,7 +145,7 @@ def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0)
             break
         table.join(parts)
         table.halve(parts, heavy)
-    return table.with_ends(parts)
+    return table.with_ends(parts) if ends else [start for start, _ in parts]
 
 
 Part = tuple[int, int]

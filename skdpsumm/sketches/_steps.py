@@ -266,7 +266,10 @@ class Steps:
         for j, table in zip(self.design.searched, part.tables(), strict=True):
             edges, n_present = self.design.fine[j], part.map.n_present(j)
             widths = np.diff(part.map.edges(j))
-            starts = set(find_bins(table[:n_present], widths, part.std, least=least))
+            table = table[:n_present]
+            # Means hang on the ends of tails; models for a target do not, and noise there costs
+            # them 0.003 of AUC (Adult at epsilon 0.1).
+            starts = set(find_bins(table, widths, part.std, least=least, ends=not with_target))
             step = self.design.schema.step(j)
             starts |= {begins_at(edges, t, step) for t in self.design.schema.thresholds(j)}
             self.bins[j] = bins_at(edges, sorted(starts))
