@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from ..._computing import advance, one_blas_thread
@@ -256,15 +257,12 @@ class _Dual(Objective):
         """
         roots = self.roots(point.scores)
         right = np.einsum("nqr,nq->nr", roots, point.gradient[1]) / self.regularization
-        z = np.zeros(right.shape)
         curved = np.flatnonzero(roots.any(axis=(1, 2)))
         if self._exact_is_faster(len(curved) * roots.shape[2]):
-            corner = self.gram.matrix.corner(curved)
-            z[curved] = solve_curved(corner, roots[curved], right[curved], self.regularization)
-        elif len(curved):
-            z = self._by_products(roots, right, accuracy * point.norm)
-        lifted = np.einsum("nqr,nr->nq", roots, z)
-        return self.gram.vector(lifted) - point.gradient / self.regularization
+            lifted = self._by_factor(roots, right, curved)
+        else:
+            lifted = self._by_products(roots, right, accuracy * point.norm)
+        return lifted - point.gradient / self.regularization
 
     def _exact_is_faster(self, size: int) -> bool:
         if size <= _ALWAYS_EXACT:
@@ -273,15 +271,35 @@ class _Dual(Objective):
         entries = 2 * math.sqrt(condition) * self.n_rows**2
         return size**3 / 3 <= _PER_ENTRY * entries
 
+    def _by_factor(self, roots: Floats, right: Floats, curved: NDArray[np.intp]) -> Floats:
+        """Return the vector of B z."""
+        z = np.zeros(right.shape)
+        corner = self.gram.matrix.corner(curved)
+        z[curved] = solve_curved(corner, roots[curved], right[curved], self.regularization)
+        return self.gram.vector(_lifted(roots, z))
+
     def _by_products(self, roots: Floats, right: Floats, accuracy: float) -> Floats:
+        """Return the vector of B z, which is the sum of those that products were made of."""
+        latest = total = np.zeros((2, *self.codes.shape))
+
         def times(z: Floats) -> Floats:
-            lifted = np.einsum("nqr,nr->nq", roots, z)
-            image = np.einsum("nqr,nq->nr", roots, self.gram.times(lifted))
-            return self.regularization * z + image
+            nonlocal latest
+            latest = self.gram.vector(_lifted(roots, z))
+            return self.regularization * z + np.einsum("nqr,nq->nr", roots, latest[1])
+
+        def moved(length: float) -> None:
+            nonlocal total
+            total = total + length * latest
 
         factor, tail = self.gram.factor
         precondition = low_rank_inverse(factor, roots, self.regularization, tail)
-        return conjugate_gradients(times, precondition, right, accuracy)[0]
+        conjugate_gradients(times, precondition, right, accuracy, moved=moved)
+        return total
+
+
+def _lifted(roots: Floats, z: Floats) -> Floats:
+    """Return B z."""
+    return np.einsum("nqr,nr->nq", roots, z)
 
 
 # ---- a low-rank factor of the Gram matrix, and the preconditioner that it makes
@@ -346,7 +364,7 @@ def low_rank_inverse(
     solve = positive_solver(inner)
 
     def apply(z: Floats) -> tuple[Floats, float]:
-        lifted = np.einsum("nqr,nr->nq", roots, z)
+        lifted = _lifted(roots, z)
         coarse = factor.T @ lifted
         size = np.sqrt(np.vdot(coarse, coarse) + tail * np.vdot(lifted, lifted))
         solved = solve(coarse.T.ravel()).reshape(q, m).T

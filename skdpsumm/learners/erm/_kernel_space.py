@@ -338,9 +338,9 @@ def gaussian(X: Floats, Y: Floats, gamma: float) -> Floats:
     step = power_below(_OF_REACH / math.sqrt(gamma))
     X, Y = _in_units(X, step), _in_units(Y, step)
     squares, others = (np.einsum("ij,ij->i", A, A) for A in (X, Y))
-    distances = (-2.0 * X) @ Y.T
-    distances += squares[:, None]
-    distances += others
+    # |x|^2 + |y|^2 - 2 <x, y> by one product.
+    left = np.column_stack([-2.0 * X, squares, np.ones(len(X))])
+    distances = left @ np.column_stack([Y, np.ones(len(Y)), others]).T
     for rows, there, long, out in ((X, Y, squares, distances), (Y, X, others, distances.T)):
         far = long > _FAR
         if far.any():
