@@ -108,7 +108,7 @@ def test_landmarks_come_close_to_the_whole_kernel_on_images():
     )
     whole = SVC(gamma=few._gamma())
     whole = make_pipeline(PublicVectorizer(schema), whole).fit(X_train, y_train)
-    assert len(default.predictor_.points) == 2048
+    assert len(default.predictor_.points) == 1024
     # They do not see all of the kernel between images of 64 pixels.
     assert default.score(X_test, y_test) >= whole.score(X_test, y_test) - 0.015
     assert few.score(X_test, y_test) < default.score(X_test, y_test) - 0.015

@@ -810,13 +810,11 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 + "give a schema, the public description of the columns, to draw landmarks from, "
                 "such as schema=(0, 1) or {'age': (17, 90)}, or an explicit feature_map."
             )
-        reading = self._reading
-
-        def drawn(n_points: int, own_seed: int) -> NDArray:
-            return reading.vectors(even_points(reading.of_table(self), n_points, own_seed), self)
-
-        others = drawn(_N_PROBES, seed + 1)
-        landmarks = drawn(mechanism.landmarks_for(others.shape[1]), seed)
+        reading, n_landmarks = self._reading, int(mechanism.n_landmarks)
+        landmarks, others = (
+            reading.vectors(even_points(reading.of_table(self), n_points, own_seed), self)
+            for n_points, own_seed in ((n_landmarks, seed), (_N_PROBES, seed + 1))
+        )
         warn_of_blindness(space, landmarks, others, self.kernel)
         return landmarks
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils import gen_batches
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
 from ..._linear_systems import UNIT, Floats, power_below
@@ -54,11 +54,8 @@ _NEGLIGIBLE = 1e-7
 _POINTS_PER_STEP = 512
 # Times the least Lambda of explicit features: all of a kernel's space has more to overfit with.
 # Without noise 1.5 had an AUC of 0.854 on 2,500 rows of ACS, and 0.855 on 5,000 of Covertype; 2 had
-# 0.857 and 0.853, and 2.5 0.859 and 0.851, beside 0.864 and 0.862 of SVC.
+# 0.857 and 0.853, and 2.5 had 0.859 and 0.851, beside SVC's 0.864 and 0.862 (standardised).
 _MORE_OF_KERNELS = 2.0
-# Landmarks that are drawn by default: with less than 2,080 the quadratics of 64 pixels are not all
-# seen (digits without noise: 0.973 by 1,024 and 0.981 by 2,048).
-_FEWEST_LANDMARKS, _MOST_LANDMARKS = 1024, 2048
 # Points from which on a path is judged.
 _FEWEST_JUDGED = 30
 
@@ -155,11 +152,10 @@ class FunctionalMechanism(LearnerMechanism):
 
     Parameters
     ----------
-    n_landmarks : "auto" or int, default="auto"
+    n_landmarks : int, default=1024
         For TDIL and TDDL learners: how many public points are drawn from the schema if the kernel
-        needs some. The default is as many as a quadratic function of the columns has terms, from
-        1,024 to 2,048: it is large because the noise on a prediction does not grow with it. Time
-        grows with its square.
+        needs some. The default is large because the noise on a prediction does not grow with it.
+        Time grows with its square.
     max_points : int, default=5000
         For PINP learners with a kernel: at how many points the path is sampled. Later points get
         the path's conditional mean. Memory grows with its square: at the default, one matrix of
@@ -188,18 +184,12 @@ class FunctionalMechanism(LearnerMechanism):
     takes_sparse = True
     spans_points = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_landmarks": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "max_points": [Interval(Integral, 1, None, closed="left")],
     }
 
-    n_landmarks: Any = "auto"
+    n_landmarks: int = 1024
     max_points: int = 5000
-
-    def landmarks_for(self, n_columns):
-        if self.n_landmarks != "auto":
-            return int(self.n_landmarks)
-        n_terms = (n_columns + 1) * (n_columns + 2) // 2
-        return min(max(n_terms, _FEWEST_LANDMARKS), _MOST_LANDMARKS)
 
     def plan(self, space, terms, public):
         # All features cost no more than their values at public points; pure noise on them does.
