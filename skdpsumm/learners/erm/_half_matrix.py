@@ -111,7 +111,7 @@ def plain_error(n: int, largest: float, total: float) -> float:
     ----------
     n : int
     largest : float
-        The largest size of an entry of the matrix, at most 60,000 rows of it.
+        The largest size of an entry of the matrix.
     total : float
         The sum over the rows of A of their norms.
 
