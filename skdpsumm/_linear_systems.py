@@ -103,6 +103,7 @@ def conjugate_gradients(
     accuracy: float | Floats,
     *,
     dot: Callable[[Floats, Floats], Any] = np.vdot,
+    moved: Callable[[Any], None] | None = None,
 ) -> tuple[Floats, Any]:
     """Solve ``times(x) = right`` until the size of the residual is at most `accuracy`.
 
@@ -117,6 +118,8 @@ def conjugate_gradients(
     dot : callable, default=np.vdot
         The inner product. One that returns k numbers, of the columns of two arrays of shape (m, k),
         solves for the columns of `right` side by side: each has its own steps, and its own end.
+    moved : callable, default=None
+        Told how many times the last argument of `times` was added to x.
 
     Returns
     -------
@@ -142,6 +145,8 @@ def conjugate_gradients(
             break
         length = _ratio(product, curvature, going)
         x = x + length * step
+        if moved is not None:
+            moved(length)
         residual = residual - length * image
         z, size = precondition(residual)
         previous, product = product, dot(residual, z)

@@ -915,7 +915,7 @@ def test_lambda_fixes_the_noise_on_a_prediction():
     assert noise == pytest.approx(0.5, rel=1e-2)
     assert clone(model).set_params(epsilon=np.inf).fit(X, DISC, X_public=Z).regularization_ == 0.01
     exact = PINPClassifier(gamma=1.0, epsilon=np.inf).fit(X, DISC)
-    assert exact.regularization_ == 0.015
+    assert exact.regularization_ == 0.02
 
 
 # ---- mechanisms, losses and kernels as objects

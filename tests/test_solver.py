@@ -24,11 +24,13 @@ from skdpsumm._linear_systems import (
 )
 from skdpsumm.learners.erm import (
     _feature_space,
+    _half_matrix,
     _kernel_solver,
     _newton,
     _problem,
 )
 from skdpsumm.learners.erm._feature_space import FeatureRows, FeatureSpace, clip_rows, solve_primal
+from skdpsumm.learners.erm._half_matrix import HalfMatrix, plain_error
 from skdpsumm.learners.erm._kernel_solver import (
     cholesky_factor,
     low_rank_inverse,
@@ -426,7 +428,7 @@ def test_low_rank_inverse_is_exact_for_a_gram_of_low_rank():
     rng = np.random.default_rng(19)
     X = rng.normal(size=(200, 5))
     roots = rng.normal(size=(200, 3, 2))
-    factor, left = cholesky_factor(X @ X.T, 20)
+    factor, left = cholesky_factor(HalfMatrix.of(X @ X.T), 20)
     assert left < 1e-6
     np.testing.assert_allclose(factor @ factor.T, X @ X.T, atol=1e-6)
     z = rng.normal(size=(200, 2))
@@ -475,8 +477,41 @@ def test_systems_are_solved_side_by_side():
 def test_symmetric_gram():
     X = rows_in_ball(1100, 3)
     gram = symmetric_gram(lambda a, b: pairwise_kernels(a, b, metric="rbf", gamma=2.0), X)
+    gram = gram.rows(np.arange(1100))
     assert np.array_equal(gram, gram.T)
     np.testing.assert_allclose(gram, rbf_kernel(X, gamma=2.0), atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [1, 127, 128, 129, 1300])
+def test_half_of_a_symmetric_matrix(n):
+    rng = np.random.default_rng(24)
+    whole = rng.normal(size=(n, n))
+    whole += whole.T
+    half = HalfMatrix.of(whole)
+    some = np.flatnonzero(rng.random(n) < 0.3)
+    assert np.array_equal(half.diagonal(), np.diag(whole))
+    assert np.array_equal(half.rows(some), whole[some])
+    assert np.array_equal(half.corner(some), whole[np.ix_(some, some)])
+    A = rng.normal(size=(n, 3))
+    for product in (half.times, half.careful_times):
+        np.testing.assert_allclose(product(A), whole @ A, rtol=0, atol=1e-11)
+    assert half.careful_times(A).shape == (n, 3)
+
+
+def test_errors_of_ordinary_products(monkeypatch):
+    """Within their bound for terms that cancel, and not within it if terms are left out."""
+    rng = np.random.default_rng(25)
+    X = rng.normal(size=(1400, 3))
+    gram, A = X @ X.T, rng.normal(size=(1400, 2))
+    A -= X @ np.linalg.lstsq(X, A, rcond=None)[0]
+    gram, half = (gram + gram.T) / 2, HalfMatrix.of(gram)
+    bound = plain_error(1400, np.abs(gram).max(), np.linalg.norm(A, axis=1).sum())
+    exact = np.array([[math.fsum(exact_terms(row, a)) for a in A.T] for row in gram[::100]])
+    assert np.linalg.norm(half.times(A)[::100] - exact, axis=1).max() <= bound
+    A[0] = A[-1] = 0.1
+    exact = np.array([[math.fsum(exact_terms(row, a)) for a in A.T] for row in gram[::100]])
+    monkeypatch.setattr(_half_matrix, "tiles_before", lambda rows: [])
+    assert np.linalg.norm(half.times(A)[::100] - exact, axis=1).max() > bound
 
 
 def test_line_search_takes_the_minimum_along_a_direction():

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.linalg.blas import dsymv
 
-from ..._computing import advance
+from ..._computing import advance, one_blas_thread
 from ..._linear_systems import (
     UNIT,
-    careful_product,
     conjugate_gradients,
     positive_cholesky,
     positive_solver,
@@ -21,6 +20,7 @@ from ..._linear_systems import (
     solve_curved,
     weighted_gram,
 )
+from ._half_matrix import HalfMatrix, plain_error
 from ._losses import Floats, Loss
 from ._newton import (
     LARGEST_COEFFICIENT,
@@ -40,16 +40,19 @@ from ._newton import (
 _ALWAYS_EXACT = 1000
 # Multiplications of a Cholesky factorisation in the time that reading one entry takes.
 _PER_ENTRY = 10
-_ROWS_AT_ONCE = 32
 # Errors of a slope, and of its sum with Lambda times a coefficient, relative to L.
 _GRADIENT_ERROR = 40 * UNIT
 _PIVOTS_AT_ONCE = 50
+# What errors of ordinary products may take of the tolerance.
+_PLAIN_PART = 0.05
+# Where fewer of the rows of a factor than this part are not zero, a product takes these alone.
+_FEW_ROWS = 1 / 16
 # Rounding errors of a residual stay well below this part of the largest diagonal entry.
 _JITTER = 1e-10
 
 
 def solve_dual(
-    gram: Floats,
+    gram: HalfMatrix | Floats,
     codes: Floats,
     loss: Loss,
     regularization: float,
@@ -62,7 +65,7 @@ def solve_dual(
 
     Parameters
     ----------
-    gram : ndarray of shape (n, n), float64
+    gram : HalfMatrix, or ndarray of shape (n, n), float64
         K, positive semi-definite and symmetric up to rounding.
     codes : ndarray of shape (n, q), float64
         Those of `Huber` are from -1 to 1.
@@ -84,17 +87,30 @@ def solve_dual(
     products = _Gram(gram, codes.shape[1])
     size = codes.shape, math.sqrt(products.largest)
     check_tolerance(tolerance, smallest_tolerance(*size, loss, regularization))
+    products.is_plain = _plain_is_enough(products, loss, regularization, tolerance)
     start = np.zeros(codes.shape) if start is None else np.asarray(start, dtype=np.float64)
 
     def objective_of(smooth: Loss) -> _Dual:
         return _Dual(products, codes, smooth, regularization, shares=shares)
 
-    point = certified_minimum(objective_of, loss, products.vector(start), tolerance)
+    # Products wait for memory: threads of BLAS would burn time, and gain little.
+    with one_blas_thread():
+        point = certified_minimum(objective_of, loss, products.vector(start), tolerance)
     if distance_bound(point) > tolerance:
         # The last resort is near the minimum by proof, its slopes need not be.
         return point.x[0]
     # Slopes are no farther from the minimum (see `_problem`), and bounded, each by its row's L.
     return -point.objective.slopes(point.scores) / regularization
+
+
+def _plain_is_enough(gram: _Gram, loss: Loss, regularization: float, tolerance: float) -> bool:
+    """Return whether errors of ordinary products leave nearly all of the tolerance.
+
+    Near the minimum coefficients are slopes. Elsewhere they may be longer, which a certificate
+    looks at, and so this decides about time alone.
+    """
+    error = plain_error(gram.n, gram.largest, gram.n * loss.lipschitz / regularization)
+    return math.sqrt(gram.n * loss.smoothness / regularization) * error <= _PLAIN_PART * tolerance
 
 
 def solve_shifted(
@@ -145,13 +161,22 @@ def _score_error(
     return UNIT * largest_score + math.sqrt(shape[1]) * entry
 
 
+def _total(A: Floats) -> float:
+    """Return the sum of the norms of rows."""
+    return float(np.linalg.norm(A, axis=1).sum())
+
+
 class _Gram:
     """Products with K, and what is known of it."""
 
-    def __init__(self, matrix: Floats, n_scores: int):
+    # Whether errors of ordinary products are small enough for a certificate.
+    is_plain = False
+
+    def __init__(self, matrix: HalfMatrix | Floats, n_scores: int):
         self.n_scores = n_scores
-        self.matrix = np.ascontiguousarray(matrix, dtype=np.float64)
-        diagonal = np.diag(self.matrix)
+        self.matrix = matrix if isinstance(matrix, HalfMatrix) else HalfMatrix.of(matrix)
+        self.n = self.matrix.n
+        diagonal = self.matrix.diagonal()
         self.trace = float(diagonal.sum())
         self.largest = float(diagonal.max())
 
@@ -160,29 +185,26 @@ class _Gram:
         return np.stack([A, self.times(A)])
 
     def times(self, A: Floats) -> Floats:
-        """Return K A, from half of the matrix, or from few of its rows where most of A is zero."""
+        """Return K A, from few of the rows of K where most of A is zero."""
         rows = np.flatnonzero(A.any(axis=1))
-        if len(rows) > len(A) // 8:
-            return np.stack([dsymv(1.0, self.matrix.T, column) for column in A.T], axis=1)
-        out = np.zeros(A.shape)
-        for first in range(0, len(rows), _ROWS_AT_ONCE):
-            some = rows[first : first + _ROWS_AT_ONCE]
-            out += self.matrix[some].T @ A[some]
-        return out
+        if len(rows) > _FEW_ROWS * self.n:
+            return self.matrix.times(A)
+        return self.matrix.rows(rows).T @ A[rows]
 
-    def careful_times(self, A: Floats) -> Floats:
-        """Return K A, with errors within `_score_error`."""
-        parts = []
-        for first in range(0, len(A), _ROWS_AT_ONCE):
-            parts.append(careful_product(self.matrix[first : first + _ROWS_AT_ONCE], A))
-            advance()
-        return np.concatenate(parts)
+    def sure_times(self, A: Floats) -> Floats:
+        """Return K A, with errors within `sure_error`."""
+        return self.matrix.times(A) if self.is_plain else self.matrix.careful_times(A)
+
+    def sure_error(self, A: Floats, largest_score: float) -> float:
+        """Return a bound on the error of a row of `sure_times`, given the largest norm of one."""
+        if self.is_plain:
+            return plain_error(self.n, self.largest, _total(A))
+        return _score_error(A.shape, self.largest, largest_score, float(np.abs(A).max()))
 
     @cached_property
     def factor(self) -> tuple[Floats, float]:
         """A low-rank factor, and about the norm of what it leaves out."""
-        n = len(self.matrix)
-        rank = min(n, math.ceil(4 * math.sqrt(n / self.n_scores)))
+        rank = min(self.n, math.ceil(4 * math.sqrt(self.n / self.n_scores)))
         factor, left = cholesky_factor(self.matrix, rank)
         return factor, 4 * left / rank
 
@@ -203,7 +225,7 @@ class _Dual(Objective):
         return self.gram.vector(coefficients)
 
     def careful_gradient(self, high, low):
-        scores = self.gram.careful_times(high) + self.gram.times(low)
+        scores = self.gram.matrix.careful_times(high) + self.gram.times(low)
         return self.slopes(scores) + self.regularization * high
 
     def inner(self, x, y):
@@ -214,20 +236,18 @@ class _Dual(Objective):
 
     def careful(self, point):
         A = point.x[0]
-        return self.at(np.stack([A, self.gram.careful_times(A)]))
+        return self.at(np.stack([A, self.gram.sure_times(A)]))
 
     def gradient(self, point):
         return self.gram.vector(self.slopes(point.scores) + self.regularization * point.x[0])
 
     def rounding(self, point):
         largest = float(np.linalg.norm(point.x[1], axis=1).max())
-        coefficient = float(np.abs(point.x[0]).max())
-        score_error = _score_error(self.codes.shape, self.gram.largest, largest, coefficient)
+        score_error = self.gram.sure_error(point.x[0], largest)
         score_error += argument_error(self.loss, largest)
         # K V is an ordinary product: its entries are off by n units of K's largest times |V|.
-        residuals = float(np.linalg.norm(point.gradient[0], axis=1).sum())
         product = math.sqrt(2 * self.n_rows * UNIT * self.gram.largest)
-        return score_error, product * residuals
+        return score_error, product * _total(point.gradient[0])
 
     def direction(self, point: Point, accuracy: float) -> Floats:
         """Solve for the multipliers z of the roots B of the Hessian of the loss.
@@ -237,15 +257,12 @@ class _Dual(Objective):
         """
         roots = self.roots(point.scores)
         right = np.einsum("nqr,nq->nr", roots, point.gradient[1]) / self.regularization
-        z = np.zeros(right.shape)
         curved = np.flatnonzero(roots.any(axis=(1, 2)))
         if self._exact_is_faster(len(curved) * roots.shape[2]):
-            corner = self.gram.matrix[np.ix_(curved, curved)]
-            z[curved] = solve_curved(corner, roots[curved], right[curved], self.regularization)
-        elif len(curved):
-            z = self._by_products(roots, right, accuracy * point.norm)
-        lifted = np.einsum("nqr,nr->nq", roots, z)
-        return self.gram.vector(lifted) - point.gradient / self.regularization
+            lifted = self._by_factor(roots, right, curved)
+        else:
+            lifted = self._by_products(roots, right, accuracy * point.norm)
+        return lifted - point.gradient / self.regularization
 
     def _exact_is_faster(self, size: int) -> bool:
         if size <= _ALWAYS_EXACT:
@@ -254,36 +271,56 @@ class _Dual(Objective):
         entries = 2 * math.sqrt(condition) * self.n_rows**2
         return size**3 / 3 <= _PER_ENTRY * entries
 
+    def _by_factor(self, roots: Floats, right: Floats, curved: NDArray[np.intp]) -> Floats:
+        """Return the vector of B z."""
+        z = np.zeros(right.shape)
+        corner = self.gram.matrix.corner(curved)
+        z[curved] = solve_curved(corner, roots[curved], right[curved], self.regularization)
+        return self.gram.vector(_lifted(roots, z))
+
     def _by_products(self, roots: Floats, right: Floats, accuracy: float) -> Floats:
+        """Return the vector of B z, which is the sum of those that products were made of."""
+        latest = total = np.zeros((2, *self.codes.shape))
+
         def times(z: Floats) -> Floats:
-            lifted = np.einsum("nqr,nr->nq", roots, z)
-            image = np.einsum("nqr,nq->nr", roots, self.gram.times(lifted))
-            return self.regularization * z + image
+            nonlocal latest
+            latest = self.gram.vector(_lifted(roots, z))
+            return self.regularization * z + np.einsum("nqr,nq->nr", roots, latest[1])
+
+        def moved(length: float) -> None:
+            nonlocal total
+            total = total + length * latest
 
         factor, tail = self.gram.factor
         precondition = low_rank_inverse(factor, roots, self.regularization, tail)
-        return conjugate_gradients(times, precondition, right, accuracy)[0]
+        conjugate_gradients(times, precondition, right, accuracy, moved=moved)
+        return total
+
+
+def _lifted(roots: Floats, z: Floats) -> Floats:
+    """Return B z."""
+    return np.einsum("nqr,nr->nq", roots, z)
 
 
 # ---- a low-rank factor of the Gram matrix, and the preconditioner that it makes
 
 
-def cholesky_factor(gram: Floats, rank: int) -> tuple[Floats, float]:
+def cholesky_factor(gram: HalfMatrix, rank: int) -> tuple[Floats, float]:
     """Return G of shape (n, at most rank) with gram ~ G G^T, and the trace of what remains.
 
     Randomly pivoted Cholesky (Chen et al. 2022), blocks of pivots at once, drawn in proportion to
     the diagonal that remains. Rows drawn uniformly miss small clusters.
     """
-    n = len(gram)
+    n = gram.n
     rng = np.random.RandomState(0)
-    left = np.diag(gram).copy()
+    left = gram.diagonal()
     smallest = _JITTER * left.max()
     factor = np.empty((rank, n))
     done = 0
     while done < rank and left.max() > 100 * smallest:
         size = min(_PIVOTS_AT_ONCE, rank - done)
         pivots = np.unique(rng.choice(n, size, p=left / left.sum()))
-        rows = gram[pivots] - factor[:done, pivots].T @ factor[:done]
+        rows = gram.rows(pivots) - factor[:done, pivots].T @ factor[:done]
         corner = rows[:, pivots] + smallest * np.eye(len(pivots))
         new = slice(done, done + len(pivots))
         factor[new] = solve_triangular(positive_cholesky(corner), rows, lower=True)
@@ -327,7 +364,7 @@ def low_rank_inverse(
     solve = positive_solver(inner)
 
     def apply(z: Floats) -> tuple[Floats, float]:
-        lifted = np.einsum("nqr,nr->nq", roots, z)
+        lifted = _lifted(roots, z)
         coarse = factor.T @ lifted
         size = np.sqrt(np.vdot(coarse, coarse) + tail * np.vdot(lifted, lifted))
         solved = solve(coarse.T.ravel()).reshape(q, m).T

@@ -31,6 +31,7 @@ from ..._computing import advance, one_blas_thread, silence
 from ..._linear_systems import UNIT, power_below
 from ...privacy._contract import estimator
 from ._feature_space import LARGEST, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
+from ._half_matrix import HalfMatrix, strips_of, tiles_before
 from ._kernel_solver import smallest_tolerance, solve_dual
 from ._losses import Floats
 from ._problem import MAX_KERNEL_ROWS, Minimizer, Space, positive_shift
@@ -48,7 +49,7 @@ _COLUMNS_AT_ONCE = 64
 # Their scaling adds as much again, and a little of its own.
 GIVEN_ERROR = 2.0**-46
 SCALED_ERROR = 2 * GIVEN_ERROR + 8 * UNIT
-# A block of the Gram matrix, and its transpose, stay in the cache of a core.
+# Rows of a user's kernel that are tried at once.
 _BLOCK_ROWS = 256
 
 
@@ -111,7 +112,7 @@ class GramSpace(Space):
 
     def prepare(self, X, terms):
         gram = symmetric_gram(self.gram, X, n_jobs=1 if self.is_users else 2)
-        gram[np.diag_indices_from(gram)] += positive_shift(terms)
+        gram.raise_diagonal(positive_shift(terms))
         return gram
 
     def solve(self, data, codes, terms, tolerance, linear, shares):
@@ -300,8 +301,8 @@ class GivenRows(GramSpace):
 
 def symmetric_gram(
     kernel: Callable[[NDArray, NDArray], NDArray], X: NDArray, *, n_jobs: int = 2
-) -> NDArray[np.float64]:
-    """Return the kernel between all rows of X, shape (n, n), exactly symmetric.
+) -> HalfMatrix:
+    """Return the kernel between all rows of X, exactly symmetric.
 
     Parameters
     ----------
@@ -312,21 +313,21 @@ def symmetric_gram(
     n_jobs : int
         Threads. BLAS uses one inside each.
     """
-    rows = list(gen_batches(len(X), _BLOCK_ROWS))
-    parts = [X[here] for here in rows]
-    out = np.empty((len(X), len(X)))
 
-    def fill(pair: tuple[int, int]) -> None:
-        i, j = pair
-        block = np.asarray(kernel(parts[i], parts[j]), dtype=np.float64)
-        out[rows[j], rows[i]] = block.T
-        out[rows[i], rows[j]] = (block + block.T) / 2 if i == j else block
+    def strip(here: slice) -> Floats:
+        out, rows = np.empty((here.stop - here.start, here.stop)), X[here]
+        for there in tiles_before(here):
+            out[:, there] = kernel(rows, X[there])
+        square = np.asarray(kernel(rows, rows), dtype=np.float64)
+        out[:, here] = (square + square.T) / 2
+        return out
 
-    pairs = [(i, j) for i in range(len(rows)) for j in range(i + 1)]
+    strips = []
     with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
-        for _ in pool.map(fill, pairs):
+        for found in pool.map(strip, strips_of(len(X))):
+            strips.append(found)
             advance()
-    return out
+    return HalfMatrix(strips)
 
 
 # ---- entries
@@ -337,10 +338,9 @@ def gaussian(X: Floats, Y: Floats, gamma: float) -> Floats:
     step = power_below(_OF_REACH / math.sqrt(gamma))
     X, Y = _in_units(X, step), _in_units(Y, step)
     squares, others = (np.einsum("ij,ij->i", A, A) for A in (X, Y))
-    distances = X @ Y.T
-    distances *= -2.0
-    distances += squares[:, None]
-    distances += others
+    # |x|^2 + |y|^2 - 2 <x, y> by one product.
+    left = np.column_stack([-2.0 * X, squares, np.ones(len(X))])
+    distances = left @ np.column_stack([Y, np.ones(len(Y)), others]).T
     for rows, there, long, out in ((X, Y, squares, distances), (Y, X, others, distances.T)):
         far = long > _FAR
         if far.any():

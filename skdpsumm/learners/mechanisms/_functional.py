@@ -53,7 +53,9 @@ _GRID = 2.0**-20
 _NEGLIGIBLE = 1e-7
 _POINTS_PER_STEP = 512
 # Times the least Lambda of explicit features: all of a kernel's space has more to overfit with.
-_MORE_OF_KERNELS = 1.5
+# Without noise 1.5 had an AUC of 0.854 on 2,500 rows of ACS, and 0.855 on 5,000 of Covertype; 2 had
+# 0.857 and 0.853, and 2.5 had 0.859 and 0.851, beside SVC's 0.864 and 0.862 (standardised).
+_MORE_OF_KERNELS = 2.0
 # Points from which on a path is judged.
 _FEWEST_JUDGED = 30
 
