@@ -282,7 +282,7 @@ def test_the_gram_matrix_of_the_solver_is_positive():
     terms = terms_of(None, None, kernel_error=1e-3, max_rows=40)
     X = np.zeros((40, 1))
     space = Given(1e-3 * (2 * np.eye(40) - 1))
-    gram = Problem(space, X, np.ones((40, 1)), terms)._data
+    gram = Problem(space, X, np.ones((40, 1)), terms)._data.rows(np.arange(40))
     assert positive_shift(terms) == pytest.approx(0.04)
     assert np.linalg.eigvalsh(gram).min() >= 0
 

@@ -477,6 +477,33 @@ def test_a_row_has_the_same_hats_in_any_company():
     assert all(np.array_equal(vectorizer.transform(X[k:]), whole[k:]) for k in (1, 7, 63, 999))
 
 
+@pytest.mark.parametrize("low", [1.0, 1.75, 1e16, 1.7e18, 0.1, -1.0])
+@pytest.mark.parametrize("n_floats", [1, 2, 3, 4, 7, 40])
+def test_hats_of_ranges_of_few_floats_are_numbers(low, n_floats):
+    """Knots that are equal once made 0 / 0 of the largest value, and of all sums with it."""
+    values = [low]
+    for _ in range(n_floats):
+        values.append(np.nextafter(values[-1], np.inf))
+    X = np.array([*values, values[-1] + 1e300, low - 1e300])[:, None]
+    for n_knots in (3, 6, 40):
+        vectors = PublicVectorizer([(low, values[-1])], n_knots=n_knots).fit_transform(X)
+        assert np.isfinite(vectors).all()
+        assert np.linalg.norm(vectors, axis=1).max() <= 1
+
+
+@pytest.mark.parametrize("mechanism", ["gradient", "functional", "objective"])
+def test_no_row_is_heard_more_than_another_at_the_end_of_a_narrow_range(mechanism):
+    low, high = 1e16, 1e16 + 2
+    b = np.random.default_rng(0).random(1000)
+    schema = {"t": Numeric(low, high), "b": Numeric(0, 1)}
+    table = pd.DataFrame({"t": np.full(1000, low), "b": b})
+    neighbour = table.copy()
+    neighbour.loc[0, "t"] = high
+    model = TDILClassifier(schema=schema, classes=[False, True], mechanism=mechanism, noise_seed=0)
+    one, other = (model.fit(rows, b > 0.5).predictor_.coefficients for rows in (table, neighbour))
+    assert np.linalg.norm(one - other) < 0.2 * np.linalg.norm(one)
+
+
 def test_wide_tables_of_numbers_have_no_hats():
     X, y = np.random.default_rng(1).uniform(0, 1, (50, 64)), np.arange(50) % 2
     wide = TDILClassifier(schema=(0, 1)).fit(X, y)

@@ -500,7 +500,10 @@ def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
     except OverflowError:
         ends = np.nan, np.nan
     if not 1e-300 < ends[1] - ends[0] < np.inf:  # else scaling would overflow, to NaN
-        raise ValueError(f"low and high must be finite, low < high; got ({low!r}, {high!r}).")
+        raise ValueError(
+            f"low and high must be finite, low < high, and neither 1e-300 nor infinity apart; got "
+            f"({low!r}, {high!r})."
+        )
     return ends
 
 

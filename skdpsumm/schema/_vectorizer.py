@@ -363,14 +363,18 @@ def _entry(column: Column, values: NDArray) -> NDArray[np.float64]:
 
 
 def _knots(column: Column, n_knots: int) -> NDArray[np.float64]:
-    """Return where the hats of a column stand: its edges, or even points; none for two values."""
+    """Return where the hats of a column stand: its edges, or even points; none for two values.
+
+    All differ: between two that are equal a hat would be 0 / 0.
+    """
     if n_knots == 0 or not isinstance(column, Numeric):
         return np.empty(0)
     if column.edges is not None:
         return np.array(column.edges)
     low, high = column.bounds  # type: ignore[misc]
     n_values = n_knots if column.n_values is None else min(column.n_values, n_knots)
-    return np.linspace(low, high, n_values) if n_values > 2 else np.empty(0)
+    knots = np.unique(np.linspace(low, high, n_values))  # few, where floats of the range are few
+    return knots if len(knots) > 2 else np.empty(0)
 
 
 def _hats(values: NDArray[np.float64], knots: NDArray[np.float64]) -> NDArray[np.float64]:

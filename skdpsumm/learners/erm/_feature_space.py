@@ -166,7 +166,9 @@ class FeatureSpace(Space):
 
     def _mapped(self, X: Any) -> Any:
         if not self.is_users:
-            return X if self.transformer is None else self.transformer.transform(X)
+            values = X if self.transformer is None else self.transformer.transform(X)
+            # A NaN of one row would be one of every sum.
+            return values if isinstance(values, SparseRows) else zero_where_undefined(values)
         values, taken = map_rows([self.transformer], X, self._n_mapped)
         if taken.all():
             return zero_where_undefined(values)
