@@ -501,8 +501,8 @@ def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
         ends = np.nan, np.nan
     if not 1e-300 < ends[1] - ends[0] < np.inf:  # else scaling would overflow, to NaN
         raise ValueError(
-            f"low and high must be finite, low < high, and neither 1e-300 nor infinity apart; got "
-            f"({low!r}, {high!r})."
+            f"low and high must be finite, low < high, and high - low between 1e-300 and 1e308; "
+            f"got ({low!r}, {high!r})."
         )
     return ends
 
