@@ -195,9 +195,13 @@ def _asked(public):
 @pytest.mark.statistical
 @ARMS
 @pytest.mark.parametrize("mechanism", ["objective", GradientDescent(n_steps=150)], ids=str)
-@pytest.mark.parametrize("n", [300, 3000])
+@pytest.mark.parametrize("n", [300, 10_000])
 def test_rows_divide_the_noise(n, mechanism, factor, accepted, noise):
-    """Of even rows and labels by coins, whose scores are noise alone, as the plan assumes."""
+    """Of even rows and labels by coins, whose scores are noise alone, as the plan assumes.
+
+    With 3,000 rows the 58 features of these columns fit the coins, and the noise is 1.15 to 1.2
+    times what is expected.
+    """
     noise(factor)
     own = np.random.default_rng(1)
     table, labels = own.uniform(-1, 1, (n, 3)), own.integers(0, 2, n)
