@@ -1,4 +1,4 @@
-"""What surrounds a computation: its progress, its BLAS threads, and warnings.
+"""What surrounds a computation: its progress, its BLAS threads, what it keeps, and warnings.
 
 Progress of what takes more than two seconds is a tqdm bar where that is installed, else lines. Many
 short products gain nothing by more than one BLAS thread, and lose much on busy machines. Warnings
@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -224,3 +224,45 @@ def in_a_search() -> bool:
     """
     stack = traceback.walk_stack(None)
     return any(frame.f_globals.get("__name__") == _FITS for frame, _ in stack)
+
+
+class Kept:
+    """What was found last, up to a total size. A pickle holds none of it.
+
+    Threads may use it together: what one has found and another has let go is found again.
+
+    Parameters
+    ----------
+    most : int
+        The largest total: of arrays their sizes, of anything else 1.
+    """
+
+    def __init__(self, most: int):
+        self._most = most
+        self._found: dict[Any, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_most": self._most, "_found": {}}
+
+    def get(self, key: Any, find: Callable[[], Any]) -> Any:
+        """Return what is kept, or find it."""
+        found = self._found.get(key)
+        if found is None:
+            found = find()
+            self._keep(key, found)
+        return found
+
+    def _keep(self, key: Any, found: Any) -> None:
+        size = _size(found)
+        if size > self._most:
+            return
+        left = self._most - sum(map(_size, list(self._found.values())))
+        for oldest in list(self._found):
+            if left >= size:
+                break
+            left += _size(self._found.pop(oldest, None))
+        self._found[key] = found
+
+
+def _size(found: Any) -> int:
+    return 0 if found is None else getattr(found, "size", 1)

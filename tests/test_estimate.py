@@ -1,3 +1,4 @@
+import pickle
 import sys
 import warnings
 
@@ -9,6 +10,7 @@ from scipy.stats import norm
 from sklearn import config_context
 
 from skdpsumm import Estimate, HistogramSketcher, M2MEstimator, Numeric, TableSchema
+from skdpsumm._computing import Kept
 
 
 def two(frame=None):
@@ -282,3 +284,43 @@ def test_units_are_printed_of_each_group():
     for answer in (m2m.mean(by="sex"), m2m.quantile("age", [0.2, 0.8], by="sex")):
         assert repr(answer).count("(years)") == answer.value.size
         assert "(years)" not in str(answer.value)
+
+
+QUESTIONS = {
+    "mean": lambda m: m.mean(),
+    "count": lambda m: m.count(lambda rows: np.asarray(rows)[:, 0] > 12),
+    "cdf": lambda m: m.cdf(0, [5.0, 75.0]),
+    "quantile": lambda m: m.quantile(0, [0.25, 0.5]),
+    "histogram": lambda m: m.histogram(0),
+    "variance": lambda m: m.variance(),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("inference", ["points", "graphical"])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_answer_stays_that_of_its_release(name, inference):
+    """Also where somebody asks for its interval after the estimator was fitted to other rows."""
+    rng = np.random.default_rng(0)
+    low, high = rng.random((3000, 1)) * 20, rng.random((3000, 1)) * 20 + 70
+    sketcher = HistogramSketcher((0, 100), noise_seed=0)
+    model = M2MEstimator(sketcher, inference=inference, random_state=0)
+    wanted = QUESTIONS[name](model.fit(low))
+    ends, error = wanted.interval(), wanted.std_error
+    answer = QUESTIONS[name](model.fit(low))
+    model.fit(high)
+    assert np.array_equal(answer.interval(), ends)
+    assert np.array_equal(answer.std_error, error)
+
+
+def test_what_is_kept_is_bounded_and_not_pickled():
+    kept = Kept(10)
+    for k in range(30):
+        assert kept.get(k, lambda k=k: np.full(3, k))[0] == k
+        assert sum(found.size for found in kept._found.values()) <= 10
+    assert [*kept._found] == [27, 28, 29]
+    assert kept.get(28, lambda: None)[0] == 28
+    assert kept.get("large", lambda: np.zeros(11)).size == 11
+    assert "large" not in kept._found
+    assert not pickle.loads(pickle.dumps(kept))._found
+    assert not Kept(0).get("none", lambda: np.zeros(0)).size

@@ -874,7 +874,7 @@ def test_tables_of_many_distributions_on_one_tree(seed):
         for group in combinations(rng.permutation(7).tolist(), size):
             expected = [summed(joint, group) for joint in joints]
             np.testing.assert_allclose(stack.table(group), expected, atol=1e-12)
-    assert sum(table.size for table in stack._kept.values()) <= 200
+    assert sum(table.size for table in stack._kept._found.values()) <= 200
 
 
 def test_models_of_other_counts_are_asked_together():

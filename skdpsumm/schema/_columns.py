@@ -17,6 +17,9 @@ from ._reading import FILL_MISSING, NARROW, NO_TIMES, CellError, exact_numbers, 
 
 # Of synthetic cells, where nothing says how many are missing.
 _SHARE_MISSING = 0.1
+# How far apart the ends of a range are at least, and how far from zero at most: closer to what
+# floats hold, scaling a value or going half a step beyond the range would overflow.
+_SHORTEST, _FARTHEST = 1e-300, 1e300
 # A missing number is encoded as the middle of the range and as this, so that it is as far from
 # either end as the ends are from one another.
 _MISSING_NUMBER = 0.75**0.5
@@ -499,10 +502,10 @@ def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
         ends = float(low), float(high)
     except OverflowError:
         ends = np.nan, np.nan
-    if not 1e-300 < ends[1] - ends[0] < np.inf:  # else scaling would overflow, to NaN
+    if not (ends[1] - ends[0] > _SHORTEST and max(-ends[0], ends[1]) <= _FARTHEST):
         raise ValueError(
-            f"low and high must be finite, low < high, and high - low between 1e-300 and 1e308; "
-            f"got ({low!r}, {high!r})."
+            f"low and high must be finite, within {_FARTHEST:g}, low < high, and more than "
+            f"{_SHORTEST:g} apart; got ({low!r}, {high!r})."
         )
     return ends
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .._computing import Kept
 from ._residuals import Floats, Group
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class Stack:
     """
 
     def __init__(self, tree: JunctionTree, probabilities: Sequence[Floats], *, most_kept: int = 0):
-        self._tree, self._probabilities, self._most_kept = tree, probabilities, most_kept
-        self._kept: dict[tuple[int, Group, Group], Floats] = {}
+        self._tree, self._probabilities = tree, probabilities
+        self._kept = Kept(most_kept)
 
     def table(self, group: Sequence[int]) -> Floats:
         """Return the probabilities of the cells of a group, axes in its order after the first."""
@@ -129,16 +130,7 @@ class Stack:
 
     def _part(self, i: int, columns: Group, given: Group = ()) -> Floats:
         """Return the probabilities of some columns of a clique, in its order, given others."""
-        key = i, columns, given
-        if key not in self._kept:
-            found = self._found(i, columns, given)
-            if found.size > self._most_kept:
-                return found
-            kept = sum(table.size for table in self._kept.values())
-            while kept + found.size > self._most_kept:
-                kept -= self._kept.pop(next(iter(self._kept))).size
-            self._kept[key] = found
-        return self._kept[key]
+        return self._kept.get((i, columns, given), lambda: self._found(i, columns, given))
 
     def _found(self, i: int, columns: Group, given: Group) -> Floats:
         axes = self._tree.axes_outside(i, columns)

@@ -17,7 +17,7 @@ from .._computing import silence, warn_caller
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from ..features._histogram import HistogramMap
 from ..moments._base import TAKES_A_SKETCH, table_of
-from ..moments.inferring._points import absent, systematic
+from ..moments.inferring._points import absent, check_ranges, systematic
 from ..moments.inferring._table_model import TableModel
 from ..moments.inferring._target import TargetEmbedding, unprotected_target
 from ..moments.learning._base import warn_of_invisible_inputs
@@ -384,6 +384,7 @@ def check_sketches(summarizer: Any) -> None:
             "memory."
         )
     summarizer._check_rows_public()
+    check_ranges(as_schema(summarizer.schema))
 
 
 def ask_ledgers(summarizer: Any) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ..._computing import Kept
 from ...sketches._file import most_rows_of_a_unit
 from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
@@ -64,12 +65,8 @@ class ModelAnswers:
     def __init__(self, model: TableModel):
         self.model = model
         self._insides: dict[int, Inside] = {}
-        self._tables: dict[Group, Floats] = {}
-        self._said: dict[Any, Any] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What is kept can be asked again, and answers hold functions, which pickle refuses.
-        return self.__dict__ | {"_tables": {}, "_said": {}}
+        self._tables = Kept(_MOST_KEPT)
+        self._said = Kept(_MOST_SAID)
 
     @property
     def n_rows(self) -> float:
@@ -96,21 +93,16 @@ class ModelAnswers:
 
     def once(self, key: Any, ask: Callable[[], Any]) -> Any:
         """Return the answer to a question that is put over and over; the last few are kept."""
-        if key not in self._said:
-            if len(self._said) >= _MOST_SAID:
-                self._said.pop(next(iter(self._said)))
-            self._said[key] = ask()
-        return self._said[key]
+        return self._said.get(key, ask)
 
     def tables_of_replicates(self, columns: Group) -> Floats:
         """Return the tables of simulated releases, shape (B, n_cells)."""
-        if columns not in self._tables:
+
+        def find() -> Floats:
             tables = self.model.tables_of_replicates(columns)
-            kept = sum(table.size for table in self._tables.values())
-            while self._tables and kept + tables.size > _MOST_KEPT:
-                kept -= self._tables.pop(next(iter(self._tables))).size
-            self._tables[columns] = tables.reshape(len(tables), -1)
-        return self._tables[columns]
+            return tables.reshape(len(tables), -1)
+
+        return self._tables.get(columns, find)
 
     @cached_property
     def rows_of_replicates(self) -> Floats:

@@ -690,23 +690,22 @@ class StatisticsMixin:
 
     def _quantile_ends(self, j: int, levels: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
         """Return the ends of quantiles, read off those of the shares of rows in whole bins."""
+        # Those of this fit, whatever is fitted before somebody asks for an interval.
+        places, regression, shift = self._places, self._regression, self._shift
+
+        def shares(truths: NDArray) -> PointsAnswer:
+            return PointsAnswer(Question(_in_cells(places, j, truths)), regression, places, shift)
 
         def ends(z: float) -> tuple[NDArray, NDArray]:
-            _, lows, highs = self._places.cells(j)
+            _, lows, highs = places.cells(j)
             starts, stops = (np.unique(ends[~np.isnan(ends)]) for ends in (lows, highs))
-            most = self._ask(self._in_cells(j, lows[:, None] <= starts)).ends(z)[1]
-            least = self._ask(self._in_cells(j, highs[:, None] <= stops)).ends(z)[0]
+            most = shares(lows[:, None] <= starts).ends(z)[1]
+            least = shares(highs[:, None] <= stops).ends(z)[0]
             from_ = np.array([_first_where(most >= q, starts) for q in levels])
             to = np.array([_first_where(least >= q, stops) for q in levels])
             return from_, to
 
         return ends
-
-    def _in_cells(self, j: int, truths: NDArray) -> ColumnCondition:
-        """Return a condition of which each cell of column `j` is one side."""
-        return ColumnCondition(
-            j, lambda: self._places.cells(j).place, truths, lambda *_: (truths, truths)
-        )
 
     def _at_most(self, j: int, cuts: NDArray) -> ColumnCondition:
         """Return whether column `j` is at most each cut."""
@@ -765,7 +764,7 @@ class StatisticsMixin:
             return ColumnCondition(j, _unasked, np.empty(0), _unasked, axis.holds)
         values = self._places.cells(j).low
         known = self._asked.decode(j, np.arange(len(axis)))
-        return self._in_cells(j, values[:, None] == known)
+        return _in_cells(self._places, j, values[:, None] == known)
 
     def _in_bins(self, j: int, edges: NDArray) -> ColumnCondition:
         low, high = self._bound(j)
@@ -978,6 +977,11 @@ def _pair(a: str, b: str) -> str:
 
 def _unasked(*_: Any) -> Any:
     raise AssertionError("A graphical model has no points.")
+
+
+def _in_cells(places: Positions, j: int, truths: NDArray) -> ColumnCondition:
+    """Return a condition of which each cell of column `j` is one side."""
+    return ColumnCondition(j, lambda: places.cells(j).place, truths, lambda *_: (truths, truths))
 
 
 def _first_where(reached: NDArray, values: NDArray) -> float:

@@ -215,6 +215,18 @@ def _of_single_columns(feature_map: FeatureMap, columns: TableSchema) -> bool:
     return alone and missing_histogram(feature_map, columns) is None
 
 
+def check_ranges(columns: TableSchema) -> None:
+    """Raise ValueError for ranges of which squares, or shares, could not be computed."""
+    columns.require_bounds()
+    for j in range(columns.n_columns):
+        low, high = columns.bound(j) or (0.0, 1.0)
+        if max(-low, high) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
+            raise ValueError(
+                f"State column {columns.name(j)!r} in another unit: its range is {(low, high)}, "
+                f"and must be within {LARGEST_BOUND:g}, and at least {1 / LARGEST_BOUND:g} wide."
+            )
+
+
 def check_answerable(feature_map: FeatureMap, columns: TableSchema, prior: Any) -> None:
     """Raise ValueError if a sketch by `feature_map` could not be answered from; no data needed.
 
@@ -225,14 +237,7 @@ def check_answerable(feature_map: FeatureMap, columns: TableSchema, prior: Any) 
         The table as the answers see it.
     prior : as in `draw_points`
     """
-    columns.require_bounds()
-    for j in range(columns.n_columns):
-        low, high = columns.bound(j) or (0.0, 1.0)
-        if max(-low, high) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
-            raise ValueError(
-                f"State column {columns.name(j)!r} in another unit: its range is {(low, high)}, "
-                f"and must be within {LARGEST_BOUND:g}, and at least {1 / LARGEST_BOUND:g} wide."
-            )
+    check_ranges(columns)
     for part in feature_map.parts():
         for j in range(columns.n_columns):
             own = part.schema
