@@ -554,10 +554,10 @@ def store(path, by_cell, rows):
         about="Share of the 95 % intervals that hold the value of the table; 20 fixed questions a "
         f"kind, {few} to {many} releases of each table at each epsilon of "
         f"{', '.join(f'{e:g}' for e in sorted(set(cells['epsilon'])))}, delta = 1e-6. Four "
-        "synthetic tables of 10,000 rows, and Adult (39,073 rows, 14 columns); means, and the lowest "
-        "of a table and epsilon. Widths, median over tables and epsilons, over those of an oracle "
-        "who sees the errors of all releases: of questions whose columns one counted group has "
-        "(inside), and of others (outside).",
+        "synthetic tables of 10,000 rows, and Adult (39,073 rows, 14 columns); means, and the "
+        "lowest of a table and epsilon. Widths, median over tables and epsilons, over those of an "
+        "oracle who sees the errors of all releases: of questions whose columns one counted group "
+        "has (inside), and of others (outside).",
         columns=["questions", "synthetic", "Adult", "lowest", "inside", "outside"],
         rows=[line(kind) for kind in KINDS if kind in kinds.groups],
     )
