@@ -249,10 +249,6 @@ class Interactions:
         The length of a column's entries.
     columns : list of int
         The numbers, by their columns.
-
-    Attributes
-    ----------
-    n_products : int
     """
 
     def __init__(self, lines, scales, of_numbers, column_scale, columns):
@@ -260,7 +256,6 @@ class Interactions:
         self._pairs = np.triu_indices(len(columns), 1)
         self._orders = _orders(len(columns))
         n_points = len(self._orders) * len(self._pairs[0])
-        self.n_products = 4 * n_points
         self._size = column_scale * float(np.sqrt(_PAIR_PART * len(columns) / n_points))
         self._kept = np.where(of_numbers, (1 - _PAIR_PART) ** 0.5, 1.0)
 

@@ -42,7 +42,7 @@ _OF_STEPS = 4 / 3
 # Standard errors from the unbiased estimate, at most: farther off are answers that the model's
 # want of negative counts has biased.
 NEAR = 0.7
-# Cells of tables of replicates that are kept: of the last one in any case.
+# Cells of tables of replicates that are kept; larger ones are made anew.
 _MOST_KEPT = 2**22
 # Answers that are kept.
 _MOST_SAID = 16

@@ -67,7 +67,7 @@ class AnswerWarning(UserWarning):
     >>> people = pd.DataFrame({"age": rng.integers(18, 91, 5000), "job": ["clerk"] * 5000})
     >>> people.loc[0, "job"] = "pilot"
     >>> schema = {"age": Numeric(18, 90, step=1), "job": ["clerk", "pilot"]}
-    >>> sketcher = HistogramSketcher(schema=schema, marginals=2)
+    >>> sketcher = HistogramSketcher(schema=schema, marginals=2, noise_seed=0)  # an example
     >>> m2m = M2MEstimator(sketcher, random_state=0).fit(people)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always", AnswerWarning)
