@@ -688,3 +688,9 @@ def test_most_cells_bounds_what_bins_can_give():
     assert first_map(design).groups == ((0,), (1,), (2,))
     assert MOST_CELLS == 2**17
     assert _bins.N_BINS == N_BINS
+
+
+@pytest.mark.parametrize(("n_columns", "n_pairs"), [(6, 15), (7, 21), (8, 16)])
+def test_where_there_are_hardly_more_pairs_than_picks_all_are_counted(n_columns, n_pairs):
+    sketcher = AdaptiveSketcher([(0, 1)] * n_columns, epsilon=0.3)
+    assert sketcher.predict_error(10_000)["n_pairs"] == n_pairs

@@ -840,9 +840,10 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 + "give a schema, the public description of the columns, to draw landmarks from, "
                 "such as schema=(0, 1) or {'age': (17, 90)}, or an explicit feature_map."
             )
-        reading, n_landmarks = self._reading, int(mechanism.n_landmarks)
+        reading, table = self._reading, self._reading.of_table(self)
+        n_landmarks = mechanism.count_landmarks(len(table.numeric), float(self.delta))
         landmarks, others = (
-            reading.vectors(even_points(reading.of_table(self), n_points, own_seed), self)
+            reading.vectors(even_points(table, n_points, own_seed), self)
             for n_points, own_seed in ((n_landmarks, seed), (_N_PROBES, seed + 1))
         )
         warn_of_blindness(space, landmarks, others, self.kernel)

@@ -96,8 +96,8 @@ class AdaptiveSketcher(TableSketcher):
     The budget is mu^2 under Gaussian noise and epsilon under pure DP. Of it, 8 per cent find bins,
     15 count the base and 5 pay for the choices. (The base takes 30 with a target. Where rows are
     few for the noise, these are 35 and 80.) The rest counts what is chosen: about
-    ``0.4 sqrt(n mu)`` groups, but at least 16, and at least one for each column. Where there are
-    hardly more groups than that, all are counted and nothing is chosen. With ``epsilon=np.inf``,
+    ``0.4 sqrt(n mu)`` groups, but at least 16, and at least one for each column. Where there are at
+    most 1.4 times as many groups, all are counted and nothing is chosen. With ``epsilon=np.inf``,
     all pairs are counted. A group has at most 131,072 cells.
 
     Two such sketches have different maps, so `+` refuses them. To combine owners, release one

@@ -52,8 +52,10 @@ _FEW = 2000.0
 _FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.35, 0.80
 N_ROUNDS = 4
 _LEAST_PICKS = 16
-# Where so many times the picks are all candidates there are, all are counted and none is chosen.
-_NEARLY_ALL = 1.1
+# Where so many times the picks are all candidates there are, all are counted and none is chosen. On
+# 7 columns of ACS (21 pairs; 8 draws, epsilon 0.3 and 0.6) counts with two conditions have the
+# error they had with 1.1, within 9 per cent, and intervals that are a quarter shorter.
+_NEARLY_ALL = 1.4
 # Groups are chosen until ``std * p**1.5 = n / 6.25``: measured on Adult, ACS and Covertype, where
 # half as many and twice as many were worse at epsilon 0.3, 1 and 3.
 _PICKS = 6.25

@@ -86,7 +86,7 @@ class LearnerMechanism(BaseEstimator):
         Whether it seeks a kernel's minimiser in the span of public points, as weights.
     default_losses : tuple of two str
         What ``loss="auto"`` of classifiers is, for two classes and for more.
-    n_landmarks : int or None
+    n_landmarks : int, "auto" or None
         How many landmarks to draw for a kernel where nobody has given public points.
     candidates : array-like or None
         Public points that the mechanism brings itself.
@@ -110,6 +110,10 @@ class LearnerMechanism(BaseEstimator):
         super().__init_subclass__(**kwargs)
         if "name" in vars(cls):
             register(LearnerMechanism._named, cls.name, cls)
+
+    def count_landmarks(self, n_numeric: int, delta: float) -> int:
+        """Return how many landmarks to draw, by the number of numeric columns and delta."""
+        return int(self.n_landmarks)
 
     def narrowed(self, space: Space, public: Any, *, is_pure: bool) -> tuple[Space, Any]:
         """Return the space in which the minimiser is sought, and the public points left to use.
