@@ -227,8 +227,7 @@ STORED = {
         "DP-SGD": "DP-SGD",
         "our features": "DP-SGD, our features",
         "Opacus": "Opacus",
-        "EBM": "DP-EBM",
-        "tuned": "DP-EBM, tuned",
+        "EBM, tuned": "DP-EBM, tuned",
     },
     ("covertype", False): {
         "ours": "skdpsumm, default, on the columns",
