@@ -694,3 +694,24 @@ def test_most_cells_bounds_what_bins_can_give():
 def test_where_there_are_hardly_more_pairs_than_picks_all_are_counted(n_columns, n_pairs):
     sketcher = AdaptiveSketcher([(0, 1)] * n_columns, epsilon=0.3)
     assert sketcher.predict_error(10_000)["n_pairs"] == n_pairs
+
+
+def test_a_workload_has_as_little_noise_as_the_others_where_all_are_counted():
+    schema = [(0, 1)] * 6
+    X = np.random.default_rng(0).random((3000, 6))
+    sketch = AdaptiveSketcher(schema, workload=[[0, 1]], noise_seed=0).fit(X).sketch_
+    asked, others = sketch.feature_map.parts()[-2:]
+    assert (len(asked.groups), len(others.groups)) == (1, 14)
+    stds = sketch.noise_std[-others.n_features - asked.n_features :]
+    assert np.allclose(stds, stds[0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("n_columns", [7, 8])
+@pytest.mark.parametrize("epsilon", [8.5e-15, 1e-14, 1.12e-14])
+def test_noise_that_64_bits_cannot_hold_is_refused_before_the_charge(n_columns, epsilon):
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+    sketcher = AdaptiveSketcher([(0, 1)] * n_columns, epsilon=epsilon, ledger=ledger)
+    X = np.random.default_rng(0).random((50, n_columns))
+    with pytest.raises(ValueError, match="64-bit"):
+        sketcher.fit(X)
+    assert not ledger.entries()

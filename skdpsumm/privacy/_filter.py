@@ -148,6 +148,20 @@ class StepBudget:
         """
         return self._noise(l1, l2, share).std
 
+    def check_count(self, *, l1: float, l2: float, share: float) -> None:
+        """Raise ValueError where 64 bits may not hold the noise of a `count`; nothing is spent.
+
+        It also holds for larger shares and smaller sensitivities.
+
+        Parameters
+        ----------
+        l1, l2 : float
+            Sensitivities of the vector.
+        share : float
+        """
+        # Less noise has a finer grid, in units of which it is up to twice as wide.
+        check_scale(4 * self._noise(l1, l2, share).scale)
+
     def room(self, *, l2: float) -> int:
         """Return the largest absolute value that `count` takes for every share.
 

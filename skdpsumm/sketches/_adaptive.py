@@ -97,8 +97,8 @@ class AdaptiveSketcher(TableSketcher):
     15 count the base and 5 pay for the choices. (The base takes 30 with a target. Where rows are
     few for the noise, these are 35 and 80.) The rest counts what is chosen: about
     ``0.4 sqrt(n mu)`` groups, but at least 16, and at least one for each column. Where there are at
-    most 1.4 times as many groups, all are counted and nothing is chosen. With ``epsilon=np.inf``,
-    all pairs are counted. A group has at most 131,072 cells.
+    most 1.4 times as many groups (1.1 with a target), all are counted and nothing is chosen. With
+    ``epsilon=np.inf``, all pairs are counted. A group has at most 131,072 cells.
 
     Two such sketches have different maps, so `+` refuses them. To combine owners, release one
     sketch of all rows, or give each owner a `HistogramSketcher` with the same list of groups.
