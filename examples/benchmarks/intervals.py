@@ -33,8 +33,8 @@ of halves (so that sampling is smaller than what the interval allows for, and co
 right), the other half of as many rows drawn with replacement, where 0.95 is right.
 
 FILE gets a JSON line a release, and a run goes on where it stopped; ``--report`` only prints what
-is there. A release takes some nine CPU seconds: ``--quick`` (20 releases, epsilon 1, uniform and
-atoms) three minutes on two cores, ``--releases 20`` 25 minutes, and 200 releases four hours.
+is there. A release takes some four CPU seconds: ``--quick`` (20 releases, epsilon 1, uniform and
+atoms) a minute on two quiet cores, ``--releases 20`` ten minutes, and 200 releases two hours.
 """
 
 import argparse

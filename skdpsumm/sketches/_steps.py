@@ -231,8 +231,11 @@ class Steps:
             base = self.design.map(self.design.base, self.bins)
             first = exact(base)
         self._count_base(first)
-        self._count_workload(exact)
-        self._count_rounds(exact)
+        groups = self._candidates()
+        # Decided once: what the workload leaves over is then what the rounds were promised.
+        n_picks = n_picks_of(self.design, self.budget, self.n_rows, len(groups))
+        self._count_workload(exact, n_picks, len(groups))
+        self._count_rounds(exact, groups, n_picks)
         return self.parts
 
     # ---- numbers that rules read
@@ -313,21 +316,16 @@ class Steps:
             even = float(std.flat[0]) if not np.ptp(std) else std
             self.marginals.append(Marginal(group, table, even, len(self.parts) - 1))
 
-    def _count_workload(self, exact: Exact) -> None:
+    def _count_workload(self, exact: Exact, n_picks: int, n_candidates: int) -> None:
         """Count what was asked for, each group with the share of a chosen one."""
         wanted = self.design.workload
         if not wanted:
             return
         numeric = {j: self.bins[j] for j in self.design.searched}
         asked = self.design.map(wanted, numeric)
-        n_candidates = len(self._candidates())
-        n_picks = self._n_picks(n_candidates)
         spare = self.budget.remaining - (FOR_CHOICES if n_picks < n_candidates else 0.0)
         share = spare * len(wanted) / (len(wanted) + n_picks) if n_picks else spare
         self._take(self._count(asked, exact(asked), share))
-
-    def _n_picks(self, n_candidates: int) -> int:
-        return n_picks(self.design, self.budget, self.n_rows, n_candidates)
 
     # ---- rounds
 
@@ -343,15 +341,13 @@ class Steps:
         fits = (ordered <= MOST_CELLS) & (np.cumsum(ordered) <= _MOST_CANDIDATE_CELLS)
         return [open_[k] for k in sorted(order[fits].tolist())]
 
-    def _count_rounds(self, exact: Exact) -> None:
-        groups = self._candidates()
+    def _count_rounds(self, exact: Exact, groups: list[Group], n_picks: int) -> None:
         if not groups:
             self._spend_the_rest(exact)
             return
         cells = self.design.map(groups, self.bins)
         sums = exact(cells)
         tables = [sums[where] for where in cells.row_groups()]
-        n_picks = self._n_picks(len(groups))
         model = GraphicalModel(self.sizes, zeros=self.design.zeros(self.bins))
         if n_picks == len(groups):
             part = self._count(cells, sums, self.budget.remaining)
@@ -461,7 +457,7 @@ def base_share(design: Design, budget: StepBudget, n_rows: float) -> float:
     return _FOR_BASE_OF_FEW_WITH_TARGET if few else _FOR_BASE_WITH_TARGET
 
 
-def n_picks(design: Design, budget: StepBudget, n_rows: float, n_candidates: int) -> int:
+def n_picks_of(design: Design, budget: StepBudget, n_rows: float, n_candidates: int) -> int:
     """Return how many groups are chosen in all.
 
     More of them have more noise: a std in rows where p of them share the budget. The number is the
@@ -482,7 +478,7 @@ def expected_noise(design: Design, budget: StepBudget, n_rows: float) -> tuple[f
 
     And how many groups are chosen of so many rows.
     """
-    picks = n_picks(design, budget, n_rows, len(design.candidates))
+    picks = n_picks_of(design, budget, n_rows, len(design.candidates))
     base, n_groups = base_share(design, budget, n_rows), picks + len(design.workload)
     spare = 1 - (_FOR_BINS if design.searched else 0.0)
     if not n_groups:
@@ -507,7 +503,7 @@ def check_noise(design: Design, budget: StepBudget) -> None:
         return
     base = base_share(design, budget, math.inf)
     spare = 1 - _FOR_BINS - base_share(design, budget, 0.0) - FOR_CHOICES
-    picks = n_picks(design, budget, _MOST_ROWS, len(design.candidates))
+    picks = n_picks_of(design, budget, _MOST_ROWS, len(design.candidates))
     n_groups = max(picks + len(design.workload), 1)
     one = design.distances(design.map([(0,)]))
     together = {"l1": one["l1"] * n_groups, "l2": one["l2"] * math.sqrt(n_groups)}
