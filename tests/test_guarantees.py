@@ -32,6 +32,7 @@ from skdpsumm.privacy._mechanisms import (
     zcdp_epsilon,
     zcdp_rho,
 )
+from skdpsumm.privacy._segment import SegmentDP
 from skdpsumm.privacy._shifted_gaussian import ShiftedGaussianDP
 from skdpsumm.privacy._threshold import ThresholdDP
 
@@ -414,6 +415,7 @@ def test_basic_composition_is_never_beaten_by_what_is_claimed():
         (PureDP(0.4), ZeroConcentratedDP(0.05), GaussianDP(0.3)),
         (ThresholdDP(0.03, 5), GaussianDP(0.3)),
         (ThresholdDP(0.03, 5), PureDP(0.2), ShiftedGaussianDP(((1, 0.2, 0.1), (1, 0, 0.1)))),
+        (SegmentDP(0.2, 0.1), PureDP(0.2), GaussianDP(0.3)),
         (EventDP(dp_event.LaplaceDpEvent(2.0)), GaussianDP(0.3)),
         (Worst((PureDP(0.4), GaussianDP(0.3))), GaussianDP(0.5)),
         (BestOf(Poisson(2.0), 0.2), PureDP(0.2), GaussianDP(0.3)),
@@ -463,6 +465,8 @@ def test_slack_counts_at_a_negative_epsilon_of_the_ideal():
         (lambda x: GaussianDP(1.0, 0.0, x), "tail"),
         (ZeroConcentratedDP, "rho"),
         (lambda x: ShiftedGaussianDP(((1, 1, 1),), x), "log_ratio"),
+        (lambda x: SegmentDP(x, 0.1), "unit"),
+        (lambda x: SegmentDP(1.0, x), "curvature"),
         (lambda x: BestOf(Poisson(2.0), x), "mu"),
         (lambda x: ThresholdDP(x, 5), "ratio"),
     ],
@@ -486,6 +490,7 @@ def test_a_number_of_updates_that_is_none_is_refused(n_updates):
         GaussianDP(1.0),
         ZeroConcentratedDP(1.0),
         ShiftedGaussianDP(((1, 1, 1),)),
+        SegmentDP(1.0, 0.1),
         BestOf(Poisson(2.0), 1.0),
         ThresholdDP(0.1, 2),
         Unprotected("x"),

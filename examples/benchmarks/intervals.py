@@ -513,7 +513,8 @@ def report(lines, folder, path=None):
         for kind in KINDS:
             which = [k for k, (of, _) in enumerate(made.questions) if of == kind]
             there = said[:, which]
-            if which and not np.isnan(there[:, :, VALUE]).all():
+            there = there[~np.isnan(there[:, :, VALUE]).all(axis=1)]  # those that were asked
+            if there.size:
                 rows.append((name, epsilon, kind, *judged(made, which, there)))
     adjusted = holm([row[-1]["p"] for row in rows])
     print(
@@ -528,16 +529,16 @@ def report(lines, folder, path=None):
             f"{found['warned']:>8.1%}{found['wide']:>7.1%}{found['wide warned']:>8.0%}{flag}"
         )
     summary(by_cell, rows, adjusted, told)
-    store(path, by_cell, rows)
+    store(path, rows)
 
 
-def store(path, by_cell, rows):
+def store(path, rows):
     """Store coverage by kind, and widths over the oracle's."""
     cells = pd.DataFrame(
         [{"table": row[0], "epsilon": row[1], "kind": row[2]} | row[3] for row in rows]
     )
     kinds = cells.assign(adult=cells["table"] == "adult").groupby("kind")
-    few, many = (pick(len(of) for of in by_cell.values()) for pick in (min, max))
+    few, many = cells["n"].min(), cells["n"].max()
 
     def line(kind):
         found = kinds.get_group(kind)
@@ -604,6 +605,7 @@ def judged(made, which, there):
     wide = width > span / 2
     return (
         {
+            "n": len(there),
             "cover": hit.mean(),
             "p": below(hit.mean(axis=1)),
             "worst": hit.mean(axis=0).min(),

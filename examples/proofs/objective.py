@@ -18,6 +18,7 @@ from scipy.special import ndtr, softmax
 from skdpsumm.learners.erm._losses import Huber, HuberizedHinge, Logistic, Softmax
 from skdpsumm.privacy._mechanisms import GaussianDP, gdp_delta
 from skdpsumm.privacy._objective import calibrate
+from skdpsumm.privacy._segment import SegmentDP
 
 TARGET = 1.0, 1e-3
 EPSILONS = np.array([0.0, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0])
@@ -190,6 +191,46 @@ def largest_ratio(case, adjacency, scale):
     return worst
 
 
+# ---- gradients on one segment: the worst of all paths that they can take as noise grows
+
+
+def check_paths(checks):
+    """Compare the worst path of a margin loss with the claim, at the noise for delta = 1e-6."""
+    for epsilon in (0.3, 1.0, 3.0):
+        for share in (0.1, 0.3):
+            k = math.expm1(share * epsilon)
+            row = {"lipschitz": 1.0, "smoothness": 1.0, "radius": 1.0, "regularization": 1 / k}
+            unit = 1 / calibrate(epsilon, 1e-6, **row).noise_scale
+            exact = worst_path(unit, k, epsilon)
+            what = f"delta of the worst path, epsilon = {epsilon:g}, k = {k:.3g}"
+            checks.holds(what, exact, SegmentDP(unit, k).delta(epsilon), relative=2e-3)
+            checks.found_out("no curvature", exact, gdp_delta(unit, epsilon), factor=1.1)
+            half = SegmentDP(unit, k / 2).delta(epsilon)
+            checks.found_out("half of the curvature", exact, half, factor=1.04)
+
+
+def worst_path(unit, k, epsilon, n_levels=200):
+    """Return the largest delta of all h from -unit to 0 with slopes from 0 to k.
+
+    By dynamic programming from large x down: in a step of x, h stands still or grows by a level.
+    """
+    step = unit / n_levels / k
+    levels = np.linspace(-unit, 0.0, n_levels + 1)
+    middles = (levels[1:] + levels[:-1]) / 2
+    best = np.zeros(n_levels + 1)
+    for x in np.arange(12.0, -2.0, -step) - step / 2:
+        p = math.exp(epsilon) * density(x)
+        grows = np.maximum((1 + k) * density(x + middles) - p, 0.0) * step + best[1:]
+        best = best + np.maximum(density(x + levels) - p, 0.0) * step
+        best[:-1] = np.maximum(best[:-1], grows)
+    return best[0]
+
+
+def density(x):
+    """Return that of standard normal noise."""
+    return np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+
+
 # ---- three classes, one feature: the weights that matter lie in a plane
 
 PLANE = np.array([[1, 1, -2], [1, -1, 0]]).T / np.sqrt([6, 2])
@@ -265,6 +306,7 @@ def main():
     check_three_classes(checks)
     check_curvature(checks)
     check_pure(checks)
+    check_paths(checks)
     checks.close()
 
 

@@ -54,6 +54,10 @@ hence at most the largest of them, whatever the noise: terms (mu_i, h_i) in plac
   entry above 1/2. Again a(4 k) = 0, but middles cost, the more the larger m. For g = 0 all heights
   are c, and it takes no middles.
 
+*A margin loss*, one row more, has gradients on one segment. Its worst gradient and its full
+curvature do not meet for long, and what it reveals is known nearly exactly:
+`skdpsumm.privacy._segment`. At each epsilon the smaller one of both claims holds.
+
 *One row replaced.* ``b_D - b_D' = u' - u``, from a hull of m points of length Z for each row, m^2
 differences of length at most 2 Z, and zero. Of ``det(H + U) / det(H + U')`` either determinant is
 at least det(H), so the shift is c once, in both orders. Corners that come in opposite pairs have
@@ -106,6 +110,7 @@ from ._bisect import bisect
 from ._compositions import compose
 from ._mechanisms import ADJACENCIES, GaussianDP, Mechanism, PureDP, Unprotected, gdp_mu
 from ._noise import RESERVE
+from ._segment import SegmentDP
 from ._shifted_gaussian import ShiftedGaussianDP
 
 # The part of mu^2, or of a pure epsilon, that pays for the distance from the minimiser.
@@ -143,7 +148,8 @@ class Calibration(NamedTuple):
         The cost of both. Discrete noise adds its `discrete_slack` (`dataclasses.replace`), for
         which the calibration leaves the part `RESERVE`.
     shift : float
-        The part of epsilon that the determinant takes.
+        c, the most that the determinant takes of epsilon; a height of the profile that is used, for
+        a loss that saturates.
     """
 
     noise_scale: float
@@ -168,7 +174,6 @@ def calibrate(
     trace: float | None = None,
     adjacency: str = "add_remove",
     distance: float = 0.0,
-    dominated: bool = False,
 ) -> Calibration:
     """Return the least noise for which objective perturbation is (epsilon, delta)-DP.
 
@@ -201,9 +206,6 @@ def calibrate(
     adjacency : {"add_remove", "replace_one"}
     distance : float, default=0
         d, from the exact minimiser, of what gets the output noise: a promise for all data and B.
-    dominated : bool, default=False
-        Whether the mechanism's dominating Gaussian is to be (epsilon, delta)-DP as well, so that a
-        ledger that adds up Gaussians holds it. Needs more noise.
 
     Returns
     -------
@@ -214,9 +216,7 @@ def calibrate(
     >>> row = {"lipschitz": 1, "smoothness": 0.25, "radius": 1}
     >>> found = calibrate(1.0, 1e-6, **row, regularization=10)
     >>> round(found.noise_scale, 2), round(found.shift, 4)
-    (4.32, 0.0247)
-    >>> round(calibrate(1.0, 1e-6, **row, regularization=10, saturating=True).noise_scale, 2)
-    4.22
+    (4.22, 0.0247)
     """
     epsilon, delta = float(epsilon), float(delta)
     _check(adjacency, hull, delta, distance)
@@ -243,7 +243,8 @@ def calibrate(
     if shift < room:
         profiles = saturating_profiles(curvature, room, vertices) if saturating else []
         profiles.append(flat_profile(shift))
-        search = _Search(row, share, room, delta * (1 - RESERVE), dominated)
+        on_segment = vertices == rank == 1 and adjacency == "add_remove"
+        search = _Search(row, share, room, delta * (1 - RESERVE), curvature if on_segment else None)
         found = search.best(profiles)
     if found is None:
         raise CurvatureError(
@@ -467,48 +468,60 @@ def discrete_slack(size: int, scale: float, mu: float, tail: float) -> float:
 
 @dataclass(frozen=True)
 class _Search:
-    """For the largest Z, which is the least noise, at a target."""
+    """For the largest Z, which is the least noise, at a target.
+
+    `curvature` is k of a row whose gradients lie on one segment, else None.
+    """
 
     row: _Corners
     output_share: float
     epsilon: float
     delta: float
-    dominated: bool
+    curvature: float | None
 
-    def mechanism(self, unit: float, profile: Profile) -> Mechanism:
+    def mechanism(self, unit: float, profile: Profile, *, on_segment: bool = False) -> Mechanism:
         row = self.row
-        exact = ShiftedGaussianDP(
-            gaussian_terms(unit, profile, row.vertices, row.hull, row.adjacency)
-        )
+        terms = gaussian_terms(unit, profile, row.vertices, row.hull, row.adjacency)
         output = GaussianDP(unit * math.sqrt(self.output_share))
+        exact: Mechanism = ShiftedGaussianDP(terms)
+        if on_segment and self.curvature is not None:
+            exact = SegmentDP(unit, self.curvature, terms=terms)
         return compose([exact, output]) if self.output_share else exact
 
-    def holds(self, unit: float, profile: Profile) -> bool:
-        mechanism = self.mechanism(unit, profile)
-        curve = mechanism.as_accountable() if self.dominated else mechanism
-        return curve.delta(self.epsilon) <= self.delta
+    def holds(self, unit: float, profile: Profile, *, on_segment: bool = False) -> bool:
+        mechanism = self.mechanism(unit, profile, on_segment=on_segment)
+        return mechanism.delta(self.epsilon) <= self.delta
 
     def best(self, profiles: list[Profile]) -> tuple[float, float, Mechanism] | None:
         """Return the largest Z of all profiles, with its shift and mechanism, or None."""
-        best, found = 0.0, None
+        best, chosen = 0.0, profiles[-1]
         for profile in profiles:
             # A profile that does not gain a thousandth is not worth a bisection.
             if best and not self.holds(best * 1.001, profile):
                 continue
             unit = self.largest(profile)
             if unit > best:
-                best, found = unit, (unit, profile[0][1], self.mechanism(unit, profile))
-        return found
+                best, chosen = unit, profile
+        if self.curvature is not None:
+            best = max(best, self.largest(chosen, on_segment=True))
+        if not best:
+            return None
+        return best, chosen[0][1], self.mechanism(best, chosen, on_segment=True)
 
-    def largest(self, profile: Profile) -> float:
+    def largest(self, profile: Profile, *, on_segment: bool = False) -> float:
         """Return the largest Z, rounded down, or 0."""
         low = high = gdp_mu(self.epsilon, self.delta)
         least = 1e-9 * high
-        while not self.holds(low, profile):
+        while not self.holds(low, profile, on_segment=on_segment):
             low, high = low / 2, low
             if low < least:
                 return 0.0
-        return bisect(lambda unit: self.holds(unit, profile), low, high, halvings=_HALVINGS)
+        return bisect(
+            lambda unit: self.holds(unit, profile, on_segment=on_segment),
+            low,
+            high,
+            halvings=_HALVINGS,
+        )
 
 
 def _enough(shift: float, epsilon: float, rank: int) -> float:

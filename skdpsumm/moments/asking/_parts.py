@@ -590,7 +590,8 @@ class PointsPart:
         # Means of few rows each take more away than what they tell.
         taken = min(n_means / _SWEEPS / len(rest), 0.5)
         spread = self._variance(rest) / (1 - taken)
-        square = max(max(model.phi) ** 2, model.square_of(self.columns))
+        parts = [self.columns, *model.uncounted_pairs(self.columns)]
+        square = max(model.square_of(part) for part in parts)
         return square * model.of_pairs(self.columns, rest, spread)
 
     def _cells_of(self, group: Group) -> NDArray[np.int64]:

@@ -387,8 +387,7 @@ class TableAnswer:
                 if len(part) == 2:
                     aligned, size = self._of_pair(part, margins)
                     power = model.of_pair(part, aligned, power, size)
-                square = model.square_of(part) if len(part) == 2 else model.phi[1] ** 2
-                total += square * power
+                total += model.square_of(part) * power
         return total
 
     def _of_pair(self, part: Group, margins: Sequence[Floats]) -> tuple[Floats, Floats]:

@@ -47,6 +47,8 @@ _FEWEST_CHOSEN = 4
 # Conditions that hold for fewer rows, or for nearly all, tell little of how columns go together.
 _LEAST_SHARE = 0.02
 # Of three and more columns together nothing may have been counted: a part of how pairs go together.
+# Where all pairs were counted it was 0 to 0.27, beside what chance does, in 24 tables of 2,000 and
+# 10,000 rows and seven columns of Adult, ACS, Covertype and Occupancy.
 _OF_PAIRS = 0.35
 # A mean absolute value, in standard deviations: of conditions that phi is known from. By how much
 # the square of what hangs on fewer rows is larger, at most.
@@ -411,10 +413,10 @@ class TableModel:
             return total
         for part, spread in _variance_parts(means, margins):
             group = tuple(ordered[k] for k in part)
-            if len(part) == 2 and not covers(group):
-                total += self.square_of(group) * self._of_pair(ordered, part, means, spread)
-            elif len(part) > 2 and not covers(group):
-                total += self.phi[1] ** 2 * spread
+            if len(part) > 1 and not covers(group):
+                if len(part) == 2:
+                    spread = self._of_pair(ordered, part, means, spread)
+                total += self.square_of(group) * spread
         return np.sqrt(total)
 
     def _of_pair(
@@ -509,35 +511,41 @@ class TableModel:
 
     @cached_property
     def phi(self) -> tuple[float, float]:
-        """The model's error on a pair that was not counted, and on more columns together.
+        """The model's error on a pair that was not counted, and on more columns of counted pairs.
 
         In units of ``sqrt(pA (1 - pA) pB (1 - pB))`` for conditions A and B on two columns. It is
         the error that groups had when they were counted, on conditions of single cells and of
         thresholds: of groups of later phases under the model of the phases before, else of groups
         that are left out in turn. In adaptive releases the groups were chosen for being worst, so
-        that it is rather too large.
+        that it is rather too large. How columns go together beyond their pairs is taken to be a
+        part of how these go together, and how rows fall by chance.
         """
         together = [self._association(m) for m in self._pairs]
         # Of a few pairs it is not known whether others are like them.
         unknown = _TYPICAL_SQUARE / (1 + len(together))
         pairs = math.sqrt(max(float(np.mean(together or [0.0])), 0.0) + unknown)
+        beyond = math.hypot(_OF_PAIRS * pairs, 1 / math.sqrt(self.n_rows))
         found, chosen = self._surprises()
         if not len(found):
-            return pairs, pairs
+            return pairs, beyond
         if chosen:
             # The worst of each round: half of these are worse than nearly all that was not chosen.
             square = max(float(np.median(found)) + found.std() / math.sqrt(len(found)), 0.0)
             square += _UNSEEN_SQUARE  # but among many pairs are some of which it took no notice
         else:
             square = found.mean() + found.std() / math.sqrt(len(found)) + unknown
-        phi = math.sqrt(max(square, 0.0))
-        return phi, max(phi, _OF_PAIRS * pairs)
+        return math.sqrt(max(square, 0.0)), beyond
+
+    def uncounted_pairs(self, columns: Group) -> list[Group]:
+        """Return the pairs of some columns that no group has."""
+        return [p for p in combinations(columns, 2) if not self.model.residuals.covers(p)]
 
     def square_of(self, columns: Group) -> float:
         """Return the square of phi for a group of columns that was not counted."""
-        pairs = [p for p in combinations(columns, 2) if not self.model.residuals.covers(p)]
-        overlooked = max((self._overlooked(pair) for pair in pairs), default=0.0)
-        return self.phi[len(columns) > 2] ** 2 + overlooked
+        (pair, beyond), uncounted = self.phi, self.uncounted_pairs(columns)
+        if len(columns) > 2:
+            return max(pair, beyond) ** 2 if uncounted else beyond**2
+        return pair**2 + sum(map(self._overlooked, uncounted))
 
     def _overlooked(self, pair: Group) -> float:
         """Return the square of what the choice of groups may have overlooked in a pair.
