@@ -108,12 +108,42 @@ def test_the_sum_over_panels_is_near_the_integral():
 def test_a_gaussian_beside_it_is_convolved(output, epsilon):
     alone = SegmentDP(0.2339, 0.1)
     both = alone + GaussianDP(output)
-    z = np.linspace(-9, 9, 6001)
+    z = np.linspace(-9, 9, 1501)
     weights = norm.pdf(z) / norm.pdf(z).sum()
     losses = epsilon - output**2 / 2 - output * z
     reversed_ = -np.expm1(losses) + np.exp(losses) * alone._deltas(-losses)
     exact = weights @ np.where(losses < 0, reversed_, alone._deltas(np.abs(losses)))
     assert exact * (1 - 1e-3) <= both.delta(epsilon) <= 1.02 * exact + 1e-16
+
+
+@pytest.mark.parametrize("output", [0.3, 1.0, 3.4, 8.0])
+@pytest.mark.parametrize(("unit", "k"), [(7e-4, 2e-3), (0.018, 3e-5), (0.2339, 0.1)])
+def test_beside_a_large_gaussian_it_costs_no_less_than_both_releases(unit, k, output):
+    """Masses of the far tail are differences of numbers next to 1."""
+    both = SegmentDP(unit, k) + GaussianDP(output)
+    plain = GaussianDP(math.hypot(unit, output))
+    for delta in (1e-3, 1e-9, 1e-14, 1e-30):
+        epsilon = plain.epsilon(delta)
+        z = np.linspace(-12, 14, 1_501)
+        losses = epsilon - output**2 / 2 - output * z
+        exact = norm.pdf(z) @ both._deltas(losses) / norm.pdf(z).sum()
+        assert max(exact * (1 - 1e-3), delta * (1 - 1e-9)) <= both.delta(epsilon) <= 1.05 * exact
+
+
+@pytest.mark.parametrize(
+    ("unit", "k", "epsilon", "least"),
+    [(32.4913, 199.136, 704.036, 3.81e-8), (30.9401, 611.677, 692.073, 5.04e-12)],
+)
+def test_a_huge_epsilon_underflows_nowhere(unit, k, epsilon, least):
+    one = SegmentDP(unit, k)
+    assert least < one.delta(epsilon) < 2 * least  # the least delta of the paths, exactly
+    deltas = [one.delta(e) for e in (epsilon, 709.0, 711.0, 800.0, 1e4)]
+    assert all(a >= b >= 0 for a, b in pairwise(deltas))
+
+
+def test_the_curve_is_never_above_its_start():
+    one = SegmentDP(1e-2, 50.0)
+    assert one.delta(1.0) <= one.delta(0.0) == pytest.approx(gdp_delta(1e-2, 0.0))
 
 
 def test_with_another_cost_it_counts_its_terms():
@@ -158,7 +188,9 @@ def test_it_is_written_and_read():
     assert repr(SegmentDP(0.2, 0.1, tail=1e-9)) == "SegmentDP(unit=0.2, curvature=0.1, tail=1e-09)"
 
 
-@pytest.mark.parametrize("wrong", [{"unit": "1"}, {"terms": [[1, 2]]}, {"terms": [["a", 1, 1]]}])
+@pytest.mark.parametrize(
+    "wrong", [{"unit": "1"}, {"terms": [[1, 2]]}, {"terms": [["a", 1, 1]]}, {"terms": [[0, 1, 1]]}]
+)
 def test_a_description_that_is_none_is_refused(wrong):
     with pytest.raises(ValueError):  # noqa: PT011 - whatever is said of it
         mechanism_from_dict(SegmentDP(0.2, 0.1).to_dict() | wrong)

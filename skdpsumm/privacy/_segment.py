@@ -54,7 +54,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 
 from ._bisect import bisect
 from ._mechanisms import (
@@ -154,7 +154,11 @@ class SegmentDP(DominatedByGaussian):
         return found
 
     def dominating_mu(self) -> float:
-        """Return a mu whose curve is nowhere below this one."""
+        """Return a mu whose curve is nowhere below that of the release.
+
+        What `delta` says of it may be above by less than a hundredth: it is rounded up, and between
+        the epsilons where both are compared the release lies below the chord.
+        """
         return math.hypot(self._dominating_unit, self.output)
 
     def _ideal_delta(self, epsilon: float) -> float:
@@ -180,7 +184,8 @@ class SegmentDP(DominatedByGaussian):
     def _deltas(self, epsilons: Floats) -> Floats:
         """Return the curve at some epsilons, `output` aside."""
         known = segment_delta(self.unit, self.curvature, np.abs(epsilons))
-        below = -np.expm1(epsilons) + np.exp(epsilons) * known  # the order of tables is reversed
+        least = np.minimum(epsilons, 0.0)
+        below = -np.expm1(least) + np.exp(least) * known  # the order of tables is reversed
         return np.where(epsilons < 0, below, known)
 
     def _with_output(self, epsilon: float) -> float:
@@ -193,12 +198,13 @@ class SegmentDP(DominatedByGaussian):
         n_steps = min(1 + math.ceil(mu / _APART), _MOST_STEPS)
         nodes = np.linspace(_FROM, _TO, int(_TO - _FROM) * n_steps + 1)
         losses = mu * mu / 2 + mu * nodes
-        deltas, factors = self._deltas(epsilon - losses), np.exp(-losses)
-        mass = np.diff(ndtr(nodes))
-        high = (np.diff(ndtr(nodes + mu)) - factors[1:] * mass) / -np.diff(factors)
-        high = np.clip(high, 0.0, mass)  # of the mass, what counts at the lower loss
-        inside = deltas[:-1] @ high + deltas[1:] @ (mass - high)
-        return float(inside + ndtr(_FROM) * deltas[0] + ndtr(-_TO)) * _MARGIN
+        deltas, steps = self._deltas(epsilon - losses), np.diff(losses)
+        mass, shifted = _mass(nodes), _mass(nodes + mu, losses[:-1])
+        # Of the mass, what counts at the lower loss: exp(-loss) has the mean that it should have.
+        lower = np.clip((shifted - np.exp(-steps) * mass) / -np.expm1(-steps), 0.0, mass)
+        inside = deltas[:-1] @ lower + deltas[1:] @ (mass - lower)
+        found = float(inside + ndtr(_FROM) * deltas[0] + ndtr(-_TO)) * _MARGIN
+        return max(found, gdp_delta(math.hypot(self.unit, mu), epsilon))  # of the path that stays
 
     @cached_property
     def _dominating_unit(self) -> float:
@@ -216,14 +222,15 @@ class SegmentDP(DominatedByGaussian):
             falls = bound._falls_from(mu) <= end and bounds[-1] <= gdp_delta(mu, end)
             return falls and _lies_below(mu, epsilons, deltas)
 
-        return bisect(holds, most, self.unit * (1 + 1e-9), tolerance=_MU_TOLERANCE)
+        least = max(self.unit, *(mu for _, mu, _ in self.terms)) * (1 + 1e-9)
+        return bisect(holds, most, least, tolerance=_MU_TOLERANCE) if least < most else most
 
 
 def segment_delta(unit: float, curvature: float, epsilons: Floats) -> Floats:
     """Return the delta of a row on a segment at some epsilons of at least 0, rounded up."""
     plain = np.array([gdp_delta(unit, float(e)) for e in epsilons])
     found = plain + _gain(unit, curvature, epsilons)
-    return np.minimum(found * _MARGIN, 1.0)
+    return np.minimum(found, gdp_delta(unit, 0.0)) * _MARGIN
 
 
 def _gain(unit: float, k: float, epsilons: Floats) -> Floats:
@@ -236,9 +243,16 @@ def _gain(unit: float, k: float, epsilons: Floats) -> Floats:
     # Beyond this a, what is lost for one more is less than what it gains.
     best = np.sqrt(2 * loss / -np.expm1(2 * (2 * low - high - math.log1p(k))))
     a = np.maximum(first, best)
-    gain = (1 + k) * np.exp(epsilons[:, None] - low) * ndtr(-a)
-    gain -= np.exp(low) * ndtr(-np.sqrt(np.maximum(a**2 - 2 * loss, 0.0)))
+    gain = np.exp(math.log1p(k) + epsilons[:, None] - low + log_ndtr(-a))
+    gain -= np.exp(low + log_ndtr(-np.sqrt(np.maximum(a**2 - 2 * loss, 0.0))))
     return np.sum(np.maximum(gain, 0.0) * (high - low), axis=1) / k
+
+
+def _mass(nodes: Floats, logs: Floats | float = 0.0) -> Floats:
+    """Return normal masses between nodes, times exp(logs), with all digits in either tail."""
+    low, high = nodes[:-1], nodes[1:]
+    low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
+    return np.exp(logs + log_ndtr(high)) - np.exp(logs + log_ndtr(low))
 
 
 def _lies_below(mu: float, epsilons: Floats, deltas: Floats) -> bool:
@@ -250,9 +264,10 @@ def _lies_below(mu: float, epsilons: Floats, deltas: Floats) -> bool:
     curve = np.array([gdp_delta(mu, float(e)) for e in epsilons])
     if np.any(curve < deltas):
         return False
-    slope = -ndtr(-mu / 2 - epsilons / mu)
-    width = np.diff(np.exp(epsilons))
-    left, right, fall, last = curve[:-1], curve[1:], slope[:-1], slope[1:]
+    # In units of exp(epsilon) at the left.
+    width, logs = np.expm1(np.diff(epsilons)), log_ndtr(-mu / 2 - epsilons / mu)
+    fall, last = (-np.exp(epsilons[:-1] + one) for one in (logs[:-1], logs[1:]))
+    left, right = curve[:-1], curve[1:]
     with np.errstate(divide="ignore", invalid="ignore"):
         meet = (right - left - last * width) / ((fall - last) * width)
     meet = np.clip(np.nan_to_num(meet, nan=0.0, posinf=0.0, neginf=0.0), 0.0, 1.0)

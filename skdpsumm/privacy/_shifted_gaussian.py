@@ -91,6 +91,8 @@ class ShiftedGaussianDP(DominatedByGaussian):
             raise ValueError("terms is empty; give at least one number of at least 0.")
         for name, value in zip(("weight", "mu", "shift") * len(terms), sum(terms, ()), strict=True):
             check_cost(f"{name} of terms", value)
+        if not all(weight > 0 for weight, *_ in terms):
+            raise ValueError(f"weight of terms must be above 0, got {terms!r}.")
         for name in ("log_ratio", "tail"):
             check_cost(name, getattr(self, name))
 
