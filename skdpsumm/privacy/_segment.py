@@ -1,4 +1,4 @@
-r"""What objective perturbation reveals of a row whose gradients lie on one segment: exactly.
+r"""What objective perturbation reveals of a row whose gradients lie on one segment, nearly exactly.
 
 A margin loss moves b, the noise for which W is the minimiser, along one direction: by h in units of
 sigma, from -Z for the rows that it has wrong to 0 for those that it has right, as a function of the
