@@ -667,10 +667,17 @@ def test_where_no_epsilon_fits_none_is_named():
     assert "It fits with" not in str(told.value)
 
 
-@pytest.mark.parametrize("budget", [{}, {"accountant": "zcdp"}, {"adjacency": "replace_one"}])
-def test_objective_perturbation_tells_a_price_far_above_its_epsilon(budget):
+@pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
+def test_objective_perturbation_tells_a_price_far_above_its_epsilon(accountant):
+    """Where a row is replaced; where it comes or goes the price is 1.51 times epsilon at most."""
+    budget = {"accountant": accountant, "adjacency": "replace_one"}
     ledger = PrivacyLedger(epsilon=40.0, delta=1e-5, **budget)
-    model = TDILClassifier(mechanism="objective", regularization=0.3, ledger=ledger.dataset("a"))
+    model = TDILClassifier(
+        mechanism="objective",
+        adjacency="replace_one",
+        regularization=0.3,
+        ledger=ledger.dataset("a"),
+    )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, DISC)
