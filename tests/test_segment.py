@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
 from scipy.stats import norm
+from test_learner_noise import delta_on_a_segment
 
 from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP
-from skdpsumm.privacy._mechanisms import gdp_delta, mechanism_from_dict
+from skdpsumm.privacy._mechanisms import gdp_delta, gdp_mu, mechanism_from_dict
 from skdpsumm.privacy._objective import calibrate
 from skdpsumm.privacy._segment import SegmentDP, segment_delta
 from skdpsumm.privacy._shifted_gaussian import ShiftedGaussianDP
@@ -21,7 +21,7 @@ TIGHT = [(0.3, 0.03, 0.0763), (1.0, 0.1, 0.2339), (1.0, 0.3, 0.206), (3.0, 0.3, 
 WIDE = [(0.0, 0.1, 0.2339), (0.2, 0.1, 0.2339), (0.3, 1.0, 0.5), (1.0, 1.0, 0.2), (6.0, 5.0, 3.0)]
 
 
-def delta_of_the_worst_path(unit, k, epsilon, n_levels=300):
+def delta_of_the_worst_path(unit, k, epsilon, n_levels=150):
     """Return the largest delta of all h from -unit to 0 with 0 <= h' <= k, by dynamic programming.
 
     h stands still or grows as fast as it may; one step of x is as long as a level of h takes.
@@ -93,13 +93,7 @@ def test_both_orders_of_a_path_are_within_the_claim(start, epsilon):
 def test_the_sum_over_panels_is_near_the_integral():
     """And above it: panels are rounded up."""
     for epsilon, k, unit in TIGHT:
-        v = (np.arange(200_000) + 0.5) / 200_000 * min(math.log1p(k), epsilon)
-        loss = epsilon - v
-        reach = np.minimum(unit, np.sqrt(2 * loss))
-        a = loss / reach + reach / 2
-        a = np.maximum(a, np.sqrt(2 * loss / (1 - np.exp(2 * v) / (1 + k) ** 2)))
-        inner = (1 + k) * np.exp(loss) * ndtr(-a) - np.exp(v) * ndtr(-np.sqrt(a**2 - 2 * loss))
-        exact = inner.mean() * min(math.log1p(k), epsilon) / k + gdp_delta(unit, epsilon)
+        exact = delta_on_a_segment(unit, k, epsilon)
         assert exact <= segment_delta(unit, k, np.array([epsilon]))[0] <= 1.02 * exact
 
 
@@ -223,15 +217,7 @@ def test_a_margin_loss_needs_little_more_noise_than_a_gaussian_release(epsilon, 
     row = {"lipschitz": 1.0, "smoothness": 1.0, "radius": 1.0}
     regularization = 1 / math.expm1(0.1 * epsilon)
     found = calibrate(epsilon, 1e-6, **row, regularization=regularization)
-    ideal = 1 / _mu(epsilon, 1e-6)
+    ideal = 1 / gdp_mu(epsilon, 1e-6)
     assert ideal <= found.noise_scale < part * ideal
     ledger = PrivacyLedger(epsilon=1.1 * epsilon, delta=1e-6)
     ledger.charge(found.mechanism)
-
-
-def _mu(epsilon, delta):
-    low, high = 0.0, 10.0
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if gdp_delta(middle, epsilon) < delta else (low, middle)
-    return low

@@ -47,7 +47,7 @@ _FEWEST_CHOSEN = 4
 # Conditions that hold for fewer rows, or for nearly all, tell little of how columns go together.
 _LEAST_SHARE = 0.02
 # Of three and more columns together nothing may have been counted: a part of how pairs go together.
-# Where all pairs were counted it was 0 to 0.27, beside what chance does, in 24 tables of 2,000 and
+# Where all pairs were counted it was 0 to 0.31, beside what chance does, in 24 tables of 2,000 and
 # 10,000 rows and seven columns of Adult, ACS, Covertype and Occupancy.
 _OF_PAIRS = 0.35
 # A mean absolute value, in standard deviations: of conditions that phi is known from. By how much
