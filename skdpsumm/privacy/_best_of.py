@@ -81,7 +81,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 
-from ._bisect import bisect
+from ._bisect import at_most
 from ._mechanisms import (
     DominatedByGaussian,
     Floats,
@@ -383,11 +383,7 @@ class BestOf(DominatedByGaussian):
         high = _shift(self.law, self.mu) + gdp_epsilon(self.mu, delta / self.law.largest)
         if math.isinf(high):
             return high
-        near = brentq(lambda e: self._ideal_delta(e) - delta, 0.0, high, xtol=1e-13, rtol=1e-11)
-        near *= 1 + 1e-10
-        if near < high and self._ideal_delta(near) <= delta:
-            return near
-        return bisect(lambda e: self._ideal_delta(e) <= delta, high, 0.0, tolerance=1e-12)
+        return at_most(self._ideal_delta, delta, high, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         law = {"kind": self.law.kind, **asdict(self.law)}  # type: ignore[call-overload]

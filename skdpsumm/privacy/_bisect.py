@@ -1,9 +1,13 @@
-"""Bisection that errs on the safe side."""
+"""Roots that err on the safe side."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+
+from scipy.optimize import brentq
+
+_SMALLEST = 1e-300  # which a logarithm takes for zero
 
 
 def bisect(
@@ -59,3 +63,46 @@ def bisect(
             break
         good, bad = (middle, bad) if holds(middle) else (good, middle)
     return good
+
+
+def at_most(
+    value: Callable[[float], float],
+    target: float,
+    good: float,
+    bad: float,
+    *,
+    tolerance: float = 1e-11,
+) -> float:
+    """Return the point nearest to `bad` at which `value` was seen to be at most `target`.
+
+    As `bisect`, in a quarter of the steps where `value` is smooth (Brent's method, of logarithms).
+
+    Parameters
+    ----------
+    value : callable
+        Takes a float and returns one of at least 0.
+    target : float
+        Above 0.
+    good, bad : float
+        Where `value` is at most `target`, and where it is more. Of one sign.
+    tolerance : float, default=1e-11
+        How far from the root the point may be, in relation to it.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> at_most(lambda x: x * x, 2.0, good=1.0, bad=2.0)
+    1.41421356...
+    """
+
+    def excess(x: float) -> float:
+        return math.log(max(value(x), _SMALLEST)) - math.log(target)
+
+    root = brentq(excess, good, bad, xtol=_SMALLEST, rtol=tolerance / 4)
+    near = root + math.copysign(tolerance / 2 * root, good - bad)
+    if min(good, bad) < near < max(good, bad) and value(near) <= target:
+        return near
+    return bisect(lambda x: value(x) <= target, good, bad, tolerance=tolerance)

@@ -106,9 +106,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from scipy.optimize import brentq
-
-from ._bisect import bisect
+from ._bisect import at_most, bisect
 from ._compositions import compose
 from ._mechanisms import ADJACENCIES, GaussianDP, Mechanism, PureDP, Unprotected, gdp_mu
 from ._noise import RESERVE
@@ -121,8 +119,6 @@ HULLS = ("polytope", "symmetric", "simplex")
 # Floats are rounded in a few lines between a budget and a scale.
 _MARGIN = 1 + 4e-12
 _HALVINGS = 36
-# Of a root that is found without bisection, and what a logarithm takes for zero.
-_NEAR, _SMALLEST = 1e-11, 1e-300
 # Slopes g of a profile: parts of the largest that epsilon allows, and how much steeper its first
 # piece is than its last. See the module's docstring; any are valid.
 _SLOPES = (1.0, 0.97, 0.9, 0.8, 0.7, 0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.1)
@@ -492,15 +488,15 @@ class _Search:
             exact = SegmentDP(unit, self.curvature, terms=terms)
         return compose([exact, output]) if self.output_share else exact
 
-    def delta_at(self, unit: float, profile: Profile, on_segment: bool = False) -> float:
-        return self.mechanism(unit, profile, on_segment=on_segment).delta(self.epsilon)
+    def holds(self, unit: float, profile: Profile) -> bool:
+        return self.mechanism(unit, profile).delta(self.epsilon) <= self.delta
 
     def best(self, profiles: list[Profile]) -> tuple[float, float, Mechanism] | None:
         """Return the largest Z of all profiles, with its shift and mechanism, or None."""
         best, chosen = 0.0, profiles[-1]
         for profile in profiles:
             # A profile that does not gain a thousandth is not worth a search.
-            if best and self.delta_at(best * 1.001, profile) > self.delta:
+            if best and not self.holds(best * 1.001, profile):
                 continue
             unit = self.largest(profile)
             if unit > best:
@@ -514,25 +510,16 @@ class _Search:
     def largest(self, profile: Profile, *, on_segment: bool = False) -> float:
         """Return the largest Z, rounded down, or 0."""
 
-        def holds(unit: float) -> bool:
-            return self.delta_at(unit, profile, on_segment) <= self.delta
-
-        def excess(unit: float) -> float:
-            found = self.delta_at(unit, profile, on_segment)
-            return math.log(max(found, _SMALLEST)) - math.log(self.delta)
+        def delta(unit: float) -> float:
+            return self.mechanism(unit, profile, on_segment=on_segment).delta(self.epsilon)
 
         low = high = gdp_mu(self.epsilon, self.delta)
         least = 1e-9 * high
-        while not holds(low):
+        while delta(low) > self.delta:
             low, high = low / 2, low
             if low < least:
                 return 0.0
-        if low == high:
-            return low
-        near = brentq(excess, low, high, xtol=1e-300, rtol=_NEAR) * (1 - 2 * _NEAR)
-        if near > low and holds(near):
-            return near
-        return bisect(holds, low, high, halvings=_HALVINGS)
+        return low if low == high else at_most(delta, self.delta, low, high)
 
 
 def _enough(shift: float, epsilon: float, rank: int) -> float:

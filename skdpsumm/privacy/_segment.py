@@ -56,7 +56,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from ._bisect import bisect
+from ._bisect import at_most, bisect
 from ._mechanisms import (
     DominatedByGaussian,
     Floats,
@@ -175,7 +175,7 @@ class SegmentDP(DominatedByGaussian):
             return high
         if self._ideal_delta(0.0) <= delta:
             return 0.0
-        return bisect(lambda e: self._ideal_delta(e) <= delta, high, 0.0, tolerance=1e-9)
+        return at_most(self._ideal_delta, delta, high, 0.0, tolerance=1e-9)
 
     @property
     def _is_bent(self) -> bool:
