@@ -64,6 +64,7 @@ from ._mechanisms import (
     Mechanism,
     check_cost,
     gdp_delta,
+    gdp_epsilon,
 )
 from ._shifted_gaussian import ShiftedGaussianDP
 
@@ -173,9 +174,11 @@ class SegmentDP(DominatedByGaussian):
         high = self._bound._ideal_epsilon(delta)
         if not self._is_bent or high == 0 or math.isinf(high):
             return high
-        if self._ideal_delta(0.0) <= delta:
-            return 0.0
-        return at_most(self._ideal_delta, delta, high, 0.0, tolerance=1e-9)
+        plain = gdp_epsilon(math.hypot(self.unit, self.output), delta)  # of the path that stays
+        low = plain * (1 - 1e-9)
+        if self._ideal_delta(low) <= delta:
+            return low
+        return at_most(self._ideal_delta, delta, high, low, tolerance=1e-9)
 
     @property
     def _is_bent(self) -> bool:
