@@ -231,6 +231,31 @@ def test_no_exact_distribution_exceeds_the_claim_of_a_segment(name, regularizati
     assert not exceeds(exact, found, epsilons)
 
 
+@pytest.mark.parametrize("name", ["logistic", "huberized-0.1", "huberized-0.5"])
+@pytest.mark.parametrize(
+    ("regularization", "unit"), [(0.02, 0.2), (0.02, 4.0), (0.5, 0.15), (1.0, 1.0), (20.0, 0.25)]
+)
+def test_a_row_that_is_replaced_is_within_its_dominating_gaussian(name, regularization, unit):
+    loss = SCALARS[name]
+    two = SegmentDP(unit, loss.smoothness / regularization, rows=2)
+    epsilons = np.unique([*epsilons_for(loss, regularization, unit), 0.01, 0.1, 0.4])
+    exact = worst(loss, "replace_one", regularization, unit, epsilons)
+    assert not exceeds(exact, two, epsilons)
+    assert not exceeds(exact, GaussianDP(two.dominating_mu()), epsilons)
+
+
+@pytest.mark.parametrize(
+    ("regularization", "unit", "forgotten"),
+    [(20.0, 0.25, lambda mu, unit: 0.7 * mu), (0.5, 0.15, lambda mu, unit: 2 * unit)],
+)
+def test_a_row_or_a_curvature_that_is_forgotten_would_be_noticed(regularization, unit, forgotten):
+    loss = SCALARS["huberized-0.1"]
+    mu = SegmentDP(unit, loss.smoothness / regularization, rows=2).dominating_mu()
+    epsilons = epsilons_for(loss, regularization, unit)
+    exact = worst(loss, "replace_one", regularization, unit, epsilons)
+    assert exceeds(exact, GaussianDP(forgotten(mu, unit)), epsilons)
+
+
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("name", SATURATING)
 @pytest.mark.parametrize(

@@ -175,15 +175,46 @@ def test_a_smaller_bound_of_terms_takes_its_place():
 
 
 def test_it_is_written_and_read():
-    for one in (SegmentDP(0.2, 0.1), SegmentDP(0.2, 0.1, 0.05, 1e-7, 1e-12, ((1, 0.2, 0.0),))):
+    for one in (
+        SegmentDP(0.2, 0.1),
+        SegmentDP(0.2, 0.1, 0.05, log_ratio=1e-7, rows=2, tail=1e-12, terms=((1, 0.2, 0.0),)),
+    ):
         back = mechanism_from_dict(json.loads(json.dumps(one.to_dict())))
         assert back == one
         assert hash(back) == hash(one)
     assert repr(SegmentDP(0.2, 0.1, tail=1e-9)) == "SegmentDP(unit=0.2, curvature=0.1, tail=1e-09)"
 
 
+@pytest.mark.parametrize("saturating", [False, True])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_a_ledger_charges_a_row_that_is_replaced_twice_the_mu_of_one(epsilon, saturating):
+    """Its constant for curvature costs up to 3.4 epsilon."""
+    row = {"lipschitz": 1.0, "smoothness": 0.25, "radius": 1.0, "saturating": saturating}
+    found = calibrate(
+        epsilon, 1e-6, **row, regularization=6 / epsilon, adjacency="replace_one"
+    ).mechanism
+    assert isinstance(found, SegmentDP)
+    assert found.rows == 2
+    one = SegmentDP(found.unit, found.curvature)
+    assert found.dominating_mu() == 2 * one.dominating_mu()
+    assert found.epsilon(1e-6) == ShiftedGaussianDP(found.terms).epsilon(1e-6) <= epsilon
+    assert GaussianDP(found.dominating_mu()).epsilon(1e-6) < 1.1 * epsilon
+    assert ShiftedGaussianDP(found.terms).dominating_mu() > 1.15 * found.dominating_mu()
+    beside = found + GaussianDP(0.1)
+    assert beside.dominating_mu() == math.hypot(found.dominating_mu(), 0.1)
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"unit": "1"}, {"terms": [[1, 2]]}, {"terms": [["a", 1, 1]]}, {"terms": [[0, 1, 1]]}]
+    "wrong",
+    [
+        {"unit": "1"},
+        {"rows": 3},
+        {"rows": 0},
+        {"rows": 1.5},
+        {"terms": [[1, 2]]},
+        {"terms": [["a", 1, 1]]},
+        {"terms": [[0, 1, 1]]},
+    ],
 )
 def test_a_description_that_is_none_is_refused(wrong):
     with pytest.raises(ValueError):  # noqa: PT011 - whatever is said of it

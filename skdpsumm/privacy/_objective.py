@@ -232,18 +232,17 @@ def calibrate(
     room = epsilon * (1 - RESERVE if delta else 1 - share)
     reach = float(lipschitz) * float(radius)
     if delta == 0 and shift < room:
-        rows = 2 if adjacency == "replace_one" else 1
-        unit = (room - shift) / rows
+        unit = (room - shift) / row.n_moved
         if saturating:
             unit = _pure_unit(room, curvature, row, unit)
-        scale, shift = reach / unit * _MARGIN, max(0.0, room - rows * unit)
+        scale, shift = reach / unit * _MARGIN, max(0.0, room - row.n_moved * unit)
         output = 2 * distance / (share * epsilon) * _MARGIN if share else 0.0
         return Calibration(scale, output, PureDP(epsilon), shift)
     found = None
     if shift < room:
         profiles = saturating_profiles(curvature, room, vertices) if saturating else []
         profiles.append(flat_profile(shift))
-        on_segment = vertices == rank == 1 and adjacency == "add_remove"
+        on_segment = vertices == rank == 1
         search = _Search(row, share, room, delta * (1 - RESERVE), curvature if on_segment else None)
         found = search.best(profiles)
     if found is None:
@@ -319,6 +318,11 @@ class _Corners:
     vertices: int
     hull: str
     adjacency: str
+
+    @property
+    def n_moved(self) -> int:
+        """How many rows come or go between neighbours."""
+        return 2 if self.adjacency == "replace_one" else 1
 
     def lengths(self, s: float) -> list[tuple[float, float]]:
         """Return the (weight, length) of all differences from the points s of a profile.
@@ -485,7 +489,7 @@ class _Search:
         output = GaussianDP(unit * math.sqrt(self.output_share))
         exact: Mechanism = ShiftedGaussianDP(terms)
         if on_segment and self.curvature is not None:
-            exact = SegmentDP(unit, self.curvature, terms=terms)
+            exact = SegmentDP(unit, self.curvature, rows=row.n_moved, terms=terms)
         return compose([exact, output]) if self.output_share else exact
 
     def holds(self, unit: float, profile: Profile) -> bool:
@@ -501,7 +505,7 @@ class _Search:
             unit = self.largest(profile)
             if unit > best:
                 best, chosen = unit, profile
-        if self.curvature is not None:
+        if self.curvature is not None and self.row.n_moved == 1:
             best = max(best, self.largest(chosen, on_segment=True))
         if not best:
             return None

@@ -42,7 +42,7 @@ _GRID, _TAIL = 2.0**-24, 2.0**-20
 _CURVATURE_SHARE, _PURE_CURVATURE_SHARE = 0.1, 0.05
 # Lambda of a loss that saturates, in units of the least at which curvature is free: of a release by
 # itself, of pure noise, and where a ledger counts the Gaussian that dominates it, which is dear
-# near there (epsilon = 1 costs 1.03 at 6, and 1.21 at 1; 1.74 and 3.43 where a row is replaced).
+# near there (epsilon = 1 costs 1.03 at 6, and 1.21 at 1; 1.07 and 1.50 where a row is replaced).
 _ALONE, _PURE, _IN_A_LEDGER = 1.0, 3.0, 6.0
 
 
