@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from scipy.optimize import brentq
 
-_SMALLEST = 1e-300  # which a logarithm takes for zero
+# Below every logarithm of a float, and the least distance from a root that is asked for.
+_LOG_OF_ZERO, _SMALLEST = -800.0, 1e-300
 
 
 def bisect(
@@ -99,9 +100,13 @@ def at_most(
     """
 
     def excess(x: float) -> float:
-        return math.log(max(value(x), _SMALLEST)) - math.log(target)
+        found = value(x)
+        return (math.log(found) if found > 0 else _LOG_OF_ZERO) - math.log(target)
 
-    root = brentq(excess, good, bad, xtol=_SMALLEST, rtol=tolerance / 4)
+    try:
+        root = brentq(excess, good, bad, xtol=_SMALLEST, rtol=tolerance / 4)
+    except (ValueError, RuntimeError):  # no root that floats can tell, or one that is next to 0
+        root = good
     near = root + math.copysign(tolerance / 2 * root, good - bad)
     if min(good, bad) < near < max(good, bad) and value(near) <= target:
         return near

@@ -135,8 +135,8 @@ class SegmentDP(DominatedByGaussian):
         if self.rows not in (1, 2):
             raise ValueError(f"rows must be 1 or 2, got {self.rows!r}.")
         c = math.log1p(self.curvature)
-        lengths = (1, 0) if self.rows == 1 else (2, 1, 1, 0)
-        bound = ShiftedGaussianDP(self.terms or tuple((1.0, n * self.unit, c) for n in lengths))
+        mus = [self.unit] if self.rows == 1 else [2 * self.unit, self.unit, self.unit]
+        bound = ShiftedGaussianDP(self.terms or tuple((1.0, mu, c) for mu in (*mus, 0.0)))
         object.__setattr__(self, "terms", bound.terms)
 
     def __repr__(self) -> str:
