@@ -21,6 +21,7 @@ from skdpsumm import (
     M2MRegressor,
     Numeric,
     PrivacyLedger,
+    TableSchema,
 )
 
 pytestmark = [
@@ -302,3 +303,54 @@ def test_a_drowned_sketch_is_told_and_no_other(inference):
         fitted, messages = said(lambda m2m=m2m: m2m.fit(X))
         assert fitted.sketch_.is_drowned == bool(n_messages)
         assert len([one for one in messages if "drowns the sketch" in one]) == n_messages
+
+
+RULED = TableSchema(
+    {"age": Numeric(0, 99, step=1), "smokes": [False, True], "pay": Numeric(0, 5000, step=1)}
+).never({"age": [0, 13], "smokes": [True]})
+
+
+@pytest.fixture(scope="module")
+def ruled():
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 100, 5000)
+    rows = {"age": age, "smokes": (age > 13) & (rng.random(5000) < 0.3)}
+    rows["pay"] = rng.integers(0, 5001, 5000)
+    model = M2MEstimator(schema=RULED, noise_seed=0, random_state=0)
+    return model.fit(pd.DataFrame(rows))
+
+
+def test_a_condition_that_the_schema_settles_has_the_error_of_the_number_of_rows(ruled):
+    """Whatever bins the release has: all values that a row can have are asked."""
+    noise = ruled.sketch_.n_noise_std
+    for condition, most in (
+        (lambda rows: rows["age"] >= 0, 1.01),
+        (lambda rows: rows["pay"] < 6000, 1.01),
+        (lambda rows: ~(rows["smokes"].astype(bool) & (rows["age"] <= 13)), 2.0),
+    ):
+        answer, _ = said(lambda condition=condition: ruled.count(condition))
+        assert float(answer.std_error) <= most * noise
+        assert float(answer) == pytest.approx(ruled.sketch_.n_samples, rel=1e-6)
+    one, (message,) = said(lambda: ruled.count(lambda rows: rows["pay"] > 5000))
+    assert "no other rows" in message
+    assert (float(one), *one.interval()) == (0, 0, 0)
+    # One value of many, of which the release has no rows, is another matter.
+    one, _ = said(lambda: ruled.count(lambda rows: rows["pay"] == 4321))
+    assert one.interval()[1] > 0
+
+
+def test_what_the_schema_rules_out_has_no_error(ruled):
+    table = ruled.table(["age", "smokes"], bins={"age": [0, 14, 99]})
+    assert np.asarray(table)[0, 1] == table.std_error[0, 1] == 0
+    assert np.array_equal(table.interval()[0, 1], [0, 0])
+    assert table.std_error[0, 0] > 0
+    assert table.interval()[1, 1, 1] > np.asarray(table)[1, 1] > 0
+
+    def young_smokers(rows):
+        return rows["smokes"].astype(bool) & (rows["age"] < 14)
+
+    for ask in (ruled.count, ruled.estimate):
+        answer, _ = said(lambda ask=ask: ask(young_smokers))
+        assert (float(answer), float(answer.std_error), *answer.interval()) == (0, 0, 0, 0)
+    older = said(lambda: ruled.count(lambda rows: rows["smokes"].astype(bool) & (rows["age"] < 15)))
+    assert older[0].interval()[1] > 0

@@ -35,6 +35,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.fixes import parse_version
 
 from skdpsumm import (
+    AdaptiveSketcher,
     Categorical,
     HistogramSketcher,
     Numeric,
@@ -709,6 +710,15 @@ def test_sketches_of_other_spaces_are_not_added(pair):
     one, other = (sketcher.fit(X3).sketch_ for sketcher in pair)
     with pytest.raises(ValueError, match="cannot be added"):
         one + other
+
+
+@pytest.mark.parametrize("sketcher", [rff(), histogram(), AdaptiveSketcher((0, 1))])
+def test_a_sketch_is_not_added_to_itself(sketcher, tmp_path):
+    one = sketcher.fit(X3).sketch_
+    one.save(tmp_path / "sketch")
+    for same in (one, PrivateSketch.load(tmp_path / "sketch")):
+        with pytest.raises(ValueError, match="one and the same sketch"):
+            one + same
 
 
 def test_a_sketch_adds_to_sketches_only():

@@ -140,8 +140,11 @@ def test_a_graphical_model_needs_histograms_and_no_points(kind):
     "given",
     [
         {"epsilon": 0.5},
+        {"epsilon": 1.0},  # as by default: what is said is meant
         {"delta": 0.0},
+        {"delta": 1e-6},
         {"adjacency": "replace_one"},
+        {"adjacency": "add_remove"},
         {"max_rows_per_group": 2},
         {"noise_seed": 1},
         {"ledger": PrivacyLedger(epsilon=1.0)},

@@ -54,16 +54,17 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
         "farmer"]}``, or a `TableSchema`. Required, here or in a sketcher of your own: ranges and
         categories that were read off private rows would leak.
-    epsilon : float, default=1.0
+    epsilon : float, default=None
         Total epsilon of one `fit`; ``np.inf`` for no noise. Smaller values protect better and add
-        more noise. The default is a common starting point. This and the next five parameters are
-        those of the default sketcher. If you give a sketcher of your own, give them to it.
-    delta : float, default=1e-6
-        The delta of the guarantee. 0 gives pure DP, with more noise. The default is well below
-        1 / n for tables of up to 100,000 rows.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ. The default also protects the number of rows. Under
-        "replace_one" that number is public, and sensitivities double.
+        more noise. None is 1.0, a common starting point. This and the next five parameters are
+        those of the default sketcher. If you give a sketcher of your own, give them to it: with it
+        they are None here, so that no budget is said twice.
+    delta : float, default=None
+        The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
+        below 1 / n for tables of up to 100,000 rows.
+    adjacency : {"add_remove", "replace_one"}, default=None
+        How two neighbouring tables differ. None is "add_remove", which also protects the number of
+        rows. Under "replace_one" that number is public, and sensitivities double.
     max_rows_per_group : int, "average" or None, default=None
         What is protected. None protects one row of X, as suits tables with one row per person.
         Otherwise `fit` takes `groups`, one label for each row, and protects a whole group, usually
@@ -98,7 +99,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "sketcher": [StrOptions({"auto", *PAPER_SKETCHES}), HasMethods(["fit", "check_budget"])],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
-        **{name: PrivateFit._parameter_constraints[name] for name in PROTECTION},
+        **{name: [None, *PrivateFit._parameter_constraints[name]] for name in PROTECTION},
         "inference": [StrOptions({"auto", "graphical", "points"})],
         "n_synthetic": [Interval(Integral, 2, None, closed="left")],
         "random_state": ["random_state"],
@@ -110,9 +111,9 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     sketcher: Any = field(default="auto", kw_only=False)
     schema: Any = None
-    epsilon: float = 1.0
-    delta: float = 1e-6
-    adjacency: str = "add_remove"
+    epsilon: float | None = None
+    delta: float | None = None
+    adjacency: str | None = None
     max_rows_per_group: Any = None
     noise_seed: int | None = None
     ledger: Any = None
@@ -172,8 +173,9 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     @property
     def _protection(self) -> dict[str, Any]:
-        """The parameters of the default sketcher that say how it protects."""
-        return {name: getattr(self, name) for name in PROTECTION}
+        """What is said of how the default sketcher protects; it knows what is usual."""
+        said = {name: getattr(self, name) for name in PROTECTION}
+        return {name: value for name, value in said.items() if value is not None}
 
     def _sketched_schema(self, known: TableSchema | None) -> TableSchema | None:
         """Return the schema of the table that is sketched, as far as it is known without rows."""
@@ -203,8 +205,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         """Raise ValueError for a budget beside a sketcher, which has its own."""
         if own is None:
             return
-        usual = {one.name: one.default for one in fields(self)}
-        given = [name for name in PROTECTION if not _same(getattr(self, name), usual[name])]
+        given = list(self._protection)
         if given:
             name = type(self).__name__
             told = ", ".join(f"{one}=..." for one in given)

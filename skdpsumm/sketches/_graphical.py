@@ -331,7 +331,7 @@ class GraphicalModel:
             return table
         cells = np.zeros((table.size, len(self.sizes)), np.int64)
         cells[:, list(group)] = np.indices(table.shape).reshape(len(group), -1).T
-        prior = np.maximum(table.ravel(), _LEAST_PRIOR) * self._possible(group).ravel()
+        prior = np.maximum(table.ravel(), _LEAST_PRIOR) * self.possible(group).ravel()
         alpha = self.alpha * self._trust(outside)
         return rake(cells, self.sizes, told, alpha, weights=prior).reshape(table.shape)
 
@@ -345,7 +345,7 @@ class GraphicalModel:
         excess = float(np.mean(np.concatenate([m.ravel() ** 2 for m in missed]))) - 1
         return _TRUST / max(excess, _LEAST_EXCESS) ** (1 / 3)
 
-    def _possible(self, group: Sequence[int]) -> NDArray[np.bool_]:
+    def possible(self, group: Sequence[int]) -> NDArray[np.bool_]:
         """Return where public zeros of all groups let rows be."""
         if not self.zeros:
             return np.ones([self.sizes[a] for a in group], bool)

@@ -222,7 +222,8 @@ class PrivateSketch:
         Raises
         ------
         ValueError
-            If the two were made with different feature maps, adjacencies or denominators.
+            If the two were made with different feature maps, adjacencies or denominators, or if
+            they are one and the same sketch.
         """
         if not isinstance(other, PrivateSketch):
             return NotImplemented
@@ -232,6 +233,11 @@ class PrivateSketch:
             raise ValueError(
                 f"The two sketches have different features ({difference}) and cannot be added: "
                 f"{_AGREE if chosen else _SAME}"
+            )
+        if other is self or (np.any(self.noise_std) and np.array_equal(self.sums, other.sums)):
+            raise ValueError(
+                "These are one and the same sketch. Only sketches of tables that share no row can "
+                "be added; to weight one table twice, multiply its answers by 2."
             )
         if self.n_from_sums != other.n_from_sums:
             raise ValueError(

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -382,6 +383,37 @@ def values_anywhere(model: TableModel, j: int, n: int, rng: np.random.Generator)
     atoms = np.where(kind == 0, of_range, np.where(kind == 1, of_cells, atoms))
     inside = column.values(atoms, rng.random(n) * (1 - 1e-12))
     return np.where(kind == 3, inside, _ends_of_atoms(column, atoms, upper))
+
+
+def all_values(model: TableModel, j: int) -> NDArray | None:
+    """Return all values that the schema allows in a column, or None where they are on no grid."""
+    schema, column = model.schema, model.cells[j]
+    if column.edges is None:
+        return schema.decode(j, np.arange(column.n_atoms))
+    n, step, bound = schema.n_values(j), schema.step(j), schema.bound(j)
+    if n is None or step is None or bound is None:
+        return None
+    values = schema.on_grid(bound[0] + step * np.arange(n), j)
+    return np.append(values, np.nan) if schema.missing(j) else values
+
+
+def possible_rows(rows: NamedRows, model: TableModel, columns: Sequence[int]) -> NDArray[np.bool_]:
+    """Return which rows the schema allows: those in no combination that it rules out."""
+    possible = np.ones(len(rows), bool)
+    for combination in model.schema.impossible:
+        if {j for j, _ in combination} <= set(columns):
+            held = [_holds(model, j, taken, rows[:, j]) for j, taken in combination]
+            possible &= ~np.all(held, axis=0)
+    return possible
+
+
+def _holds(model: TableModel, j: int, taken: Sequence[Any], values: NDArray) -> NDArray[np.bool_]:
+    """Return where a column has what a combination takes of it."""
+    if model.cells[j].edges is not None:
+        low, high = taken
+        return (low <= values) & (values <= high)
+    named = set(model.schema.decode(j, np.asarray(taken)).tolist())
+    return np.array([value in named for value in values.tolist()], bool)
 
 
 def some_values(model: TableModel, j: int, n: int) -> NDArray:

@@ -177,7 +177,9 @@ class GraphicalAnswer:
     def _possible(self) -> tuple[Any, Any]:
         question = self._question
         if question.counts_rows:  # of which there are so many, up to three standard errors
-            return 0.0, float(self._n_rows) + 3 * self._answers.model.sketch.n_noise_std
+            largest = float(self._n_rows) + 3 * self._answers.model.sketch.n_noise_std
+            highest = self._joined([part.extremes[1] for _, part in self._parts])
+            return 0.0, np.where((highest > 0) | self._unseen, largest, 0.0)
         if question.possible is not None:
             return question.possible
         low, high = (
@@ -196,6 +198,8 @@ class GraphicalAnswer:
     @cached_property
     def _unseen(self) -> NDArray[np.bool_]:
         """Those of them that may be otherwise at rows that were not asked."""
+        if not self._constant.any():
+            return self._constant
         told = self._joined([np.full(len(which), part.is_exact) for which, part in self._parts])
         return self._constant & (told == 0)
 

@@ -14,6 +14,7 @@ One of many columns is asked at the model's points. The answer may be off
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 from itertools import combinations
@@ -27,12 +28,23 @@ from ..._computing import Kept
 from ...sketches._file import most_rows_of_a_unit
 from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
-from ._filled_cells import APART, FilledCells, Inside, along, apart
+from ._filled_cells import (
+    APART,
+    FilledCells,
+    Inside,
+    all_values,
+    along,
+    apart,
+    possible_rows,
+    some_values,
+)
 from ._positions import NamedRows, column_of, evaluate_rows, values_at
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
 
+# Rows of all values of a few columns that are asked, where a condition seems to hold for all.
+_MOST_ASKED = 2**18
 # As `APART`, in all cells of one side alike.
 TOGETHER = 0.05
 # The same of what was expected of cells of one column, in all of them alike.
@@ -175,12 +187,18 @@ class CellPart:
     def _extremes(self, values: Floats) -> tuple[Floats, Floats]:
         """Return the least and the largest value, at the rows and where their atoms end."""
         axes = range(len(self.columns))
-        found = [values]
+        found = [self._of_possible(values, None)]
         for pattern in range(2 if self._filled.by_atom else 4):
-            found.append(self._values({k: (pattern ^ (k & pattern >> 1)) & 1 for k in axes})[0])
+            ends = {k: (pattern ^ (k & pattern >> 1)) & 1 for k in axes}
+            found.append(self._of_possible(self._values(ends)[0], ends))
         low = np.min([np.fmin.reduce(v, axis=0) for v in found], axis=0)
         high = np.max([np.fmax.reduce(v, axis=0) for v in found], axis=0)
         return low, high
+
+    def _of_possible(self, values: Floats, ends: dict[int, int] | None) -> Floats:
+        """Return the values at rows that there may be, or all where there may be none of them."""
+        possible = possible_rows(self._filled.rows(ends), self._answers.model, self.columns)
+        return values[possible] if possible.any() else values
 
     def _mean(self, values: Floats, gone: NDArray | None) -> tuple[Floats, Floats | None]:
         """Return the mean over rows that hold a value, and the share of these in each unit."""
@@ -506,10 +524,31 @@ class CellPart:
         square = self._shares @ self._filled.means(values**2)
         return np.maximum(square - mean**2, 0.0)
 
-    @property
+    @cached_property
     def is_exact(self) -> bool:
-        """Whether all values that the columns can have were asked."""
-        return all(inside.is_exact for inside in self._filled.insides)
+        """Whether all values that the columns can have were asked, none beyond the extremes."""
+        if all(inside.is_exact for inside in self._filled.insides):
+            return True
+        values = [all_values(self._answers.model, j) for j in self.columns]
+        sizes = [_MOST_ASKED + 1 if known is None else len(known) for known in values]
+        if math.prod(sizes) > _MOST_ASKED:
+            return False
+        place = np.indices(sizes).reshape(len(sizes), -1)
+
+        def column(j: int) -> NDArray:
+            if j not in self.columns:  # which is not asked for, or changes nothing
+                return np.resize(some_values(self._answers.model, j, 1), place.shape[1])
+            k = self.columns.index(j)
+            return values[k][place[k]]  # type: ignore[index]
+
+        rows = NamedRows(self._answers.model.schema, place.shape[1], column)
+        asked = values_at(self._function, rows)
+        asked = asked[possible_rows(rows, self._answers.model, self.columns)]
+        low, high = self.extremes
+        return bool(
+            np.all(np.fmin.reduce(asked, axis=0) >= low)
+            and np.all(np.fmax.reduce(asked, axis=0) <= high)
+        )
 
 
 class PointsPart:

@@ -384,6 +384,8 @@ class TableModel:
         """
         flat = means.reshape(-1, means.shape[-1])
         weights = means - self.table(columns).ravel() @ flat  # of a ratio: n has noise as well
+        # Where no row can be, counts are known without noise.
+        weights = weights * self.model.possible(columns)[..., None]
         found = self.model.residuals.variances(tuple(columns), weights)
         return None if found is None else found / self.n_rows**2
 
