@@ -77,10 +77,11 @@ class PrivateSketch:
     >>> import numpy as np
     >>> from skdpsumm import HistogramSketcher, PrivateSketch
     >>> X = np.random.default_rng(0).random((1000, 2))
-    >>> sketch = HistogramSketcher(schema=(0, 1), n_bins=4).fit(X).sketch_
+    >>> sketcher = HistogramSketcher(schema=(0, 1), n_bins=4)
+    >>> sketch, other = (sketcher.fit(rows).sketch_ for rows in (X[:600], X[600:]))
     >>> sketch.mean.shape
     (8,)
-    >>> both = sketch + sketch  # for releases of two disjoint data sets
+    >>> both = sketch + other  # of tables that share no row
     >>> both.privacy.epsilon(1e-6) <= 1
     True
     """
