@@ -35,6 +35,9 @@ from .inferring._points import check_answerable
 PAPER_SKETCHES = ("rff", "race", "hist")
 # What says how a release protects: of the default sketcher. One of your own has its own.
 PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "noise_seed", "ledger")
+_TO_THE_UNION = (
+    "Give schema to the SketchUnion, and to none of its sketchers: they sketch one table."
+)
 TAKES_A_SKETCH = (
     "from_sketch takes a PrivateSketch, such as PrivateSketch.load(path), or the sketch_ of a "
     "fitted sketcher; got {}."
@@ -246,7 +249,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         own = None if sketcher is None else as_schema(sketcher.schema)
         given = as_schema(self.schema)
         if own is None and given is None:
-            raise ValueError(NO_SCHEMA)
+            inner = [part for part in with_parts(sketcher)[1:] if part.schema is not None]
+            raise ValueError(_TO_THE_UNION if inner else NO_SCHEMA)
         if own is not None and given not in (None, own):
             raise ValueError(
                 f"{type(self).__name__} has one schema, and its {type(sketcher).__name__} another; "

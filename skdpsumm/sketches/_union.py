@@ -120,7 +120,11 @@ class SketchUnion(BaseSketcher, _BaseComposition):
             raise ValueError("sketchers is empty; give at least one sketcher.")
         for name, sketcher in self._named:
             if not isinstance(sketcher, BaseSketcher):
-                raise TypeError(f"sketchers[{name!r}] must be a sketcher, got {sketcher!r}.")
+                raise TypeError(
+                    f"sketchers[{name!r}] must be a sketcher with a fixed map, such as "
+                    f"HistogramSketcher or RFFSketcher, got {type(sketcher).__name__}. An "
+                    "AdaptiveSketcher chooses by what it has counted: fit it by itself."
+                )
             if sketcher.ledger is not None or sketcher.noise_seed is not None:
                 raise ValueError(
                     f"sketchers[{name!r}] has a ledger or a noise_seed of its own; give them to "
