@@ -412,14 +412,15 @@ AUTOMATIC = [
     (classifier(epsilon=31.0, max_rows_per_group="average"), "functional"),
     (classifier(delta=0.0), "objective"),
     (classifier(delta=0.0, max_rows_per_group=2), "functional"),
-    (classifier(loss="hinge"), "functional"),
-    (classifier(loss=HuberizedHinge(0.01)), "functional"),
+    (classifier(loss="hinge"), "gradient"),
+    (classifier(loss="hinge", epsilon=31.0), "functional"),
+    (classifier(loss=HuberizedHinge(0.01)), "gradient"),
     (classifier(loss=HuberizedHinge()), "gradient"),
     (regressor(loss=Huber(0.5)), "gradient"),
     (regressor(loss="epsilon_insensitive"), "gradient"),
     (regressor(loss="epsilon_insensitive", epsilon=31.0), "objective"),
     (regressor(loss=EpsilonInsensitive(), delta=0.0), "objective"),
-    (regressor(loss=EpsilonInsensitive(smoothing=1e-3)), "functional"),
+    (regressor(loss=EpsilonInsensitive(smoothing=1e-3)), "gradient"),
     (regressor(loss=EpsilonInsensitive(smoothing=1e-3), epsilon=np.inf), "functional"),
     (classifier(kernel="rbf", schema=(-1, 1)), "gradient"),
     (classifier(kernel=lambda A, B: A @ B.T, schema=(-1, 1)), "functional"),
@@ -438,6 +439,22 @@ def test_the_choice_is_made_by_public_numbers(model, name):
     named = clone(model).set_params(mechanism=name).fit(*table, **groups)
     assert model.privacy_.mechanism == named.privacy_.mechanism
     assert model._automatic_mechanism() == name
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_a_kink_does_not_slow_the_descent(epsilon):
+    """The curvature of a kink is at one score; were it that of all rows, steps would be tiny."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (4000, 4))
+    y = X @ [1.0, -0.5, 0.3, 0.0] + 0.3 * rng.normal(size=4000) > 0
+    scores = {}
+    for loss in ("hinge", "huberized_hinge"):
+        model = classifier(loss=loss, schema=(-1, 1), epsilon=epsilon, noise_seed=0)
+        scores[loss] = model.fit(X, y).score(X, y)
+    assert scores["hinge"] > scores["huberized_hinge"] - 0.01 > 0.84
+    wide = regressor(loss=EpsilonInsensitive(smoothing=1e-3), epsilon=epsilon, noise_seed=0)
+    wide.set_params(schema=(-1, 1), y_bounds=(-2, 2))
+    assert wide.fit(X, X @ [1.0, -0.5, 0.3, 0.0]).score(X, X @ [1.0, -0.5, 0.3, 0.0]) > 0.9
 
 
 @pytest.mark.parametrize("loss", [HuberizedHinge(0), HuberizedHinge("wide"), "square", 3, Huber()])

@@ -57,6 +57,7 @@ from .erm._problem import (
 )
 from .mechanisms import _planning
 from .mechanisms._base import LearnerMechanism, Plan
+from .mechanisms._gradient import SHARPEST
 
 # Of the gamma that sketches take. Measured with TDDL and landmarks: without noise half of it had an
 # AUC of 0.886 on Adult, where all of it had 0.866 (0.843 and 0.821 on ACS, 0.811 and 0.793 on
@@ -68,8 +69,7 @@ _N_KNOTS, _MOST_HATS = 6, 256
 # Public points at which landmarks are tried out.
 _N_PROBES = 64
 # Beyond this epsilon the minimiser itself is better than what so many steps of a descent come to.
-# Steps grow as short as the loss is sharp.
-_MOST_OF_DESCENTS, _SHARPEST = 30.0, 10.0
+_MOST_OF_DESCENTS = 30.0
 # To this epsilon float64 has the curve of objective perturbation, and a Gaussian that dominates it.
 _MOST_OF_OBJECTIVES = 1e5
 # Steps down in search of an epsilon that a ledger has room for. They are short, for under a fixed
@@ -314,16 +314,18 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _automatic_mechanism(self) -> str:
         """Return the name of the best mechanism, by public numbers."""
         kind: Any = "regressor" if is_regressor(self) else "classifier"
-        is_sharp = self.loss != "auto" and as_loss(self.loss, kind).smoothness > _SHARPEST
-        if is_sharp or not self._may_descend:
+        if not self._may_descend:
             return "functional"
         if self.delta > 0 and self.epsilon <= _MOST_OF_DESCENTS:
             return "gradient"
+        is_sharp = self.loss != "auto" and as_loss(self.loss, kind).smoothness > SHARPEST
         minimises = self._kind == "TDIL" and self._is_explicit and self.max_rows_per_group is None
         ours = str | SoftHinge | HuberizedHinge | Huber | EpsilonInsensitive
         is_priced = self.epsilon <= _MOST_OF_OBJECTIVES or self.epsilon == np.inf
         return (
-            "objective" if minimises and isinstance(self.loss, ours) and is_priced else "functional"
+            "objective"
+            if minimises and isinstance(self.loss, ours) and is_priced and not is_sharp
+            else "functional"
         )
 
     @property

@@ -21,8 +21,8 @@ class BaseTDDL(BaseKernelLearner):
     mechanism : str or mechanism object, default="auto"
         How the predictor is made private. The default takes the best by public numbers:
 
-        - "gradient" (`GradientDescent`) if delta > 0, epsilon is at most 30 and the loss is
-          smooth. Noisy gradient descent on all rows, in the span of phi(Z).
+        - "gradient" (`GradientDescent`) if delta > 0 and epsilon is at most 30. Noisy gradient
+          descent on all rows, in the span of phi(Z).
         - "functional" (`FunctionalMechanism`) otherwise, and for a kernel that is precomputed or a
           function of your own. Gaussian noise on the minimiser in that span, of at most ``Delta_w
           |phi(z)| / mu`` on a prediction.

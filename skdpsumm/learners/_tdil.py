@@ -21,8 +21,8 @@ class BaseTDIL(BaseKernelLearner):
     mechanism : str or mechanism object, default="auto"
         How the predictor is made private. The default takes the best by public numbers:
 
-        - "gradient" (`GradientDescent`) if delta > 0, epsilon is at most 30 and the loss is
-          smooth. Noisy gradient descent on all rows.
+        - "gradient" (`GradientDescent`) if delta > 0 and epsilon is at most 30. Noisy gradient
+          descent on all rows.
         - "objective" above epsilon 30 and for delta = 0, on explicit features. Noise in the
           objective, for smooth losses. It protects single rows alone (no `max_rows_per_group`).
         - "functional" (`FunctionalMechanism`) otherwise, and for a kernel function of your own.

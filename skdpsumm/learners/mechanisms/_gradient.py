@@ -73,6 +73,9 @@ _STEPS_PER_ROOT, _FEWEST, _MOST, _PRODUCTS = 400.0, 64, 512, 50_000
 # Chosen on ACS and three synthetic tables of 1,200 to 80,000 rows.
 _NOISE, _NOISE_POWER = 5.0, 0.2
 _MOMENTUM, _LONGEST_MEMORY, _LARGEST_RATE = 0.9, 4.0, 3.6
+# The largest beta that limits the rate. A hinge (beta 500) then has an AUC of 0.89 on Adult at
+# epsilon = 1 and 0.84 on Covertype, for 0.84 and 0.72; "functional" has 0.88 and 0.82.
+SHARPEST = 10.0
 # The clip of losses of classes, in units of L: at large budgets all of it, so that probabilities
 # are true to the loss (log loss on ACS at epsilon 3: 0.438 at one half, 0.428 at 0.7 and at 1).
 _CLIP, _CLIP_POWER = 0.8, 0.2
@@ -82,7 +85,7 @@ _RIDGE = 1e-3
 
 @estimator
 class GradientDescent(LearnerMechanism):
-    """Noisy gradient descent on all rows, for smooth losses.
+    """Noisy gradient descent on all rows.
 
     "auto" takes it up to epsilon 30, if delta > 0. It works on explicit features, and for a kernel
     on those of the span of public points. It asks nothing of the minimiser: no certificate, and no
@@ -290,7 +293,9 @@ class GradientPlan:
         """Return the start, with a rate at which the noise on a score is `score_noise` at most."""
         loss, radius, shape = self.terms.loss, self.terms.radius, self._shape
         ridge, wanted = self.terms.regularization, self.score_noise / self._noise_scale
-        largest = _LARGEST_RATE / (loss.smoothness * radius**2 * max(count, 1.0) + ridge)
+        # A kink bends rows at one score only: the mean of them has the curvature of their density.
+        bent = min(loss.smoothness, SHARPEST) * radius**2 * max(count, 1.0)
+        largest = _LARGEST_RATE / (bent + ridge)
         return Descent(shape, self.n_steps, ridge, wanted, largest)
 
     @property
