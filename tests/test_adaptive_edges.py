@@ -29,7 +29,7 @@ UNITS = [
 def refused(model, X, message, groups=None):
     """Return whether a fit costs nothing."""
     unit = "row" if groups is None else "group"
-    delta = 1e-3 * (model.delta > 0)
+    delta = 1e-3 * (model.delta != 0)
     adjacency = model.adjacency
     ledger = PrivacyLedger(epsilon=99, delta=delta, adjacency=adjacency, unit=unit)
     with pytest.raises(ValueError, match=message):

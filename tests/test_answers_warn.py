@@ -1,7 +1,9 @@
 """Every kind of answer says when it tells next to nothing: once a call, and no other call does."""
 
 import pickle
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -230,3 +232,30 @@ def test_a_warning_of_all_of_an_answer_has_no_entries():
     assert AnswerWarning("why").entries is None
     assert str(AnswerWarning("why", [2])) == "why"
     assert pickle.loads(pickle.dumps(AnswerWarning("why", [2]))).entries == [2]
+
+
+@pytest.fixture
+def coverage(monkeypatch):
+    """The questions of examples/benchmarks/intervals.py."""
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parent.parent / "examples" / "benchmarks")
+    names = ("intervals", "_tables", "_results")
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import intervals
+
+    yield intervals
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("table", ["uniform", "skewed", "atoms", "correlated"])
+def test_at_most_two_per_cent_of_questions_warn(coverage, table):
+    made = coverage.case(table, None)
+    model = M2MEstimator(schema=made.schema, epsilon=1.0, random_state=0, noise_seed=0)
+    model.fit(made.frame)
+    groups = coverage.measured(model)
+    said = [one for call in made.calls for one in coverage.answered(model, call, groups)]
+    assert len(said) > 150
+    warned = [one[coverage.WARNED] for one in said]
+    assert sum(warned) <= 0.02 * len(said)

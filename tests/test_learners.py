@@ -841,7 +841,7 @@ def test_the_gaussian_kernel_is_positive_far_from_the_origin():
         PINPClassifier(gamma=1.0, loss="hinge", regularization=1e-3, classes=[0, 1, 2]),
         PINPClassifier(gamma=1.0, loss=HuberizedHinge(1e-6)),
         PINPClassifier(gamma=1.0, regularization=1e-15, loss="logistic", epsilon=np.inf),
-        TDILClassifier(loss=HuberizedHinge(1e-9)),
+        TDILClassifier(loss=HuberizedHinge(1e-9), mechanism="functional"),
         TDILRegressor(
             y_bounds=(0, 1), loss=Huber(1e-9), regularization=1e-9, mechanism="functional"
         ),
