@@ -30,7 +30,7 @@ def refused(model, X, message, groups=None):
     """Return whether a fit costs nothing."""
     unit = "row" if groups is None else "group"
     delta = 1e-3 * (model.delta != 0)
-    adjacency = model.adjacency
+    adjacency = model.adjacency or "add_remove"
     ledger = PrivacyLedger(epsilon=99, delta=delta, adjacency=adjacency, unit=unit)
     with pytest.raises(ValueError, match=message):
         model.set_params(ledger=ledger).fit(X, groups=groups)
