@@ -249,13 +249,13 @@ def coverage(monkeypatch):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("table", ["uniform", "skewed", "atoms", "correlated"])
-def test_at_most_two_per_cent_of_questions_warn(coverage, table):
-    made = coverage.case(table, None)
-    model = M2MEstimator(schema=made.schema, epsilon=1.0, random_state=0, noise_seed=0)
-    model.fit(made.frame)
-    groups = coverage.measured(model)
-    said = [one for call in made.calls for one in coverage.answered(model, call, groups)]
-    assert len(said) > 150
-    warned = [one[coverage.WARNED] for one in said]
-    assert sum(warned) <= 0.02 * len(said)
+def test_at_most_two_per_cent_of_questions_warn(coverage):
+    warned = []
+    for table in ("uniform", "skewed", "atoms", "correlated"):
+        made = coverage.case(table, None)
+        model = M2MEstimator(schema=made.schema, epsilon=1.0, random_state=0, noise_seed=0)
+        groups = coverage.measured(model.fit(made.frame))
+        said = [one for call in made.calls for one in coverage.answered(model, call, groups)]
+        warned += [one[coverage.WARNED] for one in said]
+    assert len(warned) > 600
+    assert sum(warned) <= 0.02 * len(warned)
