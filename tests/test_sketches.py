@@ -713,12 +713,10 @@ def test_sketches_of_other_spaces_are_not_added(pair):
 
 
 @pytest.mark.parametrize("sketcher", [rff(), histogram(), AdaptiveSketcher((0, 1))])
-def test_a_sketch_is_not_added_to_itself(sketcher, tmp_path):
+def test_a_sketch_is_not_added_to_itself(sketcher):
     one = sketcher.fit(X3).sketch_
-    one.save(tmp_path / "sketch")
-    for same in (one, PrivateSketch.load(tmp_path / "sketch")):
-        with pytest.raises(ValueError, match="one and the same sketch"):
-            one + same
+    with pytest.raises(ValueError, match="one and the same sketch"):
+        one + one
 
 
 def test_a_sketch_adds_to_sketches_only():

@@ -224,7 +224,7 @@ class PrivateSketch:
         ------
         ValueError
             If the two were made with different feature maps, adjacencies or denominators, or if
-            they are one and the same sketch.
+            they are one and the same object.
         """
         if not isinstance(other, PrivateSketch):
             return NotImplemented
@@ -235,7 +235,7 @@ class PrivateSketch:
                 f"The two sketches have different features ({difference}) and cannot be added: "
                 f"{_AGREE if chosen else _SAME}"
             )
-        if other is self or (np.any(self.noise_std) and np.array_equal(self.sums, other.sums)):
+        if other is self:
             raise ValueError(
                 "These are one and the same sketch. Only sketches of tables that share no row can "
                 "be added; to weight one table twice, multiply its answers by 2."

@@ -491,7 +491,6 @@ class IntegerRows:
         """
         unit = power_below(float(np.linalg.norm(weights))) * _WEIGHT_GRID if weights.any() else 1.0
         whole, scale = np.rint(weights / unit), unit * self._plan._feature_grid
-
         total = np.zeros(weights.shape, dtype=np.int64)
         buffer = np.empty(self._largest)
         with one_blas_thread():

@@ -179,7 +179,8 @@ class GraphicalAnswer:
         if question.counts_rows:  # of which there are so many, up to three standard errors
             largest = float(self._n_rows) + 3 * self._answers.model.sketch.n_noise_std
             highest = self._joined([part.extremes[1] for _, part in self._parts])
-            return 0.0, np.where((highest > 0) | self._unseen, largest, 0.0)
+            nowhere = self._constant & ~self._unseen & (highest == 0)
+            return 0.0, np.where(nowhere, 0.0, largest)
         if question.possible is not None:
             return question.possible
         low, high = (

@@ -236,11 +236,10 @@ class TableAnswer:
         found = _with_sums_of(self.shares, found, noise, summed)
         return found, found - unbiased
 
-    @cached_property
-    def _possible(self) -> tuple[float, Floats]:
+    @property
+    def _possible(self) -> tuple[float, float]:
         largest = self._answers.n_rows + 3 * self._answers.model.sketch.n_noise_std
-        there = self._answers.model.model.possible(self.columns).astype(np.float64)
-        return 0.0, np.where(self._sum(there, self._parts) > 0, largest if self._counts else 1.0, 0)
+        return 0.0, largest if self._counts else 1.0
 
     def warn_of_the_wide(self, found: Estimate) -> None:
         """Warn where an entry of the table, as users see it, is next to unknown."""
