@@ -348,3 +348,10 @@ def test_what_the_schema_rules_out_has_no_error(ruled):
         assert (float(answer), float(answer.std_error), *answer.interval()) == (0, 0, 0, 0)
     older = said(lambda: ruled.count(lambda rows: rows["smokes"].astype(bool) & (rows["age"] < 15)))
     assert older[0].interval()[1] > 0
+
+
+def test_an_entry_that_no_row_of_the_model_is_in_may_hold_rows(ruled):
+    """Bins that are narrower than the model's cells."""
+    table = ruled.table(["pay", "smokes"], bins={"pay": [0, 4321, 4322, 5000]})
+    assert np.all(table.interval()[..., 1] > 0)
+    assert np.all(table.std_error > 0)
