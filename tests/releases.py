@@ -232,6 +232,7 @@ SHARP = {"epsilon": 1.0, "delta": 0.2}
 SHARP_PURE = {"epsilon": 1.5, "delta": 0.0}
 # Margins stay below the kink, so that each row adds code phi / Lambda.
 AUDITED = {"loss": "hinge", "classes": [0, 1], "regularization": 8.0, "random_state": 0}
+WEIGHTS = {**AUDITED, "mechanism": "functional"}  # "auto" descends, which is audited by STEEP
 ONE_UPDATE = {"n_updates": 1, "failure_probability": 0.99}
 UPDATED = {**AUDITED, "regularization": 64.0}
 # No score comes near the margin, so that slopes are as long as the clip in all steps.
@@ -272,8 +273,8 @@ def rows_alike(n):
 # it is caught. The papers' algorithms compose tests, choices and answers, whose worst cases are
 # no single pair's.
 LEARNERS = {
-    "weights": (TDILClassifier(**AUDITED, **SHARP), coefficients, None, 3),
-    "pure weights": (TDILClassifier(**AUDITED, **SHARP_PURE), coefficients, None, 3),
+    "weights": (TDILClassifier(**WEIGHTS, **SHARP), coefficients, None, 3),
+    "pure weights": (TDILClassifier(**WEIGHTS, **SHARP_PURE), coefficients, None, 3),
     "span": (TDDLClassifier(kernel=rbf, **AUDITED, **SHARP), coefficients, None, 3),
     "laplace": (
         TDDLClassifier(

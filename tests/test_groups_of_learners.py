@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from releases import AUDITED, SHARP, Released, coefficients, linear, rbf, seeded_noise
+from releases import SHARP, WEIGHTS, Released, coefficients, linear, rbf, seeded_noise
 from scipy.stats import gamma, kstest, laplace, norm
 from sklearn import config_context
 from sklearn.base import clone
@@ -740,7 +740,7 @@ def audit(model, worlds):
 def test_audits_find_noise_of_rows(kind, limit, adjacency, noise, monkeypatch):
     """Where k is ignored, or all rows of a group count."""
     noise(1.0)
-    model = kind(adjacency=adjacency, max_rows_per_group=limit, **AUDITED, **SHARP)
+    model = kind(adjacency=adjacency, max_rows_per_group=limit, **WEIGHTS, **SHARP)
     if kind is TDDLClassifier:
         model.set_params(kernel=rbf)
     worlds = grouped_worlds(model, limit)

@@ -17,9 +17,9 @@ from functools import partial
 import numpy as np
 import pytest
 from releases import (
-    AUDITED,
     LEARNERS,
     SHARP,
+    WEIGHTS,
     Released,
     coefficients,
     linear,
@@ -750,7 +750,7 @@ def test_catches_parameters_taken_from_the_rows(careless, noise):
     X, y = np.linspace(0.01, 0.1, 11)[:, None], np.arange(11) % 2
     worlds = (X[:-1], y[:-1]), (np.vstack([X[:-1], [[10.0]]]), y)
     for kind in (careless.__base__, careless):
-        model = kind(**AUDITED, **SHARP)
+        model = kind(**WEIGHTS, **SHARP)
         if careless is GammaOfTheRows:
             model.set_params(kernel=rbf)
         assert (audit(model, coefficients, worlds) > model.epsilon) is (kind is careless)
@@ -761,8 +761,8 @@ def test_catches_an_intercept_without_a_penalty(noise, monkeypatch):
     noise(1.0)
     X, y = np.zeros((4, 1)), np.array([1, 1, 0, 0])
     worlds = (X[:-1], y[:-1]), (X, y)
-    model = TDILClassifier(**AUDITED, **SHARP).set_params(
-        fit_intercept=True, loss="huberized_hinge", mechanism="functional"
+    model = TDILClassifier(**WEIGHTS, **SHARP).set_params(
+        fit_intercept=True, loss="huberized_hinge"
     )
     assert audit(model, coefficients, worlds) <= model.epsilon
     solve = _feature_space.solve_primal
