@@ -355,3 +355,31 @@ def test_an_entry_that_no_row_of_the_model_is_in_may_hold_rows(ruled):
     table = ruled.table(["pay", "smokes"], bins={"pay": [0, 4321, 4322, 5000]})
     assert np.all(table.interval()[..., 1] > 0)
     assert np.all(table.std_error > 0)
+
+
+def test_entries_that_the_schema_rules_out_have_no_error(ruled):
+    """Whatever the bins and the order of the columns; a bin with one possible value is another."""
+    bins = {"age": [0, 7.5, 14, 20, 99], "pay": [0, 2500, 5000]}
+    for normalize in (False, True):
+        table = ruled.table(["smokes", "pay", "age"], bins=bins, normalize=normalize)
+        low, high = np.moveaxis(table.interval(), -1, 0)
+        nobody = np.zeros(table.shape, bool)
+        nobody[1, :, :2] = True
+        for of_nobody in (np.asarray(table), low, high, table.std_error):
+            assert np.all(of_nobody[nobody] == 0)
+        assert np.all(high[~nobody] > 0)
+    wider = ruled.table(["age", "smokes"], bins={"age": [0, 15, 99]}).interval()
+    assert wider[0, 1, 1] > 0
+
+
+def test_entries_without_a_step_are_ruled_out_up_to_their_edges():
+    schema = TableSchema({"x": (0.0, 1.0), "kind": ["a", "b"]}).never(
+        {"x": [0.5, 1], "kind": ["b"]}
+    )
+    rng = np.random.default_rng(0)
+    x = rng.random(3000)
+    frame = pd.DataFrame({"x": x, "kind": np.where((x < 0.5) & (rng.random(3000) < 0.5), "b", "a")})
+    model = M2MEstimator(schema=schema, noise_seed=0, random_state=0).fit(frame)
+    table = model.table(["x", "kind"], bins={"x": [0, 0.4, 0.6, 0.8, 1]})
+    nobody = np.array([[0, 0], [0, 0], [0, 1], [0, 1]], bool)
+    assert np.all((table.interval()[..., 1] == 0) == nobody)

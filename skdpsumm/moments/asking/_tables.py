@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,8 @@ Codes = NDArray[np.int64]
 _SMALLEST = 1e-100  # its square is a number, too
 _NOTHING = 1e-20
 _HALVINGS = 60
+# Numbers off a grid by so little of a step are on it.
+_OF_A_STEP = 1e-6
 # Cells of the model by entries of a table: with more, noise is taken to be alike in all cells.
 _MOST_WEIGHTS = 2**24
 
@@ -74,6 +76,18 @@ class Axis:
     def holds(self, values: NDArray) -> NDArray[np.bool_]:
         """Return whether each value lies at each place, shape (n, n_places)."""
         return self.codes(values)[:, None] == np.arange(len(self))
+
+    def contents(self) -> list[Any]:
+        """Return what each place may hold, as `TableSchema.possible_cells` takes it."""
+        if self.edges is None:
+            return [(code,) for code in range(len(self))]
+        ends, step = self.edges, self.schema.step(self.column)
+        if step is None:
+            return list(pairwise(ends))
+        origin = self.schema.bound(self.column)[0]  # type: ignore[index]
+        first = np.ceil((ends - origin) / step - _OF_A_STEP)  # of the values from each edge on
+        first[-1] = np.floor((ends[-1] - origin) / step + _OF_A_STEP) + 1
+        return [(origin + a * step, origin + (b - 1) * step) for a, b in pairwise(first)]
 
 
 def category_axis(schema: TableSchema, j: int) -> Axis:
@@ -174,6 +188,8 @@ class TableAnswer:
         self._scale = answers.n_rows if self._counts else 1.0
         self._biased: Any = 0.0
         self.shares, self._biased = self._near_the_unbiased()
+        self._ruled_out = self._of_nobody()
+        self.shares = np.where(self._ruled_out, 0.0, self.shares)
 
     @property
     def _counts(self) -> bool:
@@ -197,6 +213,18 @@ class TableAnswer:
                 wholes.append(there)
         return wholes
 
+    def _of_nobody(self) -> NDArray[np.bool_]:
+        """Return which entries no row can be in, as the schema says."""
+        schema = self._answers.model.schema
+        contents: dict[int, list[Any]] = {j: [] for j in range(schema.n_columns)}
+        contents |= {axis.column: axis.contents() for axis in self._axes}
+        possible = np.ones(self.shares.shape, bool)
+        for group, there in schema.possible_cells(contents):
+            place = [self.columns.index(j) for j in group]
+            others = tuple(k for k in range(possible.ndim) if k not in place)
+            possible &= np.expand_dims(there.transpose(np.argsort(place)), others)
+        return ~possible
+
     @staticmethod
     def _sum(table: Floats, by_axis: Sequence[Floats]) -> Floats:
         """Return the sum of a table times conditions on its axes, an axis for each."""
@@ -208,7 +236,7 @@ class TableAnswer:
         """Return the table as users see it."""
         return Estimate(
             self.shares * self._scale,
-            lambda: np.sqrt(self._noise),
+            lambda: np.where(self._ruled_out, 0.0, np.sqrt(self._noise)),
             ends=self._ends,
             sampling=self._sampling,
             possible=self._possible,
@@ -268,7 +296,8 @@ class TableAnswer:
         beyond = z**2 * variance
         value, biased = self.shares * self._scale, self._biased * self._scale
         low, high = np.sqrt(beyond + below**2) + biased, np.sqrt(beyond + above**2) - biased
-        return value - np.maximum(low, 0.0), value + np.maximum(high, 0.0)
+        low, high = (np.where(self._ruled_out, 0.0, np.maximum(x, 0.0)) for x in (low, high))
+        return value - low, value + high
 
     # ---- parts of the error
 
