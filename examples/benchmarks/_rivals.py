@@ -1,4 +1,4 @@
-"""Private classifiers that a user would pick today, for learner_rivals.py.
+"""Private learners that a user would pick today, for learner_rivals.py and learner_defaults.py.
 
 A method takes ``(X_train, y_train, X_test, epsilon, delta, seed)`` and returns scores of X_test.
 Rows have Euclidean norm 1, with a constant feature for the intercept; y is boolean; delta = 0 asks
@@ -176,14 +176,17 @@ def elsewhere(python, worker, **arrays):
 
 
 WORKER = """
-import sys
+import json, sys
 import numpy as np
-from diffprivlib.models import LogisticRegression
+from diffprivlib import models
 given = np.load(sys.argv[1])
-model = LogisticRegression(epsilon=float(given["epsilon"]), data_norm=1.0, C=1.0, max_iter=1000,
-                           fit_intercept=False, random_state=int(given["seed"]))
+known = json.loads(str(given["known"]))
+known = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+model = getattr(models, str(given["model"]))
+model = model(epsilon=float(given["epsilon"]), random_state=int(given["seed"]), **known)
 model.fit(given["X_train"], given["y_train"])
-np.save(sys.argv[2], model.decision_function(given["X_test"]))
+is_binary = len(getattr(model, "classes_", ())) == 2
+np.save(sys.argv[2], (model.decision_function if is_binary else model.predict)(given["X_test"]))
 """
 
 
@@ -200,28 +203,53 @@ def diffprivlib(X_train, y_train, X_test, epsilon, delta, seed, python, factor=1
     """
     if delta:
         return None
+    known = {"data_norm": 1.0, "C": 1.0, "max_iter": 1000, "fit_intercept": False}
+    return _diffprivlib(X_train, y_train, X_test, factor * epsilon, seed, python, known)
+
+
+def default_diffprivlib(X_train, y_train, X_test, epsilon, seed, python, bound, y_bounds=None):
+    """Run diffprivlib's LogisticRegression, or LinearRegression of numbers, as they come.
+
+    They fit an intercept. Rows have Euclidean norm `bound` at most, or, for numbers, no entry
+    beyond it. Scores for two classes, predictions for more (one model each, of a part of epsilon)
+    and for numbers. Its claims are taken at their word: but see `diffprivlib`, and
+    LinearRegression's noise of squares knows the lower bound alone (linear_regression.py:144).
+    """
+    known = {"data_norm": bound}
+    if y_bounds is not None:
+        known = {"bounds_X": (-bound, bound), "bounds_y": y_bounds}
+    return _diffprivlib(X_train, y_train, X_test, epsilon, seed, python, known)
+
+
+def _diffprivlib(X_train, y_train, X_test, epsilon, seed, python, known):
     arrays = {"X_train": X_train, "y_train": y_train, "X_test": X_test}
-    return elsewhere(python, WORKER, epsilon=factor * epsilon, seed=seed, **arrays)
+    model = "LinearRegression" if "bounds_y" in known else "LogisticRegression"
+    texts = {"model": model, "known": json.dumps(known)}
+    return elsewhere(python, WORKER, epsilon=epsilon, seed=seed, **arrays, **texts)
 
 
 EBM_WORKER = """
 import json, sys
 import numpy as np
 import pandas as pd
-from interpret.privacy import DPExplainableBoostingClassifier
+from interpret import privacy
 given = np.load(sys.argv[1])
 public = json.loads(str(given["public"]))
 train, test = (pd.DataFrame({name: given[f"{part} {name}"] for name in public})
                for part in ("train", "test"))
-columns = []
+y_bounds, columns = json.loads(str(given["y_bounds"])), []
+kind = "Regressor" if y_bounds else "Classifier"
+if y_bounds:
+    y_bounds = {"privacy_target_min": y_bounds[0], "privacy_target_max": y_bounds[1]}
 for settings in json.loads(str(given["settings"])):
-    model = DPExplainableBoostingClassifier(
+    model = getattr(privacy, f"DPExplainableBoosting{kind}")(
         feature_names=list(public),
         feature_types=["continuous" if bounds else "nominal" for bounds in public.values()],
         privacy_bounds={name: bounds for name, bounds in public.items() if bounds},
         epsilon=float(given["epsilon"]), delta=float(given["delta"]), composition="gdp",
-        n_jobs=1, random_state=int(given["seed"]), **settings)
-    columns.append(model.fit(train, given["y_train"]).decision_function(test))
+        n_jobs=1, random_state=int(given["seed"]), **(y_bounds or {}), **settings)
+    model.fit(train, given["y_train"])
+    columns.append((model.predict if y_bounds else model.decision_function)(test))
 np.save(sys.argv[2], np.transpose(columns))
 """
 # For each epsilon the best of 45 settings on the synthetic tables of rivals_tuning.py.
@@ -237,8 +265,12 @@ EBM_PARAMETERS = {
 }
 
 
-def dp_ebm(train, y_train, test, epsilon, delta, seed, python, public, settings=({},)):
+def dp_ebm(
+    train, y_train, test, epsilon, delta, seed, python, public, settings=({},), y_bounds=None
+):
     """Run interpret-core's DPExplainableBoostingClassifier on the columns as they are.
+
+    With `y_bounds`, DPExplainableBoostingRegressor, and predictions. It has no third class.
 
     Numbers have their public bounds. Categories are "nominal", as a list of them would be an
     order; it reads off the private rows which there are, and how many rows, at no cost to epsilon.
@@ -246,7 +278,7 @@ def dp_ebm(train, y_train, test, epsilon, delta, seed, python, public, settings=
     with `bin_budget_frac` of epsilon and half of delta for the former. Each of `settings` makes a
     column; without them all is its own default.
     """
-    if delta == 0:
+    if delta == 0 or (y_bounds is None and len(np.unique(y_train)) > 2):
         return None
     bounds = {name: None if isinstance(known, list) else known for name, known in public.items()}
     parts = {"train": train, "test": test}
@@ -254,7 +286,8 @@ def dp_ebm(train, y_train, test, epsilon, delta, seed, python, public, settings=
         f"{part} {name}": frame[name].to_numpy() for part, frame in parts.items() for name in public
     }
     arrays = {key: a.astype(str) if a.dtype == object else a for key, a in arrays.items()}
-    texts = {"public": json.dumps(bounds), "settings": json.dumps(settings)}
+    texts = {"public": bounds, "settings": settings, "y_bounds": y_bounds}
+    texts = {name: json.dumps(known) for name, known in texts.items()}
     numbers = {"epsilon": epsilon, "delta": delta, "seed": seed, "y_train": y_train}
     return elsewhere(python, EBM_WORKER, **arrays, **texts, **numbers)
 

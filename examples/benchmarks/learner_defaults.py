@@ -2,6 +2,7 @@
 
     python examples/benchmarks/learner_defaults.py [--data DIR] [--tables NAME ...]
         [--learners TDIL TDDL PINP] [--epsilons inf 1e4 3 1 0.3 0.1] [--rows 10000] [--seeds 3]
+        [--ebm-python PYTHON] [--diffprivlib-python PYTHON]
 
 Ours are ``TDILClassifier(schema, epsilon)`` and the like: every other parameter is left alone, the
 kernel included (linear for TDIL, rbf for TDDL and PINP). Beside them stand their references,
@@ -19,6 +20,17 @@ for epsilon = inf: the area under the ROC curve, for digits the accuracy, for nu
 1e-6. A star marks a model at epsilon = inf that is more than 0.005 behind "encoded", or more than
 0.01 behind "standardised"; one at 1e4, that is more than 0.005 from epsilon = inf.
 
+Rivals are run by their own defaults where the interpreter of their own environment is given
+(learner_rivals.py says how to make it); --learners without a name runs none of ours:
+
+    DP-EBM        interpret-core's DPExplainableBoostingClassifier, ...Regressor, with the public
+                  bounds of the columns as they are; two classes, or numbers
+    diffprivlib   LogisticRegression and LinearRegression with data_norm or bounds, on "encoded"
+                  inputs; delta is 0, and a row is replaced, where the others add or remove it
+
+Their predictions of numbers are clipped to the public bounds, as ours are. They have no cell at
+epsilons beyond 100.
+
 DIR holds the folders adult (UCI's adult.data and adult.test, gzipped or not), acs (a CSV of
 folktables' ACSIncome, whose name begins with acs_income) and covertype (an npz of UCI's with X of
 shape (n, 54) and y in 1..7). Breast cancer, digits and diabetes come with scikit-learn, friedman is
@@ -26,10 +38,12 @@ made by it; these need no DIR. Tables that end in -900 have 900 rows to learn fr
 """
 
 import argparse
+import functools
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+import _rivals
 import numpy as np
 import pandas as pd
 from sklearn.compose import make_column_transformer
@@ -48,6 +62,7 @@ from skdpsumm import Categorical, PublicVectorizer, TableSchema
 DELTA = 1e-6
 SMALL, MOST_HELD_OUT, HELD_OUT = 900, 6000, 0.25
 LEARNERS = ("TDIL", "TDDL", "PINP")
+MOST_OF_RIVALS = 100.0  # an epsilon beyond which exp(epsilon) might overflow
 # Ours and theirs without noise, and with so much that it does not count.
 BEHIND, BEHIND_STANDARDISED, APART = 0.005, 0.01, 0.005
 
@@ -164,14 +179,21 @@ def references(problem, kind):
     }
 
 
-def quality(model, problem, test):
-    """Return the AUC of a fitted model on rows held out, its accuracy or R^2."""
-    X, y = problem.X.iloc[test], problem.y[test]
+def quality(answers, problem, test):
+    """Return the AUC of the scores of rows held out, or the accuracy or R^2 of predictions."""
+    y = problem.y[test]
     if problem.y_bounds is not None:
-        return r2_score(y, model.predict(X))
+        return r2_score(y, answers)
     if len(np.unique(problem.y)) > 2:
-        return accuracy_score(y, model.predict(X))
-    return roc_auc_score(y, model.decision_function(X))
+        return accuracy_score(y, answers)
+    return roc_auc_score(y, answers)
+
+
+def answers_of(model, problem, test):
+    """Return the scores that a fitted model has of rows held out, or its predictions."""
+    is_binary = problem.y_bounds is None and len(np.unique(problem.y)) == 2
+    ask = model.decision_function if is_binary else model.predict
+    return ask(problem.X.iloc[test])
 
 
 def measure(name, kind, arguments):
@@ -184,8 +206,69 @@ def measure(name, kind, arguments):
         for label, model in models.items():
             with warnings.catch_warnings(action="ignore"):  # of noise that drowns a model
                 model.fit(problem.X.iloc[train], problem.y[train])
-                found.setdefault(label, []).append(quality(model, problem, test))
+                answers = answers_of(model, problem, test)
+            found.setdefault(label, []).append(quality(answers, problem, test))
     return {label: np.array(values) for label, values in found.items()}
+
+
+# ---- rivals
+
+
+def ebm(problem, train, test, epsilon, seed, python):
+    """Return DP-EBM's scores or predictions of rows held out; None where it has no learner."""
+    columns = zip(problem.X.columns, problem.schema.columns, strict=True)
+    public = {
+        name: list(column.categories) if isinstance(column, Categorical) else column.bounds
+        for name, column in columns
+    }
+    X, y, y_bounds = problem.X, problem.y[train], problem.y_bounds
+    known = {"python": python, "public": public, "y_bounds": y_bounds}
+    answers = _rivals.dp_ebm(X.iloc[train], y, X.iloc[test], epsilon, DELTA, seed, **known)
+    return None if answers is None else answers[:, 0]
+
+
+def diffprivlib(problem, train, test, epsilon, seed, python):
+    """Return diffprivlib's scores or predictions of rows held out.
+
+    It has our vectors, without the constant that stands beside numbers alone, since it fits an
+    intercept. They are scaled so that they may be one long again; so none of d numbers is beyond
+    1 / sqrt(d).
+    """
+    vectorizer, d = PublicVectorizer(problem.schema), len(problem.schema.columns)
+    X = vectorizer.fit_transform(problem.X)
+    is_constant = vectorizer.get_feature_names_out() == "constant"
+    X = X[:, ~is_constant] * np.sqrt(1 + is_constant.any() / d)
+    bound = 1.0 if problem.y_bounds is None else 1 / np.sqrt(d)
+    known = {"python": python, "bound": bound, "y_bounds": problem.y_bounds}
+    return _rivals.default_diffprivlib(X[train], problem.y[train], X[test], epsilon, seed, **known)
+
+
+def measure_rival(name, run, arguments):
+    """Return the quality of a rival for each seed: {epsilon: array}."""
+    problem, found = load(name, arguments.data), {}
+    for seed in range(arguments.seeds):
+        train, test = folds(len(problem.y), name, arguments.rows, seed)
+        for epsilon in arguments.epsilons:
+            if epsilon > MOST_OF_RIVALS:
+                continue
+            answers = run(problem, train, test, epsilon, seed)
+            if answers is None:
+                continue
+            if problem.y_bounds is not None:
+                answers = np.clip(answers, *problem.y_bounds)
+            found.setdefault(epsilon, []).append(quality(answers, problem, test))
+    return {epsilon: np.array(values) for epsilon, values in found.items()}
+
+
+def rivals(arguments):
+    """Return the rivals that can run."""
+    known = {"DP-EBM": (ebm, arguments.ebm_python)}
+    known |= {"diffprivlib": (diffprivlib, arguments.diffprivlib_python)}
+    return {
+        name: functools.partial(run, python=python)
+        for name, (run, python) in known.items()
+        if python is not None
+    }
 
 
 # ---- the table
@@ -213,12 +296,14 @@ def main():
     )
     parser.add_argument("--data", type=Path)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
-    parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=LEARNERS)
+    parser.add_argument("--learners", nargs="*", choices=LEARNERS, default=LEARNERS)
     parser.add_argument(
         "--epsilons", nargs="+", type=float, default=[np.inf, 1e4, 3.0, 1.0, 0.3, 0.1]
     )
     parser.add_argument("--rows", type=int, default=10_000, help="the most to learn from")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--ebm-python")
+    parser.add_argument("--diffprivlib-python")
     arguments = parser.parse_args()
     labels = ["encoded", "standardised", *arguments.epsilons]
     print(f"| table | learner | {' | '.join(f'{label}' for label in labels)} |")
@@ -227,10 +312,14 @@ def main():
         if name.startswith(FROM_DIR) and arguments.data is None:
             print(f"| {name} | needs --data |")
             continue
-        for kind in arguments.learners:
-            told = cells(measure(name, kind, arguments))
+        rows = {kind: functools.partial(measure, name, kind) for kind in arguments.learners}
+        for kind, run in rivals(arguments).items():
+            rows[kind] = functools.partial(measure_rival, name, run)
+        for kind, run in rows.items():
+            told = cells(run(arguments))
             print(
-                f"| {name} | {kind} | {' | '.join(told[label] for label in labels)} |", flush=True
+                f"| {name} | {kind} | {' | '.join(told.get(label, '-') for label in labels)} |",
+                flush=True,
             )
 
 
