@@ -293,6 +293,7 @@ def test_random_state_fixes_the_result():
 
 # Fails once in 1e9 runs: so often is the bound wrong; thresholds from 0.5 to 1, of which training
 # chooses one, give 1 and less once in 1e35 runs (binomial tails of 1000 held-out outputs).
+@pytest.mark.statistical
 @pytest.mark.fresh_noise(1e-9)
 def test_processes_share_the_trials():
     def release(value):

@@ -177,6 +177,7 @@ def test_without_noise(estimator, check):
     check(estimator)
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 @checks(WITH_SEED, untouched=False)
 def test_with_seeded_noise(estimator, check):

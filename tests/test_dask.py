@@ -506,6 +506,7 @@ def die_once(block, marker, block_id):
     return block
 
 
+@pytest.mark.statistical
 def test_a_worker_that_dies_changes_nothing(cluster, tmp_path):
     X = rows()
     marker = str(tmp_path / "died")
@@ -562,6 +563,7 @@ def one_against_rest(context):
 
 
 # Fails once in 1e9 runs, as `test_audit.test_processes_share_the_trials`: workers draw fresh noise.
+@pytest.mark.statistical
 @pytest.mark.fresh_noise(1e-9)
 @pytest.mark.parametrize("backend", ["dask", "loky"])
 def test_joblib_carries_trials(backend, request):

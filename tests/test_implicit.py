@@ -312,6 +312,7 @@ def test_regression():
         M2MRegressor(**SMALL).fit(X, y)
 
 
+@pytest.mark.statistical
 def test_grid_search_is_charged_for_every_fit(tmp_path):
     X, y = two_classes(1500)
     ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=100.0, delta=1e-4)

@@ -63,6 +63,7 @@ def references(learner, gamma):
     return KernelRidge(kernel="rbf", gamma=gamma), KernelRidge(kernel="rbf")
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("table", "learner"),
     [
@@ -113,6 +114,7 @@ def test_landmarks_come_close_to_the_whole_kernel_on_images():
     assert few.score(X_test, y_test) < default.score(X_test, y_test) - 0.015
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("learner", [TDILClassifier, TDDLClassifier, PINPClassifier])
 def test_the_default_of_lambda_has_no_jump_at_infinity(learner):
     X, y, schema = cancer()

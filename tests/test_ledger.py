@@ -887,6 +887,7 @@ def release(processes):
         process.stdin.flush()
 
 
+@pytest.mark.statistical
 def test_processes_race_for_creation_and_for_the_cap(tmp_path):
     body = """
     for i in range(20):

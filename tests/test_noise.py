@@ -304,6 +304,7 @@ def exact_delta(sigma, shift, epsilon):
     return np.exp(k, out=k) @ excess / (math.sqrt(2 * math.pi) * sigma)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("asked", "l2", "ratio"),
     [(0.5, 1, 1.0), (0.5, 1, 1.3), (1.0, 30, 0.0), (1.0, 30, 0.5), (6.0, 1, 0.5), (6.0, 1, 1.0)],

@@ -604,8 +604,8 @@ def test_bad_input_costs_nothing(estimator, choices, params, message):
     assert ledger.entries() == []
 
 
-@seeded
 @pytest.mark.statistical
+@seeded
 def test_bad_rows_cost_nothing_and_a_cap_is_asked_first():
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
     with pytest.raises(BudgetExceededError):
@@ -720,6 +720,7 @@ def test_a_curvature_that_costs_as_much_as_a_run_leaves_some_epsilon(regularizat
     assert 0.7 < plan.excess(found.privacy_.mechanism) <= 1
 
 
+@pytest.mark.statistical
 def test_what_costs_too_much_is_told_at_once_with_all_that_would_do(monkeypatch):
     learner = TDILClassifier(mechanism="objective", loss="huberized_hinge", norm_bound=2.0)
     pipe, name = make_pipeline(PublicVectorizer(schema=(-5, 5)), learner), "tdilclassifier__"

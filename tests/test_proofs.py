@@ -26,6 +26,7 @@ def load(monkeypatch):
     return load
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_claims_hold_and_wrong_ones_are_found_out(name, load, capsys):
     load(name).main()

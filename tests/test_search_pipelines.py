@@ -130,6 +130,7 @@ def test_no_row_moves_another(monkeypatch, name, block_rows):
     assert not moves_another(mapped(*STEPS[name]), X)
 
 
+@pytest.mark.statistical
 def test_no_row_of_a_frame_moves_another():
     numbers = ("numbers", make_pipeline(SCALE, PolynomialFeatures(2)), ["age", "height"])
     union = ColumnTransformer([("jobs", JOBS, ["job"]), numbers])
@@ -229,6 +230,7 @@ def test_alike_takes_nothing_on_trust():
     assert groups_of(pipes, steps_before) == [[0, 2], [1]]
 
 
+@pytest.mark.statistical
 def test_predictions_are_scored_as_the_pipeline_makes_them():
     """By what a row was mapped to, or by the whole pipeline: the same sum."""
     pipe = make_pipeline(SCALE, PolynomialFeatures(2), LEARNER)
@@ -259,6 +261,7 @@ NUMBERS = (PublicVectorizer(schema=[(18, 90), (-1, 1)]), ["age", "height"])
 WORDS = PublicVectorizer({"job": ["a", "b", "c"]})
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("jobs", [["job"], [True, False, False], [0]])
 @pytest.mark.parametrize("rows", [FRAME, FRAME.astype({"job": "category"})])
 def test_frames_with_names(jobs, rows):
@@ -269,6 +272,7 @@ def test_frames_with_names(jobs, rows):
     assert model.score(rows, NAMES) > 0.9
 
 
+@pytest.mark.statistical
 def test_arrays_with_names():
     known = PublicVectorizer([["a", "b", "c"]])
     columns = make_column_transformer((known, [0]), (PublicVectorizer(schema=(18, 90)), [1]))
@@ -471,8 +475,8 @@ def test_a_table_that_memory_does_not_hold_tells_no_size(monkeypatch):
 # ------------------------------------------------------------------ the price in a ledger
 
 
-@pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
 @pytest.mark.statistical
+@pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
 def test_a_refusal_tells_what_would_fit(accountant):
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6, accountant=accountant)
     with pytest.raises(BudgetExceededError, match=r"epsilon=(0\.\d+) would fit") as caught:
@@ -885,6 +889,7 @@ def test_arrays_are_read_through_a_schema():
         assert model.score(rows, MALE) <= 1
 
 
+@pytest.mark.statistical
 def test_learners_and_models_of_sketches_find_what_is_in_a_raw_table():
     table, male = adult(3000)
     learner = TDILClassifier(kernel="linear", classes=[False, True], fit_intercept=True)

@@ -652,6 +652,7 @@ print("fine")
 """
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("order", IMPORTS)
 def test_imbalanced_learn_imported_first_or_last(order):
     pytest.importorskip("imblearn")
