@@ -135,7 +135,7 @@ def test_a_threshold_inside_a_popular_bin(people):
     graphical = coarse(people, 8, "auto")
     answer, messages = said(lambda: graphical.count(lambda rows: rows["hours"] > 40))
     assert holds(answer, (people["hours"] > 40).sum())
-    assert not messages
+    assert all("wider than half of what is possible" in one for one in messages)
     m2m = coarse(people, 8, "points")
     answer, (message,) = said(lambda: m2m.count(lambda rows: rows["hours"] > 40))
     assert z(answer, (people["hours"] > 40).sum()) > 8
@@ -171,7 +171,8 @@ def test_what_bins_are_too_wide_for(people, ask, about, of):
     assert about in message
     wide, messages = said(lambda: ask(coarse(people, 5, "auto")))
     assert holds(wide, of(people["hours"].to_numpy()))
-    assert not messages
+    # One bin holds most of the rows, and nothing tells where in it they are.
+    assert all("wider than half of what is possible" in one for one in messages)
     for inference in ("auto", "points"):
         sketcher = HistogramSketcher(schema=HOURS, n_bins=99, noise_seed=0)
         fine = M2MEstimator(sketcher, inference=inference, **RAW).fit(table)
@@ -383,3 +384,48 @@ def test_entries_without_a_step_are_ruled_out_up_to_their_edges():
     table = model.table(["x", "kind"], bins={"x": [0, 0.4, 0.6, 0.8, 1]})
     nobody = np.array([[0, 0], [0, 0], [0, 1], [0, 1]], bool)
     assert np.all((table.interval()[..., 1] == 0) == nobody)
+
+
+def drowned_columns():
+    """Return columns that lie in a small part of their range, and two that do not."""
+    rng = np.random.default_rng(7)
+    n = 3000
+    columns = {
+        "pareto": (np.minimum(rng.pareto(1.2, n), 1000.0), (0.0, 1000.0)),
+        "gamma": (np.minimum(rng.gamma(0.5, 1.0, n), 50.0), (0.0, 50.0)),
+        "claims": (np.where(rng.random(n) < 0.8, 0, rng.geometric(0.002, n)), (0.0, 20_000.0)),
+        "late": (100 - np.minimum(rng.gamma(2.0, 1.0, n), 100.0), (0.0, 100.0)),
+        "triangle": (rng.triangular(0, 3, 10, n), (0.0, 10.0)),
+        "even": (rng.random(n), (0.0, 1.0)),
+    }
+    frame = pd.DataFrame({name: values.astype(float) for name, (values, _) in columns.items()})
+    return frame, TableSchema({name: bounds for name, (_, bounds) in columns.items()})
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("epsilon", [0.05, 0.15])
+def test_intervals_hold_where_a_bin_has_most_of_the_rows(epsilon):
+    """Where rows are few for the noise, next to nothing tells where in a wide bin they lie.
+
+    Taken for even in their bins, rows left 0.83 and 0.90 of the counts covered, 0.52 at the worst.
+    """
+    frame, schema = drowned_columns()
+    cut = frame.quantile(0.8)
+    held = {"mean": [], "count": []}
+    for seed in range(40):
+        model = M2MEstimator(schema=schema, epsilon=epsilon, noise_seed=seed, random_state=seed)
+        with warnings.catch_warnings(action="ignore"):
+            model.fit(frame)
+            held["mean"].append(holds_each(model.mean(), frame.mean()))
+            below = model.estimate(
+                lambda rows: np.column_stack([rows[c] <= cut[c] for c in cut.index])
+            )
+            held["count"].append(holds_each(below, (frame <= cut).mean()))
+    for kind, hits in held.items():
+        assert np.mean(hits) > 0.9, kind
+        assert np.min(np.mean(hits, axis=0)) > 0.8, kind
+
+
+def holds_each(answer, truth):
+    low, high = np.moveaxis(answer.interval(), -1, 0)
+    return (low <= np.asarray(truth)) & (np.asarray(truth) <= high)

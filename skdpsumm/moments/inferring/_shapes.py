@@ -21,7 +21,10 @@ Codes = NDArray[np.int64]
 
 # Rows on the left of a node are expected as if a row's place were known of so many of them. Of a
 # column of categories that were counted together, nothing is known.
-PLACES, _OF_CATEGORIES = 12.0, 1.0
+PLACES, _OF_NOBODY = 12.0, 1.0
+# Nor is it of a bin of numbers that has so large a part of the column's rows: what its neighbours
+# tell is known up to the first part, and less and less up to the other.
+_SOME, _MOST = 0.12, 0.5
 # At a node what is expected has a spread of so many times that, with these chances; and it is worth
 # nothing with the last one.
 _SURE, _WORTHLESS = ((0.7, 1.0), (0.25, 3.0)), 0.05
@@ -135,9 +138,7 @@ def expected_masses(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Float
     masses : ndarray of shape (n_cells,)
         Rows of each cell, at least 0.
     """
-    first = np.flatnonzero(np.diff(cell_of_atom, prepend=-1))
-    ends = np.append(edges[first], edges[-1])
-    own = masses[cell_of_atom[first]]
+    first, ends, own = _cells(edges, cell_of_atom, masses)
     width = np.diff(ends)
     tilt = _tilts(np.log(np.maximum(own, _FEWEST) / width), width)
     at = np.searchsorted(first, np.arange(len(cell_of_atom)), side="right") - 1
@@ -145,6 +146,32 @@ def expected_masses(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Float
     steep = np.where(np.abs(tilt) < _LEVEL, _LEVEL, tilt)[at]
     part = (np.exp(steep * high) - np.exp(steep * low)) / np.expm1(steep)
     return np.maximum(own, _FEWEST)[at] * np.maximum(part, 1e-9 * (high - low))
+
+
+def known_part(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
+    """Return how far a cell's neighbours tell where its rows lie, from 0 to 1, shape (n_cells,).
+
+    A cell with most of the rows has no neighbours that tell it: it is the column. Spikes are no
+    such neighbours. Arguments are those of `expected_masses`.
+    """
+    first, ends, own = _cells(edges, cell_of_atom, masses)
+    width, own = np.diff(ends), np.maximum(own, _FEWEST)
+    smooth = ~_spiked(np.log(own / width), width)
+    part = np.where(smooth, own, 0.0) / max(float(own[smooth].sum()), _SMALLEST)
+    found = np.ones(len(masses))
+    found[cell_of_atom[first]] = np.clip((_MOST - part) / (_MOST - _SOME), 0.0, 1.0)
+    return found
+
+
+def known_places(known: Floats) -> Floats:
+    """Return of how many rows of each cell a place is known, as it were."""
+    return _OF_NOBODY * (PLACES / _OF_NOBODY) ** known
+
+
+def _cells(edges: Floats, cell_of_atom: Codes, masses: Floats) -> tuple[Codes, Floats, Floats]:
+    """Return the first atom of each cell, the cells' edges, and their rows."""
+    first = np.flatnonzero(np.diff(cell_of_atom, prepend=-1))
+    return first, np.append(edges[first], edges[-1]), masses[cell_of_atom[first]]
 
 
 def _tilts(density: Floats, width: Floats) -> Floats:
@@ -219,8 +246,7 @@ def fitted_shape(
     expected: Floats,
     masses: Floats,
     counted: Counts | None,
-    *,
-    numeric: bool,
+    places: Floats,
 ) -> Shape:
     """Return the shape of all cells of a column.
 
@@ -233,15 +259,16 @@ def fitted_shape(
         Rows of each cell.
     counted : Counts or None
         Of the pieces, in the order of the atoms by cell; None where nobody divided cells.
-    numeric : bool
+    places : ndarray of shape (n_cells,)
+        Of how many rows of each cell a place is known (`known_places`).
     """
     order = np.argsort(cell_of_atom, kind="stable")
     pieces = _renumbered(piece_of_atom[order])
-    tree = _Tree(expected[order], pieces, counted, PLACES if numeric else _OF_CATEGORIES)
+    tree = _Tree(expected[order], pieces, counted)
     firsts = np.flatnonzero(np.diff(cell_of_atom[order], prepend=-1))
     ends = np.append(firsts[1:], len(order))
     for cell, (start, end) in enumerate(zip(firsts.tolist(), ends.tolist(), strict=True)):
-        tree.split(start, end, 1.0, max(float(masses[cell]), 0.0))
+        tree.split(start, end, max(float(masses[cell]), 0.0), float(places[cell]))
     shares = np.empty(len(order))
     shares[order] = tree.shares
     nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
@@ -257,22 +284,22 @@ def _renumbered(pieces: Codes) -> Codes:
 class _Tree:
     """Divides the rows of cells among their atoms, a node after the other."""
 
-    def __init__(self, expected: Floats, pieces: Codes, counted: Counts | None, places: float):
+    def __init__(self, expected: Floats, pieces: Codes, counted: Counts | None):
         self._expected = np.concatenate([[0.0], np.cumsum(expected)])
-        self._pieces, self._counted, self._places = pieces, counted, places
+        self._pieces, self._counted = pieces, counted
         self.shares = np.zeros(len(expected))
         self.nodes: list[tuple[int, int, int, float]] = []
 
-    def split(self, start: int, end: int, share: float, rows: float) -> None:
-        """Divide a share of the cell's rows among the atoms from `start` to `end`."""
-        todo = [(start, end, share)]
+    def split(self, start: int, end: int, rows: float, places: float) -> None:
+        """Divide the rows of a cell among its atoms, from `start` to `end`."""
+        todo = [(start, end, 1.0)]
         while todo:
             start, end, share = todo.pop()
             if end - start == 1:
                 self.shares[start] = share
                 continue
             middle = self._middle(start, end)
-            left, std = self._left(start, middle, end, share, rows)
+            left, std = self._left(start, middle, end, share, rows, places)
             self.nodes.append((start, middle, end, std))
             todo += [(start, middle, left), (middle, end, share - left)]
 
@@ -284,13 +311,13 @@ class _Tree:
         return int(np.searchsorted(self._pieces[start:end], (first + last + 1) // 2)) + start
 
     def _left(
-        self, start: int, middle: int, end: int, share: float, rows: float
+        self, start: int, middle: int, end: int, share: float, rows: float, places: float
     ) -> tuple[float, float]:
         """Return the share of the cell's rows that is on the left, and its standard deviation."""
         whole = self._expected[end] - self._expected[start]
         part = (self._expected[middle] - self._expected[start]) / max(whole, _SMALLEST)
         part = part if whole > 0 else 0.5
-        spread = share * np.sqrt(max(part * (1 - part), _LEAST_SPREAD) / self._places)
+        spread = share * np.sqrt(max(part * (1 - part), _LEAST_SPREAD) / places)
         told = self._counted_left(start, middle, end, share, rows)
         if told is None:
             return share * part, float(spread)
