@@ -539,6 +539,7 @@ def store(path, rows):
     )
     kinds = cells.assign(adult=cells["table"] == "adult").groupby("kind")
     few, many = cells["n"].min(), cells["n"].max()
+    epsilons = [f"{e:g}" for e in sorted(set(cells["epsilon"]))]
 
     def line(kind):
         found = kinds.get_group(kind)
@@ -551,10 +552,11 @@ def store(path, rows):
     _results.store(
         path,
         job="sketch",
-        title="Coverage of the default interval",
+        title="Coverage of the default interval"
+        + (f" at epsilon = {epsilons[0]}" if len(epsilons) == 1 else ""),
         about="Share of the 95 % intervals that hold the value of the table; 20 fixed questions a "
         f"kind, {few} to {many} releases of each table at each epsilon of "
-        f"{', '.join(f'{e:g}' for e in sorted(set(cells['epsilon'])))}, delta = 1e-6. Four "
+        f"{', '.join(epsilons)}, delta = 1e-6. Four "
         "synthetic tables of 10,000 rows, and Adult (39,073 rows, 14 columns); means, and the "
         "lowest of a table and epsilon. Widths, median over tables and epsilons, over those of an "
         "oracle who sees the errors of all releases: of questions whose columns one counted group "
