@@ -555,7 +555,7 @@ def store(path, rows):
         title="Coverage of the default interval"
         + (f" at epsilon = {epsilons[0]}" if len(epsilons) == 1 else ""),
         about="Share of the 95 % intervals that hold the value of the table; 20 fixed questions a "
-        f"kind, {few} to {many} releases of each table at each epsilon of "
+        f"kind, {few if few == many else f'{few} to {many}'} releases of each table at epsilon = "
         f"{', '.join(epsilons)}, delta = 1e-6. Four "
         "synthetic tables of 10,000 rows, and Adult (39,073 rows, 14 columns); means, and the "
         "lowest of a table and epsilon. Widths, median over tables and epsilons, over those of an "

@@ -187,8 +187,8 @@ class TableAnswer:
         self.shares = np.minimum(found / self._whole, 1.0)
         self._scale = answers.n_rows if self._counts else 1.0
         self._biased: Any = 0.0
-        self.shares, self._biased = self._near_the_unbiased()
         self._ruled_out = self._of_nobody()
+        self.shares, self._biased = self._near_the_unbiased()
         self.shares = np.where(self._ruled_out, 0.0, self.shares)
 
     @property
@@ -261,6 +261,7 @@ class TableAnswer:
         reach = NEAR * np.sqrt(noise) / self._scale
         found = np.clip(np.clip(self.shares, unbiased - reach, unbiased + reach), 0.0, 1.0)
         summed = {"index": (1,), "columns": (0,)}.get(self._normalize, tuple(range(found.ndim)))
+        found, noise = (np.where(self._ruled_out, 0.0, one) for one in (found, noise))
         found = _with_sums_of(self.shares, found, noise, summed)
         return found, found - unbiased
 

@@ -20,15 +20,7 @@ from ...features._histogram import HistogramMap
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._residuals import Marginal
-from ._shapes import (
-    Counts,
-    Shape,
-    expected_masses,
-    fitted_shape,
-    known_part,
-    known_places,
-    subdivided,
-)
+from ._shapes import Counts, Shape, expected_masses, fitted_shape, subdivided
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -254,13 +246,7 @@ def _with_shape(
         pieces = edges
         edges, piece = subdivided(edges, schema.step(j))
         present = cells[piece]
-        known = known_part(edges, present, masses[:n])
-        expected = expected_masses(edges, present, masses[:n])
-        # Public cells are finer where columns have more rows: towards zero, and at the ends.
-        ranks = np.interp(edges, pieces, np.arange(len(pieces)))
-        by_rank = expected_masses(ranks, present, masses[:n])
-        expected = by_rank + known[present] * (expected - by_rank)
-        places = known_places(known)
+        expected, places = expected_masses(edges, pieces, present, masses[:n])
         if missing:
             piece, expected = np.append(piece, len(cells) - 1), np.append(expected, 1.0)
     counted = _finest(schema, own, divisions, cells, edges, piece, j)

@@ -20,8 +20,8 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # Rows on the left of a node are expected as if a row's place were known of so many of them. Of a
-# column of categories that were counted together, nothing is known.
-PLACES, _OF_NOBODY = 12.0, 1.0
+# column of categories that were counted together, nothing is known: then it is one row.
+PLACES = 12.0
 # Nor is it of a bin of numbers that has so large a part of the column's rows: what its neighbours
 # tell is known up to the first part, and less and less up to the other.
 _SOME, _MOST = 0.12, 0.5
@@ -124,19 +124,41 @@ def subdivided(edges: Floats, step: float | None) -> tuple[Floats, Codes]:
     return np.append(starts, edges[-1]), piece
 
 
-def expected_masses(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
+def expected_masses(
+    edges: Floats, pieces: Floats, cell_of_atom: Codes, masses: Floats
+) -> tuple[Floats, Floats]:
+    """Return the mass of each atom that may be expected, and how sure that is.
+
+    Densities of neighbouring cells tell it, as far as a cell has neighbours. A cell with most of
+    the rows has none: it is the column. What is then expected goes by the pieces and not by widths,
+    because public cells are finer where columns tend to have more rows.
+
+    Parameters
+    ----------
+    edges, pieces : ndarray
+        Of the atoms, whose cells are intervals in their order, and of the pieces that have them.
+    cell_of_atom : ndarray of int
+    masses : ndarray of shape (n_cells,)
+        Rows of each cell, at least 0.
+
+    Returns
+    -------
+    expected : ndarray of shape (n_atoms,)
+    places : ndarray of shape (n_cells,)
+        Of how many rows of each cell a place is known, as it were.
+    """
+    known = _known_part(edges, cell_of_atom, masses)
+    by_width = _by_densities(edges, cell_of_atom, masses)
+    ranks = np.interp(edges, pieces, np.arange(len(pieces)))
+    by_rank = _by_densities(ranks, cell_of_atom, masses)
+    return by_rank + known[cell_of_atom] * (by_width - by_rank), PLACES**known
+
+
+def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     """Return the mass of each atom that the densities of neighbouring cells let expect.
 
     In each cell the density is exponential, from what it is between the cell and its neighbour on
     the left to what it is on the right. At an end of the range it falls as its mass says.
-
-    Parameters
-    ----------
-    edges : ndarray
-        Of the atoms, whose cells are intervals in their order.
-    cell_of_atom : ndarray of int
-    masses : ndarray of shape (n_cells,)
-        Rows of each cell, at least 0.
     """
     first, ends, own = _cells(edges, cell_of_atom, masses)
     width = np.diff(ends)
@@ -148,11 +170,10 @@ def expected_masses(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Float
     return np.maximum(own, _FEWEST)[at] * np.maximum(part, 1e-9 * (high - low))
 
 
-def known_part(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
+def _known_part(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     """Return how far a cell's neighbours tell where its rows lie, from 0 to 1, shape (n_cells,).
 
-    A cell with most of the rows has no neighbours that tell it: it is the column. Spikes are no
-    such neighbours. Arguments are those of `expected_masses`.
+    Spikes tell nothing of their neighbours.
     """
     first, ends, own = _cells(edges, cell_of_atom, masses)
     width, own = np.diff(ends), np.maximum(own, _FEWEST)
@@ -161,11 +182,6 @@ def known_part(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     found = np.ones(len(masses))
     found[cell_of_atom[first]] = np.clip((_MOST - part) / (_MOST - _SOME), 0.0, 1.0)
     return found
-
-
-def known_places(known: Floats) -> Floats:
-    """Return of how many rows of each cell a place is known, as it were."""
-    return _OF_NOBODY * (PLACES / _OF_NOBODY) ** known
 
 
 def _cells(edges: Floats, cell_of_atom: Codes, masses: Floats) -> tuple[Codes, Floats, Floats]:
@@ -260,7 +276,7 @@ def fitted_shape(
     counted : Counts or None
         Of the pieces, in the order of the atoms by cell; None where nobody divided cells.
     places : ndarray of shape (n_cells,)
-        Of how many rows of each cell a place is known (`known_places`).
+        Of how many rows of each cell a place is known (`expected_masses`).
     """
     order = np.argsort(cell_of_atom, kind="stable")
     pieces = _renumbered(piece_of_atom[order])
