@@ -51,6 +51,52 @@ def test_items_keep_their_errors():
         assert np.allclose(two()[0].interval(0.8, covers=covers), whole[0])
 
 
+@pytest.mark.parametrize("covers", ["table", "noise", "population"])
+def test_a_mean_of_nobody_may_be_anything(covers):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"job": "baker", "age": rng.integers(18, 91, 500)})
+    schema = TableSchema({"job": ["baker", "clerk"], "age": Numeric(18, 90, step=1)})
+    model = M2MEstimator(schema=schema, epsilon=np.inf).fit(frame)
+    answer = model.mean(by="job")
+    bakers, clerks = answer.interval(covers=covers)[:, 0]
+    assert np.isnan(np.asarray(answer)[1]).all()
+    assert clerks.tolist() == [18.0, 90.0]
+    assert 18 < bakers[0] <= bakers[1] < 90
+
+
+@pytest.mark.parametrize("covers", ["table", "noise", "population"])
+def test_a_pickle_has_all_errors_and_not_the_release(covers):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"job": rng.choice(["a", "b"], 900), "age": rng.integers(18, 91, 900)})
+    schema = TableSchema({"job": ["a", "b"], "age": Numeric(18, 90, step=1, unit="years")})
+    model = M2MEstimator(schema=schema, noise_seed=0, random_state=0).fit(frame)
+    answers = [
+        model.mean(by="job"),
+        model.mean(by="job")["a"],
+        model.count(lambda t: t["age"] > 50),
+    ]
+    answers += [model.table(["job", "age"], bins={"age": 3}), model.quantile("age", [0.2, 0.5])]
+    for answer in [*answers, two()]:
+        stored = pickle.dumps(answer)
+        again = pickle.loads(stored)
+        assert len(stored) < 20_000
+        assert repr(again) == repr(answer)
+        for level in (0.5, 0.9, 0.95, 0.999):
+            ends = covers_of(answer, level, covers)
+            np.testing.assert_allclose(covers_of(again, level, covers), ends, rtol=1e-12)
+        ends, widths = covers_of(answer, 0.93, covers), np.ptp(covers_of(answer, 0.93, covers), -1)
+        off = np.abs(covers_of(again, 0.93, covers) - ends)
+        assert np.all(off <= 0.002 * widths[..., None] + (answer.step or 0.0))
+
+
+def covers_of(answer, level, covers):
+    """Return an interval, or what is said of one that is not known, as a number."""
+    try:
+        return answer.interval(level, covers=covers)
+    except ValueError as refused:
+        return np.full((1, 2), float(len(str(refused))))
+
+
 def test_items_by_name():
     assert float(two()["b"]) == 2.0
     matrix = Estimate(

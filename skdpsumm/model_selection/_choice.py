@@ -68,7 +68,9 @@ class ChoiceNoise:
         )
         words = f"{told}, of {self.size:.4g}; {self._of_fit}"
         if self.is_default:
-            words += ", and the estimator as it was given is the best candidate"
+            words += (
+                "; the estimator as it was given is the best candidate, and better fitted alone"
+            )
         return f"mostly noise: {words}" if self.is_drowned else words
 
     @property

@@ -269,9 +269,10 @@ class GradientPlan:
             return problem.minimize()
         descent = self._descent(self._noisy_count(problem))
         first = 0 if self._count_is_public else 1
-        for step in range(first, first + self.n_steps):
-            descent.step(self._noisy(step, self._rows.gradient(descent.weights)) * self._grid)
-            advance()
+        with one_blas_thread():  # for all steps at once, as it takes as long as one of few rows
+            for step in range(first, first + self.n_steps):
+                descent.step(self._noisy(step, self._rows.gradient(descent.weights)) * self._grid)
+                advance()
         return self.space.of_weights(descent.average)
 
     def _noisy(self, index: int, sums: NDArray[np.int64]) -> Floats:

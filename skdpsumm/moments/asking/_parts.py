@@ -201,16 +201,17 @@ class CellPart:
         return values[possible] if possible.any() else values
 
     def _mean(self, values: Floats, gone: NDArray | None) -> tuple[Floats, Floats | None]:
-        """Return the mean over rows that hold a value, and the share of these in each unit."""
+        """Return the mean over rows that hold a value, and the share of these in each unit.
+
+        Where the release shows no such rows they have no mean, and it is NaN.
+        """
         if gone is None:
             return self._shares @ self._filled.means(values), None
         present = self._filled.means(1.0 - gone)
         share = self._shares @ present
         total = self._shares @ self._filled.means(np.where(gone, 0.0, values))
-        low, high = self.extremes
-        middle = np.where(np.isfinite(low + high), low / 2 + high / 2, 0.0)
-        mean = np.divide(total, share, out=middle, where=share > _LEAST_SHARE)
-        return np.clip(mean, low, high), present
+        mean = np.divide(total, share, out=np.full_like(total, np.nan), where=share > _LEAST_SHARE)
+        return np.clip(mean, *self.extremes), present
 
     def _near_the_unbiased(self, values: Floats, gone: NDArray | None) -> Floats:
         """Return the mean, moved to within `NEAR` standard errors of the unbiased estimate.
@@ -569,7 +570,8 @@ class PointsPart:
         weights = answers.model.weights
         self.extremes = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
         there = np.ones_like(values) if gone is None else 1.0 - gone
-        self._share = np.maximum(weights @ there, _LEAST_SHARE)
+        self._share = weights @ there
+        self._share[self._share <= _LEAST_SHARE] = np.nan  # there is no mean of no rows
         self.mean = weights @ (values if gone is None else np.where(gone, 0.0, values))
         self.mean = self.mean / self._share
 
