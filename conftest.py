@@ -101,10 +101,16 @@ def reseed(monkeypatch, request):
 
 @pytest.fixture
 def quick_fits():
-    """scikit-learn looks at signatures in helpers that an audit calls thousands of times."""
+    """Leave out what takes long in helpers that an audit calls thousands of times.
+
+    scikit-learn looks at signatures, and each step of a descent asks BLAS how many threads it has,
+    unless that is settled outside.
+    """
     from sklearn import config_context  # the number of BLAS threads is set before numpy's import
 
-    with config_context(skip_parameter_validation=True):
+    from skdpsumm._computing import one_blas_thread
+
+    with config_context(skip_parameter_validation=True), one_blas_thread():
         yield
 
 

@@ -137,6 +137,7 @@ SPANS = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize("kind", [*GRAPHICAL, "fourier", "race"])
 def test_an_answer_with_a_wide_interval_warns(kind, epsilon):

@@ -65,6 +65,7 @@ def worst_search(law, mu, epsilon):
     return searches(law, mu, edges, order)
 
 
+@pytest.mark.statistical
 @named
 @pytest.mark.parametrize("mu", [0.02, 0.25, 1.5, 5.0])
 def test_the_curve_is_that_of_a_search(law, mu):
@@ -180,6 +181,7 @@ def test_beyond_what_is_computed_the_closed_form_holds():
     assert BestOf(TEN, math.inf).epsilon(1e-6) == math.inf
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (1.0, 1e-9), (3.0, 1e-6), (10.0, 1e-6)]
 )
@@ -231,6 +233,7 @@ def test_runs_that_are_not_ideal_move_a_search_by_the_slack(law):
 # ------------------------------------------------------------------------------------ the mechanism
 
 
+@pytest.mark.statistical
 @named
 def test_epsilon_and_delta_are_inverse_and_fall(law):
     bound = BestOf(law, RUN)

@@ -339,6 +339,18 @@ def test_a_category_of_which_the_release_shows_nothing_has_an_infinite_interval(
     assert np.all(np.isfinite(firm.interval()))
 
 
+def test_beside_a_class_that_nobody_has_no_coefficient_is_known():
+    """Coefficients of several classes sum to zero: one that is far off moves all others."""
+    frame, _ = shop(3000, 0)
+    label = np.where(frame["visits"] > 4, "many", "few")
+    model = M2MClassifier(
+        schema=SHOP, epsilon=np.inf, classes=["few", "many", "none"], random_state=0
+    )
+    with pytest.warns(AnswerWarning, match="does not tell the coefficients"):
+        answer = model.fit(frame, label).coefficients()
+    assert np.isinf(answer.interval()).all()
+
+
 @pytest.mark.parametrize("columns", [[], ["visits", "visits"], [0, "visits"]])
 def test_inputs_are_some_columns_each_once(one_shop, columns):
     with pytest.raises(ValueError, match="columns must name at least one input, each once"):

@@ -184,6 +184,7 @@ def test_with_seeded_noise(estimator, check):
     check(estimator)
 
 
+@pytest.mark.statistical
 @checks(WITH_SYSTEM, untouched=False)
 def test_with_noise_of_the_system(estimator, check):
     check(estimator)

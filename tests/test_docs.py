@@ -96,6 +96,7 @@ def agree(expected, printed, instance=False):
     return doctest.OutputChecker().check_output(expected, printed, _FLAGS)
 
 
+@pytest.mark.notebooks
 @pytest.mark.parametrize(("code", "expected", "instance", "runs"), blocks())
 def test_blocks_run_and_print_what_is_shown(code, expected, instance, runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -106,6 +107,7 @@ def test_blocks_run_and_print_what_is_shown(code, expected, instance, runs, tmp_
         assert agree(expected or "", printed, instance), f"shown:\n{expected}\nprinted:\n{printed}"
 
 
+@pytest.mark.notebooks
 @pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.name)
 def test_chapters_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -175,6 +177,7 @@ def test_a_how_to_fits_one_screen_and_is_listed(page):
     assert f"\n{page.stem}\n" in listed
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 def test_adult_runs_on_files_like_adults(tmp_path, monkeypatch, capsys):
     example = runpy.run_path(str(ROOT / "examples/adult.py"))

@@ -67,6 +67,7 @@ def one_by_one(sums, X):
 # --- A row's contribution is a function of that row alone ----------------------------------------
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("make_sums", [fourier, race])
@@ -361,6 +362,7 @@ def test_numba_is_not_imported_before_it_is_used():
     assert done.stdout.strip() == "False"
 
 
+@pytest.mark.statistical
 def test_numba_works_where_nothing_is_writable(tmp_path):
     pytest.importorskip("numba")
     (tmp_path / "file").touch()

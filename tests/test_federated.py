@@ -982,6 +982,7 @@ def at(stage, content):
     return lambda kind: content if kind == stage else NotImplemented
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -1072,6 +1073,7 @@ def overstate(sketch):
     sketch.noise_std[:] *= 2
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("text", "change", "reason"),
     [

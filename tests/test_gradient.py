@@ -199,6 +199,7 @@ def test_a_sum_over_blocks_is_that_of_its_parts():
 CORES = {"Haswell": "FMA3", "SkylakeX": "AVX512_SKX", "Prescott": "SSE3"}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("core", CORES)
 def test_sums_are_the_same_on_other_processors(core):
     """Products of whole numbers: no kernel of OpenBLAS rounds any of them."""
@@ -428,6 +429,7 @@ AUTOMATIC = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("model", "name"), AUTOMATIC)
 def test_the_choice_is_made_by_public_numbers(model, name):
     """Before any row is seen, and the same whatever was fitted before."""
@@ -752,6 +754,7 @@ PLANTED = {
 
 
 @statistical
+@pytest.mark.usefixtures("quick_fits")
 @pytest.mark.parametrize("name", PLANTED)
 def test_an_audit_sees_planted_bugs_and_nothing_else(name, noise, monkeypatch):
     noise(1.0)

@@ -878,10 +878,10 @@ class TestAudits:
     def test_rows_bounded_per_block_are_caught(self, monkeypatch, sketcher, limit):
         monkeypatch.setattr(Groups, "counted", lambda self, k, before: {})
         sketcher = clone(sketcher).set_params(max_rows_per_group=limit)
-        assert self.refuted(sketcher, self.in_blocks, 2500)
+        assert self.refuted(sketcher, self.in_blocks, 1500)
 
     def test_rows_that_nothing_bounds_are_caught(self, monkeypatch):
         everything = lambda self, k, key: np.arange(len(self.codes))  # noqa: E731
         monkeypatch.setattr(Groups, "kept", everything)
         sketcher = clone(self.CASES[0][0]).set_params(max_rows_per_group=2)
-        assert self.refuted(sketcher, self.whole, 2500)
+        assert self.refuted(sketcher, self.whole, 1500)

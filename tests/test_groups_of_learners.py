@@ -129,6 +129,7 @@ def test_rows_of_a_group_add_up_to_k_of_them(adjacency):
     assert model.sensitivity_ == pytest.approx((4 * times + 2e-3) / LAMBDA)
 
 
+@pytest.mark.statistical
 @ADJACENCIES
 @LIMITS
 @pytest.mark.parametrize("loss", ["huberized_hinge", "logistic", "hinge"])

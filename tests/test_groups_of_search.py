@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from releases import quick_runs
 from scipy.optimize import brentq
 from scipy.stats import kstest, norm
 from sklearn import config_context
@@ -343,8 +344,7 @@ class Toy:
 @pytest.mark.parametrize("honest", [True, False])
 def test_audit_of_a_search_with_worst_groups(monkeypatch, limit, honest):
     """Five rows of one group are held out, or none; the planted bug counts them as one row each."""
-    monkeypatch.setattr(_private_search, "clone", lambda e, **_: e)
-    monkeypatch.setattr(_run, "clone", lambda e, **_: e)
+    quick_runs(monkeypatch)
     plan = plan_runs(stopping(0.0, 10), 1.5, 0.0)
     score = scorer(limit if honest else 1, score=lambda e, row, y: 1.0)
     score = _run.PrivateScore(score.row_score, -1.0, 1.0, "add_remove", plan, score.rows_of_unit)

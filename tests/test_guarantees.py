@@ -355,6 +355,7 @@ def coin_and_gaussian(epsilon0, mu):
     return exact
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("mu", [0.24, 60.0])
 @pytest.mark.parametrize("epsilon0", [0.0, 1e-300, 1e-6, 1e-3, 0.1, 1e6])
 def test_any_pure_part_beside_a_gaussian_is_quick_and_true(epsilon0, mu):
@@ -369,6 +370,7 @@ def test_any_pure_part_beside_a_gaussian_is_quick_and_true(epsilon0, mu):
         assert delta >= exact(1.5) * (1 - 1e-9)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("epsilon0", [1e-6, 1e-4])
 def test_a_small_pure_part_takes_no_room(epsilon0):
     tracemalloc.start()
@@ -424,11 +426,11 @@ def test_basic_composition_is_never_beaten_by_what_is_claimed():
 @pytest.mark.statistical
 def test_curves_of_compositions_are_monotone_and_agree(parts):
     total = Composed(parts)
-    deltas = (1e-12, 1e-8, 1e-6, 1e-4, 1e-2, 0.5)
+    deltas = (1e-12, 1e-6, 0.1)
     epsilons = [total.epsilon(d) for d in deltas]
     assert all(a >= b >= 0 for a, b in pairwise(epsilons))
     assert all(total.epsilon(d) >= max(p.epsilon(d) for p in parts) * (1 - 1e-4) for d in deltas)
-    back = [total.delta(e) for e in (0.0, 0.1, 0.5, 2.0, 8.0, 100.0)]
+    back = [total.delta(e) for e in (0.0, 1.0, 20.0)]
     assert all(1 >= a >= b >= 0 for a, b in pairwise(back))
     for delta, epsilon in zip(deltas, epsilons, strict=True):
         if math.isfinite(epsilon):

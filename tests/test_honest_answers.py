@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
 ]
 
-N, N_COLUMNS = 20_000, 8
+N, N_COLUMNS = 20_000, 4
 HOURS = Numeric(1, 99, step=1)
 SCHEMA = {"sex": ["f", "m"], "hours": HOURS} | {f"x{j}": (0, 1) for j in range(N_COLUMNS)}
 RAW = {"n_synthetic": 4000, "random_state": 0}
@@ -425,7 +425,7 @@ def test_intervals_hold_where_a_bin_has_most_of_the_rows(epsilon):
     frame, schema = drowned_columns()
     cut = frame.quantile(0.8)
     held = {"mean": [], "count": []}
-    for seed in range(40):
+    for seed in range(16):
         model = M2MEstimator(schema=schema, epsilon=epsilon, noise_seed=seed, random_state=seed)
         with warnings.catch_warnings(action="ignore"):
             model.fit(frame)
@@ -442,3 +442,123 @@ def test_intervals_hold_where_a_bin_has_most_of_the_rows(epsilon):
 def holds_each(answer, truth):
     low, high = np.moveaxis(answer.interval(), -1, 0)
     return (low <= np.asarray(truth)) & (np.asarray(truth) <= high)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kind", ["heap", "bimodal", "late"])
+def test_noise_that_hides_a_column_leaves_open_where_its_rows_lie(kind):
+    """300 rows at epsilon = 0.1: bins are found by noise, and one of them may have all rows.
+
+    Taken for finer towards zero, half of the intervals of counts missed, most without a warning.
+    """
+    rng = np.random.default_rng(1)
+    values = {
+        "heap": rng.normal(60, 8, 300).clip(0, 100),
+        "bimodal": np.where(rng.random(300) < 0.5, rng.normal(-30, 5, 300), rng.normal(40, 5, 300)),
+        "late": 1e4 - rng.gamma(2, 300, 300).clip(0, 1e4),
+    }[kind]
+    low, high = {"heap": (0, 100), "bimodal": (-100, 100), "late": (0, 1e4)}[kind]
+    frame = pd.DataFrame({"x": values, "c": rng.choice(["a", "b"], 300)})
+    schema = TableSchema({"x": (low, high), "c": ["a", "b"]})
+    cuts = np.linspace(low, high, 6)
+    ends = np.quantile(values, [0.1, 0.6])
+    inside = (values > ends[0]) & (values < ends[1])
+    held = []
+    for seed in range(20):
+        model = M2MEstimator(schema=schema, epsilon=0.1, noise_seed=seed, random_state=seed)
+        with warnings.catch_warnings(action="ignore"):
+            model.fit(frame)
+            shares = model.histogram("x", bins=cuts)
+            one = model.count(lambda rows: (rows["x"] > ends[0]) & (rows["x"] < ends[1]))
+            two = model.count(
+                lambda rows: (rows["x"] > ends[0]) & (rows["x"] < ends[1]) & (rows["c"] == "a")
+            )
+            table = model.table(["x", "c"], bins={"x": cuts})
+        truth = np.histogram(values, cuts)[0]
+        of_c = [np.histogram(values[frame["c"] == c], cuts)[0] for c in "ab"]
+        hits = [holds_each(shares, truth / 300), holds_each(one, inside.sum())]
+        hits += [holds_each(two, (inside & (frame["c"] == "a")).sum())]
+        hits += [holds_each(table, np.transpose(of_c)), holds_each(model.mean("x"), values.mean())]
+        held.append(np.concatenate([np.ravel(hit) for hit in hits]))
+    assert np.mean(held) > 0.95
+    assert np.min(np.mean(held, axis=0)) >= 0.8
+
+
+@pytest.mark.parametrize("n_bins", [1, 5])
+def test_a_bin_with_all_rows_leaves_open_where_they_lie(n_bins):
+    frame = pd.DataFrame({"x": np.random.default_rng(0).uniform(41, 59, 20_000)})
+    sketcher = HistogramSketcher(schema={"x": (0, 100)}, n_bins=n_bins, noise_seed=0)
+    model = M2MEstimator(sketcher, random_state=0).fit(frame)
+    low, high = model.schema_.bound(0) if n_bins == 1 else (40, 60)
+    with pytest.warns(AnswerWarning):
+        count = model.count(lambda rows: rows["x"] < 50)
+    assert count.interval()[0] < 100
+    assert count.interval()[1] > 19_900
+    mean = model.mean("x").interval()
+    assert mean == pytest.approx([low, high], abs=0.3)
+
+
+@pytest.fixture(scope="module")
+def crowds():
+    """Most rows are at an end of a range without a step, of two columns at once."""
+    rng = np.random.default_rng(0)
+    z = np.where(rng.random(3000) < 0.7, 0.0, rng.exponential(10, 3000).clip(0, 99))
+    u = np.where(rng.random(3000) < 0.6, 99.0, rng.uniform(0, 99, 3000))
+    frame = pd.DataFrame({"z": z, "u": u})
+    options = {"schema": {"z": (0, 99), "u": (0, 99)}, "noise_seed": 0, "random_state": 0}
+    return frame, M2MEstimator(epsilon=1.0, **options).fit(frame)
+
+
+ENDS = {
+    "one": (lambda rows: rows["z"] == 0, lambda rows: rows["u"] < 99),
+    "both": (lambda rows: (rows["z"] == 0) & (rows["u"] == 99),),
+    "sum": (lambda rows: rows["z"] + rows["u"] == 99,),
+    "either": (lambda rows: (rows["z"] > 0) | (rows["u"] < 99),),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
+@pytest.mark.parametrize("name", ENDS)
+def test_rows_at_an_end_of_the_range_are_counted_there(crowds, name):
+    """They were taken for spread in a narrow bin: 0 rows, and for two columns the interval [0, 0].
+
+    Where in the bin they are nothing tells, so the other answer has to be possible, too.
+    """
+    frame, model = crowds
+    for query in ENDS[name]:
+        truth, answer = query(frame).sum(), model.count(query)
+        assert abs(float(answer) - truth) < 150
+        assert holds_each(answer, truth)
+        low, high = answer.interval()
+        assert high - low > 500
+
+
+def test_synthetic_rows_are_at_the_end_where_rows_are(crowds):
+    frame, model = crowds
+    rows = model.sample(3000, random_state=0)
+    assert (rows["z"] == 0).mean() == pytest.approx((frame["z"] == 0).mean(), abs=0.05)
+    assert (rows["u"] == 99).mean() == pytest.approx((frame["u"] == 99).mean(), abs=0.05)
+
+
+@pytest.mark.parametrize("inference", ["graphical", "points"])
+def test_a_function_that_looks_at_other_rows_is_refused(people, inference):
+    model = of_single_columns(people, inference)
+    for f in (
+        lambda rows: rows["hours"] - rows["hours"].mean(),
+        lambda rows: rows["hours"] > np.median(rows["hours"]),
+        lambda rows: np.argsort(np.argsort(rows["hours"])) / len(rows),
+    ):
+        for ask in (model.estimate, partial(model.estimate, by="sex")):
+            with pytest.raises(ValueError, match="function of each row alone"):
+                ask(f)
+    with pytest.raises(ValueError, match="function of each row alone"):
+        model.count(lambda rows: rows["hours"] > rows["hours"].mean())
+    mean = float(model.mean("hours"))
+    assert 0.3 < model.count(lambda rows: rows["hours"] > mean) / N < 0.7
+
+
+def test_numbers_that_are_none_are_refused(default):
+    with pytest.raises(ValueError, match=r"thresholds must be numbers that increase.*nan"):
+        default.cdf("hours", [np.nan])
+    with pytest.raises(ValueError, match=r"q must lie in \[0, 1\], got \[nan\]"):
+        default.quantile("hours", [np.nan])

@@ -140,6 +140,7 @@ def test_the_probe_sees_what_is_there(keep):
     assert not holds(clone(RFFSketcher(gamma=1.0)))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", RELEASED)
 @pytest.mark.parametrize("epsilon", [1.0, 50.0])
 def test_a_released_object_holds_no_canary(name, epsilon):
@@ -329,6 +330,7 @@ def warned(model, X, y):
     return {(w.category, str(w.message), w.lineno) for w in told}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", TO_FIT)
 def test_warnings_hang_on_no_row(name):
     """An extreme row among others has the fit warn as it does without that row."""

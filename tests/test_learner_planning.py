@@ -211,7 +211,7 @@ def test_rows_divide_the_noise(n, mechanism, factor, accepted, noise):
     release = Released(model, table, labels)
     places = own.uniform(-1, 1, (200, 3))
     rows = release.model._read(places, release.model._reading)
-    scores = [release().predictor_.scores(rows)[:, 0] for _ in range(50)]
+    scores = [release().predictor_.scores(rows)[:, 0] for _ in range(25)]
     # Of a row of norm R: rows of this schema are shorter.
     typical = float(np.sqrt(np.mean(np.sum(release.problem.space.features(rows) ** 2, axis=1))))
     found = np.sqrt(np.mean(np.var(scores, axis=0, ddof=1))) / typical
@@ -255,6 +255,7 @@ def warned(name, n, y, seed, epsilon=1.0):
     return bool(told), model
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", KINDS)
 def test_a_drowned_model_says_so_and_a_useful_one_does_not(name):
     """What a warning is worth on real tables is measured in examples/benchmarks/small_tables.py.

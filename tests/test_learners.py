@@ -198,6 +198,7 @@ def test_intercept_is_a_penalised_feature():
 # ---- with noise they still learn
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("model", every_classifier(epsilon=50.0), ids=name_of)
 def test_classes_of_any_kind_and_number(model):
     model = clone(model)
@@ -240,6 +241,7 @@ def test_every_loss_learns_three_classes(loss):
 # ---- spaces
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "features",
     [
@@ -632,6 +634,7 @@ def test_the_ledger_is_charged_once(mechanism):
     assert len(ledger.entries()) == 1
 
 
+@pytest.mark.statistical
 def test_a_ledger_that_refuses_objective_perturbation_says_why():
     """Its cost in a ledger of Gaussians is above the epsilon that was asked for."""
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
@@ -642,6 +645,7 @@ def test_a_ledger_that_refuses_objective_perturbation_says_why():
     model.set_params(mechanism="functional").fit(X, DISC)
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning")
 @pytest.mark.parametrize("regularization", ["auto", 20.0])
 def test_a_ledger_that_refuses_objective_perturbation_says_what_fits(regularization):
@@ -659,6 +663,7 @@ def test_a_ledger_that_refuses_objective_perturbation_says_what_fits(regularizat
     model.set_params(epsilon=fits).fit(X, DISC)
 
 
+@pytest.mark.statistical
 def test_where_no_epsilon_fits_none_is_named():
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
     model = TDILClassifier(mechanism="objective", regularization=0.15, ledger=ledger)
@@ -667,6 +672,7 @@ def test_where_no_epsilon_fits_none_is_named():
     assert "It fits with" not in str(told.value)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
 def test_objective_perturbation_tells_a_price_far_above_its_epsilon(accountant):
     """Where a row is replaced; where it comes or goes the price is 1.51 times epsilon at most."""

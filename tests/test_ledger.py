@@ -953,6 +953,7 @@ def test_a_process_killed_after_its_commit_has_charged(tmp_path):
     assert PrivacyLedger.open(path).spent.epsilon == 0.25
 
 
+@pytest.mark.statistical
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_fork_during_a_charge_of_another_thread_can_charge(tmp_path):
     body = """

@@ -80,6 +80,7 @@ def is_told(path, live, expected):
     return told == {True}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("n_charges", "n_trials"), [(2, 700), (60, 300)])
 def test_one_flipped_bit(tmp_path, n_charges, n_trials):
     path = tmp_path / "ledger"

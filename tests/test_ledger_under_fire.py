@@ -205,6 +205,7 @@ def test_fits_that_are_no_clones_do_not_warn(tmp_path):
     assert warned(work) == []
 
 
+@pytest.mark.statistical
 def test_a_search_in_workers_warns_there_and_at_the_refit(tmp_path, capfd):
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=4.0)
     model = Payer(ledger, tmp_path / "truth")

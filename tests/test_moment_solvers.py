@@ -65,6 +65,7 @@ def outputs(points):
     return np.column_stack([cut, points[:, 0] * points[:, 1], cut & (points[:, 2] > 0.3)]) * 1.0
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("epsilon", [0.1, 10.0])
 @pytest.mark.parametrize("name", SKETCHERS)

@@ -127,6 +127,7 @@ def from_forks(model, look, n=3):
     return found
 
 
+@pytest.mark.statistical
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("name", [name for name in RELEASES if name not in RARELY_FRESH])
 def test_forks_clones_and_pickles_never_repeat_noise(name):

@@ -205,6 +205,7 @@ def exceeds(exact, mechanism, epsilons):
     return bool(np.any(exact > claimed * (1 + 1e-9) + 1e-13))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("name", SCALARS)
 @pytest.mark.parametrize(
@@ -231,6 +232,7 @@ def test_no_exact_distribution_exceeds_the_claim_of_a_segment(name, regularizati
     assert not exceeds(exact, found, epsilons)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["logistic", "huberized-0.1", "huberized-0.5"])
 @pytest.mark.parametrize(
     ("regularization", "unit"), [(0.02, 0.2), (0.02, 4.0), (0.5, 0.15), (1.0, 1.0), (20.0, 0.25)]
@@ -430,6 +432,7 @@ def softmax_claim(adjacency, profile, unit):
     return ShiftedGaussianDP(gaussian_terms(unit, profile, 2, "simplex", adjacency))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("other", [(-1.0, 0), (1.0, 1)])
 @pytest.mark.parametrize(("regularization", "unit"), [(0.4, 0.4), (6.0, 1.0)])

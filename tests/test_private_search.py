@@ -7,10 +7,10 @@ f(F) where results are finitely many, so that hockey-stick divergences are sums.
 import math
 import pickle
 import re
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from releases import quick_runs
 from scipy.optimize import brentq
 from scipy.stats import kstest, norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -36,7 +36,7 @@ from skdpsumm import (
     TDILRegressor,
     audit_epsilon,
 )
-from skdpsumm.model_selection import _private_search, _run
+from skdpsumm.model_selection import _private_search, _run, _stopping
 from skdpsumm.model_selection._candidate import Choices, Leaf, PublicSteps
 from skdpsumm.model_selection._public_rows import PublicRows
 from skdpsumm.model_selection._run import Table
@@ -125,6 +125,7 @@ def all_pairs():
     return [*random_runs(0, 300), *gaussian_runs(0.3), *gaussian_runs(1.0)]
 
 
+@pytest.mark.statistical
 @named
 def test_theorem_holds_exactly(law):
     assert violations(law, all_pairs(), law.shift, law.mean) == 0
@@ -236,6 +237,7 @@ def test_draws_have_the_law(law):
 # --------------------------------------------------------------------------------------- the plan
 
 
+@pytest.mark.statistical
 @named
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (8.0, 1e-9), (1.0, 0.0)])
 def test_plan_spends_what_it_may(law, epsilon, delta):
@@ -415,9 +417,7 @@ def _seeded_laplace(monkeypatch):
         "_laplace_i64",
         lambda v, s: v + np.rint(rng.laplace(0, s, v.shape)).astype(np.int64),
     )
-    for module in (_private_search, _run):
-        monkeypatch.setattr(module, "clone", lambda e, **_: e)
-    monkeypatch.setattr(_run, "config_context", lambda **_: nullcontext())
+    quick_runs(monkeypatch)
 
 
 def rare_won(output):
@@ -567,6 +567,7 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
     assert seen[0, 0] != seen[1, 0]
 
 
+@pytest.mark.statistical
 @seeded
 @pytest.mark.parametrize(
     ("estimator", "choices", "params", "message"),
@@ -606,7 +607,8 @@ def test_bad_input_costs_nothing(estimator, choices, params, message):
 
 @pytest.mark.statistical
 @seeded
-def test_bad_rows_cost_nothing_and_a_cap_is_asked_first():
+def test_bad_rows_cost_nothing_and_a_cap_is_asked_first(monkeypatch):
+    monkeypatch.setattr(_stopping, "_largest", lambda *_: 0.5)  # what would fit takes long to find
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
     with pytest.raises(BudgetExceededError):
         search(epsilon=30.0, ledger=ledger).fit("no table", None)
@@ -709,6 +711,7 @@ def test_transformers_learn_nothing_from_private_rows():
     assert models[0].predict(X).shape == Y.shape
 
 
+@pytest.mark.statistical
 @seeded
 @pytest.mark.parametrize("regularization", [2.0, 3.0, 4.0, 5.0])
 def test_a_curvature_that_costs_as_much_as_a_run_leaves_some_epsilon(regularization):

@@ -84,7 +84,8 @@ def test_solvers_report_what_grows_with_the_rows(monkeypatch):
     assert bar.n_steps > 6 * 7 / 2 + 3000 // 32  # blocks of 512 rows by 512, and of 32 rows
     bar.n_steps = 0
     with sklearn.config_context(working_memory=1e-3):  # no block is kept
-        TDILClassifier(norm_bound=2.0, feature_map=wide(), verbose=1).fit(rows, labels)
+        options = {"feature_map": wide(), "mechanism": "functional", "verbose": 1}
+        TDILClassifier(norm_bound=2.0, **options).fit(rows, labels)
     assert bar.n_steps > 3 * 4  # passes by blocks
 
 

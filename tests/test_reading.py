@@ -151,6 +151,7 @@ def made(make):
 ABSENT = st.sampled_from([None, np.nan, pd.NA, np.float32("nan"), Decimal("nan")])
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore")  # of the libraries that make the containers
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("listed", ["no schema", None, *LISTS], ids=str)

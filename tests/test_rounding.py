@@ -164,6 +164,7 @@ def rows_at_their_worst(d):
     return np.abs(np.vstack([far, sizes, opposite, opposite * (1 + 1e-9)]))
 
 
+@pytest.mark.statistical
 @PLANTED
 @pytest.mark.parametrize("d", [1, 200])
 @pytest.mark.parametrize("name", KERNELS)

@@ -47,6 +47,7 @@ def delta_of(path, slope, epsilon):
     return forth, np.maximum(norm.pdf(x) - factor * other, 0).sum() * step
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "k", "unit"), TIGHT + WIDE)
 def test_no_path_exceeds_the_claim(epsilon, k, unit):
     exact = delta_of_the_worst_path(unit, k, epsilon)
@@ -62,6 +63,7 @@ def test_the_claim_is_nearly_attained(epsilon, k, unit):
     assert ShiftedGaussianDP(((1, unit, math.log1p(k)),)).delta(epsilon) > 4 * exact
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "mutant",
     [
@@ -97,6 +99,7 @@ def test_the_sum_over_panels_is_near_the_integral():
         assert exact <= segment_delta(unit, k, np.array([epsilon]))[0] <= 1.02 * exact
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("output", [1e-6, 0.007, 0.3])
 @pytest.mark.parametrize("epsilon", [0.0, 0.4, 1.0, 1.5])
 def test_a_gaussian_beside_it_is_convolved(output, epsilon):
@@ -186,6 +189,7 @@ def test_it_is_written_and_read():
     assert repr(SegmentDP(0.2, 0.1, tail=1e-9)) == "SegmentDP(unit=0.2, curvature=0.1, tail=1e-09)"
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("saturating", [False, True])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 def test_a_ledger_charges_a_row_that_is_replaced_twice_the_mu_of_one(epsilon, saturating):

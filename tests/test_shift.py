@@ -49,6 +49,7 @@ def coverage(prior, name="rff", epsilons=(0.5, np.inf), seeds=5):
     return {what: np.mean(held) for what, held in covered.items()}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", SKETCHERS)
 @pytest.mark.parametrize("prior", ["auto", "uniform"])
 def test_intervals_hold_the_truth_where_rows_are_unlike_points(prior, name):

@@ -608,6 +608,7 @@ def last_resort(monkeypatch):
     return steps
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("loss", "q"), CASES, ids=CASE_NAMES)
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "shares"])
 @pytest.mark.parametrize("table", ["rank 2", "one row", "duplicates of all labels"])

@@ -288,6 +288,7 @@ REGRESSORS = {
 LEARNERS = MODELS | {f"{name}, numbers": one for name, one in REGRESSORS.items()}
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_fit_is_that_of_the_dense_twin(name):

@@ -570,6 +570,7 @@ def test_sample_weight_is_cut_to_the_chosen_rows(routing):
     assert m.predict(target).mean() > 0.9
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n_target", [200, 600], ids=["other length", "as long as X"])
 def test_grid_search_over_epsilon(routing, n_target):
     """With `Public`, folds never cut the target, whatever its length."""
@@ -683,6 +684,7 @@ def test_a_target_that_a_pipeline_did_not_map_is_told_why():
     assert not hasattr(caught.value, "__notes__")
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n_target", [300, 600], ids=["other length", "as long as X"])
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_a_public_frame_goes_through_any_transformer(routing, package, n_target):

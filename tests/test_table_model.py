@@ -127,6 +127,7 @@ def test_what_the_schema_rules_out_has_no_probability():
     assert model.table([0, 2])[:4].sum() > 0
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("columns", [[0], [0, 2], [1]])
 def test_the_closed_form_is_the_spread_of_releases(columns):
     groups = [["age", "job"], ["age", "pay"], ["sex"]]

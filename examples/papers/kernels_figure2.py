@@ -294,7 +294,7 @@ def main():
     fig, axes = figure((len(args.panels) + 1) // 2, min(len(args.panels), 2))
     numbers = {"sizes": sizes, "delta": DELTA}
     for ax, name in zip(axes.flat, args.panels, strict=False):
-        seeds = range(min(args.seeds, 2) if args.quick else args.seeds)
+        seeds = range(1 if args.quick else args.seeds)
         runs = Parallel(args.jobs)(delayed(PANELS[name])(name, table, sizes, s) for s in seeds)
         numbers[name] = draw(ax, name, runs, sizes["epsilons"])
         print(

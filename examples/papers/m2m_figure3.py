@@ -137,7 +137,7 @@ def main():
     warnings.simplefilter("ignore")
     epsilons, seeds, points, n_rows = EPSILONS, args.seeds, args.points, 27_000
     if args.quick:
-        epsilons, seeds, points, n_rows = (0.1, 10.0), 2, 2_000, 3_000
+        epsilons, seeds, points, n_rows = (0.1, 10.0), 1, 2_000, 2_000
         args.table, args.sketches = "random10", [s for s in args.sketches if s != "race"]
     folder = Path(args.data) if args.data else None
     earlier = _figure.measured(args)

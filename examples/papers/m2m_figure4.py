@@ -121,7 +121,7 @@ def main():
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     epsilons = (0.3, 3.0) if args.quick else EPSILONS
-    seeds, points = (2, 2_000) if args.quick else (args.seeds, args.points)
+    seeds, points = (1, 2_000) if args.quick else (args.seeds, args.points)
     earlier = _figure.measured(args)
     if earlier:
         curves, plain, points = kept_curves(earlier["numbers"])

@@ -118,7 +118,7 @@ def main():
     warnings.simplefilter("ignore")
     tables, seeds, points, n_rows = args.tables, args.seeds, args.points, 27_000
     if args.quick:
-        seeds, points, n_rows = 2, 2_000, 2_000
+        seeds, points, n_rows = 1, 2_000, 2_000
     if args.quick or not args.data:
         tables = ["random10"]
     folder = Path(args.data) if args.data else None

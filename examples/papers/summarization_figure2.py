@@ -101,7 +101,7 @@ def main():
     args.seeds = 1 if args.quick else args.seeds
     digits, n_rare = (small_digits(), 20) if args.quick else (mnist(args.data), 300)
     fig, axes = figure(2, len(args.targets), height=3)
-    learner = MLPClassifier((32,), max_iter=100, random_state=0)
+    learner = MLPClassifier((32,), max_iter=10 if args.quick else 100, random_state=0)
     numbers = {}
     for column, target in zip(axes.T, args.targets, strict=True):
         problem = partial(make_problem, digits, target, args.rows, n_rare)

@@ -210,7 +210,8 @@ class Estimate(NDArrayOperatorsMixin):
         this one, they would miss too much.
         """
         least, largest = self._possible
-        return np.minimum(error, (largest - least) / 2)
+        half = (largest - least) / 2
+        return np.where(np.isnan(self._value), half, np.minimum(error, half))
 
     @property
     def noise_std_error(self) -> NDArray[np.float64]:

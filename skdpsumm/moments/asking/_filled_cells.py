@@ -8,7 +8,7 @@ question is in a cell is its mean over rows that are spread as the fine counts o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inferring._cells import ColumnCells
+from ..inferring._cells import NARROW, ColumnCells
 from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
 from ._positions import NamedRows
@@ -39,8 +39,6 @@ _COMPARABLE = 0.2
 # By this factor a density may grow from one atom to the next.
 _STEEPEST = 3.0
 _SURE = 3.0
-# Of a range: a piece so narrow was cut for rows at one value.
-_NARROW = 1e-5
 _SMALLEST = 1e-300
 # Of the standard deviation inside a cell of several columns: how far the mean there may be from
 # that of rows that are spread as each column tells. Chosen by measurement.
@@ -93,6 +91,9 @@ class Inside:
             mass = (shares[self.cell_of_piece] * self.piece_shares)[: len(widths)]
             unsure = self._spread_of_pieces(shares, spread)[: len(widths)]
             self.crowded[: len(widths)] = _crowded(mass, widths, unsure)
+            span = column.edges[-1] - column.edges[0]
+            self.crowded[: len(widths)][widths < NARROW * span] = 1.0
+            self.crowded[column.blind[self.cell_of_piece]] = 1.0
         exact = np.bincount(piece, ~self.exact) == 0
         self.crowded[exact & (np.bincount(piece) == 1)] = 0.0
         self.in_cells = self._of_cells()
@@ -139,7 +140,7 @@ class Inside:
         # Edges of whole numbers lie between two of them.
         spans = np.clip(np.column_stack([ends[:-1] + half, ends[1:] - half]), low, high)
         crowded = self.crowded[: len(spans)] > 0
-        narrow = np.diff(ends) < _NARROW * (high - low)
+        narrow = np.diff(ends) < NARROW * (high - low)
         lasts = np.clip(column.edges[1:] - half, low, high)
         if len(lasts) > n_ends:
             part = np.floor(n_ends * np.cumsum(self.masses[: len(lasts)]) / self.masses.sum())
@@ -296,16 +297,29 @@ class FilledCells:
 
         Columns that are not among `columns` are filled at random.
         """
-        return NamedRows(self.model.schema, len(self.unit), partial(self._column, ends or {}))
+        return self._some(slice(None), ends or {})
 
-    def _column(self, ends: dict[int, int], j: int) -> NDArray:
+    def rows_of(
+        self, units: Codes, ends: dict[int, int]
+    ) -> tuple[NamedRows, Callable[[Floats], Floats]]:
+        """Return the rows of some units, and the function that takes means in these."""
+        which = np.flatnonzero(np.isin(self.unit, units))
+        starts = np.flatnonzero(np.diff(self.unit[which], prepend=-1))
+        weights = self.weights[which, None]
+        return self._some(which, ends), lambda values: np.add.reduceat(values * weights, starts)
+
+    def _some(self, which: slice | Codes, ends: dict[int, int]) -> NamedRows:
+        n = len(self.unit[which])
+        return NamedRows(self.model.schema, n, partial(self._column, which, n, ends))
+
+    def _column(self, which: slice | Codes, n: int, ends: dict[int, int], j: int) -> NDArray:
         if j not in self.columns:  # which is not asked for, or changes nothing
-            return np.resize(some_values(self.model, j, _FEW_VALUES), len(self.unit))
+            return np.resize(some_values(self.model, j, _FEW_VALUES), n)
         k = self.columns.index(j)
         atoms, place = self.places[k]
         if k not in ends:
-            return self.insides[k].column.values(atoms, place)
-        return self._at_end(k, atoms, ends[k])
+            return self.insides[k].column.values(atoms[which], place[which])
+        return self._at_end(k, atoms[which], ends[k])
 
     def _at_end(self, k: int, atoms: Codes, end: int) -> NDArray:
         """Return the lowest or the highest value in an atom, or in the crowded piece of a cell."""
@@ -330,6 +344,11 @@ class FilledCells:
         """Return the share of the rows of each cell of an axis that may be at one place."""
         inside, pieces = self.insides[k], self._crowd(k)
         return inside.crowded[pieces] * inside.piece_shares[pieces]
+
+    def extremes(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return the least and the largest of values in each unit, shape (n_units, k)."""
+        starts = np.flatnonzero(np.diff(self.unit, prepend=-1))
+        return np.fmin.reduceat(values, starts, axis=0), np.fmax.reduceat(values, starts, axis=0)
 
     def means(self, values: Floats) -> Floats:
         """Return the mean of values in each unit, shape (n_units, k)."""

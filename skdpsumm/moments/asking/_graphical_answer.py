@@ -110,7 +110,7 @@ class GraphicalAnswer:
         found = self._estimate(frame)
         if question.judged is not None:
             rough = Estimate(
-                self.value, self.rough_noise, ends=self.rough_ends, possible=self.possible
+                self._shown, self.rough_noise, ends=self.rough_ends, possible=self.possible
             )
             # Of a condition that holds nowhere there was a warning.
             told = question.of_user and self._constant
@@ -121,7 +121,7 @@ class GraphicalAnswer:
     def _estimate(self, frame: str | None) -> Estimate:
         question = self._question
         return Estimate(
-            self.value,
+            self._shown,
             self.noise_std_error,
             ends=question.ends or self.ends,
             sampling=self.sampling,
@@ -129,6 +129,15 @@ class GraphicalAnswer:
             labels=question.labels,
             frame=frame,
         )
+
+    @property
+    def _shown(self) -> Any:
+        """The value; NaN for a mean of rows of which the release shows none."""
+        if self._question.then is not self._question.linear:
+            return self.value
+        of_nobody = [part.of_nobody.astype(np.float64) for _, part in self._parts]
+        gone = self._moved(self._joined(of_nobody)).reshape(np.shape(self.value))
+        return np.where(gone > 0, np.nan, self.value)
 
     def _moved(self, error: Floats) -> Floats:
         return self._question.without_clipping(error, self._n_rows)
@@ -149,7 +158,10 @@ class GraphicalAnswer:
         """All parts of the error of the mean."""
         found = [part.errors() for _, part in self._parts]
         joined = Errors(*(self._joined(one) for one in zip(*found, strict=True)))
-        return joined._replace(noise=self._noise) if self._question.counts_rows else joined
+        if not self._question.counts_rows:
+            return joined
+        # With that of how many rows there are; where crowded rows decide, the other may be more.
+        return joined._replace(noise=np.maximum(self._noise, joined.noise))
 
     def ends(self, z: float) -> tuple[Floats, Floats]:
         """Return how far the answer reaches at `z` standard errors."""

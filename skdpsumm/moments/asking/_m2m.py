@@ -33,7 +33,7 @@ from ..inferring._regression import MomentRegression
 from ..inferring._shift import Shift
 from ._estimate import Estimate
 from ._planning import Plan
-from ._positions import Positions
+from ._positions import Positions, check_each_row
 from ._statistics import StatisticsMixin
 from ._synthetic import framed
 from ._warnings import warn_of_coarse_bins, warn_of_the_drowned
@@ -301,6 +301,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         """
         axis = self._axis_by(by, bins)
         if axis is None:
+            check_each_row(f, self._few_rows())
             return self._answer(f, judged=f, of_user=True)
         return self._mean_by(f, axis)
 

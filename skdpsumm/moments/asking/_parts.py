@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from scipy.sparse import csr_array
 
 from ..._computing import Kept
 from ...sketches._file import most_rows_of_a_unit
+from ...sketches._residuals import subsets
 from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
 from ._filled_cells import (
@@ -169,6 +170,8 @@ class CellPart:
         self._shares = self._filled.probabilities(np.maximum(table, 0.0))
         values, gone = self._values()
         self.extremes = self._extremes(values)
+        # Where the release shows no rows that hold a value; their mean is the middle.
+        self.of_nobody = np.zeros(values.shape[1], np.bool_)
         self.mean, self._present = self._mean(values, gone)
         self._biased = np.zeros_like(self.mean)
         self._errors: Errors | None = None  # none but the rough ones
@@ -201,17 +204,17 @@ class CellPart:
         return values[possible] if possible.any() else values
 
     def _mean(self, values: Floats, gone: NDArray | None) -> tuple[Floats, Floats | None]:
-        """Return the mean over rows that hold a value, and the share of these in each unit.
-
-        Where the release shows no such rows they have no mean, and it is NaN.
-        """
+        """Return the mean over rows that hold a value, and the share of these in each unit."""
         if gone is None:
             return self._shares @ self._filled.means(values), None
         present = self._filled.means(1.0 - gone)
         share = self._shares @ present
         total = self._shares @ self._filled.means(np.where(gone, 0.0, values))
-        mean = np.divide(total, share, out=np.full_like(total, np.nan), where=share > _LEAST_SHARE)
-        return np.clip(mean, *self.extremes), present
+        low, high = self.extremes
+        middle = np.where(np.isfinite(low + high), low / 2 + high / 2, 0.0)
+        self.of_nobody = share <= _LEAST_SHARE
+        mean = np.divide(total, share, out=middle, where=~self.of_nobody)
+        return np.clip(mean, low, high), present
 
     def _near_the_unbiased(self, values: Floats, gone: NDArray | None) -> Floats:
         """Return the mean, moved to within `NEAR` standard errors of the unbiased estimate.
@@ -455,6 +458,11 @@ class CellPart:
         others = tuple(axis for axis in range(len(self.columns)) if axis != k)
         return of_units.reshape(*self._filled.shape, -1).sum(axis=others)
 
+    @cached_property
+    def _most(self) -> Floats:
+        """The share of the rows in each unit, or what was counted where that is more."""
+        return self._filled.probabilities(self._answers.model.most(self.columns))
+
     def _crowded(self, means: Floats, spread: Floats) -> tuple[Floats, Floats, list[Floats]]:
         """Return how far the mean moves where crowded rows are all at one place, and means there.
 
@@ -473,11 +481,48 @@ class CellPart:
                 known = np.isfinite(reach) | (weight > _HARDLY_CROWDED)
                 reach = np.where((weight > 0) & known, reach, 0.0)
                 reach = reach * np.where(weight > 0, weight, 0.0)
-                total[side] += np.sum(self._by_code(k, reach) ** 2, axis=0)
+                total[side] += np.sum(self._summed(k, self._most[:, None] * reach) ** 2, axis=0)
                 finite = np.where(np.isfinite(reach), reach, 0.0)
                 moved[side] = moved[side] + (finite if side else -finite)
+        for side, reach in enumerate(self._both_at_ends(means)):
+            total[side] += (self._most @ reach) ** 2
+            moved[side] = moved[side] + (reach if side else -reach)
         below, above = np.sqrt(total)
         return below, above, moved if np.any(total > 0) else []
+
+    def _both_at_ends(self, means: Floats) -> tuple[Floats, Floats]:
+        """Return how much farther the mean of a unit moves with the rows of several axes at ends.
+
+        A condition on two columns may hold where both are at an end, and nowhere else.
+        """
+        crowded = {k: self._filled.crowded(k) for k in range(len(self.columns))}
+        axes = tuple(k for k, share in crowded.items() if share.any())
+        reach = np.zeros((2, *means.shape))
+        for some in subsets(axes):
+            if not (len(some) == 2 or len(some) == len(axes) == 3):
+                continue
+            weight = np.min([self._by_unit(k, crowded[k]) for k in some], axis=0)
+            if self._most @ weight * self._answers.n_rows < 1:  # there is no such row
+                continue
+            units = np.flatnonzero(weight)
+            low, high = self._at_corners(some, units)
+            alone = [self._at_corners((k,), units) for k in some]
+            low = np.min([one[0] for one in alone], axis=0) - low
+            high = high - np.max([one[1] for one in alone], axis=0)
+            for side, more in enumerate((low, high)):
+                more = np.where(np.isfinite(more), np.maximum(more, 0.0), 0.0)
+                reach[side, units] = np.maximum(reach[side, units], weight[units, None] * more)
+        return reach[0], reach[1]
+
+    def _at_corners(self, axes: Group, units: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """Return the least and the largest mean in some units with the rows of axes at ends."""
+        found = []
+        for ends in product((0, 1), repeat=len(axes)):
+            rows, means = self._filled.rows_of(units, dict(zip(axes, ends, strict=True)))
+            values = values_at(self._function, rows)
+            gone = np.isnan(values)
+            found.append(means(self._over_all(values, gone if gone.any() else None)))
+        return np.fmin.reduce(found), np.fmax.reduce(found)
 
     def _crowded_pieces(self, means: Floats, spread: Floats) -> tuple[Floats, Floats, list[Floats]]:
         """Return the same for a single column, whose pieces are known one by one."""
@@ -487,7 +532,7 @@ class CellPart:
         piece = inside.column.piece_of_atom
         starts = np.flatnonzero(np.diff(piece, prepend=-1))
         weight = inside.crowded[:, None]
-        mass = np.bincount(piece, self._shares)[:, None]
+        mass = np.bincount(piece, self._most)[:, None]
         share = inside.column.shares / np.maximum(inside.piece_shares, _SMALLEST)[piece]
         own = np.add.reduceat(means * share[:, None], starts, axis=0)
         ends = self._to_ends(0, means, np.sqrt(spread))
@@ -510,6 +555,13 @@ class CellPart:
             there = self._filled.means(self._over_all(values, gone))
             there = np.where(np.isnan(there), means, there)
             least, most = np.minimum(least, there), np.maximum(most, there)
+        blind = self._filled.insides[k].column.blind
+        if blind.any() and not self._filled.by_atom:  # rows may be anywhere, at no end, too
+            here = self._by_unit(k, blind.astype(np.float64))[:, None] > 0
+            values, gone = self._values()
+            low, high = self._filled.extremes(self._over_all(values, gone))
+            least = np.where(here, np.fmin(least, low), least)
+            most = np.where(here, np.fmax(most, high), most)
         return means - least, most - means
 
     def _by_unit(self, k: int, by_code: Floats) -> Floats:
@@ -570,8 +622,8 @@ class PointsPart:
         weights = answers.model.weights
         self.extremes = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
         there = np.ones_like(values) if gone is None else 1.0 - gone
-        self._share = weights @ there
-        self._share[self._share <= _LEAST_SHARE] = np.nan  # there is no mean of no rows
+        self.of_nobody = weights @ there <= _LEAST_SHARE
+        self._share = np.maximum(weights @ there, _LEAST_SHARE)
         self.mean = weights @ (values if gone is None else np.where(gone, 0.0, values))
         self.mean = self.mean / self._share
 

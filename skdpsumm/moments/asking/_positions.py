@@ -79,12 +79,16 @@ class NamedRows(NDArrayOperatorsMixin):
     ):
         self.shape = (n_rows, columns.n_columns)
         self.taken: set[int] = set()
-        self._columns, self._make, self._whole = columns, make, whole
+        self.columns, self.make, self._whole = columns, make, whole
 
     @classmethod
     def of(cls, rows: NDArray, columns: TableSchema) -> NamedRows:
         """Return `rows`, shape (n, d), with the names of `columns`."""
         return cls(columns, len(rows), lambda j: column_of(rows, columns, j))
+
+    def part(self, which: slice) -> NamedRows:
+        """Return some of the rows."""
+        return NamedRows(self.columns, len(range(len(self))[which]), lambda j: self.make(j)[which])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -112,13 +116,13 @@ class NamedRows(NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:  # asked for what this class does not have
         if not name.startswith("__") and hasattr(np.ndarray, name):
             return getattr(np.asarray(self), name)
-        names = self._columns.names or ()
+        names = self.columns.names or ()
         instead = f" Take the column as rows[{name!r}]." if name in names else ""
         raise AttributeError(f"The rows of a question are an array and have no {name!r}.{instead}")
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
-            return self._column(self._columns.index(key, "A question"))
+            return self._column(self.columns.index(key, "A question"))
         if isinstance(key, list | tuple) and any(isinstance(name, str) for name in key):
             raise IndexError(
                 "A question takes one column at a time by its name: rows['a'], rows['b'] (or "
@@ -132,8 +136,8 @@ class NamedRows(NDArrayOperatorsMixin):
     def absent(self) -> NDArray[np.bool_]:
         """Return which rows lack a value in some column that was taken."""
         found = np.zeros(len(self), np.bool_)
-        for j in filter(self._columns.missing, self.taken):
-            found |= absent(self._columns, self._make(j), j)
+        for j in filter(self.columns.missing, self.taken):
+            found |= absent(self.columns, self.make(j), j)
         return found
 
     def _whole_columns(self, key: Any) -> NDArray | None:
@@ -148,13 +152,13 @@ class NamedRows(NDArrayOperatorsMixin):
 
     def _column(self, j: int) -> NDArray:
         self.taken.add(j)
-        return self._make(j).copy()
+        return self.make(j).copy()
 
     def _stacked(self, which: NDArray) -> NDArray:
         if not len(which):
             return np.empty((len(self), 0))
         self.taken.update(which.tolist())
-        return stack_columns([self._make(j) for j in which.tolist()])
+        return stack_columns([self.make(j) for j in which.tolist()])
 
 
 def column_of(rows: NDArray, columns: TableSchema, j: int) -> NDArray:
@@ -318,6 +322,10 @@ class Positions:
         return low, high
 
 
+# Rows that a question is asked of one by one.
+_ALONE = 8
+
+
 def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> tuple[NDArray, bool]:
     """Return f(rows) as floats of shape (n, k), and if f gave one number per row.
 
@@ -348,6 +356,24 @@ def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> tupl
                 "share of these rows."
             )
     return values.reshape(len(rows), -1), values.ndim == 1
+
+
+def check_each_row(function: Callable[[Any], ArrayLike], rows: NamedRows) -> None:
+    """Raise ValueError for a function whose value for a row hangs on which other rows there are."""
+    found, _ = evaluate_rows(function, rows)
+    size = np.max(np.abs(found), axis=0, where=np.isfinite(found), initial=0.0)
+    n = len(rows)
+    for part in (slice(0, (n + 1) // 2), *(slice(k, k + 1) for k in range(min(n, _ALONE)))):
+        expected, of_part = found[part], values_at(function, rows.part(part))
+        if of_part.shape == expected.shape:
+            off = ~(np.abs(of_part - expected) <= 1e-6 * size)
+            if not np.any(off & ~np.isnan(expected)):
+                continue
+        raise ValueError(
+            "f must be a function of each row alone, and what this one returns for a row changes "
+            "with the other rows, as a mean, a median or a rank over the rows does. Ask for that "
+            "number first, such as float(m2m.mean('age')), and use it in f."
+        )
 
 
 def values_at(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from ._filled_cells import some_values
 from ._graphical_answer import GraphicalAnswer
 from ._parts import ModelAnswers
 from ._points_answer import PointsAnswer
-from ._positions import NamedRows, Positions, evaluate_rows, values_at
+from ._positions import NamedRows, Positions, check_each_row, evaluate_rows, values_at
 from ._quantiles import InverseCDF, monotone
 from ._question import ColumnCondition, OfGroups, Question
 from ._second_moments import SecondMoments, correlations, floats, from_the_mean
@@ -202,6 +202,7 @@ class StatisticsMixin:
     def _mean_by(self, f: Callable[[Any], ArrayLike], axis: Axis) -> Estimate:
         """Return the mean of a user's function over the rows of each group."""
         few = self._few_rows()
+        check_each_row(f, few)
         if evaluate_rows(f, few)[0].shape[1] != 1:  # checked here: elsewhere it may be NaN
             raise ValueError("With by, estimate takes one function: one number for each row.")
         is_condition = np.asarray(f(few)).dtype == bool
@@ -509,6 +510,7 @@ class StatisticsMixin:
                 )
             return found
 
+        check_each_row(truths, self._few_rows())
         if axis is None:
             return self._answer(truths, **_COUNTS, of_user=True, judged=truths)
 
@@ -542,8 +544,10 @@ class StatisticsMixin:
         """
         j = self._column(column)
         cuts = np.asarray(thresholds, dtype=np.float64)
-        if cuts.ndim != 1 or np.any(np.diff(cuts) <= 0):
-            raise ValueError("thresholds must be an increasing one-dimensional array.")
+        if cuts.ndim != 1 or np.isnan(cuts).any() or np.any(np.diff(cuts) <= 0):
+            raise ValueError(
+                f"thresholds must be numbers that increase, shape (k,); got {thresholds!r}."
+            )
         low, high = self._asked.bound(j) or (-np.inf, np.inf)
         outside = np.flatnonzero((cuts < low) | (cuts > high))
         if len(outside):
@@ -609,8 +613,8 @@ class StatisticsMixin:
         """
         j = self._column(column)
         levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
-        if np.any((levels < 0) | (levels > 1)):
-            raise ValueError("q must lie in [0, 1].")
+        if not np.all((levels >= 0) & (levels <= 1)):
+            raise ValueError(f"q must lie in [0, 1], got {q!r}.")
         model = self._model_answers
         if by is not None and model is None:
             raise ValueError(_NEEDS_MODEL.format("quantile with by"))

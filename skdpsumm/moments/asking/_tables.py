@@ -477,15 +477,14 @@ class TableAnswer:
     @cached_property
     def _reach(self) -> tuple[Floats, Floats]:
         """Return how far entries may be off where crowded rows of a cell are at one place."""
-        total = np.zeros((2, *self.shares.shape))
+        total, most = np.zeros((2, *self.shares.shape)), self._answers.model.most(self.columns)
         for k, members in enumerate(self._members):
-            filled = self._answers.filled(self.columns)
-            crowded = filled.crowded(k) if len(self.columns) > 1 else None
-            if crowded is None or not crowded.any():
+            crowded = self._crowded(k)
+            if not crowded.any():
                 continue
             cut = (members.share > 0) & (members.share < 1)
             for side, own in enumerate((members.share, 1 - members.share)):
-                reach = self._by_code(self._table, k, np.where(cut, own, 0.0) * crowded[:, None])
+                reach = self._by_code(most, k, np.where(cut, own, 0.0) * crowded[:, None])
                 total[side] += np.sum(reach**2, axis=0)
         below, above = np.sqrt(total)
         together = self._along()
@@ -493,6 +492,15 @@ class TableAnswer:
         below = below + np.minimum(together, self.shares * self._whole)
         unit = self._scale / self._whole
         return below * unit, (above + together) * unit
+
+    def _crowded(self, k: int) -> Floats:
+        """Return the share of the rows of each cell of an axis that may be on either side of a cut.
+
+        Of a single column the pieces are known one by one, where anything is.
+        """
+        if len(self.columns) == 1:
+            return self._answers.inside(self.columns[k]).column.blind.astype(np.float64)
+        return self._answers.filled(self.columns).crowded(k)
 
     def _along(self) -> Floats:
         """Return how far entries may be off where columns go together in cells that all cut.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ Codes = NDArray[np.int64]
 
 # Of a range: edges so close are one, rounded in two ways.
 _SAME_EDGE = 1e-9
+# Of a range, too: a piece so narrow was cut for rows at one value.
+NARROW = 1e-5
 _SMALLEST = 1e-300
 
 
@@ -69,6 +72,8 @@ class ColumnCells:
         Of the atoms in their cells.
     piece_of_atom : ndarray of int, shape (n_atoms,)
         What histograms did not divide is one piece.
+    blind : ndarray of bool, shape (n_cells,)
+        Cells, of one piece each, of which nothing tells where in them rows lie.
     """
 
     schema: TableSchema
@@ -76,6 +81,7 @@ class ColumnCells:
     edges: Floats | None
     shape: Shape
     piece_of_atom: Codes
+    blind: NDArray[np.bool_]
 
     @property
     def cell_of_atom(self) -> Codes:
@@ -135,6 +141,10 @@ class ColumnCells:
         step = schema.step(j)
         if step is None:
             values = low + inside * width
+            # Of rows in a narrow piece at an end of the range, most are at the end: it clips.
+            narrow = width < NARROW * (self.edges[-1] - self.edges[0])
+            values = np.where(narrow & (known == 0), self.edges[0], values)
+            values = np.where(narrow & (known == self.n_present - 1), self.edges[-1], values)
         else:  # one of the whole values between two edges
             n_values = np.rint(width / step)
             values = low + (np.floor(inside * n_values) + 0.5) * step
@@ -237,34 +247,59 @@ def _with_shape(
 ) -> ColumnCells:
     """Return cells with the shape of what is in them; pieces are divided into atoms."""
     n = int(cells.max()) + 1
-    masses = _masses(own, divisions, cells, j)
+    masses, noise = _masses(own, divisions, cells, j)
     piece = np.arange(len(cells))
-    if edges is None:
-        expected, places = np.ones(len(cells)), np.ones(n)
-    else:
+    expected, places, alone = np.ones(len(cells)), np.ones(n), np.zeros(n, np.bool_)
+    if edges is not None:
         missing = schema.missing(j)
         pieces = edges
         edges, piece = subdivided(edges, schema.step(j))
         present = cells[piece]
-        expected, places = expected_masses(edges, pieces, present, masses[:n])
+        expected, places, alone = expected_masses(edges, pieces, present, masses, noise)
         if missing:
             piece, expected = np.append(piece, len(cells) - 1), np.append(expected, 1.0)
     counted = _finest(schema, own, divisions, cells, edges, piece, j)
-    shape = fitted_shape(cells[piece], piece, expected, masses, counted, places)
-    return ColumnCells(schema, j, edges, shape, piece)
+    blind = alone & _told_nothing(cells, counted, masses)
+    shape = fitted_shape(cells[piece], piece, expected, masses, counted, places, blind)
+    return ColumnCells(schema, j, edges, shape, _joined(piece, cells[piece], blind), blind)
 
 
-def _masses(own: Sequence[Counted], divisions: Sequence[Codes], cells: Codes, j: int) -> Floats:
-    """Return the rows of each cell, at least 0, by all histograms that tell them."""
-    total, precision = np.zeros(cells.max() + 1), _SMALLEST
+def _told_nothing(cells: Codes, counted: Counts | None, masses: Floats) -> NDArray[np.bool_]:
+    """Return of which cells noise hides whether a half has none of the rows or all of them."""
+    if counted is None:
+        return np.ones(len(masses), np.bool_)
+    ends = np.searchsorted(np.sort(cells), np.arange(len(masses) + 1))
+    variance = np.array([counted.of(*of_cell)[1] for of_cell in pairwise(ends.tolist())])
+    # Two halves of this variance tell the share of one of them with a quarter of it.
+    return np.sqrt(variance) / 2 >= np.maximum(masses, 0.0) / 2
+
+
+def _joined(piece: Codes, cell: Codes, blind: NDArray[np.bool_]) -> Codes:
+    """Return the piece of each atom, where each blind cell is one."""
+    first = np.searchsorted(piece, piece[np.unique(cell, return_index=True)[1]])
+    joined = np.where(blind[cell], piece[first][cell], piece)
+    return np.cumsum(np.diff(joined, prepend=joined[:1]) != 0)
+
+
+def _masses(
+    own: Sequence[Counted], divisions: Sequence[Codes], cells: Codes, j: int
+) -> tuple[Floats, Floats]:
+    """Return the rows of each cell by all histograms that tell them, and their standard errors."""
+    total, variance = np.zeros((2, cells.max() + 1))
+    precision = _SMALLEST
     for group, division in zip(own, divisions, strict=True):
         if _refines(division, cells):
             axes = tuple(k for k, a in enumerate(group.columns) if a != j)
             found = group.counts.sum(axis=axes)
-            counts = np.bincount(_image(division, cells, len(found)), found, len(total))
-            weight = 1 / max(group.std**2 * _n_others(group, j) * len(division), _SMALLEST)
-            total, precision = total + weight * counts, precision + weight
-    return np.maximum(total / precision, 0.0)
+            cell = _image(division, cells, len(found))
+            weight = 1 / max(group.std**2 * _n_others(group, j), _SMALLEST) / len(division)
+            total = total + weight * np.bincount(cell, found, len(total))
+            bins = np.bincount(cell, minlength=len(total))
+            variance = (
+                variance + weight / len(division) * bins
+            )  # the square of weights, times noise
+            precision += weight
+    return total / precision, np.sqrt(variance) / precision
 
 
 def _finest(

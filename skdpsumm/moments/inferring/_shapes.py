@@ -25,6 +25,8 @@ PLACES = 12.0
 # Nor is it of a bin of numbers that has so large a part of the column's rows: what its neighbours
 # tell is known up to the first part, and less and less up to the other.
 _SOME, _MOST = 0.12, 0.5
+# Standard errors by which such a part may be larger than it seems.
+_UNSEEN = 2.0
 # At a node what is expected has a spread of so many times that, with these chances; and it is worth
 # nothing with the last one.
 _SURE, _WORTHLESS = ((0.7, 1.0), (0.25, 3.0)), 0.05
@@ -125,8 +127,8 @@ def subdivided(edges: Floats, step: float | None) -> tuple[Floats, Codes]:
 
 
 def expected_masses(
-    edges: Floats, pieces: Floats, cell_of_atom: Codes, masses: Floats
-) -> tuple[Floats, Floats]:
+    edges: Floats, pieces: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Return the mass of each atom that may be expected, and how sure that is.
 
     Densities of neighbouring cells tell it, as far as a cell has neighbours. A cell with most of
@@ -138,20 +140,25 @@ def expected_masses(
     edges, pieces : ndarray
         Of the atoms, whose cells are intervals in their order, and of the pieces that have them.
     cell_of_atom : ndarray of int
-    masses : ndarray of shape (n_cells,)
-        Rows of each cell, at least 0.
+    masses, noise : ndarray of shape (n_cells,)
+        Rows of each cell as they were counted, and the standard deviation of the noise on them.
 
     Returns
     -------
     expected : ndarray of shape (n_atoms,)
     places : ndarray of shape (n_cells,)
         Of how many rows of each cell a place is known, as it were.
+    alone : ndarray of bool, shape (n_cells,)
+        Cells of which neighbours tell nothing.
     """
-    known = _known_part(edges, cell_of_atom, masses)
+    part = _part(edges, cell_of_atom, masses, noise)
+    known = np.clip((_MOST - part) / (_MOST - _SOME), 0.0, 1.0)
+    masses = np.maximum(masses, 0.0)
     by_width = _by_densities(edges, cell_of_atom, masses)
     ranks = np.interp(edges, pieces, np.arange(len(pieces)))
     by_rank = _by_densities(ranks, cell_of_atom, masses)
-    return by_rank + known[cell_of_atom] * (by_width - by_rank), PLACES**known
+    expected = by_rank + known[cell_of_atom] * (by_width - by_rank)
+    return expected, PLACES**known, part >= _MOST
 
 
 def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
@@ -170,18 +177,19 @@ def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     return np.maximum(own, _FEWEST)[at] * np.maximum(part, 1e-9 * (high - low))
 
 
-def _known_part(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
-    """Return how far a cell's neighbours tell where its rows lie, from 0 to 1, shape (n_cells,).
+def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> Floats:
+    """Return how large a part of the column's rows each cell may have, spikes aside.
 
     Spikes tell nothing of their neighbours.
     """
     first, ends, own = _cells(edges, cell_of_atom, masses)
-    width, own = np.diff(ends), np.maximum(own, _FEWEST)
-    smooth = ~_spiked(np.log(own / width), width)
-    part = np.where(smooth, own, 0.0) / max(float(own[smooth].sum()), _SMALLEST)
-    found = np.ones(len(masses))
-    found[cell_of_atom[first]] = np.clip((_MOST - part) / (_MOST - _SOME), 0.0, 1.0)
-    return found
+    width, there = np.diff(ends), np.maximum(own, _FEWEST)
+    smooth = ~_spiked(np.log(there / width), width)
+    unseen = _UNSEEN * noise[cell_of_atom[first]]
+    total = own[smooth].sum() - np.linalg.norm(unseen[smooth])
+    part = np.zeros(len(masses))
+    part[cell_of_atom[first]] = np.where(smooth, (there + unseen) / max(total, _FEWEST), 0.0)
+    return part
 
 
 def _cells(edges: Floats, cell_of_atom: Codes, masses: Floats) -> tuple[Codes, Floats, Floats]:
@@ -263,6 +271,7 @@ def fitted_shape(
     masses: Floats,
     counted: Counts | None,
     places: Floats,
+    blind: NDArray[np.bool_],
 ) -> Shape:
     """Return the shape of all cells of a column.
 
@@ -277,6 +286,8 @@ def fitted_shape(
         Of the pieces, in the order of the atoms by cell; None where nobody divided cells.
     places : ndarray of shape (n_cells,)
         Of how many rows of each cell a place is known (`expected_masses`).
+    blind : ndarray of bool, shape (n_cells,)
+        Cells whose rows may be anywhere. Fine counts tell nothing of them, nor is there a variance.
     """
     order = np.argsort(cell_of_atom, kind="stable")
     pieces = _renumbered(piece_of_atom[order])
@@ -284,11 +295,13 @@ def fitted_shape(
     firsts = np.flatnonzero(np.diff(cell_of_atom[order], prepend=-1))
     ends = np.append(firsts[1:], len(order))
     for cell, (start, end) in enumerate(zip(firsts.tolist(), ends.tolist(), strict=True)):
-        tree.split(start, end, max(float(masses[cell]), 0.0), float(places[cell]))
+        rows = 0.0 if blind[cell] else max(float(masses[cell]), 0.0)
+        tree.split(start, end, rows, float(places[cell]))
     shares = np.empty(len(order))
     shares[order] = tree.shares
     nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
     std = np.array([node[3] for node in tree.nodes])
+    std = np.where(blind[cell_of_atom[order][nodes[:, 0]]], 0.0, std)
     return Shape(cell_of_atom, shares, nodes[:, 0], nodes[:, 1], nodes[:, 2], std)
 
 

@@ -220,7 +220,9 @@ class Regression:
         if self._is_plain:
             rows = (worth * self._weights[:, None]).T @ self._inputs
             found[:, 1:] = indicators & (rows < _FEWEST_ROWS)
-        return found
+            found |= (worth.T @ self._weights < _FEWEST_ROWS)[:, None]  # a class that nobody has
+        # Of several classes each coefficient is less their mean: one is known with all others.
+        return found | found.any(axis=0) if len(found) > 1 else found
 
     def _warn_of(self, unknown: NDArray[np.bool_]) -> None:
         some = np.any(unknown, axis=0).tolist()
