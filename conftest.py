@@ -15,6 +15,7 @@ import importlib
 import importlib.util
 import math
 import os
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -120,6 +121,20 @@ _LONG = (
     "test_release_audits.py",
     "test_learner_noise.py",
 )
+
+
+_met: Counter = Counter()
+
+
+def pytest_itemcollected(item):
+    """Leave all but one in n cases of a test that says so to `.ci/long`."""
+    mark = item.get_closest_marker("one_in")
+    if mark is None:
+        return
+    test = item.path, item.originalname
+    if _met[test] % mark.args[0]:
+        item.add_marker("long")
+    _met[test] += 1
 
 
 @pytest.hookimpl(trylast=True)  # of what runs, when -m and -k have chosen

@@ -523,7 +523,9 @@ def ask(sketch):
         columns = model.schema_
         assert columns.sample(7, np.random.RandomState(0)).shape == (7, columns.n_columns)
         numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
-        questions = [lambda: model.estimate(lambda rows: np.arange(len(rows)) % 2)]
+        questions = [
+            lambda: model.estimate(lambda rows: np.array([str(x) > "5" for x in rows[:, 0]]))
+        ]
         if numeric:
             questions += [model.mean, model.covariance, lambda: model.quantile(numeric[0], 0.5)]
         questions += [partial(model.histogram, j) for j in range(min(columns.n_columns, 2))]

@@ -153,6 +153,7 @@ def _monotone(law, mu, epsilon):
 # ------------------------------------------------------------------------------------ one Gaussian
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("law", "mu"), [*((law, RUN) for law in LAWS), *((TEN, mu) for mu in (1e-6, 2.0, 7.0, 20.0))]

@@ -177,6 +177,7 @@ def test_without_noise(estimator, check):
     check(estimator)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 @checks(WITH_SEED, untouched=False)
@@ -184,6 +185,7 @@ def test_with_seeded_noise(estimator, check):
     check(estimator)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.statistical
 @checks(WITH_SYSTEM, untouched=False)
 def test_with_noise_of_the_system(estimator, check):

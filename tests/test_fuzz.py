@@ -126,6 +126,7 @@ def check_answer(model, ledger):
         assert found.dtype.kind != "f" or np.isfinite(found).all()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "parameter"), CASES, ids=map("-".join, CASES))
 def test_any_parameter(name, parameter):
     @seed(zlib.crc32(f"{name} {parameter}".encode()))
@@ -149,6 +150,7 @@ BUDGETS = st.tuples(
 )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_any_budget(name):
     @seed(zlib.crc32(name.encode()))
@@ -185,6 +187,7 @@ LABELS = st.one_of(
 )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_any_table(name):
     @seed(zlib.crc32(name.encode()))

@@ -517,6 +517,7 @@ def test_without_groups_nothing_changes():
     assert {groups for _, groups, _ in SEEN} == {None}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("limit", [None, 5, "average"])
 @pytest.mark.parametrize(
     "learner",

@@ -51,6 +51,7 @@ def test_pictures_are_small_and_have_their_numbers(picture):
 AGAIN = {"m2m_figure3": ["--keep", "--sketches"], "m2m_figure4": ["--keep"]}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.notebooks
 @pytest.mark.parametrize("script", FIGURES, ids=lambda path: path.stem)
 def test_quick_draws_its_figure(script, tmp_path):

@@ -151,6 +151,7 @@ def made(make):
 ABSENT = st.sampled_from([None, np.nan, pd.NA, np.float32("nan"), Decimal("nan")])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore")  # of the libraries that make the containers
 @pytest.mark.parametrize("missing", [False, True])

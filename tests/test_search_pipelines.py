@@ -588,6 +588,7 @@ def named(table, *names):
     return list(names) if hasattr(table, "columns") else [AT[name] for name in names]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.statistical
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("sexes", SEXES)
@@ -638,6 +639,7 @@ STEPS_OF_NUMBERS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:X (has|does not have):UserWarning")
 @pytest.mark.parametrize("steps", STEPS_OF_NUMBERS)

@@ -113,6 +113,7 @@ def test_a_gaussian_beside_it_is_convolved(output, epsilon):
     assert exact * (1 - 1e-3) <= both.delta(epsilon) <= 1.02 * exact + 1e-16
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.statistical
 @pytest.mark.parametrize("output", [0.3, 1.0, 3.4, 8.0])
 @pytest.mark.parametrize(("unit", "k"), [(7e-4, 2e-3), (0.018, 3e-5), (0.2339, 0.1)])

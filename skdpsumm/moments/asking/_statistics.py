@@ -546,7 +546,7 @@ class StatisticsMixin:
         cuts = np.asarray(thresholds, dtype=np.float64)
         if cuts.ndim != 1 or np.isnan(cuts).any() or np.any(np.diff(cuts) <= 0):
             raise ValueError(
-                f"thresholds must be numbers that increase, shape (k,); got {thresholds!r}."
+                f"thresholds must be increasing numbers, shape (k,); got {thresholds!r}."
             )
         low, high = self._asked.bound(j) or (-np.inf, np.inf)
         outside = np.flatnonzero((cuts < low) | (cuts > high))
