@@ -63,13 +63,13 @@ print(f"epsilon for forty rows: {of_forty.epsilon(1e-6):.0f} at delta = 1e-6")
 # %%
 # The price in accuracy
 # ---------------------
-# We ask for the mean pressure, over visits and over people, in ten releases at epsilon = 0.3.
+# We ask for the mean pressure, over visits and over people, in twenty releases at epsilon = 0.3.
 # What is wrong with all of them is the bias of the rows that are left out; what differs between
 # them is noise. (Seeds make these releases simulations, of which the library warns.)
 
 warnings.simplefilter("ignore", PrivacyLeakWarning)
 LIMITS = [1, 2, 5, 10, 20, 40, "average"]
-answers = np.empty((len(LIMITS), 10))
+answers = np.empty((len(LIMITS), 20))
 for k, limit in enumerate(LIMITS):
     for seed in range(answers.shape[1]):
         sketcher = HistogramSketcher(
@@ -93,7 +93,7 @@ axes[1].legend(frameon=False)
 plt.show()
 
 # %%
-# *Errors of the mean pressure in ten releases of one table at epsilon = 0.3, delta = 1e-6, each
+# *Errors of the mean pressure in twenty releases of one table at epsilon = 0.3, delta = 1e-6, each
 # a guarantee for persons. Light: distance of their mean from the truth, which is that of the visits
 # on the left, and of the people on the right; dark: their standard deviation.* Over visits a limit
 # between the extremes is best, and which one depends on the table: choose it by public knowledge of
@@ -103,7 +103,7 @@ plt.show()
 # A model
 # -------
 # Learners take the same parameter. Is the pressure above 135, by age? The share of right answers,
-# mean and standard deviation of five fits at epsilon = 0.1:
+# mean and standard deviation of ten fits at epsilon = 0.1:
 
 high = pressure > 135
 scores = {}
@@ -111,7 +111,7 @@ for limit in (None, 1, 5, 20, "average"):
     model = TDILClassifier(schema={"age": schema["age"]}, epsilon=0.1, max_rows_per_group=limit)
     groups = None if limit is None else person
     found = []
-    for seed in range(5):
+    for seed in range(10):
         model.set_params(noise_seed=seed).fit(table[["age"]], high, groups=groups)
         found.append(model.score(table[["age"]], high))
     scores[str(limit)] = [model.privacy_.unit, np.mean(found), np.std(found)]

@@ -68,9 +68,7 @@ class ChoiceNoise:
         )
         words = f"{told}, of {self.size:.4g}; {self._of_fit}"
         if self.is_default:
-            words += (
-                "; the estimator as it was given is the best candidate, and better fitted alone"
-            )
+            words += "; the estimator as it was given is the best: fitted alone it has less noise"
         return f"mostly noise: {words}" if self.is_drowned else words
 
     @property

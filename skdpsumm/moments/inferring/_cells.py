@@ -295,9 +295,8 @@ def _masses(
             weight = 1 / max(group.std**2 * _n_others(group, j), _SMALLEST) / len(division)
             total = total + weight * np.bincount(cell, found, len(total))
             bins = np.bincount(cell, minlength=len(total))
-            variance = (
-                variance + weight / len(division) * bins
-            )  # the square of weights, times noise
+            # The square of the weight, times the noise of a bin.
+            variance = variance + weight / len(division) * bins
             precision += weight
     return total / precision, np.sqrt(variance) / precision
 
