@@ -286,6 +286,47 @@ def test_all_are_missing_or_none():
     assert np.isfinite(quietly(m2m.covariance)).all()
 
 
+def with_a_column_of_few(n_present, seed=0):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(50, 12, 3000).clip(0, 100)
+    b, m = (a / 2 + rng.normal(20, 8, 3000)).clip(0, 100), np.full(3000, np.nan)
+    m[:n_present] = a[:n_present]
+    schema = {"a": (0, 100), "b": (0, 100), "m": Numeric(0, 100, missing=True)}
+    return pd.DataFrame({"a": a, "b": b, "m": m}), schema
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
+@pytest.mark.parametrize("n_present", [0, 30])
+def test_a_column_that_hardly_anybody_has_spoils_no_others(n_present):
+    """Its noise moved variances of others from 140 to up to 1,900, to make a possible matrix."""
+    frame, schema = with_a_column_of_few(n_present)
+    truth = frame[["a", "b"]].cov().to_numpy()
+    for seed in range(4):
+        model = M2MEstimator(schema=schema, noise_seed=seed, random_state=0).fit(frame)
+        found, variances = model.covariance(), np.asarray(model.variance())
+        matrix = np.nan_to_num(np.asarray(found))
+        assert np.all(np.linalg.eigvalsh(matrix) > -1e-6)
+        np.testing.assert_allclose(np.diagonal(matrix)[:2], variances[:2])
+        assert np.all(np.abs(matrix[:2, :2] - truth) < 60)
+        low, high = found["a", "b"].interval()
+        assert low <= truth[0, 1] <= high
+        correlation = model.correlation()
+        assert np.isfinite(np.asarray(correlation)[:2, :2]).all()
+        assert correlation["a", "m"].interval() == pytest.approx([-1, 1], abs=0.2)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
+def test_of_values_that_nobody_has_all_is_possible():
+    """Without noise the share below a value was 0.5, for certain, and covariances were near 0."""
+    frame, schema = with_a_column_of_few(0)
+    model = M2MEstimator(schema=schema, epsilon=np.inf, random_state=0).fit(frame)
+    answers = model.cdf("m", [30.0]), model.histogram("m", 2), model.covariance()["a", "m"]
+    for answer, most in zip(answers, ([0, 1], [0, 1], [-2500, 2500]), strict=True):
+        assert np.isnan(np.asarray(answer)).all()
+        assert np.all(answer.interval() == most)
+    assert float(model.covariance()["a", "b"]) == pytest.approx(frame.cov().loc["a", "b"], rel=0.02)
+
+
 def test_where_none_may_be_missing_that_is_said():
     X = people()[["height"]]
     m2m = quietly(lambda: M2MEstimator(schema=(1, 2), **QUICK).fit(X))

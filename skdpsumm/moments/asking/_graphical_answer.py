@@ -133,7 +133,7 @@ class GraphicalAnswer:
     @property
     def _shown(self) -> Any:
         """The value; NaN for a mean of rows of which the release shows none."""
-        if self._question.then is not self._question.linear:
+        if not self._question.is_mean:
             return self.value
         of_nobody = [part.of_nobody.astype(np.float64) for _, part in self._parts]
         gone = self._moved(self._joined(of_nobody)).reshape(np.shape(self.value))

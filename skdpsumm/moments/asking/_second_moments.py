@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _SMALLEST = 1e-300
+# Of the largest noise of a variance, what any is taken to have at least.
+_LEAST_NOISE = 1e-6
+# Of the square of a range, what a column's variance is taken to be where its noise left less.
+_LEAST_VARIANCE = 1e-12
 
 
 class SecondMoments:
@@ -34,6 +38,7 @@ class SecondMoments:
         spans = np.ptp(ranges, axis=1)
         self.units = np.outer(spans, spans)
         left, right = self.left, self.right = np.triu_indices(len(which))
+        self.diagonal = np.flatnonzero(left == right)
         self._gaps = gaps
         # Of which pairs the left column, and of which the right one, has a mean of its own.
         self._own = [np.flatnonzero((left != right) & gaps[other]) for other in (right, left)]
@@ -89,7 +94,8 @@ class SecondMoments:
 
     def influence(self, means: NDArray, matrix: NDArray) -> list[Callable[[Any], NDArray]]:
         """Return, for each pair, the function whose mean is the error of its correlation."""
-        spread = np.sqrt(np.maximum(np.diagonal(matrix), _SMALLEST))
+        least = _LEAST_VARIANCE * np.diagonal(self.units)
+        spread = np.sqrt(np.maximum(np.diagonal(matrix), least))
 
         def moved(rows: Any, a: int, b: int, mean: NDArray) -> Floats:
             if a == b:
@@ -113,14 +119,28 @@ class SecondMoments:
         found[..., self.left, self.right] = found[..., self.right, self.left] = entries
         return found
 
-    def possible(self, covariance: NDArray) -> Floats:
-        """Return the closest positive semi-definite matrix, with variances that ranges allow."""
-        # In units of the ranges no variance is more than 1/4, and noise is of one size: in other
-        # units the column of the largest numbers would move all others.
-        values, vectors = np.linalg.eigh(covariance / self.units)
-        closest = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        scale = np.sqrt(0.25 / np.maximum(np.diagonal(closest), 0.25))
-        return closest * np.outer(scale, scale) * self.units
+    def possible(self, covariance: NDArray, noise: NDArray | None = None) -> Floats:
+        """Return a positive semi-definite matrix near by, with the same variances.
+
+        Parameters
+        ----------
+        covariance : ndarray of shape (d, d)
+        noise : ndarray of shape (d,), default=None
+            Standard errors of the variances. A column that hardly anybody has is noise: it gives
+            way before others do. None: all are as large in units of the ranges.
+        """
+        units = np.sqrt(np.diagonal(self.units))
+        if noise is not None and noise.any():
+            relative = noise / units**2
+            units = units * np.maximum(relative, _LEAST_NOISE * relative.max())
+        units = np.outer(units, units)
+        values, vectors = np.linalg.eigh(covariance / units)
+        closest = (vectors * np.maximum(values, 0.0)) @ vectors.T * units
+        # The closest matrix has larger variances; a smaller one of both sides keeps it possible.
+        variances = np.clip(np.diagonal(covariance), 0.0, np.diagonal(self.units) / 4)
+        scale = np.sqrt(variances / np.maximum(np.diagonal(closest), _SMALLEST))
+        scale = np.minimum(scale, 1.0)  # but for rounding it is
+        return closest * np.outer(scale, scale)
 
 
 def correlations(covariance: NDArray) -> Floats:

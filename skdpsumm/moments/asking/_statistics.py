@@ -359,21 +359,23 @@ class StatisticsMixin:
     def covariance(self) -> Estimate:
         """Return the covariance matrix of the numeric columns, shape (d, d).
 
-        The matrix is projected to the closest positive semi-definite one, in units of the columns'
-        ranges. The error of an entry includes how far that moved it. Where values are missing, an
-        entry describes the rows that have a value in both columns.
+        The matrix is moved to a positive semi-definite one near by, with the same variances. What
+        is known least moves most. The error of an entry includes how far that moved it. Where
+        values are missing, an entry describes the rows that have a value in both columns.
         """
         which = self._asked.numeric
         second = self._second_moments(which)
         largest = second.units / 4
         possible = (np.where(np.eye(len(which)), 0.0, -largest), largest)
         if self._model_answers is not None:
+            parts = second.centred(self._means_of_pairs(second))
+            noise = self._noise_of_variances(second, parts)
             return self._of_pairs(
                 which,
                 None,
-                lambda t, n: second.possible(second.matrix(t)),
+                lambda t, n: second.possible(second.matrix(t), noise),
                 linear=lambda t, n: second.matrix(t),
-                parts=second.centred(self._means_of_pairs(second)),
+                parts=parts,
                 moved=True,
                 possible=possible,
             )
@@ -396,6 +398,10 @@ class StatisticsMixin:
         answer = self._ask(None, parts=second.columns_of_pairs())
         return np.reshape(answer.value, (-1, 2))
 
+    def _noise_of_variances(self, second: SecondMoments, parts: list[Callable]) -> NDArray:
+        """Return the noise that variances have, of the parts of all covariances."""
+        return self._ask(None, parts=[parts[k] for k in second.diagonal]).noise_std_error()
+
     def correlation(self) -> Estimate:
         """Return the correlation matrix of the numeric columns, shape (d, d).
 
@@ -409,9 +415,10 @@ class StatisticsMixin:
         possible = (2 * ones - 1, np.ones_like(ones))
         if self._model_answers is not None:
             means = self._means_of_pairs(second)
-            found = self._ask(None, parts=second.centred(means)).value
-            covariance = second.possible(second.matrix(found))
-            moved = np.abs(correlations(covariance) - correlations(second.matrix(found)))
+            parts = second.centred(means)
+            found = second.matrix(self._ask(None, parts=parts).value)
+            covariance = second.possible(found, self._noise_of_variances(second, parts))
+            moved = np.abs(correlations(covariance) - correlations(found))
             return self._of_pairs(
                 which,
                 None,

@@ -250,17 +250,21 @@ def _with_shape(
     masses, noise = _masses(own, divisions, cells, j)
     piece = np.arange(len(cells))
     expected, places, alone = np.ones(len(cells)), np.ones(n), np.zeros(n, np.bool_)
+    narrow = np.zeros(len(cells), np.bool_)
     if edges is not None:
         missing = schema.missing(j)
         pieces = edges
         edges, piece = subdivided(edges, schema.step(j))
         present = cells[piece]
         expected, places, alone = expected_masses(edges, pieces, present, masses, noise)
+        narrow = np.zeros(len(piece) + missing, np.bool_)
+        for k in (0, len(piece) - 1):
+            narrow[k] = edges[k + 1] - edges[k] < NARROW * (edges[-1] - edges[0])
         if missing:
             piece, expected = np.append(piece, len(cells) - 1), np.append(expected, 1.0)
     counted = _finest(schema, own, divisions, cells, edges, piece, j)
     blind = alone & _told_nothing(cells, counted, masses)
-    shape = fitted_shape(cells[piece], piece, expected, masses, counted, places, blind)
+    shape = fitted_shape(cells[piece], piece, expected, masses, counted, places, blind, narrow)
     return ColumnCells(schema, j, edges, shape, _joined(piece, cells[piece], blind), blind)
 
 

@@ -27,9 +27,11 @@ PLACES = 12.0
 _SOME, _MOST = 0.12, 0.5
 # Standard errors by which such a part may be larger than it seems.
 _UNSEEN = 2.0
-# At a node what is expected has a spread of so many times that, with these chances; and it is worth
-# nothing with the last one.
-_SURE, _WORTHLESS = ((0.7, 1.0), (0.25, 3.0)), 0.05
+# At a node what is expected has a spread of so many times that, with these chances, unless it is
+# worth nothing, with the last one.
+_SURE, _WORTHLESS = ((0.74, 1.0), (0.26, 3.0)), 0.05
+# The last chance for an end of the range, where many rows may have one value.
+_SPIKE_AT_END = 0.5
 # Of a share p, p (1 - p) is taken to be so large at least.
 _LEAST_SPREAD = 0.03
 # Log densities grow by so much in a cell at most; of falling ones at an end of the range, the mean
@@ -272,6 +274,7 @@ def fitted_shape(
     counted: Counts | None,
     places: Floats,
     blind: NDArray[np.bool_],
+    ends_of_range: NDArray[np.bool_],
 ) -> Shape:
     """Return the shape of all cells of a column.
 
@@ -288,10 +291,12 @@ def fitted_shape(
         Of how many rows of each cell a place is known (`expected_masses`).
     blind : ndarray of bool, shape (n_cells,)
         Cells whose rows may be anywhere. Fine counts tell nothing of them, nor is there a variance.
+    ends_of_range : ndarray of bool, shape (n_atoms,)
+        Narrow atoms at an end of the range.
     """
     order = np.argsort(cell_of_atom, kind="stable")
     pieces = _renumbered(piece_of_atom[order])
-    tree = _Tree(expected[order], pieces, counted)
+    tree = _Tree(expected[order], pieces, counted, ends_of_range[order])
     firsts = np.flatnonzero(np.diff(cell_of_atom[order], prepend=-1))
     ends = np.append(firsts[1:], len(order))
     for cell, (start, end) in enumerate(zip(firsts.tolist(), ends.tolist(), strict=True)):
@@ -313,7 +318,14 @@ def _renumbered(pieces: Codes) -> Codes:
 class _Tree:
     """Divides the rows of cells among their atoms, a node after the other."""
 
-    def __init__(self, expected: Floats, pieces: Codes, counted: Counts | None):
+    def __init__(
+        self,
+        expected: Floats,
+        pieces: Codes,
+        counted: Counts | None,
+        ends_of_range: NDArray[np.bool_],
+    ):
+        self._ends_of_range = ends_of_range
         self._expected = np.concatenate([[0.0], np.cumsum(expected)])
         self._pieces, self._counted = pieces, counted
         self.shares = np.zeros(len(expected))
@@ -333,7 +345,14 @@ class _Tree:
             todo += [(start, middle, left), (middle, end, share - left)]
 
     def _middle(self, start: int, end: int) -> int:
-        """Return where to divide: between two pieces, as long as there are several."""
+        """Return where to divide: between two pieces, as long as there are several.
+
+        An end of the range comes first: what its count says of it must not drown in that of others.
+        """
+        if self._ends_of_range[start]:
+            return start + 1
+        if self._ends_of_range[end - 1]:
+            return end - 1
         first, last = self._pieces[start], self._pieces[end - 1]
         if first == last:
             return (start + end) // 2
@@ -347,11 +366,14 @@ class _Tree:
         part = (self._expected[middle] - self._expected[start]) / max(whole, _SMALLEST)
         part = part if whole > 0 else 0.5
         spread = share * np.sqrt(max(part * (1 - part), _LEAST_SPREAD) / places)
+        at_end = bool(self._ends_of_range[start] or self._ends_of_range[end - 1])
         told = self._counted_left(start, middle, end, share, rows)
         if told is None:
-            return share * part, float(spread)
+            return share * part, float(share / 2 if at_end else spread)
         count, variance = told
-        left, std = _brought_together(share * part, spread, count, variance, share)
+        left, std = _brought_together(share * part, spread, count, variance, share, at_end)
+        if at_end and np.sqrt(variance) > share / 4:  # which is to say nothing
+            std = share / 2
         return float(np.clip(left, 0.0, share)), float(min(std, share / 2))
 
     def _counted_left(
@@ -372,16 +394,24 @@ class _Tree:
 
 
 def _brought_together(
-    expected: float, spread: float, count: float, variance: float, share: float
+    expected: float,
+    spread: float,
+    count: float,
+    variance: float,
+    share: float,
+    at_end: bool,
 ) -> tuple[float, float]:
     """Return the mean and the standard deviation of what was expected and then counted.
 
-    What is expected is as sure as `spread` says, or less sure (`_SURE`), or worth nothing.
+    What is expected is as sure as `spread` says, or less sure (`_SURE`), or worth nothing. Of an
+    end of the range the error is that of the count, as if it were worth nothing: nothing else
+    speaks against a spike.
     """
+    worthless = _SPIKE_AT_END if at_end else _WORTHLESS
     variance = max(variance, _SMALLEST)
     chances, means, variances = [], [], []
-    told = [(chance, factor * spread) for chance, factor in _SURE]
-    for chance, std in (*told, (_WORTHLESS, share / 2)):
+    told = [(chance * (1 - worthless), factor * spread) for chance, factor in _SURE]
+    for chance, std in (*told, (worthless, share / 2)):
         wide = max(std**2, _SMALLEST)
         total = wide + variance
         off = (count - expected) ** 2 / total
@@ -390,4 +420,5 @@ def _brought_together(
         variances.append(wide * variance / total)
     weights = np.array(chances) / np.sum(chances)
     mean = float(weights @ means)
-    return mean, float(np.sqrt(weights @ (np.array(variances) + (np.array(means) - mean) ** 2)))
+    squares = np.array(variances) + (np.array(means) - mean) ** 2
+    return mean, float(np.sqrt(squares[-1] if at_end else weights @ squares))

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
 from ..._computing import advance, warn_caller
 from ...schema._columns import Categorical
@@ -48,6 +49,8 @@ _SINGULAR = 1e-9
 _NOTHING = 1e-9
 # Rows that an indicator needs, each worth the variance of its label; fewer say nothing of it.
 _FEWEST_ROWS = 0.5
+# At so many standard errors ends are looked at from where they are, and may move by this factor.
+_SEEN_AT, _STRETCHED, _LEAST_SLOPE = 2.0, 1.5, 0.1
 
 
 class Design:
@@ -157,14 +160,13 @@ class Regression:
     def to_estimate(self, classes: Sequence[str], frame: str | None) -> Estimate:
         """Return the coefficients as users see them."""
         value, answer, names = self.value, self.influence, self._design.names
-        moved = np.asarray(answer.value)
-
         unknown = self._unknown()
         self._warn_of(unknown)
         beyond = np.where(unknown, np.inf, 0.0).reshape(value.shape)
 
         def ends(z: float) -> tuple[Floats, Floats]:
-            low, high = (value + (end - moved).reshape(value.shape) for end in answer.ends(z))
+            reach = (by * end for by, end in zip(self._stretch, self._reach(z), strict=True))
+            low, high = (value + one.reshape(value.shape) for one in reach)
             return low - beyond, high + beyond
 
         return Estimate(
@@ -175,6 +177,68 @@ class Regression:
             labels=[names] if value.ndim == 1 else [classes, names],
             frame=frame,
         )
+
+    def _reach(self, z: float) -> tuple[Floats, Floats]:
+        """Return how far below and above the coefficients lie at z standard errors, all in a row.
+
+        That is about what counts say without the model, and about the model's own coefficients. It
+        has no negative counts, which flattens slopes; unbiased ones overshoot.
+        """
+        # Of the model's own rows the mean influence is 0, but for what a penalty leaves.
+        own = self._moved(self._scores(self._inputs, self._cells))
+        own = np.average(own, axis=0, weights=self._weights)
+        spread = z * np.sqrt(self.influence.errors.variance)
+        low, high = (end - own for end in self.influence.ends(z))
+        return np.minimum(low, -spread), np.maximum(high, spread)
+
+    @cached_property
+    def _stretch(self) -> tuple[Floats, Floats]:
+        """By what the reach below and above is multiplied, from 1 to `_STRETCHED`.
+
+        Errors are to first order, about the coefficients that were found. Where noise far out made
+        a slope flat, they are too small. So each end is looked at from there: where counts speak
+        against it no more than by chance, it moves on.
+        """
+        if not self._is_plain:
+            return np.ones(()), np.ones(())
+        found = [self._stretched(reach, side) for side, reach in enumerate(self._reach(_SEEN_AT))]
+        return found[0], found[1]
+
+    def _stretched(self, reach: Floats, side: int) -> Floats:
+        n_outputs, n = len(self._scaled(self._estimator)), len(self._design.names)
+        in_units = np.kron(np.eye(n_outputs), self._design.in_units(np.eye(n)).T)
+        moves = in_units @ self._inverse  # by which scores move coefficients, one a row
+        square = np.maximum(np.sum(moves * in_units, axis=1), np.finfo(float).tiny)
+        # With the other coefficients where they then fit best.
+        there = self._scaled(self._estimator).ravel() + (reach / square)[:, None] * moves
+        shape = -1, n_outputs, n
+        pairs = list(zip(there.reshape(shape), moves.reshape(shape), strict=True))
+
+        def influence(rows: Any) -> Floats:
+            cells = rows[:, self._target]
+            gone = absent(self._answers.model.schema, cells, self._target)
+            found = np.full((len(cells), len(reach)), np.nan)
+            if not gone.all():
+                inputs = _with_ones(self._design.matrix(rows)[~gone])
+                observed = self._observed(cells[~gone])[:, -n_outputs:]
+                for k, (at, by) in enumerate(pairs):
+                    rest = observed - self._linked(inputs @ at.T)
+                    found[~gone, k] = np.sum(rest * (inputs @ by.T), axis=1)
+            return found
+
+        answer = GraphicalAnswer(Question(function=influence), self._answers)
+        still = answer.ends(_SEEN_AT)[side]
+        # Over so far the influence fell by so much: a step goes on along that line.
+        fallen = np.asarray(self.influence.value) - np.asarray(answer.value)
+        slope = np.divide(fallen, reach, out=np.ones_like(reach), where=reach != 0)
+        step = np.divide(still, reach, out=np.zeros_like(reach), where=reach != 0)
+        return np.clip(1 + step / np.clip(slope, _LEAST_SLOPE, 1.0), 1.0, _STRETCHED)
+
+    def _linked(self, linear: Floats) -> Floats:
+        """Return what a regression without a penalty expects, of its linear predictions."""
+        if not hasattr(self._estimator, "predict_proba"):
+            return linear
+        return expit(linear) if linear.shape[1] == 1 else softmax(linear, axis=1)
 
     def _rows(self) -> tuple[Floats, NDArray, Floats]:
         """Return inputs, cells of the target and weights of the rows that stand for the table.
@@ -247,6 +311,10 @@ class Regression:
         inputs = self._design.matrix(rows)
         if not gone.all():
             scores[~gone] = self._scores(inputs[~gone], cells[~gone])
+        return self._moved(scores)
+
+    def _moved(self, scores: Floats) -> Floats:
+        """Return how rows with these scores move the coefficients."""
         moved = scores @ self._inverse
         shape = len(moved), -1, len(self._design.names)
         return self._design.in_units(moved.reshape(shape)).reshape(len(moved), -1)
