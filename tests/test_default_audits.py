@@ -123,6 +123,7 @@ def published(release, row):
     return np.ravel(release()._scores(row))
 
 
+@pytest.mark.one_in(2)  # each mechanism once
 @pytest.mark.parametrize("name", DEFAULT_LEARNERS)
 def test_learners(name, noise):
     _test_learner(public(DEFAULT_LEARNERS[name]), noise)
