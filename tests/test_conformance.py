@@ -58,6 +58,7 @@ TUNED = {
         "y_bounds": (-5, 5),
     },
     "mwem": {"release__n_steps": 20},
+    "sketches": {"protocol__n_bins": 4},  # "auto" takes as many as it can, of all pairs of columns
     "weights": EXPLICIT,
     "schema": {"schema": (-5, 5), "fit_intercept": True},
     "objective": {"norm_bound": 10.0, "loss": "logistic"},

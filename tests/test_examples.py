@@ -88,6 +88,7 @@ def test_cells_are_all_of_a_script():
     ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.notebooks
 @pytest.mark.parametrize("name", notebooks.NAMES)
 def test_notebooks_run_and_show_their_pictures(name, tmp_path, monkeypatch):
