@@ -21,7 +21,7 @@ from skdpsumm.sketches._sketchers import BaseSketcher
 PURE = {"epsilon": 1.5, "delta": 0.0}
 GAUSSIAN = {"epsilon": 1.0, "delta": 0.2}
 SURE = 1 - 1e-9
-N_TRIALS = 1000
+N_TRIALS = 600
 
 SKETCHERS = {
     "rff": RFFSketcher(2, gamma=0.5, random_state=0),
