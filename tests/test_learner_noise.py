@@ -665,9 +665,9 @@ def test_publishing_again_is_fitting_again(name):
 def test_bound_stays_below_the_claim(name, noise):
     model, output, worlds, part = LEARNERS[name]
     noise(1.0)
-    assert audit(model, output, worlds, n_trials=1000) <= model.epsilon
+    assert audit(model, output, worlds, n_trials=600) <= model.epsilon
     noise(1 / part)
-    assert audit(model, output, worlds, n_trials=1000) > model.epsilon
+    assert audit(model, output, worlds, n_trials=600) > model.epsilon
 
 
 @pytest.mark.parametrize("name", ["weights", "pure weights", "span", "objective"])

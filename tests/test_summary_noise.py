@@ -157,7 +157,7 @@ def fitted(values):
 # ----------------------------------------------------------------------------------------- audits
 
 
-def audit(release, worlds, delta, n_trials=1000, confidence=SURE):
+def audit(release, worlds, delta, n_trials=600, confidence=SURE):
     result = audit_epsilon(
         lambda X: release(X),
         *worlds,
