@@ -246,6 +246,11 @@ def test_audit_of_the_sums_of_ask_all(scaled):
     assert audit(release, worlds, 0.2) > 1.0
 
 
+def some_of_pool(curator):
+    curator.pool.settle_labels()
+    return curator.pool.usable_places()[:2]
+
+
 def seen_of_ask_all(others):
     """Return the second direction that owner j sees, less the first: feedback alone."""
     curator = Curator(
@@ -267,8 +272,11 @@ def seen_of_ask_all(others):
     return second - first
 
 
-def test_audit_of_all_that_an_owner_sees_in_ask_all(scaled):
+@pytest.mark.usefixtures("quick_fits")
+def test_audit_of_all_that_an_owner_sees_in_ask_all(scaled, monkeypatch):
     """The other owner holds a row like the target, or not; j sees two directions."""
+    # All has been seen when the summary is chosen.
+    monkeypatch.setattr(Curator, "best_of_pool", some_of_pool)
     worlds = np.array([[1.0]]), np.array([[1.0], [0.0]])
     assert audit(seen_of_ask_all, worlds, 0.2, 300) <= 1.0
     scaled(0.1)
