@@ -3,6 +3,7 @@
 import pickle
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -257,7 +258,7 @@ def test_at_most_two_per_cent_of_questions_warn(coverage):
         model = M2MEstimator(schema=made.schema, epsilon=1.0, random_state=0, noise_seed=0)
         model.fit(made.frame)
         for call in made.calls:
-            answer, about = entries_of(lambda call=call: call.ask(model))
+            answer, about = entries_of(partial(call.ask, model))
             told = np.zeros(np.size(answer), bool)
             for entries in about:
                 told[slice(None) if entries is None else entries] = True
