@@ -56,7 +56,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -175,7 +175,8 @@ class SegmentDP(DominatedByGaussian):
         What `delta` says of it may be above by less than a hundredth: it is rounded up, and between
         the epsilons where both are compared the release lies below the chord.
         """
-        return math.hypot(self._dominating_unit, self.output)
+        plain = replace(self, output=0.0, log_ratio=0.0, tail=0.0)
+        return math.hypot(_dominating_unit(plain), self.output)
 
     def _ideal_delta(self, epsilon: float) -> float:
         bound = self._bound._ideal_delta(epsilon)
@@ -224,26 +225,28 @@ class SegmentDP(DominatedByGaussian):
         found = float(inside + ndtr(_FROM) * deltas[0] + ndtr(-_TO)) * _MARGIN
         return max(found, gdp_delta(math.hypot(self.unit, mu), epsilon))  # of the path that stays
 
-    @cached_property
-    def _dominating_unit(self) -> float:
-        """The mu of all but `output`."""
-        bound = ShiftedGaussianDP(self.terms)
-        most, end = bound.dominating_mu(), bound._ideal_epsilon(_SMALLEST_DELTA)
-        if self.rows > 1:  # each is mu-GDP, on any table, and mu of a group is the sum
-            return min(most, self.rows * SegmentDP(self.unit, self.curvature)._dominating_unit)
-        if not self._is_bent or not math.isfinite(most + end):
-            return most
-        epsilons = np.linspace(0.0, end, _CURVE_NODES)
-        bounds = np.array([bound._ideal_delta(float(e)) for e in epsilons])
-        deltas = np.minimum(self._deltas(epsilons), bounds)
 
-        def holds(mu: float) -> bool:
-            # From the end on `terms` decide.
-            falls = bound._falls_from(mu) <= end and bounds[-1] <= gdp_delta(mu, end)
-            return falls and _lies_below(mu, epsilons, deltas)
+@lru_cache(maxsize=512)
+def _dominating_unit(segment: SegmentDP) -> float:
+    """Return the mu of a segment without `output`; a search prices the same ones over and over."""
+    bound = ShiftedGaussianDP(segment.terms)
+    most, end = bound.dominating_mu(), bound._ideal_epsilon(_SMALLEST_DELTA)
+    if segment.rows > 1:  # each is mu-GDP, on any table, and mu of a group is the sum
+        one = _dominating_unit(SegmentDP(segment.unit, segment.curvature))
+        return min(most, segment.rows * one)
+    if not segment._is_bent or not math.isfinite(most + end):
+        return most
+    epsilons = np.linspace(0.0, end, _CURVE_NODES)
+    bounds = np.array([bound._ideal_delta(float(e)) for e in epsilons])
+    deltas = np.minimum(segment._deltas(epsilons), bounds)
 
-        least = max(self.unit, *(mu for _, mu, _ in self.terms)) * (1 + 1e-9)
-        return bisect(holds, most, least, tolerance=_MU_TOLERANCE) if least < most else most
+    def holds(mu: float) -> bool:
+        # From the end on `terms` decide.
+        falls = bound._falls_from(mu) <= end and bounds[-1] <= gdp_delta(mu, end)
+        return falls and _lies_below(mu, epsilons, deltas)
+
+    least = max(segment.unit, *(mu for _, mu, _ in segment.terms)) * (1 + 1e-9)
+    return bisect(holds, most, least, tolerance=_MU_TOLERANCE) if least < most else most
 
 
 def segment_delta(unit: float, curvature: float, epsilons: Floats) -> Floats:
