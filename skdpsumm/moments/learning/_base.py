@@ -376,11 +376,13 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         To first order, a coefficient is a mean over rows: the mean of each row's influence on it.
         Its error is that of such a mean. It has three parts: the noise, how columns go together
         where no group was counted, and where in their cells rows lie. For "population", the spread
-        of the influence over the rows is added, which is the sandwich estimator. For an `estimator`
-        of your own, the influence is the gradient of squares, or of the log-loss of its
-        `predict_proba`, times how the estimator responds to it. To find that, it is fitted once
-        for each coefficient. For other losses, such as that of a support vector machine, the error
-        is rougher.
+        of the influence over the rows is added, which is the sandwich estimator. Without a
+        penalty each end is also looked at from where it is: a slope that noise made flat would have
+        too small an error. Where the release does not speak against an end, it moves on, by half of
+        its way at most. For an `estimator` of your own, the influence is the gradient of squares,
+        or of the log-loss of its `predict_proba`, times how the estimator responds to it. To find
+        that, it is fitted once for each coefficient. For other losses, such as that of a support
+        vector machine, the error is rougher.
 
         Examples
         --------
