@@ -533,6 +533,68 @@ def test_rows_at_an_end_of_the_range_are_counted_there(crowds, name):
         assert high - low > 500
 
 
+ROUNDING = 1e-6
+AT_EDGES = {
+    "below": (lambda m: m.count(lambda rows: rows["age"] < 18), 0),
+    "inside": (lambda m: m.estimate(lambda r: (r["age"] >= 18) & (r["age"] <= 65)), 1),
+    "table": (lambda m: m.table("age", bins=[0, 18, 65, 100]), [0, 10_000, 0]),
+    "cdf": (lambda m: m.cdf("age", [18.0, 65.0]), [0, 1]),
+    "first year": (lambda m: m.count(lambda r: (r["age"] >= 18) & (r["age"] < 19)), None),
+    "of two": (lambda m: m.count(lambda r: (r["age"] < 18) & (r["sex"] == "f")), 0),
+}
+
+
+@pytest.mark.parametrize("bins", ["found", "given", "even"])
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_numbers_may_begin_and_end_inside_a_bin(epsilon, bins):
+    """Nobody is below 18: the default held that in 4 of 40 releases, and never without noise."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {"age": rng.uniform(18, 65, 10_000), "sex": rng.choice(["f", "m"], 10_000)}
+    )
+    given = [0, 18, 30, 65, 100] if bins == "given" else None
+    schema, held = {"age": Numeric(0, 100, edges=given), "sex": ["f", "m"]}, []
+    for seed in range(8):
+        noise = {"epsilon": epsilon, "random_state": seed}
+        noise |= {} if epsilon == np.inf else {"noise_seed": seed}
+        if bins == "even":
+            model = M2MEstimator(HistogramSketcher(schema=schema, n_bins=20, **noise)).fit(frame)
+        else:
+            model = M2MEstimator(schema=schema, **noise).fit(frame)
+        for ask, truth in AT_EDGES.values():
+            truth = (frame["age"] < 19).sum() if truth is None else np.array(truth)
+            low, high = np.moveaxis(ask(model).interval(), -1, 0)
+            held += np.ravel((low <= truth + ROUNDING) & (truth <= high + ROUNDING)).tolist()
+    assert np.mean(held) > 0.9
+
+
+def test_the_lowest_value_is_not_the_end_of_the_range():
+    for step in (None, 1.0):
+        frame = pd.DataFrame({"x": np.random.default_rng(0).uniform(30, 90, 3000)})
+        frame = frame if step is None else frame.round()
+        schema = {"x": Numeric(0, 100, step=step)}
+        model = M2MEstimator(schema=schema, epsilon=10.0, noise_seed=0, random_state=0).fit(frame)
+        low, high = model.quantile("x", 0).interval()[0]
+        assert low <= frame["x"].min() <= high < 35
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
+def test_rare_categories_have_the_noise_of_their_own_counts():
+    """Those that were counted together seemed as sure as they seemed rare: 0.67 held."""
+    rng, names = np.random.default_rng(5), [f"c{i}" for i in range(200)]
+    chances = np.r_[0.6, np.full(199, 0.4 / 199)]
+    frame = pd.DataFrame(
+        {"c": rng.choice(names, 2000, p=chances), "y": rng.choice(["a", "b"], 2000)}
+    )
+    truth = frame["c"].value_counts().reindex(names, fill_value=0).to_numpy()
+    largest, held = np.argsort(-truth)[1:11], []
+    for seed in range(10):
+        schema = {"c": names, "y": ["a", "b"]}
+        model = M2MEstimator(schema=schema, noise_seed=seed, random_state=seed).fit(frame)
+        held.append(holds_each(model.count(by="c"), truth)[largest])
+    assert np.mean(held) > 0.9
+
+
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 def test_few_rows_may_be_at_an_end_of_the_range():

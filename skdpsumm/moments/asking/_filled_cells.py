@@ -125,7 +125,8 @@ class Inside:
         middle[order] = ends - column.shares[order] / 2 - cell[order] - 0.5
         between = column.shape.variance(middle[:, None])[:, 0]
         loose = np.where(self.exact, 0.0, column.shares**4 / PLACES)
-        return np.minimum(12 * between + np.bincount(cell, loose, column.n_cells), 1.0)
+        between = np.maximum(12 * between, column.shape.jump)
+        return np.minimum(between + np.bincount(cell, loose, column.n_cells), 1.0)
 
     def places(self, low: float, high: float, n_ends: int) -> tuple[Floats, Floats]:
         """Return last values of atoms, and the pieces with many rows at one value, perhaps.

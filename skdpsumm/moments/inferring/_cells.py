@@ -249,22 +249,36 @@ def _with_shape(
     n = int(cells.max()) + 1
     masses, noise = _masses(own, divisions, cells, j)
     piece = np.arange(len(cells))
-    expected, places, alone = np.ones(len(cells)), np.ones(n), np.zeros(n, np.bool_)
+    expected = jumped = np.ones(len(cells))
+    places, alone = np.ones(n), np.zeros(n, np.bool_)
     narrow = np.zeros(len(cells), np.bool_)
     if edges is not None:
         missing = schema.missing(j)
         pieces = edges
         edges, piece = subdivided(edges, schema.step(j))
         present = cells[piece]
-        expected, places, alone = expected_masses(edges, pieces, present, masses, noise)
+        told = expected_masses(edges, pieces, present, masses, noise)
+        expected, jumped, places, alone = told
         narrow = np.zeros(len(piece) + missing, np.bool_)
         for k in (0, len(piece) - 1):
             narrow[k] = edges[k + 1] - edges[k] < NARROW * (edges[-1] - edges[0])
         if missing:
-            piece, expected = np.append(piece, len(cells) - 1), np.append(expected, 1.0)
+            piece = np.append(piece, len(cells) - 1)
+            expected, jumped = np.append(expected, 1.0), np.append(jumped, 1.0)
     counted = _finest(schema, own, divisions, cells, edges, piece, j)
     blind = alone & _told_nothing(cells, counted, masses)
-    shape = fitted_shape(cells[piece], piece, expected, masses, counted, places, blind, narrow)
+    shape = fitted_shape(
+        cells[piece],
+        piece,
+        expected,
+        jumped,
+        masses,
+        counted,
+        places,
+        blind,
+        narrow,
+        edges is None,
+    )
     return ColumnCells(schema, j, edges, shape, _joined(piece, cells[piece], blind), blind)
 
 

@@ -61,6 +61,11 @@ class Shape:
         Places of the atoms of each node, in the order of cells.
     std : ndarray of shape (n_nodes,)
         Standard deviation of the share of the cell's rows that is on the left of a node.
+    of_count : ndarray of shape (n_atoms,)
+        Of categories that were counted together, the variance that the own count leaves of a share.
+    jump : ndarray of shape (n_cells,)
+        Squared norm of the difference of the density in a cell and of one that jumps, in that of
+        the first: how far a mean may be off, in variances of a row.
     """
 
     cell_of_atom: Codes
@@ -69,6 +74,8 @@ class Shape:
     middle: Codes
     end: Codes
     std: Floats
+    of_count: Floats
+    jump: Floats
 
     def variance(self, values: Floats) -> Floats:
         """Return the variance of the mean of values of the atoms in each cell.
@@ -94,7 +101,15 @@ class Shape:
         found = np.zeros((int(self.cell_of_atom.max()) + 1, values.shape[1]))
         cell = self.cell_of_atom[order][self.start]
         np.add.at(found, cell, (self.std[:, None] * step) ** 2)
-        return found
+        if not self.of_count.any():
+            return found
+        # A node says little of a category whose own share seems to be 0.
+        middle = np.zeros_like(found)
+        np.add.at(middle, self.cell_of_atom, self.shares[:, None] * values)
+        alone = np.zeros_like(found)
+        off = values - middle[self.cell_of_atom]
+        np.add.at(alone, self.cell_of_atom, self.of_count[:, None] * off**2)
+        return np.maximum(found, alone)
 
 
 _LEAST_WEIGHT = 1e-12
@@ -130,7 +145,7 @@ def subdivided(edges: Floats, step: float | None) -> tuple[Floats, Codes]:
 
 def expected_masses(
     edges: Floats, pieces: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
     """Return the mass of each atom that may be expected, and how sure that is.
 
     Densities of neighbouring cells tell it, as far as a cell has neighbours. A cell with most of
@@ -148,6 +163,8 @@ def expected_masses(
     Returns
     -------
     expected : ndarray of shape (n_atoms,)
+    jumped : ndarray of shape (n_atoms,)
+        The same, if density jumps inside each cell from that of one neighbour to that of the other.
     places : ndarray of shape (n_cells,)
         Of how many rows of each cell a place is known, as it were.
     alone : ndarray of bool, shape (n_cells,)
@@ -160,7 +177,8 @@ def expected_masses(
     ranks = np.interp(edges, pieces, np.arange(len(pieces)))
     by_rank = _by_densities(ranks, cell_of_atom, masses)
     expected = by_rank + known[cell_of_atom] * (by_width - by_rank)
-    return expected, PLACES**known, part >= _MOST
+    jumped = _by_a_jump(edges, cell_of_atom, masses)
+    return expected, jumped, PLACES**known, part >= _MOST
 
 
 def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
@@ -177,6 +195,29 @@ def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     steep = np.where(np.abs(tilt) < _LEVEL, _LEVEL, tilt)[at]
     part = (np.exp(steep * high) - np.exp(steep * low)) / np.expm1(steep)
     return np.maximum(own, _FEWEST)[at] * np.maximum(part, 1e-9 * (high - low))
+
+
+def _by_a_jump(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
+    """Return the mass of each atom if a cell has the densities of its neighbours, side by side.
+
+    As where nobody is below 18: the mass of the cell tells where one density ends. Beyond the range
+    there is nobody. A cell denser than both neighbours, or than none, is even.
+    """
+    first, ends, own = _cells(edges, cell_of_atom, masses)
+    width, own = np.diff(ends), np.maximum(own, _FEWEST)
+    density = own / width
+    smooth = np.flatnonzero(~_spiked(np.log(density), width))
+    left, right = density.copy(), density.copy()
+    beside = np.concatenate([[0.0], density[smooth], [0.0]])
+    left[smooth], right[smooth] = beside[:-2], beside[2:]
+    is_between = (left - density) * (density - right) > 0
+    left, right = np.where(is_between, left, density), np.where(is_between, right, density)
+    apart = np.where(is_between, left - right, 1.0)
+    place = np.where(is_between, (density - right) / apart, 0.0)
+    at = np.searchsorted(first, np.arange(len(cell_of_atom)), side="right") - 1
+    low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
+    on_left = np.minimum(high, place[at]) - np.minimum(low, place[at])
+    return (left[at] * on_left + right[at] * (high - low - on_left)) * width[at]
 
 
 def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> Floats:
@@ -270,18 +311,20 @@ def fitted_shape(
     cell_of_atom: Codes,
     piece_of_atom: Codes,
     expected: Floats,
+    jumped: Floats,
     masses: Floats,
     counted: Counts | None,
     places: Floats,
     blind: NDArray[np.bool_],
     ends_of_range: NDArray[np.bool_],
+    is_categorical: bool,
 ) -> Shape:
     """Return the shape of all cells of a column.
 
     Parameters
     ----------
     cell_of_atom, piece_of_atom : ndarray of int, shape (n_atoms,)
-    expected : ndarray of shape (n_atoms,)
+    expected, jumped : ndarray of shape (n_atoms,)
         In any unit.
     masses : ndarray of shape (n_cells,)
         Rows of each cell.
@@ -293,10 +336,12 @@ def fitted_shape(
         Cells whose rows may be anywhere. Fine counts tell nothing of them, nor is there a variance.
     ends_of_range : ndarray of bool, shape (n_atoms,)
         Narrow atoms at an end of the range.
+    is_categorical : bool
+        Whether atoms are categories, of which none tells of another.
     """
     order = np.argsort(cell_of_atom, kind="stable")
     pieces = _renumbered(piece_of_atom[order])
-    tree = _Tree(expected[order], pieces, counted, ends_of_range[order])
+    tree = _Tree(expected[order], jumped[order], pieces, counted, ends_of_range[order])
     firsts = np.flatnonzero(np.diff(cell_of_atom[order], prepend=-1))
     ends = np.append(firsts[1:], len(order))
     for cell, (start, end) in enumerate(zip(firsts.tolist(), ends.tolist(), strict=True)):
@@ -304,10 +349,27 @@ def fitted_shape(
         tree.split(start, end, rows, float(places[cell]))
     shares = np.empty(len(order))
     shares[order] = tree.shares
+    of_count = np.zeros(len(order))
+    if is_categorical and counted is not None:
+        noise = np.diff(counted.variance)[pieces]
+        rows = np.maximum(masses[cell_of_atom[order]], _FEWEST)
+        several = np.bincount(cell_of_atom)[cell_of_atom[order]] > 1
+        of_count[order] = np.where(several, np.minimum(noise / rows**2, 0.25), 0.0)
     nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
     std = np.array([node[3] for node in tree.nodes])
     std = np.where(blind[cell_of_atom[order][nodes[:, 0]]], 0.0, std)
-    return Shape(cell_of_atom, shares, nodes[:, 0], nodes[:, 1], nodes[:, 2], std)
+    jump = np.bincount(cell_of_atom, _squared_jump(piece_of_atom, expected, jumped, shares))
+    cut = nodes[:, 0], nodes[:, 1], nodes[:, 2]
+    return Shape(cell_of_atom, shares, *cut, std, of_count, np.where(blind, 0.0, jump))
+
+
+def _squared_jump(pieces: Codes, expected: Floats, jumped: Floats, shares: Floats) -> Floats:
+    """Return what each atom adds to the squared norm `Shape.jump`; shares of pieces are counted."""
+    own, other = (
+        one / np.maximum(np.bincount(pieces, one)[pieces], _SMALLEST) for one in (expected, jumped)
+    )
+    share = np.bincount(pieces, shares)[pieces]
+    return share * (other - own) ** 2 / np.maximum(own, _SMALLEST)
 
 
 def _renumbered(pieces: Codes) -> Codes:
@@ -321,12 +383,14 @@ class _Tree:
     def __init__(
         self,
         expected: Floats,
+        jumped: Floats,
         pieces: Codes,
         counted: Counts | None,
         ends_of_range: NDArray[np.bool_],
     ):
         self._ends_of_range = ends_of_range
         self._expected = np.concatenate([[0.0], np.cumsum(expected)])
+        self._jumped = np.concatenate([[0.0], np.cumsum(jumped)])
         self._pieces, self._counted = pieces, counted
         self.shares = np.zeros(len(expected))
         self.nodes: list[tuple[int, int, int, float]] = []
@@ -362,10 +426,9 @@ class _Tree:
         self, start: int, middle: int, end: int, share: float, rows: float, places: float
     ) -> tuple[float, float]:
         """Return the share of the cell's rows that is on the left, and its standard deviation."""
-        whole = self._expected[end] - self._expected[start]
-        part = (self._expected[middle] - self._expected[start]) / max(whole, _SMALLEST)
-        part = part if whole > 0 else 0.5
-        spread = share * np.sqrt(max(part * (1 - part), _LEAST_SPREAD) / places)
+        part = _part_on_the_left(self._expected, start, middle, end, 0.5)
+        jump = _part_on_the_left(self._jumped, start, middle, end, part) - part
+        spread = share * np.sqrt(max(part * (1 - part), _LEAST_SPREAD) / places + jump**2)
         at_end = bool(self._ends_of_range[start] or self._ends_of_range[end - 1])
         told = self._counted_left(start, middle, end, share, rows)
         if told is None:
@@ -391,6 +454,12 @@ class _Tree:
         total = of_left + of_right
         count = (left * of_right + other * of_left) / total
         return count / rows, of_left * of_right / total / rows**2
+
+
+def _part_on_the_left(sums: Floats, start: int, middle: int, end: int, otherwise: float) -> float:
+    """Return the part of a node's mass that is on its left, where it has any."""
+    whole = sums[end] - sums[start]
+    return float((sums[middle] - sums[start]) / whole) if whole > _SMALLEST else otherwise
 
 
 def _brought_together(
