@@ -199,7 +199,8 @@ def test_coefficients_of_many_columns_have_the_errors_of_those_of_few(one_shop, 
     many = one_shop.coefficients()
     assert np.all(np.abs(np.asarray(many) - np.asarray(few)) < few.std_error)
     ratio = many.std_error / few.std_error
-    assert np.all((ratio > 0.6) & (ratio < 3))
+    # What was counted is told apart from the model for few cells alone.
+    assert np.all((ratio > 0.4) & (ratio < 3))
 
 
 # ------------------------------------------------------------------ estimators
@@ -394,6 +395,29 @@ def test_intervals_hold_where_noise_in_a_long_tail_flattens_slopes():
         low, high = answer.interval().T
         held += (low <= truth) & (truth <= high)
     assert np.all(held >= 41)
+
+
+@pytest.mark.statistical
+def test_intervals_hold_for_inputs_that_go_together_beside_a_category():
+    """They held the slopes of two correlated inputs in 0.42 and 0.17 of 12 releases.
+
+    The four columns were not counted together, but all that decides was, in threes.
+    """
+    rng = np.random.default_rng(11)
+    a = rng.normal(0, 1, 4000).clip(-4, 4)
+    b = (0.8 * a + 0.6 * rng.normal(0, 1, 4000)).clip(-4, 4)
+    c = rng.choice(["u", "v", "w"], 4000, p=[0.9, 0.07, 0.03])
+    y = (1 + 0.5 * a - 0.3 * b + (c == "w") + rng.normal(0, 1, 4000)).clip(-8, 8)
+    inputs = np.column_stack([np.ones(4000), a, b, c == "v", c == "w"])
+    truth = np.linalg.lstsq(inputs, y, rcond=None)[0]
+    schema, held = {"a": (-4, 4), "b": (-4, 4), "c": ["u", "v", "w"]}, []
+    for seed in range(6):
+        noise = {"noise_seed": seed, "random_state": seed}
+        model = M2MRegressor(schema=schema, y_bounds=(-8, 8), n_synthetic=2000, **noise)
+        model.fit(pd.DataFrame({"a": a, "b": b, "c": c}), y)
+        low, high = model.coefficients().interval().T
+        held.append((low <= truth) & (truth <= high))
+    assert np.mean(held) > 0.85
 
 
 # ------------------------------------------------------------------ what they are made of

@@ -201,6 +201,23 @@ class Residuals:
         """Whether all residuals that sums with these `weights` need were counted."""
         return self._needed(group, weights)[1] is not None
 
+    def counted_part(self, group: Sequence[int], weights: Floats) -> Floats:
+        """Return `weights` less what they say of residuals that nobody counted.
+
+        Parameters
+        ----------
+        group : sequence of int
+        weights : ndarray of shape (*sizes of the columns, k)
+        """
+        ordered, last = tuple(sorted(group)), len(group)
+        weights = np.transpose(weights, [*(tuple(group).index(a) for a in ordered), last])
+        found = np.zeros(weights.shape)
+        for part in subsets(ordered):
+            if part in self._precision:
+                outside = _axes_outside(ordered, part)
+                found += _centred_along(weights.mean(axis=outside, keepdims=True), ordered, part)
+        return np.transpose(found, [*(ordered.index(a) for a in group), last])
+
     def _needed(self, group: Sequence[int], weights: Floats) -> tuple[Group, dict | None]:
         """Return the group in order, and the weights of the residuals of its parts."""
         ordered, last = tuple(sorted(group)), len(group)
@@ -250,6 +267,13 @@ class Residuals:
 
 def _axes_outside(group: Group, part: Group) -> tuple[int, ...]:
     return tuple(k for k, a in enumerate(group) if a not in part)
+
+
+def _centred_along(table: Floats, group: Group, part: Group) -> Floats:
+    for k, a in enumerate(group):
+        if a in part:
+            table = table - table.mean(axis=k, keepdims=True)
+    return table
 
 
 def _centred(table: Floats, n_axes: int | None = None) -> Floats:

@@ -39,6 +39,9 @@ _COMPARABLE = 0.2
 # By this factor a density may grow from one atom to the next.
 _STEEPEST = 3.0
 _SURE = 3.0
+# A density that falls and rises again so often, by this factor, has heaps at round values; then it
+# is compared with so many neighbours on either side.
+_HEAPED, _HIGHER, _NEAR = 3, 2.0, 3
 _SMALLEST = 1e-300
 # Of the standard deviation inside a cell of several columns: how far the mean there may be from
 # that of rows that are spread as each column tells. Chosen by measurement.
@@ -170,6 +173,11 @@ def _crowded(mass: Floats, width: Floats, noise: Floats) -> Floats:
             if len(near) == 2 and s[near].all() and d[near[0]] > d[near[1]]:
                 found[a] *= min(d[near[0]] / d[near[1]], _STEEPEST)
         expected = np.maximum(expected, found[::sign])
+    lowest, highest = (np.maximum(mass + k * noise, 0.0) / width for k in (-_SURE, _SURE))
+    if _n_troughs(lowest, highest) >= _HEAPED:
+        # Rows are at round values, and neighbours have such values, too: the lowest one explains.
+        around = np.pad(density, _NEAR, constant_values=np.inf)
+        expected = np.lib.stride_tricks.sliding_window_view(around, 2 * _NEAR + 1).min(axis=1)
     explained = expected * width + noise
     found = np.clip(1 - explained / np.maximum(mass, _SMALLEST), 0.0, 1.0)
     # Where most rows are a crowd, so may be the rest: noise alone does not explain it.
@@ -199,6 +207,18 @@ def along(model: TableModel, columns: Sequence[int], axes: Sequence[int]) -> Flo
         rest = [axis for axis in range(len(columns)) if axis not in (k, n)]
         found = np.minimum(found, np.expand_dims(model.along(columns[k], columns[n]), rest))
     return _AT_ONCE * found
+
+
+def _n_troughs(lowest: Floats, highest: Floats) -> int:
+    """Return how often densities, each between two bounds, fall and rise again by `_HIGHER`."""
+    n, top, bottom, falls = 0, 0.0, np.inf, False
+    for low, high in zip(lowest.tolist(), highest.tolist(), strict=True):
+        top, bottom = max(top, low), min(bottom, high)
+        if falls and low > _HIGHER * bottom:
+            n, top, falls = n + 1, low, False
+        elif not falls and _HIGHER * high < top:
+            bottom, falls = high, True
+    return n
 
 
 class FilledCells:

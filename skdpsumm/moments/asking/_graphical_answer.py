@@ -163,6 +163,12 @@ class GraphicalAnswer:
         # With that of how many rows there are; where crowded rows decide, the other may be more.
         return joined._replace(noise=np.maximum(self._noise, joined.noise))
 
+    @cached_property
+    def counted(self) -> tuple[Floats, Floats]:
+        """How far what was counted is above the mean, and the variance of its noise."""
+        above, variance = zip(*(part.counted() for _, part in self._parts), strict=True)
+        return self._joined(above), self._joined(variance)
+
     def ends(self, z: float) -> tuple[Floats, Floats]:
         """Return how far the answer reaches at `z` standard errors."""
         return self._ends(z, self.errors)

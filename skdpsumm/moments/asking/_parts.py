@@ -235,6 +235,20 @@ class CellPart:
         self._biased = found - unbiased
         return found
 
+    def counted(self) -> tuple[Floats, Floats]:
+        """Return how far what was counted is above the model, and the variance of its noise.
+
+        Of a mean that counted groups do not determine, that is the part of it that they do.
+        """
+        means = self._filled.in_cells(self._filled.means(self._over_all(*self._values())))
+        model, residuals = self._answers.model, self._answers.model.model.residuals
+        own = residuals.counted_part(self.columns, means - self.mean)
+        counts = residuals.marginal(self.columns) / max(residuals.n_rows, 1.0)
+        above = (counts - model.table(self.columns)).ravel() @ own.reshape(-1, own.shape[-1])
+        variance = residuals.variances(self.columns, own)
+        assert variance is not None
+        return above, variance / max(residuals.n_rows, 1.0) ** 2
+
     def _over_all(self, values: Floats, gone: NDArray | None) -> Floats:
         """Return values whose mean over all rows, and its error, are those of the present ones."""
         if gone is None:
@@ -655,6 +669,10 @@ class PointsPart:
         if not rough:
             noise = noise + self._noise(values, counts=False)
         return Errors(noise, self._approximation(values), self._inside(values), zero, zero, zero)
+
+    def counted(self) -> tuple[Floats, Floats]:
+        """Return the same as a `CellPart`; nothing is told of points."""
+        return np.zeros_like(self.mean), np.zeros_like(self.mean)
 
     def noise(self, *, counts: bool) -> Floats:
         """Return the variance of the noise in the mean, or in the number of rows."""

@@ -352,9 +352,9 @@ def fitted_shape(
     of_count = np.zeros(len(order))
     if is_categorical and counted is not None:
         noise = np.diff(counted.variance)[pieces]
-        rows = np.maximum(masses[cell_of_atom[order]], _FEWEST)
+        in_cell = np.maximum(masses[cell_of_atom[order]], _FEWEST)
         several = np.bincount(cell_of_atom)[cell_of_atom[order]] > 1
-        of_count[order] = np.where(several, np.minimum(noise / rows**2, 0.25), 0.0)
+        of_count[order] = np.where(several, np.minimum(noise / in_cell**2, 0.25), 0.0)
     nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
     std = np.array([node[3] for node in tree.nodes])
     std = np.where(blind[cell_of_atom[order][nodes[:, 0]]], 0.0, std)

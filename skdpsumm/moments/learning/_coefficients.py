@@ -187,9 +187,15 @@ class Regression:
         # Of the model's own rows the mean influence is 0, but for what a penalty leaves.
         own = self._moved(self._scores(self._inputs, self._cells))
         own = np.average(own, axis=0, weights=self._weights)
-        spread = z * np.sqrt(self.influence.errors.variance)
+        errors, (above, noise) = self.influence.errors, self.influence.counted
         low, high = (end - own for end in self.influence.ends(z))
-        return np.minimum(low, -spread), np.maximum(high, spread)
+        for middle, variance in (
+            (0.0, errors.variance),
+            (above, np.maximum(noise + errors.variance - errors.noise, 0.0)),
+        ):
+            low = np.minimum(low, middle - z * np.sqrt(variance))
+            high = np.maximum(high, middle + z * np.sqrt(variance))
+        return low, high
 
     @cached_property
     def _stretch(self) -> tuple[Floats, Floats]:
