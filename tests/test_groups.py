@@ -822,7 +822,6 @@ class TestNoise:
 
 @pytest.mark.statistical
 @pytest.mark.usefixtures("quick_fits")
-@pytest.mark.usefixtures("quick_fits")
 class TestAudits:
     """Audits of whole fits, on worst-case groups; the planted bug bounds rows per block."""
 

@@ -215,7 +215,8 @@ class Residuals:
         for part in subsets(ordered):
             if part in self._precision:
                 outside = _axes_outside(ordered, part)
-                found += _centred_along(weights.mean(axis=outside, keepdims=True), ordered, part)
+                inside = [k for k in range(last) if k not in outside]
+                found += _centred(weights.mean(axis=outside, keepdims=True), inside)
         return np.transpose(found, [*(ordered.index(a) for a in group), last])
 
     def _needed(self, group: Sequence[int], weights: Floats) -> tuple[Group, dict | None]:
@@ -225,7 +226,7 @@ class Residuals:
         least = (1e-10 * np.max(np.abs(weights), initial=0.0)) ** 2
         needed: dict[Group, Floats] = {}
         for part in subsets(ordered):
-            own = _centred(weights.mean(axis=_axes_outside(ordered, part)), len(part))
+            own = _centred(weights.mean(axis=_axes_outside(ordered, part)), range(len(part)))
             if np.sum(own**2, axis=tuple(range(len(part)))).max() <= least:
                 continue
             if part not in self._precision:
@@ -269,15 +270,8 @@ def _axes_outside(group: Group, part: Group) -> tuple[int, ...]:
     return tuple(k for k, a in enumerate(group) if a not in part)
 
 
-def _centred_along(table: Floats, group: Group, part: Group) -> Floats:
-    for k, a in enumerate(group):
-        if a in part:
-            table = table - table.mean(axis=k, keepdims=True)
-    return table
-
-
-def _centred(table: Floats, n_axes: int | None = None) -> Floats:
-    """Return what is left of a table when all that fewer of its first columns tell is taken out."""
-    for k in range(table.ndim if n_axes is None else n_axes):
+def _centred(table: Floats, axes: Iterable[int] | None = None) -> Floats:
+    """Return what is left of a table when all that fewer of these axes tell is taken out."""
+    for k in range(table.ndim) if axes is None else axes:
         table = table - table.mean(axis=k, keepdims=True)
     return table

@@ -16,9 +16,6 @@ from ._warnings import warn_of_the_wide
 
 Floats = NDArray[np.float64]
 
-# The least level: shares below it are rounding.
-_LOWEST = 1e-12
-
 
 @dataclass(frozen=True)
 class InverseCDF:
@@ -59,9 +56,7 @@ class InverseCDF:
         flat = np.clip(monotone(np.atleast_2d(curves)), 0.0, 1.0)
         flat = np.pad(flat, ((0, 0), (self.first, 1)), constant_values=((0, 0), (0.0, 1.0)))
         invert = _values_reached if self.exact else _interpolated
-        # The lowest value is where the first rows are, not where there are none.
-        levels = np.maximum(self.levels, _LOWEST)
-        found = np.array([invert(curve, self.grid, levels) for curve in flat])
+        found = np.array([invert(curve, self.grid, self.levels) for curve in flat])
         return self.on_grid(found).reshape(*np.shape(curves)[:-1], len(self.levels))
 
     def _outwards(self, values: Floats, side: int) -> Floats:

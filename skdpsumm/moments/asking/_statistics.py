@@ -35,6 +35,8 @@ _MOST_QUESTIONS = 16
 _FEW_ROWS = 256
 # Steps of a column's range on which quantiles are looked for; and within a group.
 _N_STEPS, _N_STEPS_BY = 512, 128
+# The least level of a quantile: shares below it are rounding.
+_LOWEST_LEVEL = 1e-12
 # Of a table that is asked at weighted points.
 _MOST_CELLS_OF_POINTS = 400
 
@@ -626,8 +628,10 @@ class StatisticsMixin:
         if by is not None and model is None:
             raise ValueError(_NEEDS_MODEL.format("quantile with by"))
         axis = self._axis_by(by, bins)
-        inverse = self._inverse(j, levels, _N_STEPS if by is None else _N_STEPS_BY)
         names = [f"{self._asked.name(j)} {level:.12g}" for level in levels]
+        # The lowest value is where the first rows are, not where there are none yet.
+        levels = np.maximum(levels, _LOWEST_LEVEL)
+        inverse = self._inverse(j, levels, _N_STEPS if by is None else _N_STEPS_BY)
         about = [f"the quantile {name}" for name in names]
         if model is not None:
             found = self._quantiles_of_model(inverse, axis, names, about)

@@ -21,7 +21,7 @@ from ...features._histogram import HistogramMap
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._residuals import Marginal
-from ._shapes import Counts, Shape, expected_masses, fitted_shape, subdivided
+from ._shapes import Counts, Expected, Shape, expected_masses, fitted_shape, subdivided
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -249,32 +249,29 @@ def _with_shape(
     n = int(cells.max()) + 1
     masses, noise = _masses(own, divisions, cells, j)
     piece = np.arange(len(cells))
-    expected = jumped = np.ones(len(cells))
-    places, alone = np.ones(n), np.zeros(n, np.bool_)
+    expected = Expected.even(len(cells), n)
     narrow = np.zeros(len(cells), np.bool_)
     if edges is not None:
         missing = schema.missing(j)
         pieces = edges
         edges, piece = subdivided(edges, schema.step(j))
         present = cells[piece]
-        told = expected_masses(edges, pieces, present, masses, noise)
-        expected, jumped, places, alone = told
+        expected = expected_masses(edges, pieces, present, masses, noise)
         narrow = np.zeros(len(piece) + missing, np.bool_)
         for k in (0, len(piece) - 1):
             narrow[k] = edges[k + 1] - edges[k] < NARROW * (edges[-1] - edges[0])
         if missing:
             piece = np.append(piece, len(cells) - 1)
-            expected, jumped = np.append(expected, 1.0), np.append(jumped, 1.0)
+            likely, jumped = (np.append(one, 1.0) for one in expected[:2])
+            expected = expected._replace(masses=likely, jumped=jumped)
     counted = _finest(schema, own, divisions, cells, edges, piece, j)
-    blind = alone & _told_nothing(cells, counted, masses)
+    blind = expected.alone & _told_nothing(cells, counted, masses)
     shape = fitted_shape(
         cells[piece],
         piece,
         expected,
-        jumped,
         masses,
         counted,
-        places,
         blind,
         narrow,
         edges is None,

@@ -11,6 +11,7 @@ error of any function's mean follows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,9 +144,36 @@ def subdivided(edges: Floats, step: float | None) -> tuple[Floats, Codes]:
     return np.append(starts, edges[-1]), piece
 
 
+class Expected(NamedTuple):
+    """What may be expected of where in the cells of a column rows lie, before fine counts.
+
+    Parameters
+    ----------
+    masses : ndarray of shape (n_atoms,)
+        In any unit.
+    jumped : ndarray of shape (n_atoms,)
+        The same, if density jumps inside each cell from that of one neighbour to that of the other.
+    places : ndarray of shape (n_cells,)
+        Of how many rows of each cell a place is known, as it were.
+    alone : ndarray of bool, shape (n_cells,)
+        Cells of which neighbours tell nothing.
+    """
+
+    masses: Floats
+    jumped: Floats
+    places: Floats
+    alone: NDArray[np.bool_]
+
+    @classmethod
+    def even(cls, n_atoms: int, n_cells: int) -> Expected:
+        """Return what is expected of categories, of which none tells of another."""
+        ones = np.ones(n_atoms)
+        return cls(ones, ones, np.ones(n_cells), np.zeros(n_cells, np.bool_))
+
+
 def expected_masses(
     edges: Floats, pieces: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats
-) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
+) -> Expected:
     """Return the mass of each atom that may be expected, and how sure that is.
 
     Densities of neighbouring cells tell it, as far as a cell has neighbours. A cell with most of
@@ -159,16 +187,6 @@ def expected_masses(
     cell_of_atom : ndarray of int
     masses, noise : ndarray of shape (n_cells,)
         Rows of each cell as they were counted, and the standard deviation of the noise on them.
-
-    Returns
-    -------
-    expected : ndarray of shape (n_atoms,)
-    jumped : ndarray of shape (n_atoms,)
-        The same, if density jumps inside each cell from that of one neighbour to that of the other.
-    places : ndarray of shape (n_cells,)
-        Of how many rows of each cell a place is known, as it were.
-    alone : ndarray of bool, shape (n_cells,)
-        Cells of which neighbours tell nothing.
     """
     part = _part(edges, cell_of_atom, masses, noise)
     known = np.clip((_MOST - part) / (_MOST - _SOME), 0.0, 1.0)
@@ -178,7 +196,7 @@ def expected_masses(
     by_rank = _by_densities(ranks, cell_of_atom, masses)
     expected = by_rank + known[cell_of_atom] * (by_width - by_rank)
     jumped = _by_a_jump(edges, cell_of_atom, masses)
-    return expected, jumped, PLACES**known, part >= _MOST
+    return Expected(expected, jumped, PLACES**known, part >= _MOST)
 
 
 def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
@@ -310,11 +328,9 @@ class Counts:
 def fitted_shape(
     cell_of_atom: Codes,
     piece_of_atom: Codes,
-    expected: Floats,
-    jumped: Floats,
+    expected: Expected,
     masses: Floats,
     counted: Counts | None,
-    places: Floats,
     blind: NDArray[np.bool_],
     ends_of_range: NDArray[np.bool_],
     is_categorical: bool,
@@ -324,14 +340,11 @@ def fitted_shape(
     Parameters
     ----------
     cell_of_atom, piece_of_atom : ndarray of int, shape (n_atoms,)
-    expected, jumped : ndarray of shape (n_atoms,)
-        In any unit.
+    expected : Expected
     masses : ndarray of shape (n_cells,)
         Rows of each cell.
     counted : Counts or None
         Of the pieces, in the order of the atoms by cell; None where nobody divided cells.
-    places : ndarray of shape (n_cells,)
-        Of how many rows of each cell a place is known (`expected_masses`).
     blind : ndarray of bool, shape (n_cells,)
         Cells whose rows may be anywhere. Fine counts tell nothing of them, nor is there a variance.
     ends_of_range : ndarray of bool, shape (n_atoms,)
@@ -341,12 +354,12 @@ def fitted_shape(
     """
     order = np.argsort(cell_of_atom, kind="stable")
     pieces = _renumbered(piece_of_atom[order])
-    tree = _Tree(expected[order], jumped[order], pieces, counted, ends_of_range[order])
+    tree = _Tree(expected, order, pieces, counted, ends_of_range[order])
     firsts = np.flatnonzero(np.diff(cell_of_atom[order], prepend=-1))
     ends = np.append(firsts[1:], len(order))
     for cell, (start, end) in enumerate(zip(firsts.tolist(), ends.tolist(), strict=True)):
         rows = 0.0 if blind[cell] else max(float(masses[cell]), 0.0)
-        tree.split(start, end, rows, float(places[cell]))
+        tree.split(start, end, rows, float(expected.places[cell]))
     shares = np.empty(len(order))
     shares[order] = tree.shares
     of_count = np.zeros(len(order))
@@ -358,15 +371,16 @@ def fitted_shape(
     nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
     std = np.array([node[3] for node in tree.nodes])
     std = np.where(blind[cell_of_atom[order][nodes[:, 0]]], 0.0, std)
-    jump = np.bincount(cell_of_atom, _squared_jump(piece_of_atom, expected, jumped, shares))
+    jump = np.bincount(cell_of_atom, _squared_jump(piece_of_atom, expected, shares))
     cut = nodes[:, 0], nodes[:, 1], nodes[:, 2]
     return Shape(cell_of_atom, shares, *cut, std, of_count, np.where(blind, 0.0, jump))
 
 
-def _squared_jump(pieces: Codes, expected: Floats, jumped: Floats, shares: Floats) -> Floats:
+def _squared_jump(pieces: Codes, expected: Expected, shares: Floats) -> Floats:
     """Return what each atom adds to the squared norm `Shape.jump`; shares of pieces are counted."""
     own, other = (
-        one / np.maximum(np.bincount(pieces, one)[pieces], _SMALLEST) for one in (expected, jumped)
+        one / np.maximum(np.bincount(pieces, one)[pieces], _SMALLEST)
+        for one in (expected.masses, expected.jumped)
     )
     share = np.bincount(pieces, shares)[pieces]
     return share * (other - own) ** 2 / np.maximum(own, _SMALLEST)
@@ -382,17 +396,17 @@ class _Tree:
 
     def __init__(
         self,
-        expected: Floats,
-        jumped: Floats,
+        expected: Expected,
+        order: NDArray[np.intp],
         pieces: Codes,
         counted: Counts | None,
         ends_of_range: NDArray[np.bool_],
     ):
         self._ends_of_range = ends_of_range
-        self._expected = np.concatenate([[0.0], np.cumsum(expected)])
-        self._jumped = np.concatenate([[0.0], np.cumsum(jumped)])
+        self._expected = np.concatenate([[0.0], np.cumsum(expected.masses[order])])
+        self._jumped = np.concatenate([[0.0], np.cumsum(expected.jumped[order])])
         self._pieces, self._counted = pieces, counted
-        self.shares = np.zeros(len(expected))
+        self.shares = np.zeros(len(order))
         self.nodes: list[tuple[int, int, int, float]] = []
 
     def split(self, start: int, end: int, rows: float, places: float) -> None:
