@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
-from sklearn.utils._optional_dependencies import check_matplotlib_support
 
+from .._sklearn import check_matplotlib
 from ..privacy import gdp_mu
 from ._events import Claims, lower_limit, upper_limit
 
@@ -130,7 +130,7 @@ class AuditResult:
             If `epsilon` is negative or not a number.
         """
         if ax is None:
-            check_matplotlib_support("AuditResult.plot")
+            check_matplotlib("AuditResult.plot")
             import matplotlib.pyplot as plt
 
             ax = plt.subplots(figsize=(6.8, 4), layout="constrained")[1]

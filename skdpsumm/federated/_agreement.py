@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
 
+from .._sklearn import StrOptions, check_params, validate_parameter_constraints
 from ..schema._schema import TableSchema, as_schema, first_difference
 from ..schema._vectorizer import n_vector
 from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
@@ -262,7 +262,7 @@ class Agreement:
             raise ValueError("sketch.random_state must be an int, so that sketches can be added.")
         common = {"schema": self.schema, **given, **own}
         made = parts[0].set_params(**common) if len(parts) == 1 else SketchUnion(parts, **common)
-        made._validate_params()
+        check_params(made)
         made.preview_map(self.schema.n_columns, self.schema.names)
         return made
 
@@ -358,5 +358,5 @@ def _made(
     unknown = set(given) - (set(made.get_params()) - set(barred))
     if unknown:
         raise ValueError(f"{entry} has unknown entries {sorted(unknown)}.")
-    made.set_params(**given)._validate_params()
+    check_params(made.set_params(**given))
     return made

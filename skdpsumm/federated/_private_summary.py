@@ -15,9 +15,8 @@ from dataclasses import field
 from numbers import Integral
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
 from .._docs import inherited_docs
+from .._sklearn import Interval, StrOptions
 from ..features._histogram import HistogramMap
 from ..privacy._contract import estimator
 from ..schema._schema import TableSchema

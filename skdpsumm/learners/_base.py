@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
 from .._docs import inherited_docs
+from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import NO_GAMMA, auto_gamma
 from ..privacy import BudgetExceededError, BudgetWarning, NoiseWarning, PrivacyGuarantee
 from ..privacy._bisect import bisect
@@ -355,7 +355,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 f"{sorted(known_names)} or one of {', '.join(objects)}. Got {given!r} instead."
             )
         mechanism = self._chosen_mechanism()
-        mechanism._validate_params()
+        check_params(mechanism)
         if self.delta == 0 and self.epsilon != np.inf and not mechanism.is_pure:
             pure = sorted(name for name, one in known.items() if one.is_pure)
             raise ValueError(
@@ -704,7 +704,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if isinstance(self.kernel, PolynomialKernel):
-            self.kernel._validate_params()
+            check_params(self.kernel)
         if self.kernel == "precomputed" and not self._takes_public_points:
             raise ValueError(
                 f"{type(self).__name__} needs kernel values between points that it has not seen: "

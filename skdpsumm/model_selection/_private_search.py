@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.utils import _safe_indexing, check_random_state, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
@@ -22,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._computing import elapsed, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_has
+from .._sklearn import HasMethods, Interval, StrOptions
 from ..privacy import NoiseWarning, PrivacyGuarantee
 from ..privacy._contract import PrivateFit, estimator, given_of_columns
 from ..privacy._noise import derived_seed, secret_generator

@@ -24,8 +24,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, TargetEncoder
 from sklearn.utils import _safe_indexing
-from sklearn.utils._indexing import _get_column_indices
 
+from .._sklearn import _get_column_indices
 from ..schema._columns import Categorical, Numeric, read_cells
 from ..schema._columns import Column as Described
 from ..schema._reading import (

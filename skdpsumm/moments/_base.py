@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import FeatureMap
 from ..features._histogram import HistogramMap
 from ..privacy._clone_watch import own_clone
@@ -197,7 +197,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""
         own = self._own_sketcher  # which says what to write where it is a schema
-        self._validate_params()
+        check_params(self)
         self._check_said_once(own)
         self._require_schema()
         self._check_inference()
@@ -286,7 +286,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         """Check the parameters of an analyst, and return the sketch's table as they see it."""
         if not isinstance(sketch, PrivateSketch):
             raise TypeError(TAKES_A_SKETCH.format(type(sketch).__name__))
-        self._validate_params()
+        check_params(self)
         table = table_of(sketch, schema)
         self._check_inference()
         self._is_graphical(sketch.feature_map)

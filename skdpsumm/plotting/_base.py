@@ -7,8 +7,8 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-from sklearn.utils._optional_dependencies import check_matplotlib_support
 
+from .._sklearn import check_matplotlib
 from ..moments import M2MEstimator
 from ..moments.asking._estimate import with_unit
 from ..schema._schema import TableSchema
@@ -37,7 +37,7 @@ class Display:
 
     def _open_axes(self, ax: Any, figsize: tuple[float, float] = (5.2, 3.6)) -> Any:
         """Return the axes to draw on, new ones where `ax` is None."""
-        check_matplotlib_support(f"{type(self).__name__}.plot")
+        check_matplotlib(f"{type(self).__name__}.plot")
         check_axes(ax)
         import matplotlib.pyplot as plt
 
@@ -76,7 +76,7 @@ def _asking(make: Callable) -> Callable:
 
     @wraps(make)
     def checked(cls: type, *args: Any, **options: Any) -> Any:
-        check_matplotlib_support(f"{cls.__name__}.{make.__name__}")
+        check_matplotlib(f"{cls.__name__}.{make.__name__}")
         return make(cls, *args, **options)
 
     return checked

@@ -18,10 +18,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import numpy as np
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from .._computing import warn_caller
 from .._docs import DocLinkMixin
+from .._sklearn import HasMethods, Interval, StrOptions, _VisualBlock, check_params
 from ._compositions import compose, parallel
 from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict
 from ._noise import nominal_mechanism, secret_key
@@ -341,7 +341,7 @@ class PrivacyReprMixin(DocLinkMixin):
         return "; ".join(lines + self._told_of_noise)
 
     def _sk_visual_block_(self) -> Any:
-        block, badge, parts = _visual_block(), self._badge, self._parts()
+        block, badge, parts = _VisualBlock, self._badge, self._parts()
         if not parts:
             name, text = type(self).__name__, str(self)
             return block("single", self, names=name, name_details=text, name_caption=badge or None)
@@ -458,7 +458,7 @@ class PrivateFit(PrivacyReprMixin):
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data."""
-        self._validate_params()  # type: ignore[attr-defined]
+        check_params(self)
         nominal_mechanism(self.epsilon, self.delta)  # which checks their range
 
     def _check_groups(self, groups: Any) -> None:
@@ -611,12 +611,3 @@ class PricedLearner(Protocol):
 
     def least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
         """Return what `fit` would cost at least, whatever its epsilon; None if that is nothing."""
-
-
-def _visual_block() -> Any:
-    """Return scikit-learn's description of a block, which has moved in 1.7."""
-    try:
-        from sklearn.utils._repr_html.estimator import _VisualBlock
-    except ImportError:
-        from sklearn.utils._estimator_html_repr import _VisualBlock
-    return _VisualBlock

@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, assert_all_finite, check_array, check_consistent_length
-from sklearn.utils._missing import is_pandas_na, is_scalar_nan
-from sklearn.utils.validation import _check_n_features, validate_data
+from sklearn.utils.validation import validate_data
 
 from .._computing import warn_caller
 from ._sparse import SparseRows, checked_structure, sparse_rows
@@ -247,7 +246,10 @@ def is_missing(value: Any) -> bool:
         return value.is_nan()
     if isinstance(value, Fraction):  # which may be too large for a float
         return False
-    return value is None or is_scalar_nan(value) or is_pandas_na(value) or _is_not_a_time(value)
+    kind = type(value)
+    is_na = kind.__name__ == "NAType" and kind.__module__.startswith("pandas.")
+    is_nan = isinstance(value, Real) and value != value
+    return value is None or is_na or is_nan or _is_not_a_time(value)
 
 
 def _is_not_a_time(value: Any) -> bool:
@@ -467,7 +469,7 @@ def validate_table(
         table = _read(estimator, X, ensure_min_samples, accept_sparse)
         # Later tables need what the schema names, in any order, and not what it drops.
         if reset or not by_name:
-            _check_n_features(estimator, table, reset=reset)
+            _check_width(estimator, table.shape[1], reset=reset)
         if schema is not None:
             # Its own names, which scikit-learn 1.6 does not see in every kind of frame.
             names = _names(X) or getattr(estimator, "feature_names_in_", None)
@@ -512,6 +514,18 @@ def _warn_of_the_target(y: Any, schema: Any) -> None:
             "the answer learns nothing else.",
             UserWarning,
         )
+
+
+def _check_width(estimator: Any, n_columns: int, *, reset: bool) -> None:
+    """Set the number of columns, or raise ValueError for a table with another one."""
+    expected = n_columns if reset else getattr(estimator, "n_features_in_", n_columns)
+    if n_columns != expected:
+        raise ValueError(
+            f"X has {n_columns} features, but {type(estimator).__name__} is expecting {expected} "
+            "features as input."
+        )
+    if reset:
+        estimator.n_features_in_ = n_columns
 
 
 def _read(

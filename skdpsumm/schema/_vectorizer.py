@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_scalar
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from .._docs import DocLinkMixin
+from .._sklearn import _check_feature_names_in
 from ._columns import Categorical, Column, Numeric
 from ._reading import Table, validate_table
 from ._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of, stack_columns

@@ -17,12 +17,12 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
 from .._dask import PartitionSchema
 from .._docs import inherited_docs
+from .._sklearn import Interval, StrOptions
 from ..features._engine import check_engine
 from ..features._feature_maps import (
     AVERAGE,

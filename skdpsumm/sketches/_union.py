@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import _BaseComposition
 
 from .._docs import inherited_docs
 from ..features._feature_maps import UnionMap
@@ -19,7 +18,7 @@ from ._sketchers import BaseSketcher
 
 @inherited_docs
 @estimator
-class SketchUnion(BaseSketcher, _BaseComposition):
+class SketchUnion(BaseSketcher):
     """Several sketches of the same table, released together for one budget.
 
     Use it when one kind of sketch does not answer all your questions. Histograms of single columns
@@ -88,10 +87,6 @@ class SketchUnion(BaseSketcher, _BaseComposition):
             named.append((name or default, sketcher))
         return named
 
-    @_named.setter
-    def _named(self, named: list[tuple[str, Any]]) -> None:
-        self.sketchers = named
-
     def _replacement_ratio(self):
         return min(sketcher._replacement_ratio() for _, sketcher in self._named)
 
@@ -102,7 +97,11 @@ class SketchUnion(BaseSketcher, _BaseComposition):
 
     def get_params(self, deep=True):
         """Return the parameters. Those of each part are called ``<name>__<parameter>``."""
-        return self._get_params("_named", deep=deep)
+        params = super().get_params(deep=False)
+        for name, sketcher in self._named if deep else []:
+            own = sketcher.get_params() if hasattr(sketcher, "get_params") else {}
+            params |= {name: sketcher} | {f"{name}__{key}": value for key, value in own.items()}
+        return params
 
     def set_params(self, **params):
         """Set parameters of the union, a part (``<name>``), or a parameter of a part."""
@@ -112,7 +111,10 @@ class SketchUnion(BaseSketcher, _BaseComposition):
         for name in (key.partition("__")[0] for key in params if "__" in key):
             if name not in parts:
                 raise ValueError(f"Invalid part {name!r} of SketchUnion; there are {list(parts)}.")
-        return self._set_params("_named", **params)
+        replaced = {name: params.pop(name) for name in parts if name in params}
+        if replaced:
+            self.sketchers = [(name, replaced.get(name, part)) for name, part in parts.items()]
+        return super().set_params(**params)
 
     def _check_parameters(self):
         super()._check_parameters()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
+from .._sklearn import Interval
 from ..privacy import PureDP
 from ..privacy._contract import estimator
 from ..privacy._noise import Block, IntegerNoise

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from .._sklearn import Interval, StrOptions
 from ..privacy import PureDP
 from ..privacy._contract import estimator
 from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho

@@ -13,13 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils._param_validation import (
-    Interval,
-    StrOptions,
-    validate_parameter_constraints,
-)
 
 from .._computing import warn_caller
+from .._sklearn import Interval, StrOptions, check_params, validate_parameter_constraints
 from ..features._feature_maps import GRID
 from ..privacy._contract import PrivateFit, warn_of_seed
 from ..privacy._mechanisms import Mechanism
@@ -577,7 +573,7 @@ class Curator:
 def from_name(value: Any, kinds: Mapping[str, type[Any]]) -> Any:
     """Return what a name stands for, the defaults of its kind; or the object itself, checked."""
     made = kinds[value]() if isinstance(value, str) else value
-    made._validate_params()
+    check_params(made)
     return made
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import validate_parameter_constraints
 
 from .._computing import one_blas_thread, progress
 from .._dask import compute, on_partitions, partitions, sound
+from .._sklearn import validate_parameter_constraints
 from ..privacy._noise import secret_key
 from ..schema._groups import Groups
 from ..schema._reading import Y_LENGTH, NoEstimator, validate_table

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
+from .._sklearn import _num_samples
 from ..schema._listed import check_listed, positions
 from ..schema._reading import is_missing, read_labels, unwrap
 from ._mmd import read_rows

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
+from .._sklearn import Interval
 from ..features._feature_maps import GRID
 from ..privacy._contract import estimator
 from ..privacy._mechanisms import Mechanism

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from .._computing import silence, warn_caller
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
+from .._sklearn import check_params
 from ..features._histogram import HistogramMap
 from ..moments._base import TAKES_A_SKETCH, table_of
 from ..moments.inferring._points import absent, check_ranges, systematic
@@ -505,7 +506,7 @@ def from_release(
     known = None if label is None else table.columns[label]
     protocol = Sketches(label=known, n_synthetic=parameters.pop("n_synthetic"))
     summarizer = kind(n_select, protocol=protocol, schema=inputs, **parameters)
-    summarizer._validate_params()
+    check_params(summarizer)
     summarizer._check_parameters()
     summarizer.n_features_in_ = inputs.n_columns
     if inputs.names is not None:

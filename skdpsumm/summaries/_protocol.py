@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval
 
+from .._sklearn import Interval
 from ..privacy import PureDP
 from ..privacy._compositions import compose
 from ..privacy._contract import estimator

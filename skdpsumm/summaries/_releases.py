@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval
 
 from .._computing import warn_caller
+from .._sklearn import Interval
 from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose

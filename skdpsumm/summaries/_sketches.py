@@ -16,8 +16,8 @@ from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from .._sklearn import Interval, StrOptions
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._contract import check_groups, estimator

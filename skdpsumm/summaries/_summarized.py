@@ -6,20 +6,15 @@ import math
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
+from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import _safe_indexing, get_tags, indexable
-from sklearn.utils._metadata_requests import _routing_enabled
-from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import (
-    _check_method_params,
-    _num_features,
-    check_consistent_length,
-    check_is_fitted,
-)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from .._computing import in_a_search, warn_caller
 from .._delegation import DelegatingMixin
+from .._sklearn import HasMethods, _check_method_params, _num_features, check_params
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
 from ..schema._reading import beside_X, unwrap
@@ -195,7 +190,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
             As `PrivateMMDSummarizer.fit`, and as the estimator's `fit`, by when the ledger is
             charged.
         """
-        self._validate_params()
+        check_params(self)
         if y is None and get_tags(self.estimator).target_tags.required:
             name = type(self.estimator).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
@@ -205,7 +200,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
                 f"Leave out {sorted(params)}: with protocol='sketches' the estimator is trained on "
                 "synthetic rows, which no parameter of rows of X belongs to."
             )
-        if _routing_enabled():
+        if get_config()["enable_metadata_routing"]:
             params = process_routing(self, "fit", **params).estimator.fit
         X, y = indexable(X, y)
         # Not by `clone`, or the ledger would take this fit for a trial of a search.

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing, check_random_state, indexable
-from sklearn.utils._metadata_requests import RequestMethod
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import in_a_search, warn_caller
+from .._sklearn import HasMethods, Interval, RequestMethod, StrOptions
 from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit, estimator, warn_of_seed
 from ..privacy._noise import derived_seed

@@ -25,10 +25,10 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils import gen_batches
-from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance, one_blas_thread, silence
 from ..._linear_systems import UNIT, power_below
+from ..._sklearn import Interval
 from ...privacy._contract import estimator
 from ._feature_space import LARGEST, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
 from ._half_matrix import HalfMatrix, strips_of, tiles_before

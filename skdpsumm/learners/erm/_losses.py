@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval
 
 from ..._linear_systems import Floats
+from ..._sklearn import Interval, check_params
 
 # A Huberised hinge that is narrower than the first of these widths is minimised by way of wider
 # ones, each so many times as wide as the next.
@@ -696,7 +696,7 @@ def as_loss(loss: str | Loss, kind: Literal["classifier", "regressor"]) -> Any:
     if not isinstance(found, base):
         names = " or ".join(f"{name!r} or {cls.__name__}()" for name, cls in known.items())
         raise ValueError(f"loss of a {kind} must be {names}, got {loss!r}.")
-    found._validate_params()
+    check_params(found)
     return found
 
 

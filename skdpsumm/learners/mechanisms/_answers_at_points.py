@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.stats import vonmises_fisher
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..._computing import advance
 from ..._linear_systems import Floats, power_below
+from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho

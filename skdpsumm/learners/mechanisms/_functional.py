@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils import gen_batches
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..._computing import advance
 from ..._linear_systems import UNIT, Floats, power_below
+from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism

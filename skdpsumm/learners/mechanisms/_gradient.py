@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import get_config
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..._computing import advance, one_blas_thread
 from ..._linear_systems import Floats, power_below
+from ..._sklearn import Interval, StrOptions
 from ...privacy import gdp_mu
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism

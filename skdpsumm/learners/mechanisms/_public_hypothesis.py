@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..._docs import inherited_docs
 from ..._linear_systems import Floats
+from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho

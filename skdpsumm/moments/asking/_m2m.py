@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress
 from ..._dask import check_columns
 from ..._docs import inherited_docs
+from ..._sklearn import Interval, StrOptions
 from ...privacy._contract import columns_kept, estimator
 from ...schema._reading import validate_table
 from ...schema._schema import TableSchema, as_schema

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from ..._sklearn import check_params
 from ...privacy._bisect import bisect
 from ...privacy._clone_watch import own_clone
 from ...sketches import PrivateSketch
@@ -41,7 +42,7 @@ class Plan:
 
     def __init__(self, estimator: Any, f: Callable, n_samples: int, n_features: int | None):
         estimator._require_schema()
-        estimator._validate_params()
+        check_params(estimator)
         rng = check_random_state(estimator.random_state)
         self.estimator, self.n_samples = estimator, n_samples
         known = estimator._known
@@ -55,7 +56,7 @@ class Plan:
         columns = known
         columns.require_bounds()
         self.sketcher = estimator._seeded(estimator._made_sketcher(estimator._known), rng)
-        self.sketcher._validate_params()
+        check_params(self.sketcher)
         if not hasattr(self.sketcher, "_draw_map"):
             raise ValueError(_CHOOSES.format(type(self.sketcher).__name__))
         self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))

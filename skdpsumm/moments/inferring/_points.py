@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..._computing import advance
+from ..._sklearn import Interval, StrOptions, check_params
 from ...features._feature_maps import FeatureMap, project_to_simplex
 from ...features._histogram import HistogramMap
 from ...schema._columns import read_cells
@@ -110,7 +110,7 @@ class KDE(BaseEstimator):
 
     def check(self, columns: TableSchema) -> NDArray:
         """Return the points as rows of the table; raise ValueError if they do not fit it."""
-        self._validate_params()
+        check_params(self)
         return _public_points(self.points, columns)
 
     def sample(self, columns: TableSchema, size: int, rng: np.random.RandomState) -> NDArray:

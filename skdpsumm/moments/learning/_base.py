@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..._computing import progress, warn_caller
+from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import project_to_simplex
 from ...privacy._contract import columns_kept
 from ...schema._columns import Categorical, Column, Numeric

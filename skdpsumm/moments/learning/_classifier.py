@@ -9,11 +9,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..._computing import silence
 from ..._docs import inherited_docs
+from ..._sklearn import StrOptions
 from ...privacy._contract import estimator
 from ...schema._columns import Categorical
 from ...schema._listed import known_classes

@@ -1,0 +1,235 @@
+"""What we use of scikit-learn's private modules: imported here and nowhere else.
+
+Each name has a stand-in, for the day on which it moves or goes. A stand-in does what we need of
+the original, and no more. `tests/test_sklearn.py` runs both.
+"""
+
+# mypy: disable-error-code="no-redef"
+
+from __future__ import annotations
+
+import importlib.util
+from numbers import Integral
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing, check_random_state
+
+try:
+    from sklearn.utils._param_validation import (
+        HasMethods,
+        Interval,
+        StrOptions,
+        validate_parameter_constraints,
+    )
+except ImportError:
+
+    class Interval:
+        """Numbers of a type between two ends."""
+
+        def __init__(self, type: Any, left: Any, right: Any, *, closed: str):
+            self.type, self.closed = type, closed
+            self.left = -np.inf if left is None else left
+            self.right = np.inf if right is None else right
+
+        def is_satisfied_by(self, value: Any) -> bool:
+            """Whether a value is one of them."""
+            if not isinstance(value, self.type) or np.isnan(value):
+                return False
+            above = value >= self.left if self.closed in ("left", "both") else value > self.left
+            below = value <= self.right if self.closed in ("right", "both") else value < self.right
+            return bool(above and below)
+
+        def __str__(self) -> str:
+            kind = "an int" if self.type is Integral else "a float"
+            first = "[" if self.closed in ("left", "both") else "("
+            last = "]" if self.closed in ("right", "both") else ")"
+            return f"{kind} in the range {first}{self.left}, {self.right}{last}"
+
+    class StrOptions:
+        """One of a few words."""
+
+        def __init__(self, options: set[str]):
+            self.options = options
+
+        def is_satisfied_by(self, value: Any) -> bool:
+            """Whether a value is one of them."""
+            return isinstance(value, str) and value in self.options
+
+        def __str__(self) -> str:
+            return f"a str among {{{', '.join(map(repr, sorted(self.options)))}}}"
+
+    class HasMethods:
+        """An object with these methods."""
+
+        def __init__(self, methods: list[str]):
+            self.methods = methods
+
+        def is_satisfied_by(self, value: Any) -> bool:
+            """Whether a value has them."""
+            return all(callable(getattr(value, name, None)) for name in self.methods)
+
+        def __str__(self) -> str:
+            return f"an object implementing {' and '.join(map(repr, self.methods))}"
+
+    class InvalidParameterError(ValueError, TypeError):
+        """A parameter that satisfies none of its constraints."""
+
+    _KINDS: dict[str, Any] = {
+        "boolean": lambda value: isinstance(value, bool | np.bool_),
+        "verbose": lambda value: isinstance(value, bool | np.bool_ | int) and value >= 0,
+        "array-like": lambda value: (
+            not np.isscalar(value) and (hasattr(value, "__len__") or hasattr(value, "shape"))
+        ),
+    }
+
+    def _satisfies(value: Any, allowed: Any) -> bool:
+        if isinstance(allowed, str) and allowed == "random_state":
+            try:
+                return check_random_state(value) is not None
+            except ValueError:
+                return False
+        if isinstance(allowed, str):
+            return bool(_KINDS[allowed](value))
+        if allowed is callable:
+            return callable(value)
+        if allowed is None or isinstance(allowed, type):
+            return value is None if allowed is None else isinstance(value, allowed)
+        return bool(allowed.is_satisfied_by(value))
+
+    def validate_parameter_constraints(
+        parameter_constraints: dict[str, Any], params: dict[str, Any], caller_name: str
+    ) -> None:
+        """Raise InvalidParameterError for a parameter that satisfies none of its constraints."""
+        for name, value in params.items():
+            allowed = parameter_constraints.get(name, "no_validation")
+            if allowed == "no_validation" or any(_satisfies(value, one) for one in allowed):
+                continue
+            kinds = " or ".join(getattr(one, "__name__", str(one)) for one in allowed)
+            raise InvalidParameterError(
+                f"The {name!r} parameter of {caller_name} must be {kinds}. Got {value!r} instead."
+            )
+
+
+try:
+    from sklearn.utils._metadata_requests import RequestMethod
+except ImportError:
+
+    class RequestMethod:
+        """A method ``set_<name>_request`` that an estimator does not have."""
+
+        def __init__(self, name: str, keys: list[str]):
+            self.name = name
+
+        def __get__(self, instance: Any, owner: Any) -> Any:
+            raise AttributeError(
+                f"set_{self.name}_request needs a scikit-learn with `RequestMethod`: call fit, and "
+                "pass what you would have routed."
+            )
+
+
+try:
+    from sklearn.utils._repr_html.estimator import _VisualBlock
+except ImportError:
+    try:  # where it was before scikit-learn 1.7
+        from sklearn.utils._estimator_html_repr import _VisualBlock
+    except ImportError:
+
+        def _VisualBlock(kind: str, estimators: Any, **told: Any) -> Any:
+            """Return a description of a block, of which no pictures are made any more."""
+            return SimpleNamespace(kind=kind, estimators=estimators, **told)
+
+
+try:
+    from sklearn.utils._indexing import _get_column_indices
+except ImportError:
+
+    def _get_column_indices(X: Any, key: Any) -> list[int]:
+        """Return the positions of columns that a ColumnTransformer's key names."""
+        positions, names = np.arange(X.shape[1]), list(getattr(X, "columns", ()))
+
+        def place(end: Any) -> Any:
+            return names.index(end) if isinstance(end, str) else end
+
+        if isinstance(key, slice):
+            stop = place(key.stop)
+            inclusive = isinstance(key.stop, str)  # as pandas does it
+            return positions[
+                slice(place(key.start), stop + 1 if inclusive else stop, key.step)
+            ].tolist()
+        listed = np.atleast_1d(np.asarray(key, object))
+        if all(isinstance(one, bool | np.bool_) for one in listed):
+            return np.flatnonzero(listed).tolist()
+        return [int(positions[place(one)]) for one in listed]
+
+
+try:
+    from sklearn.utils.validation import (
+        _check_feature_names_in,
+        _check_method_params,
+        _num_features,
+        _num_samples,
+    )
+except ImportError:
+
+    def _num_samples(x: Any) -> int:
+        """Return the number of rows."""
+        if not hasattr(x, "__len__") and not hasattr(x, "shape"):
+            raise TypeError(f"Expected a table, got {type(x).__name__}.")
+        return int(x.shape[0]) if hasattr(x, "shape") else len(x)
+
+    def _num_features(X: Any) -> int:
+        """Return the number of columns."""
+        shape = X.shape if hasattr(X, "shape") else np.shape(X)
+        if len(shape) < 2:
+            raise TypeError(f"Expected a table, got {type(X).__name__} of one dimension.")
+        return int(shape[1])
+
+    def _check_method_params(X: Any, params: Any, indices: Any = None) -> dict[str, Any]:
+        """Return parameters of `fit`, those with one entry a row cut to some rows."""
+        own = {
+            name
+            for name, value in params.items()
+            if (hasattr(value, "__len__") or hasattr(value, "shape"))
+            and not isinstance(value, str | bytes | dict)
+            and _num_samples(value) == _num_samples(X)
+        }
+        return {
+            name: _safe_indexing(value, indices) if name in own else value
+            for name, value in params.items()
+        }
+
+    def _check_feature_names_in(estimator: Any, input_features: Any = None) -> Any:
+        """Return the names of the columns that an estimator was fitted to."""
+        known = getattr(estimator, "feature_names_in_", None)
+        n_columns = estimator.n_features_in_
+        if input_features is None:
+            numbered = np.array([f"x{j}" for j in range(n_columns)], object)
+            return numbered if known is None else known
+        given = np.asarray(input_features, object)
+        if known is not None and not np.array_equal(known, given):
+            raise ValueError("input_features is not equal to feature_names_in_")
+        if len(given) != n_columns:
+            raise ValueError(
+                "input_features should have length equal to number of features "
+                f"({n_columns}), got {len(given)}"
+            )
+        return given
+
+
+def check_params(estimator: Any) -> None:
+    """Raise ValueError for a parameter of an estimator that satisfies none of its constraints."""
+    validate_parameter_constraints(
+        estimator._parameter_constraints,
+        estimator.get_params(deep=False),
+        caller_name=type(estimator).__name__,
+    )
+
+
+def check_matplotlib(caller: str) -> None:
+    """Raise ImportError if matplotlib is missing."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ImportError(
+            f'{caller} needs matplotlib: install it with pip install "skdpsumm[plot]".'
+        )

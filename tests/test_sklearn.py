@@ -1,0 +1,210 @@
+"""scikit-learn's private modules: one file imports them, and has a stand-in for each name."""
+
+import ast
+import builtins
+import importlib.util
+import subprocess
+import sys
+from numbers import Integral, Real
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.utils
+
+from skdpsumm import _sklearn
+
+ROOT = Path(__file__).resolve().parent.parent
+GATE = ROOT / "skdpsumm" / "_sklearn.py"
+SOURCES = [p for folder in ("skdpsumm", "tests", "examples") for p in (ROOT / folder).rglob("*.py")]
+
+
+def private_names(tree):
+    """Yield what a module imports of scikit-learn's that is private by its name or its module's."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            hidden = any(p.startswith("_") and p != "__version__" for p in parts)
+            # `_safe_indexing` is public: scikit-learn documents it.
+            if parts[0] == "sklearn" and hidden and parts[-1] not in sklearn.utils.__all__:
+                yield name
+
+
+def test_one_file_alone_imports_private_modules():
+    found = {path: [*private_names(ast.parse(path.read_text("utf-8")))] for path in SOURCES}
+    assert found.pop(GATE)
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from sklearn.utils._missing import is_scalar_nan",
+        "import sklearn._config",
+        "def f():\n    from sklearn.utils.validation import _num_samples",
+    ],
+)
+def test_a_private_import_is_seen(line):
+    assert [*private_names(ast.parse(line))]
+
+
+def blocked():
+    """Return an `__import__` that finds nothing private of scikit-learn's for `_sklearn.py`."""
+    real = builtins.__import__
+
+    def find(name, scope=None, local=None, fromlist=(), level=0):
+        if fromlist and (scope or {}).get("__name__") == "skdpsumm._sklearn":
+            names = [ast.alias(one) for one in fromlist]
+            if [*private_names(ast.Module([ast.ImportFrom(name, names, level)], []))]:
+                raise ImportError(name)
+        return real(name, scope, local, fromlist, level)
+
+    return find
+
+
+@pytest.fixture(scope="module")
+def stand_ins():
+    """`_sklearn` as it is where all private names are gone."""
+    spec = importlib.util.spec_from_file_location(_sklearn.__name__, GATE)
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(builtins, "__import__", blocked())
+        spec.loader.exec_module(module)
+    return module
+
+
+def test_each_private_name_has_a_stand_in(stand_ins):
+    names = {name.rpartition(".")[2] for name in private_names(ast.parse(GATE.read_text("utf-8")))}
+    assert names
+    for name in names:
+        assert getattr(stand_ins, name) is not getattr(_sklearn, name), name
+
+
+VALUES = [0, 1, 2.5, -1, np.nan, np.inf, True, np.bool_(True), "a", "b", None, [1], (), {}, "auto"]
+VALUES += [np.ones(2), np.float32(1), np.array(1), b"x", print, np.random.RandomState(0)]
+KINDS = [
+    *(("Interval", Real, 0, 1, closed) for closed in ("left", "right", "both", "neither")),
+    ("Interval", Integral, 1, None, "left"),
+    ("Interval", Real, None, None, "neither"),
+    ("StrOptions", {"a", "auto"}),
+    ("HasMethods", ["keys", "get"]),
+    *("boolean", "verbose", "array-like", "random_state", None, callable, str, dict),
+]
+
+
+def of(module, kind):
+    """Return a constraint, of the originals or of the stand-ins."""
+    if not isinstance(kind, tuple):
+        return kind
+    name, *given = kind
+    options = {"closed": given.pop()} if name == "Interval" else {}
+    return getattr(module, name)(*given, **options)
+
+
+def refusal(module, kind, value):
+    """Return how the message of a refusal begins, and "" for a value that is taken."""
+    given = {"p": [of(module, kind)]}, {"p": value}
+    try:
+        module.validate_parameter_constraints(*given, caller_name="C")
+    except (ValueError, TypeError) as error:
+        return f"{type(error).__name__}: {error}".partition(" must be")[0]
+    return ""
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_stand_ins_take_the_same_parameters(stand_ins, kind):
+    for value in VALUES:
+        first, second = (refusal(module, kind, value) for module in (_sklearn, stand_ins))
+        assert first == second, value
+
+
+FRAME = pd.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6], "c": [7, 8, 9]})
+
+
+@pytest.mark.parametrize(
+    "key", ["b", ["c", "a"], 1, [0, -1], slice(0, 2), slice("a", "b"), [True, False, True]], ids=str
+)
+def test_stand_ins_find_the_same_columns(stand_ins, key):
+    found = stand_ins._get_column_indices(FRAME, key)
+    assert [*found] == [*np.atleast_1d(_sklearn._get_column_indices(FRAME, key))]
+
+
+def test_stand_ins_read_the_same_tables(stand_ins):
+    params = {
+        "weights": np.arange(3),
+        "words": ["a", "b", "c"],
+        "text": "a text",
+        "one": 1,
+        "no": [],
+    }
+    for module in (_sklearn, stand_ins):
+        assert module._num_samples(FRAME) == module._num_samples([[1], [2], [3]]) == 3
+        assert module._num_features(FRAME) == module._num_features([[1, 2, 3]]) == 3
+        for wrong in (None, 3):
+            with pytest.raises(TypeError):
+                module._num_samples(wrong)
+        cut = module._check_method_params(FRAME, params, indices=[2, 0])
+        assert {name: list(cut[name]) for name in ("weights", "words", "no")} == {
+            "weights": [2, 0],
+            "words": ["c", "a"],
+            "no": [],
+        }
+        assert (cut["text"], cut["one"]) == ("a text", 1)
+        unnamed, named = SimpleNamespace(n_features_in_=2), SimpleNamespace(n_features_in_=2)
+        named.feature_names_in_ = np.array(["a", "b"], object)
+        assert [*module._check_feature_names_in(unnamed)] == ["x0", "x1"]
+        assert [*module._check_feature_names_in(unnamed, ["u", "v"])] == ["u", "v"]
+        assert [*module._check_feature_names_in(named)] == ["a", "b"]
+        for estimator, wrong in ((unnamed, ["u"]), (named, ["u", "v"])):
+            with pytest.raises(ValueError, match="input_features"):
+                module._check_feature_names_in(estimator, wrong)
+
+
+FITS = """
+import sys
+from test_sklearn import GATE, blocked
+import builtins
+for name in [name for name in sys.modules if name.startswith("skdpsumm")]:
+    del sys.modules[name]
+builtins.__import__ = blocked()
+import numpy as np
+from skdpsumm import *
+from skdpsumm.summaries import Sketches
+X = np.random.default_rng(0).random((300, 2))
+y = (X[:, 0] > 0.5).astype(int)
+for made in (M2MEstimator(schema=(0, 1)), TDILClassifier(schema=(0, 1)),
+             SketchUnion([HistogramSketcher(), RFFSketcher(10)], schema=(0, 1)),
+             PrivateMMDSummarizer(5, schema=(0, 1), n_components=8)):
+    made.fit(X, y)
+    repr(made), made.get_params()
+for wrong in (TDILClassifier(schema=(0, 1), epsilon=-1), M2MEstimator(schema=(0, 1), ledger=3)):
+    try:
+        wrong.fit(X, y)
+    except ValueError as error:
+        assert "must be" in str(error), error
+    else:
+        raise AssertionError(wrong)
+assert not hasattr(PrivateMMDSummarizer(5), "set_fit_resample_request")
+assert PublicVectorizer((0, 1)).fit(X).get_feature_names_out().size
+print("fitted")
+"""
+
+
+def test_estimators_fit_with_stand_ins_alone():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FITS],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT / "tests",
+        timeout=300,
+    )
+    assert done.stdout == "fitted\n", done.stderr
