@@ -231,5 +231,5 @@ def check_matplotlib(caller: str) -> None:
     """Raise ImportError if matplotlib is missing."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ImportError(
-            f'{caller} needs matplotlib: install it with pip install "skdpsumm[plot]".'
+            f'{caller} requires matplotlib: install it with pip install "skdpsumm[plot]".'
         )
