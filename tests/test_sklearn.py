@@ -119,7 +119,7 @@ def refusal(module, kind, value):
     return ""
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
 def test_stand_ins_take_the_same_parameters(stand_ins, kind):
     for value in VALUES:
         first, second = (refusal(module, kind, value) for module in (_sklearn, stand_ins))
