@@ -44,8 +44,8 @@ class Grants:
     >>> from skdpsumm.federated._grants import Grants
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     grants = Grants.make(Path(folder) / "grants")
-    ...     grants.add(1, "sign", "ab12")
-    ...     grants.add(1, "ask", "ab12", 80)
+    ...     grants.grant(1, "sign", "ab12")
+    ...     grants.grant(1, "ask", "ab12", 80, max_rows=100)
     ...     grants.n_rows, grants.runs
     (80, {1})
     """
@@ -86,22 +86,46 @@ class Grants:
         if max_runs is not None and len(self.runs | {run}) > max_runs:
             raise Refusal("max_runs: the owner takes part in no more runs")
 
-    def check_new(self, run: int, ask: str) -> None:
-        """Raise Refusal if a run has had its answer of a kind."""
-        if any((entry["run"], entry["ask"]) == (run, ask) for entry in self.entries()):
-            raise Refusal(
-                f"{ask!r} was asked before in this run, and has one answer a run. If none came, it "
-                "was lost after it was granted, and counts: start a new run"
-            )
-
     def check_signed(self, run: int, agreement: str) -> None:
         """Raise Refusal unless this owner has signed this agreement off in this run."""
         signed = {"run": run, "ask": "sign", "agreement": agreement, "rows": 0}
         if signed not in self.entries():
             raise Refusal("sign: this owner has not signed the agreement off in this run")
 
-    def add(self, run: int, ask: str, agreement: str, n_rows: int = 0) -> None:
-        """Write down that a run has its one answer of a kind, and may take rows along."""
-        self.check_new(run, ask)
+    def grant(
+        self,
+        run: int,
+        ask: str,
+        agreement: str,
+        n_rows: int = 0,
+        *,
+        max_rows: int = 0,
+        max_runs: int | None = None,
+    ) -> None:
+        """Write down that a run has its one answer of a kind, and may take rows along.
+
+        Parameters
+        ----------
+        run : int
+            Flower's id of the run.
+        ask : {"sign", "ask", "sketch"}
+        agreement : str
+            Digest of the agreement that the owner has signed, or signs hereby.
+        n_rows, max_rows : int, default=0
+            Asked for now, and allowed over all runs.
+        max_runs : int or None, default=None
+            Allowed to take anything; None allows all.
+
+        Raises
+        ------
+        Refusal
+            If the run has had its answer, or there is no room for it.
+        """
+        if any((entry["run"], entry["ask"]) == (run, ask) for entry in self.entries()):
+            raise Refusal(
+                f"{ask!r} was asked before in this run, and has one answer a run. If none came, it "
+                "was lost after it was granted, and counts: start a new run"
+            )
+        self.check_room(run, n_rows, max_rows, max_runs)
         entry = {"run": run, "ask": ask, "agreement": agreement, "rows": n_rows}
         self._ledger.charge(PureDP(math.inf if n_rows else 0.0), label=json.dumps(entry))

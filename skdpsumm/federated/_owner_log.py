@@ -111,7 +111,7 @@ class OwnerLog:
         for entry in self.entries():
             if entry["event"] in ("sent", "repeated"):
                 sent[entry["question"]] = entry["run"], entry["ask"]
-            elif entry["event"] == "refused":  # the line before could be written, and not the answer
+            elif entry["event"] == "refused":  # the answer could not be kept, after all
                 sent.pop(entry["question"], None)
         return set(sent.values())
 

@@ -260,10 +260,15 @@ class OwnerSite:
 
     def _grant(self, run: int, ask: str, n_rows: int = 0) -> None:
         """Write down that a run has an answer, after all that may refuse it."""
-        grants, log = Grants(self.grants), OwnerLog(self.log)
-        grants.check_room(run, n_rows, self.max_rows, self.max_runs)
-        grants.add(run, ask, self._agreed.digest, n_rows)
-        log.add("granted", run=run, ask=ask, rows=n_rows)
+        Grants(self.grants).grant(
+            run,
+            ask,
+            self._agreed.digest,
+            n_rows,
+            max_rows=self.max_rows,
+            max_runs=self.max_runs,
+        )
+        OwnerLog(self.log).add("granted", run=run, ask=ask, rows=n_rows)
 
     def _sign(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Sign the agreement off, if this owner can keep to all of it: nothing is charged before.
