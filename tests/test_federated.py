@@ -861,10 +861,24 @@ def test_owners_answer_in_runs_that_they_signed_themselves(homes, kind):
 def test_a_crash_after_the_grant_does_not_give_a_second_answer(homes, monkeypatch):
     post = Post(homes["north"]).sign(1)
     with monkeypatch.context() as patch:
-        patch.setattr("skdpsumm.federated._site.read_table", lambda *_, **__: 1 / 0)
+        patch.setattr(DataOwner, "answer", lambda *_: 1 / 0)
         assert post.ask("ask", 1, question())["reason"] == GENERIC
     assert "asked before" in post.ask("ask", 1, question())["reason"]
     assert [(e["run"], e["ask"], e["rows"]) for e in post.site.lost()] == [(1, "ask", 32)]
+
+
+@pytest.mark.parametrize("kind", ["ask", "sketch"])
+def test_what_can_be_refused_is_refused_before_it_counts(homes, monkeypatch, kind):
+    content = question() if kind == "ask" else {}
+    post = Post(homes["north"]).sign(1, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("skdpsumm.federated._site.read_table", lambda *_, **__: 1 / 0)
+        assert post.ask(kind, 1, content)["reason"] == GENERIC
+    full_ledger(home_of(homes, "north"))
+    if kind == "sketch":
+        assert post.ask(kind, 2)["reason"].startswith("ledger:")
+    assert Grants(post.site.grants).runs == set()
+    assert post.site.lost() == []
 
 
 class Stopped(BaseException):
@@ -1346,7 +1360,7 @@ def test_a_node_tells_at_its_start_which_grants_were_lost(homes, capsys, monkeyp
     post = Post(homes["north"]).sign(1, 2)
     assert post.ask("ask", 2, question())["kind"] == "Rows"
     with monkeypatch.context() as patch:
-        patch.setattr("skdpsumm.federated._site.read_table", lambda *_, **__: 1 / 0)
+        patch.setattr(DataOwner, "answer", lambda *_: 1 / 0)
         post.ask("ask", 1, question())
     monkeypatch.setattr(_commands, "_keep", lambda *_: 0)
     assert main(["supernode", str(homes["north"])]) == 0

@@ -175,34 +175,36 @@ class OwnerSite:
         bytes
         """
         with locked(self._beside("lock")):  # a second copy waits for the answer to the first
-            digest = hashlib.sha256(octets).hexdigest()
-            # By its place, too: the same bytes in another run are another question, and refused.
-            kept = self._beside("answers") / f"{self._agreed.digest[:16]}.{run}.{kind}.{digest}"
-            refused = kept.with_name(f"{kept.name}.refused")
-            log, place = OwnerLog(self.log), {"run": run, "ask": kind, "question": digest}
-            for path, event in ((kept, "repeated"), (refused, "refused again")):
-                if path.exists():
-                    log.add(event, **place)
-                    return path.read_bytes()
-            try:
-                content = self._opened(kind, run, octets)
-            except EnvelopeError:
-                log.add_stranger(run, len(octets))
-                return NOT_TAKEN
-            reply = self._reply(kind, run, content, log, place)
+            return self._answer(kind, run, octets)
+
+    def _answer(self, kind: str, run: int, octets: bytes) -> bytes:
+        digest, log = hashlib.sha256(octets).hexdigest(), OwnerLog(self.log)
+        place = {"run": run, "ask": kind, "question": digest}
+        # By its place, too: the same bytes in another run are another question, and refused.
+        kept = self._beside("answers") / f"{self._agreed.digest[:16]}.{run}.{kind}.{digest}"
+        refused = kept.with_name(f"{kept.name}.refused")
+        for path, event in ((kept, "repeated"), (refused, "refused again")):
+            if path.exists():
+                log.add(event, **place)
+                return path.read_bytes()
+        try:
+            content = self._opened(kind, run, octets)
+        except EnvelopeError:
+            log.add_stranger(run, len(octets))
+            return NOT_TAKEN
+        reply = self._reply(kind, run, content, log, place)
+        sealed = self._sealed(kind, run, counter_of(octets), digest, reply)
+        is_refusal = reply["kind"] == "Refusal"
+        try:
+            make_folder(kept.parent)
+            write_file(refused if is_refusal else kept, sealed)
+            if not is_refusal:
+                log.add("sent", **place, content=describe(reply))
+        except OSError as error:  # what is not on disk does not leave
+            kept.unlink(missing_ok=True)
+            reply = _refused(error, log, place)
             sealed = self._sealed(kind, run, counter_of(octets), digest, reply)
-            try:
-                make_folder(kept.parent)
-                if reply["kind"] == "Refusal":
-                    write_file(refused, sealed)
-                else:
-                    write_file(kept, sealed)
-                    log.add("sent", **place, content=describe(reply))
-            except OSError as error:  # what is not on disk does not leave
-                kept.unlink(missing_ok=True)
-                reply = _refused(error, log, place)
-                sealed = self._sealed(kind, run, counter_of(octets), digest, reply)
-            return sealed
+        return sealed
 
     def _beside(self, what: str) -> Path:
         return self.log.with_name(f"{self.log.name}.{what}")
@@ -280,20 +282,23 @@ class OwnerSite:
         asked = 0 if ours.rows is None else ours.rows_asked(self.name)
         Grants(self.grants).check_room(run, asked, self.max_rows, self.max_runs)
         if ours.sketch is not None:
-            self._check_ledger(ours)
+            self._checked_ledger(ours)
         _, y = read_table(self.table, ours)  # whose errors are told here, too
         if y is not None and y.dtype.kind == "U" and y.dtype.itemsize > 4 * LONGEST_LABEL:
             raise Refusal(f"labels: texts may have {LONGEST_LABEL} characters")
         self._grant(run, "sign")
         return {"kind": "SignOff", "owner": self.name, "agreement": ours.digest}
 
-    def _check_ledger(self, agreement: Agreement) -> None:
+    def _checked_ledger(self, agreement: Agreement) -> PrivacyLedger:
+        """Return the ledger, or raise Refusal if it has no room for a sketch."""
         if self.ledger is None:
             raise Refusal(_NO_LEDGER)
+        ledger = PrivacyLedger.open(self.ledger)
         try:
-            PrivacyLedger.open(self.ledger).check(empty_sketch(agreement).privacy)
+            ledger.check(empty_sketch(agreement).privacy)
         except BudgetExceededError as error:
             raise Refusal(_TOO_FULL) from error
+        return ledger
 
     def _ask(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Propose rows."""
@@ -303,9 +308,9 @@ class OwnerSite:
         except ValueError as error:
             raise Refusal(str(error)) from error
         _check_question(message, ours, self.name)
+        codes, y = read_table(self.table, ours)
         # As many as agreed: small questions cost as much as large ones.
         self._grant(run, "ask", ours.rows_asked(self.name))
-        codes, y = read_table(self.table, ours)
         with one_blas_thread():
             owner = DataOwner(vectors_of(ours.schema, codes), y, seed=self.seed)
             rows: Any = owner.answer(message)
@@ -313,26 +318,18 @@ class OwnerSite:
 
     def _sketch(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Release a sketch, whose noise is drawn here and whose price is charged here."""
-        if self.ledger is None:
-            raise Refusal(_NO_LEDGER)
+        schema = self._agreed.schema
+        ledger = self._checked_ledger(self._agreed)
+        codes, _ = read_table(self.table, self._agreed, labels=False)
+        cells = dict(zip(schema.names, cells_of(schema, codes).columns, strict=True))
+        sketcher = self._agreed.sketcher(ledger=ledger, noise_seed=self.seed)
         self._grant(run, "sketch")
-        release = self._release(self._agreed, self.ledger)
+        release: PrivateSketch = sketcher.fit(pd.DataFrame(cells)).sketch_
         # Where there is room: it has been charged.
         with tempfile.TemporaryDirectory(dir=self._beside("answers")) as folder:
             release.save(Path(folder) / "sketch")
             octets = (Path(folder) / "sketch").read_bytes()
         return {"kind": "Sketch", "file": np.frombuffer(octets, np.uint8)}
-
-    def _release(self, agreement: Agreement, path: Path) -> PrivateSketch:
-        ledger = PrivacyLedger.open(path)
-        sketcher = agreement.sketcher(ledger=ledger, noise_seed=self.seed)
-        codes, _ = read_table(self.table, agreement, labels=False)
-        schema = agreement.schema
-        cells = cells_of(schema, codes).columns
-        try:
-            return sketcher.fit(pd.DataFrame(dict(zip(schema.names, cells, strict=True)))).sketch_
-        except BudgetExceededError as error:
-            raise Refusal(_TOO_FULL) from error
 
 
 _ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
