@@ -674,6 +674,19 @@ def test_a_ticket_is_shown_to_nobody_and_dies_with_a_run_that_did_not_start(
     assert list(CuratorSite.load(home).tickets.iterdir()) == []
 
 
+def test_no_run_is_started_whose_result_has_no_room(home, monkeypatch, capsys):
+    """Or the target would be charged, and the report never come."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(_commands, "_wait_for", lambda _: pytest.fail("was started"))
+    assert main(["run", str(home)]) == 2
+    assert "Make room for" in capsys.readouterr().err
+    assert not list(home.parent.glob("result/*"))
+
+
 @pytest.mark.parametrize("name", ["north.west", 'a"b', "x]\n[rows", "mine too", "../.."])
 def test_names_of_parties_are_names_in_toml(tmp_path, monkeypatch, capsys, name):
     monkeypatch.chdir(tmp_path)

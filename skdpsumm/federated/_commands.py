@@ -487,6 +487,7 @@ def run(arguments: Sequence[str]) -> int:
 
     (path,) = map(Path, arguments)
     site, ticket = CuratorSite.load(path), secrets.token_hex(16)
+    site.check_space()
     _wait_for(path.absolute().parent / "flwr" / "config.toml")
     # What names a run that this user has started: Flower takes runs from all who reach its port.
     stub = make_folder(site.tickets) / sha256(ticket.encode()).hexdigest()

@@ -44,11 +44,16 @@ def write_file(path: str | os.PathLike, content: bytes | str) -> None:
 
 def check_space(folder: str | os.PathLike, n_bytes: int) -> None:
     """Raise OSError where a folder has no room for so many bytes more, by its disk or a quota."""
-    with tempfile.TemporaryFile(dir=str(folder)) as file:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, n_bytes)
-        else:  # macOS
-            file.write(os.urandom(n_bytes))
+    try:
+        with tempfile.TemporaryFile(dir=str(folder)) as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:  # macOS
+                file.write(os.urandom(n_bytes))
+    except OSError as error:
+        if is_full(error):
+            error.strerror, error.filename = f"Make room for {n_bytes:,} bytes", str(folder)
+        raise
 
 
 def is_full(error: BaseException) -> bool:
