@@ -1,5 +1,7 @@
 """Over Flower's wire: the same rows, nothing more said, nothing asked twice, and no one trusted."""
 
+import contextlib
+import errno
 import hashlib
 import importlib.util
 import io
@@ -7,11 +9,13 @@ import json
 import os
 import pickle
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import tracemalloc
 import warnings
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import add
@@ -36,6 +40,7 @@ from flwr.common.config import parse_config_args
 
 from skdpsumm import (
     Categorical,
+    LedgerDamagedError,
     Numeric,
     PrivacyLeakWarning,
     PrivacyLedger,
@@ -47,9 +52,10 @@ from skdpsumm.federated import _commands, apps
 from skdpsumm.federated.__main__ import main
 from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._curator import GENERIC as CURATOR_GENERIC
-from skdpsumm.federated._curator import CuratorSite, RunEndedError, run_over_grid
+from skdpsumm.federated._curator import CuratorSite, RunEndedError, run_over_grid, sketch_of
 from skdpsumm.federated._envelope import Keys, Letter, counter_of, seal, unseal
 from skdpsumm.federated._files import make_folder, write_file
+from skdpsumm.federated._grants import Grants
 from skdpsumm.federated._owner_log import GENERIC, OwnerLog
 from skdpsumm.federated._site import NOT_TAKEN, OwnerSite
 from skdpsumm.federated._table import cells_of, check_codes, read_table
@@ -63,6 +69,7 @@ from skdpsumm.federated._wire import (
     message_of,
     rows_content,
     rows_of,
+    sizes_of_sketch,
 )
 from skdpsumm.summaries import Curator, DataOwner
 from skdpsumm.summaries._owners import run_protocol
@@ -133,9 +140,10 @@ def make_home(folder, k, *, agreement=AGREEMENT, cap=2.5, max_rows=100):
     (folder / "agreement.toml").write_text(agreement)
     KEYS[NAMES[k]].save(folder / "keys.pem")
     PrivacyLedger(folder / "ledger", epsilon=cap, delta=1e-5)
+    Grants.make(folder / "grants")
     (folder / "owner.toml").write_text(
         f'name = "{NAMES[k]}"\ntable = "table.parquet"\nagreement = "agreement.toml"\n'
-        f'keys = "keys.pem"\nlog = "log.jsonl"\nledger = "ledger"\n'
+        f'keys = "keys.pem"\nlog = "log.jsonl"\ngrants = "grants"\nledger = "ledger"\n'
         f"max_rows = {max_rows}\nseed = {k}\n"
     )
     return folder / "owner.toml"
@@ -197,6 +205,12 @@ class Post:
         letter = self.letter(kind, run_id, **answer)
         room = self.rooms.answer(kind)
         return decode(unseal(letter, octets, room, KEYS["curator"], PUBLIC[name]))
+
+    def sign(self, *runs):
+        """Have the owner sign runs, and return this."""
+        for run_id in runs:
+            assert self.ask("sign", run_id)["kind"] == "SignOff"
+        return self
 
     def ask(self, kind, run_id, content=None):
         """Return an owner's answer to a question that is in order."""
@@ -532,7 +546,7 @@ def test_what_the_curator_did_not_ask_this_owner_now_is_not_opened(homes):
     assert post.site.answer("train", 1, sound) == NOT_TAKEN
     log = OwnerLog(post.site.log)
     assert [entry["event"] for entry in log.entries()] == ["stranger"] * (len(bad) + 1)
-    post.counter = 0
+    post.sign(1).counter = 0
     answer = post.opened("ask", 1, sound, post.site.answer("ask", 1, sound))
     assert answer["kind"] == "Rows"
 
@@ -598,7 +612,7 @@ def test_whoever_carries_messages_learns_times_and_no_more(homes):
 def test_the_same_question_has_the_same_answer_to_the_last_bit(homes):
     ledger = PrivacyLedger.open(home_of(homes, "north") / "ledger")
     homes["north"].write_text(homes["north"].read_text().replace("seed = 0", ""))
-    post = Post(homes["north"])
+    post = Post(homes["north"]).sign(1)
     for kind, content in (("ask", question()), ("sketch", {})):
         asked = post.sealed(kind, 1, content)
         answers = {OwnerSite.load(homes["north"]).answer(kind, 1, asked) for _ in range(3)}
@@ -607,9 +621,8 @@ def test_the_same_question_has_the_same_answer_to_the_last_bit(homes):
         # Asked again in other words: refused.
         assert "asked before" in post.ask(kind, 1, content)["reason"]
     assert len(ledger.entries()) == 1
-    assert OwnerLog(post.site.log).rows_granted() == 8
-    post.counter = 0
-    assert "counter" in post.ask("sign", 1)["reason"]
+    assert Grants(post.site.grants).n_rows == 32
+    assert "asked before" in post.ask("sign", 1)["reason"]
 
 
 def test_a_question_of_another_run_is_refused_though_it_was_answered(homes):
@@ -626,7 +639,7 @@ def test_two_copies_of_a_question_at_once_have_one_answer(homes):
     """A flood of copies, each in a process of its own as Flower starts them."""
     path = homes["north"]
     path.write_text(path.read_text().replace("seed = 0", ""))
-    asked = Post(path).sealed("sketch", 1, {})
+    asked = Post(path).sign(1).sealed("sketch", 1, {})
     with ThreadPoolExecutor(4) as pool:
         answers = list(
             pool.map(lambda _: OwnerSite.load(path).answer("sketch", 1, asked), range(8))
@@ -659,6 +672,19 @@ def test_a_ticket_is_shown_to_nobody_and_dies_with_a_run_that_did_not_start(
     assert _commands.run([str(home)]) == 1
     assert len(seen[0]) == 32
     assert list(CuratorSite.load(home).tickets.iterdir()) == []
+
+
+def test_no_run_is_started_whose_result_has_no_room(home, monkeypatch, capsys):
+    """Or the target would be charged, and the report never come."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(_commands, "_wait_for", lambda _: pytest.fail("was started"))
+    assert main(["run", str(home)]) == 2
+    assert "Make room for" in capsys.readouterr().err
+    assert not list(home.parent.glob("result/*"))
 
 
 @pytest.mark.parametrize("name", ["north.west", 'a"b', "x]\n[rows", "mine too", "../.."])
@@ -769,50 +795,175 @@ def question(**changes):
     ],
 )
 def test_questions_beyond_the_agreement_are_refused(homes, changes, reason):
-    post = Post(homes["north"])
+    post = Post(homes["north"]).sign(1)
     assert reason in post.ask("ask", 1, question(**changes))["reason"]
     assert post.ask("ask", 1, question())["kind"] == "Rows"
 
 
 def test_a_pool_owner_takes_no_direction(homes):
     (home_of(homes, "north") / "agreement.toml").write_text(pool_text())
-    assert "protocol: 'pool'" in Post(homes["north"]).ask("ask", 1, question())["reason"]
+    post = Post(homes["north"]).sign(1)
+    assert "protocol: 'pool'" in post.ask("ask", 1, question())["reason"]
+
+
+def settle(path, **settings):
+    """Set entries of an owner's file."""
+    lines = [t for t in path.read_text().splitlines() if t.split(" =")[0] not in settings]
+    lines += [f"{name} = {value}" for name, value in settings.items()]
+    path.write_text("\n".join(lines))
 
 
 def test_rows_are_asked_for_once_and_counted_over_all_runs(homes):
-    homes["north"].write_text(homes["north"].read_text().replace("= 100", "= 20"))
-    post = Post(homes["north"])
+    """In full, however few a question asks for: no allowance is spent as many small questions."""
+    settle(homes["north"], max_rows=70)
+    post = Post(homes["north"]).sign(1, 2, 3)
     answers = [post.ask("ask", r, question()) for r in (1, 1, 2, 3)]
     assert [a["kind"] for a in answers] == ["Rows", "Refusal", "Rows", "Refusal"]
     assert "asked before" in answers[1]["reason"]
-    assert "max_rows" in answers[3]["reason"]
+    assert "max_rows: the owner does not let 32 more rows go" in answers[3]["reason"]
     other = post.ask("ask", 1, question(direction=np.zeros(40), n_herd=1))
     assert "asked before" in other["reason"]
+    assert Grants(post.site.grants).n_rows == 64
+
+
+@pytest.mark.parametrize("kind", ["ask", "sketch"])
+def test_runs_are_counted_where_they_take_something(homes, kind):
+    """Signing takes nothing, so that a run without enough owners is none."""
+    settle(homes["north"], max_runs=2)
+    content = question() if kind == "ask" else {}
+    post = Post(homes["north"]).sign(1, 2, 3, 4, 5)
+    answers = [post.ask(kind, run_id, content)["kind"] for run_id in (3, 4, 5)]
+    assert answers == [{"ask": "Rows", "sketch": "Sketch"}[kind]] * 2 + ["Refusal"]
+    other = "sketch" if kind == "ask" else "ask"  # of a run that counts already
+    assert post.ask(other, 4, {} if other == "sketch" else question())["kind"] != "Refusal"
+    assert "max_runs: the owner takes part in no more" in post.ask("sign", 6)["reason"]
+    assert Grants(post.site.grants).runs == {3, 4}
+
+
+@pytest.mark.parametrize(
+    "settings", [{"max_rows": -500}, {"max_rows": 1.5}, {"max_runs": -1}, {"max_runs": "true"}]
+)
+def test_allowances_are_whole_numbers(homes, settings):
+    settle(homes["north"], **settings)
+    with pytest.raises(ValueError, match="must be a whole number, at least 0"):
+        OwnerSite.load(homes["north"])
+
+
+@pytest.mark.parametrize("kind", ["ask", "sketch"])
+def test_owners_answer_in_runs_that_they_signed_themselves(homes, kind):
+    """Not in others, nor under an agreement that they signed in another run, nor for others."""
+    content = question() if kind == "ask" else {}
+    south, post = Post(homes["south"]).sign(7), Post(homes["north"]).sign(1)
+    assert south.ask("sketch", 7)["kind"] == "Sketch"
+    refused = "sign: this owner has not signed the agreement off in this run"
+    assert post.ask(kind, 7, content)["reason"] == refused
+    settle(homes["north"], max_rows=1)  # which is too few for the agreement
+    post = Post(homes["north"])
+    assert "max_rows" in post.ask("sign", 2)["reason"]
+    assert post.ask(kind, 2, content)["reason"] == refused
+    settle(homes["north"], max_rows=100)
+    (home_of(homes, "north") / "agreement.toml").write_text(AGREEMENT.replace("= 5\n", "= 6\n"))
+    post = Post(homes["north"])
+    assert post.ask(kind, 1, content)["reason"] == refused
+    assert post.sign(3).ask(kind, 3, content)["kind"] != "Refusal"
+    assert Grants(post.site.grants).runs == {3}
+    paid = PrivacyLedger.open(home_of(homes, "north") / "ledger").entries()
+    assert len(paid) == (kind == "sketch")
 
 
 def test_a_crash_after_the_grant_does_not_give_a_second_answer(homes, monkeypatch):
-    post = Post(homes["north"])
+    post = Post(homes["north"]).sign(1)
     with monkeypatch.context() as patch:
-        patch.setattr("skdpsumm.federated._site.read_table", lambda *_, **__: 1 / 0)
+        patch.setattr(DataOwner, "answer", lambda *_: 1 / 0)
         assert post.ask("ask", 1, question())["reason"] == GENERIC
     assert "asked before" in post.ask("ask", 1, question())["reason"]
+    assert [(e["run"], e["ask"], e["rows"]) for e in post.site.lost()] == [(1, "ask", 32)]
 
 
-def test_a_kill_after_the_grant_does_not_give_a_second_answer(homes, monkeypatch):
-    """The very same question, whose answer was granted and never kept."""
-    post = Post(homes["north"])
-    asked = post.sealed("sketch", 1, {})
+@pytest.mark.parametrize("kind", ["ask", "sketch"])
+def test_what_can_be_refused_is_refused_before_it_counts(homes, monkeypatch, kind):
+    content = question() if kind == "ask" else {}
+    post = Post(homes["north"]).sign(1, 2)
     with monkeypatch.context() as patch:
-        patch.setattr("skdpsumm.federated._site.write_file", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            post.site.answer("sketch", 1, asked)
-    again = post.opened("sketch", 1, asked, post.site.answer("sketch", 1, asked))
-    assert again["kind"] == "Refusal"
-    assert len(PrivacyLedger.open(home_of(homes, "north") / "ledger").entries()) == 1
+        patch.setattr("skdpsumm.federated._site.read_table", lambda *_, **__: 1 / 0)
+        assert post.ask(kind, 1, content)["reason"] == GENERIC
+    full_ledger(home_of(homes, "north"))
+    if kind == "sketch":
+        assert post.ask(kind, 2)["reason"].startswith("ledger:")
+    assert Grants(post.site.grants).runs == set()
+    assert post.site.lost() == []
+
+
+class Stopped(BaseException):
+    """A kill: nothing that comes after it is done."""
+
+
+def stop_at(patch, n, error, *, for_good):
+    """Have the n-th step that reaches the disk fail, and all that follow if `for_good`."""
+    steps = []
+
+    def failing(whole):
+        def step(*arguments, **options):
+            steps.append(1)
+            if len(steps) == n or (for_good and len(steps) > n):
+                raise error
+            return whole(*arguments, **options)
+
+        return step
+
+    patch.setattr(os, "fsync", failing(os.fsync))
+    patch.setattr(os, "posix_fallocate", failing(os.posix_fallocate))
+    patch.setattr(PrivacyLedger, "charge", failing(PrivacyLedger.charge))
+    patch.setattr(Path, "replace", failing(Path.replace))
+    return steps
+
+
+@pytest.mark.parametrize("kind", ["sign", "ask", "sketch"])
+@pytest.mark.parametrize(
+    ("error", "for_good"),
+    [(Stopped(), True), (OSError(errno.ENOSPC, "full"), True), (OSError(errno.EDQUOT, ""), False)],
+    ids=["kill", "full", "full for a moment"],
+)
+def test_whatever_stops_an_owner_nothing_is_granted_twice_or_lost_unseen(
+    homes, monkeypatch, capsys, kind, error, for_good
+):
+    """At each step that reaches the disk. A question that was stopped is put again, and anew."""
+    settle(homes["north"], max_rows=10_000)
+    PrivacyLedger(home_of(homes, "north") / "large", epsilon=500, delta=1e-4)
+    settle(homes["north"], ledger='"large"')
+    content = question() if kind == "ask" else {}
+    steps, run_id = [1], 0
+    while len(steps) >= run_id:  # the step was reached
+        run_id += 1
+        post = Post(homes["north"])
+        if kind != "sign":
+            post.sign(run_id)
+        asked, outcomes = post.sealed(kind, run_id, content), []
+        with monkeypatch.context() as patch, contextlib.suppress(Stopped):
+            steps = stop_at(patch, run_id, error, for_good=for_good)
+            outcomes.append(post.site.answer(kind, run_id, asked))
+        stopped = [post.opened(kind, run_id, asked, o) for o in outcomes]
+        for told in stopped:
+            if isinstance(error, OSError) and told["kind"] == "Refusal":
+                assert told["reason"].startswith("disk: the owner's disk is full")
+        again = post.opened(kind, run_id, asked, post.site.answer(kind, run_id, asked))
+        anew = post.ask(kind, run_id, content)
+        told = [describe(one) for one in (*stopped, again, anew) if one["kind"] != "Refusal"]
+        assert all(one == told[0] for one in told)
+        granted = [(e["run"], e["ask"]) for e in Grants(post.site.grants).entries()]
+        assert granted.count((run_id, kind)) == 1 or not told
+        lost = [(e["run"], e["ask"]) for e in post.site.lost()]
+        spent = kind != "sign" and (run_id, kind) in granted
+        assert ((run_id, kind) in lost) == (spent and not told)
+    assert 7 <= run_id < 20
+    paid = PrivacyLedger.open(home_of(homes, "north") / "large").entries()
+    assert len(paid) <= len(set(granted)) * (kind == "sketch")
+    if isinstance(error, OSError) and for_good:  # what cannot be written down is printed
+        assert "Errno" in capsys.readouterr().err
 
 
 def test_sketches_are_charged_by_run_up_to_the_cap(homes):
-    post = Post(homes["north"])
+    post = Post(homes["north"]).sign(*range(1, 12))
     ledger = PrivacyLedger.open(home_of(homes, "north") / "ledger")
     answers = [post.ask("sketch", run_id) for run_id in range(1, 12)]
     kinds, n_charged = [answer["kind"] for answer in answers], len(ledger.entries())
@@ -898,39 +1049,74 @@ def test_a_second_run_of_the_template_is_refused_before_it_costs_anything(homes)
     assert ledger.entries() == []
 
 
-def test_a_damaged_log_grants_nothing(homes):
-    post = Post(homes["north"])
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def gone(path):
+    path.unlink()
+
+
+def cut_off(path):
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM charges WHERE id = (SELECT max(id) FROM charges)")
+
+
+def half(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def set_back(path):
+    with sqlite3.connect(path) as db:
+        db.execute("""UPDATE charges SET label = replace(label, '"rows": 32', '"rows": -500')""")
+
+
+def of_another_run(path):
+    with sqlite3.connect(path) as db:
+        db.execute("""UPDATE charges SET label = replace(label, '"run": 1', '"run": 2')""")
+
+
+@pytest.mark.parametrize("damage", [emptied, gone, cut_off, half, set_back, of_another_run])
+def test_a_record_of_grants_that_was_damaged_grants_nothing(homes, damage):
+    settle(homes["north"], max_rows=70)
+    post = Post(homes["north"]).sign(1, 2, 3)
     assert post.ask("ask", 1, question())["kind"] == "Rows"
-    with post.site.log.open("a") as file:
-        file.write("{ no json\n")
+    damage(post.site.grants)
     assert post.ask("ask", 2, question())["reason"] == GENERIC
+    assert post.ask("sign", 4)["reason"] == GENERIC
+    told = log_of(homes, "north").entries()[-1]["detail"]
+    assert "damaged" in told or "no record of grants" in told
+    with pytest.raises((OSError, LedgerDamagedError), match=r"damaged|no record of grants"):
+        post.site.check()
+
+
+def test_whatever_becomes_of_the_log_what_was_granted_counts(homes):
+    settle(homes["north"], max_rows=70)
+    post = Post(homes["north"]).sign(1, 2, 3, 4)
+    damages = [b"", b"{ no json\n", b'{"event": "granted", "run": 9, "ask": "ask", "rows": -500}\n']
+    kinds = []
+    for run_id, text in enumerate(damages, start=1):
+        post.site.log.write_bytes(text)
+        kinds.append(post.ask("ask", run_id, question())["kind"])
+    assert kinds == ["Rows", "Rows", "Refusal"]
+    post.site.log.unlink()
+    assert "max_rows" in post.ask("ask", 4, question())["reason"]
+    assert Grants(post.site.grants).n_rows == 64
+    # An answer that is kept counts as sent; a log that is gone has none of them.
+    assert [e["run"] for e in post.site.lost()] == [1, 2]
 
 
 @pytest.mark.parametrize("torn", ['{"time": "2026', '{"event": "granted", "rows": 100}', "\u20ac"])
-def test_a_torn_last_line_is_cut_off_and_what_was_granted_counts(homes, torn):
-    homes["north"].write_text(homes["north"].read_text().replace("= 100", "= 20"))
-    post = Post(homes["north"])
-    for run_id in (1, 2):
-        assert post.ask("ask", run_id, question())["kind"] == "Rows"
-    with post.site.log.open("ab") as file:  # a crash in the middle of a line, or of a letter
-        file.write(torn.encode()[:-1])
-    assert OwnerLog(post.site.log).rows_granted() == 16
-    assert "max_rows" in post.ask("ask", 3, question())["reason"]
-    repaired = [e for e in OwnerLog(post.site.log).entries() if e["event"] == "repaired"]
-    assert len(repaired) == 1
-
-
-def test_a_torn_line_spoils_none_that_is_written_next(homes):
-    """What comes next may be no question, and be written without a look at what is there."""
-    post = Post(homes["north"])
+def test_a_torn_last_line_is_cut_off(homes, torn):
+    """Of a log: what comes next may be written without a look at what is there."""
+    post = Post(homes["north"]).sign(1)
     octets = post.sealed("ask", 1, question())
     answer = post.site.answer("ask", 1, octets)
-    with post.site.log.open("ab") as file:
-        file.write(b'{"time": "2026", "event": "repe')
+    with post.site.log.open("ab") as file:  # a crash in the middle of a line, or of a letter
+        file.write(torn.encode()[:-1])
     assert post.site.answer("ask", 1, octets) == answer
     events = [e["event"] for e in log_of(homes, "north").entries()]
     assert events[-2:] == ["repaired", "repeated"]
-    assert OwnerLog(post.site.log).rows_granted() == 8
 
 
 def test_what_a_killed_process_left_stands_in_nobodys_way(tmp_path, monkeypatch):
@@ -1048,6 +1234,42 @@ def test_bytes_of_a_malicious_owner_are_read_or_refused(head):
             decode(octets + b"rest")
 
 
+def test_a_long_head_is_not_parsed(monkeypatch):
+    """Where messages may be long, heads may not, nor be deep."""
+    head = json.dumps({"scalars": {str(k): 0 for k in range(1000)}, "arrays": {}}).encode()
+    octets = len(head).to_bytes(8, "big") + head
+    monkeypatch.setattr("skdpsumm.federated._wire.json.loads", lambda _: pytest.fail("was parsed"))
+    with pytest.raises(ValueError, match="cannot be read"):
+        decode(octets)
+
+
+def bomb(names, size):
+    """Return a sketch's file whose parts unpack to so many bytes each."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            archive.writestr(name, bytes(size))
+    return {"kind": "Sketch", "file": np.frombuffer(stream.getvalue(), np.uint8)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda names: bomb(names, 20_000_000),
+        lambda names: bomb(names[:-1], 1),
+        lambda names: bomb([*names, "more.npy"], 1),
+        lambda names: bomb([*names[:-1], "other.npy"], 1),
+    ],
+)
+def test_a_sketch_of_another_size_than_agreed_is_not_unpacked(monkeypatch, change):
+    ours = agreed()
+    content = change(list(sizes_of_sketch(empty_sketch(ours))))
+    unread = staticmethod(lambda _: pytest.fail("was unpacked"))
+    monkeypatch.setattr("skdpsumm.sketches.PrivateSketch.load", unread)
+    with pytest.raises(ValueError, match="of another size than agreed"):
+        sketch_of(content, ours)
+
+
 def sketch_bytes(tmp_path, text=AGREEMENT, change=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
@@ -1134,7 +1356,30 @@ def test_two_nodes_of_one_name_are_none(homes):
     over = run_over_grid(
         agreed(), grid, None, keys=KEYS["curator"], run_id=1, timeout=0.05, wait=0.0
     )
-    assert over.left_out == {"north": "sign: is not connected"}
+    told = "sign: has two nodes that are connected under their name: they must end one"
+    assert over.left_out == {"north": told}
+
+
+def test_a_second_node_of_one_folder_says_so(homes, capsys, monkeypatch):
+    monkeypatch.setattr(_commands, "_keep", lambda *_: main(["supernode", str(homes["north"])]))
+    assert main(["supernode", str(homes["north"])]) == 2
+    told = capsys.readouterr()
+    assert "A node of 'north' runs here already: end it first" in told.err
+    monkeypatch.setattr(_commands, "_keep", lambda *_: 0)
+    assert main(["supernode", str(homes["north"])]) == 0
+
+
+def test_a_node_tells_at_its_start_which_grants_were_lost(homes, capsys, monkeypatch):
+    post = Post(homes["north"]).sign(1, 2)
+    assert post.ask("ask", 2, question())["kind"] == "Rows"
+    with monkeypatch.context() as patch:
+        patch.setattr(DataOwner, "answer", lambda *_: 1 / 0)
+        post.ask("ask", 1, question())
+    monkeypatch.setattr(_commands, "_keep", lambda *_: 0)
+    assert main(["supernode", str(homes["north"])]) == 0
+    told = capsys.readouterr().out
+    assert "Run 1: 'ask' was granted with 32 rows, and the log has no answer: it counts" in told
+    assert "Run 2" not in told
 
 
 def test_messages_come_out_as_they_went_in():

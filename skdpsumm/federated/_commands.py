@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -33,7 +33,7 @@ from typing import Any
 
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys
-from ._files import make_folder, printable, write_file
+from ._files import locked, make_folder, printable, write_file
 
 _SCRIPT = """#!{python}
 import sys
@@ -82,8 +82,10 @@ table = "table.parquet"       # or a .csv
 agreement = "agreement.toml"  # your copy, which you have read
 keys = "keys.pem"
 log = "log.jsonl"             # all that came, and all that left
-# Rows that may ever leave, over all runs.
+grants = "grants"             # counts what was let go: keep it, and never put back an old copy
+# Rows that may ever leave, over all runs. A run takes as many as it may ask for by the agreement.
 max_rows = {max_rows}
+# max_runs = 3                # that may ever take anything; without, what max_rows and ledger hold
 """
 _CURATOR = """# The curator's own file. Relative paths start at its folder.
 agreement = "agreement.toml"
@@ -108,6 +110,15 @@ _REPLACED = {
 # Flower's nodes end with these when they cannot connect, and when the SuperLink does not know them
 # any more. After a kill, the SuperLink takes them for connected for a minute.
 _LOST = {305 % 256, 1}
+_NOT_YET = (
+    "The SuperLink does not take this node yet; trying again. If this node was killed, it is taken "
+    "within a minute. Otherwise end the other node that has this node.key, here or elsewhere; or "
+    "ask the curator if the SuperLink runs, and if it knows this key."
+)
+_LOST_ANSWER = (
+    "Run {run}: {ask!r} was granted with {rows} rows, and the log has no answer: it counts, and is "
+    "not granted again."
+)
 _PAUSE_SECONDS = 10.0
 _PATIENCE_SECONDS = 300.0
 # A node that ran for longer than this had been taken.
@@ -156,8 +167,10 @@ def _new_curator(folder: Path, hosts: Sequence[str]) -> None:
 
 def _new_owner(folder: Path, given: argparse.Namespace) -> None:
     from ..privacy import PrivacyLedger
+    from ._grants import Grants
 
     text = _OWNER.format(name=folder.name, max_rows=given.max_rows)
+    Grants.make(folder / "grants")
     if given.epsilon is not None:
         PrivacyLedger(folder / "ledger", epsilon=given.epsilon, delta=given.delta)
         (folder / "ledger").chmod(0o600)
@@ -228,15 +241,31 @@ def supernode(arguments: Sequence[str], environment: dict[str, str] | None = Non
     _check_loopback(given.host, "A node's own port is for its own processes.")
     site = OwnerSite.load(given.owner)
     print(f"{site.name}: agreement sha256 {site.check().digest}", flush=True)
+    for entry in site.lost():
+        print(printable(_LOST_ANSWER.format(**entry)), flush=True)
     own = [
         *("--node-config", f"owner={json.dumps(str(given.owner.absolute()))}"),
         *("--auth-supernode-private-key", str(site.keys.with_name("node.key"))),
         *("--host", given.host, "--port", str(given.port or free_port())),
     ]
-    with _path_of("flwr-clientapp", "clientapp") as path:
+    with _only_node(site), _path_of("flwr-clientapp", "clientapp") as path:
         environment = _environment(environment) | {"PATH": path}
         environment.setdefault("FLWR_SUPEREXEC_TASK_POLL_INTERVAL", "0.2")
         return _keep([*_child("flower-supernode"), *own, *rest], environment)
+
+
+@contextmanager
+def _only_node(site: Any) -> Any:
+    """Hold an owner's folder for this node, or raise ValueError if another one does."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(site.log.with_name(f"{site.log.name}.node"), wait=False))
+        except BlockingIOError:
+            raise ValueError(
+                f"A node of {site.name!r} runs here already: end it first. Two nodes with one key "
+                "cannot take part."
+            ) from None
+        yield
 
 
 def _keep(command: list[str], environment: dict[str, str]) -> int:
@@ -252,7 +281,7 @@ def _keep(command: list[str], environment: dict[str, str]) -> int:
         crashed = status < 0 or status in _LOST
         if runner.stopped or not crashed or time.monotonic() - lost > _PATIENCE_SECONDS:
             return status
-        print("The SuperLink does not take this node yet; trying again.", flush=True)
+        print(_NOT_YET, flush=True)
         runner.pause(_PAUSE_SECONDS)
 
 
@@ -458,6 +487,7 @@ def run(arguments: Sequence[str]) -> int:
 
     (path,) = map(Path, arguments)
     site, ticket = CuratorSite.load(path), secrets.token_hex(16)
+    site.check_space()
     _wait_for(path.absolute().parent / "flwr" / "config.toml")
     # What names a run that this user has started: Flower takes runs from all who reach its port.
     stub = make_folder(site.tickets) / sha256(ticket.encode()).hexdigest()
@@ -544,7 +574,7 @@ def _check_flower() -> None:
     if not same or not all(hasattr(names[m], n) for m, some in _REPLACED.items() for n in some):
         raise RuntimeError(
             "This version of Flower starts apps in another way than the one that skdpsumm knows, "
-            "and might execute what others send. Install flwr 1.41, or a newer skdpsumm."
+            "and might execute what others send. Install flwr 1.41 or 1.42, or a newer skdpsumm."
         )
 
 

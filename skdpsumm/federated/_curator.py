@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import tempfile
 import traceback
+import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
@@ -29,13 +31,15 @@ from ..summaries._protocol import COSTS_NOTHING, Rows
 from ..summaries._sketches import claim_of_sum
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys
-from ._files import close_files, load_settings, make_folder, write_file
+from ._files import check_space, close_files, load_settings, make_folder, write_file
 from ._grid import Desk, Round, find_nodes
 from ._owner_log import Refusal
 from ._table import cells_of, check_table, read_table, to_arrow, vectors_of
-from ._wire import describe, empty_sketch, message_content, rows_of
+from ._wire import Rooms, describe, empty_sketch, message_content, rows_of, sizes_of_sketch
 
 GENERIC = "the curator's side failed; error.txt in the folder of the result says why"
+# Bytes of a run's report, errors and output.
+_BYTES_OF_REPORT = 2**17
 
 # Puts questions of a kind to owners, by name, and returns the answers of those that gave one.
 _Put = Callable[[str, Mapping[str, Any]], dict[str, dict[str, Any]]]
@@ -198,8 +202,8 @@ def run_over_grid(
     if not keys.are(agreement.keys[CURATOR]):
         raise RunEndedError("keys must be the curator's keys in the agreement.")
     run, desk = FederatedRun(agreement, curator), Desk(agreement, keys, run_id)
-    nodes = find_nodes(grid, agreement.owners, wait)
-    run.leave_out("sign", {o: "is not connected" for o in agreement.owners if o not in nodes})
+    nodes, missing = find_nodes(grid, agreement.owners, wait)
+    run.leave_out("sign", missing)
 
     def put(kind: str, questions: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         outcome = desk.ask(grid, nodes, kind, questions, timeout)
@@ -314,6 +318,14 @@ class CuratorSite:
         """The folder of the runs that this user has started, and nobody else can."""
         return self.result / "tickets"
 
+    def check_space(self) -> None:
+        """Raise OSError if the disk has no room for a result, before anything is spent for it."""
+        ours = Agreement.load(self.agreement)
+        rooms = [Rooms(ours, owner) for owner in ours.owners]
+        size = 0 if ours.rows is None else sum(room.answer("ask") for room in rooms)
+        size += 0 if ours.sketch is None else rooms[0].answer("sketch")  # their sum is no longer
+        check_space(make_folder(self.result), size + _BYTES_OF_REPORT)
+
     def run(self, grid: Grid, run_id: int, ticket: str) -> None:
         """Carry a run out, and save its result, of which the logs of Flower are told nothing.
 
@@ -405,12 +417,13 @@ def sketch_of(content: Mapping[str, Any], agreement: Agreement) -> PrivateSketch
     Raises
     ------
     ValueError
-        If it is no sketch (`PrivateSketch.load` says what is none), or has another map, noise or
-        guarantee.
+        If it is no sketch (`PrivateSketch.load` says what is none), unpacks to more than what was
+        agreed, or has another map, noise or guarantee.
     """
-    octets = content.get("file")
+    octets, ours = content.get("file"), empty_sketch(agreement)
     if content.get("kind") != "Sketch" or not isinstance(octets, np.ndarray):
         raise ValueError("sent no sketch")
+    _check_sizes(octets.tobytes(), sizes_of_sketch(ours))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sketch"
         path.write_bytes(octets.tobytes())
@@ -418,12 +431,23 @@ def sketch_of(content: Mapping[str, Any], agreement: Agreement) -> PrivateSketch
             sketch = PrivateSketch.load(path)
         except ValueError as error:
             raise ValueError("sent no sketch") from error
-    ours = empty_sketch(agreement)
     if not sketch.feature_map.same_as(ours.feature_map):
         raise ValueError("sent a sketch with another feature map than agreed")
     if _claim(sketch.privacy) != _claim(ours.privacy) or not _same_noise(sketch, ours):
         raise ValueError("sent a sketch with other noise than agreed")
     return sketch
+
+
+def _check_sizes(octets: bytes, most: Mapping[str, int]) -> None:
+    """Raise ValueError if a sketch's file has other parts than agreed, or larger ones, unread."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(octets)) as archive:
+            parts = archive.infolist()
+    except Exception as error:  # whatever arrives
+        raise ValueError("sent no sketch") from error
+    named = sorted(part.filename for part in parts) == sorted(most)
+    if not named or any(part.file_size > most[part.filename] for part in parts):
+        raise ValueError("sent a sketch of another size than agreed")
 
 
 def _claim(privacy: PrivacyGuarantee) -> dict[str, Any]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import secrets
+import tempfile
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+# What the system says where no byte more can be written: the disk, a quota, a limit of a file.
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def make_folder(path: str | os.PathLike, *, new: bool = False) -> Path:
@@ -24,11 +31,42 @@ def write_file(path: str | os.PathLike, content: bytes | str) -> None:
     path = Path(path)
     # By chance, and not by process: what a killed one has left stands in nobody's way.
     part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:  # on a full disk, what was begun takes room from others
+        part.unlink(missing_ok=True)
+        raise
+
+
+def check_space(folder: str | os.PathLike, n_bytes: int) -> None:
+    """Raise OSError where a folder has no room for so many bytes more, by its disk or a quota."""
+    try:
+        with tempfile.TemporaryFile(dir=str(folder)) as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:  # macOS
+                file.write(os.urandom(n_bytes))
+    except OSError as error:
+        if is_full(error):
+            error.strerror, error.filename = f"Make room for {n_bytes:,} bytes", str(folder)
+        raise
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether an error says that no byte more can be written."""
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
+@contextmanager
+def locked(path: str | os.PathLike, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock that ends with this process; raise BlockingIOError instead of waiting for it."""
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600)) as file:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
 
 
 def printable(text: str) -> str:

@@ -1,8 +1,8 @@
 """The one port that strangers reach: it passes the calls of owners' nodes, and nothing else.
 
-In Flower 1.41 nodes, runs and their control share one port of the SuperLink, and only the calls of
-nodes (``/v1/fleet``) ask for keys: whoever reaches the others starts runs. So the SuperLink listens
-on loopback, and this gate stands before it.
+In Flower 1.41 and 1.42, nodes, runs and their control share one port of the SuperLink, and only
+the calls of nodes (``/v1/fleet``) ask for keys: whoever reaches the others starts runs. So the
+SuperLink listens on loopback, and this gate stands before it.
 """
 
 from __future__ import annotations

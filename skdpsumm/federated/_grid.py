@@ -21,8 +21,11 @@ from ._wire import Rooms, carried, decode, encode, uncarried
 _LATE = "did not answer within {:g} s"
 _NOT_TAKEN = (
     "did not open the question: their copy of the agreement is another one, or names other keys, "
-    "or their skdpsumm is of another version. Compare digests with the command `agreement`"
+    "or their skdpsumm is of another version. Compare digests with the command `agreement`. If "
+    "these are equal, the owner's node failed, and its output says why"
 )
+_NO_NODE = "is not connected"
+_TWO_NODES = "has two nodes that are connected under their name: they must end one"
 _POLL_SECONDS = 0.5
 
 
@@ -50,8 +53,10 @@ class Round:
     bytes_received: int = 0
 
 
-def find_nodes(grid: Grid, owners: Sequence[str], wait: float) -> dict[str, int]:
-    """Return the node of each owner that is connected, waiting for all up to `wait` seconds.
+def find_nodes(
+    grid: Grid, owners: Sequence[str], wait: float
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Return each owner's node, waiting for all up to `wait` seconds, and who has none, and why.
 
     An owner is who holds the key that the curator registered under their name. Two nodes of one
     name are none.
@@ -63,7 +68,8 @@ def find_nodes(grid: Grid, owners: Sequence[str], wait: float) -> dict[str, int]
             named.setdefault(node.name, []).append(node.node_id)
         found = {owner: named[owner][0] for owner in owners if len(named.get(owner, [])) == 1}
         if len(found) == len(owners) or time.monotonic() >= deadline:
-            return found
+            others = [owner for owner in owners if owner not in found]
+            return found, {o: _TWO_NODES if o in named else _NO_NODE for o in others}
         time.sleep(_POLL_SECONDS)
 
 

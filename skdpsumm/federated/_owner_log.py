@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-GENERIC = "the owner's side failed; the owner's log says why"
+GENERIC = "the owner's side failed; the owner's log, or the output of their node, says why"
 # Lines about messages of strangers: whoever sends many of them fills no disk.
 MOST_STRANGERS = 1000
 
@@ -37,20 +37,19 @@ class Refusal(Exception):
 
 
 class OwnerLog:
-    """One line of JSON per event; the file is the record and the memory, and is only added to.
+    """One line of JSON per event, for people to read; it is only added to. `Grants` decides.
 
-    Nothing is answered that is not on disk here first. Events: ``received`` (a question of the
-    curator came), ``granted`` (it will be answered; rows are counted here), ``sent``, ``repeated``
-    and ``refused``, the last with ``detail`` for the owner's eyes alone; and ``stranger``, a
-    message that the curator did not sign. Arrays stand as shape, dtype and SHA-256.
+    Events: ``received`` (a question of the curator came), ``granted`` (it will be answered),
+    ``sent``, ``repeated``, ``refused`` (with ``detail`` for the owner's eyes alone), ``refused
+    again``, and ``stranger``, a message that the curator did not sign. Arrays stand as shape, dtype
+    and SHA-256.
 
-    A crash while a line is written leaves a part of it, and nothing was answered then: the part is
-    cut off, and what was granted before counts on.
+    A crash while a line is written leaves a part of it, which is cut off.
 
     Parameters
     ----------
     path : path-like
-        Made where there is none. Whoever deletes it starts counting anew.
+        Made where there is none.
 
     Examples
     --------
@@ -59,7 +58,7 @@ class OwnerLog:
     >>> from skdpsumm.federated._owner_log import OwnerLog
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = OwnerLog(Path(folder) / "log.jsonl")
-    ...     log.add_question(1, 0, ask="sketch", question="ab12", content={})
+    ...     log.add("received", run=1, ask="sketch", question="ab12", content={})
     ...     [entry["event"] for entry in log.entries()]
     ['received']
     """
@@ -80,48 +79,6 @@ class OwnerLog:
             if noted < MOST_STRANGERS:
                 last = {"note": "no more of these are noted"} if noted == MOST_STRANGERS - 1 else {}
                 _write(file, "stranger", {"run": run, "bytes": size, **last})
-
-    def add_question(self, run: int, counter: int, **entry: Any) -> None:
-        """Write down that a question came.
-
-        Raises
-        ------
-        Refusal
-            If its counter is not beyond those of all questions of the run before.
-        """
-        with self._locked() as file:
-            before = [e for e in _read(file) if e["event"] == "received" and e["run"] == run]
-            _write(file, "received", {"run": run, "counter": counter, **entry})
-            if any(counter <= entry["counter"] for entry in before):
-                raise Refusal("counter: another question of this run had it, or one beyond it")
-
-    def rows_granted(self) -> int:
-        """Return how many rows were let go so far."""
-        return sum(entry["rows"] for entry in self.entries() if entry["event"] == "granted")
-
-    def grant(self, run: int, ask: str, n_rows: int, max_rows: int) -> None:
-        """Allow a run its one answer of a kind, and count the rows that it may take along.
-
-        Parameters
-        ----------
-        run : int
-            Flower's id of the run.
-        ask : {"ask", "sketch"}
-        n_rows, max_rows : int
-            Asked for now, and allowed over all runs.
-
-        Raises
-        ------
-        Refusal
-            If the run has had its answer, or asks for more rows than the owner lets go.
-        """
-        with self._locked() as file:
-            granted = [entry for entry in _read(file) if entry["event"] == "granted"]
-            if any(e["run"] == run and e["ask"] == ask for e in granted):
-                raise Refusal(f"{ask!r} was asked before in this run, and has one answer a run")
-            if n_rows and sum(entry["rows"] for entry in granted) + n_rows > max_rows:
-                raise Refusal("max_rows: the owner lets no more rows go")
-            _write(file, "granted", {"run": run, "ask": ask, "rows": n_rows})
 
     def entries(self) -> list[dict[str, Any]]:
         """Return all events, in order."""
@@ -148,6 +105,16 @@ class OwnerLog:
             if entry["event"] == "received" and entry["ask"] == kind and run in (None, entry["run"])
         ]
 
+    def answered(self) -> set[tuple[int, str]]:
+        """Return the runs and kinds of all questions whose answer went out."""
+        sent: dict[str, tuple[int, str]] = {}
+        for entry in self.entries():
+            if entry["event"] in ("sent", "repeated"):
+                sent[entry["question"]] = entry["run"], entry["ask"]
+            elif entry["event"] == "refused":  # the answer could not be kept, after all
+                sent.pop(entry["question"], None)
+        return set(sent.values())
+
     @contextmanager
     def _locked(self) -> Iterator[Any]:
         handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
@@ -164,8 +131,8 @@ def _read(file: Any) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
     except ValueError as error:
         raise ValueError(
-            "The owner's log is damaged, and what was granted cannot be counted. Move it away if "
-            "you accept that counting starts anew."
+            "The owner's log is damaged. Move it away: a new one is begun, and what was granted "
+            "counts on."
         ) from error
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
+import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +22,9 @@ from ..sketches import PrivateSketch
 from ..summaries import DataOwner
 from ..summaries._protocol import ProposeRows
 from ._agreement import CURATOR, Agreement
-from ._envelope import EnvelopeError, Keys, Letter, counter_of, seal, unseal
-from ._files import load_settings, make_folder, write_file
+from ._envelope import EnvelopeError, Keys, Letter, counter_of, seal, sealed_size, unseal
+from ._files import check_space, is_full, load_settings, locked, make_folder, write_file
+from ._grants import Grants
 from ._owner_log import GENERIC, OwnerLog, Refusal
 from ._table import cells_of, check_table, read_table, vectors_of
 from ._wire import (
@@ -42,6 +42,9 @@ from ._wire import (
 NOT_TAKEN = b""
 _NO_LEDGER = "ledger: the owner has none, and no sketch is made without"
 _TOO_FULL = "ledger: the owner's budget cannot hold this release"
+_DISK_FULL = "disk: the owner's disk is full, and they must make room; then start a new run"
+# Bytes of log and ledgers that an answer adds at most, with the journals of the latter.
+_BYTES_OF_RECORDS = 2**17
 # Names of columns may be longer than the room for an answer.
 _LONGEST_REASON = 300
 # Which part of the agreement a question belongs to.
@@ -64,9 +67,15 @@ class OwnerSite:
         The owner's private keys, as the command `new` writes them.
     log : path-like
         File that records all that came and went: `OwnerLog`.
+    grants : path-like
+        File that counts what was let go, as the command `new` makes it: `Grants`.
     max_rows : int, default=0
-        Rows that may ever leave, over all runs. 0 lets none go, so that rows leave only where the
-        owner says so.
+        Rows that may ever leave, over all runs. A run takes as many as the agreement lets it ask
+        for, however few it asks for. 0 lets none go, so that rows leave only where the owner says
+        so.
+    max_runs : int or None, default=None
+        Runs that may ever take rows or a sketch. None is as many as `max_rows` and `ledger` hold:
+        each run is charged in full, so that no allowance is spent as many small questions.
     ledger : path-like or None, default=None
         An existing `PrivacyLedger`, charged before a sketch is made. None makes no sketch, so that
         no release goes uncounted.
@@ -88,9 +97,17 @@ class OwnerSite:
     agreement: Path
     keys: Path
     log: Path
+    grants: Path
     max_rows: int = 0
+    max_runs: int | None = None
     ledger: Path | None = None
     seed: int | None = None
+
+    def __post_init__(self):
+        for name in ("max_rows", "max_runs"):
+            value = getattr(self, name)
+            if (type(value) is not int or value < 0) and (name, value) != ("max_runs", None):
+                raise ValueError(f"{name} must be a whole number, at least 0, got {value!r}.")
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> OwnerSite:
@@ -105,7 +122,7 @@ class OwnerSite:
         ValueError
             For entries that are unknown or missing.
         """
-        files = {"table", "agreement", "keys", "log", "ledger"}
+        files = {"table", "agreement", "keys", "log", "grants", "ledger"}
         needed = {"name", *files} - {"ledger"}
         return load_settings(Path(path).expanduser().absolute(), cls, needed, files)
 
@@ -115,7 +132,7 @@ class OwnerSite:
         Raises
         ------
         ValueError
-            If not; and for an agreement or keys that cannot be read.
+            If not; and for an agreement, keys or grants that cannot be read.
         """
         ours = self._agreed
         if self.name not in ours.owners:
@@ -127,7 +144,17 @@ class OwnerSite:
                 f"The keys of {self.name!r} in the agreement are not those of {self.keys.name}: "
                 "correct one of the two."
             )
+        Grants(self.grants)
         return ours
+
+    def lost(self) -> list[dict[str, Any]]:
+        """Return the grants of which the log has no answer: a failure or a crash has lost it.
+
+        They count. Nothing left for them, unless the log was begun anew since.
+        """
+        answered = OwnerLog(self.log).answered()
+        granted = [e for e in Grants(self.grants).entries() if e["ask"] in _PARTS]
+        return [e for e in granted if (e["run"], e["ask"]) not in answered]
 
     def answer(self, kind: str, run: int, octets: bytes) -> bytes:
         """Return what goes back for a question: sealed, and of the same length whatever it says.
@@ -147,31 +174,40 @@ class OwnerSite:
         -------
         bytes
         """
-        with self._alone():  # a second copy of a question waits for the answer to the first
-            folder = self.log.with_name(self.log.name + ".answers")
-            digest = hashlib.sha256(octets).hexdigest()
-            # By its place, too: the same bytes in another run are another question, and refused.
-            kept = folder / f"{self._agreed.digest[:16]}.{run}.{kind}.{digest}"
-            if kept.exists():
-                OwnerLog(self.log).add("repeated", run=run, question=digest)
-                return kept.read_bytes()
-            try:
-                content = self._opened(kind, run, octets)
-            except EnvelopeError:
-                OwnerLog(self.log).add_stranger(run, len(octets))
-                return NOT_TAKEN
-            reply = self._reply(kind, run, counter_of(octets), digest, content)
-            sealed = self._sealed(kind, run, counter_of(octets), digest, reply)
-            make_folder(folder)
-            write_file(kept, sealed)
-            return sealed
+        with locked(self._beside("lock")):  # a second copy waits for the answer to the first
+            return self._answer(kind, run, octets)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        handle = os.open(self.log.with_name(self.log.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        with os.fdopen(handle) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+    def _answer(self, kind: str, run: int, octets: bytes) -> bytes:
+        digest, log = hashlib.sha256(octets).hexdigest(), OwnerLog(self.log)
+        place = {"run": run, "ask": kind, "question": digest}
+        # By its place, too: the same bytes in another run are another question, and refused.
+        kept = self._beside("answers") / f"{self._agreed.digest[:16]}.{run}.{kind}.{digest}"
+        refused = kept.with_name(f"{kept.name}.refused")
+        for path, event in ((kept, "repeated"), (refused, "refused again")):
+            if path.exists():
+                log.add(event, **place)
+                return path.read_bytes()
+        try:
+            content = self._opened(kind, run, octets)
+        except EnvelopeError:
+            log.add_stranger(run, len(octets))
+            return NOT_TAKEN
+        reply = self._reply(kind, run, content, log, place)
+        sealed = self._sealed(kind, run, counter_of(octets), digest, reply)
+        is_refusal = reply["kind"] == "Refusal"
+        try:
+            make_folder(kept.parent)
+            write_file(refused if is_refusal else kept, sealed)
+            if not is_refusal:
+                log.add("sent", **place, content=describe(reply))
+        except OSError as error:  # what is not on disk does not leave
+            kept.unlink(missing_ok=True)
+            reply = _refused(error, log, place)
+            sealed = self._sealed(kind, run, counter_of(octets), digest, reply)
+        return sealed
+
+    def _beside(self, what: str) -> Path:
+        return self.log.with_name(f"{self.log.name}.{what}")
 
     @cached_property
     def _agreed(self) -> Agreement:
@@ -199,25 +235,42 @@ class OwnerSite:
         return seal(letter, encode(reply), room, keys, ours.keys[CURATOR])
 
     def _reply(
-        self, kind: str, run: int, counter: int, digest: str, content: dict[str, Any]
+        self, kind: str, run: int, content: dict[str, Any], log: OwnerLog, place: dict[str, Any]
     ) -> dict[str, Any]:
         """Return the content of an answer, or a refusal that tells nothing."""
-        log = OwnerLog(self.log)
         try:
-            log.add_question(run, counter, ask=kind, question=digest, content=describe(content))
+            log.add("received", **place, content=describe(content))
+            if kind in _PARTS:
+                Grants(self.grants).check_signed(run, self._agreed.digest)
+            self._check_space(kind)
             reply = _ANSWERS[kind](self, run, content)
             if len(encode(reply)) > self._rooms.answer(kind):
                 raise ValueError("The answer is longer than any that was agreed.")
-        except Refusal as refusal:
-            reason, detail = str(refusal), refusal.detail
-        except BaseException:
-            # The text of any other error may hold values of the table: it stays here.
-            reason, detail = GENERIC, traceback.format_exc()
-        else:
-            log.add("sent", run=run, question=digest, content=describe(reply))
-            return reply
-        log.add("refused", run=run, question=digest, reason=reason, detail=detail)
-        return {"kind": "Refusal", "reason": reason[:_LONGEST_REASON]}
+        except BaseException as error:
+            return _refused(error, log, place)
+        return reply
+
+    def _check_space(self, kind: str) -> None:
+        """Raise OSError if the disk has no room for an answer, before anything is spent for it.
+
+        Who signs has room for all that the agreement asks for: a sketch is written twice.
+        """
+        asked = [k for k, part in _PARTS.items() if getattr(self._agreed, part) is not None]
+        kinds = asked if kind == "sign" else [kind]
+        sizes = [(2 if k == "sketch" else 1) * sealed_size(self._rooms.answer(k)) for k in kinds]
+        check_space(make_folder(self._beside("answers")), sum(sizes) + _BYTES_OF_RECORDS)
+
+    def _grant(self, run: int, ask: str, n_rows: int = 0) -> None:
+        """Write down that a run has an answer, after all that may refuse it."""
+        Grants(self.grants).grant(
+            run,
+            ask,
+            self._agreed.digest,
+            n_rows,
+            max_rows=self.max_rows,
+            max_runs=self.max_runs,
+        )
+        OwnerLog(self.log).add("granted", run=run, ask=ask, rows=n_rows)
 
     def _sign(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Sign the agreement off, if this owner can keep to all of it: nothing is charged before.
@@ -226,27 +279,26 @@ class OwnerSite:
         """
         ours = self._agreed
         check_table(self.table, ours)
-        if ours.rows is not None:
-            self._check_rows(ours)
+        asked = 0 if ours.rows is None else ours.rows_asked(self.name)
+        Grants(self.grants).check_room(run, asked, self.max_rows, self.max_runs)
         if ours.sketch is not None:
-            self._check_ledger(ours)
+            self._checked_ledger(ours)
         _, y = read_table(self.table, ours)  # whose errors are told here, too
         if y is not None and y.dtype.kind == "U" and y.dtype.itemsize > 4 * LONGEST_LABEL:
             raise Refusal(f"labels: texts may have {LONGEST_LABEL} characters")
+        self._grant(run, "sign")
         return {"kind": "SignOff", "owner": self.name, "agreement": ours.digest}
 
-    def _check_rows(self, agreement: Agreement) -> None:
-        asked = agreement.rows_asked(self.name)
-        if OwnerLog(self.log).rows_granted() + asked > self.max_rows:
-            raise Refusal(f"max_rows: the owner does not let {asked} more rows go")
-
-    def _check_ledger(self, agreement: Agreement) -> None:
+    def _checked_ledger(self, agreement: Agreement) -> PrivacyLedger:
+        """Return the ledger, or raise Refusal if it has no room for a sketch."""
         if self.ledger is None:
             raise Refusal(_NO_LEDGER)
+        ledger = PrivacyLedger.open(self.ledger)
         try:
-            PrivacyLedger.open(self.ledger).check(empty_sketch(agreement).privacy)
+            ledger.check(empty_sketch(agreement).privacy)
         except BudgetExceededError as error:
             raise Refusal(_TOO_FULL) from error
+        return ledger
 
     def _ask(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Propose rows."""
@@ -256,8 +308,9 @@ class OwnerSite:
         except ValueError as error:
             raise Refusal(str(error)) from error
         _check_question(message, ours, self.name)
-        OwnerLog(self.log).grant(run, "ask", int(message.most_rows()), self.max_rows)
         codes, y = read_table(self.table, ours)
+        # As many as agreed: small questions cost as much as large ones.
+        self._grant(run, "ask", ours.rows_asked(self.name))
         with one_blas_thread():
             owner = DataOwner(vectors_of(ours.schema, codes), y, seed=self.seed)
             rows: Any = owner.answer(message)
@@ -265,25 +318,18 @@ class OwnerSite:
 
     def _sketch(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Release a sketch, whose noise is drawn here and whose price is charged here."""
-        if self.ledger is None:
-            raise Refusal(_NO_LEDGER)
-        OwnerLog(self.log).grant(run, "sketch", 0, 0)
-        release = self._release(self._agreed, self.ledger)
-        with tempfile.TemporaryDirectory() as folder:
+        schema = self._agreed.schema
+        ledger = self._checked_ledger(self._agreed)
+        codes, _ = read_table(self.table, self._agreed, labels=False)
+        cells = dict(zip(schema.names, cells_of(schema, codes).columns, strict=True))
+        sketcher = self._agreed.sketcher(ledger=ledger, noise_seed=self.seed)
+        self._grant(run, "sketch")
+        release: PrivateSketch = sketcher.fit(pd.DataFrame(cells)).sketch_
+        # Where there is room: it has been charged.
+        with tempfile.TemporaryDirectory(dir=self._beside("answers")) as folder:
             release.save(Path(folder) / "sketch")
             octets = (Path(folder) / "sketch").read_bytes()
         return {"kind": "Sketch", "file": np.frombuffer(octets, np.uint8)}
-
-    def _release(self, agreement: Agreement, path: Path) -> PrivateSketch:
-        ledger = PrivacyLedger.open(path)
-        sketcher = agreement.sketcher(ledger=ledger, noise_seed=self.seed)
-        codes, _ = read_table(self.table, agreement, labels=False)
-        schema = agreement.schema
-        cells = cells_of(schema, codes).columns
-        try:
-            return sketcher.fit(pd.DataFrame(dict(zip(schema.names, cells, strict=True)))).sketch_
-        except BudgetExceededError as error:
-            raise Refusal(_TOO_FULL) from error
 
 
 _ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
@@ -291,6 +337,21 @@ _ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
     "ask": OwnerSite._ask,
     "sketch": OwnerSite._sketch,
 }
+
+
+def _refused(error: BaseException, log: OwnerLog, place: dict[str, Any]) -> dict[str, Any]:
+    """Return a refusal, and write down what the curator is not told, or print it at home."""
+    if isinstance(error, Refusal):
+        reason, detail = str(error), error.detail
+    else:
+        # The text of any other error may hold values of the table: it stays here.
+        reason = _DISK_FULL if is_full(error) else GENERIC
+        detail = "".join(traceback.format_exception(error))
+    try:
+        log.add("refused", **place, reason=reason, detail=detail)
+    except OSError as unwritten:
+        print(f"{reason}\n{detail}\n{log.path}: {unwritten}", file=sys.stderr, flush=True)
+    return {"kind": "Refusal", "reason": reason[:_LONGEST_REASON]}
 
 
 def _check_question(message: ProposeRows, agreement: Agreement, owner: str) -> None:

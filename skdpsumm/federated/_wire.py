@@ -8,6 +8,7 @@ import io
 import json
 import math
 import tempfile
+import zipfile
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +31,8 @@ LONGEST_LABEL = 64
 _LONGEST_TEXT = 1000  # in a log
 _SEALED = "sealed"
 _LENGTH = 8
+# Bytes of a head: it names some arrays, and has a reason of 300 characters, of 12 bytes at most.
+_LONGEST_HEAD = 4096
 
 
 # ---- bytes
@@ -58,6 +61,8 @@ def decode(octets: bytes) -> dict[str, Any]:
     """
     try:
         start = _LENGTH + int.from_bytes(octets[:_LENGTH], "big")
+        if start > _LENGTH + _LONGEST_HEAD:  # which also bounds its depth and the time it takes
+            raise ValueError("The head is too long.")
         head = json.loads(octets[_LENGTH:start])
         scalars, arrays = head["scalars"], {}
         for name, length in head["arrays"].items():
@@ -135,12 +140,8 @@ class Rooms:
     @cached_property
     def _bytes_of_sketch(self) -> int:
         """The most that its compressed file can have: a little more than all that is in it."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "empty"
-            empty_sketch(self._agreement).save(path)
-            with np.load(path) as parts:
-                sizes = [parts[name].nbytes for name in parts.files]
-        return sum(sizes) + sum(sizes) // 1000 + 1024 * len(sizes)
+        sizes = sizes_of_sketch(empty_sketch(self._agreement)).values()
+        return sum(sizes) + sum(sizes) // 1000
 
 
 def _rounded(size: int) -> int:
@@ -154,6 +155,20 @@ def empty_sketch(agreement: Agreement) -> PrivateSketch:
     pending = sketcher._prepare(sketcher.preview_map(schema.n_columns, schema.names))
     size = pending.feature_map.n_features + pending.counts_rows
     return pending.to_sketch(np.zeros(size), 0, postprocess=bool(sketcher.postprocess))
+
+
+def sizes_of_sketch(empty: PrivateSketch) -> dict[str, int]:
+    """Return the most bytes that each part of a sketch's file has when it is unpacked.
+
+    Parameters
+    ----------
+    empty : PrivateSketch
+        As `empty_sketch` returns it: others differ in the digits of a few numbers.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        empty.save(Path(folder) / "empty")
+        with zipfile.ZipFile(Path(folder) / "empty") as archive:
+            return {part.filename: part.file_size + 1024 for part in archive.infolist()}
 
 
 # ---- contents
