@@ -82,11 +82,6 @@ class StatisticsMixin:
     def _answer(self, *parts: Any, **more: Any) -> Estimate:
         return self._ask(*parts, **more).to_estimate(self._frame)
 
-    @property
-    def _places(self) -> Positions:
-        assert self._positions is not None
-        return self._positions
-
     def _names(self, which: list[int]) -> list[str]:
         return [self._asked.name(j) for j in which]
 
@@ -706,7 +701,7 @@ class StatisticsMixin:
     def _quantile_ends(self, j: int, levels: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
         """Return the ends of quantiles, read off those of the shares of rows in whole bins."""
         # Those of this fit, whatever is fitted before somebody asks for an interval.
-        places, regression, shift = self._places, self._regression, self._shift
+        places, regression, shift = self._positions, self._regression, self._shift
 
         def shares(truths: NDArray) -> PointsAnswer:
             return PointsAnswer(Question(_in_cells(places, j, truths)), regression, places, shift)
@@ -728,7 +723,7 @@ class StatisticsMixin:
         increasing, rank = cuts[order], np.argsort(order)
         return ColumnCondition(
             j,
-            lambda: np.searchsorted(increasing, self._places.column(j).astype(np.float64)),
+            lambda: np.searchsorted(increasing, self._positions.column(j).astype(np.float64)),
             np.arange(len(cuts) + 1)[:, None] <= rank,
             lambda low, high: (high <= cuts, low <= cuts),
             lambda values: values.astype(np.float64)[:, None] <= cuts,
@@ -777,9 +772,9 @@ class StatisticsMixin:
         axis = category_axis(self._asked, j)
         if self._model_answers is not None:
             return ColumnCondition(j, _unasked, np.empty(0), _unasked, axis.holds)
-        values = self._places.cells(j).low
+        values = self._positions.cells(j).low
         known = self._asked.decode(j, np.arange(len(axis)))
-        return _in_cells(self._places, j, values[:, None] == known)
+        return _in_cells(self._positions, j, values[:, None] == known)
 
     def _in_bins(self, j: int, edges: NDArray) -> ColumnCondition:
         low, high = self._bound(j)
@@ -796,7 +791,7 @@ class StatisticsMixin:
         truths = np.eye(len(edges), dtype=bool)[:, :n_cells]
         return ColumnCondition(
             j,
-            lambda: _bin(self._places.column(j), edges),
+            lambda: _bin(self._positions.column(j), edges),
             truths,
             extremes,
             lambda values: truths[_bin(values.astype(np.float64), edges)],
