@@ -165,7 +165,8 @@ class PrivacyLedger:
     path : str or path-like, default=None
         The SQLite file. A missing file becomes a new ledger. An existing file is attached if its
         settings are those given here; use `open` to attach it with its own settings. None, the
-        default, keeps the ledger in memory, for this process alone: enough for a first try.
+        default, keeps the ledger in memory, for this process alone: enough for a first try. You
+        cannot copy or pickle it then.
     epsilon : float
         The cap, above 0. ``np.inf`` accepts everything and keeps the record.
     delta : float, default=0.0
@@ -201,6 +202,8 @@ class PrivacyLedger:
         to an earlier state than this object has seen. The file is left as it is.
     ValueError
         If a parameter, the settings of the file, or the kind of a charge does not suit the ledger.
+    TypeError
+        If you copy or pickle a ledger without a `path`: charges of the copy would be lost.
 
     Notes
     -----

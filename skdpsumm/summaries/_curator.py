@@ -75,7 +75,8 @@ class Curator:
 
     Hand each message of `open` and of every `receive` to the owner it is for, by any means. Hand
     the answers back, until there are no more messages. An owner that raised, did not answer, or
-    answered with rows that cannot be used is left out from then on.
+    answered with rows that cannot be used is left out from then on. You cannot copy or pickle a
+    curator (TypeError), because its conversation is paid for once.
 
     Parameters
     ----------

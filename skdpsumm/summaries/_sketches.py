@@ -16,6 +16,7 @@ from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..features._histogram import HistogramMap
@@ -357,6 +358,8 @@ def with_label(schema: TableSchema, label: Column) -> TableSchema:
 class SketchOwner:
     """A party that holds rows, and releases a sketch of them once. Holds private data.
 
+    You cannot copy or pickle it (TypeError), because each copy would release the rows once more.
+
     Parameters
     ----------
     X : array-like or frame of shape (n, n_columns)
@@ -511,6 +514,9 @@ def _limit(bound: Any) -> Any:
     return bound if bound is None or isinstance(bound, str) else int(bound)
 
 
+_NOT_HERE = "The sketches are not here yet: call open, and receive the answers."
+
+
 class SketchCurator:
     """The party that adds the owners' sketches up. It holds nothing private.
 
@@ -608,9 +614,9 @@ class SketchCurator:
     def sketch(self) -> PrivateSketch:
         """The sum of the owners' sketches."""
         if self._is_open or not (self.sketches or self.dropped_owners):
-            raise ValueError("The sketches are not here yet: call open, and receive the answers.")
+            raise NotFittedError(_NOT_HERE)
         if not self.sketches:
-            raise ValueError(
+            raise NotFittedError(
                 f"All {len(self.dropped_owners)} owners were left out; see dropped_owners."
             )
         merged = reduce(add, self.sketches.values())

@@ -470,16 +470,16 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _repr_html_(self) -> str:
         if not (self._is_named() and len(self.shape) == 2):
-            heads = ["", "value", "std error"]
-            return html_table(self._note(), heads, self._rows(MOST_ROWS), self._value.size)
+            rows = self._rows(MOST_ROWS)
+            return html_table(self._note(), ("", "value", "std error"), rows, self._value.size)
         names, heads = self.labels
         shown = np.s_[:MOST_ROWS, :MOST_COLUMNS]  # beside the names: a column more, which is told
         numbers = zip(self._value[shown], self.std_error[shown], strict=True)
-        rows = (
+        lines = (
             [name, *(" ± ".join(_written_pair(*pair)) for pair in zip(*pairs, strict=True))]
             for name, pairs in zip(names, numbers, strict=False)
         )
-        return html_table("value ± std error", ["", *heads[:MOST_COLUMNS]], rows, len(names))
+        return html_table("value ± std error", ["", *heads[:MOST_COLUMNS]], lines, len(names))
 
 
 def with_unit(name: str, unit: str | None) -> str:

@@ -16,7 +16,6 @@ from ...features._feature_maps import project_to_simplex
 from ...schema._schema import TableSchema
 from ..inferring._points import absent
 from ..inferring._shift import Shift
-from ..inferring._table_model import TableModel
 from ._estimate import Estimate
 from ._filled_cells import some_values
 from ._graphical_answer import GraphicalAnswer
@@ -45,9 +44,9 @@ class StatisticsMixin:
     """Named statistics, each through one call of `_answer`."""
 
     schema_: TableSchema
-    _model: TableModel | None
+    _model: Any  # a TableModel, None where there are no histograms
     _regression: Any
-    _positions: Positions | None
+    _positions: Any  # Positions, None where a graphical model answers
     _shift: Shift | None
     _frame: str | None
 
@@ -58,7 +57,6 @@ class StatisticsMixin:
         question, model = Question(function, then, **parts), self._model_answers
         if model is not None:
             return GraphicalAnswer(question, model)
-        assert self._positions is not None
         return PointsAnswer(question, self._regression, self._positions, self._shift)
 
     @property
@@ -69,7 +67,6 @@ class StatisticsMixin:
             return None
         known = self.__dict__.get("_answers")
         if known is None or known.model is not self._model:
-            assert self._model is not None
             known = self._answers = ModelAnswers(self._model)
         return known
 
