@@ -262,7 +262,7 @@ class TableSchema:
         told = ["all of this is public"]
         told += ["other columns are dropped"] if self.extra_columns == "drop" else []
         never = len(self.impossible)
-        told += [f"{never:,} combinations of values are impossible"] if never else []
+        told += [f"impossible combinations: {never:,}"] if never else []
         each = "one description for every column" if self.is_for_all else f"{len(self):,} columns"
         names = ["all"] if self.is_for_all else map(str, self)
         rows = zip(names, map(repr, self.columns), strict=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import (
     Interval,
@@ -484,7 +485,9 @@ class Curator:
 
     def _finished(self) -> NDArray:
         if self._chosen is None:
-            raise ValueError("The run is not finished: hand over answers until no messages come.")
+            raise NotFittedError(
+                "The run is not finished: hand over answers until no messages come."
+            )
         return self._chosen
 
     def _make_plan(self, target_is_owners: bool) -> Plan:

@@ -550,7 +550,7 @@ class SketchCurator:
         self.sketches: dict[Any, PrivateSketch] = {}
         self.dropped_owners: dict[Any, str] = {}
         self.transcript: dict[Any, list[ReleaseSketch]] = {owner: [] for owner in owners}
-        self._expected = agreed.prepared()
+        agreed.prepared()  # which complains of what nobody can release
         self._is_open = False
 
     def open(self) -> dict[Any, ReleaseSketch]:
@@ -572,11 +572,12 @@ class SketchCurator:
         if not self._is_open:
             raise ValueError("No answers are awaited: call open first, and receive once.")
         self._is_open = False
+        expected = self.agreed.prepared()
         for owner in self.shares:
             try:
                 # What is checked is what is kept: the owner may write to its arrays at any time.
                 reply: Any = _own_copy(answers[owner]) if owner in answers else None
-                fault = self._fault(reply) if owner in answers else _NO_ANSWER
+                fault = self._fault(reply, expected) if owner in answers else _NO_ANSWER
             except Exception:  # whatever it is, it must not end the run of the others
                 fault = "sent what cannot be read"
             if fault is None:
@@ -585,13 +586,12 @@ class SketchCurator:
                 self.dropped_owners[owner] = fault
         return {}
 
-    def _fault(self, reply: Any) -> str | None:
+    def _fault(self, reply: Any, expected: PendingRelease) -> str | None:
         """Return why a reply is not what was agreed, None if it is; names no value."""
         if isinstance(reply, BaseException):
             return f"raised {type(reply).__name__}"
         if not isinstance(reply, PrivateSketch):
             return f"answered with {type(reply).__name__}, not PrivateSketch"
-        expected = self._expected
         if expected.feature_map.difference(reply.feature_map) is not None:
             return "sent a sketch of other bins or groups than agreed"
         size = expected.feature_map.n_features
@@ -624,7 +624,7 @@ class SketchCurator:
 
     def claim(self, privacy: PrivacyGuarantee | None = None) -> PrivacyGuarantee:
         """Return what is claimed of the releases, before or after they are made."""
-        return claim_of_sum(self._expected.privacy if privacy is None else privacy)
+        return claim_of_sum(self.agreed.prepared().privacy if privacy is None else privacy)
 
     def __repr__(self) -> str:
         return f"<SketchCurator of {len(self.shares)} owners>"
