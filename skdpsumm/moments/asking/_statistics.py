@@ -648,9 +648,10 @@ class StatisticsMixin:
         (low, high), schema = self._bound(j), self._asked
         grid = np.unique(schema.on_grid(np.linspace(low, high, n_steps + 1), j))
         places = np.zeros((0, 2))
-        if self._answers_by_model() is not None and len(grid) != schema.n_values(j):
+        model = self._answers_by_model()
+        if model is not None and len(grid) != schema.n_values(j):
             # Between the ends of atoms a CDF is straight, and most of a wide range may be empty.
-            ends, places = self._answers_by_model().inside(j).places(low, high, n_steps)
+            ends, places = model.inside(j).places(low, high, n_steps)
             grid = np.unique(schema.on_grid(np.union1d(grid, ends), j))
         exact = len(grid) == schema.n_values(j)
         # Of a continuous column nothing lies at the lower bound.
