@@ -482,17 +482,6 @@ WITH_TABLE = [
     "vector",
     "table",
 ]
-    "sketch",
-    "guarantee",
-    "targeted privacy",
-    "privacy of a summary",
-    "ledger",
-    "data set",
-    "schema",
-    "number",
-    "vector",
-    "table",
-]
 
 
 @pytest.mark.parametrize("name", WITH_TABLE)
