@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar
 
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
+
+
+def inner_tags(estimator: Any) -> Tags:
+    """Return the tags of an inner estimator; of what is none, such as a class, those of any.
+
+    Tags are asked of what is only shown, too, and it is `fit` that says what is wrong.
+    """
+    with suppress(AttributeError, TypeError):
+        return get_tags(estimator)
+    return get_tags(BaseEstimator())
 
 
 def inner_has(method: str) -> Callable[[Any], bool]:

@@ -46,7 +46,27 @@ def inherited_docs(cls: T) -> T:
     return cls
 
 
-class DocLinkMixin:
+class ListedMixin:
+    """Attributes that can be listed whatever the parameters are; goes before `BaseEstimator`.
+
+    scikit-learn 1.9 asks for every attribute that `dir` lists, to leave out methods that are not
+    available. One that raises anything but AttributeError would end completion, and the
+    representation in a notebook, though parameters are only checked in `fit`.
+    """
+
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if _is_there(self, name)]
+
+
+def _is_there(listed: Any, name: str) -> bool:
+    try:
+        getattr(listed, name)
+    except Exception:  # of a parameter that is wrong, say, which `fit` tells
+        return False
+    return True
+
+
+class DocLinkMixin(ListedMixin):
     """A link to the page of the class in HTML representations; goes before `BaseEstimator`."""
 
     _doc_link_module: ClassVar[str] = "skdpsumm"

@@ -249,15 +249,15 @@ def test_hundreds_and_thousands_are_printed_without_an_exponent():
 
 def test_html_of_a_vector_is_a_table_of_three_columns():
     html = two()._repr_html_()
-    assert "<tr><th>a</th><td>1</td><td>0.3</td></tr>" in html
-    assert "<th>std error</th>" in html
+    assert '<tr><th scope="row">a</th><td>1</td><td>0.3</td></tr>' in html
+    assert '<th scope="col">std error</th>' in html
 
 
 def test_html_of_a_matrix_has_a_row_and_a_column_for_each():
     square = Estimate(np.eye(2), lambda: np.full((2, 2), 0.5), labels=[["a", "b"], ["c", "d"]])
     html = square._repr_html_()
-    assert "<tr><th></th><th>c</th><th>d</th></tr>" in html
-    assert "<tr><th>b</th><td>0 ± 0.5</td><td>1 ± 0.5</td></tr>" in html
+    assert '<th scope="col">c</th><th scope="col">d</th></tr>' in html
+    assert '<tr><th scope="row">b</th><td>0 ± 0.5</td><td>1 ± 0.5</td></tr>' in html
     assert "value ± std error" in html
 
 

@@ -542,7 +542,7 @@ def test_few_rows_and_a_target_leave_pairs_uncounted_and_intervals_say_so():
 def test_nothing_of_a_pair_is_overlooked_where_its_noise_is_small():
     people = pd.concat([elderly(k) for k in range(12)], ignore_index=True)
     m2m = M2MEstimator(AdaptiveSketcher(ELDERLY, epsilon=3.0), random_state=0).fit(people)
-    model = m2m._model_answers.model
+    model = m2m._answers_by_model().model
     square = model.phi[0] ** 2
     pairs = [p for p in combinations(range(6), 2) if not model.model.residuals.covers(p)]
     assert all(model.square_of(pair) == square for pair in pairs)
@@ -554,7 +554,7 @@ def test_a_jump_of_another_column_inside_a_bin_is_as_far_off_as_densities_allow(
     sketcher = HistogramSketcher(
         schema=[Numeric(0, 3), [0, 1]], n_bins=3, marginals=2, epsilon=np.inf
     )
-    model = M2MEstimator(sketcher).fit(X)._model_answers.model
+    model = M2MEstimator(sketcher).fit(X)._answers_by_model().model
     a, p, b = shares
     u = (np.arange(100_000) + 0.5) / 100_000
     density = np.where(u < (p - b) / (a - b), a / p, b / p)
@@ -607,7 +607,7 @@ def test_columns_that_do_not_tell_each_other_are_apart_inside_cells():
     X = pd.DataFrame(rng.random((20_000, 2)), columns=["u", "v"])
     schema = {"u": (0, 1), "v": (0, 1), "g": ["a", "b"]}
     sketcher = HistogramSketcher(schema=schema, n_bins=5, marginals=2, epsilon=2.0, noise_seed=0)
-    model = M2MEstimator(sketcher).fit(X.assign(g="a"))._model_answers.model
+    model = M2MEstimator(sketcher).fit(X.assign(g="a"))._answers_by_model().model
     assert model.along(0, 1).max() < 0.2
     assert not model.along(0, 2).any()
     np.testing.assert_array_equal(model.along(1, 0), model.along(0, 1).T)

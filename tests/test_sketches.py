@@ -949,7 +949,7 @@ def test_sketches_of_many_groups_print_in_a_few_lines():
     assert "  1 group (column 0 x column 1): 4 cells" in repr(parts_of_histograms(2, 2))
     long = repr(parts_of_histograms(40, 30, name="a column of a rather long name, {}"))
     assert len(long) < 3000
-    assert "\n  32 more\n" in long
+    assert "\n  ... 32 more\n" in long
     assert "429 more" in long
     assert "a column of a rat... x" in long
     assert "rows, 3 columns: histogram (12)\n" in repr(histogram(n_bins=4).fit(X3).sketch_)

@@ -85,7 +85,7 @@ class FederatedRun:
     def rows(self) -> pa.Table:
         """The chosen rows, in the order chosen, as the schema reads them, with their labels."""
         if self.curator is None:
-            raise ValueError("No rows were chosen, because the agreement has no table `rows`.")
+            raise AttributeError("No rows were chosen, because the agreement has no table `rows`.")
         schema = self.agreement.schema
         codes = [self.codes[origin] for origin in self.curator.chosen]
         cells = cells_of(schema, np.reshape(codes, (len(codes), schema.n_columns)))

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_random_state
 
+from .._delegation import inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import FeatureMap
 from ..features._histogram import HistogramMap
@@ -304,8 +305,10 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         # Tags are asked of what is only shown, too, before anything is checked.
         own = None if isinstance(self.sketcher, STANDS_FOR_SCHEMA) else self._own_sketcher
         noisy = bool(self.epsilon != np.inf and self.noise_seed is None)
-        tags.non_deterministic = noisy if own is None else get_tags(own).non_deterministic
-        known = self.schema if self.schema is not None or own is None else own.schema
+        tags.non_deterministic = noisy if own is None else inner_tags(own).non_deterministic
+        known = (
+            self.schema if self.schema is not None or own is None else getattr(own, "schema", None)
+        )
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(known)
         return tags
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from .._html import more_of
 from ._mechanisms import (
     Cost,
     Floats,
@@ -41,6 +42,8 @@ _FINE = 1e-4
 _COARSEST = 1.0
 # A part that lies on fewer points than this from zero is rounded up too much, and left out.
 _FEWEST_STEPS = 20
+# Parts that are shown, and how deep: a description from a file may have thousands.
+_MOST_SHOWN, _DEEPEST_SHOWN = 8, 2
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,19 @@ class _Several(Mechanism):
         together = map(self.total, zip(*known, strict=True))
         return Cost(*together) if len(known) == len(self.parts) else None
 
+    def __repr__(self) -> str:
+        return self._told(_DEEPEST_SHOWN)
+
+    def _told(self, depth: int) -> str:
+        if not depth:
+            return f"{type(self).__name__}(...)"
+        told = [
+            one._told(depth - 1) if isinstance(one, _Several) else repr(one)
+            for one in self.parts[:_MOST_SHOWN]
+        ]
+        told += more_of(self.parts, _MOST_SHOWN)
+        return f"{type(self).__name__}(parts=({', '.join(told)}))"
+
     @property
     def slack(self) -> tuple[float, float]:
         log_ratios, tails = zip(*(part.slack for part in self.parts), strict=True)
@@ -109,7 +125,7 @@ class _Several(Mechanism):
         return cls(parts)  # type: ignore[call-arg]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Composed(_Several, NearIdeal):
     """Sequential composition of unlike mechanisms.
 
@@ -189,7 +205,7 @@ class Composed(_Several, NearIdeal):
         return numerical([part for part in parts if part.loss_width > 0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Worst(_Several):
     """Parallel composition: each row is touched by one of the parts, nobody knows which."""
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from .._computing import warn_caller
 from .._docs import DocLinkMixin
+from .._html import cut, html_table
 from .._sklearn import HasMethods, Interval, StrOptions, _VisualBlock, check_params
 from ._compositions import compose, parallel
 from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict
@@ -37,6 +38,7 @@ _ONE_FIT = (
     "counts one fit: others on these rows add up (count them with ledger=..., and search with "
     "PrivateSearchCV)"
 )
+_IDEALISED = "idealised: noise or numbers of trials were drawn in floating point"
 _NOT_FITTED = "no scaler or other step that prepared the columns was fitted to private rows"
 
 
@@ -139,23 +141,32 @@ class PrivacyGuarantee:
         lines = [] if not self.simulated else ["SIMULATED (noise_seed is set): protects nobody."]
         lost = self.mechanism.unprotected
         if lost:
-            lines.append(f"No guarantee: epsilon = inf, because {lost.reason}.")
+            lines.append(f"No guarantee: epsilon = inf, because {cut(lost.reason)}.")
+        neighbours = f"{cut(self.unit)}, {self.adjacency.replace('_', '-')}"
         lines.append(
-            f"protects {self.protects} ({self.unit}, {self.adjacency.replace('_', '-')}) "
-            f"against {self.against}, given {self.given}"
+            f"protects {cut(self.protects)} ({neighbours}) against {cut(self.against)}, "
+            f"given {cut(self.given)}"
         )
-        if self.idealised:
-            lines.append("idealised: noise or numbers of trials were drawn in floating point")
-        lines += [self.noise] if self.noise else []
-        lines += [] if self.counted or lost else [_ONE_FIT]
+        lines += self._remarks()
         return f"<PrivacyGuarantee {self._cost()}\n  " + "\n  ".join(lines) + ">"
+
+    def _repr_html_(self) -> str:
+        lost = self.mechanism.unprotected
+        rows = [("because", lost.reason)] if lost else [("cost", self._cost())]
+        rows += [("given", self.given), *(("note", remark) for remark in self._remarks())]
+        return html_table(self.badge, (), rows, len(rows))
+
+    def _remarks(self) -> list[str]:
+        """Return what there is to say beside the promise."""
+        remarks = [_IDEALISED] if self.idealised else []
+        remarks += [cut(self.noise)] if self.noise else []
+        return remarks if self.counted or self.mechanism.unprotected else [*remarks, _ONE_FIT]
 
     @property
     def badge(self) -> str:
         """One line, for headings: the price, and what it protects."""
-        adjacency = self.adjacency.replace("_", "-")
-        unit = f"{self.unit}, {adjacency}"
-        line = f"{self.price} ({unit}), protects {self.protects} against {self.against}"
+        unit = f"{cut(self.unit)}, {self.adjacency.replace('_', '-')}"
+        line = f"{self.price} ({unit}), protects {cut(self.protects)} against {cut(self.against)}"
         if self.simulated:
             return f"SIMULATED, protects nobody: {line}"
         return f"{line}, idealised noise" if self.idealised else line
@@ -174,7 +185,7 @@ class PrivacyGuarantee:
             return "no guarantee"
         pure = self.mechanism.epsilon(0.0)
         pair = f"{pure:.4g}, 0" if math.isfinite(pure) else f"{self.epsilon(1e-6):.4g}, 1e-6"
-        line = f"({pair})-DP for {self.unit}, {_CHANGES[self.adjacency]}"
+        line = f"({pair})-DP for {cut(self.unit)}, {_CHANGES[self.adjacency]}"
         if self.simulated:
             return f"SIMULATED, protects nobody: {line}"
         return f"{line}, idealised noise" if self.idealised else line
@@ -196,7 +207,7 @@ class PrivacyGuarantee:
         if self.mechanism.unprotected:
             return "epsilon=inf"
         pairs = ", ".join(f"epsilon={self.epsilon(d):.4g} at delta={d:g}" for d in (1e-6, 1e-9))
-        return f"{pairs} ({self.mechanism})"
+        return f"{pairs} ({cut(repr(self.mechanism))})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description, from which `from_dict` rebuilds the guarantee."""

@@ -40,6 +40,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._html import html_table
 from ._clone_watch import CloneWatch
 from ._contract import PrivacyGuarantee
 from ._ledger_file import UNITS, LedgerStore, Spent, charges, checked_settings, now, or_infinite
@@ -61,6 +62,9 @@ from ._warnings import BudgetExceededError
 # Ten charges of 0.1 fit into 1.0: sums may pass a cap by float rounding, and by no more.
 TOLERANCE = 1e-9
 
+
+# What may come of a file that is damaged, gone or locked; a picture says so instead.
+_UNREADABLE = (OSError, RuntimeError, ValueError, sqlite3.Error)
 
 Claim = Mechanism | PrivacyGuarantee
 
@@ -139,6 +143,9 @@ class LedgerDataset:
         """Return the charges to this data set in order."""
         return [entry for entry in self.ledger.entries() if entry["dataset"] == self.name]
 
+    def _repr_html_(self) -> str:
+        return self.ledger._to_html(self.name)
+
     def __sklearn_clone__(self) -> LedgerDataset:
         self.ledger.__sklearn_clone__()
         return self
@@ -158,7 +165,8 @@ class PrivacyLedger:
     path : str or path-like, default=None
         The SQLite file. A missing file becomes a new ledger. An existing file is attached if its
         settings are those given here; use `open` to attach it with its own settings. None, the
-        default, keeps the ledger in memory, for this process alone: enough for a first try.
+        default, keeps the ledger in memory, for this process alone: enough for a first try. You
+        cannot copy or pickle it then.
     epsilon : float
         The cap, above 0. ``np.inf`` accepts everything and keeps the record.
     delta : float, default=0.0
@@ -194,6 +202,8 @@ class PrivacyLedger:
         to an earlier state than this object has seen. The file is left as it is.
     ValueError
         If a parameter, the settings of the file, or the kind of a charge does not suit the ledger.
+    TypeError
+        If you copy or pickle a ledger without a `path`: charges of the copy would be lost.
 
     Notes
     -----
@@ -532,9 +542,33 @@ class PrivacyLedger:
 
     def _state(self) -> str:
         try:
-            return f"<spent epsilon={self.spent.epsilon:.4g} in {len(self.entries())} entries>"
-        except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:
+            with self._store.reading() as (_, book):
+                spent = self._filter.epsilon_of(total(book.spent))
+                return f"<spent epsilon={spent:.4g} in {book.n_charges} entries>"
+        except _UNREADABLE as error:
             return f"<cannot be read: {type(error).__name__}>"
+
+    def _repr_html_(self) -> str:
+        return self._to_html()
+
+    def _to_html(self, dataset: str | None = None) -> str:
+        """Return a table of the data sets, or of one. The path is left out: pages are passed on."""
+        unit = f"one {self.unit}, {self.adjacency.replace('_', '-')}"
+        cap = f"Cap: epsilon={self.epsilon:g} at delta={self.delta:g} ({unit}, {self.accountant})"
+        try:
+            spent = self._spent()
+        except _UNREADABLE as error:
+            return html_table(f"{cap}; cannot be read: {type(error).__name__}", (), (), 0)
+        names = list(spent) if dataset is None else [dataset]
+        rows = (self._row_of(name, spent) for name in names)
+        heads = ("data set", "partition", "spent epsilon", "remaining epsilon")
+        whole = f"; spent epsilon={self._filter.epsilon_of(total(spent)):.4g}"
+        return html_table(cap + whole, heads, rows, len(names))
+
+    def _row_of(self, name: str, spent: dict[str, Spent]) -> list[str]:
+        paid = spent.get(name, Spent())
+        numbers = self._filter.epsilon_of(paid.cost), self._filter.left(paid_in(spent, name))
+        return [name, paid.partition or "", *(f"{number:.4g}" for number in numbers)]
 
 
 def _reopened(path: Path, known: tuple[int, str], since: str | None) -> PrivacyLedger:

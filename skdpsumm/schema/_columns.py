@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .._html import cut, more_of
 from ._listed import check_listed, check_missing_values, holds, positions, without_words
 from ._reading import FILL_MISSING, NARROW, NO_TIMES, CellError, exact_numbers, finite_numbers
 
@@ -25,6 +26,8 @@ _SHORTEST, _FARTHEST = 1e-300, 1e300
 _MISSING_NUMBER = 0.75**0.5
 # Two different categories are as far apart as the two ends of a numeric range.
 _INDICATOR = 0.5**0.5
+# Categories and edges that are printed.
+_MOST_SHOWN = 30
 
 
 class Column:
@@ -540,5 +543,6 @@ def _written(value: Any) -> str:
     if isinstance(value, float):
         return repr(short_number(value))
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_written, value))}]"
-    return repr(value)
+        told = [*map(_written, value[:_MOST_SHOWN]), *more_of(value, _MOST_SHOWN)]
+        return f"[{', '.join(told)}]"
+    return cut(repr(value))

@@ -15,6 +15,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from .._html import cut, html_table, more_of
 from ._columns import (
     Categorical,
     Column,
@@ -245,19 +246,28 @@ class TableSchema:
 
     def __repr__(self) -> str:
         shown = [repr(column) for column in self.columns[:_MOST_SHOWN]]
-        n_more = len(self.columns) - len(shown)
         if self.keys is not None:
-            shown = [f"{k!r}: {c}" for k, c in zip(self.keys, shown, strict=False)]
-        shown += [f"... {n_more} more"] if n_more else []
+            shown = [f"{cut(repr(k))}: {c}" for k, c in zip(self.keys, shown, strict=False)]
+        shown += more_of(self.columns, _MOST_SHOWN)
         opening, closing = ("", "") if self.is_for_all else ("[", "]")
         opening, closing = (opening, closing) if self.keys is None else ("{", "}")
         extra = "" if self.extra_columns == "refuse" else ", extra_columns='drop'"
         start = f"TableSchema({opening}"
         told = start + f",\n{' ' * len(start)}".join(shown) + f"{closing}{extra})"
         never = [repr(self._never(one)) for one in self.impossible[:_MOST_NEVER_SHOWN]]
-        n_more = len(self.impossible) - len(never)
-        never += [f"... {n_more} more"] if n_more else []
+        never += more_of(self.impossible, _MOST_NEVER_SHOWN)
         return told + "".join(f".never(\n{' ' * len(start)}{one})" for one in never)
+
+    def _repr_html_(self) -> str:
+        told = ["all of this is public"]
+        told += ["other columns are dropped"] if self.extra_columns == "drop" else []
+        never = len(self.impossible)
+        told += [f"impossible combinations: {never:,}"] if never else []
+        each = "one description for every column" if self.is_for_all else f"{len(self):,} columns"
+        names = ["all"] if self.is_for_all else map(str, self)
+        rows = zip(names, map(repr, self.columns), strict=True)
+        caption = f"TableSchema of {each}: {'; '.join(told)}"
+        return html_table(caption, ("column", "values"), rows, len(self.columns))
 
     def _never(self, one: Combination) -> dict[Any, list[Any]]:
         """Return a combination as `never` takes it."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
+from .._html import cut, html_table, more_of
 from ..features._feature_maps import AVERAGE, GRID, FeatureMap, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
@@ -289,26 +290,40 @@ class PrivateSketch:
         return read_sketch(path, cls)
 
     def __repr__(self) -> str:
-        spread = f" +- {self.n_noise_std:.3g}" if self.n_noise_std else ""
-        # Whoever holds a release, from a file or not, makes no further fits.
-        privacy = replace(self.privacy, counted=True)
-        counts = "groups" if "max_rows_per_group='average'" in self.privacy.given else "rows"
+        parts = self._told_parts()
+        told = "\n  ".join(["", *parts]) if _chooses(self.feature_map) else f" {' + '.join(parts)}"
         return (
-            f"<PrivateSketch of about {self.n_samples:,.0f}{spread} {counts}, "
-            f"{self.schema.n_columns} columns:{self._told_parts()}\n  {privacy!r}>"
+            f"<PrivateSketch of about {self._told_rows()}, "
+            f"{self.schema.n_columns} columns:{told}\n  {self._promise()!r}>"
         )
 
-    def _told_parts(self) -> str:
-        """Return what the parts are, in a line, or a line for each where these chose groups."""
+    def _repr_html_(self) -> str:
+        promise = self._promise()
+        facts = [("rows", f"about {self._told_rows()}"), ("columns", f"{self.schema.n_columns:,}")]
+        facts += [("counted", part) for part in self._told_parts()]
+        facts.append(("given", promise.given))
+        return html_table(f"PrivateSketch: {promise.badge}", (), facts, len(facts))
+
+    def _promise(self) -> PrivacyGuarantee:
+        """Return what is promised: whoever holds a release, from a file or not, makes no fits."""
+        return replace(self.privacy, counted=True)
+
+    def _told_rows(self) -> str:
+        spread = f" +- {self.n_noise_std:.3g}" if self.n_noise_std else ""
+        counts = "groups" if "max_rows_per_group='average'" in self.privacy.given else "rows"
+        return f"{self.n_samples:,.0f}{spread} {counts}"
+
+    def _told_parts(self) -> list[str]:
+        """Return what the parts are, and what they count where these chose groups."""
         blocks = self.blocks()
         if not _chooses(self.feature_map):
-            kinds = [f"{part.kind} ({part.n_features})" for part, _ in blocks]
-            return " " + " + ".join(_first(kinds, _MOST_PARTS))
+            kinds = [f"{part.kind} ({part.n_features})" for part, _ in blocks[:_MOST_PARTS]]
+            return [*kinds, *more_of(blocks, _MOST_PARTS)]
         lines = [
             f"{_told_part(part)}: {part.n_features:,} cells +- {self.noise_std[where][0]:.3g}"
-            for part, where in blocks
+            for part, where in blocks[:_MOST_PARTS]
         ]
-        return "\n  " + "\n  ".join(_first(lines, _MOST_PARTS))
+        return [*lines, *more_of(blocks, _MOST_PARTS)]
 
 
 # Of parts, and of the groups of one, that are shown; and characters of a column's name.
@@ -333,21 +348,17 @@ def _chooses(feature_map: FeatureMap) -> bool:
 def _told_part(part: FeatureMap) -> str:
     if not isinstance(part, HistogramMap):
         return part.kind
-    single = [group for group in part.groups if len(group) == 1]
-    names = [" x ".join(_short_name(part, j) for j in group) for group in part.groups]
-    kind = "column" if len(single) == len(names) else "group"
-    plural = "s" * (len(names) > 1)
-    return f"{len(names)} {kind}{plural} ({', '.join(_first(names, _MOST_GROUPS))})"
+    groups = part.groups
+    names = [" x ".join(_short_name(part, j) for j in one) for one in groups[:_MOST_GROUPS]]
+    names += more_of(groups, _MOST_GROUPS)
+    kind = "column" if all(len(group) == 1 for group in groups) else "group"
+    plural = "s" * (len(groups) > 1)
+    return f"{len(groups)} {kind}{plural} ({', '.join(names)})"
 
 
 def _short_name(part: FeatureMap, j: int) -> str:
     name = part.schema.name(j)
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
-
-
-def _first(told: list[str], most: int) -> list[str]:
-    """Return the first of them, and how many more there are."""
-    return told if len(told) <= most else [*told[:most], f"{len(told) - most} more"]
+    return cut(name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "...")
 
 
 def _check_array(name: str, array: Any, feature_map: FeatureMap) -> None:

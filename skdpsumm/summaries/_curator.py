@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, gen_batches
 
 from .._computing import warn_caller
@@ -71,7 +72,8 @@ class Curator:
 
     Hand each message of `open` and of every `receive` to the owner it is for, by any means. Hand
     the answers back, until there are no more messages. An owner that raised, did not answer, or
-    answered with rows that cannot be used is left out from then on.
+    answered with rows that cannot be used is left out from then on. You cannot copy or pickle a
+    curator (TypeError), because its conversation is paid for once.
 
     Parameters
     ----------
@@ -479,7 +481,9 @@ class Curator:
 
     def _finished(self) -> NDArray:
         if self._chosen is None:
-            raise ValueError("The run is not finished: hand over answers until no messages come.")
+            raise NotFittedError(
+                "The run is not finished: hand over answers until no messages come."
+            )
         return self._chosen
 
     def _make_plan(self, target_is_owners: bool) -> Plan:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ._curator import Curator
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rows:
     """Rows that an owner hands over.
 
@@ -41,13 +41,19 @@ class Rows:
     X: NDArray
     y: NDArray | None = None
 
+    def __repr__(self) -> str:
+        return "<Rows, holds_private_data=True>"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Bid:
     """The score of an owner's best remaining row, and which it is by the owner's own count."""
 
     score: float
     index: int
+
+    def __repr__(self) -> str:
+        return "<Bid, holds_private_data=True>"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

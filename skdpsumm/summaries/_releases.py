@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .._computing import warn_caller
+from .._html import html_table
 from .._sklearn import Interval
 from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
@@ -413,12 +414,17 @@ class SummaryPrivacy:
         simulated = self.target.simulated or self.owners.simulated
         return f"SIMULATED, protects nobody: {line}" if simulated else line
 
+    def _claims(self) -> dict[str, PrivacyGuarantee]:
+        claims = {"consumer": self.consumer, "target": self.target, "owners": self.owners}
+        return claims if self.h2 is None else claims | {"owners, h2 alone": self.h2}
+
     def __repr__(self) -> str:
-        parts = {"consumer": self.consumer, "target": self.target, "owners": self.owners}
-        if self.h2 is not None:
-            parts["owners, h2 alone"] = self.h2
-        lines = [f"{name}: {claim!r}" for name, claim in parts.items()]
+        lines = [f"{name}: {claim!r}" for name, claim in self._claims().items()]
         return f"<{type(self).__name__}\n" + "\n".join(lines) + ">"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, claim.badge) for name, claim in self._claims().items()]
+        return html_table(self.badge, (), rows, len(rows))
 
 
 def _given_of_groups(terms: Terms) -> str:

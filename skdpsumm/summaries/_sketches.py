@@ -16,6 +16,7 @@ from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from .._sklearn import Interval, StrOptions
 from ..features._histogram import HistogramMap
@@ -357,6 +358,8 @@ def with_label(schema: TableSchema, label: Column) -> TableSchema:
 class SketchOwner:
     """A party that holds rows, and releases a sketch of them once. Holds private data.
 
+    You cannot copy or pickle it (TypeError), because each copy would release the rows once more.
+
     Parameters
     ----------
     X : array-like or frame of shape (n, n_columns)
@@ -511,6 +514,9 @@ def _limit(bound: Any) -> Any:
     return bound if bound is None or isinstance(bound, str) else int(bound)
 
 
+_NOT_HERE = "The sketches are not here yet: call open, and receive the answers."
+
+
 class SketchCurator:
     """The party that adds the owners' sketches up. It holds nothing private.
 
@@ -544,7 +550,7 @@ class SketchCurator:
         self.sketches: dict[Any, PrivateSketch] = {}
         self.dropped_owners: dict[Any, str] = {}
         self.transcript: dict[Any, list[ReleaseSketch]] = {owner: [] for owner in owners}
-        self._expected = agreed.prepared()
+        agreed.prepared()  # which complains of what nobody can release
         self._is_open = False
 
     def open(self) -> dict[Any, ReleaseSketch]:
@@ -566,11 +572,12 @@ class SketchCurator:
         if not self._is_open:
             raise ValueError("No answers are awaited: call open first, and receive once.")
         self._is_open = False
+        expected = self.agreed.prepared()
         for owner in self.shares:
             try:
                 # What is checked is what is kept: the owner may write to its arrays at any time.
                 reply: Any = _own_copy(answers[owner]) if owner in answers else None
-                fault = self._fault(reply) if owner in answers else _NO_ANSWER
+                fault = self._fault(reply, expected) if owner in answers else _NO_ANSWER
             except Exception:  # whatever it is, it must not end the run of the others
                 fault = "sent what cannot be read"
             if fault is None:
@@ -579,13 +586,12 @@ class SketchCurator:
                 self.dropped_owners[owner] = fault
         return {}
 
-    def _fault(self, reply: Any) -> str | None:
+    def _fault(self, reply: Any, expected: PendingRelease) -> str | None:
         """Return why a reply is not what was agreed, None if it is; names no value."""
         if isinstance(reply, BaseException):
             return f"raised {type(reply).__name__}"
         if not isinstance(reply, PrivateSketch):
             return f"answered with {type(reply).__name__}, not PrivateSketch"
-        expected = self._expected
         if expected.feature_map.difference(reply.feature_map) is not None:
             return "sent a sketch of other bins or groups than agreed"
         size = expected.feature_map.n_features
@@ -608,9 +614,9 @@ class SketchCurator:
     def sketch(self) -> PrivateSketch:
         """The sum of the owners' sketches."""
         if self._is_open or not (self.sketches or self.dropped_owners):
-            raise ValueError("The sketches are not here yet: call open, and receive the answers.")
+            raise NotFittedError(_NOT_HERE)
         if not self.sketches:
-            raise ValueError(
+            raise NotFittedError(
                 f"All {len(self.dropped_owners)} owners were left out; see dropped_owners."
             )
         merged = reduce(add, self.sketches.values())
@@ -618,7 +624,7 @@ class SketchCurator:
 
     def claim(self, privacy: PrivacyGuarantee | None = None) -> PrivacyGuarantee:
         """Return what is claimed of the releases, before or after they are made."""
-        return claim_of_sum(self._expected.privacy if privacy is None else privacy)
+        return claim_of_sum(self.agreed.prepared().privacy if privacy is None else privacy)
 
     def __repr__(self) -> str:
         return f"<SketchCurator of {len(self.shares)} owners>"

@@ -13,7 +13,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from .._computing import in_a_search, warn_caller
-from .._delegation import DelegatingMixin
+from .._delegation import DelegatingMixin, inner_tags
 from .._sklearn import HasMethods, _check_method_params, _num_features, check_params
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
@@ -191,7 +191,8 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
             charged.
         """
         check_params(self)
-        if y is None and get_tags(self.estimator).target_tags.required:
+        estimator = clone(self.estimator)  # which complains of a class, before anything is paid for
+        if y is None and get_tags(estimator).target_tags.required:
             name = type(self.estimator).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         holdout = _holdout_pair(X_holdout, y_holdout, _schema(self.summarizer), X)
@@ -215,21 +216,21 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
                 for name in ("estimator_", "mmd_", "_holdout"):  # of the fit before
                     self.__dict__.pop(name, None)
         if not hasattr(summarizer, "sample_indices_"):
-            return self._fit_synthetic(X, X_target, holdout)
+            return self._fit_synthetic(estimator, X, X_target, holdout)
         chosen = summarizer.sample_indices_
         rows = _safe_indexing(X, chosen)
         labels = None if y is None else _safe_indexing(y, chosen)
         params = _check_method_params(X, params, indices=chosen)
-        estimator = clone(self.estimator).fit(_model_input(summarizer, rows), labels, **params)
+        estimator.fit(_model_input(summarizer, rows), labels, **params)
         target = X if X_target is None else unwrap(X_target)
         self.mmd_ = _distance(summarizer, rows, target)
         self.estimator_, self._holdout = estimator, holdout
         return self
 
-    def _fit_synthetic(self, X: Any, X_target: Any, holdout: Any) -> Any:
+    def _fit_synthetic(self, estimator: Any, X: Any, X_target: Any, holdout: Any) -> Any:
         """Train on the synthetic rows of a private summary, which no row of X stands behind."""
         summarizer = self.summarizer_
-        estimator = clone(self.estimator).fit(summarizer.X_, summarizer.y_)
+        estimator.fit(summarizer.X_, summarizer.y_)
         target = X if X_target is None else unwrap(X_target)
         self.mmd_ = _distance(summarizer, summarizer.X_, target)
         self.estimator_, self._holdout = estimator, holdout
@@ -307,7 +308,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         return _model_input(self.summarizer_, X)
 
     def __sklearn_tags__(self):
-        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags, inner = super().__sklearn_tags__(), inner_tags(self.estimator)
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags = inner.classifier_tags
         if inner.regressor_tags is not None:  # `score` is no R^2 of the owners' rows
@@ -315,5 +316,5 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         tags.transformer_tags = inner.transformer_tags
         tags.target_tags = inner.target_tags
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(_schema(self.summarizer))
-        tags.non_deterministic = get_tags(self.summarizer).non_deterministic
+        tags.non_deterministic = inner_tags(self.summarizer).non_deterministic
         return tags

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 from sklearn.base import BaseEstimator
 
+from ..._docs import ListedMixin
 from ..._linear_systems import Floats
 from ..._sklearn import Interval, check_params
 
@@ -31,7 +32,7 @@ _FIRST_WIDTH, _NARROWER = 0.5, 1 / 8
 _NOISY, _LAST_WIDTH = 10.0, 2.0
 
 
-class Loss(BaseEstimator, ABC):
+class Loss(ListedMixin, BaseEstimator, ABC):
     """A convex loss of the scores of a row.
 
     Attributes

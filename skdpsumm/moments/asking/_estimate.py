@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,8 +13,12 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn import get_config
 
+from ..._html import MOST_COLUMNS, MOST_ROWS, cut, html_table, more_of
+
 # Of a step.
 _ROUNDING = 1e-9
+# Entries that are printed, as many as rows of a pandas frame.
+_MOST_PRINTED = 60
 # At which standard errors a pickle has the ends of intervals: those of the usual levels.
 _LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
 _KEPT_Z = np.sort([0.0, 1.0, 2.0, 3.0, *norm.ppf(0.5 + np.array(_LEVELS) / 2), 4.0, 6.0])
@@ -427,20 +430,22 @@ class Estimate(NDArrayOperatorsMixin):
             labels[axis].index(k) if isinstance(k, str) else k for axis, k in enumerate(keys)
         )
 
-    def _names(self) -> list[str]:
+    def _names(self, most: int | None = None) -> list[str]:
+        """Return the names of the entries, or of the first of them."""
+        places = range(self._value.size)[:most]
         if self._is_named():
-            grid = np.indices(self.shape).reshape(len(self.shape), -1).T
+            grid = zip(*np.unravel_index(places, self.shape), strict=True) if self.shape else [()]
             return [
                 ", ".join(names[i] for names, i in zip(self.labels, where, strict=True))
                 for where in grid
             ]
-        return [str(i) for i in range(self._value.size)]
+        return [str(i) for i in places]
 
-    def _heads(self) -> list[str]:
-        """Return the names of the entries as they are printed."""
-        names = self._names()
-        units = self.units if len(self.units) == len(names) else [None] * len(names)
-        return [with_unit(*pair) for pair in zip(names, units, strict=True)]
+    def _heads(self, most: int) -> list[str]:
+        """Return the names of the first entries as they are printed."""
+        names = self._names(most)
+        units = self.units if len(self.units) == self._value.size else [None] * len(names)
+        return [with_unit(*pair) for pair in zip(names, units[:most], strict=True)]
 
     def _note(self) -> str:
         """Return why an error may be 0, empty if none is."""
@@ -451,25 +456,30 @@ class Estimate(NDArrayOperatorsMixin):
         note = self._note()
         if not self.shape:
             told = f"std error; {note}" if note else "std error"
-            ((value, error),) = self._cells()
+            value, error = _written_pair(self._value, self.std_error)
             return f"{value} +- {error} ({told})"
-        rows = [(name, *cell) for name, cell in zip(self._heads(), self._cells(), strict=True)]
-        lines = _align([("", "value", "std error"), *rows])
+        lines = _align([("", "value", "std error"), *self._rows(_MOST_PRINTED)])
+        lines += more_of(range(self._value.size), _MOST_PRINTED)
         return "\n".join([*lines, f"({note})"] if note else lines)
 
-    def _cells(self) -> list[tuple[str, str]]:
-        """Return each value and its error, as they are written."""
-        pairs = zip(self._value.ravel(), self.std_error.ravel(), strict=True)
-        return [(_written(value, 5), _written(error, 2)) for value, error in pairs]
+    def _rows(self, most: int) -> list[tuple[str, str, str]]:
+        """Return the names of the first entries, their values and their errors, as printed."""
+        names = map(cut, self._heads(most))
+        numbers = self._value.ravel()[:most], self.std_error.ravel()[:most]
+        return [(name, *_written_pair(*pair)) for name, *pair in zip(names, *numbers, strict=True)]
 
     def _repr_html_(self) -> str:
-        cells = self._cells()
-        if self._is_named() and len(self.shape) == 2:
-            heads, names = self.labels[1], self.labels[0]
-            both = [" ± ".join(cell) for cell in cells]
-            rows = [both[i : i + len(heads)] for i in range(0, len(both), len(heads))]
-            return _html_table(["", *heads], names, rows, "value ± std error")
-        return _html_table(["", "value", "std error"], self._heads(), cells, self._note())
+        if not (self._is_named() and len(self.shape) == 2):
+            rows = self._rows(MOST_ROWS)
+            return html_table(self._note(), ("", "value", "std error"), rows, self._value.size)
+        names, heads = self.labels
+        shown = np.s_[:MOST_ROWS, :MOST_COLUMNS]  # beside the names: a column more, which is told
+        numbers = zip(self._value[shown], self.std_error[shown], strict=True)
+        lines = (
+            [name, *(" ± ".join(_written_pair(*pair)) for pair in zip(*pairs, strict=True))]
+            for name, pairs in zip(names, numbers, strict=False)
+        )
+        return html_table("value ± std error", ["", *heads[:MOST_COLUMNS]], lines, len(names))
 
 
 def with_unit(name: str, unit: str | None) -> str:
@@ -477,23 +487,14 @@ def with_unit(name: str, unit: str | None) -> str:
     return name if not unit else f"{name} ({unit})"
 
 
+def _written_pair(value: Any, error: Any) -> tuple[str, str]:
+    return _written(value, 5), _written(error, 2)
+
+
 def _written(number: float, digits: int) -> str:
     """Return a number to so many digits; below ten millions 390 is read sooner than 3.9e+02."""
     text = f"{number:.{digits}g}"
     return f"{float(text):.0f}" if "e+" in text and abs(number) < 1e7 else text
-
-
-def _html_table(
-    heads: Sequence[str], names: Sequence[str], rows: Sequence[Sequence[str]], caption: str = ""
-) -> str:
-    """Return a table; names may be anything, such as a category of the data's schema."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    body = "".join(
-        f"<tr><th>{escape(name)}</th>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>"
-        for name, row in zip(names, rows, strict=True)
-    )
-    title = f"<caption>{caption}</caption>" if caption else ""
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _align(rows: list[tuple[str, str, str]]) -> list[str]:

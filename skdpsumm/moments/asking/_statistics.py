@@ -16,7 +16,6 @@ from ...features._feature_maps import project_to_simplex
 from ...schema._schema import TableSchema
 from ..inferring._points import absent
 from ..inferring._shift import Shift
-from ..inferring._table_model import TableModel
 from ._estimate import Estimate
 from ._filled_cells import some_values
 from ._graphical_answer import GraphicalAnswer
@@ -45,9 +44,9 @@ class StatisticsMixin:
     """Named statistics, each through one call of `_answer`."""
 
     schema_: TableSchema
-    _model: TableModel | None
+    _model: Any  # a TableModel, None where there are no histograms
     _regression: Any
-    _positions: Positions | None
+    _positions: Any  # Positions, None where a graphical model answers
     _shift: Shift | None
     _frame: str | None
 
@@ -55,21 +54,18 @@ class StatisticsMixin:
         self, function: Any, then: Callable | None = None, **parts: Any
     ) -> PointsAnswer | GraphicalAnswer:
         """Put the `Question` with these parts to the sketch."""
-        question, model = Question(function, then, **parts), self._model_answers
+        question, model = Question(function, then, **parts), self._answers_by_model()
         if model is not None:
             return GraphicalAnswer(question, model)
-        assert self._positions is not None
         return PointsAnswer(question, self._regression, self._positions, self._shift)
 
-    @property
-    def _model_answers(self) -> ModelAnswers | None:
-        """What the graphical model answers from, None where points are asked."""
+    def _answers_by_model(self) -> ModelAnswers | None:
+        """Return what the graphical model answers from, None where points are asked."""
         check_is_fitted(self, "_regression")
         if self._regression is not None:
             return None
         known = self.__dict__.get("_answers")
         if known is None or known.model is not self._model:
-            assert self._model is not None
             known = self._answers = ModelAnswers(self._model)
         return known
 
@@ -81,11 +77,6 @@ class StatisticsMixin:
 
     def _answer(self, *parts: Any, **more: Any) -> Estimate:
         return self._ask(*parts, **more).to_estimate(self._frame)
-
-    @property
-    def _places(self) -> Positions:
-        assert self._positions is not None
-        return self._positions
 
     def _names(self, which: list[int]) -> list[str]:
         return [self._asked.name(j) for j in which]
@@ -100,7 +91,7 @@ class StatisticsMixin:
 
     def _axis(self, column: int | str, bins: Any = None) -> Axis:
         """Return the categories of a column, or its bins: those given, or the model's."""
-        j, model = self._column(column), self._model_answers
+        j, model = self._column(column), self._answers_by_model()
         if self._asked.values(j) is not None:
             if bins is not None:
                 raise ValueError(
@@ -219,7 +210,7 @@ class StatisticsMixin:
 
     def _few_rows(self) -> NamedRows:
         """Return rows to try a function on."""
-        known = self._model_answers
+        known = self._answers_by_model()
         if known is None:
             return NamedRows.of(self._regression.points[:_FEW_ROWS], self._asked)
         model = known.model
@@ -338,7 +329,7 @@ class StatisticsMixin:
             "labels": [names],
             "about": [f"the variance of {name!r}" for name in names],
         }
-        if self._model_answers is not None:
+        if self._answers_by_model() is not None:
             own = [lambda X, j=j: floats(X, [j]) for j in which]
             means = np.clip(self._ask(None, parts=own).value, *ranges.T)
             parts = [
@@ -369,7 +360,7 @@ class StatisticsMixin:
         second = self._second_moments(which)
         largest = second.units / 4
         possible = (np.where(np.eye(len(which)), 0.0, -largest), largest)
-        if self._model_answers is not None:
+        if self._answers_by_model() is not None:
             parts = second.centred(self._means_of_pairs(second))
             noise = self._noise_of_variances(second, parts)
             return self._of_pairs(
@@ -415,7 +406,7 @@ class StatisticsMixin:
 
         ones = np.eye(len(which))
         possible = (2 * ones - 1, np.ones_like(ones))
-        if self._model_answers is not None:
+        if self._answers_by_model() is not None:
             means = self._means_of_pairs(second)
             parts = second.centred(means)
             found = second.matrix(self._ask(None, parts=parts).value)
@@ -464,7 +455,7 @@ class StatisticsMixin:
             "labels": [names, names],
             "entries": [_pair(*sorted((a, b), key=names.index)) for a in names for b in names],
         }
-        if self._model_answers is not None:
+        if self._answers_by_model() is not None:
             return self._answer(*parts, **more, judged=True)
 
         def together(X: NDArray) -> NDArray:
@@ -624,7 +615,7 @@ class StatisticsMixin:
         levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
         if not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must lie in [0, 1], got {q!r}.")
-        model = self._model_answers
+        model = self._answers_by_model()
         if by is not None and model is None:
             raise ValueError(_NEEDS_MODEL.format("quantile with by"))
         axis = self._axis_by(by, bins)
@@ -657,9 +648,10 @@ class StatisticsMixin:
         (low, high), schema = self._bound(j), self._asked
         grid = np.unique(schema.on_grid(np.linspace(low, high, n_steps + 1), j))
         places = np.zeros((0, 2))
-        if self._model_answers is not None and len(grid) != schema.n_values(j):
+        model = self._answers_by_model()
+        if model is not None and len(grid) != schema.n_values(j):
             # Between the ends of atoms a CDF is straight, and most of a wide range may be empty.
-            ends, places = self._model_answers.inside(j).places(low, high, n_steps)
+            ends, places = model.inside(j).places(low, high, n_steps)
             grid = np.unique(schema.on_grid(np.union1d(grid, ends), j))
         exact = len(grid) == schema.n_values(j)
         # Of a continuous column nothing lies at the lower bound.
@@ -699,14 +691,14 @@ class StatisticsMixin:
 
     def _curve(self, j: int, cuts: NDArray) -> Any:
         """Return the answer about the CDF of column j, which all of its quantiles are read from."""
-        answers = self._model_answers
+        answers = self._answers_by_model()
         assert answers is not None
         return answers.once((j, cuts.tobytes()), lambda: self._ask(self._at_most(j, cuts)))
 
     def _quantile_ends(self, j: int, levels: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
         """Return the ends of quantiles, read off those of the shares of rows in whole bins."""
         # Those of this fit, whatever is fitted before somebody asks for an interval.
-        places, regression, shift = self._places, self._regression, self._shift
+        places, regression, shift = self._positions, self._regression, self._shift
 
         def shares(truths: NDArray) -> PointsAnswer:
             return PointsAnswer(Question(_in_cells(places, j, truths)), regression, places, shift)
@@ -728,7 +720,7 @@ class StatisticsMixin:
         increasing, rank = cuts[order], np.argsort(order)
         return ColumnCondition(
             j,
-            lambda: np.searchsorted(increasing, self._places.column(j).astype(np.float64)),
+            lambda: np.searchsorted(increasing, self._positions.column(j).astype(np.float64)),
             np.arange(len(cuts) + 1)[:, None] <= rank,
             lambda low, high: (high <= cuts, low <= cuts),
             lambda values: values.astype(np.float64)[:, None] <= cuts,
@@ -775,11 +767,11 @@ class StatisticsMixin:
 
     def _in_categories(self, j: int) -> ColumnCondition:
         axis = category_axis(self._asked, j)
-        if self._model_answers is not None:
+        if self._answers_by_model() is not None:
             return ColumnCondition(j, _unasked, np.empty(0), _unasked, axis.holds)
-        values = self._places.cells(j).low
+        values = self._positions.cells(j).low
         known = self._asked.decode(j, np.arange(len(axis)))
-        return _in_cells(self._places, j, values[:, None] == known)
+        return _in_cells(self._positions, j, values[:, None] == known)
 
     def _in_bins(self, j: int, edges: NDArray) -> ColumnCondition:
         low, high = self._bound(j)
@@ -796,7 +788,7 @@ class StatisticsMixin:
         truths = np.eye(len(edges), dtype=bool)[:, :n_cells]
         return ColumnCondition(
             j,
-            lambda: _bin(self._places.column(j), edges),
+            lambda: _bin(self._positions.column(j), edges),
             truths,
             extremes,
             lambda values: truths[_bin(values.astype(np.float64), edges)],
@@ -853,7 +845,7 @@ class StatisticsMixin:
         which = self._several(columns, normalize)
         normalize = normalize if isinstance(normalize, str) else bool(normalize)
         axes = [self._axis(j, self._bins_of(bins, which, j)) for j in which]
-        model = self._model_answers
+        model = self._answers_by_model()
         if model is not None and len(axes) > 1:
             answer = TableAnswer(model, axes, normalize)
             found = answer.to_estimate(self._frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from ..._html import html_table
 from ...privacy import PrivacyGuarantee
 from ..inferring._target import unprotected_target
 
@@ -41,6 +42,10 @@ class TargetedPrivacy:
     def epsilon(self, delta: float = 0.0) -> float:
         """Return the epsilon of the worse claim, that of the target: it is infinite."""
         return max(self.sketch.epsilon(delta), self.target.epsilon(delta))
+
+    def _repr_html_(self) -> str:
+        rows = [("sketch", self.sketch.badge), ("target", self.target.badge)]
+        return html_table(self.badge, (), rows, len(rows))
 
     def __repr__(self) -> str:
         return f"<TargetedPrivacy\nsketch: {self.sketch!r}\ntarget: {self.target!r}>"

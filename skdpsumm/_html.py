@@ -1,0 +1,79 @@
+"""What objects show of themselves: one small table in a notebook, and texts of bounded length.
+
+Names and texts may come from a stranger's file, so they are cut and escaped here. The table has no
+colours of its own: it takes those of the page, light or dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Sized
+from html import escape
+from itertools import islice
+
+# Rows and columns of a table that a reader still looks over, and characters of one text. The
+# longest text that the library writes itself, what a guarantee takes as given, has some 500.
+MOST_ROWS, MOST_COLUMNS, LONGEST = 20, 12, 1000
+
+
+def cut(text: str, most: int = LONGEST) -> str:
+    """Return a text for people: its start, with what would steer a terminal written out."""
+    more = f"... {len(text) - most:,} more characters" if len(text) > most else ""
+    shown = text[:most]
+    return (shown if shown.isprintable() else _written_out(shown)) + more
+
+
+def _written_out(text: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def more_of(shown: Sized, most: int) -> list[str]:
+    """Return what ends a list of which only the first so many are shown: how many more it has."""
+    return [f"... {len(shown) - most:,} more"] if len(shown) > most else []
+
+
+def html_table(
+    caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], n_rows: int
+) -> str:
+    """Return a table of texts, each of which may hold anything.
+
+    Parameters
+    ----------
+    caption : str
+        What matters most: of a release, its promise.
+    heads : sequence of str
+        Heads of the columns. Empty, for rows of a name and a text.
+    rows : iterable of sequence of str
+        The name of each row, and its cells. Only the first `MOST_ROWS` are asked for.
+    n_rows : int
+        How many rows there are.
+
+    Returns
+    -------
+    str
+    """
+    ending = "".join(f"<tr><td>{more}</td></tr>" for more in more_of(range(n_rows), MOST_ROWS))
+    head = "".join(map(_html_head, _cells(heads)))
+    # Pages move cells to the right, which suits numbers and not sentences.
+    cell = "<td>" if head else '<td style="text-align: left">'
+    body = "".join(_html_row(row, cell) for row in islice(rows, MOST_ROWS))
+    title = f"<caption>{_safe(caption)}</caption>" if caption else ""
+    top = f"<thead><tr>{head}</tr></thead>" if head else ""
+    return f"<table>{title}{top}<tbody>{body}{ending}</tbody></table>"
+
+
+def _html_head(text: str) -> str:
+    return f'<th scope="col">{_safe(text)}</th>' if text else "<td></td>"
+
+
+def _html_row(row: Sequence[str], cell: str) -> str:
+    name, *texts = _cells(row)
+    told = "".join(f"{cell}{_safe(text)}</td>" for text in texts)
+    return f'<tr><th scope="row">{_safe(name)}</th>{told}</tr>'
+
+
+def _cells(row: Sequence[str]) -> Sequence[str]:
+    return row if len(row) <= MOST_COLUMNS else [*row[:MOST_COLUMNS], "..."]
+
+
+def _safe(text: str) -> str:
+    return escape(cut(text))

@@ -1,0 +1,653 @@
+"""What every object shows of itself: in `dir`, `repr`, notebooks, completion and copies.
+
+Whatever its state: of estimators unfitted, with parameters that `fit` would refuse, and fitted; of
+releases, ledgers and schemas also as they come out of a file. Nothing private is shown, texts of
+strangers are escaped, and what is shown is never long.
+"""
+
+import copy
+import html
+import inspect
+import pickle
+import re
+import warnings
+from dataclasses import replace
+from functools import cache, cached_property
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from catalogue import INSTANCES
+from IPython.core.completer import IPCompleter, provisionalcompleter
+from sklearn.base import BaseEstimator
+
+from skdpsumm import (
+    KDE,
+    AdaptiveSketcher,
+    Categorical,
+    Estimate,
+    HistogramSketcher,
+    M2MEstimator,
+    Numeric,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    PrivateMMDSummarizer,
+    PrivateSearchCV,
+    Public,
+    RFFSketcher,
+    SummarizedEstimator,
+    TableSchema,
+    TDILClassifier,
+    audit,
+    learners,
+    model_selection,
+    moments,
+    privacy,
+    schema,
+    sketches,
+    summaries,
+)
+from skdpsumm.audit import AuditResult
+from skdpsumm.learners import PolynomialKernel
+from skdpsumm.moments.learning._targeted import TargetedPrivacy
+from skdpsumm.privacy import GaussianDP, PureDP
+from skdpsumm.privacy._compositions import Composed, Worst
+from skdpsumm.privacy._contract import PrivateFit
+from skdpsumm.privacy._ledger import LedgerDataset
+from skdpsumm.privacy._mechanisms import Unprotected
+from skdpsumm.summaries import Curator, DataOwner, SketchCurator, Sketches, SketchOwner
+from skdpsumm.summaries._protocol import Bid
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (120, 2))
+# One row is a canary: its digits are in no text.
+X[41] = CANARY = 0.7316459201837465, -0.4182937465012938
+LABELS = (X[:, 0] > 0).astype(int)
+OWNERS = {"X_target": X[30:60].copy(), "owners": np.arange(len(X)) % 3}
+EVIL = '<img src="x" onerror="alert(1)">&amp;'
+PACKAGES = [audit, learners, model_selection, moments, privacy, schema, sketches, summaries]
+
+
+@cache
+def fitted(name):
+    """Return a fitted instance of the catalogue; tests leave it as it is."""
+    one = INSTANCES[name]
+    y = {None: None, "labels": LABELS, "numbers": X[:, 1]}[one.y]
+    with warnings.catch_warnings(action="ignore"):  # of so few rows, noise is what they tell most
+        if one.kind in ("summarizer", "summarised"):
+            return one.make().fit(X, y, **OWNERS)
+        return one.fit(one.make(), X, LABELS, X[:, 1])
+
+
+# ---- every other public object
+
+
+def sketch():
+    return HistogramSketcher(schema=TableSchema({"a": (-1, 1), "b": (-1, 1)})).fit(X).sketch_
+
+
+def paid(ledger):
+    ledger.charge(PureDP(0.1), dataset="one", label="a release")
+    ledger.dataset("two", partition="by region").charge(PureDP(0.2))
+    return ledger
+
+
+def ledger(tmp_path):
+    return paid(PrivacyLedger(tmp_path / "ledger", epsilon=1.0, delta=1e-6))
+
+
+def saved(tmp_path, one):
+    one.save(tmp_path / "saved")
+    return type(one).load(tmp_path / "saved")
+
+
+def table():
+    columns = {"age": Numeric(17, 90, step=1, unit="y"), "job": Categorical(["a", "b"])}
+    return TableSchema(columns).never({"age": [17, 18], "job": ["b"]})
+
+
+def from_toml(tmp_path):
+    table().save(tmp_path / "schema.toml")
+    return TableSchema.load(tmp_path / "schema.toml")
+
+
+def answered(shape):
+    labels = [[f"{axis}{i}" for i in range(size)] for axis, size in zip("rc", shape, strict=False)]
+    return Estimate(np.ones(shape), lambda: np.full(shape, 0.5), labels=labels)
+
+
+def curator(n_rounds=0):
+    names = ["north", "south"]
+    one = Curator(X, owners=names, n_select=4, gamma=0.5, random_state=0)
+    party = dict.fromkeys(names, DataOwner(X, LABELS, seed=0))
+    messages = one.open() if n_rounds else {}
+    for _ in range(n_rounds):
+        messages = one.receive({name: party[name].answer(m) for name, m in messages.items()})
+    return one
+
+
+def agreement():
+    return Sketches().agreement(TableSchema([(-1, 1), (-1, 1)]), Categorical([0, 1]), 2)
+
+
+def sketch_curator(n_answers):
+    one = SketchCurator(["north", "south"], agreement())
+    if n_answers is not None:
+        message = one.open()["north"]
+        owners = ["north", "south"][:n_answers]
+        one.receive({name: SketchOwner(X, LABELS).answer(message) for name in owners})
+    return one
+
+
+def rows():
+    one = Curator(X, owners=["north"], n_select=90, gamma=0.5, random_state=0)
+    return DataOwner(X, LABELS, seed=0).answer(one.open()["north"])
+
+
+def summing():
+    return RFFSketcher(8, gamma=1.0).partial_fit(X)
+
+
+def guarantee(**words):
+    return PrivacyGuarantee(PureDP(1.0), **words)
+
+
+def by_default():
+    """Return the losses, mechanisms, protocols and releases that need no parameters, by name."""
+    kinds = [getattr(room, name) for room in (learners, summaries) for name in room.__all__]
+    return {
+        kind.__name__: kind
+        for kind in kinds
+        if isinstance(kind, type)
+        and issubclass(kind, BaseEstimator)
+        and not issubclass(kind, PrivateFit | SummarizedEstimator)
+    }
+
+
+OBJECTS = {
+    "sketch": lambda _: sketch(),
+    "chosen sketch": lambda _: AdaptiveSketcher(schema=(-1, 1)).fit(X).sketch_,
+    "sum of sketches": lambda _: sketch() + sketch(),
+    "loaded sketch": lambda path: saved(path, sketch()),
+    "model of a loaded sketch": lambda path: M2MEstimator.from_sketch(saved(path, sketch())),
+    "ledger": lambda _: paid(PrivacyLedger(epsilon=1.0)),
+    "ledger without a cap": lambda _: paid(PrivacyLedger(epsilon=np.inf, delta=1e-6)),
+    "ledger in a file": ledger,
+    "opened ledger": lambda path: PrivacyLedger.open(ledger(path).path),
+    "data set": lambda _: paid(PrivacyLedger(epsilon=1.0)).dataset("two"),
+    "data set in a file": lambda path: ledger(path).dataset("new"),
+    "guarantee": lambda _: guarantee(noise="loud", counted=False, idealised=True),
+    "guarantee of a file": lambda _: PrivacyGuarantee.from_dict(guarantee().to_dict()),
+    "no guarantee": lambda _: PrivacyGuarantee(Unprotected("of a test")),
+    "sum of guarantees": lambda _: guarantee() + guarantee(),
+    "simulated": lambda _: guarantee(simulated=True),
+    "targeted privacy": lambda _: TargetedPrivacy.of(guarantee()),
+    "privacy of a summary": lambda _: curator().privacy,
+    "privacy of synthetic rows": lambda _: fitted("sketches").privacy_,
+    "pure": lambda _: PureDP(1.0),
+    "gaussian": lambda _: GaussianDP(1.0),
+    "schema": lambda _: table(),
+    "schema of a file": from_toml,
+    "schema for all": lambda _: TableSchema((0, 1)),
+    "schema of an array": lambda _: TableSchema([(0, 1), ["a", "b"]], extra_columns="drop"),
+    "numeric": lambda _: Numeric(0, 1),
+    "categorical": lambda _: Categorical(["a", "b"], missing=True),
+    "public": lambda _: Public(X),
+    "number": lambda _: answered(()),
+    "vector": lambda _: answered((3,)),
+    "table": lambda _: answered((2, 3)),
+    "answer of a model": lambda _: M2MEstimator(schema=(-1, 1), epsilon=np.inf).fit(X).mean(),
+    "pickled answer": lambda _: pickle.loads(pickle.dumps(answered((3,)))),
+    "audit": lambda _: AuditResult(1.62, 0.99, 0.0, 10_000, "output >= 10", (2500, 420)),
+    "kde": lambda _: KDE(X, bandwidth=0.1),
+    "kernel": lambda _: PolynomialKernel(),
+    "owner": lambda _: DataOwner(X, LABELS),
+    "rows of an owner": lambda _: rows(),
+    "curator": lambda _: curator(),
+    "curator in between": lambda _: curator(1),
+    "agreement": lambda _: agreement(),
+    "owner of a sketch": lambda _: SketchOwner(X, LABELS),
+    "curator of sketches": lambda _: sketch_curator(None),
+    "curator who got none": lambda _: sketch_curator(0),
+    "curator who got all": lambda _: sketch_curator(2),
+    "sums in the making": lambda _: summing(),
+    **{name: lambda _, kind=kind: kind() for name, kind in by_default().items()},
+}
+
+# Of these, copies are refused: each would be paid for once, and used twice.
+ONCE = {
+    "curator",
+    "curator in between",
+    "owner of a sketch",
+    "ledger",
+    "ledger without a cap",
+    "data set",
+    "sums in the making",
+}
+# Of these, a shallow copy shares what may be there once.
+SHARED = {"data set", "sums in the making"}
+
+
+def test_every_public_class_is_among_them(tmp_path):
+    public = {
+        getattr(room, name)
+        for room in PACKAGES
+        for name in room.__all__
+        if isinstance(getattr(room, name), type) and not issubclass(getattr(room, name), Exception)
+    }
+    shown = {type(make(tmp_path_of(tmp_path, name))) for name, make in OBJECTS.items()}
+    shown |= {type(one.estimator) for one in INSTANCES.values()}
+    assert {kind.__name__ for kind in public - shown} == set()
+
+
+def tmp_path_of(tmp_path, name):
+    (tmp_path / name).mkdir(exist_ok=True)
+    return tmp_path / name
+
+
+# ---- what is listed, and what is there
+
+
+def descriptors(kind):
+    """Yield the names of what may fail when it is asked for: properties, conditional methods."""
+    for base in kind.__mro__:
+        for name, value in vars(base).items():
+            conditional = type(value).__name__ == "_AvailableIfDescriptor"
+            if conditional or isinstance(value, property | cached_property):
+                yield name
+
+
+def check_properties(one):
+    """A property of a sound object is there, or raises AttributeError."""
+    for name in descriptors(type(one)):
+        hasattr(one, name)  # which lets all other errors through
+
+
+def check_faces(one):
+    """Ask an object what a notebook asks; return its texts. It warns of nothing meanwhile."""
+    with warnings.catch_warnings(action="error"):
+        return faces(one)
+
+
+def faces(one):
+    names = dir(one)
+    assert {name for name, _ in inspect.getmembers(one)} <= set(names)
+    texts = [repr(one), str(one)]
+    if hasattr(one, "_repr_html_"):
+        texts.append(one._repr_html_())
+    return texts
+
+
+# The last instance of each class, by name.
+KINDS = {type(one.estimator): name for name, one in INSTANCES.items()}
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_estimators_show_themselves(name):
+    for one in (INSTANCES[name].make(), fitted(name)):
+        check_properties(one)
+        check_faces(one)
+    told = {name for name in vars(one) if name.endswith("_") and not name.startswith("_")}
+    assert {"fit", "get_params", *told} <= set(dir(one))
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_show_themselves(name, tmp_path):
+    one = OBJECTS[name](tmp_path)
+    check_properties(one)
+    check_faces(one)
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_are_copied_or_say_why_not(name, tmp_path):
+    one = OBJECTS[name](tmp_path)
+    for how in (copy.copy, copy.deepcopy):
+        if name in ONCE and not (how is copy.copy and name in SHARED):
+            with pytest.raises(TypeError, match="cop"):
+                how(one)
+            continue
+        check_properties(how(one))
+        check_faces(how(one))
+
+
+@pytest.mark.parametrize("name", ["ledger", "curator", "owner of a sketch"])
+def test_what_cannot_be_copied_is_documented(name, tmp_path):
+    assert "copy or pickle" in " ".join(type(OBJECTS[name](tmp_path)).__doc__.split())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_fitted_estimators_are_copied(kind):
+    for how in (copy.copy, copy.deepcopy):
+        one = how(fitted(KINDS[kind]))
+        check_properties(one)
+        check_faces(one)
+
+
+# What people pass by mistake: a class for an instance, a list or a mapping for one of its entries.
+MISTAKES = {
+    "word": "no such thing",
+    "class": TDILClassifier,
+    "list": [1, 2],
+    "mapping": {"age": (0, 1)},
+    "none": None,
+}
+
+
+def mistaken(one, value, name):
+    setattr(one, name, value)  # as a constructor does, which only stores
+    names = dir(one)
+    assert {"fit", "get_params"} <= set(names)
+    assert inspect.getmembers(one)
+    assert repr(one)
+    assert one._repr_html_()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_wrong_parameters_hide_nothing(kind):
+    """Nothing is checked before `fit`, and completion is asked before that."""
+    for name in {"schema", "sketcher", "estimator", "mechanism", "protocol"} & set(params(kind)):
+        mistaken(INSTANCES[KINDS[kind]].make(), MISTAKES["class"], name)
+        mistaken(INSTANCES[KINDS[kind]].make(), MISTAKES["mapping"], name)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("value", MISTAKES)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_no_wrong_parameter_hides_anything(kind, value):
+    for name in params(kind):
+        mistaken(INSTANCES[KINDS[kind]].make(), MISTAKES[value], name)
+
+
+def params(kind):
+    return INSTANCES[KINDS[kind]].estimator.get_params(deep=False)
+
+
+@pytest.mark.parametrize("kind", by_default().values(), ids=lambda kind: kind.__name__)
+def test_wrong_parameters_of_parts_hide_nothing(kind):
+    for value in MISTAKES.values():
+        for name in kind().get_params(deep=False):
+            one = kind().set_params(**{name: value})
+            assert name in dir(one)
+            assert inspect.getmembers(one)
+            assert repr(one)
+
+
+@pytest.mark.parametrize("make", [SummarizedEstimator, PrivateSearchCV])
+def test_a_class_for_an_estimator_costs_nothing(make):
+    """It is shown, and `fit` says what is wrong before anything is charged."""
+    paying = PrivacyLedger(epsilon=100, delta=1e-4)
+    if make is PrivateSearchCV:
+        one, given = make(TDILClassifier, {"regularization": [1.0]}, ledger=paying), {}
+    else:
+        one, given = make(TDILClassifier, PrivateMMDSummarizer(5, gamma=1.0, ledger=paying)), OWNERS
+    assert "TDILClassifier" in repr(one)
+    with pytest.raises(TypeError):
+        one.fit(X, LABELS, **given)
+    assert paying.spent.epsilon == 0
+
+
+# ---- completion
+
+
+@pytest.fixture(scope="module")
+def completer():
+    # Without a shell there are no magics.
+    unused = ["IPCompleter.magic_matcher", "IPCompleter.magic_config_matcher"]
+    return IPCompleter(namespace={}, disable_matchers=unused)
+
+
+def offered(completer, one, *, jedi):
+    completer.namespace, completer.use_jedi = {"one": one}, jedi
+    with provisionalcompleter():
+        return {found.text.lstrip(".") for found in completer.completions("one.", 4)}
+
+
+def public_names(one):
+    return {name for name in dir(one) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("jedi", [True, False], ids=["jedi", "plain"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_completion_offers_what_is_there(kind, jedi, completer):
+    for one in (INSTANCES[KINDS[kind]].make(), fitted(KINDS[kind])):
+        assert public_names(one) <= offered(completer, one, jedi=jedi)
+
+
+@pytest.mark.parametrize("jedi", [True, False], ids=["jedi", "plain"])
+@pytest.mark.parametrize("name", OBJECTS)
+def test_completion_of_objects(name, jedi, completer, tmp_path):
+    one = OBJECTS[name](tmp_path)
+    assert public_names(one) <= offered(completer, one, jedi=jedi)
+
+
+# ---- nothing private
+
+
+PRIVATE = {
+    "owner": lambda: DataOwner(X, LABELS),
+    "rows": rows,
+    "bid": lambda: Bid(CANARY[0], 41),
+    "owner of a sketch": lambda: SketchOwner(X, LABELS),
+    "curator": curator,
+    "curator with rows": lambda: curator(1),
+    "sums in the making": summing,
+    "public": lambda: Public(X),
+    **{
+        name: lambda name=name: fitted(name)
+        for name, one in INSTANCES.items()
+        if one.interactive or one.kind in ("summarizer", "summarised")
+    },
+}
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_no_text_shows_a_row(name):
+    for text in check_faces(PRIVATE[name]()):
+        assert not re.search(r"0\.7316|7\.316|0\.4182|4\.182", text)
+
+
+# ---- small tables in notebooks
+
+
+class Reader(HTMLParser):
+    """Read a table, and see that what is opened is closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.words = [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+WITH_TABLE = [
+    "sketch",
+    "guarantee",
+    "targeted privacy",
+    "privacy of a summary",
+    "ledger",
+    "data set",
+    "schema",
+    "number",
+    "vector",
+    "table",
+]
+
+
+@pytest.mark.parametrize("name", WITH_TABLE)
+def test_tables_are_plain(name, tmp_path):
+    """A caption or heads that a screen reader can tell, and no colours: they are the page's."""
+    text = OBJECTS[name](tmp_path)._repr_html_()
+    read = Reader(text)
+    assert read.tags[0][0] == "table"
+    assert all(attrs.get("scope") in ("row", "col") for tag, attrs in read.tags if tag == "th")
+    assert not re.search("color|background|class=|<script|<style", text)
+
+
+PROMISE = "epsilon=1, delta=0 (one row, add-remove), protects the rows of X against public"
+
+
+def test_the_promise_comes_first(tmp_path):
+    one = HistogramSketcher(schema=(-1, 1), delta=0.0).fit(X)
+    assert PROMISE in one._repr_html_()
+    assert Reader(one.sketch_._repr_html_()).words[0] == f"PrivateSketch: {PROMISE}"
+    assert Reader(one.privacy_._repr_html_()).words[0] == PROMISE
+    cap = "Cap: epsilon=1 at delta=0 (one row, add-remove, pure); spent epsilon=0.3"
+    shown = Reader(OBJECTS["ledger"](tmp_path)._repr_html_()).words
+    assert shown[0] == cap
+    assert "two by region 0.2 0.7" in " ".join(shown)
+    alone = Reader(OBJECTS["data set"](tmp_path)._repr_html_()).words
+    assert alone[0] == cap
+    assert "one" not in alone
+    assert Reader(table()._repr_html_()).words[0] == (
+        "TableSchema of 2 columns: all of this is public; impossible combinations: 1"
+    )
+
+
+def test_what_does_not_protect_says_so_first():
+    lost = PrivacyGuarantee(Unprotected("of a test"))
+    assert Reader(lost._repr_html_()).words[0].startswith("no guarantee")
+    assert Reader(guarantee(simulated=True)._repr_html_()).words[0].startswith("SIMULATED")
+
+
+def test_a_ledger_that_cannot_be_read_is_shown_all_the_same(tmp_path):
+    one = ledger(tmp_path)
+    one.path.write_bytes(b"no ledger")
+    for shown in (one, LedgerDataset(one, "two")):
+        assert "cannot be read" in shown._repr_html_()
+        assert "charge" in dir(shown)
+    assert "cannot be read" in repr(one)
+
+
+def test_a_path_is_not_passed_on(tmp_path):
+    assert tmp_path.name not in ledger(tmp_path)._repr_html_()
+
+
+def evil_sketch(sketcher=HistogramSketcher):
+    columns = {EVIL: (-1, 1), "job": Categorical([EVIL, "b"], unit=EVIL, description=EVIL)}
+    words = dict.fromkeys(("protects", "against", "given"), EVIL)
+    frame = pd.DataFrame({EVIL: X[:, 0], "job": np.where(X[:, 1] > 0, EVIL, "b")})
+    made = sketcher(TableSchema(columns), delta=0.0).fit(frame)
+    return replace(made.sketch_, privacy=replace(made.sketch_.privacy, **words))
+
+
+def evil_ledger(tmp_path):
+    one = PrivacyLedger(epsilon=1.0)
+    one.dataset(EVIL, partition=EVIL).charge(PureDP(0.1), label=EVIL)
+    return one
+
+
+WORDS = dict.fromkeys(("protects", "against", "unit", "given", "noise"), EVIL)
+STRANGERS = {
+    "loaded sketch": lambda path: saved(path, evil_sketch()),
+    "chosen sketch": lambda _: evil_sketch(AdaptiveSketcher),
+    "model": lambda path: M2MEstimator.from_sketch(saved(path, evil_sketch())),
+    "guarantee": lambda _: PrivacyGuarantee.from_dict(guarantee(**WORDS).to_dict()),
+    "no guarantee": lambda _: PrivacyGuarantee(Unprotected(EVIL), **WORDS),
+    "ledger": evil_ledger,
+    "data set": lambda path: evil_ledger(path).dataset(EVIL),
+    "schema": lambda _: evil_sketch().schema,
+    "answer": lambda _: M2MEstimator.from_sketch(evil_sketch()).table([0, 1], bins=2),
+    "vector": lambda _: Estimate(np.ones(1), lambda: np.ones(1), labels=[[EVIL]], units=[EVIL]),
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_words_of_strangers_are_escaped(name, tmp_path):
+    text = STRANGERS[name](tmp_path)._repr_html_()
+    assert EVIL not in text
+    assert "<img" not in text
+    assert html.escape(EVIL) in text
+
+
+@pytest.mark.parametrize(
+    "steering", ["\x1b[2J", "\r", "\u202e"], ids=["clears", "overwrites", "turns"]
+)
+def test_words_of_strangers_do_not_steer_a_terminal(steering):
+    told = guarantee(**dict.fromkeys(WORDS, f"a{steering}b"))
+    named = Estimate(np.ones(1), lambda: np.ones(1), labels=[[f"a{steering}b"]])
+    column = TableSchema(
+        {f"a{steering}b": Categorical([f"a{steering}b", "c"], unit=f"a{steering}b")}
+    )
+    for one in (told, named, column):
+        assert steering not in repr(one)
+        assert steering not in one._repr_html_()
+    assert steering not in told.badge + told.short
+
+
+# ---- and never long
+
+
+def wide(n_columns):
+    return TableSchema({f"column {j}": (0, 1) for j in range(n_columns)})
+
+
+def nested(depth):
+    one = PureDP(0.1)
+    for _ in range(depth):
+        one = Worst((one, GaussianDP(0.1)))
+    return one
+
+
+LONG = "of a stranger " * 100_000
+LARGE = {
+    "columns": lambda: wide(10_000),
+    "columns that were sketched": lambda: (
+        HistogramSketcher(n_bins=2, schema=wide(2000)).fit(np.zeros((2, 2000))).sketch_
+    ),
+    "categories": lambda: TableSchema({"a": [f"category {k}" for k in range(50_000)]}),
+    "name": lambda: TableSchema({LONG: [LONG, "c"], "b": Numeric(0, 1, unit=LONG)}),
+    "data sets": lambda: many_data_sets(300),
+    "guarantee": lambda: guarantee(**dict.fromkeys(WORDS, LONG)),
+    "no guarantee": lambda: PrivacyGuarantee(Unprotected(LONG)),
+    "costs": lambda: PrivacyGuarantee(Worst(tuple(PureDP(k / 1e4) for k in range(2000)))),
+    "costs of noise": lambda: PrivacyGuarantee(Worst((GaussianDP(1.0),) * 100)),
+    "nested costs": lambda: PrivacyGuarantee(nested(50)),
+    "answers": lambda: answered((200, 300)),
+    "answer": lambda: answered((30_000,)),
+    "cube": lambda: answered((30, 30)).__getitem__(np.s_[:, :, None]),
+    "names of answers": lambda: Estimate(np.ones(1), lambda: np.ones(1), labels=[[LONG]]),
+}
+
+
+TOLD_AS_ONE = {"columns that were sketched", "costs", "costs of noise", "cube"}
+
+
+def many_data_sets(n):
+    one = PrivacyLedger(epsilon=np.inf)
+    for k in range(n):
+        one.dataset(f"data set {k}").charge(PureDP(1e-3), label="a release")
+    return one
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_is_shown_is_bounded(name):
+    one = LARGE[name]()
+    texts = repr(one), one._repr_html_()
+    assert max(map(len, texts)) < 20_000
+    assert name in TOLD_AS_ONE or "more" in texts[1] or "..." in texts[1]
+
+
+def test_a_ledger_is_shown_without_its_entries(monkeypatch):
+    """There may be a hundred thousand, and each is read, checked and priced."""
+    one = many_data_sets(3)
+    monkeypatch.setattr(PrivacyLedger, "entries", lambda _: pytest.fail("entries were read"))
+    assert "in 3 entries" in repr(one)
+    assert "data set 2" in one._repr_html_()
+
+
+def test_parts_of_a_cost_are_named():
+    parts = PureDP(0.1), Unprotected("of a test")
+    assert repr(Composed(parts)) == f"Composed(parts=({parts[0]!r}, {parts[1]!r}))"
+    assert repr(Composed((PureDP(0.1),) * 30)).endswith("PureDP(epsilon0=0.1), ... 22 more))")
+    assert repr(nested(3)).count("Worst(...)") == 1
