@@ -374,9 +374,3 @@ def with_parts(sketcher: Any) -> list[Any]:
 def _same(value: Any, default: Any) -> bool:
     """Return whether a parameter is its default; an array never is."""
     return value is default or (isinstance(value, str | Real) and value == default)
-
-
-def library_of(X: Any) -> str | None:
-    """Return the library whose frame X is, None for an array."""
-    module = type(X).__module__.partition(".")[0]
-    return module if module in ("pandas", "polars") else None

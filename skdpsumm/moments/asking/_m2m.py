@@ -19,7 +19,8 @@ from ...privacy._contract import columns_kept, estimator
 from ...schema._reading import validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import PrivateSketch
-from .._base import BaseM2M, library_of
+from .._base import BaseM2M
+from .._frames import library_of
 from ..inferring._points import (
     KDE,
     PRIORS,
