@@ -87,8 +87,9 @@ class Estimate(NDArrayOperatorsMixin):
     Notes
     -----
     Labels are the index of what comes in pandas. Frames of polars and pyarrow have no index. There
-    the labels are the first column, which has the name of the axis, such as "sex" for ``by="sex"``,
-    or else "name". Where two columns would share a name, the labels' gets an underscore.
+    the labels are the first column, which has the name of the axis, such as "sex" for ``by="sex"``.
+    Without such a name it is "name", or "row" for a matrix. Where two columns would share a name,
+    that of the labels gets an underscore.
     ``answer[...]`` is the same answer without names, so that all that it gives is arrays.
 
     A number after ``+-`` or ``±`` is one `std_error`, here and in pictures. A bar or a band in a
