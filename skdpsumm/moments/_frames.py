@@ -42,7 +42,7 @@ def frame_of(columns: Mapping[str, Any], library: str) -> Any:
 
 
 def labelled(
-    labels: Mapping[str, Sequence[str]], heads: Sequence[str], values: Sequence[Any], library: str
+    labels: Mapping[str, Sequence[str]], heads: Sequence[str], values: Any, library: str
 ) -> Any:
     """Return a frame without an index: the labels first, then each column of values by its head."""
     names = distinct([*labels, *heads], last=len(heads))

@@ -73,8 +73,8 @@ class AskedColumn(np.ndarray):
 
     def isna(self) -> NDArray[np.bool_]:
         """Return which values are missing."""
-        values = self.astype(object)  # of which None and NaN stand for no value
-        return np.asarray(np.equal(values, None) | (values != values), np.bool_)
+        values = np.asarray(self, object)  # of which None and NaN stand for no value
+        return np.asarray((values == np.array(None)) | (values != values), np.bool_)
 
 
 class NamedRows(NDArrayOperatorsMixin):

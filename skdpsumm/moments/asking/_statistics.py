@@ -588,7 +588,9 @@ class StatisticsMixin:
         '0.5'
         """
         j = self._column(column)
-        low, high = self._bound(j)
+        categories = self._asked.values(j) or ()
+        numbers = categories and all(isinstance(value, Real) for value in categories)
+        low, high = (-np.inf, np.inf) if numbers else self._bound(j)
         cuts = _numbers(thresholds, "thresholds")
         order = np.argsort(cuts, kind="stable")
         rank = np.argsort(order)
