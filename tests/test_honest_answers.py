@@ -253,7 +253,7 @@ def test_outputs_that_hold_nowhere_move_no_others(people, singles):
     answer, (message,) = said(lambda: singles.estimate(three))
     assert "everywhere or nowhere" in message
     assert "[1, 2]" in message
-    low, high = answer.interval().T
+    low, high = answer[...].interval().T
     assert np.array_equal([low[1:], high[1:]], [[0, 0], [1, 1]])
     assert low[0] < (people["x0"] > 0.5).mean() < high[0] < low[0] + 0.1
 
@@ -364,7 +364,7 @@ def test_entries_that_the_schema_rules_out_have_no_error(ruled):
     bins = {"age": [0, 7.5, 14, 20, 99], "pay": [0, 2500, 5000]}
     for normalize in (False, True):
         table = ruled.table(["smokes", "pay", "age"], bins=bins, normalize=normalize)
-        low, high = np.moveaxis(table.interval(), -1, 0)
+        low, high = np.moveaxis(table[...].interval(), -1, 0)
         nobody = np.zeros(table.shape, bool)
         nobody[1, :, :2] = True
         for of_nobody in (np.asarray(table), low, high, table.std_error):

@@ -61,7 +61,7 @@ def quietly(ask):
 
 
 def holds(answer, truth, level=0.999999):
-    low, high = np.moveaxis(answer.interval(level), -1, 0)
+    low, high = np.moveaxis(answer[...].interval(level), -1, 0)
     rounding = 1e-9 * (1 + np.abs(truth))
     return np.all((low - rounding <= truth) & (truth <= high + rounding))
 
@@ -253,7 +253,7 @@ def test_categories_that_are_numbers_have_a_distribution():
     sketcher = HistogramSketcher(schema=[[20, 5, 10]], epsilon=np.inf)
     answer = M2MEstimator(sketcher, **QUICK).fit(X).cdf(0, [4.0, 5.0, 12.0, 20.0])
     assert np.allclose(np.asarray(answer), [0, 1 / 6, 4 / 6, 1])
-    assert np.allclose(answer.interval().T, np.asarray(answer))
+    assert np.allclose(answer[...].interval().T, np.asarray(answer))
 
 
 def test_a_question_may_take_rows_in_any_way(asked):

@@ -128,7 +128,7 @@ def releases(sketcher, X, epsilon, question, n=N_RELEASES, **parameters):
         answer = question(model)
         values.append(np.asarray(answer))
         errors.append(answer.noise_std_error)
-        low, high = np.moveaxis(answer.interval(0.95, covers="noise"), -1, 0)
+        low, high = np.moveaxis(answer[...].interval(0.95, covers="noise"), -1, 0)
         covered.append((low <= np.asarray(free)) & (np.asarray(free) <= high))
     return np.array(values), np.array(errors), np.array(covered)
 
