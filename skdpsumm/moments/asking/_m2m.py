@@ -20,7 +20,7 @@ from ...schema._reading import validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import PrivateSketch
 from .._base import BaseM2M
-from .._frames import library_of
+from .._frames import frame_for
 from ..inferring._points import (
     KDE,
     PRIORS,
@@ -213,7 +213,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             sketcher = self._seeded(self._made_sketcher(known), rng)
             feature_map = sketcher.preview_map(self.n_features_in_, names)
             self._release(sketcher, X, feature_map, groups)
-        self._frame = library_of(X) or (None if names is None else "auto")
+        self._frame = frame_for(X, names)
         self._read_by = known
         return self._prepare(sketcher.sketch_, feature_map.schema, rng)
 
@@ -260,7 +260,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         )
         columns = estimator._described(sketch, schema)
         estimator._set_inputs(columns)
-        estimator._frame = None if columns.names is None else "auto"
+        estimator._frame = frame_for(None, columns.names)
         estimator._read_by = columns
         return estimator._prepare(sketch, columns, check_random_state(random_state))
 
