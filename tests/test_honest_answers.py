@@ -179,7 +179,8 @@ def test_what_bins_are_too_wide_for(people, ask, about, of):
         fine = M2MEstimator(sketcher, inference=inference, **RAW).fit(table)
         answer, messages = said(lambda fine=fine: ask(fine))
         assert not messages
-        assert np.all(np.ptp(answer[...].interval(), axis=-1) < np.ptp(wide[...].interval(), axis=-1))
+        widths = [np.ptp(one[...].interval(), axis=-1) for one in (answer, wide)]
+        assert np.all(widths[0] < widths[1])
 
 
 def test_pictures_are_not_judged_point_by_point(people):

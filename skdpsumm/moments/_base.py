@@ -374,3 +374,11 @@ def with_parts(sketcher: Any) -> list[Any]:
 def _same(value: Any, default: Any) -> bool:
     """Return whether a parameter is its default; an array never is."""
     return value is default or (isinstance(value, str | Real) and value == default)
+
+
+def frame_for(X: Any, names: Any) -> str | None:
+    """Return what `frame` of answers is: the library of X, or "auto" for names of columns alone."""
+    module = type(X).__module__.partition(".")[0]
+    if module in ("pandas", "polars", "pyarrow"):
+        return module
+    return None if names is None else "auto"

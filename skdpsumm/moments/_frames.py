@@ -16,19 +16,6 @@ from typing import Any
 
 from sklearn import get_config
 
-LIBRARIES = ("pandas", "polars", "pyarrow")
-
-
-def library_of(X: Any) -> str | None:
-    """Return the library whose frame X is, None for an array."""
-    module = type(X).__module__.partition(".")[0]
-    return module if module in LIBRARIES else None
-
-
-def frame_for(X: Any, names: Any) -> str | None:
-    """Return what `frame` of an answer is, for a table and the names that its columns have."""
-    return library_of(X) or (None if names is None else "auto")
-
 
 def chosen(frame: str | None) -> str | None:
     """Return the library of frames, where "auto" is what scikit-learn is told; None for arrays."""

@@ -19,8 +19,7 @@ from ...privacy._contract import columns_kept, estimator
 from ...schema._reading import validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import PrivateSketch
-from .._base import BaseM2M
-from .._frames import frame_for
+from .._base import BaseM2M, frame_for
 from ..inferring._points import (
     KDE,
     PRIORS,

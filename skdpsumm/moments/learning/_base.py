@@ -30,8 +30,7 @@ from ...schema._reading import (
 )
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import AdaptiveSketcher, PrivateSketch
-from .._base import BaseM2M, table_of, with_parts
-from .._frames import frame_for
+from .._base import BaseM2M, frame_for, table_of, with_parts
 from ..asking._estimate import Estimate
 from ..asking._parts import ModelAnswers
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of, warn_of_the_drowned
