@@ -178,8 +178,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def fit(self, X, y=None, *, groups=None):
         """Release a sketch of X (one charge) and prepare to answer from it.
 
-        Answers come in the library of X: `Estimate.value` is a frame of pandas or polars, or an
-        array.
+        Answers come in the library of X: `Estimate.value` is a frame of pandas, polars or pyarrow,
+        or an array.
 
         Parameters
         ----------
@@ -273,8 +273,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         f : callable
             Vectorised: it takes rows, an array of shape (n, d) in the columns' units, and returns
             an array of shape (n,) or (n, k). Take a column by number, ``rows[:, 0]``, or by name,
-            ``rows["age"]``, and all of them with ``np.asarray(rows)``. A missing number is NaN; a
-            missing category is None (NaN among numbers). Where f is NaN because a value is
+            ``rows["age"]``, and all of them with ``np.asarray(rows)``. A column also has `isin`,
+            `between` and `isna`, as in pandas. A missing number is NaN; a missing category is None
+            (NaN among numbers). Where f is NaN because a value is
             missing, the row is left out, and the mean is that of the other rows.
         by : int or str, default=None
             A column to group by, for f of shape (n,). You get the mean over the rows of each of its

@@ -505,7 +505,9 @@ class StatisticsMixin:
         query : callable, default=None
             The condition, vectorised: it takes rows, an array of shape (n, d), and returns an array
             of shape (n,) or (n, k). Take a column by number, ``rows[:, 0]``, or by name,
-            ``rows["age"]``. None counts all rows; it needs `by`, which then says what to count.
+            ``rows["age"]``. A column also has `isin`, `between` and `isna`, as in pandas:
+            ``rows["job"].isin(["clerk", "nurse"]) & rows["age"].between(18, 65)``. None counts all
+            rows; it needs `by`, which then says what to count.
         by : int or str, default=None
             A column to group by. You get a number of rows for each of its categories, or bins. Rows
             whose value is missing there are left out. None counts all rows together.
