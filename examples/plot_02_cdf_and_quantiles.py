@@ -69,7 +69,7 @@ for ax, column in zip(axes, schema, strict=True):
     exact = (table[column].to_numpy() <= grid[:, None]).mean(axis=1)
     CDFDisplay.from_estimator(m2m, column, thresholds=grid, reference=exact, ax=ax)
     found = m2m.quantile(column, QUARTILES)
-    reach = np.abs(found.interval(0.95) - np.asarray(found)[:, None]).T
+    reach = np.abs(found[...].interval(0.95) - np.asarray(found)[:, None]).T
     style = {"fmt": "ks", "ms": 4, "mfc": "w", "capsize": 3, "label": "private quartiles"}
     ax.errorbar(np.asarray(found), QUARTILES, xerr=reach, **style)
     ax.legend(frameon=False, fontsize="small", loc="lower right")

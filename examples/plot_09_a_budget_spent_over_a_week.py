@@ -37,11 +37,11 @@ columns = load_diabetes(scaled=False, as_frame=True).data
 table = columns[["age", "bmi", "bp", "s6"]].set_axis(list(schema), axis=1)
 
 QUESTIONS = {
-    "Mon: median age (years)": (["age"], lambda m2m: m2m.quantile("age", [0.5])[0]),
+    "Mon: median age (years)": (["age"], lambda m2m: m2m.quantile("age", 0.5)),
     "Tue: share with bmi up to 30": (["bmi"], lambda m2m: m2m.cdf("bmi", [30])[0]),
     "Wed: mean glucose (mg/dl)": (["glucose"], lambda m2m: m2m.mean()[-1]),
-    "Thu: median bp (mmHg)": (["bp"], lambda m2m: m2m.quantile("bp", [0.5])[0]),
-    "Fri: median bmi (kg/m²)": (["bmi"], lambda m2m: m2m.quantile("bmi", [0.5])[0]),
+    "Thu: median bp (mmHg)": (["bp"], lambda m2m: m2m.quantile("bp", 0.5)),
+    "Fri: median bmi (kg/m²)": (["bmi"], lambda m2m: m2m.quantile("bmi", 0.5)),
 }
 
 # %%
@@ -84,7 +84,7 @@ shared = {question: ask(m2m) for question, (_, ask) in QUESTIONS.items()}
 
 pd.DataFrame(
     {
-        name: {q: f"{float(a):.4g} ± {float(a.std_error):.2g}" for q, a in answers.items()}
+        name: {q: f"{a:.4g} ± {a.std_error:.2g}" for q, a in answers.items()}
         for name, answers in {"own releases": single, "one sketch": shared}.items()
     }
 ).fillna("refused")

@@ -121,7 +121,7 @@ exact_pay = people.groupby("job")["pay"].mean()
 
 def reach(answers):
     """Return how far 95 per cent intervals reach to both sides."""
-    return np.abs(answers.interval(0.95) - np.asarray(answers)[..., None]).T
+    return np.abs(answers[...].interval(0.95) - np.asarray(answers)[..., None]).T
 
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(6.9, 2.6), layout="constrained")

@@ -58,7 +58,7 @@ QUESTIONS = {
     "  of malignant tumours": Question(
         lambda m2m: m2m.mean(by="diagnosis")["malignant", "mean radius"], 25
     ),
-    "median radius": Question(lambda m2m: m2m.quantile("mean radius", [0.5])[0], 25),
+    "median radius": Question(lambda m2m: m2m.quantile("mean radius", 0.5), 25),
     "tumours of radius >= 15": Question(
         lambda m2m: m2m.table(["mean radius"], bins={"mean radius": [5, 15, 30]})[1], 455, 0
     ),

@@ -542,7 +542,8 @@ def ask(sketch):
 def answer(question):
     try:
         found = question()
-        parts = [np.asarray(found.value, float), found.noise_std_error, found.interval(0.9)]
+        plain = found[...]
+        parts = [plain.value, plain.noise_std_error, plain.interval(0.9)]
     except ValueError as error:
         check_room(error)
         return False

@@ -344,9 +344,9 @@ def of_sketcher(sketcher, X, *parts):
 
 def of_answer(answer):
     """Return value, error and intervals of an estimate."""
-    shown = {"value": np.asarray(answer), "std": answer.noise_std_error}
+    shown = {"value": np.asarray(answer), "std": answer[...].noise_std_error}
     for covers in ("table", "noise"):
-        shown[covers] = answer.interval(0.9, covers=covers)
+        shown[covers] = answer[...].interval(0.9, covers=covers)
     return shown
 
 

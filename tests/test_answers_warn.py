@@ -100,7 +100,7 @@ def said(ask):
 
 def open_share(answer, possible):
     """Return how much of what is possible the widest interval holds."""
-    widths = np.diff(answer.interval(), axis=-1)[..., 0]
+    widths = np.diff(answer[...].interval(), axis=-1)[..., 0]
     return np.max(widths / possible)
 
 
@@ -195,7 +195,7 @@ def test_a_warning_is_about_the_wide_entries_and_no_others(kind):
     m2m, n_partly = estimator(kind, 0.3), 0
     for name, possible in SPANS.items():
         answer, found = entries_of(lambda name=name: QUESTIONS[name](m2m))
-        share = np.diff(answer.interval(), axis=-1)[..., 0] / possible
+        share = np.diff(answer[...].interval(), axis=-1)[..., 0] / possible
         about = [k for entries in found for k in entries]
         assert about == sorted(set(about))
         assert set(np.flatnonzero(share > 0.5)) <= set(about), name

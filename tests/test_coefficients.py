@@ -143,7 +143,7 @@ def test_the_interval_of_the_population_holds_on_a_table_that_it_was_not_tuned_o
     hit, width, wrong = [], [], []
     for seed in range(100, 106):
         answer = shop_model(seed).coefficients()
-        low, high = answer.interval(covers="population").T
+        low, high = answer[...].interval(covers="population").T
         hit.append((low <= SHOP_TRUTH) & (high >= SHOP_TRUTH))
         width.append(high - low)
         wrong.append(np.asarray(answer) - SHOP_TRUTH)
@@ -184,9 +184,9 @@ def test_inputs_that_were_not_counted_together_have_a_wider_interval():
         M2MClassifier.from_sketch(sketch, **SMALL).coefficients() for sketch in (apart, together)
     )
     for answer in (apart, together):
-        low, high = answer.interval()[1:].T
+        low, high = answer[...].interval()[1:].T
         assert np.all((low <= truth) & (truth <= high))
-    low, high = apart.interval(covers="noise")[1:].T
+    low, high = apart[...].interval(covers="noise")[1:].T
     assert not np.all((low <= truth) & (truth <= high))
     assert np.all(apart.std_error[1:] > 1.5 * together.std_error[1:])
 
@@ -308,7 +308,7 @@ def test_each_of_several_classes_has_its_coefficients(three_classes):
         some = frame.iloc[rng.integers(len(frame), size=len(frame))]
         fit = LogisticRegression(C=np.inf, max_iter=1000).fit(some[["x"]].to_numpy(), some["label"])
         found.append(np.column_stack([fit.intercept_, fit.coef_]))
-    half = np.diff(answer.interval(covers="population"))[..., 0] / 2
+    half = np.diff(answer[...].interval(covers="population"))[..., 0] / 2
     np.testing.assert_allclose(half, Z95 * np.std(found, axis=0), rtol=0.25)
 
 
@@ -331,10 +331,10 @@ def test_a_category_of_which_the_release_shows_nothing_has_an_infinite_interval(
     with pytest.warns(AnswerWarning, match="does not tell the coefficients of 'colour=green', 'c"):
         answer = model.coefficients()
     for covers in ("table", "population"):
-        low, high = answer.interval(covers=covers)[1:].T
+        low, high = answer[...].interval(covers=covers)[1:].T
         assert np.all(np.isneginf(low))
         assert np.all(np.isposinf(high))
-    assert np.isfinite(answer.std_error[0])
+    assert np.isfinite(answer[0].std_error)
     with warnings.catch_warnings():
         warnings.simplefilter("error", AnswerWarning)
         firm = model.coefficients(estimator=LogisticRegression(C=1.0))
@@ -350,7 +350,7 @@ def test_beside_a_class_that_nobody_has_no_coefficient_is_known():
     )
     with pytest.warns(AnswerWarning, match="does not tell the coefficients"):
         answer = model.fit(frame, label).coefficients()
-    assert np.isinf(answer.interval()).all()
+    assert np.isinf(answer[...].interval()).all()
 
 
 @pytest.mark.parametrize("columns", [[], ["visits", "visits"], [0, "visits"]])
@@ -392,7 +392,7 @@ def test_intervals_hold_where_noise_in_a_long_tail_flattens_slopes():
         answer = model.fit(pd.DataFrame({"x": x, "c": c}), y).coefficients()
         plain = LogisticRegression(C=np.inf).fit(np.column_stack([x / 40, c == "b"]), y)
         truth = np.append(plain.intercept_, plain.coef_ / [40, 1])
-        low, high = answer.interval().T
+        low, high = answer[...].interval().T
         held += (low <= truth) & (truth <= high)
     assert np.all(held >= 41)
 
@@ -415,7 +415,7 @@ def test_intervals_hold_for_inputs_that_go_together_beside_a_category():
         noise = {"noise_seed": seed, "random_state": seed}
         model = M2MRegressor(schema=schema, y_bounds=(-8, 8), n_synthetic=2000, **noise)
         model.fit(pd.DataFrame({"a": a, "b": b, "c": c}), y)
-        low, high = model.coefficients().interval().T
+        low, high = model.coefficients()[...].interval().T
         held.append((low <= truth) & (truth <= high))
     assert np.mean(held) > 0.85
 

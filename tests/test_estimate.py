@@ -65,7 +65,7 @@ def test_a_mean_of_nobody_may_be_anything(covers):
     schema = TableSchema({"job": ["baker", "clerk"], "age": Numeric(18, 90, step=1)})
     model = M2MEstimator(schema=schema, epsilon=np.inf).fit(frame)
     answer = model.mean(by="job")
-    bakers, clerks = answer.interval(covers=covers)[:, 0]
+    bakers, clerks = answer[...].interval(covers=covers)[:, 0]
     assert np.isnan(np.asarray(answer)[1]).all()
     assert clerks.tolist() == [18.0, 90.0]
     assert 18 < bakers[0] <= bakers[1] < 90
@@ -99,7 +99,7 @@ def test_a_pickle_has_all_errors_and_not_the_release(covers):
 def covers_of(answer, level, covers):
     """Return an interval, or what is said of one that is not known, as a number."""
     try:
-        return answer.interval(level, covers=covers)
+        return answer[...].interval(level, covers=covers)
     except ValueError as refused:
         return np.full((1, 2), float(len(str(refused))))
 
@@ -220,7 +220,7 @@ def test_answers_of_a_drowned_release_stay_possible(drowned, name):
     half = (np.asarray(high) - np.asarray(low)) / 2
     assert np.all(answer.std_error <= half)
     assert np.all(answer.noise_std_error <= half)
-    ends = answer.interval()
+    ends = answer[...].interval()
     assert np.all((ends[..., 0] >= low) & (ends[..., 1] <= high))
 
 

@@ -61,7 +61,7 @@ def quietly(ask):
 
 
 def holds(answer, truth, level=0.999999):
-    low, high = np.moveaxis(answer.interval(level), -1, 0)
+    low, high = np.moveaxis(answer[...].interval(level), -1, 0)
     rounding = 1e-9 * (1 + np.abs(truth))
     return np.all((low - rounding <= truth) & (truth <= high + rounding))
 
@@ -253,7 +253,7 @@ def test_categories_that_are_numbers_have_a_distribution():
     sketcher = HistogramSketcher(schema=[[20, 5, 10]], epsilon=np.inf)
     answer = M2MEstimator(sketcher, **QUICK).fit(X).cdf(0, [4.0, 5.0, 12.0, 20.0])
     assert np.allclose(np.asarray(answer), [0, 1 / 6, 4 / 6, 1])
-    assert np.allclose(answer.interval().T, np.asarray(answer))
+    assert np.allclose(answer[...].interval().T, np.asarray(answer))
 
 
 def test_a_question_may_take_rows_in_any_way(asked):
@@ -302,7 +302,7 @@ def test_rows_are_an_array():
         lambda r: np.asarray(r, dtype=np.float32),
     ):
         found = take(rows)
-        assert type(found) is np.ndarray
+        assert isinstance(found, np.ndarray)
         assert np.array_equal(found, take(X))
         assert found.shape == take(X).shape
     with pytest.raises(IndexError):
@@ -363,7 +363,7 @@ def test_answers_and_intervals_are_possible(epsilon, seed):
     }
     for name, (ask, low, high) in (QUESTIONS | counts).items():
         answer = quietly(lambda ask=ask: ask(m2m))
-        ends = [answer.interval(level) for level in (0.5, 0.999999)]
+        ends = [answer[...].interval(level) for level in (0.5, 0.999999)]
         for found in (
             np.asarray(answer),
             *(end for pair in ends for end in np.moveaxis(pair, -1, 0)),
@@ -576,7 +576,7 @@ def test_intervals_hold_what_a_jump_inside_a_bin_has_hidden():
         people["job"] = np.where(people["age"] > 66, "retired", jobs)
         old = people["age"] >= 67
         m2m = M2MEstimator(schema=schema, epsilon=2.0, noise_seed=seed).fit(people)
-        ends = np.asarray(m2m.table(["age", "job"], bins=edges).interval())
+        ends = m2m.table(["age", "job"], bins=edges)[...].interval()
         clerks = m2m.count(lambda rows: (rows["age"] >= 67) & (rows["job"] == "clerk")).interval()
         held.append([ends[3, 0, 0] <= 0, ends[3, 1, 0] <= 0, ends[2, 2, 0] <= 0, clerks[0] <= 0])
         held[-1].append(ends[3, 2, 0] <= old.sum() <= ends[3, 2, 1])
@@ -593,7 +593,7 @@ def test_two_numbers_that_nearly_tell_each_other_go_together_inside_cells():
         X = pd.DataFrame({"u": u, "v": (u + rng.normal(0, 1, len(u))).clip(0, 100)})
         truth = np.histogram2d(X["u"], X["v"], bins=[edges, edges])[0]
         m2m = M2MEstimator(schema=schema, epsilon=1.0, noise_seed=seed).fit(X)
-        table = m2m.table(["u", "v"], bins={"u": edges, "v": edges}).interval()
+        table = m2m.table(["u", "v"], bins={"u": edges, "v": edges})[...].interval()
         large = truth >= 100
         held.append(((table[..., 0] <= truth) & (truth <= table[..., 1]))[large].mean())
         middle = m2m.count(lambda rows: (rows["u"] // 10 == 5) & (rows["v"] // 10 == 5)).interval()
@@ -641,7 +641,7 @@ def test_shares_of_no_rows_are_numbers(normalize):
     m2m = M2MEstimator(sketcher).fit(X)
     with np.errstate(over="raise", divide="raise", invalid="raise"):
         found = m2m.table(["x", "g"], bins={"x": [0, 20, 50, 70, 100]}, normalize=normalize)
-        ends = found.interval()
-        assert np.isfinite(found.std_error).all()
+        ends = found[...].interval()
+        assert np.isfinite(found[...].std_error).all()
         assert np.all(ends[..., 0] <= np.asarray(found) + 1e-9)
         assert np.all(np.asarray(found) <= ends[..., 1] + 1e-9)

@@ -80,7 +80,7 @@ def quietly(ask):
 
 
 def held(answer, truth):
-    low, high = np.moveaxis(answer.interval(0.95), -1, 0)
+    low, high = np.moveaxis(answer[...].interval(0.95), -1, 0)
     rounding = 1e-7 * (1 + np.abs(truth))
     return (low - rounding <= truth) & (truth <= high + rounding)
 
@@ -267,7 +267,7 @@ def test_categories_that_are_numbers_have_a_distribution_of_those_present():
         m2m = quietly(lambda bins=bins, rows=rows: M2MEstimator(bins, **QUICK).fit(rows))
         below = quietly(lambda m2m=m2m: m2m.cdf(0, [4.0, 5.0, 12.0, 20.0]))
         assert np.allclose(below, [0, 1 / 6, 4 / 6, 1])
-        assert np.allclose(below.interval().T, np.asarray(below))
+        assert np.allclose(below[...].interval().T, np.asarray(below))
         assert np.allclose(m2m.histogram(0), [2 / 6, 1 / 6, 3 / 6])
         for ask in (lambda r: pd.isna(r[:, 0]), lambda r: np.isnan(r[:, 0].astype(float))):
             assert float(m2m.estimate(ask)) == pytest.approx(0.4)

@@ -327,8 +327,8 @@ def test_cdf(m2m):
     assert np.array_equal(display.line_.get_ydata(), np.asarray(expected))
     assert np.array_equal(display.line_.get_xdata(), [150, 170, 190])
     band = set(display.band_.get_paths()[0].vertices[:, 1])
-    assert band >= set(np.clip(expected.interval(0.9), 0, 1).ravel())
-    assert not band >= set(np.clip(expected.interval(0.95), 0, 1).ravel())
+    assert band >= set(np.clip(expected[...].interval(0.9), 0, 1).ravel())
+    assert not band >= set(np.clip(expected[...].interval(0.95), 0, 1).ravel())
     assert display.ax_.get_xlabel() == "height (cm)"
     assert CDFDisplay.from_estimator(m2m, 2).label == "load"
 
@@ -444,7 +444,7 @@ def test_crosstab_writes_the_estimate_and_its_interval(m2m):
     assert np.array_equal(display.image_.get_array(), np.asarray(expected))
     written = [text.get_text() for text in display.texts_]
     for text, value, ends in zip(
-        written, np.ravel(expected), expected.interval(0.9).reshape(-1, 2), strict=True
+        written, np.ravel(expected), expected[...].interval(0.9).reshape(-1, 2), strict=True
     ):
         drawn = [float(word) for word in re.findall(r"[\d.]+", text)]
         assert np.allclose(drawn, [value, *ends], rtol=0.006)
@@ -556,7 +556,7 @@ def test_moments(m2m):
 def test_bars_of_moments_are_the_intervals(m2m):
     display = MomentDisplay.from_estimator(m2m, level=0.5)
     (segments,) = [bar.get_segments() for bar in display.errorbar_[2]]
-    half = np.ptp(m2m.mean().interval(0.5), axis=-1) / [120, 200, 4]
+    half = np.ptp(m2m.mean()[...].interval(0.5), axis=-1) / [120, 200, 4]
     assert np.allclose([np.ptp(s[:, 0]) for s in segments], half)
 
 

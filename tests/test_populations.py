@@ -55,7 +55,7 @@ def released(table, person, limit):
 def sampling(answer):
     """Return the part of the interval of the population that is the sampling error."""
     table, population = (
-        np.diff(answer.interval(covers=covers))[..., 0] / (2 * Z95)
+        np.diff(answer[...].interval(covers=covers))[..., 0] / (2 * Z95)
         for covers in ("table", "population")
     )
     return np.sqrt(population**2 - table**2)

@@ -413,7 +413,7 @@ def test_bounds_hold_for_any_data_among_the_points(seed):
         (count, (X > 0.4).sum(axis=0)),
         (cdf, (X[:, [0]] <= cuts).mean(axis=0)),
     ):
-        low, high = np.moveaxis(answer.interval(), -1, 0)
+        low, high = np.moveaxis(answer[...].interval(), -1, 0)
         assert np.all((low - 1e-9 <= truth) & (truth <= high + 1e-9))
         assert np.abs(answer.value - truth).max() > 1e-3, "the bound is put to the test"
 

@@ -239,7 +239,7 @@ def test_quantiles_asked_again_and_after_pickling_are_the_same():
     model = M2MEstimator(
         HistogramSketcher(schema=SCHEMA, marginals=1, n_bins=16, noise_seed=0), random_state=0
     ).fit(rows)
-    alone = [np.asarray(model.quantile("age", q).interval()) for q in (0.2, 0.7)]
+    alone = [np.asarray(model.quantile("age", [q]).interval()) for q in (0.2, 0.7)]
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(model.quantile("age", [0.7]).interval(), alone[1])
     np.testing.assert_array_equal(again.quantile("age", [0.2]).interval(), alone[0])

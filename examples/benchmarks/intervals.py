@@ -471,7 +471,7 @@ def answered(model, call, groups):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         answer = call.ask(model)
-        ends = np.asarray(answer.interval(LEVEL))
+        ends = np.asarray(answer[...].interval(LEVEL))
         values = np.asarray(answer)
     told = [w.message for w in caught if issubclass(w.category, AnswerWarning)]
     warned = np.zeros(values.size, bool)
@@ -683,7 +683,7 @@ def said_of_means(table, rows, epsilon, number):
     schema = _tables.schema(table.public)
     model = M2MEstimator(schema=schema, epsilon=epsilon, random_state=number).fit(rows)
     answer = model.mean()
-    values, ends = np.asarray(answer), answer.interval(LEVEL, covers="population")
+    values, ends = np.asarray(answer), answer[...].interval(LEVEL, covers="population")
     return {f"mean of {c}": (values[j], *ends[j]) for j, c in enumerate(table.numeric)}
 
 
@@ -697,7 +697,7 @@ def said_of_coefficients(table, rows, epsilon, number):
         random_state=number,
     )
     answer = model.fit(rows[inputs], rows[label]).coefficients(INPUTS)
-    values, ends = np.asarray(answer), answer.interval(LEVEL, covers="population")
+    values, ends = np.asarray(answer), answer[...].interval(LEVEL, covers="population")
     return {name: (values[k], *ends[k]) for k, name in enumerate(["intercept", *INPUTS])}
 
 

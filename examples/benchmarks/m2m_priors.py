@@ -138,7 +138,7 @@ def errors(model, frame, ranges, seed):
     """Return the errors of a model's answers, and how its intervals hold the truth."""
     found = {}
     for name, answer, truth, unit in questions(model, frame, ranges, seed):
-        low, high = np.moveaxis(answer.interval(0.95), -1, 0)
+        low, high = np.moveaxis(answer[...].interval(0.95), -1, 0)
         # A sum of so many rows is rounded.
         held = (low <= truth + 1e-12 * unit) & (truth - 1e-12 * unit <= high)
         for score, value in {

@@ -129,7 +129,7 @@ exact_pays = survey.groupby("job")["pay"].mean()
 
 def bars(answers):
     """Return how far the 95 % intervals reach below and above the answers."""
-    return np.abs(answers.interval() - np.asarray(answers)[..., None]).T
+    return np.abs(answers[...].interval() - np.asarray(answers)[..., None]).T
 
 
 plt.rc("font", size=9)
@@ -160,8 +160,7 @@ from skdpsumm import M2MClassifier
 
 model = M2MClassifier.from_sketch(sketch, target="moved", random_state=0)
 found = model.coefficients(["age", "children"])
-limits = found.interval(covers="population").round(3)
-pd.DataFrame(limits, index=["intercept", "age", "children"], columns=["low", "high"])
+found.interval(covers="population").round(3)
 
 # %%
 # ## Synthetic rows, and any model

@@ -379,7 +379,9 @@ def _same(value: Any, default: Any) -> bool:
     return value is default or (isinstance(value, str | Real) and value == default)
 
 
-def library_of(X: Any) -> str | None:
-    """Return the library whose frame X is, None for an array."""
+def frame_for(X: Any, names: Any) -> str | None:
+    """Return what `frame` of answers is: the library of X, or "auto" for names of columns alone."""
     module = type(X).__module__.partition(".")[0]
-    return module if module in ("pandas", "polars") else None
+    if module in ("pandas", "polars", "pyarrow"):
+        return module
+    return None if names is None else "auto"

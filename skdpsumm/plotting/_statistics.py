@@ -96,7 +96,7 @@ class CDFDisplay(TableDisplay):
         ValueError
             If the level is outside (0, 1).
         """
-        low, high = self.cdf.interval(level).T
+        low, high = self.cdf[...].interval(level).T
         ax = self._open_axes(ax)
         drawn = {"drawstyle": "steps-post"} if self.steps else {}
         style = self._next_style() | {"marker": ""} | drawn
@@ -262,7 +262,7 @@ class MomentDisplay(TableDisplay):
         ValueError
             If the level is outside (0, 1).
         """
-        ends = self.moments.interval(level)
+        ends = self.moments[...].interval(level)
         k = len(self.names)
         ax = self._open_axes(ax, (6.4, 1.3 + 0.32 * k))
         places, middle = np.arange(k), self._share(np.asarray(self.moments))
@@ -442,7 +442,7 @@ class CovarianceDisplay(TableDisplay):
         return self
 
     def _write(self, ax: Any, shades: NDArray) -> list[Any]:
-        values, errors = np.asarray(self.matrix), self.matrix.std_error
+        values, errors = np.asarray(self.matrix), self.matrix[...].std_error
         style = {"ha": "center", "va": "center", "fontsize": "small"}
         texts = []
         for i, j in np.ndindex(*values.shape):

@@ -178,7 +178,7 @@ def _edges(columns: TableSchema, j: int, bins: Any) -> NDArray:
 
 def _reach(estimate: Estimate, level: float) -> NDArray:
     """Return how far an interval reaches below and above each value, shape (2, k)."""
-    reach = np.abs(estimate.interval(level) - np.asarray(estimate)[..., None])
+    reach = np.abs(estimate[...].interval(level) - np.asarray(estimate)[..., None])
     return np.moveaxis(reach, -1, 0)
 
 
@@ -285,7 +285,7 @@ class CrosstabDisplay(TableDisplay):
         ValueError
             If the level is outside (0, 1).
         """
-        ends = self.table.interval(level)
+        ends = self.table[...].interval(level)
         values = np.asarray(self.table)
         k, m = values.shape
         if annotate is None:

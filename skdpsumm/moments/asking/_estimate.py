@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 from scipy.stats import norm
-from sklearn import get_config
 
 from ..._html import MOST_COLUMNS, MOST_ROWS, cut, html_table, more_of
+from .._frames import chosen, distinct, labelled
 
 # Of a step.
 _ROUNDING = 1e-9
@@ -72,10 +71,10 @@ class Estimate(NDArrayOperatorsMixin):
         moved inside and keeps its error: a share that noise made negative is not certain to be 0.
     labels : sequence of sequences of str, default=()
         Names along each axis, for tables. Empty, as a single number has none.
-    frame : {"pandas", "polars", "auto", None}, default=None
-        The library of the Series or DataFrame that `value` is: that of the input, where it was a
-        frame. None gives an array, as scikit-learn does for arrays. "auto" is for answers from a
-        sketch, which knows only the names of the columns. It takes what
+    frame : {"pandas", "polars", "pyarrow", "auto", None}, default=None
+        The library of the frames that `value`, `std_error` and `interval` are: that of the input,
+        where it was a frame. None gives arrays, as scikit-learn does for arrays. "auto" is for
+        answers from a sketch, which knows only the names of the columns. It takes what
         ``sklearn.set_config(transform_output=...)`` says, else pandas where it is installed, else
         an array.
     step : float, default=None
@@ -84,15 +83,27 @@ class Estimate(NDArrayOperatorsMixin):
     units : sequence of str or None, default=()
         Unit of each entry of a one-dimensional array, to be printed. Empty, as most have none.
     axes : sequence of str, default=()
-        What each axis of a table stands for. Empty, as only tables have such axes.
+        What each axis of a table stands for. Empty, as only tables, and answers for each group of
+        rows, have such axes.
 
     Notes
     -----
+    Labels are the index of what comes in pandas. Frames of polars and pyarrow have no index. There
+    the labels are the first column, which has the name of the axis, such as "sex" for ``by="sex"``.
+    Without such a name it is "name", or "row" for a matrix. Where two columns would share a name,
+    that of the labels gets an underscore.
+    ``answer[...]`` is the same answer without names, so that all that it gives is arrays.
+
     A number after ``+-`` or ``±`` is one `std_error`, here and in pictures. A bar or a band in a
     picture is `interval` at its level, 0.95 unless you ask for another.
 
     Operations on an `Estimate` give plain arrays, because the error of a combination depends on
-    correlations. Ask `M2MEstimator.estimate` for the combination instead.
+    correlations. Ask `M2MEstimator.estimate` for the combination instead. Comparisons do, too:
+    ``answer > 3`` compares the value alone, noise and all. To allow for the noise, compare an end
+    of `interval`. An `Estimate` by itself is neither true nor false.
+
+    You can format one number, ``f"{answer:.2f}"``, and round any answer: ``round(answer, 2)`` is
+    its value, rounded.
 
     A pickle of it has all errors, without the release: its intervals are exact at levels of 0.5,
     0.8, 0.9, 0.95, 0.98, 0.99 and 0.999, and nearly so between them.
@@ -162,19 +173,37 @@ class Estimate(NDArrayOperatorsMixin):
 
         ``numpy.asarray(estimate)`` is always an array.
         """
-        library = self._library()
-        if library is None or self._value.ndim not in (1, 2) or not self.labels:
-            return self._value.copy()
-        return _as_frame(self._value, self.labels, library)
+        return self._framed(self._value, "value")
 
     def _library(self) -> str | None:
-        """Return the library of frames, None for arrays."""
-        if self.frame != "auto":
-            return self.frame
-        chosen = get_config()["transform_output"]
-        if chosen != "default":
-            return chosen
-        return None if find_spec("pandas") is None else "pandas"
+        """Return the library of frames, None where the answer is an array."""
+        is_frame = self._value.ndim in (1, 2) and self._is_named()
+        return chosen(self.frame) if is_frame else None
+
+    def _framed(self, numbers: NDArray, of: str) -> Any:
+        """Return a number for each entry in the library of the answer, with its labels."""
+        library = self._library()
+        if library is None:
+            return numbers.copy()
+        names, *heads = self.labels
+        if library == "pandas":
+            import pandas as pd
+
+            if not heads:
+                return pd.Series(numbers, index=list(names))
+            return pd.DataFrame(numbers, index=list(names), columns=list(*heads))
+        columns = numbers.reshape(len(names), -1).T
+        return labelled({self._axes()[0]: names}, heads[0] if heads else [of], columns, library)
+
+    def _axes(self) -> tuple[str, ...]:
+        """Return what the columns of labels are called."""
+        return self.axes or (("name",) if len(self.shape) == 1 else ("row", "column"))
+
+    def _labels_of_entries(self) -> dict[str, list[str]]:
+        """Return the labels of each entry, those of an axis together."""
+        where = np.indices(self.shape).reshape(len(self.shape), -1)
+        each = zip(distinct(self._axes()), self.labels, where, strict=True)
+        return {axis: [names[i] for i in at] for axis, names, at in each}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -182,14 +211,19 @@ class Estimate(NDArrayOperatorsMixin):
         return self._value.shape
 
     @property
-    def std_error(self) -> NDArray[np.float64]:
+    def std_error(self) -> Any:
         """Standard deviation of the whole error, on which ``interval(covers="table")`` is based.
 
         It includes the noise, what the release does not tell about how columns go together, and
         where in their bins rows may lie. Where an interval reaches farther to one side than to the
         other, it is half the width of the interval at one standard error. It is at most half of the
-        range in which the answer is known to lie, such as 0.5 for a share.
+        range in which the answer is known to lie, such as 0.5 for a share. It comes as `value`
+        does: in an array, or in the same kind of frame.
         """
+        return self._framed(self._shown_error, "std_error")
+
+    @property
+    def _shown_error(self) -> NDArray[np.float64]:
         return self._at_most_half(self._whole_error)
 
     @property
@@ -217,13 +251,13 @@ class Estimate(NDArrayOperatorsMixin):
         return np.where(np.isnan(self._value), half, np.minimum(error, half))
 
     @property
-    def noise_std_error(self) -> NDArray[np.float64]:
+    def noise_std_error(self) -> Any:
         """Standard deviation that the privacy noise gives to the answer.
 
         On a grid it can be 0, where the noise moves the answer to no other value. It is at most
-        half of the range in which the answer is known to lie.
+        half of the range in which the answer is known to lie. It comes as `value` does.
         """
-        return self._at_most_half(self._noise_error)
+        return self._framed(self._at_most_half(self._noise_error), "noise_std_error")
 
     @property
     def _noise_error(self) -> NDArray[np.float64]:
@@ -237,8 +271,8 @@ class Estimate(NDArrayOperatorsMixin):
             error[error < _ROUNDING * self.step] = 0.0
         return error
 
-    def interval(self, level: float = 0.95, *, covers: str = "table") -> NDArray[np.float64]:
-        """Return the ends of a confidence interval, lower and upper, shape ``(*shape, 2)``.
+    def interval(self, level: float = 0.95, *, covers: str = "table") -> Any:
+        """Return the ends of a confidence interval, lower and upper.
 
         Parameters
         ----------
@@ -256,6 +290,12 @@ class Estimate(NDArrayOperatorsMixin):
             "table". For groups it takes the largest that they can have, as if the rows of each
             group were alike.
 
+        Returns
+        -------
+        ndarray of shape ``(*shape, 2)`` or DataFrame
+            A frame where `value` is one. It has a row for each entry, with the columns "low" and
+            "high". The labels of an entry are its index in pandas, and the first columns elsewhere.
+
         Notes
         -----
         An interval is the value plus and minus a normal quantile times `std_error`
@@ -270,6 +310,21 @@ class Estimate(NDArrayOperatorsMixin):
         ValueError
             If the level is outside (0, 1), or the sampling error is not known for "population".
         """
+        ends, library = self._interval(level, covers), self._library()
+        if library is None:
+            return ends
+        both = ends.reshape(-1, 2).T
+        if library != "pandas":
+            return labelled(self._labels_of_entries(), ["low", "high"], both, library)
+        import pandas as pd
+
+        index = pd.Index(list(self.labels[0]))
+        if len(self.shape) == 2:
+            index = pd.MultiIndex.from_product(self.labels, names=self.axes or None)
+        return pd.DataFrame(both.T, index=index, columns=["low", "high"])
+
+    def _interval(self, level: float, covers: str) -> NDArray[np.float64]:
+        """Return both ends of all entries, shape ``(*shape, 2)``."""
         if not 0 < level < 1:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
         if covers not in ("table", "noise", "population"):
@@ -300,7 +355,7 @@ class Estimate(NDArrayOperatorsMixin):
     def _open_share(self) -> NDArray[np.float64]:
         """Return how much of what is possible the 95% interval holds, 0 where that is unlimited."""
         least, largest = self._possible
-        width = np.diff(self.interval(), axis=-1)[..., 0]
+        width = np.diff(self._interval(0.95, "table"), axis=-1)[..., 0]
         known = np.isfinite(least) & np.isfinite(largest) & (least < largest)
         share = np.divide(width, largest - least, out=np.zeros(self.shape), where=known)
         return np.where(known & np.isnan(share), 1.0, share)
@@ -325,10 +380,10 @@ class Estimate(NDArrayOperatorsMixin):
 
         Returns
         -------
-        pandas.DataFrame or polars.DataFrame
+        DataFrame
             Columns "value" and "std_error", and "low" and "high" if you give a level. Each of
-            `axes` is a column. Without axes, names are the index in pandas, and a column "name" in
-            polars. The frame is of polars where `value` would be.
+            `axes` is a column. Without axes, names are the index in pandas, and a column "name"
+            elsewhere. The frame is of the library of `value`, or of pandas where that is an array.
 
         Examples
         --------
@@ -340,27 +395,17 @@ class Estimate(NDArrayOperatorsMixin):
         0    5.0        0.1  4.80  5.20
         1    7.0        0.2  6.61  7.39
         """
-        columns: dict[str, Any] = {
-            "value": self._value.ravel(),
-            "std_error": self.std_error.ravel(),
-        }
+        columns = {"value": self._value.ravel(), "std_error": self._shown_error.ravel()}
         if level is not None:
-            low, high = self.interval(level, covers=covers).reshape(-1, 2).T
+            low, high = self._interval(level, covers).reshape(-1, 2).T
             columns |= {"low": low, "high": high}
-        polars = self._library() == "polars"
-        if self.axes:
-            where = np.indices(self.shape).reshape(len(self.shape), -1)
-            named = zip(self.axes, self.labels, where, strict=True)
-            columns = {axis: [names[i] for i in at] for axis, names, at in named} | columns
-        elif polars:
-            columns = {"name": self._names()} | columns
-        if polars:
-            import polars as pl
+        library = chosen(self.frame) or "pandas"
+        if library == "pandas" and not self.axes:
+            import pandas as pd
 
-            return pl.DataFrame(columns)
-        import pandas as pd
-
-        return pd.DataFrame(columns, index=None if self.axes else pd.Index(self._names()))
+            return pd.DataFrame(columns, index=pd.Index(self._names()))
+        labels = self._labels_of_entries() if self.axes else {"name": self._names()}
+        return labelled(labels, list(columns), list(columns.values()), library)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all that is known of the answer, without the release that it came from."""
@@ -411,7 +456,32 @@ class Estimate(NDArrayOperatorsMixin):
         return (self[i] for i in range(len(self)))
 
     def __float__(self) -> float:
-        return float(self._value)
+        return self._number()
+
+    def __format__(self, spec: str) -> str:
+        return format(self._number(), spec) if spec else str(self)
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        """Return the value, rounded: a number, or an array or frame as `value` is."""
+        if not self.shape:
+            return round(self._number(), ndigits)
+        return self._framed(np.round(self._value, ndigits or 0), "value")
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "An Estimate is neither true nor false, as it holds noise. Compare its value, such as "
+            "answer.value > 3, or, to allow for the noise, an end of its interval, such as "
+            "answer.interval()[0] > 3 for one number."
+        )
+
+    def _number(self) -> float:
+        """Return the only number of this answer, or raise TypeError."""
+        if self._value.size != 1:
+            raise TypeError(
+                f"This Estimate holds {self._value.size} numbers, shape {self.shape}: take one, "
+                "such as answer[0] or answer['age'], or round them all, round(answer, 2)."
+            )
+        return float(self._value.item())
 
     def _is_named(self) -> bool:
         return bool(self.labels) and tuple(map(len, self.labels)) == self.shape
@@ -449,14 +519,14 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _note(self) -> str:
         """Return why an error may be 0, empty if none is."""
-        on_grid = self.step is not None and not self.std_error.all()
+        on_grid = self.step is not None and not self._shown_error.all()
         return f"on a grid of step {self.step:g}" if on_grid else ""
 
     def __repr__(self) -> str:
         note = self._note()
         if not self.shape:
             told = f"std error; {note}" if note else "std error"
-            value, error = _written_pair(self._value, self.std_error)
+            value, error = _written_pair(self._value, self._shown_error)
             return f"{value} +- {error} ({told})"
         lines = _align([("", "value", "std error"), *self._rows(_MOST_PRINTED)])
         lines += more_of(range(self._value.size), _MOST_PRINTED)
@@ -465,7 +535,7 @@ class Estimate(NDArrayOperatorsMixin):
     def _rows(self, most: int) -> list[tuple[str, str, str]]:
         """Return the names of the first entries, their values and their errors, as printed."""
         names = map(cut, self._heads(most))
-        numbers = self._value.ravel()[:most], self.std_error.ravel()[:most]
+        numbers = self._value.ravel()[:most], self._shown_error.ravel()[:most]
         return [(name, *_written_pair(*pair)) for name, *pair in zip(names, *numbers, strict=True)]
 
     def _repr_html_(self) -> str:
@@ -474,7 +544,7 @@ class Estimate(NDArrayOperatorsMixin):
             return html_table(self._note(), ("", "value", "std error"), rows, self._value.size)
         names, heads = self.labels
         shown = np.s_[:MOST_ROWS, :MOST_COLUMNS]  # beside the names: a column more, which is told
-        numbers = zip(self._value[shown], self.std_error[shown], strict=True)
+        numbers = zip(self._value[shown], self._shown_error[shown], strict=True)
         lines = (
             [name, *(" ± ".join(_written_pair(*pair)) for pair in zip(*pairs, strict=True))]
             for name, pairs in zip(names, numbers, strict=False)
@@ -500,17 +570,3 @@ def _written(number: float, digits: int) -> str:
 def _align(rows: list[tuple[str, str, str]]) -> list[str]:
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
     return [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
-
-
-def _as_frame(value: NDArray, labels: tuple[tuple[str, ...], ...], library: str) -> Any:
-    if library == "pandas":
-        import pandas as pd
-
-        if value.ndim == 1:
-            return pd.Series(value, index=list(labels[0]))
-        return pd.DataFrame(value, index=list(labels[0]), columns=list(labels[1]))
-    import polars as pl
-
-    if value.ndim == 1:
-        return pl.DataFrame({name: [v] for name, v in zip(labels[0], value, strict=True)})
-    return pl.DataFrame(value, schema=list(labels[1]))

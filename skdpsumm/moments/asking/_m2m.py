@@ -19,7 +19,7 @@ from ...privacy._contract import columns_kept, estimator
 from ...schema._reading import validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import PrivateSketch
-from .._base import BaseM2M, library_of
+from .._base import BaseM2M, frame_for
 from ..inferring._points import (
     KDE,
     PRIORS,
@@ -178,8 +178,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def fit(self, X, y=None, *, groups=None):
         """Release a sketch of X (one charge) and prepare to answer from it.
 
-        Answers come in the library of X: `Estimate.value` is a frame of pandas or polars, or an
-        array.
+        Answers come in the library of X: `Estimate.value` is a frame of pandas, polars or pyarrow,
+        or an array.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             sketcher = self._seeded(self._made_sketcher(known), rng)
             feature_map = sketcher.preview_map(self.n_features_in_, names)
             self._release(sketcher, X, feature_map, groups)
-        self._frame = library_of(X) or (None if names is None else "auto")
+        self._frame = frame_for(X, names)
         self._read_by = known
         return self._prepare(sketcher.sketch_, feature_map.schema, rng)
 
@@ -259,7 +259,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         )
         columns = estimator._described(sketch, schema)
         estimator._set_inputs(columns)
-        estimator._frame = None if columns.names is None else "auto"
+        estimator._frame = frame_for(None, columns.names)
         estimator._read_by = columns
         return estimator._prepare(sketch, columns, check_random_state(random_state))
 
@@ -273,8 +273,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         f : callable
             Vectorised: it takes rows, an array of shape (n, d) in the columns' units, and returns
             an array of shape (n,) or (n, k). Take a column by number, ``rows[:, 0]``, or by name,
-            ``rows["age"]``, and all of them with ``np.asarray(rows)``. A missing number is NaN; a
-            missing category is None (NaN among numbers). Where f is NaN because a value is
+            ``rows["age"]``, and all of them with ``np.asarray(rows)``. A column also has `isin`,
+            `between` and `isna`, as in pandas. A missing number is NaN; a missing category is None
+            (NaN among numbers). Where f is NaN because a value is
             missing, the row is left out, and the mean is that of the other rows.
         by : int or str, default=None
             A column to group by, for f of shape (n,). You get the mean over the rows of each of its
@@ -306,21 +307,42 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         return self._mean_by(f, axis)
 
     def score(self, X, y=None) -> float:
-        """Return minus the root mean squared error of means and covariances, in units of range.
+        """Return minus the root mean squared error of means, covariances and shares of categories.
 
-        Higher is better, and 0 is perfect. Missing values are left out, from covariances in pairs.
-        The comparison with X adds no noise. So X must be public, or the curator must keep the
-        score.
+        Higher is better, and 0 is perfect. Means and covariances are those of numeric columns, in
+        units of range. A column of categories adds one error: the Euclidean distance between its
+        shares and those in X, times ``sqrt(1/2)``. This is at most 1, and for two categories it is
+        the error of either share. Missing values are left out, from covariances in pairs. The
+        comparison with X adds no noise. So X must be public, or the curator must keep the score.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Held-out rows.
         y : ignored
+
+        Returns
+        -------
+        float
         """
         check_is_fitted(self)
         X = validate_table(self, X, schema=self._read_by, reset=False)
         self.schema_.check(X)
+        of_categories = [j for j in range(self.schema_.n_columns) if self.schema_.values(j)]
+        with np.errstate(invalid="ignore"):  # 0 / 0, of a column without a value in X: left out
+            errors = [self._error_of_shares(X, j) for j in of_categories]
+            if self.schema_.numeric:
+                errors += self._errors_of_numbers(X)
+        return -float(np.sqrt(np.nanmean(np.square(errors))))
+
+    def _error_of_shares(self, X: NDArray, j: int) -> float:
+        """Return how far the shares of a column's categories are from those in X, at most 1."""
+        shares = np.asarray(self.histogram(j))
+        counts = np.bincount(self.schema_.code(X, j), minlength=len(shares))[: len(shares)]
+        return float(np.linalg.norm(shares - counts / counts.sum()) / np.sqrt(2))
+
+    def _errors_of_numbers(self, X: NDArray) -> list[float]:
+        """Return the errors of means and covariances, in units of range."""
         numeric = self.schema_.numeric
         spans = np.array([np.ptp(self._bound(j)) for j in numeric])
         columns = [self.schema_.columns[j].numbers(X[:, j]) for j in numeric]
@@ -328,8 +350,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         first = (np.asarray(self.mean()) - means) / spans
         second = np.asarray(self.covariance()) - covariance
         second = second / spans[:, None] / spans
-        upper = second[np.triu_indices(len(spans))]
-        return -float(np.sqrt(np.mean(np.concatenate([first, upper]) ** 2)))
+        return [*first, *second[np.triu_indices(len(spans))]]
 
     def sample(self, n_samples: int, random_state: Any = None) -> Any:
         """Draw synthetic rows: a table that looks like the rows, as far as the release tells.
@@ -476,7 +497,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
 def _moments(columns: NDArray) -> tuple[NDArray, NDArray]:
     """Return means and covariances, each of the rows in which its columns are present."""
-    present, means = ~np.isnan(columns), np.nanmean(columns, axis=0)
+    present = ~np.isnan(columns)
+    means = np.where(present, columns, 0.0).sum(axis=0) / present.sum(axis=0)
     there, centred = present.astype(np.float64), np.where(present, columns - means, 0.0)
     both = there.T @ there
     first = centred.T @ there / both

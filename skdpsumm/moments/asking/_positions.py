@@ -38,9 +38,8 @@ _MOST_FEATURES_KEPT = 1000
 # Of points with so many numbers, all moves are kept: some 30 MB.
 _MOST_NUMBERS_KEPT = 100 * FEW_POINTS
 _NO_SERIES = (
-    "The columns of a question are NumPy arrays, not pandas Series: write "
-    "np.isin(rows['education'], [...]) for rows['education'].isin([...]), and "
-    "pd.isna(rows['education']) for rows['education'].isna()."
+    "The columns of a question are NumPy arrays, not Series of pandas. Of the methods of a Series "
+    "they have isin, between and isna: rows['job'].isin(['nurse', 'clerk'])."
 )
 _JOIN = (
     "Join conditions with & (and), | (or) and ~ (not), each in brackets: (rows['age'] > 40) & "
@@ -50,13 +49,41 @@ _JOIN = (
 _OF_JOINING = re.compile(r"truth value of an array|'(bitwise_|invert)|for [&|]:")
 
 
+class AskedColumn(np.ndarray):
+    """A column of rows that are asked: an array that also tells which values are among others.
+
+    As in pandas, a missing value is between no two others, and is in a list that holds one.
+    """
+
+    def isin(self, values: Iterable[Any]) -> NDArray[np.bool_]:
+        """Return which values are in a list."""
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise TypeError(f"isin takes a list of values, such as [{values!r}]; got {values!r}.")
+        listed = list(values)
+        wanted = {value for value in listed if not is_missing(value)}
+        found = np.array([value in wanted for value in self.tolist()], np.bool_)
+        return found | self.isna() if any(map(is_missing, listed)) else found
+
+    def between(self, left: Any, right: Any) -> NDArray[np.bool_]:
+        """Return which values lie between two others, both included."""
+        present = ~self.isna()
+        values, found = np.asarray(self)[present], np.zeros(self.shape, np.bool_)
+        found[present] = (values >= left) & (values <= right)
+        return found
+
+    def isna(self) -> NDArray[np.bool_]:
+        """Return which values are missing."""
+        values = np.asarray(self, object)  # of which None and NaN stand for no value
+        return np.asarray((values == np.array(None)) | (values != values), np.bool_)
+
+
 class NamedRows(NDArrayOperatorsMixin):
     """Rows that are asked: ``rows["age"]`` or ``rows[:, 0]``; as an array, all of them.
 
     A column is made when it is taken, so that those that nobody asks for cost nothing, and
-    ``taken`` tells which those are. What is taken is an ordinary array of its own: columns of
-    numbers are floats, and a table of numbers and categories is an array of objects. A missing
-    number is NaN, a missing category None (NaN among numbers).
+    ``taken`` tells which those are. What is taken is an array of its own, and a single column an
+    `AskedColumn`: columns of numbers are floats, and a table of numbers and categories is an array
+    of objects. A missing number is NaN, a missing category None (NaN among numbers).
 
     Parameters
     ----------
@@ -150,9 +177,9 @@ class NamedRows(NDArrayOperatorsMixin):
         which = np.arange(self.shape[1])[slice(0) if of_none else key[1]]
         return which if which.ndim < 2 else None
 
-    def _column(self, j: int) -> NDArray:
+    def _column(self, j: int) -> AskedColumn:
         self.taken.add(j)
-        return self.make(j).copy()
+        return self.make(j).copy().view(AskedColumn)
 
     def _stacked(self, which: NDArray) -> NDArray:
         if not len(which):
@@ -334,7 +361,7 @@ def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> tupl
     try:
         found = np.asarray(function(rows))
     except AttributeError as error:
-        if type(error.obj) is np.ndarray:
+        if isinstance(error.obj, np.ndarray):
             error.add_note(_NO_SERIES)
         raise
     except (TypeError, ValueError) as error:

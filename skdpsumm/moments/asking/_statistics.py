@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise, product
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -81,17 +81,31 @@ class StatisticsMixin:
     def _names(self, which: list[int]) -> list[str]:
         return [self._asked.name(j) for j in which]
 
-    def _column(self, column: int | str) -> int:
+    def _column(self, column: int | str, parameter: str = "column") -> int:
+        if callable(column):
+            raise TypeError(
+                f"{parameter} must be a column, by its name or its number, and got a function. For "
+                "groups of numbers, give by= the column and bins= the edges of the groups. For any "
+                "other group, give the condition to `count` or `estimate`, which take a function."
+            )
         if isinstance(column, list | tuple | np.ndarray):
             raise ValueError(
-                f"column must be one column, by its name or its number; got {column!r}. Ask one "
-                "after the other, or ask about several together with `count` or `estimate`."
+                f"{parameter} must be one column, by its name or its number; got {column!r}. Ask "
+                "one after the other, or ask about several together with `table`, `count` or "
+                "`estimate`."
             )
-        return self._asked.index(column, "column")
+        return self._asked.index(column, parameter)
 
-    def _axis(self, column: int | str, bins: Any = None) -> Axis:
+    def _columns(self, column: Any) -> list[int]:
+        """Return the columns that a list names, or the one that is named."""
+        several = column if isinstance(column, list | tuple) else [column]
+        if not several:
+            raise ValueError("column is empty: name some, such as ['age'], or leave it out.")
+        return [self._column(one) for one in several]
+
+    def _axis(self, column: int | str, bins: Any = None, parameter: str = "column") -> Axis:
         """Return the categories of a column, or its bins: those given, or the model's."""
-        j, model = self._column(column), self._answers_by_model()
+        j, model = self._column(column, parameter), self._answers_by_model()
         if self._asked.values(j) is not None:
             if bins is not None:
                 raise ValueError(
@@ -105,7 +119,7 @@ class StatisticsMixin:
     def _axis_by(self, by: int | str | None, bins: Any) -> Axis | None:
         """Return the groups that `by` and `bins` stand for, None for all rows together."""
         if by is not None:
-            return self._axis(by, bins)
+            return self._axis(by, bins, "by")
         if bins is not None:
             raise ValueError("bins are those of by: give by=, the column to group by, too.")
         return None
@@ -113,9 +127,10 @@ class StatisticsMixin:
     def _numeric(self, column: Any) -> list[int]:
         """Return the columns that are meant: all numeric ones for None."""
         if column is None:
+            if not self._asked.numeric:
+                raise ValueError(_NO_NUMBERS)
             return self._asked.numeric
-        several = column if isinstance(column, list | tuple) else [column]
-        which = [self._asked.index(one, "column") for one in several]
+        which = self._columns(column)
         for j in which:
             self._bound(j)  # which says that it is no number
         return which
@@ -190,6 +205,7 @@ class StatisticsMixin:
             entries=[said(name, label) for label in axis.labels for name in names],
         )
         answer.units = tuple(self._asked.columns[j].unit for j in which) * len(axis)
+        answer.axes = (axis.name, "column")
         return _as_asked(answer, column)
 
     def _mean_by(self, f: Callable[[Any], ArrayLike], axis: Axis) -> Estimate:
@@ -200,13 +216,15 @@ class StatisticsMixin:
             raise ValueError("With by, estimate takes one function: one number for each row.")
         is_condition = np.asarray(f(few)).dtype == bool
         whole = OfGroups(lambda rows: values_at(f, rows), axis.column, axis.holds)
-        return self._answer(
+        answer = self._answer(
             whole,
             possible=(0.0, 1.0) if is_condition else None,
             labels=[axis.labels],
             judged=whole,
             about=[f"the mean where {axis.name} = {label}" for label in axis.labels],
         )
+        answer.axes = (axis.name,)
+        return answer
 
     def _few_rows(self) -> NamedRows:
         """Return rows to try a function on."""
@@ -248,8 +266,7 @@ class StatisticsMixin:
         if not which:
             raise ValueError("No value can be missing: the schema has no column with missing=True.")
         if column is not None:
-            several = column if isinstance(column, list | tuple) else [column]
-            lacking, which = which, [self._asked.index(one, "column") for one in several]
+            lacking, which = which, self._columns(column)
             whole = [name for name in self._names([j for j in which if j not in lacking])]
             if whole:
                 raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
@@ -288,7 +305,7 @@ class StatisticsMixin:
         >>> M2MEstimator(schema=(0, 1), random_state=0).fit(X).moment(2).value.round(1)
         array([0.3, 0.3])
         """
-        if order != int(order) or order < 1:
+        if not isinstance(order, Real) or order != int(order) or order < 1:
             raise ValueError(f"order must be a positive integer, got {order!r}.")
         which = self._numeric(column)
         names = self._names(which)
@@ -356,7 +373,7 @@ class StatisticsMixin:
         is known least moves most. The error of an entry includes how far that moved it. Where
         values are missing, an entry describes the rows that have a value in both columns.
         """
-        which = self._asked.numeric
+        which = self._numeric(None)
         second = self._second_moments(which)
         largest = second.units / 4
         possible = (np.where(np.eye(len(which)), 0.0, -largest), largest)
@@ -401,7 +418,7 @@ class StatisticsMixin:
         ``correlation()["age", "hours"]`` is one entry. The matrix comes from `covariance`, so the
         error of an entry includes how far the projection moved it.
         """
-        which = self._asked.numeric
+        which = self._numeric(None)
         second = self._second_moments(which)
 
         ones = np.eye(len(which))
@@ -479,7 +496,9 @@ class StatisticsMixin:
         query : callable, default=None
             The condition, vectorised: it takes rows, an array of shape (n, d), and returns an array
             of shape (n,) or (n, k). Take a column by number, ``rows[:, 0]``, or by name,
-            ``rows["age"]``. None counts all rows; it needs `by`, which then says what to count.
+            ``rows["age"]``. A column also has `isin`, `between` and `isna`, as in pandas:
+            ``rows["job"].isin(["clerk", "nurse"]) & rows["age"].between(18, 65)``. None counts all
+            rows; it needs `by`, which then says what to count.
         by : int or str, default=None
             A column to group by. You get a number of rows for each of its categories, or bins. Rows
             whose value is missing there are left out. None counts all rows together.
@@ -520,7 +539,7 @@ class StatisticsMixin:
                 raise ValueError("With by, count takes one condition: one truth for each row.")
             return holds[:, None] * axis.holds(X[:, axis.column])
 
-        return self._answer(
+        answer = self._answer(
             of_groups,
             **_COUNTS,
             labels=[axis.labels],
@@ -528,27 +547,46 @@ class StatisticsMixin:
             judged=of_groups,
             about=[f"the count where {axis.name} = {label}" for label in axis.labels],
         )
+        answer.axes = (axis.name,)
+        return answer
 
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
         """Return the share of values at or below each threshold, P(x_column <= t).
 
-        Shares are of the values that are present. They lie in [0, 1] and never decrease.
+        Shares are of the values that are present. They lie in [0, 1], and that of a larger
+        threshold is never smaller.
 
         Parameters
         ----------
         column : int or str
             The column, by number or name.
-        thresholds : array-like of shape (k,)
-            Increasing, in the column's units. If there are more than 16, they count as a curve, and
-            no `AnswerWarning` judges each.
+        thresholds : float or array-like of shape (k,)
+            In the column's units, in any order. For one number you get a number. If there are more
+            than 16, they count as a curve, and no `AnswerWarning` judges each.
+
+        Raises
+        ------
+        ValueError
+            If the column is not numeric, or a threshold is no number.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import M2MEstimator
+        >>> X = np.random.default_rng(0).random((5000, 2))
+        >>> m2m = M2MEstimator(schema=(0, 1), random_state=0).fit(X)
+        >>> m2m.cdf(0, [0.8, 0.2]).value.round(1)
+        array([0.8, 0.2])
+        >>> f"{m2m.cdf(0, 0.5):.1f}"
+        '0.5'
         """
         j = self._column(column)
-        cuts = np.asarray(thresholds, dtype=np.float64)
-        if cuts.ndim != 1 or np.isnan(cuts).any() or np.any(np.diff(cuts) <= 0):
-            raise ValueError(
-                f"thresholds must be increasing numbers, shape (k,); got {thresholds!r}."
-            )
-        low, high = self._asked.bound(j) or (-np.inf, np.inf)
+        categories = self._asked.values(j) or ()
+        numbers = categories and all(isinstance(value, Real) for value in categories)
+        low, high = (-np.inf, np.inf) if numbers else self._bound(j)
+        cuts = _numbers(thresholds, "thresholds")
+        order = np.argsort(cuts, kind="stable")
+        rank = np.argsort(order)
         outside = np.flatnonzero((cuts < low) | (cuts > high))
         if len(outside):
             message = (
@@ -559,14 +597,15 @@ class StatisticsMixin:
         labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]
 
         below = self._at_most(j, cuts)
-        return self._answer(
+        answer = self._answer(
             below,
-            lambda t, n: np.clip(monotone(t), 0.0, 1.0),
+            lambda t, n: np.clip(monotone(t[..., order])[..., rank], 0.0, 1.0),
             linear=lambda t, n: t,
             labels=[labels],
             judged=below if len(cuts) <= _MOST_QUESTIONS else None,
             about=labels,
         )
+        return answer if np.ndim(thresholds) else _only(answer)
 
     def quantile(
         self, column: int | str, q: ArrayLike, *, by: int | str | None = None, bins: Any = None
@@ -584,8 +623,8 @@ class StatisticsMixin:
         column : int or str
             The column, by number or name.
         q : float or array-like of shape (k,)
-            Levels in [0, 1]; 0.5 is the median. If there are more than 16, they count as a curve,
-            and no `AnswerWarning` judges each.
+            Levels in [0, 1], in any order; 0.5 is the median. For one number you get a number. If
+            there are more than 16, they count as a curve, and no `AnswerWarning` judges each.
         by : int or str, default=None
             A column to group by. You get a row of quantiles for each of its categories, or bins.
             This needs a release that is answered from a graphical model. None takes all rows
@@ -607,12 +646,11 @@ class StatisticsMixin:
         >>> sketcher = HistogramSketcher(schema=Numeric(0, 90, step=1), n_bins=91)
         >>> m2m = M2MEstimator(sketcher, n_synthetic=5000, random_state=0).fit(ages)
         >>> m2m.quantile(0, 0.5)
-                value  std error
-        x0 0.5     36          0
-        (on a grid of step 1)
+        36 +- 0 (std error; on a grid of step 1)
         """
         j = self._column(column)
-        levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
+        self._bound(j)  # which says that it is no number
+        levels = _numbers(q, "q")
         if not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must lie in [0, 1], got {q!r}.")
         model = self._answers_by_model()
@@ -642,7 +680,8 @@ class StatisticsMixin:
                     warn_of_the_wide(self._regression.sketch, found, found, about)
         found.step = self._asked.step(j)
         found.units = (self._asked.columns[j].unit,) * np.asarray(found).size
-        return found
+        found.axes = () if axis is None else (axis.name, "quantile")
+        return found if np.ndim(q) else _only(found)
 
     def _inverse(self, j: int, levels: NDArray, n_steps: int) -> InverseCDF:
         (low, high), schema = self._bound(j), self._asked
@@ -924,11 +963,16 @@ class StatisticsMixin:
         if bins is None:
             known = self._asked.edges(j)
             bins = 10 if known is None else known
-        edges = np.asarray(bins)
+        bad = f"bins must be a positive whole number, or increasing edges; got {bins!r}."
+        try:
+            edges = np.asarray(bins, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(bad) from None
         if edges.ndim == 0:
-            edges = np.linspace(low, high, int(edges) + 1)
-        if edges.ndim != 1 or len(edges) < 2 or np.any(np.diff(edges) <= 0):
-            raise ValueError(f"bins must be a positive number, or increasing edges; got {bins!r}.")
+            n = float(edges)
+            edges = np.linspace(low, high, int(n) + 1) if n >= 1 and n == n // 1 else np.empty(0)
+        if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
+            raise ValueError(bad)
         if edges[0] < low or edges[-1] > high:
             raise ValueError(
                 f"bins reach outside the range ({low:g}, {high:g}) of column "
@@ -948,6 +992,11 @@ class StatisticsMixin:
         return np.array([self._bound(j) for j in which]).reshape(-1, 2)
 
 
+_NO_NUMBERS = (
+    "No column is numeric, and only numbers have means, variances and covariances. Ask `histogram` "
+    "for the shares of the categories of a column, `table` for how columns go together, or "
+    "`estimate` for the share of rows for which a condition holds."
+)
 _NEEDS_MODEL = (
     "{} needs a graphical model: use a sketch that has only histograms, or set "
     "inference='graphical'."
@@ -964,9 +1013,25 @@ def _as_asked(answer: Estimate, column: Any) -> Estimate:
     """Return an answer without its axis of columns, the last one, if one column was asked for."""
     if column is None or isinstance(column, list | tuple):
         return answer
+    return _only(answer)
+
+
+def _only(answer: Estimate) -> Estimate:
+    """Return an answer without its last axis, of which there is one entry."""
     one = answer[..., 0]
-    one.labels, one.frame = answer.labels[:-1], answer.frame
+    one.labels, one.frame, one.axes = answer.labels[:-1], answer.frame, answer.axes[:-1]
     return one
+
+
+def _numbers(given: Any, name: str) -> NDArray[np.float64]:
+    """Return one number or several as an array, or raise ValueError for what is none."""
+    try:
+        numbers = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if numbers.ndim != 1 or not len(numbers) or np.isnan(numbers).any():
+        raise ValueError(f"{name} must be a number, or a list of numbers; got {given!r}.")
+    return numbers
 
 
 def _bin(values: NDArray, edges: NDArray) -> NDArray[np.int64]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
 
 from ...privacy import PrivacyGuarantee
 from ...schema._columns import Numeric
 from ...schema._schema import TableSchema
+from .._frames import chosen, frame_of
 
 # Beyond these, floats are no whole numbers.
 _LARGEST_WHOLE = 2**53
@@ -24,33 +23,19 @@ def framed(rows: NDArray, schema: TableSchema, frame: str | None, privacy: Priva
     ----------
     rows : ndarray of shape (n, d)
     schema : TableSchema
-    frame : {"pandas", "polars", "auto", None}
+    frame : {"pandas", "polars", "pyarrow", "auto", None}
         As in `Estimate`. None, or a schema without names: an array.
     privacy : PrivacyGuarantee
         Is told in ``attrs`` of a pandas frame.
     """
-    library = _library(frame)
+    library = chosen(frame)
     if library is None or schema.names is None:
         return rows
     columns = {name: _typed(rows[:, j], schema, j) for j, name in enumerate(schema.names)}
-    if library == "polars":
-        import polars as pl
-
-        return pl.DataFrame({name: _polars(pl, name, cells) for name, cells in columns.items()})
-    import pandas as pd
-
-    table = pd.DataFrame({name: pd.Series(cells) for name, cells in columns.items()})
-    table.attrs["privacy"] = privacy.badge  # text, which every format of files can hold
+    table = frame_of({name: _cells(library, column) for name, column in columns.items()}, library)
+    if library == "pandas":
+        table.attrs["privacy"] = privacy.badge  # text, which every format of files can hold
     return table
-
-
-def _library(frame: str | None) -> str | None:
-    if frame != "auto":
-        return frame
-    chosen = get_config()["transform_output"]
-    if chosen != "default":
-        return chosen
-    return None if find_spec("pandas") is None else "pandas"
 
 
 def _typed(cells: NDArray, schema: TableSchema, j: int) -> Any:
@@ -69,7 +54,17 @@ def _typed(cells: NDArray, schema: TableSchema, j: int) -> Any:
     return numbers
 
 
-def _polars(pl: Any, name: str, cells: Any) -> Any:
-    if isinstance(cells, list):
-        return pl.Series(name, cells, strict=False)
-    return pl.Series(name, cells).fill_nan(None) if cells.dtype.kind == "f" else cells
+def _cells(library: str, cells: Any) -> Any:
+    """Return a column as the library has it, with its own mark of a missing value."""
+    if library == "polars":
+        import polars as pl
+
+        column = pl.Series(cells, strict=False)
+        return column.fill_nan(None) if column.dtype.is_float() else column
+    if library == "pyarrow":
+        import pyarrow as pa
+
+        return pa.array(cells, from_pandas=True)
+    import pandas as pd
+
+    return pd.Series(cells)

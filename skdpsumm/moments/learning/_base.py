@@ -30,7 +30,7 @@ from ...schema._reading import (
 )
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import AdaptiveSketcher, PrivateSketch
-from .._base import BaseM2M, table_of, with_parts
+from .._base import BaseM2M, frame_for, table_of, with_parts
 from ..asking._estimate import Estimate
 from ..asking._parts import ModelAnswers
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of, warn_of_the_drowned
@@ -136,6 +136,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         sketch = self.sketcher_.sketch_
         columns = table_of(sketch)
         self._read_by = as_schema(self.schema)
+        self._frame = frame_for(X, columns.names)
         return self._train(sketch, columns, columns.n_columns - 1, rng)
 
     def _sketch_table(self, cells: NDArray | Table, y: NDArray, groups: Any, rng) -> None:
@@ -243,6 +244,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         columns = model._described(sketch, schema)
         which = columns.n_columns - 1 if target is None else columns.index(target, "target")
         model._read_by = _all_but(columns, which)
+        model._frame = frame_for(None, columns.names)
         model._set_inputs(model._read_by)
         embedding = None if X_target is None else model._embedded(X_target)
         return model._train(sketch, columns, which, check_random_state(random_state), embedding)
@@ -433,7 +435,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                 is_plain=estimator is None,
             )
         classes = [str(label) for label in getattr(self, "classes_", ())]
-        return regression.to_estimate(classes, "auto" if table.names is not None else None)
+        return regression.to_estimate(classes, self._frame)
 
     def _regressed(self, plain: Any, rows: NDArray, cells: NDArray, weights: NDArray) -> Any:
         """Return an estimator, fitted to weighted rows; to drawn ones if it takes no weights."""

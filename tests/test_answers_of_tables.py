@@ -1,0 +1,386 @@
+"""Every statistic of every kind of table, in every kind of frame: an answer, or what to ask."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import __version__ as sklearn_version
+from sklearn.utils.fixes import parse_version
+
+from skdpsumm import (
+    AnswerWarning,
+    Categorical,
+    Estimate,
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    Numeric,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+)
+from skdpsumm.plotting import CovarianceDisplay, MomentDisplay
+
+N = 300
+rng = np.random.default_rng(0)
+COLUMNS = {
+    "c": (rng.choice(["a", "b"], N), ["a", "b"]),
+    "d": (rng.choice(["u", "v", "w"], N), ["u", "v", "w"]),
+    "x": (rng.integers(0, 10, N).astype(float), Numeric(0, 9, step=1)),
+    "z": (rng.random(N), (0, 1)),
+}
+# Groups are those of the first column, and single columns are asked of the last one.
+TABLES = {
+    "numbers": ["x", "z"],
+    "categories": ["c", "d"],
+    "one number": ["x"],
+    "one category": ["c"],
+    "mixed": ["c", "x"],
+}
+SKETCHERS = {
+    "graphical": "auto",
+    "fourier": RFFSketcher(20),
+    "race": RACESketcher(5),
+    "union": SketchUnion([HistogramSketcher(), RFFSketcher(20)]),
+}
+FRAMES = {
+    "numpy": lambda table: table.to_numpy(),
+    "pandas": lambda table: table,
+    "polars": lambda table: pl.DataFrame(table.to_dict("list")),
+}
+# Of all numeric columns, of the last column as numbers, and of columns of any kind.
+OF_NUMBERS = {
+    "mean": lambda m, by, of: m.mean(),
+    "mean by": lambda m, by, of: m.mean(by=by, bins=bins_of(m, by)),
+    "moment": lambda m, by, of: m.moment(2),
+    "variance": lambda m, by, of: m.variance(),
+    "covariance": lambda m, by, of: m.covariance(),
+    "correlation": lambda m, by, of: m.correlation(),
+}
+OF_A_NUMBER = {
+    "mean of one": lambda m, by, of: m.mean(of),
+    "mean of one by": lambda m, by, of: m.mean(of, by=by, bins=bins_of(m, by)),
+    "mean of a list": lambda m, by, of: m.mean([of]),
+    "moment of one": lambda m, by, of: m.moment(3, of),
+    "variance of one": lambda m, by, of: m.variance(of),
+    "cdf": lambda m, by, of: m.cdf(of, [0.5, 0.2]),
+    "cdf at one": lambda m, by, of: m.cdf(of, 0.5),
+    "quantile": lambda m, by, of: m.quantile(of, [0.5, 0.2]),
+    "median": lambda m, by, of: m.quantile(of, 0.5),
+}
+OF_ANYTHING = {
+    "histogram": lambda m, by, of: m.histogram(of),
+    "count": lambda m, by, of: m.count(lambda rows: rows[:, 0] == rows[:, 0]),
+    "count by": lambda m, by, of: m.count(by=by, bins=bins_of(m, by)),
+    "count of a condition by": lambda m, by, of: m.count(
+        lambda rows: rows[:, 0] == rows[:, 0], by=by, bins=bins_of(m, by)
+    ),
+    "estimate": lambda m, by, of: m.estimate(lambda rows: rows[:, [0, -1]] == rows[:, [0, -1]]),
+    "estimate by": lambda m, by, of: m.estimate(
+        lambda rows: rows[:, 0] == rows[:, 0], by=by, bins=bins_of(m, by)
+    ),
+    "table": lambda m, by, of: m.table(
+        sorted({by, of}), bins=None if bins_of(m, by) is None else {by: 3}, normalize=True
+    ),
+}
+
+
+def bins_of(model, column):
+    """Return how many bins a column of numbers gets."""
+    categories = model.schema_.values(model.schema_.index(column, "by"))
+    return 3 if categories is None else None
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    known = {}
+
+    def get(table, frame, sketcher):
+        key = table, frame, sketcher
+        if key not in known:
+            names = TABLES[table]
+            rows = pd.DataFrame({name: COLUMNS[name][0] for name in names})
+            described = {name: COLUMNS[name][1] for name in names}
+            schema = list(described.values()) if frame == "numpy" else described
+            model = M2MEstimator(
+                SKETCHERS[sketcher], schema=schema, n_synthetic=500, random_state=0
+            )
+            known[key] = model.fit(FRAMES[frame](rows)), FRAMES[frame](rows)
+        return known[key]
+
+    return get
+
+
+unnamed = pytest.mark.skipif(
+    parse_version(sklearn_version) < parse_version("1.7"),
+    reason="scikit-learn 1.6 sees no names in frames of polars 2",
+)
+CASES = [("graphical", "numpy"), ("graphical", "pandas")]
+CASES += [pytest.param("graphical", "polars", marks=unnamed)]
+CASES += [(sketcher, "pandas") for sketcher in SKETCHERS if sketcher != "graphical"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(("sketcher", "frame"), CASES)
+def test_each_statistic_is_answered_with_labels_or_says_what_to_ask(fitted, table, sketcher, frame):
+    model, rows = fitted(table, frame, sketcher)
+    of_numbers = [COLUMNS[name][0].dtype.kind == "f" for name in TABLES[table]]
+    last = len(of_numbers) - 1
+    by, of = (0, last) if frame == "numpy" else (TABLES[table][0], TABLES[table][-1])
+    refused = dict.fromkeys(OF_NUMBERS, r"No column is numeric.*Ask `histogram`.*`estimate`")
+    refused = {} if any(of_numbers) else refused
+    if not of_numbers[last]:
+        refused |= dict.fromkeys(OF_A_NUMBER, r"is not numeric; ask `histogram`")
+    for name, ask in (OF_NUMBERS | OF_A_NUMBER | OF_ANYTHING).items():
+        if name in refused:
+            with pytest.raises(ValueError, match=refused[name]):
+                ask(model, by, of)
+        else:
+            check_frames(ask(model, by, of), frame)
+    assert -1 < model.score(rows) <= 0
+    drawn = model.sample(3, random_state=0)
+    assert drawn.shape == (3, len(of_numbers))
+    assert frame == "numpy" or list(drawn.columns) == TABLES[table]
+
+
+def check_frames(answer, frame):
+    """Check that value, errors and interval come in one kind of frame, with the same labels."""
+    plain = answer[...]
+    parts = {name: getattr(answer, name) for name in ("value", "std_error", "noise_std_error")}
+    ends = answer.interval()
+    if frame == "numpy" or not answer.labels:
+        assert all(isinstance(part, np.ndarray) for part in (*parts.values(), ends))
+        assert ends.shape == (*answer.shape, 2)
+        return
+    module = {"pandas": pd, "polars": pl}[frame]
+    assert isinstance(ends, module.DataFrame)
+    for name, part in (parts | {"value": answer.value, "rounded": round(answer, 2)}).items():
+        numbers = np.round(plain.value, 2) if name == "rounded" else getattr(plain, name)
+        names, cells = labels_and_cells(part)
+        assert names == list(answer.labels[0])
+        np.testing.assert_array_equal(cells.reshape(answer.shape), numbers)
+        if len(answer.shape) == 2:
+            assert list(part.columns)[-answer.shape[1] :] == list(answer.labels[1])
+    low, high = (np.asarray(ends[side]).reshape(answer.shape) for side in ("low", "high"))
+    np.testing.assert_array_equal(np.stack([low, high], axis=-1), plain.interval())
+    labels = ends.rows() if frame == "polars" else ends.index
+    first = [one[0] if isinstance(one, tuple) else one for one in labels]
+    assert first == [name for name in answer.labels[0] for _ in range(low[0].size)]
+
+
+def labels_and_cells(part):
+    if isinstance(part, pl.DataFrame):
+        return part[:, 0].to_list(), part[:, 1:].to_numpy()
+    return part.index.to_list(), part.to_numpy()
+
+
+@pytest.mark.parametrize("display", [MomentDisplay, CovarianceDisplay])
+def test_pictures_of_numbers_say_that_there_are_none(fitted, display):
+    with pytest.raises(ValueError, match="No column is numeric"):
+        display.from_estimator(fitted("categories", "pandas", "graphical")[0])
+
+
+@unnamed
+@pytest.mark.parametrize("name", ["value", "std_error", "low", "name", "u"])
+def test_no_label_is_lost_to_a_column_of_its_name(name):
+    table = pl.DataFrame({name: COLUMNS["c"][0].tolist(), "d": COLUMNS["d"][0].tolist()})
+    schema = {name: ["a", "b"], "d": ["u", "v", "w"]}
+    model = M2MEstimator(schema=schema, random_state=0).fit(table)
+    answers = [model.count(by=name), model.table([name, "d"])]
+    for answer in answers:
+        for part in (answer.value, answer.std_error, answer.interval(), answer.to_frame(0.9)):
+            assert set(part[:, 0]) == {"a", "b"}
+            assert len(set(part.columns)) == part.shape[1]
+    model.fit(pd.DataFrame(table.to_dict(as_series=False)))
+    assert set(model.count(by=name).to_frame().iloc[:, 0]) == {"a", "b"}
+
+
+def test_frames_of_pyarrow_have_the_labels_first():
+    pytest.importorskip("pyarrow")
+    answer = Estimate(
+        np.eye(2), lambda: np.ones((2, 2)), labels=[["a", "b"], ["c", "d"]], frame="pyarrow"
+    )
+    assert answer.value.to_pydict() == {"row": ["a", "b"], "c": [1, 0], "d": [0, 1]}
+    assert answer.interval().column_names == ["row", "column", "low", "high"]
+    assert answer.to_frame().column_names == ["name", "value", "std_error"]
+
+
+@unnamed
+def test_coefficients_come_in_the_library_of_the_table():
+    table = pl.DataFrame({"c": COLUMNS["c"][0].tolist(), "x": COLUMNS["x"][0].tolist()})
+    schema = {name: COLUMNS[name][1] for name in ("c", "x")}
+    model = M2MClassifier(schema=schema, classes=[0, 1], random_state=0)
+    found = model.fit(table, np.arange(N) % 2).coefficients().value
+    assert found["name"].to_list() == ["intercept", "c=b", "x"]
+
+
+# ---- one number, and many
+
+
+def one():
+    return Estimate(3.14159, lambda: 0.5)
+
+
+def two(frame=None):
+    value, error = np.array([1.234, 5.678]), np.array([0.1, 0.2])
+    return Estimate(value, lambda: error, labels=[["a", "b"]], frame=frame)
+
+
+def test_one_number_is_formatted_and_rounded():
+    assert f"{one():.2f} {one():8.1e}|{one()}" == "3.14  3.1e+00|3.1416 +- 0.5 (std error)"
+    assert f"{two()['b']:.1f}" == "5.7"
+    assert round(one(), 2) == 3.14
+    assert round(one()) == 3
+    assert isinstance(round(one()), int)
+
+
+def test_many_numbers_are_rounded_in_their_frame_and_not_formatted():
+    assert round(two(), 1).tolist() == [1.2, 5.7]
+    assert round(two()).tolist() == [1.0, 6.0]
+    assert round(two("pandas"), 1).to_dict() == {"a": 1.2, "b": 5.7}
+    assert round(two("polars"), 1).to_dict(as_series=False)["value"] == [1.2, 5.7]
+    for ask in (lambda: f"{two():.2f}", lambda: float(two())):
+        with pytest.raises(TypeError, match=r"holds 2 numbers.*answer\['age'\].*round\(answer, 2"):
+            ask()
+
+
+@pytest.mark.parametrize("answer", [one(), two(), two("pandas"), two()[0]])
+def test_an_estimate_is_neither_true_nor_false(answer):
+    with pytest.raises(TypeError, match=r"answer\.value > 3.*interval"):
+        bool(answer)
+    assert np.all((answer > 0) == (np.asarray(answer) > 0))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("sketcher", SKETCHERS)
+def test_thresholds_in_any_order(fitted, sketcher):
+    model, _ = fitted("mixed", "pandas", sketcher)
+    cuts = [7.0, 2.0, 5.0, 2.0]
+    asked, straight = model.cdf("x", cuts), model.cdf("x", sorted(set(cuts)))
+    assert asked.labels == (("x <= 7", "x <= 2", "x <= 5", "x <= 2"),)
+    for part in ("value", "noise_std_error", "std_error"):
+        expected = getattr(straight[...], part)[[2, 0, 1, 0]]
+        np.testing.assert_allclose(getattr(asked[...], part), expected, rtol=1e-6)
+    alone = model.cdf("x", 5)
+    assert alone.shape == ()
+    assert float(alone) == pytest.approx(float(asked[2]), abs=0.1)
+
+
+def test_a_warning_names_thresholds_as_they_were_asked(fitted):
+    model, _ = fitted("mixed", "pandas", "graphical")
+    with pytest.warns(AnswerWarning, match="within its range") as caught:
+        model.cdf("x", [20.0, 3.0, -1.0])
+    assert caught[0].message.entries == [0, 2]
+
+
+@pytest.mark.parametrize("bad", ["high", ["low", "high"], [], [np.nan], [[1.0]], None])
+def test_what_is_no_number_is_refused(fitted, bad):
+    model, _ = fitted("mixed", "pandas", "graphical")
+    for name, ask in (("thresholds", model.cdf), ("q", model.quantile)):
+        with pytest.raises(ValueError, match=f"{name} must be a number, or a list of numbers"):
+            ask("x", bad)
+
+
+@pytest.mark.parametrize("bad", ["many", -1, 0, 2.5, [1.0], [3, 2], [1, np.nan], np.inf, {"x": 2}])
+def test_bins_that_are_none_are_refused(fitted, bad):
+    model, _ = fitted("mixed", "pandas", "graphical")
+    with pytest.raises(ValueError, match="bins must be a positive whole number, or increasing"):
+        model.histogram("x", bad)
+
+
+BY = {
+    "mean": lambda m, by: m.mean("x", by=by),
+    "estimate": lambda m, by: m.estimate(lambda rows: rows["x"], by=by),
+    "count": lambda m, by: m.count(by=by),
+    "quantile": lambda m, by: m.quantile("x", 0.5, by=by),
+}
+
+
+@pytest.mark.parametrize("name", BY)
+def test_groups_that_are_no_column_are_refused(fitted, name):
+    model, _ = fitted("mixed", "pandas", "graphical")
+    with pytest.raises(TypeError, match=r"by must be a column.*got a function.*bins=.*`count`"):
+        BY[name](model, lambda rows: rows["c"])
+    with pytest.raises(ValueError, match=r"by must be one column.*`table`"):
+        BY[name](model, ["c", "x"])
+    with pytest.raises(ValueError, match="by names column 'k'"):
+        BY[name](model, "k")
+
+
+@pytest.mark.parametrize("ask", ["mean", "variance", "missing_share"])
+def test_no_columns_are_not_all_columns(ask):
+    table = pd.DataFrame({"x": [1.0, np.nan] * 50})
+    model = M2MEstimator(schema={"x": Numeric(0, 2, missing=True)}, random_state=0).fit(table)
+    with pytest.raises(ValueError, match="column is empty"):
+        getattr(model, ask)([])
+
+
+# ---- conditions
+
+
+PEOPLE = pd.DataFrame(
+    {
+        "job": rng.choice(["nurse", "clerk", "baker", None], 400),
+        "age": rng.choice([*range(18, 28), np.nan], 400),
+        "code": rng.choice([1, 2, 3], 400),
+    }
+)
+CONDITIONS = {
+    "words": lambda rows: rows["job"].isin(["nurse", "baker"]),
+    "words that nobody has": lambda rows: rows["job"].isin(["pope"]) | rows["job"].isin([]),
+    "words and none": lambda rows: rows["job"].isin(["nurse", None]),
+    "numbers": lambda rows: rows["age"].isin({18, 20.0, "x"}),
+    "numbers and none": lambda rows: rows["age"].isin([18, np.nan]),
+    "codes": lambda rows: rows["code"].isin((1, 3)),
+    "between": lambda rows: rows["age"].between(20, 23),
+    "between words": lambda rows: rows["job"].between("baker", "clerk"),
+    "between codes": lambda rows: rows["code"].between(2, 9),
+    "missing": lambda rows: rows["age"].isna() | rows["job"].isna(),
+    "joined": lambda rows: ~rows["job"].isin(["nurse"]) & rows["age"].between(18, 25),
+}
+
+
+@pytest.fixture(scope="module")
+def people():
+    schema = {
+        "job": Categorical(["nurse", "clerk", "baker"], missing=True),
+        "age": Numeric(18, 27, step=1, missing=True),
+        "code": [1, 2, 3],
+    }
+    groups = [["job", "age"], ["code"]]
+    sketcher = HistogramSketcher(schema=schema, epsilon=np.inf, marginals=groups, n_bins=10)
+    return M2MEstimator(sketcher, random_state=0).fit(PEOPLE)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_conditions_are_those_of_pandas(people, name):
+    condition = CONDITIONS[name]
+    assert float(people.count(condition)) == pytest.approx(condition(PEOPLE).sum(), abs=1e-6)
+
+
+def test_a_list_that_is_none_is_refused(people):
+    for bad in ("nurse", 3):
+        with pytest.raises(TypeError, match=f"isin takes a list of values, such as .{bad!r}"):
+            people.count(lambda rows, bad=bad: rows["job"].isin(bad))
+
+
+# ---- the score
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_score_of_categories_is_the_distance_of_shares():
+    table = pd.DataFrame({"c": ["a"] * 30 + ["b"] * 70})
+    model = M2MEstimator(schema={"c": ["a", "b"]}, epsilon=np.inf, random_state=0).fit(table)
+    assert model.score(table) == pytest.approx(0, abs=1e-9)
+    assert model.score(table[:60]) == pytest.approx(-0.2)
+    assert model.score(table[:30]) == pytest.approx(-0.7)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_score_leaves_out_a_column_that_X_has_no_values_of():
+    schema = {"x": Numeric(0, 9, missing=True), "z": Numeric(0, 1)}
+    table = pd.DataFrame({name: COLUMNS[name][0] for name in ("x", "z")})
+    model = M2MEstimator(schema=schema, random_state=0).fit(table)
+    assert -1 < model.score(table.assign(x=np.nan)) < 0
