@@ -438,7 +438,7 @@ class PrivacyLedger:
             claimed), epsilon (as paid: under the ledger's adjacency, at its delta), simulated and
             pid.
         """
-        with self._store.reading() as (db, book):
+        with self._store.reading(whole=True) as (db, book):
             return [self._entry(row, book.spent) for row in charges(db)]
 
     def _entry(self, row: sqlite3.Row, spent: dict[str, Spent]) -> dict[str, Any]:
