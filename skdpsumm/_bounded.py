@@ -60,16 +60,25 @@ def read_json(octets: bytes, *, most_bytes: int = MOST_BYTES) -> Any:
     ValueError
         For what is no such text, or is larger than allowed.
     """
-    if len(octets) > most_bytes:
-        raise ValueError(f"The text has {len(octets)} bytes, and may have {most_bytes}.")
-    _check_json(octets)
+    check_json(octets, most_bytes=most_bytes)
     return json.loads(
         octets.decode(), parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_unique
     )
 
 
-def _check_json(octets: bytes) -> None:
-    """Count values and depth in the bytes, outside of strings."""
+def check_json(octets: bytes, *, most_bytes: int = MOST_BYTES) -> None:
+    """Raise ValueError for a JSON text that is larger or nested deeper than allowed.
+
+    Parameters
+    ----------
+    octets : bytes
+    most_bytes : int, default=MOST_BYTES
+        As in `read_json`.
+    """
+    if len(octets) > most_bytes:
+        raise ValueError(f"The text has {len(octets):,} bytes, and may have {most_bytes:,}.")
+    if octets.count(b"[") + octets.count(b"{") <= DEEPEST and octets.count(b",") < 2 * DEEPEST:
+        return  # whatever is in strings
     codes = np.frombuffer(octets.replace(b"\\\\", b"").replace(b'\\"', b"") + b" ", np.uint8)
     outside = codes[~np.logical_xor.accumulate(codes == _QUOTE)]
     steps = _STEP[outside]

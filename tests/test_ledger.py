@@ -610,6 +610,37 @@ def test_names_are_checked(name):
         ledger.charge(0.1)
 
 
+@pytest.mark.parametrize("text", ["a\0b", "two\nlines", "\x1b[2J", "x" * 201, "\ud800", "\u2028"])
+def test_names_and_labels_are_short_and_printable(text):
+    ledger = PrivacyLedger(epsilon=1.0)
+    for use in (
+        lambda: ledger.charge(PureDP(0.1), dataset=text),
+        lambda: ledger.charge(PureDP(0.1), label=text),
+        lambda: ledger.check(PureDP(0.1), dataset=text),
+        lambda: ledger.dataset(text),
+        lambda: ledger.dataset("a", partition=text),
+    ):
+        with pytest.raises(
+            ValueError, match=r"(may have 200|cannot be printed).*Nothing was charged"
+        ):
+            use()
+    assert ledger.entries() == []
+    assert ledger.charge(PureDP(0.1), dataset="x" * 200, label="y" * 200) == 1
+
+
+def test_a_cost_that_no_entry_can_hold_is_not_charged():
+    ledger, deep, long = PrivacyLedger(epsilon=1.0), PureDP(0.1), PureDP(0.1)
+    for _ in range(300):
+        deep = Worst((deep,))
+    long = Worst((PureDP(0.1),) * 50_000)
+    for cost in (deep, long):
+        with pytest.raises(ValueError, match="too long for an entry"):
+            ledger.charge(cost)
+        with pytest.raises(ValueError, match="description must be one"):
+            mechanism_from_dict(cost.to_dict())
+    assert ledger.entries() == []
+
+
 def test_a_file_is_attached_by_equal_settings_or_by_open(tmp_path, monkeypatch):
     path = tmp_path / "a ledger?.db#1"
     PrivacyLedger(path, epsilon=1, delta=DELTA).charge(PureDP(0.25))
@@ -690,9 +721,9 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
 def test_a_newer_file_is_refused(tmp_path):
     path = tmp_path / "ledger"
     ledger = PrivacyLedger(path, epsilon=1)
-    write_database(path, "UPDATE meta SET version = 4", "ALTER TABLE meta ADD COLUMN more")
+    write_database(path, "UPDATE meta SET version = 5", "ALTER TABLE meta ADD COLUMN more")
     for use in (lambda: PrivacyLedger.open(path), lambda: ledger.charge(PureDP(0.1))):
-        with pytest.raises(LedgerDamagedError, match=r"version 4.*Upgrade skdpsumm"):
+        with pytest.raises(LedgerDamagedError, match=r"version 5.*Upgrade skdpsumm"):
             use()
 
 

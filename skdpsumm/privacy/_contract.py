@@ -1,8 +1,9 @@
 """What a release promises, and the contract of every private fit, written once.
 
 The order is that of what it costs to fail: check the parameters, warn of what public facts show,
-ask the ledger, validate the data, load what noise needs, charge, compute, publish. Whatever raises before the charge costs
-nothing, a warning that is made an error included; what is published is set as a whole.
+ask the ledger, validate the data, load what noise needs, charge, compute, publish. Whatever raises
+before the charge costs nothing, a warning that is made an error included; what is published is set
+as a whole.
 
 Here is also how private estimators show themselves in notebooks: a privacy badge, links, and no
 private value.

@@ -44,7 +44,7 @@ ADJACENCIES = ("add_remove", "replace_one")
 LARGEST_COST = 1e30
 # Lists and dicts in one another in a description. `compose` and `parallel` make costs of 5 levels;
 # each composition in a composition has two more, and takes twice as long.
-_DEEPEST_COST = 16
+DEEPEST_COST = 16
 # Of `GaussianDP.log_ratio`, which is about 1e-12: the exponential of much more is no number.
 LARGEST_LOG_RATIO = 100.0
 # Epsilons are reported from above: brentq stops within this of the root.
@@ -595,7 +595,7 @@ def mechanism_from_dict(description: dict[str, Any]) -> Mechanism:
     # Whatever a constructor may make of entries that are not its own.
     wrong = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
     try:
-        check_nested(description, deepest=_DEEPEST_COST)
+        check_nested(description, deepest=DEEPEST_COST)
         return from_description(dict(description))
     except wrong as error:
         raise ValueError(
