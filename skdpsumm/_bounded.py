@@ -66,7 +66,7 @@ def read_json(octets: bytes, *, most_bytes: int = MOST_BYTES) -> Any:
     )
 
 
-def check_json(octets: bytes, *, most_bytes: int = MOST_BYTES) -> None:
+def check_json(octets: bytes, *, most_bytes: int = MOST_BYTES, deepest: int = DEEPEST) -> None:
     """Raise ValueError for a JSON text that is larger or nested deeper than allowed.
 
     Parameters
@@ -74,17 +74,19 @@ def check_json(octets: bytes, *, most_bytes: int = MOST_BYTES) -> None:
     octets : bytes
     most_bytes : int, default=MOST_BYTES
         As in `read_json`.
+    deepest : int, default=DEEPEST
+        As in `check_nested`.
     """
     if len(octets) > most_bytes:
         raise ValueError(f"The text has {len(octets):,} bytes, and may have {most_bytes:,}.")
-    if octets.count(b"[") + octets.count(b"{") <= DEEPEST and octets.count(b",") < 2 * DEEPEST:
+    if octets.count(b"[") + octets.count(b"{") <= deepest and octets.count(b",") < MOST_CONTAINERS:
         return  # whatever is in strings
     codes = np.frombuffer(octets.replace(b"\\\\", b"").replace(b'\\"', b"") + b" ", np.uint8)
     outside = codes[~np.logical_xor.accumulate(codes == _QUOTE)]
     steps = _STEP[outside]
-    n_containers = np.count_nonzero(steps == 1)
-    _check_numbers(1 + np.count_nonzero(outside == _COMMA) + n_containers, n_containers)
-    _check_depth(_deepest(steps))
+    n_containers, n_commas = int((steps == 1).sum()), int((outside == _COMMA).sum())
+    _check_numbers(1 + n_commas + n_containers, n_containers)
+    _check_depth(_deepest(steps), deepest)
 
 
 def read_toml(text: str) -> dict[str, Any]:

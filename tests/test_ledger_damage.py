@@ -434,7 +434,7 @@ def test_a_long_ledger_that_was_set_back_is_told(tmp_path):
     assert len(pickle.loads(sent).entries()) == 401
 
 
-# --------------------------------------------------------------- what the machine lacks is no damage
+# -------------------------------------------------------------- what the machine lacks is no damage
 
 
 class _Failing(sqlite3.Connection):

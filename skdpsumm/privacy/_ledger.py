@@ -40,7 +40,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._bounded import check_json, check_nested
+from .._bounded import check_json
 from ._clone_watch import CloneWatch
 from ._contract import PrivacyGuarantee
 from ._ledger_file import UNITS, LedgerStore, Spent, charges, checked_settings, now, or_infinite
@@ -64,8 +64,8 @@ from ._warnings import BudgetExceededError
 TOLERANCE = 1e-9
 # Characters of the name of a data set or partition, and of a label.
 LONGEST_NAME = 200
-# A composition of a thousand unlike parts takes 50 kB.
-_MOST_BYTES_OF_A_COST = 2**20
+# Bytes of a mechanism in an entry. A composition of a thousand unlike parts takes 50 kB.
+_LONGEST_COST = 2**20
 
 
 Claim = Mechanism | PrivacyGuarantee
@@ -606,22 +606,22 @@ def _check_text(parameter: str, value: str) -> None:
 
 def _written(mechanism: Mechanism) -> str:
     """Return a mechanism as an entry states it; raise ValueError if none could be read again."""
-    description = mechanism.to_dict()
-    text = json.dumps(description, default=float)
+    text = json.dumps(mechanism.to_dict(), default=float)
+    _read(text)
+    return text
+
+
+def _read(text: str) -> Any:
+    """Return the mechanism of an entry, or raise ValueError for one that is too long or too deep."""
+    n_containers = text.count("{") + text.count("[")
     try:
-        check_nested(description, deepest=DEEPEST_COST)
-        check_json(text.encode(), most_bytes=_MOST_BYTES_OF_A_COST)
+        if n_containers > DEEPEST_COST or len(text) > _LONGEST_COST:
+            check_json(text.encode(), most_bytes=_LONGEST_COST, deepest=DEEPEST_COST)
     except ValueError as error:
         raise ValueError(
             f"The mechanism is too long for an entry: {error} Nothing was charged. Charge its "
             "parts one by one."
         ) from None
-    return text
-
-
-def _read(text: str) -> Any:
-    """Return the mechanism of an entry, or raise ValueError for what `_written` never returns."""
-    check_json(text.encode(), most_bytes=_MOST_BYTES_OF_A_COST)
     return json.loads(text)
 
 

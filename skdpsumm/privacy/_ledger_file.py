@@ -615,7 +615,8 @@ _NOT_NOW = (
     "The privacy ledger {} cannot be used now ({}). That says nothing of damage. Nothing may be "
     "released; `entries` tells whether a charge was written. Try again.",
 )
-_IO_NO_MEMORY = sqlite3.SQLITE_IOERR_NOMEM
+# The file, its journal and the folder, which SQLite opens to make the journal's name last.
+_FILES_OF_A_CHARGE = 3
 
 
 @contextmanager
@@ -635,10 +636,10 @@ def _explained(path: Path) -> Iterator[None]:
         raise MemoryError(_NO_MEMORY.format(path)) from error
     except sqlite3.Error as error:
         extended = getattr(error, "sqlite_errorcode", None)
-        code = None if extended is None else extended & 0xFF
+        code = -1 if extended is None else extended & 0xFF
         if code in _DAMAGED:
             raise _damaged(path, f"is not a privacy ledger, or it is damaged ({error})") from error
-        if extended in (_IO_NO_MEMORY, sqlite3.SQLITE_NOMEM):
+        if extended in (sqlite3.SQLITE_IOERR_NOMEM, sqlite3.SQLITE_NOMEM):
             raise MemoryError(_NO_MEMORY.format(path)) from error
         known = _cannot_open(path) if code == sqlite3.SQLITE_CANTOPEN else _ERRORS.get(code)
         kind, text = known or _NOT_NOW
@@ -650,10 +651,15 @@ def _cannot_open(path: Path) -> tuple[type[Exception], str]:
     if not _is_there(path):
         return _MISSING
     # The ledger itself is not opened: at its closing, the system would drop this process's locks.
+    held = []
     try:
-        os.close(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(_FILES_OF_A_CHARGE):
+            held.append(os.open(os.devnull, os.O_RDONLY))
     except OSError:
         return _NO_HANDLES
+    finally:
+        for one in held:
+            os.close(one)
     return _ERRORS[sqlite3.SQLITE_READONLY] if os.access(path, os.R_OK) else _UNREADABLE
 
 
