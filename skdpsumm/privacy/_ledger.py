@@ -612,7 +612,7 @@ def _written(mechanism: Mechanism) -> str:
 
 
 def _read(text: str) -> Any:
-    """Return the mechanism of an entry, or raise ValueError for one that is too long or too deep."""
+    """Return the mechanism of an entry; raise ValueError for one that is too long or too deep."""
     n_containers = text.count("{") + text.count("[")
     try:
         if n_containers > DEEPEST_COST or len(text) > _LONGEST_COST:
