@@ -2,9 +2,11 @@
 
 import builtins
 import dis
+import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import skdpsumm
 from skdpsumm import (
     HistogramSketcher,
     M2MClassifier,
@@ -286,3 +289,14 @@ except RuntimeError as error:
 def test_a_library_that_is_not_there_costs_nothing():
     done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=120)
     assert done.stdout.startswith("0 Noise cannot be drawn"), done.stderr
+
+
+def test_there_is_one_way_to_charge():
+    """`charge` loads what noise needs first, whoever pays: a fit, a curator or an owner."""
+    home = Path(skdpsumm.__file__).parent
+    charging = {
+        path.relative_to(home).as_posix()
+        for path in home.rglob("*.py")
+        if re.search(r"^(?!.*>>>).*ledger\.charge\(", path.read_text(), re.MULTILINE)
+    }
+    assert charging == {"privacy/_contract.py", "privacy/_ledger.py"}
