@@ -40,7 +40,7 @@ from skdpsumm import (
 )
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.moments.inferring._points import maxent_points
-from skdpsumm.sketches._file import _content, _digest
+from skdpsumm.sketches._file import _content, sealed
 
 SECONDS_PER_MUTANT = 60  # of which the first call of a compiled engine may take most
 SECONDS_TO_START = 120
@@ -68,8 +68,6 @@ MISSING = {
     "gain": Numeric(edges=[0, 1, 50, 1000], missing=True),
 }
 NEVER = TableSchema(MISSING).never({"age": [18, 20.5], "job": ["clerk"], "gain": [50, 1000]})
-# Of version 2, which had edges in the map, and of version 1, without steps.
-OLD, OLDEST = Numeric(18, 90, step=1, unit="years"), Numeric(18, 90, unit="years")
 QUIET = {"random_state": 0, "noise_seed": 1, "epsilon": 3.0}
 
 
@@ -100,10 +98,6 @@ def _sketches():
         ),
         "histogram": _released(HistogramSketcher(n_bins=6, schema=(-1, 1), marginals=2)),
         "table": _released(pairs.set_params(schema=known), FRAME),
-        "old table": _released(clone(pairs).set_params(schema=known | {"age": OLD}), FRAME),
-        "oldest table": _released(
-            clone(pairs).set_params(schema=KNOWN["schema"] | {"age": OLDEST}), FRAME
-        ),
         "missing": _released(clone(pairs).set_params(schema=MISSING), with_gaps),
         "never": _released(RFFSketcher(8, gamma=1.0, schema=NEVER), with_gaps),
         "adaptive": _released(AdaptiveSketcher(schema=KNOWN["schema"]), FRAME),
@@ -123,26 +117,6 @@ def _sketches():
     }
 
 
-def as_version(header, version):
-    """Return the header as version 1 or 2 wrote it.
-
-    Version 1 had no steps and no edges, version 2 had the edges of a histogram in its map; in both
-    no cell was missing, and no column had a description.
-    """
-    header = json.loads(json.dumps(header)) | {"version": version}
-    parts = [header["map"]]
-    for part in parts:
-        parts += part.get("maps", [])
-        columns, kept = part.get("columns", []), []
-        if version == 2 and part["kind"] == "histogram":
-            part["edges"], kept = [column["edges"] for column in columns], ["edges"]
-        for column in columns:
-            for name in ("edges", "description", "missing", *["step"] * (version == 1)):
-                told = column.pop(name)
-                assert not told or name in kept, "an older version could not say this"
-    return header
-
-
 @cache
 def bases():
     """Return headers and arrays of valid files, by name."""
@@ -150,16 +124,7 @@ def bases():
     for name, sketch in _sketches().items():
         header, arrays = _content(sketch)
         found[name] = json.loads(json.dumps(header)), arrays
-        for version in (1, 2):
-            if name in OLDER[version]:
-                found[f"{name}, version {version}"] = as_version(header, version), arrays
     return found
-
-
-OLDER = {
-    1: ("fourier", "histogram", "union", "oldest table"),
-    2: ("race", "histogram", "union", "old table"),
-}
 
 
 # ------------------------------------------------------------------------------------ mutants
@@ -358,7 +323,7 @@ def npy(array):
 
 def packed(header, arrays, rng):
     """Return the bytes of a file whose checksum is right; now and then its frame is odd, too."""
-    text = json.dumps({"sha256": checksum(header, arrays), **header})
+    text = json.dumps(header)
     trick = rng.integers(60)
     if trick == 0:
         text = text[:-1] + f', "n_released": {pick(rng, [5.0, "NaN", "1e999"])}}}'
@@ -394,14 +359,7 @@ def packed(header, arrays, rng):
     found = stream.getvalue()
     if trick == 11:  # sizes that the directory of the zip claims
         found = found.replace(len(entries["sums"]).to_bytes(4, "little"), b"\xf0\xff\xff\x7f")
-    return found
-
-
-def checksum(header, arrays):
-    try:
-        return _digest(header, arrays)
-    except Exception:  # of objects and the like, which no writer can sign
-        return "0" * 64
+    return sealed(found)
 
 
 def mutant(seed, valid):

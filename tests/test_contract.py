@@ -1,14 +1,22 @@
 """The contract of every private fit: what raises before the charge costs nothing."""
 
+import builtins
+import dis
+import re
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
+from catalogue import INSTANCES
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import skdpsumm
 from skdpsumm import (
     HistogramSketcher,
     M2MClassifier,
@@ -26,7 +34,7 @@ from skdpsumm import (
 )
 from skdpsumm.learners import FunctionalMechanism
 from skdpsumm.learners.mechanisms._base import LearnerMechanism
-from skdpsumm.privacy import GaussianDP, PrivacyLeakWarning, PrivacyLedger
+from skdpsumm.privacy import GaussianDP, PrivacyLeakWarning, PrivacyLedger, _noise
 from skdpsumm.privacy._mechanisms import Mechanism, mechanism_from_dict
 from skdpsumm.privacy._noise import IntegerNoise
 
@@ -204,3 +212,91 @@ def test_a_claim_says_that_fits_add_up_where_nothing_counts_them(tmp_path):
         for other in (counted, alone + alone, free):
             assert "counts one fit" not in repr(other)
         assert type(alone).from_dict(alone.to_dict()) == alone
+
+
+# ------------------------------------------------------------ what noise needs is there in time
+
+
+class _Spy(PrivacyLedger):
+    """A ledger that holds everything, and tells whether it was charged."""
+
+    def __init__(self):
+        super().__init__(epsilon=np.inf, delta=1e-2)
+        self.charged = False
+
+    def charge(self, *args, **kwargs):
+        self.charged = True
+        return super().charge(*args, **kwargs)
+
+
+# The vectorizer learns nothing of the rows, and the pool tells nobody anything: neither pays.
+PAYING = {n: one for n, one in INSTANCES.items() if one.kind != "vectorizer" and n != "pool"}
+
+
+def fit_quietly(one, ledger):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return one.fit(one.make(ledger=ledger), X, Y, X[:, 0])
+
+
+@pytest.mark.parametrize("name", PAYING)
+def test_a_fit_without_a_source_of_noise_costs_nothing(name, monkeypatch):
+    def gone():
+        raise ValueError("Unable to find lib directory.")
+
+    spy = _Spy()
+    monkeypatch.setattr(_noise, "_library", gone)
+    with pytest.raises(RuntimeError, match="Nothing was charged"):
+        fit_quietly(PAYING[name], spy)
+    assert not spy.charged
+
+
+@pytest.mark.parametrize("name", PAYING)
+def test_nothing_is_imported_between_a_charge_and_its_release(name, monkeypatch):
+    """An import may fail, and the charge would pay for nothing."""
+    spy, late, load = _Spy(), [], builtins.__import__
+
+    def watched(module, *rest):
+        by = sys._getframe(1)
+        # Not what compiled code imports, which has no frame of its own.
+        is_statement = by.f_code.co_code[by.f_lasti] == dis.opmap["IMPORT_NAME"]
+        if spy.charged and is_statement and by.f_globals["__name__"].startswith("skdpsumm"):
+            late.append((by.f_globals["__name__"], module))
+        return load(module, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", watched)
+    fit_quietly(PAYING[name], spy)
+    assert spy.charged
+    assert not late
+
+
+LATE = """
+import os
+os.environ["OPENDP_LIB_DIR"] = "/nonexistent"
+import numpy as np
+from skdpsumm import HistogramSketcher
+from skdpsumm.privacy import PrivacyLedger
+
+ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
+try:
+    HistogramSketcher(schema=(0, 1), ledger=ledger).fit(np.zeros((9, 1)))
+except RuntimeError as error:
+    print(len(ledger.entries()), error)
+"""
+
+
+@pytest.mark.statistical
+def test_a_library_that_is_not_there_costs_nothing():
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("0 Noise cannot be drawn"), done.stderr
+
+
+def test_there_is_one_way_to_charge():
+    """`charge` loads what noise needs first, whoever pays: a fit, a curator or an owner."""
+    home = Path(skdpsumm.__file__).parent
+    charging = {
+        path.relative_to(home).as_posix()
+        for path in home.rglob("*.py")
+        if re.search(r"^(?!.*>>>).*ledger\.charge\(", path.read_text(), re.MULTILINE)
+    }
+    assert charging == {"privacy/_contract.py", "privacy/_ledger.py"}

@@ -57,66 +57,9 @@ def test_the_pool_survives_what_mutants_do_and_names_them():
     }
 
 
-OLD = [f"{name}, version {k}" for k, names in file_fuzz.OLDER.items() for name in names]
-
-
-@pytest.mark.parametrize("name", OLD)
-def test_files_of_older_versions_are_the_same_sketches(tmp_path, name):
-    older, newer = (
-        load(tmp_path / str(k), *file_fuzz.bases()[one])
-        for k, one in enumerate((name, name.partition(", version")[0]))
-    )
-    assert older.schema == newer.schema
-    assert older.feature_map.same_as(newer.feature_map)
-    assert np.array_equal(older.sums, newer.sums)
-    assert np.array_equal(older.mean, newer.mean)
-    assert older.privacy == newer.privacy
-    older.save(tmp_path / "again")
-    assert PrivateSketch.load(tmp_path / "again").feature_map.same_as(newer.feature_map)
-
-
-@pytest.mark.parametrize("name", OLD)
-def test_files_say_what_their_version_knows_and_no_more(tmp_path, name):
-    """What a version lacks is added, and nothing else is; what it has not is not overlooked."""
-    header, arrays = file_fuzz.bases()[name]
-    for version in {1, 2, 3, 4} - {header["version"]}:
-        with pytest.raises(ValueError, match="not a sketch file"):
-            load(tmp_path / "other", copy.deepcopy(header) | {"version": version}, arrays)
-    for entry, told in (("missing", True), ("missing", False), ("description", "x"), ("edges", [])):
-        spoilt = copy.deepcopy(header)
-        for columns in file_fuzz.columns_of(spoilt["map"]):
-            columns[0][entry] = told
-        with pytest.raises(ValueError, match="not a sketch file"):
-            load(tmp_path / "spoilt", spoilt, arrays)
-    spoilt = copy.deepcopy(header)
-    edges = spoilt["map"].get("edges")
-    spoilt["map"]["edges"] = [None] * 9 if edges is None else [*edges, None]
-    with pytest.raises(ValueError, match="not a sketch file"):
-        load(tmp_path / "spoilt", spoilt, arrays)
-
-
-@pytest.mark.parametrize("name", ["table", "never", "adaptive", "adaptive, groups"])
-def test_files_are_of_the_oldest_version_that_knows_them(tmp_path, name):
-    header, arrays = file_fuzz.bases()[name]
-    right = 3 if name == "table" else 4
-    assert header["version"] == right
-    for version in {1, 2, 3, 4} - {right}:
-        with pytest.raises(ValueError, match="not a sketch file"):
-            load(tmp_path / "other", copy.deepcopy(header) | {"version": version}, arrays)
-    sketch = load(tmp_path / "same", header, arrays)
-    sketch.save(tmp_path / "again")
-    again = PrivateSketch.load(tmp_path / "again")
-    assert again.feature_map.same_as(sketch.feature_map)
-    assert again.schema == sketch.schema
-    assert bool(sketch.schema.impossible) == (name in ("never", "adaptive, groups"))
-    assert [getattr(m, "bins", None) for m in again.feature_map.parts()] == [
-        getattr(m, "bins", None) for m in sketch.feature_map.parts()
-    ]
-
-
 @pytest.mark.parametrize("own", [[], {}, None, "x", 0, [None] * 4, [None] * 3, {"0": [0, 1]}])
 def test_bins_of_a_stranger_are_checked(tmp_path, own):
-    """Entries for other columns, and none at all where version 4 says that there are some."""
+    """Entries for other columns, and none at all where the file says that there are some."""
     header, arrays = file_fuzz.bases()["table"]
     with pytest.raises(ValueError, match="not a sketch file"):
         load(tmp_path / "s", _with_bins(header, own), arrays)
@@ -149,24 +92,9 @@ def test_bins_of_a_stranger_fit_their_column(tmp_path, own):
 
 
 def _with_bins(header, own):
-    header = copy.deepcopy(header) | {"version": 4}
+    header = copy.deepcopy(header)
     header["map"]["bins"] = own
     return header
-
-
-def test_parts_of_a_union_of_version_2_may_know_different_ranges(tmp_path):
-    """As they did where each part had bounds of its own; they are asked each by its own."""
-    header, arrays = file_fuzz.bases()["union, version 2"]
-    header = copy.deepcopy(header)
-    for column in header["map"]["maps"][0]["columns"]:
-        column["bounds"] = None
-    for column in header["map"]["maps"][2]["columns"]:
-        column["bounds"] = [-2.0, 2.0]
-    sketch = load(tmp_path / "a", header, arrays)
-    schemas = [part.schema for part, _ in sketch.blocks()]
-    assert [schema.bound(0) for schema in schemas] == [None, (-1.0, 1.0), (-2.0, 2.0)]
-    assert sketch.blocks()[2][0].edges(0).tolist() == [-2, -1, 0, 1, 2]
-    assert sketch.schema == schemas[0]
 
 
 # --------------------------------------------------------------------------- forged, one by one

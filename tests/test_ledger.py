@@ -3,13 +3,17 @@
 Mutants that these tests were seen to kill are listed at the end of the file.
 """
 
+import contextlib
 import copy
+import errno
 import itertools
 import math
 import os
 import pickle
+import resource
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 import textwrap
@@ -610,6 +614,35 @@ def test_names_are_checked(name):
         ledger.charge(0.1)
 
 
+@pytest.mark.parametrize("text", ["a\0b", "two\nlines", "\x1b[2J", "x" * 201, "\ud800", "\u2028"])
+def test_names_and_labels_are_short_and_printable(text):
+    ledger = PrivacyLedger(epsilon=1.0)
+    for use in (
+        lambda: ledger.charge(PureDP(0.1), dataset=text),
+        lambda: ledger.charge(PureDP(0.1), label=text),
+        lambda: ledger.check(PureDP(0.1), dataset=text),
+        lambda: ledger.dataset(text),
+        lambda: ledger.dataset("a", partition=text),
+    ):
+        with pytest.raises(ValueError, match=r"(may have 200|be printed).*Nothing was charged"):
+            use()
+    assert ledger.entries() == []
+    assert ledger.charge(PureDP(0.1), dataset="x" * 200, label="y" * 200) == 1
+
+
+def test_a_cost_that_no_entry_can_hold_is_not_charged():
+    ledger, deep, long = PrivacyLedger(epsilon=1.0), PureDP(0.1), PureDP(0.1)
+    for _ in range(300):
+        deep = Worst((deep,))
+    long = Worst((PureDP(0.1),) * 50_000)
+    for cost in (deep, long):
+        with pytest.raises(ValueError, match="too long for an entry"):
+            ledger.charge(cost)
+    with pytest.raises(ValueError, match="nested deeper than 16 levels"):
+        mechanism_from_dict(deep.to_dict())
+    assert ledger.entries() == []
+
+
 def test_a_file_is_attached_by_equal_settings_or_by_open(tmp_path, monkeypatch):
     path = tmp_path / "a ledger?.db#1"
     PrivacyLedger(path, epsilon=1, delta=DELTA).charge(PureDP(0.25))
@@ -624,6 +657,60 @@ def test_a_file_is_attached_by_equal_settings_or_by_open(tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     assert relative.path == path
     assert relative.spent.epsilon == 0.25
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+def test_a_new_file_and_its_journal_are_for_their_owner_alone(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        ledger, modes = PrivacyLedger(tmp_path / "ledger", epsilon=1), {}
+        with ledger._store.writing() as (db, book):
+            book.declare(db, "a", None)
+            modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {"ledger": 0o600, "ledger-journal": 0o600}
+    os.chmod(ledger.path, 0o640)  # to share it is up to you
+    ledger.charge(PureDP(0.1))
+    assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o640
+
+
+def test_a_folder_that_takes_no_file_is_named_with_its_cause(tmp_path, monkeypatch):
+    for code in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EMFILE, errno.EIO):
+
+        def failing(*_, code=code):
+            raise OSError(code, os.strerror(code))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_ledger_file.os, "open", failing)
+            with pytest.raises(OSError, match=f"ledger cannot be created: {os.strerror(code)}"):
+                PrivacyLedger(tmp_path / "ledger", epsilon=1)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
+def test_too_many_open_files_are_no_missing_permission(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1)
+    ledger.charge(PureDP(0.1))
+    held = [os.open(os.devnull, os.O_RDONLY)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (held[0] + 20, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        # With one file free, the ledger can be read; its journal is one more.
+        for use in (lambda: ledger.spent, lambda: ledger.charge(PureDP(0.1))):
+            with pytest.raises(OSError, match="too many files are open") as told:
+                use()
+            assert not isinstance(told.value, PermissionError)
+            os.close(held.pop())
+    finally:
+        for one in held:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(ledger.entries()) == 1
 
 
 def test_a_missing_file_is_not_made_up(tmp_path):
@@ -690,9 +777,9 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
 def test_a_newer_file_is_refused(tmp_path):
     path = tmp_path / "ledger"
     ledger = PrivacyLedger(path, epsilon=1)
-    write_database(path, "UPDATE meta SET version = 4", "ALTER TABLE meta ADD COLUMN more")
+    write_database(path, "UPDATE meta SET version = 5", "ALTER TABLE meta ADD COLUMN more")
     for use in (lambda: PrivacyLedger.open(path), lambda: ledger.charge(PureDP(0.1))):
-        with pytest.raises(LedgerDamagedError, match=r"version 4.*Upgrade skdpsumm"):
+        with pytest.raises(LedgerDamagedError, match=r"version 5.*Upgrade skdpsumm"):
             use()
 
 
@@ -920,8 +1007,8 @@ def test_a_process_killed_inside_its_transaction_charged_nothing(tmp_path):
     body = """
     with PrivacyLedger.open(path)._store.writing() as (db, book):
         db.execute("PRAGMA cache_size = 1")  # pages go to the file before the commit
-        for _ in range(300):
-            db.execute("INSERT INTO charges SELECT * FROM charges WHERE rowid = 1")
+        for k in range(300):
+            db.execute("INSERT INTO charges (place, label) VALUES (?, ?)", (100 + k, "x" * 200))
         print("inside", flush=True)
         time.sleep(600)
     """

@@ -56,7 +56,8 @@ from skdpsumm.privacy import (
     PureDP,
 )
 from skdpsumm.privacy._mechanisms import Unprotected
-from skdpsumm.sketches._file import VERSION
+from skdpsumm.sketches import _file
+from skdpsumm.sketches._file import VERSION, sealed
 
 FITS = 400
 SIGMA = get_sigma_gaussian(1.0, 1e-6)
@@ -880,12 +881,12 @@ FOREIGN = {
     "text": b"age,sex\n30,F\n",
     "empty": b"",
     "npz": npz(a=np.zeros(3)),
-    "npz with another header": npz(header=np.frombuffer(b'{"format": "x"}', np.uint8)),
-    "npz with no JSON": npz(header=np.arange(9)),
+    "npz with another header": sealed(npz(header=np.frombuffer(b'{"format": "x"}', np.uint8))),
+    "npz with no JSON": sealed(npz(header=np.arange(9))),
     "npy": npy(np.zeros(4)),
     "pickle": pickle.dumps(Bomb()),
     "pickled array": npy(np.array([Bomb()])),
-    "pickled array in npz": npz(header=np.array([Bomb()])),
+    "pickled array in npz": sealed(npz(header=np.array([Bomb()]))),
 }
 
 
@@ -897,12 +898,12 @@ def test_a_foreign_file_is_refused_and_never_unpickled(file, content):
 
 
 def rewrite(path, **changes):
-    """Change the header of a file, with a checksum that does not know."""
+    """Change the header of a file, under a right checksum."""
     with np.load(path) as archive:
         arrays = {name: archive[name] for name in archive.files}
     header = json.loads(arrays.pop("header").tobytes()) | changes
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    path.write_bytes(npz(header=text, **arrays))
+    path.write_bytes(sealed(npz(header=text, **arrays)))
 
 
 def test_a_newer_file_is_refused_with_advice(file):
@@ -911,10 +912,22 @@ def test_a_newer_file_is_refused_with_advice(file):
         PrivateSketch.load(file)
 
 
-def test_a_changed_claim_is_refused(file):
-    rewrite(file, n_released=5.0)
-    with pytest.raises(ValueError, match="checksum"):
+def test_an_older_file_is_refused_with_advice(file):
+    rewrite(file, version=VERSION - 1)
+    with pytest.raises(ValueError, match=rf"version {VERSION - 1}.*that wrote it"):
         PrivateSketch.load(file)
+
+
+def test_any_changed_byte_is_told_before_a_file_is_read(file, monkeypatch):
+    """The frame and the header, too: nothing is unpacked or parsed."""
+    whole = file.read_bytes()
+    monkeypatch.setattr(_file, "_unpack", None)
+    for place in [*range(0, len(whole), 97), *range(len(whole) - 90, len(whole))]:
+        broken = bytearray(whole)
+        broken[place] ^= 1
+        file.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"is damaged: its checksum|not a sketch file"):
+            PrivateSketch.load(file)
 
 
 def test_a_missing_file_is_missing(tmp_path):

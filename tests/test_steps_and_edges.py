@@ -1,6 +1,5 @@
 """Columns on a grid, bins with edges of their own, and answers that say how good they are."""
 
-import base64
 import functools
 import math
 import re
@@ -32,7 +31,6 @@ from skdpsumm import (
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.features._histogram import HistogramMap
 from skdpsumm.moments.asking._quantiles import monotone
-from skdpsumm.sketches._file import VERSION
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
@@ -235,52 +233,6 @@ def test_other_steps_and_edges_are_not_added_and_named(options, name):
     theirs = HistogramSketcher(schema=GRIDDED | options).fit(people(9)).sketch_
     with pytest.raises(ValueError, match=f"{name}.*cannot be added"):
         theirs + ours
-
-
-# Written before there were steps and edges.
-OLD_FILE = base64.b64decode(
-    """
-    UEsDBC0AAAAIAAAAIQD5xfAi//////////8KABQAaGVhZGVyLm5weQEAEACEBAAAAAAAADwCAAAAAAAAzVRNj9sgEN1e+ysQ
-    l7SSa4G/2R+wt61Wqiq1iqIIA3bo2mABTltt91f0D3cgWWXTY0/1wfLMe/MYmId/f/x8//D1zc3x5mkjlRduc4s2v1a6ydBm
-    sC44bvbWSRXzd3zyCvL+wBcF8TtKii57n6Fn9K/P2ycMq8w84FuE/aNc/DrP+YPTRx7Up0cVxAFnCB+V89oaIFGIZr7A1xN+
-    1EbGutVE7AR4SGwv0EH7YEfH5wibfa9NItQZKnaQGZ1dTyVbAvGW7mJW2GmdzVnJ8FlFJT6qqNHb1cgE0TonGWLwTjXQ72id
-    VhEz6zRlqa9wjp4zdJHy6seV1Jl+JbHFd5Fzj3d/Ce2S1Mv+BrtCgcP/f9exb5iAU5PiXsXmKaU56VjVEtoVtGrKMjGM1V7t
-    fUgUkhPWsaIipG1oTUgDlMX6sDgrlI9LBreqVDc4O+/BPq+SS/SR+JnMMitx4Eb7+co6o1yScVYISF6UTUsqWrG6btuuIGAT
-    PNlx73jQFhh1XlVNW7dlRxrSFm2jPtDYdOB6ApjlNQhUJW0q0hQ1gCxumstvXCiT+oBAwhnM9pjmAtsISoTYMg4HhZz97pEd
-    0JcI8pGDXdPNWNZ+0gJfDhVbk9gxNeqjMi8KPt0ZuK4eLRx8rwJcHcSNRBE9e2SDTlNM+VcDBDGv53WCjLycopaKT/o0syH+
-    AuKm4B9Q1E1ctacFkx0TpeoYk5Vo1VDJOFUmqrIt6l7StikZLZqaClG1rKA9aVU9sLIXPa3x8x9QSwMELQAAAAgAAAAhAKl9
-    AUv//////////xUAFABtYXAuMS5mcmVxdWVuY2llcy5ucHkBABAAmAAAAAAAAABfAAAAAAAAAJvsF+obEMnIUMZQrZ6SWpxc
-    pG6loG6TZqGuo6Cell9UUpSYF59flJIKEndLzClOBYoXZyQWpAL5GsY6CoaaOgq1CmQDrmcM3CdtvzI7VIRVTHol/cj+VHLS
-    nhLVb/YAUEsDBC0AAAAIAAAAIQC/x9Tp//////////8IABQAc3Vtcy5ucHkBABAAyAAAAAAAAAB6AAAAAAAAAJvsF+obEMnI
-    UMZQrZ6SWpxcpG6loG6TZqGuo6Cell9UUpSYF59flJIKEndLzClOBYoXZyQWpAL5GpY6mjoKtQoUAC4GBgaOREl/ByDNwJln
-    CKITnpnbg/kLclbaA6mGaddlQPwDHOLBYHnTN2D5FUzBLiDawm95kAMAUEsDBC0AAAAIAAAAIQBQ9lMt//////////8NABQA
-    bm9pc2Vfc3RkLm5weQEAEADIAAAAAAAAAFcAAAAAAAAAm+wX6hsQychQxlCtnpJanFykbqWgbpNmoa6joJ6WX1RSlJgXn1+U
-    kgoSd0vMKU4FihdnJBakAvkaljqaOgq1ChQArhPPr/oKP1NwIJW2tLFsVHomDqcBUEsBAi0DLQAAAAgAAAAhAPnF8CI8AgAA
-    hAQAAAoAAAAAAAAAAAAAAIABAAAAAGhlYWRlci5ucHlQSwECLQMtAAAACAAAACEAqX0BS18AAACYAAAAFQAAAAAAAAAAAAAA
-    gAF4AgAAbWFwLjEuZnJlcXVlbmNpZXMubnB5UEsBAi0DLQAAAAgAAAAhAL/H1Ol6AAAAyAAAAAgAAAAAAAAAAAAAAIABHgMA
-    AHN1bXMubnB5UEsBAi0DLQAAAAgAAAAhAFD2Uy1XAAAAyAAAAA0AAAAAAAAAAAAAAIAB0gMAAG5vaXNlX3N0ZC5ucHlQSwUG
-    AAAAAAQABADsAAAAaAQAAAAA
-    """
-)
-
-
-def test_a_file_from_before_loads_and_adds(tmp_path):
-    (tmp_path / "old").write_bytes(OLD_FILE)
-    old = PrivateSketch.load(tmp_path / "old")
-    X = pd.DataFrame({"age": [20.0, 30, 40, 50] * 25, "sex": list("FMFF") * 25})
-    known = {"age": (15, 95), "sex": ["F", "M"]}
-    parts = [HistogramSketcher(n_bins=5), RFFSketcher(2, gamma=1.0)]
-    new, another = (
-        SketchUnion(parts, random_state=0, noise_seed=seed, schema=known).fit(X).sketch_
-        for seed in range(2)
-    )
-    assert np.allclose(old.sums, new.sums, atol=1e-3)  # to the rounding of another engine
-    assert np.array_equal((old + another).sums, old.sums + another.sums)
-    assert old.schema == TableSchema(known)
-    assert M2MEstimator.from_sketch(old, n_synthetic=500).mean().shape == (1,)
-    old.save(tmp_path / "new")
-    assert VERSION > 1, "who knows no steps would take bins for others"
-    assert PrivateSketch.load(tmp_path / "new").feature_map.same_as(new.feature_map)
 
 
 # ----------------------------------------------------------------------------------- the answers

@@ -1,8 +1,9 @@
 """What a release promises, and the contract of every private fit, written once.
 
 The order is that of what it costs to fail: check the parameters, warn of what public facts show,
-ask the ledger, validate the data, charge, compute, publish. Whatever raises before the charge costs
-nothing, a warning that is made an error included; what is published is set as a whole.
+ask the ledger, validate the data, load what noise needs, charge, compute, publish. Whatever raises
+before the charge costs nothing, a warning that is made an error included; what is published is set
+as a whole.
 
 Here is also how private estimators show themselves in notebooks: a privacy badge, links, and no
 private value.
@@ -25,7 +26,7 @@ from .._html import cut, html_table
 from .._sklearn import HasMethods, Interval, StrOptions, _VisualBlock, check_params
 from ._compositions import compose, parallel
 from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict
-from ._noise import nominal_mechanism, secret_key
+from ._noise import load_noise, nominal_mechanism, secret_key
 from ._warnings import PrivacyLeakWarning
 
 T = TypeVar("T")
@@ -562,14 +563,7 @@ class PrivateFit(PrivacyReprMixin):
 
     def _charge(self, privacy: PrivacyGuarantee, label: str) -> None:
         """Charge the ledger, in one step with its check."""
-        if self.ledger is not None:
-            self.ledger.charge(
-                privacy.mechanism,
-                label=label,
-                adjacency=privacy.adjacency,
-                unit=_ledger_unit(privacy.unit),
-                simulated=privacy.simulated,
-            )
+        charge(self.ledger, privacy, label)
 
     def _publish(self, draft: Any) -> None:
         """Compute the release and set what is fitted."""
@@ -587,6 +581,28 @@ class PrivateFit(PrivacyReprMixin):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
         return tags
+
+
+def charge(ledger: Any, privacy: PrivacyGuarantee, label: str) -> None:
+    """Charge a ledger for what is released next; the one way in which a release is paid for.
+
+    Parameters
+    ----------
+    ledger : PrivacyLedger, LedgerDataset or None
+        None charges nothing.
+    privacy : PrivacyGuarantee
+    label : str
+    """
+    if ledger is None:
+        return
+    load_noise()  # where it cannot be drawn, the charge would pay for nothing
+    ledger.charge(
+        privacy.mechanism,
+        label=label,
+        adjacency=privacy.adjacency,
+        unit=_ledger_unit(privacy.unit),
+        simulated=privacy.simulated,
+    )
 
 
 def check_groups(name: str, limit: Any, groups: Any) -> None:

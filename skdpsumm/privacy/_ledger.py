@@ -40,11 +40,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._bounded import check_json
 from .._html import html_table
 from ._clone_watch import CloneWatch
 from ._contract import PrivacyGuarantee
 from ._ledger_file import UNITS, LedgerStore, Spent, charges, checked_settings, now, or_infinite
 from ._mechanisms import (
+    DEEPEST_COST,
     UNBOUNDED,
     Cost,
     GaussianDP,
@@ -61,10 +63,14 @@ from ._warnings import BudgetExceededError
 
 # Ten charges of 0.1 fit into 1.0: sums may pass a cap by float rounding, and by no more.
 TOLERANCE = 1e-9
+# Characters of the name of a data set or partition, and of a label.
+LONGEST_NAME = 200
+# Bytes of a mechanism in an entry. A composition of a thousand unlike parts takes 50 kB.
+_LONGEST_COST = 2**20
 
 
 # What may come of a file that is damaged, gone or locked; a picture says so instead.
-_UNREADABLE = (OSError, RuntimeError, ValueError, sqlite3.Error)
+_UNREADABLE = (MemoryError, OSError, RuntimeError, ValueError, sqlite3.Error)
 
 Claim = Mechanism | PrivacyGuarantee
 
@@ -198,8 +204,12 @@ class PrivacyLedger:
     BudgetExceededError
         By `check` and `charge`, if the cap cannot hold the charge. Nothing is charged then.
     LedgerDamagedError
-        By everything that uses the file, if it is damaged, foreign, of a newer version, or set back
+        By everything that uses the file, if it is damaged, foreign, of another version, or set back
         to an earlier state than this object has seen. The file is left as it is.
+    OSError, MemoryError
+        By everything that uses the file, if it cannot be used now: it is locked or may not be
+        opened, the disk is full, or there is too little memory. That is no damage: mend the cause,
+        and try again.
     ValueError
         If a parameter, the settings of the file, or the kind of a charge does not suit the ledger.
     TypeError
@@ -219,10 +229,15 @@ class PrivacyLedger:
     Keep the file where SQLite's locks work (not on most network drives), and never charge a copy of
     it: a copy is another ledger, whose cap adds to this one's. A charge is one transaction. It is
     on disk before `charge` returns, and a process that dies before the commit has charged nothing.
-    Digests chain entries and settings, and a file that has changed since the last use is verified
-    whole, so damage opens no budget. But digests are not signatures. And only an object (or a
-    pickle of one) that has seen more can tell that a file was deleted, or set back to an earlier
-    copy.
+    Digests chain entries and settings. An object verifies all of them when it opens the file, and
+    keeps the totals. Each later use verifies what is new, and 100 of the older entries in turn (in
+    shorter files, all); `entries` verifies all. So damage opens no budget, and a charge takes as
+    long in a file of 100,000 entries as in one of 1,000. But digests are not signatures. And only
+    an object (or a pickle of one) that has seen more can tell that a file was deleted, or set back
+    to an earlier copy.
+
+    Only you can read and write a new file (mode 0600). Change its mode, and that of its folder, to
+    share it with other users of the machine.
 
     Examples
     --------
@@ -358,11 +373,11 @@ class PrivacyLedger:
         mechanism : Mechanism or PrivacyGuarantee
             The cost. A guarantee brings its own adjacency and unit.
         dataset : str, default="default"
-            Name of the data that you release from. Most ledgers are for one data set, which needs
-            no name of its own.
+            Name of the data that you release from, up to 200 printable characters. Most ledgers are
+            for one data set, which needs no name of its own.
         label : str, default=""
-            What the release is. It is written to the file, so keep it public. The default is empty
-            because a charge counts without it.
+            What the release is, in up to 200 printable characters. It is written to the file, so
+            keep it public. The default is empty because a charge counts without it.
         adjacency : {"add_remove", "replace_one"}, default="add_remove"
             The adjacency under which `mechanism` is claimed. The default is that of a new ledger.
         unit : {"row", "group"}, default="row"
@@ -378,18 +393,20 @@ class PrivacyLedger:
             The entry's id.
         """
         _check_name("dataset", dataset)
+        label = str(label)
+        _check_text("label", label)
         claim = _claim(mechanism, adjacency, unit)
         cost = self._price(claim)
         row: dict[str, Any] = {
-            "time": now(),
             "dataset": dataset,
-            "label": str(label),
+            "label": label,
             "adjacency": claim.adjacency,
-            "mechanism": json.dumps(claim.mechanism.to_dict(), default=float),
+            "mechanism": _written(claim.mechanism),
             "simulated": bool(simulated or claim.simulated),
             "pid": os.getpid(),
         }
         with self._store.writing() as (db, book):
+            row["time"] = now()  # in the transaction, so that times are in order
             self._refuse_excess(book.spent, dataset, cost)
             book.declare(db, dataset, None)
             identifier = book.charge(db, row, cost)
@@ -405,7 +422,7 @@ class PrivacyLedger:
         Parameters
         ----------
         name : str
-            Name of the data set.
+            Name of the data set: up to 200 printable characters.
         partition : str, default=None
             Name of a partition. With it, you *declare* the data set disjoint from all others of the
             same partition: nobody has rows in two of them, and which one a row is in depends on
@@ -448,7 +465,7 @@ class PrivacyLedger:
             claimed), epsilon (as paid: under the ledger's adjacency, at its delta), simulated and
             pid.
         """
-        with self._store.reading() as (db, book):
+        with self._store.reading(whole=True) as (db, book):
             return [self._entry(row, book.spent) for row in charges(db)]
 
     def _entry(self, row: sqlite3.Row, spent: dict[str, Spent]) -> dict[str, Any]:
@@ -461,7 +478,7 @@ class PrivacyLedger:
             "label": row["label"],
             "adjacency": row["adjacency"],
             "epsilon": self._filter.epsilon_of(cost),
-            "mechanism": json.loads(row["mechanism"]),
+            "mechanism": _read(row["mechanism"]),
             "simulated": bool(row["simulated"]),
             "pid": row["pid"],
         }
@@ -605,6 +622,41 @@ def _other_unit(ours: str, claimed: str) -> str:
 def _check_name(parameter: str, value: Any) -> None:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{parameter} must be a non-empty string, got {value!r}.")
+    _check_text(parameter, value)
+
+
+def _check_text(parameter: str, value: str) -> None:
+    if len(value) > LONGEST_NAME:
+        raise ValueError(
+            f"{parameter} has {len(value):,} characters, and may have {LONGEST_NAME}. Nothing was "
+            "charged. Give a shorter one."
+        )
+    if not value.isprintable():
+        raise ValueError(
+            f"{parameter}={value!r} holds a line break or another character that cannot be "
+            "printed. Nothing was charged. Leave it out."
+        )
+
+
+def _written(mechanism: Mechanism) -> str:
+    """Return a mechanism as an entry states it; raise ValueError if none could be read again."""
+    text = json.dumps(mechanism.to_dict(), default=float)
+    _read(text)
+    return text
+
+
+def _read(text: str) -> Any:
+    """Return the mechanism of an entry; raise ValueError for one that is too long or too deep."""
+    n_containers = text.count("{") + text.count("[")
+    try:
+        if n_containers > DEEPEST_COST or len(text) > _LONGEST_COST:
+            check_json(text.encode(), most_bytes=_LONGEST_COST, deepest=DEEPEST_COST)
+    except ValueError as error:
+        raise ValueError(
+            f"The mechanism is too long for an entry: {error} Nothing was charged. Charge its "
+            "parts one by one."
+        ) from None
+    return json.loads(text)
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:

@@ -6,12 +6,15 @@ digest of a record covers all its fields and the digest of the record before; th
 the digest of the settings. The table `meta` keeps how many there are, and the last digest, the
 *head*. So a flipped bit, an edited cell, and a record that is lost, doubled or moved break the
 chain. Digests are no signatures: whoever can write the file can compute them anew.
+
+An object that opens a file verifies all of it, and keeps the totals. From then on it reads what is
+new, which must follow on the head that it knows, and verifies some of the older records in turn.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import heapq
 import math
 import operator
 import os
@@ -27,42 +30,41 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ._mechanisms import ADJACENCIES, Cost, add
+from ._mechanisms import ADJACENCIES, Cost
 from ._warnings import LedgerDamagedError
 
-FORMAT, VERSION = "skdpsumm privacy ledger", 3
+FORMAT, VERSION = "skdpsumm privacy ledger", 4
 ACCOUNTANTS = ("pure", "gdp", "zcdp")
 UNITS = ("row", "group")
 _SETTINGS = ("epsilon", "delta", "adjacency", "accountant", "unit")
-# Files of version 2 hold rows and say so by their version; others state their unit in version 3.
-_OF_ROWS = 2
 _COST = Cost._fields
 _TEXTS = ("time", "dataset", "label", "adjacency", "mechanism")
 _NUMBERS = ("simulated", "pid")
 _DATASET = 3  # of place, id and the texts
-# Plain text, for the file must hold exactly these tables, and nothing that acts by itself.
+# Plain text, for the file must hold exactly these tables, and nothing that acts by itself. The
+# place is SQLite's own key, so that records are found by it.
 _TABLES = {
     "meta": "CREATE TABLE meta (format TEXT, version INTEGER, identity TEXT, epsilon REAL, "
     "delta REAL, adjacency TEXT, accountant TEXT, unit TEXT, length INTEGER, head TEXT)",
-    "datasets": 'CREATE TABLE datasets (place INTEGER, digest TEXT, name TEXT, "partition" TEXT)',
-    "charges": "CREATE TABLE charges (place INTEGER, digest TEXT, id INTEGER, time TEXT, "
-    "dataset TEXT, label TEXT, adjacency TEXT, mechanism TEXT, simulated INTEGER, pid INTEGER, "
-    "pure REAL, square REAL, log_ratio REAL, tail REAL)",
+    "datasets": "CREATE TABLE datasets (place INTEGER PRIMARY KEY, digest TEXT, name TEXT, "
+    '"partition" TEXT)',
+    "charges": "CREATE TABLE charges (place INTEGER PRIMARY KEY, digest TEXT, id INTEGER, "
+    "time TEXT, dataset TEXT, label TEXT, adjacency TEXT, mechanism TEXT, simulated INTEGER, "
+    "pid INTEGER, pure REAL, square REAL, log_ratio REAL, tail REAL)",
 }
-_TABLES_2 = _TABLES | {"meta": _TABLES["meta"].replace("unit TEXT, ", "")}
-_TABLES_1 = {
-    "meta": "CREATE TABLE meta (format TEXT, version INTEGER, epsilon REAL, delta REAL, "
-    "adjacency TEXT, accountant TEXT)",
-    "datasets": 'CREATE TABLE datasets (name TEXT PRIMARY KEY, "partition" TEXT)',
-    "charges": "CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, "
-    "time TEXT NOT NULL, dataset TEXT NOT NULL, label TEXT NOT NULL, adjacency TEXT NOT NULL, "
-    "mechanism TEXT NOT NULL, simulated INTEGER NOT NULL, pid INTEGER NOT NULL, "
-    "pure REAL, square REAL, log_ratio REAL NOT NULL, tail REAL NOT NULL)",
-}
-_TABLES_OF = {_OF_ROWS: _TABLES_2, VERSION: _TABLES}
+# The tables of records, by their number of columns.
+_TABLE_OF_WIDTH = {4: "datasets", 14: "charges"}
+_PLACE = operator.itemgetter(0)
 _FOREIGN_TABLES = "is damaged: its tables are not those of a ledger"
 _MISSING_ENTRIES = "is damaged: entries are missing, or there are too many"
+_SET_BACK = (
+    "is another ledger than before, or was set back to an earlier state: what was charged since is "
+    "missing"
+)
 
+# Older records that each use of a long ledger verifies in turn. Ledgers that are no longer than
+# this are verified whole at each use, in 2 ms.
+RECORDS_PER_USE = 100
 _TIMEOUT = 60.0
 
 # One connection at a time in a process, and none across a fork: SQLite's POSIX locks belong to
@@ -123,8 +125,8 @@ class Book:
     n_charges : int
     spent : dict from name to Spent
         Of every declared data set.
-    fingerprint : bytes or None
-        Of the file that holds exactly this; None if it cannot be told.
+    root : str
+        Digest of the settings.
     """
 
     settings: dict[str, Any]
@@ -132,11 +134,11 @@ class Book:
     head: str
     n_charges: int
     spent: dict[str, Spent]
-    fingerprint: bytes | None = None
+    root: str
 
-    def is_still_in(self, db: sqlite3.Connection) -> bool:
-        """Return whether not a byte of the file has changed since this was read or written."""
-        return self.fingerprint is not None and self.fingerprint == fingerprint_of(db)
+    def copy(self) -> Book:
+        """Return a book that grows by itself."""
+        return replace(self, spent=dict(self.spent))
 
     def declare(self, db: sqlite3.Connection, name: str, partition: str | None) -> None:
         """Register a data set; one that is known keeps its partition."""
@@ -167,7 +169,6 @@ class Book:
     def seal(self, db: sqlite3.Connection) -> None:
         """Write the head, with which the records of a transaction count as whole."""
         db.execute("UPDATE meta SET length = ?, head = ?", (self.length, self.head))
-        self.fingerprint = fingerprint_of(db)
 
     def follow(self, table: str, body: tuple[Any, ...], digest: str) -> None:
         """Take a record into account, whose digest is known to be right, as the next one."""
@@ -177,23 +178,23 @@ class Book:
                 raise Damage(f"is damaged: data set {name!r} is declared twice")
             self.spent[name] = Spent(Cost(), partition)
         else:
-            dataset, cost = body[_DATASET], Cost(*map(or_infinite, body[-len(_COST) :]))
-            paid = self.spent.get(dataset)
+            dataset, paid = body[_DATASET], self.spent.get(body[_DATASET])
             if paid is None:
                 raise Damage(f"is damaged: data set {dataset!r} was charged, but never declared")
-            self.spent[dataset] = paid._replace(cost=Cost(*map(operator.add, paid.cost, cost)))
+            parts = zip(paid.cost, body[-len(_COST) :], strict=True)
+            cost = Cost._make([sum_ + or_infinite(part) for sum_, part in parts])
+            self.spent[dataset] = Spent(cost, paid.partition)
             self.n_charges += 1
         self.length, self.head = self.length + 1, digest
 
 
 def create(db: sqlite3.Connection, settings: dict[str, Any]) -> Book:
     """Write the tables of a new ledger, inside a transaction."""
-    version = _version_of(settings)
-    for statement in _TABLES_OF[version].values():
+    for statement in _TABLES.values():
         db.execute(statement)
     identity = secrets.token_hex(16)
     book = _opened_book(settings, identity)
-    _insert(db, "meta", FORMAT, version, identity, *_stored(settings), book.length, book.head)
+    _insert(db, "meta", FORMAT, VERSION, identity, *settings.values(), book.length, book.head)
     return book
 
 
@@ -209,84 +210,110 @@ def read(db: sqlite3.Connection, known: tuple[int, str] | None) -> Book:
 
     Raises
     ------
-    Damage, sqlite3.Error
+    Damage, sqlite3.Error, MemoryError
     """
     meta = _meta(db)
-    if meta["version"] not in _TABLES_OF:
-        raise Damage(_FOREIGN_TABLES)
-    _check_tables(db, _TABLES_OF[meta["version"]])
+    _check_tables(db)
+    _check_pages(db)
     book = _opened_book(_settings(meta), meta["identity"])
-    tables = ("datasets", "charges")
-    rows = [(table, row) for table in tables for row in db.execute(f"SELECT * FROM {table}")]
-    records = {row[0]: (table, row) for table, row in rows}
-    heads = [book.head]
-    for place in range(1, len(rows) + 1):
-        if place not in records:
-            raise Damage(_MISSING_ENTRIES)
-        table, (_, digest, *rest) = records[place]
-        body = (place, *rest)
-        if digest != _digest(book.head, body):
-            raise Damage(f"is damaged: entry {place} is not what was written")
-        book.follow(table, body, digest)
-        heads.append(digest)
-    if (meta["length"], meta["head"]) != (book.length, book.head):
-        raise Damage(_MISSING_ENTRIES if book.length else "is damaged: its settings were changed")
-    if known is not None and heads[known[0] : known[0] + 1] != [known[1]]:
-        raise Damage(
-            "is another ledger than before, or was set back to an earlier state: what was charged "
-            "since is missing"
-        )
-    book.fingerprint = fingerprint_of(db)
+    if known is not None and known[0] == 0 and known[1] != book.head:
+        raise Damage(_SET_BACK)
+    _read_newer(db, book, known)
+    _check_end(meta, book)
+    if known is not None and known[0] > book.length:
+        raise Damage(_SET_BACK)
     return book
 
 
-def is_of_version_1(db: sqlite3.Connection) -> bool:
-    """Return whether the file was written before entries were chained."""
-    return _meta(db)["version"] == 1
+def read_on(db: sqlite3.Connection, book: Book, first: int) -> Book:
+    """Return what the file says, which must be `book` and more.
 
+    What is new is verified, and so are the last record that `book` knows, and older ones from
+    `first` on, `RECORDS_PER_USE` of them. What `book` knows of all others was verified before.
 
-def upgrade(db: sqlite3.Connection) -> None:
-    """Chain the records of a file of version 1, inside a transaction; raise Damage if it is not."""
+    Parameters
+    ----------
+    db : Connection
+        In a transaction.
+    book : Book
+        Of two records or more.
+    first : int
+
+    Raises
+    ------
+    Damage, sqlite3.Error, MemoryError
+    """
     meta = _meta(db)
-    # Whose tables are newer than its version would be chained anew, with what was done to it.
-    _check_tables(db, _TABLES_1)
-    settings = _settings(meta)
-    datasets = db.execute('SELECT name, "partition" FROM datasets ORDER BY rowid').fetchall()
-    rows = list(map(dict, charges(db)))
-    last = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = 'charges'").fetchone()[0]
-    try:
-        sound = checked_settings(**settings) == settings
-    except ValueError:
-        sound = False
-    if not sound:
-        raise Damage("is damaged: its settings make no sense")
-    ids = [row["id"] for row in rows]
-    if ids != list(range(1, len(rows) + 1)) or len(rows) != (last or 0):
-        raise Damage(_MISSING_ENTRIES)
-    for name in _TABLES_1:
-        db.execute(f"DROP TABLE {name}")
-    book = create(db, settings)
-    for name, partition in datasets:
-        book.declare(db, name, partition)
-    for row in rows:
-        if not _is_sound(row):
-            raise Damage(f"is damaged: charge {row['id']} makes no sense")
-        book.charge(db, row, Cost(*(or_infinite(row[part]) for part in _COST)))
-    book.seal(db)
+    _check_tables(db)
+    if _opened_book(_settings(meta), meta["identity"]).root != book.root:
+        raise Damage(_SET_BACK)
+    if _head_after(db, book.length - 1, book.length) != book.head:
+        raise Damage(_SET_BACK)
+    _head_after(db, first, min(first + RECORDS_PER_USE, book.length))
+    newer = book.copy()
+    _read_newer(db, newer, None)
+    _check_end(meta, newer)
+    return newer
+
+
+def _read_newer(db: sqlite3.Connection, book: Book, known: tuple[int, str] | None) -> None:
+    """Take all records into account that come after those of `book`."""
+    for table, place, digest, body in _records(db, book.length + 1):
+        if place != book.length + 1:
+            raise Damage(_MISSING_ENTRIES)
+        if digest != _digest(book.head, body):
+            raise Damage(f"is damaged: entry {place} is not what was written")
+        book.follow(table, body, digest)
+        if known is not None and known[0] == place and known[1] != digest:
+            raise Damage(_SET_BACK)
+
+
+def _head_after(db: sqlite3.Connection, first: int, last: int) -> str | None:
+    """Return the digest of record `last`, each record after `first` verified to follow on."""
+    head, expected = None, first
+    for _, place, digest, body in _records(db, first, last):
+        if place != expected:
+            raise Damage(_MISSING_ENTRIES)
+        if head is not None and digest != _digest(head, body):
+            raise Damage(f"is damaged: entry {place} is not what was written")
+        head, expected = digest, expected + 1
+    return head if expected == last + 1 else None
+
+
+def _records(
+    db: sqlite3.Connection, first: int, last: int = 2**62
+) -> Iterator[tuple[str, int, str, tuple[Any, ...]]]:
+    """Yield table, place, digest and body of the records from one place to another, in order."""
+    cursors = [db.cursor(), db.cursor()]
+    for cursor, table in zip(cursors, _TABLE_OF_WIDTH.values(), strict=True):
+        cursor.row_factory = None  # plain tuples, which are quicker
+        which = "WHERE place BETWEEN ? AND ? ORDER BY place"
+        cursor.execute(f"SELECT * FROM {table} {which}", (first, last))
+    for row in heapq.merge(*cursors, key=_PLACE):
+        yield _TABLE_OF_WIDTH[len(row)], row[0], row[1], (row[0], *row[2:])
+
+
+def _check_end(meta: dict[str, Any], book: Book) -> None:
+    """Raise Damage unless the settings tell of as many records as there are."""
+    if (meta["length"], meta["head"]) != (book.length, book.head):
+        raise Damage(_MISSING_ENTRIES if book.length else "is damaged: its settings were changed")
 
 
 def charges(db: sqlite3.Connection) -> list[sqlite3.Row]:
     """Return all charges in order."""
-    return db.execute("SELECT * FROM charges ORDER BY id").fetchall()
+    return db.execute("SELECT * FROM charges ORDER BY place").fetchall()
 
 
 def paid_since(db: sqlite3.Connection, time: str, dataset: str, label: str) -> tuple[int, Cost]:
     """Return the number and the sum of the charges of a label since some time."""
-    rows = db.execute(
-        f"SELECT {', '.join(_COST)} FROM charges WHERE time >= ? AND dataset = ? AND label = ?",
-        (time, dataset, label),
-    ).fetchall()
-    return len(rows), add([Cost(), *(Cost(*map(or_infinite, row)) for row in rows)])
+    count, paid = 0, Cost()
+    for row in db.execute("SELECT * FROM charges ORDER BY place DESC"):
+        if row["time"] < time:
+            break
+        if (row["dataset"], row["label"]) == (dataset, label):
+            cost = (or_infinite(row[part]) for part in _COST)
+            count, paid = count + 1, Cost(*map(operator.add, paid, cost))
+    return count, paid
 
 
 def now() -> str:
@@ -299,39 +326,14 @@ def or_infinite(part: float | None) -> float:
     return math.inf if part is None else part
 
 
-def fingerprint_of(db: sqlite3.Connection) -> bytes | None:
-    """Return a digest of the whole file, but for the counters that SQLite sets at a commit.
-
-    As long as it is what it was, the file needs no second reading. None where this SQLite cannot
-    tell, which makes every reading a whole one.
-    """
-    if not hasattr(db, "serialize"):
-        return None
-    pages = db.serialize()
-    if pages[18:20] != b"\1\1":  # SQLite would not write it, or would keep a second file
-        raise Damage("is damaged: its header is not that of a ledger")
-    return hashlib.sha256(pages[:24] + pages[28:92] + pages[96:]).digest()
-
-
 def _settings(meta: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that a file states; one of an older version is of rows."""
-    return {name: meta.get(name, "row") if name == "unit" else meta[name] for name in _SETTINGS}
-
-
-def _version_of(settings: dict[str, Any]) -> int:
-    """Return the version of a file: the oldest that can state its settings."""
-    return _OF_ROWS if settings["unit"] == "row" else VERSION
-
-
-def _stored(settings: dict[str, Any]) -> list[Any]:
-    """Return the settings as a file states them."""
-    last = -1 if _version_of(settings) == _OF_ROWS else None
-    return list(settings.values())[:last]
+    """Return the settings that a file states."""
+    return {name: meta[name] for name in _SETTINGS}
 
 
 def _opened_book(settings: dict[str, Any], identity: str) -> Book:
-    root = _digest("", (FORMAT, _version_of(settings), identity, *_stored(settings)))
-    return Book(settings, 0, root, 0, {})
+    root = _digest("", (FORMAT, VERSION, identity, *settings.values()))
+    return Book(settings, 0, root, 0, {}, root)
 
 
 def _digest(before: str, values: tuple[Any, ...]) -> str:
@@ -345,51 +347,42 @@ def _meta(db: sqlite3.Connection) -> dict[str, Any]:
     version = meta.get("version")
     if meta.get("format") != FORMAT or type(version) is not int or version < 1:
         raise Damage("is not a privacy ledger, or it is damaged")
-    if version > VERSION:
+    if version != VERSION:
+        other = "Upgrade skdpsumm" if version > VERSION else "Use the skdpsumm that wrote it"
         raise Damage(
-            f"is of format version {version}, and this skdpsumm reads versions up to {VERSION}. "
-            "Upgrade skdpsumm, unless the file is damaged"
+            f"is of format version {version}, and this skdpsumm reads version {VERSION}. {other}, "
+            "unless the file is damaged"
         )
     return meta
 
 
-def _check_tables(db: sqlite3.Connection, tables: dict[str, str]) -> None:
-    """Raise Damage unless the file holds these tables as they were made, and nothing else."""
+def _check_tables(db: sqlite3.Connection) -> None:
+    """Raise Damage unless the file holds the tables as they were made, and nothing else."""
     found = db.execute("SELECT name, sql FROM sqlite_master WHERE name NOT GLOB 'sqlite_*'")
-    if sorted(map(tuple, found), key=repr) != sorted(tables.items(), key=repr):
+    if sorted(map(tuple, found), key=repr) != sorted(_TABLES.items(), key=repr):
         raise Damage(_FOREIGN_TABLES)
+
+
+def _check_pages(db: sqlite3.Connection) -> None:
+    """Raise Damage where SQLite finds a fault in the file's pages, or would write it otherwise."""
     # A page in use that counts as free would be reused.
     if [row[0] for row in db.execute("PRAGMA quick_check(1)")] != ["ok"]:
         raise Damage(_FOREIGN_TABLES)
+    # Bytes 18 and 19 say how SQLite writes and reads the file: 1 is with a journal that it deletes.
+    if hasattr(db, "serialize") and db.serialize()[18:20] != b"\1\1":
+        raise Damage("is damaged: its header is not that of a ledger")
 
 
 def _insert(db: sqlite3.Connection, table: str, *values: Any) -> None:
     db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
 
 
-def _is_sound(row: dict[str, Any]) -> bool:
-    """Return whether a row has the types and signs of a charge."""
-    parts = [row[part] for part in _COST]
-    try:
-        json.loads(row["mechanism"])
-    except (TypeError, ValueError):
-        return False
-    return (
-        all(type(row[name]) is str for name in _TEXTS)
-        and row["simulated"] in (0, 1)
-        and type(row["pid"]) is int
-        and row["adjacency"] in ADJACENCIES
-        and all(part is None or (type(part) is float and part >= 0) for part in parts)
-        and None not in parts[2:]
-    )
-
-
 class LedgerStore:
     """One ledger, in a file or (``path=None``) in this process's memory.
 
     Every operation on a file opens a connection of its own, so that threads, forks and other
-    processes may all use the same ledger. Each reads the file whole and verifies it, unless not a
-    byte has changed since this object last did; and it must build on what this object has seen.
+    processes may all use the same ledger. The first one reads the file whole and verifies it; later
+    ones read what is new, which must build on what this object has seen (`read_on`).
 
     Parameters
     ----------
@@ -407,6 +400,7 @@ class LedgerStore:
         known: tuple[int, str] | None = None,
     ):
         self.path, self.known = path, known
+        self._next = 1  # place of the first record that the next use verifies again
         if path is None:
             assert settings is not None
             self._owner = os.getpid()
@@ -415,9 +409,8 @@ class LedgerStore:
             self.settings = settings
             self._book: Book | None = create(self._memory, settings)
             return
-        if settings is not None and not path.exists():
+        if settings is not None and not _is_there(path):
             _make(path, settings)
-        _upgrade(path)
         self._book = None
         with self.reading() as (_, book):
             self.settings = book.settings
@@ -425,15 +418,21 @@ class LedgerStore:
             _check_equal(settings, self.settings, path)
 
     @contextmanager
-    def reading(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
-        """Yield a connection to what still is this ledger, and what it holds."""
+    def reading(self, *, whole: bool = False) -> Iterator[tuple[sqlite3.Connection, Book]]:
+        """Yield a connection to what still is this ledger, and what it holds.
+
+        Parameters
+        ----------
+        whole : bool, default=False
+            Whether to verify every record. The default leaves out old ones of a long ledger.
+        """
         with self._connection() as db:
             if self.path is None:
                 yield db, self._verified(db)
                 return
             with db:
                 db.execute("BEGIN")
-                yield db, self._verified(db)
+                yield db, self._verified(db, whole=whole)
 
     @contextmanager
     def writing(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
@@ -442,7 +441,7 @@ class LedgerStore:
             with db:
                 db.execute("BEGIN IMMEDIATE")
                 before = self._verified(db)
-                book = replace(before, spent=dict(before.spent))
+                book = before.copy()
                 yield db, book
                 if not db.in_transaction:  # a hook of warnings wrote to this ledger
                     raise RuntimeError(
@@ -453,11 +452,18 @@ class LedgerStore:
                     book.seal(db)
             self._keep(book)
 
-    def _verified(self, db: sqlite3.Connection) -> Book:
-        if self._book is None or (self.path is not None and not self._book.is_still_in(db)):
-            self._keep(read(db, self.known))
-        assert self._book is not None
-        return self._book
+    def _verified(self, db: sqlite3.Connection, *, whole: bool = False) -> Book:
+        if self.path is None:
+            assert self._book is not None
+            return self._book
+        if whole or self._book is None or self._book.length <= RECORDS_PER_USE:
+            book = read(db, self.known)
+        else:
+            book = read_on(db, self._book, self._next)
+            done = self._next + RECORDS_PER_USE
+            self._next = done if done < book.length else 1
+        self._keep(book)
+        return book
 
     def _keep(self, book: Book) -> None:
         self._book, self.known = book, (book.length, book.head)
@@ -482,46 +488,64 @@ def _connect(database: str) -> sqlite3.Connection:
         database, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False, uri=True
     )
     db.row_factory = sqlite3.Row
+    # Where a text is none, this raises a UnicodeDecodeError, by which it is told from other errors
+    # that have no code.
+    db.text_factory = operator.methodcaller("decode")
     db.execute("PRAGMA synchronous=EXTRA")
     return db
 
 
 @contextmanager
-def _opened(path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-    """Yield a fresh connection; `mode` "rw" never creates a file, "rwc" may."""
-    with _LOCK, _explained(path), closing(_connect(f"{path.as_uri()}?mode={mode}")) as db:
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a fresh connection, which never creates a file."""
+    with _LOCK, _explained(path), closing(_connect(f"{path.as_uri()}?mode=rw")) as db:
         yield db
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether there is a file; raise OSError where nobody can tell."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def _make(path: Path, settings: dict[str, Any]) -> None:
     """Make a new ledger, whole or not at all, unless another process is faster.
 
     It gets its name when it is complete: an empty file is no new ledger, but one that lost all.
+    Nobody but its owner can read it, whatever the umask; SQLite makes the journal alike.
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(_MISSING[1].format(path))
     draft = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
     try:
-        with _opened(draft, "rwc") as db, db:
+        with _creating(path):
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            os.chmod(draft, 0o600)
+        with _opened(draft) as db, db:
             db.execute("BEGIN IMMEDIATE")
             create(db, settings)
-        with suppress(FileExistsError):
+        with _creating(path), suppress(FileExistsError):
             os.link(draft, target)
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _upgrade(path: Path) -> None:
-    """Bring a file of an older version up to date, in one transaction."""
-    with _opened(path) as db, db:
-        db.execute("BEGIN")
-        if not is_of_version_1(db):
-            return
-        db.execute("ROLLBACK")
-        db.execute("BEGIN IMMEDIATE")
-        if is_of_version_1(db):  # still
-            upgrade(db)
+@contextmanager
+def _creating(path: Path) -> Iterator[None]:
+    """Say which ledger it is that the system lets nobody create, and why."""
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise type(error)(
+            f"The privacy ledger {path} cannot be created: {error.strerror}. Make its folder "
+            "writable and make room there, or give another path."
+        ) from error
 
 
 def _check_equal(ours: dict[str, Any], found: dict[str, Any], path: Path) -> None:
@@ -572,28 +596,71 @@ _MISSING = (
     FileNotFoundError,
     "There is no privacy ledger {}, and it cannot be created there. Check the path.",
 )
+_UNREADABLE = (
+    PermissionError,
+    "The privacy ledger {} cannot be read. Nothing was charged. Make the file readable and "
+    "writable for you.",
+)
+_NO_HANDLES = (
+    OSError,
+    "The privacy ledger {} cannot be opened now, for too many files are open. Nothing was charged. "
+    "Close some, or raise the limit, and try again.",
+)
+_NO_MEMORY = (
+    "There is too little memory to use the privacy ledger {} now. It is not damaged. Nothing may "
+    "be released; `entries` tells whether a charge was written. Free memory, and try again."
+)
+_NOT_NOW = (
+    OSError,
+    "The privacy ledger {} cannot be used now ({}). That says nothing of damage. Nothing may be "
+    "released; `entries` tells whether a charge was written. Try again.",
+)
+# The file, its journal and the folder, which SQLite opens to make the journal's name last.
+_FILES_OF_A_CHARGE = 3
 
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Raise SQLite's errors as Python's, and damage as what it is, with the remedy."""
+    """Raise SQLite's errors as Python's, and damage as what it is, with the remedy.
+
+    A file is damaged where its contents or a code of SQLite say so. Every other error, one without
+    a code included, tells of the machine: a copy put back in its place would lose charges.
+    """
     try:
         yield
     except Damage as damage:
         raise _damaged(path, str(damage)) from None
-    except UnicodeDecodeError as error:  # in a name of SQLite's own
+    except UnicodeDecodeError as error:
         raise _damaged(path, "is not a privacy ledger, or it is damaged") from error
-    except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    except MemoryError as error:
+        raise MemoryError(_NO_MEMORY.format(path)) from error
+    except sqlite3.Error as error:
+        extended = getattr(error, "sqlite_errorcode", None)
+        code = -1 if extended is None else extended & 0xFF
         if code in _DAMAGED:
             raise _damaged(path, f"is not a privacy ledger, or it is damaged ({error})") from error
-        if code == sqlite3.SQLITE_CANTOPEN:  # the file is missing, or its journal is not allowed
-            kind, text = _ERRORS[sqlite3.SQLITE_READONLY] if path.is_file() else _MISSING
-        elif code in _ERRORS:
-            kind, text = _ERRORS[code]
-        else:
-            raise
-        raise kind(text.format(path)) from error
+        if extended in (sqlite3.SQLITE_IOERR_NOMEM, sqlite3.SQLITE_NOMEM):
+            raise MemoryError(_NO_MEMORY.format(path)) from error
+        known = _cannot_open(path) if code == sqlite3.SQLITE_CANTOPEN else _ERRORS.get(code)
+        kind, text = known or _NOT_NOW
+        raise kind(text.format(path, error)) from error
+
+
+def _cannot_open(path: Path) -> tuple[type[Exception], str]:
+    """Return why SQLite can open neither the file nor, maybe, a journal beside it."""
+    if not _is_there(path):
+        return _MISSING
+    # The ledger itself is not opened: at its closing, the system would drop this process's locks.
+    held = []
+    try:
+        for _ in range(_FILES_OF_A_CHARGE):
+            held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return _NO_HANDLES
+    finally:
+        for one in held:
+            os.close(one)
+    return _ERRORS[sqlite3.SQLITE_READONLY] if os.access(path, os.R_OK) else _UNREADABLE
 
 
 def _damaged(path: Path, problem: str) -> LedgerDamagedError:

@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri
 
+from .._bounded import check_nested
+
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -40,6 +42,9 @@ ADJACENCIES = ("add_remove", "replace_one")
 # Of a cost in a description. No release has an epsilon above 1e20; this leaves room for the sums of
 # a ledger, and its square for the arithmetic.
 LARGEST_COST = 1e30
+# Lists and dicts in one another in a description. `compose` and `parallel` make costs of 5 levels;
+# each composition in a composition has two more, and takes twice as long.
+DEEPEST_COST = 16
 # Of `GaussianDP.log_ratio`, which is about 1e-12: the exponential of much more is no number.
 LARGEST_LOG_RATIO = 100.0
 # Epsilons are reported from above: brentq stops within this of the root.
@@ -590,6 +595,7 @@ def mechanism_from_dict(description: dict[str, Any]) -> Mechanism:
     # Whatever a constructor may make of entries that are not its own.
     wrong = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
     try:
+        check_nested(description, deepest=DEEPEST_COST)
         return from_description(dict(description))
     except wrong as error:
         raise ValueError(

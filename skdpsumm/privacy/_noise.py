@@ -424,11 +424,37 @@ def _simulate(
     return np.rint(draw(0.0, scale, size)).astype(np.int64)
 
 
-@lru_cache(maxsize=128)
-def _opendp(kind: str, scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
+@lru_cache(maxsize=1)
+def _library() -> Any:
+    """Return OpenDP, imported late: it takes a quarter of a second."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
+    return dp
+
+
+def load_noise() -> None:
+    """Load what draws noise, before a release is paid for.
+
+    Raises
+    ------
+    RuntimeError
+        If OpenDP cannot be loaded. Whatever it raises itself is the cause.
+    """
+    try:
+        dp = _library()
+        dp.vector_domain(dp.atom_domain(T="i64"))  # by the binary, which may be of another machine
+    except Exception as error:
+        raise RuntimeError(
+            f"Noise cannot be drawn, for OpenDP cannot be loaded ({error}). Nothing was charged. "
+            "Install opendp again (pip install --force-reinstall opendp), or correct the "
+            "environment variable OPENDP_LIB_DIR if you set it."
+        ) from error
+
+
+@lru_cache(maxsize=128)
+def _opendp(kind: str, scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
+    dp = _library()
     domain = dp.vector_domain(dp.atom_domain(T="i64"))  # T=int would be i32 and saturate
     if kind == "laplace":
         return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
@@ -472,9 +498,7 @@ def exponential_choice(
 
 @lru_cache(maxsize=128)
 def _noisy_max(scale: float) -> Any:
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
+    dp = _library()
     # Under this divergence OpenDP adds Gumbel noise: the exponential mechanism itself.
     return dp.m.make_noisy_max(
         dp.vector_domain(dp.atom_domain(T="i64")),

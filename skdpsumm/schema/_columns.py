@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from itertools import pairwise
+from itertools import islice, pairwise
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._html import cut, more_of
-from ._listed import check_listed, check_missing_values, holds, positions, without_words
+from ._listed import (
+    MOST_LISTED,
+    check_listed,
+    check_missing_values,
+    check_number_listed,
+    holds,
+    positions,
+    without_words,
+)
 from ._reading import FILL_MISSING, NARROW, NO_TIMES, CellError, exact_numbers, finite_numbers
 
 # Of synthetic cells, where nothing says how many are missing.
@@ -332,7 +340,8 @@ class Categorical(Column):
     def __post_init__(self) -> None:
         self._check_words()
         known = check_listed("categories", self.categories)
-        check_listed("categories and missing_values", [*known, *self.missing_values])
+        if self.missing_values:
+            check_listed("categories and missing_values", [*known, *self.missing_values])
         if len(known) + self.missing < 2:
             raise ValueError(
                 f"categories lists {len(known)} value(s), and a column with fewer than two tells "
@@ -514,7 +523,8 @@ def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
 
 
 def _check_edges(edges: Any) -> tuple[float, ...]:
-    given = list(edges) if np.iterable(edges) else []
+    given = list(islice(edges, MOST_LISTED + 1)) if np.iterable(edges) else []
+    check_number_listed("edges", len(given))
     try:
         found = tuple(float(edge) for edge in given if _is_number(edge))
     except OverflowError:

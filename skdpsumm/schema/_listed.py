@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._reading import MISSING, NARROW, TIME_TYPES, TIMES, WORDS, CellError, cell_fault, is_missing
+
+# Values that a column can list: categories, edges or codes of missing values. So many take a third
+# of a second to check.
+MOST_LISTED = 100_000
 
 
 def positions(
@@ -143,7 +147,8 @@ def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
     listed = hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0  # no array of one
     if isinstance(values, str | bytes | Mapping) or not listed:
         raise ValueError(f"{name} must be a list of values, got {values!r}.")
-    plain = tuple(_plain(value) for value in values)
+    plain = tuple(_plain(value) for value in islice(values, MOST_LISTED + 1))
+    check_number_listed(name, len(plain))
     for value in plain:
         _check_one(name, value)
     seen: set[Any] = set()
@@ -159,6 +164,15 @@ def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
                 "cannot tell them apart; list all values as words, or all as numbers."
             )
     return plain
+
+
+def check_number_listed(name: str, n: int) -> None:
+    """Raise ValueError for more values than are listed anywhere."""
+    if n > MOST_LISTED:
+        raise ValueError(
+            f"{name} lists more than {MOST_LISTED:,} values; group rare ones, or leave the column "
+            "out."
+        )
 
 
 def _plain(value: Any) -> Any:

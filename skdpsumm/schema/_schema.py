@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -15,6 +14,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from .._bounded import MOST_CHARACTERS, check_nested, read_toml
 from .._html import cut, html_table, more_of
 from ._columns import (
     Categorical,
@@ -606,6 +606,7 @@ class TableSchema:
         ValueError
             If it does not describe a schema.
         """
+        check_nested(description)
         entries = description["columns"]
         if not entries or not all(isinstance(entry, dict) for entry in entries):
             raise ValueError("The description of a table lists no columns.")
@@ -636,10 +637,16 @@ class TableSchema:
         Raises
         ------
         ValueError
-            If no file can hold a text, such as half a surrogate pair. An existing file is left as
-            it is.
+            If no file can hold a text, such as half a surrogate pair, or the file would have more
+            than 1,048,576 characters, which `load` refuses. An existing file is left as it is.
         """
-        Path(path).write_bytes(self.to_toml().encode())
+        text = self.to_toml()
+        if len(text) > MOST_CHARACTERS:
+            raise ValueError(
+                f"The schema takes {len(text):,} characters, and a file may have "
+                f"{MOST_CHARACTERS:,}. List fewer columns or categories."
+            )
+        Path(path).write_bytes(text.encode())
 
     def to_toml(self) -> str:
         """Return the text that `save` writes."""
@@ -668,7 +675,8 @@ class TableSchema:
         Raises
         ------
         ValueError
-            If entries are unknown or do not describe a column. The message names them.
+            If entries are unknown or do not describe a column. The message names them. Also if the
+            file has more than 1,048,576 characters, or nests tables too deeply.
         """
         text = Path(path).read_text(encoding="utf-8-sig")  # as editors save it
         try:
@@ -679,11 +687,7 @@ class TableSchema:
     @classmethod
     def from_toml(cls, text: str) -> TableSchema:
         """Return the schema that `to_toml` wrote, or raise ValueError."""
-        try:
-            tables = tomllib.loads(text)
-        except RecursionError:
-            raise ValueError("The file nests lists too deeply for a schema.") from None
-        return cls.from_tables(tables)
+        return cls.from_tables(read_toml(text))
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> TableSchema:

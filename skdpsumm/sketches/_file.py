@@ -1,18 +1,14 @@
 """The file format of a sketch: a zip of numpy arrays and one JSON header, with a checksum.
 
-Version 4 adds `bins` that a histogram has of its own, beside those of its schema, and combinations
-of values that are `never` there. A sketch with neither is written as version 3, which is the same
-otherwise, so that older readers take it.
-
-Version 3 holds a `TableSchema`: each column has `edges` and a `description`, and says whether cells
-may be `missing`. In version 2 the edges are in the map of a histogram; version 1 has neither these
-nor a `step`. Both are read as if what they lack were null.
+The comment of the zip is the SHA-256 of all bytes before it, so a damaged file is told before any
+of it is read.
 
 The checksum is no signature: whoever knows the format can write anything under it. So nothing in a
-file is believed. Its sizes are limited before memory is taken, each part is made by the constructor
-that checks it, and what was made must write the very same file again: what has another type or
-does not belong there changes the checksum. Last, what a sketch says of itself must be possible: its
-claim, its noise and its sums together (`check_consistent`).
+file is believed. Its sizes are limited before memory is taken, the header is counted before it is
+parsed (`_bounded`), each part is made by the constructor that checks it, and what was made must
+write the very same contents again: what has another type or does not belong there is told. Last,
+what a sketch says of itself must be possible: its claim, its noise and its sums together
+(`check_consistent`).
 """
 
 from __future__ import annotations
@@ -31,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features._feature_maps import GRID, feature_map_from_state, sensitivities
-from ..features._histogram import HistogramMap
+from .._bounded import check_nested, read_json
+from ..features._feature_maps import GRID, FeatureMap, feature_map_from_state, sensitivities
 from ..privacy import PrivacyGuarantee
 
 if TYPE_CHECKING:
@@ -40,26 +36,45 @@ if TYPE_CHECKING:
 
 
 FORMAT = "skdpsumm.PrivateSketch"
-VERSION = 4
+VERSION = 5
 # Bytes of a file, and of all that is unpacked from it: sums and noise of 2**26 features.
 LARGEST_FILE = 2**30
-# Bytes of the header: 64 columns of 100,000 categories each.
-LARGEST_HEADER = 2**26
+# Bytes of the zip's directory, which names some thousand arrays, and of the header.
+_LARGEST_DIRECTORY, LARGEST_HEADER = 2**18, 2**24
+# A zip ends with 22 bytes and its comment. The last two of the 22 say how long the comment is.
+_CHECKSUM, _END = 64, 22
+_LENGTH = _CHECKSUM.to_bytes(2, "little")
 
 
 def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:
     """Write `sketch` to `path` through a temporary file beside it, which is read once more."""
     header, arrays = _content(sketch)
-    header["sha256"] = _digest(header, arrays)
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
     target = Path(path)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
         complete = Path(folder) / "sketch"
-        with complete.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **{"header": text}, **arrays)
+        stream = io.BytesIO()
+        np.savez_compressed(stream, allow_pickle=False, **{"header": text}, **arrays)
+        complete.write_bytes(sealed(stream.getvalue()))
         # Noise was paid for: a file that cannot be read back would lose it for good.
         _read_again(complete, type(sketch))
         os.replace(complete, target)
+
+
+def sealed(octets: bytes) -> bytes:
+    """Return a zip without a comment with its checksum as the comment."""
+    body = octets[: -len(_LENGTH)] + _LENGTH
+    return body + hashlib.sha256(body).hexdigest().encode()
+
+
+def check_header(feature_map: FeatureMap) -> None:
+    """Raise ValueError for a map that no file can hold: its sketch could not be saved."""
+    try:
+        check_nested(feature_map.to_state()[0])
+    except ValueError as error:
+        raise ValueError(
+            f"No file could hold the sketch: {error} List fewer categories, edges or marginals."
+        ) from None
 
 
 def _read_again(path: Path, kind: type[PrivateSketch]) -> None:
@@ -73,7 +88,9 @@ def _read_again(path: Path, kind: type[PrivateSketch]) -> None:
         ) from error
 
 
-def read_sketch(path: str | os.PathLike, kind: type[PrivateSketch]) -> PrivateSketch:
+def read_sketch(
+    path: str | os.PathLike, kind: type[PrivateSketch], largest: int = LARGEST_FILE
+) -> PrivateSketch:
     """Return the sketch in a file that `write_sketch` wrote.
 
     Parameters
@@ -81,6 +98,9 @@ def read_sketch(path: str | os.PathLike, kind: type[PrivateSketch]) -> PrivateSk
     path : path-like
     kind : type
         The class to make: this module knows it only by what it is given.
+    largest : int, default=LARGEST_FILE
+        The most bytes that the file may have, and all that is unpacked from it. The default is what
+        the largest sketch has; whoever knows which sketch comes can say less.
 
     Raises
     ------
@@ -90,24 +110,24 @@ def read_sketch(path: str | os.PathLike, kind: type[PrivateSketch]) -> PrivateSk
     """
     told = repr(os.fspath(path))
     with Path(path).open("rb") as file:
-        octets = file.read(min(os.fstat(file.fileno()).st_size, LARGEST_FILE) + 1)
+        octets = file.read(min(os.fstat(file.fileno()).st_size, largest) + 1)
     try:
-        header, arrays = _unpack(octets)
+        sound = _check_frame(octets, largest)
+        header, arrays = _unpack(octets, largest) if sound else ({}, {})
         foreign, version = header.get("format") != FORMAT, header.get("version")
-        sound = header.pop("sha256", None) == _digest(header, arrays)
     except Exception as error:  # zipfile and zlib raise a dozen kinds
         raise ValueError(
             f"{told} is not a sketch file, or is damaged: check the path, or copy the file again."
         ) from error
-    if foreign or type(version) is not int or version < 1:
-        raise ValueError(f"{told} is not a sketch file; check the path.")
-    if version > VERSION:
-        raise ValueError(
-            f"{told} has format version {version}; this skdpsumm reads up to {VERSION}. Upgrade "
-            "skdpsumm."
-        )
     if not sound:
         raise ValueError(f"{told} is damaged: its checksum does not match. Copy the file again.")
+    if foreign or type(version) is not int or version < 1:
+        raise ValueError(f"{told} is not a sketch file; check the path.")
+    if version != VERSION:
+        remedy = "Upgrade skdpsumm" if version > VERSION else "Use the skdpsumm that wrote it"
+        raise ValueError(
+            f"{told} has format version {version}; this skdpsumm reads {VERSION}. {remedy}."
+        )
     try:
         return _sketch(header, arrays, kind)
     except Exception as error:
@@ -117,9 +137,6 @@ def read_sketch(path: str | os.PathLike, kind: type[PrivateSketch]) -> PrivateSk
 def _sketch(
     header: dict[str, Any], arrays: dict[str, NDArray], kind: type[PrivateSketch]
 ) -> PrivateSketch:
-    if header["version"] < 3:
-        _upgrade(header["map"], header["version"])
-        header["version"] = 3
     own = {k.removeprefix("map."): a for k, a in arrays.items() if k.startswith("map.")}
     sketch = kind(
         feature_map_from_state(header["map"], own),
@@ -137,28 +154,12 @@ def _sketch(
     return sketch
 
 
-def _upgrade(state: dict[str, Any], version: int) -> None:
-    """Add what versions 1 and 2 lack to the description of a map, and refuse what they had not."""
-    for part in state.get("maps", []):
-        _upgrade(part, version)
-    if "columns" not in state:
-        return
-    columns = state["columns"]
-    with_edges = version == 2 and state["kind"] == "histogram"
-    edges = state.pop("edges") if with_edges else [None] * len(columns)
-    added = {"description": None, "missing": False} | ({"step": None} if version == 1 else {})
-    for column, own in zip(columns, edges, strict=True):
-        if not column.keys().isdisjoint({"edges", *added}):
-            raise ValueError(f"It has entries that version {version} does not know.")
-        column |= {"edges": own, **added}
-
-
 def _content(sketch: PrivateSketch) -> tuple[dict[str, Any], dict[str, NDArray]]:
     """Return the header, without checksum, and the arrays of a sketch."""
     state, map_arrays = sketch.feature_map.to_state()
     header = {
         "format": FORMAT,
-        "version": _least_version(sketch),
+        "version": VERSION,
         "map": state,
         "n_released": sketch.n_released,
         "n_noise_std": sketch.n_noise_std,
@@ -170,13 +171,6 @@ def _content(sketch: PrivateSketch) -> tuple[dict[str, Any], dict[str, NDArray]]
     return header, arrays | {"sums": sketch.sums, "noise_std": sketch.noise_std}
 
 
-def _least_version(sketch: PrivateSketch) -> int:
-    """Return the oldest version that knows all that the sketch says."""
-    maps = sketch.feature_map.parts()
-    own_bins = any(isinstance(m, HistogramMap) and m.bins for m in maps)
-    return VERSION if own_bins or any(m.schema.impossible for m in maps) else 3
-
-
 def _digest(header: dict[str, Any], arrays: dict[str, NDArray]) -> str:
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
@@ -186,50 +180,45 @@ def _digest(header: dict[str, Any], arrays: dict[str, NDArray]) -> str:
     return digest.hexdigest()
 
 
-def _unpack(octets: bytes) -> tuple[dict[str, Any], dict[str, NDArray]]:
-    """Return the header and the other arrays of a zip, none of which is larger than allowed."""
-    if len(octets) > LARGEST_FILE:
+def _check_frame(octets: bytes, largest: int) -> bool:
+    """Return whether the checksum is right; raise ValueError for what is no zip with a checksum."""
+    if len(octets) > largest:
         raise ValueError("The file is too large.")
+    end = octets[-_CHECKSUM - _END : -_CHECKSUM]
+    if not (octets.startswith(b"PK") and end.startswith(b"PK\5\6") and end.endswith(_LENGTH)):
+        raise ValueError("The file is no zip, or has no checksum.")
+    found = hashlib.sha256(memoryview(octets)[:-_CHECKSUM]).hexdigest()
+    return found.encode() == octets[-_CHECKSUM:]
+
+
+def _unpack(octets: bytes, largest: int) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    """Return the header and the other arrays of a zip, none of which is larger than allowed."""
+    end = octets[-_CHECKSUM - _END : -_CHECKSUM]
+    # A second directory, for zips of many GiB, would take the place of the one that is measured.
+    large = octets[-_CHECKSUM - _END - 20 :].startswith(b"PK\6\7")
+    if large or int.from_bytes(end[12:16], "little") > _LARGEST_DIRECTORY:
+        raise ValueError("The file holds too many entries.")
     with zipfile.ZipFile(io.BytesIO(octets)) as archive:
         entries = archive.infolist()
         sizes = {entry.filename: entry.file_size for entry in entries}
         # Other methods unpack a whole chunk before they look at the limit.
         known = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} >= {e.compress_type for e in entries}
-        if len(sizes) < len(entries) or sum(sizes.values()) > LARGEST_FILE or not known:
+        if len(sizes) < len(entries) or sum(sizes.values()) > largest or not known:
             raise ValueError("The file holds an entry twice, or too much.")
         if sizes["header.npy"] > LARGEST_HEADER:
             raise ValueError("The header is too large.")
-        arrays = {e.filename.removesuffix(".npy"): _entry(archive, e) for e in entries}
-    text = arrays.pop("header").tobytes().decode()
-    header = json.loads(
-        text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_unique
-    )
-    if not isinstance(header, dict):
-        raise ValueError("The header is not an object.")
+        # First, for what its header does not allow is not unpacked.
+        header = read_json(_entry(archive, archive.getinfo("header.npy")).tobytes())
+        if not isinstance(header, dict):
+            raise ValueError("The header is not an object.")
+        others = [entry for entry in entries if entry.filename != "header.npy"]
+        arrays = {e.filename.removesuffix(".npy"): _entry(archive, e) for e in others}
     return header, arrays
 
 
 def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray:
     with archive.open(entry) as file:
         return read_npy(file.read(entry.file_size))
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is not a number.")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError("A number is too large.")
-    return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("A key occurs twice.")
-    return found
 
 
 # A sum farther out than its rows allow is none: Laplace noise goes beyond 40 of its deviations in

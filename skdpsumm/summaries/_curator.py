@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state, gen_batches
 from .._computing import warn_caller
 from .._sklearn import Interval, StrOptions, check_params, validate_parameter_constraints
 from ..features._feature_maps import GRID
-from ..privacy._contract import PrivateFit, warn_of_seed
+from ..privacy._contract import PrivateFit, charge, warn_of_seed
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
@@ -534,15 +534,10 @@ class Curator:
         return derived_seed(self._noise_seed, purpose)
 
     def _charge(self) -> None:
-        if self._ledger is None or self.cost == COSTS_NOTHING:  # an entry for nothing would mislead
+        if self.cost == COSTS_NOTHING:  # an entry for nothing would mislead
             return
-        self._ledger.charge(
-            self.cost,
-            label=f"summary by {type(self.protocol).__name__}",
-            adjacency=self.terms.adjacency,
-            simulated=self._noise_seed is not None,
-            unit=self.terms.ledger_unit,
-        )
+        claim = replace(self.privacy.owners, mechanism=self.cost)
+        charge(self._ledger, claim, f"summary by {type(self.protocol).__name__}")
 
     def _gains(self, X: NDArray) -> NDArray[np.float64]:
         """Return what each row of the summary added to J, in the order chosen."""

@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from .._sklearn import Interval, StrOptions
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
-from ..privacy._contract import check_groups, estimator
+from ..privacy._contract import charge, check_groups, estimator
 from ..privacy._noise import derived_seed, forked, secret_key
 from ..schema._columns import Column, told
 from ..schema._groups import Groups
@@ -460,15 +460,7 @@ class SketchOwner:
         pending.feature_map.check_values(table)  # type: ignore[arg-type]
         groups = None if self._groups is None else Groups.read(self._groups, len(table))
         pending.check_room(len(table))
-        if self._ledger is not None:
-            claim = pending.claim_for(self._ledger)
-            self._ledger.charge(
-                claim.mechanism,
-                label="sketch of an owner",
-                adjacency=claim.adjacency,
-                unit=claim.unit.removeprefix("one "),
-                simulated=claim.simulated,
-            )
+        charge(self._ledger, pending.claim_for(self._ledger), "sketch of an owner")
         seed = derived_seed(self._noise_seed, _KEYS)
         key = bytes(32) if pending.is_silent else secret_key(seed)
         counted = Counted.of(len(table), _limit(message.max_rows_per_group), groups, key)
