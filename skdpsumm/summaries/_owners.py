@@ -276,7 +276,8 @@ class DataOwner:
         X = self._X[rows]
         if self._reveal == "features":
             X = self._require_embedding().features(X)
-        return Rows(rows, X, None if self._y is None else self._y[rows])
+        # The dtype of labels follows from those that go, and tells nothing of those that stay.
+        return Rows(rows, X, None if self._y is None else label_array(self._y[rows].tolist()))
 
     def __repr__(self) -> str:
         return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"

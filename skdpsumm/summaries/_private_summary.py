@@ -320,7 +320,7 @@ def _label_partitions(y: Any, n_partitions: int) -> list[Any]:
     if y is None:
         return [None] * n_partitions
     found = []
-    if is_dask(y) and len(getattr(y, "shape", (0,))) == 1:
+    if is_dask(y) and _is_one_column(y):
         found = np.ravel(y.to_delayed()).tolist()
     if len(found) != n_partitions:
         raise ValueError(
@@ -330,12 +330,19 @@ def _label_partitions(y: Any, n_partitions: int) -> list[Any]:
     return found
 
 
+def _is_one_column(y: Any) -> bool:
+    """Whether a Dask collection is a series, or a table of one column, whose partitions warn."""
+    return len(getattr(y, "shape", (0,))) == 1 or y.shape[1] == 1
+
+
 def _read(summarizer: Any, X: Any, y: Any) -> tuple[Table, NDArray | None]:
     """Return the cells of X, and the labels; sets the estimator's columns."""
     known = as_schema(summarizer.schema)
     if y is None:
         return as_table(validate_table(summarizer, X, schema=known)), None
-    cells, labels = validate_table(summarizer, X, unwrap(y), schema=known)
+    label = summarizer._made_protocol().label
+    numeric = label is not None and isinstance(as_column(label), Numeric)
+    cells, labels = validate_table(summarizer, X, unwrap(y), schema=known, y_numeric=numeric)
     return as_table(cells), labels
 
 
@@ -403,8 +410,8 @@ def _check_ledgers(ledger: Any, names: list[Any]) -> None:
     missing = [name for name in names if name not in ledger] if isinstance(ledger, dict) else []
     if missing:
         raise ValueError(
-            f"ledger has no entry for owner {missing[0]!r}: name all owners, and give None for one "
-            "that keeps no ledger."
+            f"ledger has no entry for {len(missing)} of the owners: name all of them, and give "
+            "None for one that keeps no ledger."
         )
 
 

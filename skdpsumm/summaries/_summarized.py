@@ -223,7 +223,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
             return self._fit_synthetic(X, X_target, holdout)
         chosen = summarizer.sample_indices_
         rows = _safe_indexing(X, chosen)
-        labels = None if y is None else _safe_indexing(y, chosen)
+        labels = None if y is None else summarizer._labels
         params = _check_method_params(X, params, indices=chosen)
         estimator = clone(self.estimator).fit(_model_input(summarizer, rows), labels, **params)
         target = X if X_target is None else unwrap(X_target)

@@ -20,7 +20,7 @@ from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit, estimator, warn_of_seed
 from ..privacy._noise import derived_seed
 from ..schema._groups import Groups
-from ..schema._reading import beside_X, is_dask, unwrap
+from ..schema._reading import beside_X, is_dask, target_cells, unwrap
 from ..schema._schema import BY_NAME, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ..schema._vectorizer import n_vector
 from ..sketches import PrivateSketch
@@ -594,11 +594,12 @@ default="propose"
             warn_caller(_NO_TARGET, UserWarning)
         tables = read_owners(self, X, owners, as_one=is_target)
         members, faults = tables.members, dict(tables.faults)
-        if y is not None and np.shape(unwrap(y))[:1] != (tables.n_rows,):
+        cells = None if y is None else target_cells(unwrap(y))
+        if cells is not None and len(cells) != tables.n_rows:
             raise ValueError(_NO_LABELS)
         groups_read = None if groups is None else Groups.read(groups, tables.n_rows)
         target = tables.whole if is_target else self._target_rows(X_target)
-        labels, bad_labels = read_owners_labels(y, members)
+        labels, bad_labels = read_owners_labels(cells, members)
         faults |= bad_labels
         if faults:
             warn_caller(_LEFT_OUT.format(len(faults), len(members)), UserWarning)

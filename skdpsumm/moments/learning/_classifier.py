@@ -16,7 +16,7 @@ from ..._computing import silence
 from ..._docs import inherited_docs
 from ...privacy._contract import estimator
 from ...schema._columns import Categorical
-from ...schema._listed import known_classes
+from ...schema._listed import known_classes, listed_classes
 from ...schema._reading import validate_table
 from ...schema._schema import as_schema
 from ..inferring._points import draw_points
@@ -224,7 +224,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
                 "Set `target` of from_sketch to the column of the label (None is the last one), "
                 "which must be a Categorical; or use M2MRegressor, which learns numbers."
             )
-        self.classes_ = np.unique(np.array(known))  # as those of `estimator_`
+        name = f"The target, column {columns.name(target)!r},"
+        self.classes_ = listed_classes(known, name)  # sorted, as those of `estimator_`
 
     def _training_target(self, target):
         return self.classes_[self._codes(target)]
