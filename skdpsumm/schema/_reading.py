@@ -512,7 +512,8 @@ _HARMLESS = re.compile(
     r"|X has \d+ features|The feature names should|Feature names are only"
     r"|Sparse data was|y cannot be None"
     r"|(This \w+ e|E)stimator.* requires y"
-    r"|The indices of the sparse table|\w+ is a \w+, which holds no rows yet|y should be a 1d array, with"
+    r"|The indices of the sparse table|\w+ is a \w+, which holds no rows yet"
+    r"|y should be a 1d array, with"
     r"|The table (lacks|has) (two )?columns? |The schema describes \d+ columns"
 )
 TWO_NAMES = "The table has two columns of one name. Rename one of them."
@@ -676,7 +677,8 @@ def tables_without_rows() -> Iterator[None]:
 
 def _warn_of_the_target(y: Any, schema: Any) -> None:
     """Warn of a schema with the target among the inputs, which names alone tell."""
-    name = (_names(y) or [None])[0] if is_frame(y) else getattr(y, "name", None)
+    names = _names(y)  # of a table with one column
+    name = names[0] if names else getattr(y, "name", None)
     if isinstance(name, str) and name in (schema.names or ()):
         warn_caller(
             f"Leave column {name!r} out of the schema: it has the name of y, and a model that sees "

@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
@@ -25,7 +26,7 @@ from ..privacy._contract import PrivateFit, warn_of_seed
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
-from ..schema._reading import NoEstimator, validate_table
+from ..schema._reading import NoEstimator, label_array, validate_table
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable

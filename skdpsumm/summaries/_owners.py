@@ -17,7 +17,7 @@ from .._computing import one_blas_thread, progress
 from .._dask import compute, on_partitions, partitions, sound
 from ..privacy._noise import secret_key
 from ..schema._groups import Groups
-from ..schema._reading import Y_LENGTH, NoEstimator, validate_table
+from ..schema._reading import Y_LENGTH, NoEstimator, label_array, validate_table
 from ._curator import CONSTRAINTS
 from ._mmd import Embedding, PartitionRows, draw_tilted, grid_scores, tilted_scores
 from ._parties import read_label_column

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from ..schema._reading import SHAPE, CellError, cells_as_objects, read_labels, sound_labels, unwrap
+from ..schema._reading import SHAPE, CellError, cells_as_objects, read_labels, sound_labels
 from ._mmd import read_rows
 
 _NO_LABELS = (

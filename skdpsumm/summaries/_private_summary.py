@@ -25,7 +25,7 @@ from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
 from ..privacy._mechanisms import Unprotected
 from ..privacy._noise import derived_seed, nominal_mechanism
-from ..schema._columns import Categorical, Column, as_column
+from ..schema._columns import Categorical, Column, Numeric, as_column
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
 from ..schema._reading import Table, beside_X, is_dask, unwrap, validate_table

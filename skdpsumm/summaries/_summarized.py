@@ -18,13 +18,14 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from .._computing import in_a_search, warn_caller
+from .._computing import in_a_search, silence, warn_caller
 from .._delegation import DelegatingMixin
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
-from ..schema._reading import beside_X, unwrap
+from ..schema._reading import beside_X, label_array, unwrap
 from ..schema._schema import allowed
 from ._mmd import RowReader, mmd2
+from ._parties import read_label_column
 from ._private_summary import PrivateSummaryPrivacy
 from ._sketches import Sketches
 from ._summarizer import PrivateMMDSummarizer
@@ -68,6 +69,12 @@ def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, A
             "same table."
         )
     return X, y
+
+
+def _labels_of(y: Any, chosen: Any) -> Any:
+    """Return the labels of the chosen rows; others have no say in their dtype."""
+    with silence():  # the summarizer has warned of a table with one column
+        return label_array(read_label_column(_safe_indexing(y, chosen)).tolist())
 
 
 def _model_input(summarizer: PrivateMMDSummarizer, X: Any) -> Any:
@@ -223,7 +230,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
             return self._fit_synthetic(X, X_target, holdout)
         chosen = summarizer.sample_indices_
         rows = _safe_indexing(X, chosen)
-        labels = None if y is None else summarizer._labels
+        labels = None if y is None else _labels_of(y, chosen)
         params = _check_method_params(X, params, indices=chosen)
         estimator = clone(self.estimator).fit(_model_input(summarizer, rows), labels, **params)
         target = X if X_target is None else unwrap(X_target)
