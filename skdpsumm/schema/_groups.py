@@ -208,15 +208,15 @@ def read_groups(groups: Any) -> list[Hashable]:
 def _may_be_rounded(column: NDArray) -> bool:
     """Whether a float is so large that the next whole number may have become the same one."""
     if column.dtype.kind == "f":
-        return bool((np.abs(column) >= _first_rounded(column.dtype)).any())
+        return np.max(np.abs(column), initial=0) >= _first_rounded(column.dtype)
     if column.dtype.kind != "O":
         return False
     floats = (cell for cell in column.tolist() if isinstance(cell, float | np.floating))
     return any(abs(cell) >= _first_rounded(type(cell)) for cell in floats)
 
 
-def _first_rounded(kind: Any) -> float:
-    return float(2.0 ** np.finfo(kind).nmant)
+def _first_rounded(kind: Any) -> Any:
+    return 2.0 ** np.finfo(kind).nmant
 
 
 def label_bytes(label: Any) -> bytes:
