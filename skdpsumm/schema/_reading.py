@@ -184,8 +184,9 @@ def label_cells(labels: Any, name: str = "y") -> NDArray:
         if cells.ndim != 2 or cells.shape[1] != 1:
             raise CellError(SHAPE)
         warn_caller(
-            f"A column-vector {name} was passed when a 1d array was expected. Give the column "
-            f"itself, such as table['name'], or {name}.ravel().",
+            # The first sentence is scikit-learn's, which its checks look for.
+            f"A column-vector {name} was passed when a 1d array was expected. Give the one column "
+            "itself, as a series, or with ravel().",
             DataConversionWarning,
         )
         cells = cells[:, 0]

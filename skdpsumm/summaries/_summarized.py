@@ -325,7 +325,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         if inner.regressor_tags is not None:  # `score` is no R^2 of the owners' rows
             tags.regressor_tags = replace(inner.regressor_tags, poor_score=True)
         tags.transformer_tags = inner.transformer_tags
-        tags.target_tags = inner.target_tags
+        tags.target_tags = replace(inner.target_tags, multi_output=False)  # one label for a row
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(_schema(self.summarizer))
         tags.non_deterministic = get_tags(self.summarizer).non_deterministic
         return tags
