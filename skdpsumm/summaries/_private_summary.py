@@ -28,7 +28,7 @@ from ..privacy._noise import derived_seed, nominal_mechanism
 from ..schema._columns import Categorical, Column, Numeric, as_column
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
-from ..schema._reading import Table, beside_X, is_dask, unwrap, validate_table
+from ..schema._reading import Table, beside_X, is_dask, unwrap, validate_table, warn_of_a_table
 from ..schema._schema import NO_SCHEMA, TableSchema, as_schema, schema_of
 from ..schema._vectorizer import vectorize
 from ..sketches import PrivateSketch
@@ -320,7 +320,10 @@ def _label_partitions(y: Any, n_partitions: int) -> list[Any]:
     if y is None:
         return [None] * n_partitions
     found = []
-    if is_dask(y) and _is_one_column(y):
+    if is_dask(y) and getattr(y, "shape", (0,))[1:] == (1,):
+        warn_of_a_table("y")
+        y = y.iloc[:, 0] if hasattr(y, "iloc") else y[:, 0]
+    if is_dask(y) and len(getattr(y, "shape", (0,))) == 1:
         found = np.ravel(y.to_delayed()).tolist()
     if len(found) != n_partitions:
         raise ValueError(
@@ -328,11 +331,6 @@ def _label_partitions(y: Any, n_partitions: int) -> list[Any]:
             "the same frame."
         )
     return found
-
-
-def _is_one_column(y: Any) -> bool:
-    """Whether a Dask collection is a series, or a table of one column, whose partitions warn."""
-    return len(getattr(y, "shape", (0,))) == 1 or y.shape[1] == 1
 
 
 def _read(summarizer: Any, X: Any, y: Any) -> tuple[Table, NDArray | None]:

@@ -72,13 +72,14 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     classes : sequence or None, default=None
         All labels that there can be. None takes the labels in y as public, which is right where
         everybody knows them. Otherwise a class that only one person has is revealed; `privacy_`
-        says what was taken as public.
+        says what was taken as public. Labels are words or whole numbers, by value: True and 1.0 are
+        1. To have truth values back, list ``[False, True]``.
     {random_state...verbose}
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
+        The labels, sorted: words, or 64-bit integers whatever type y has them in.
     estimator_ : classifier
         The trained classifier.
     sketch_ : PrivateSketch
