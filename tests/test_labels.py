@@ -157,7 +157,8 @@ def test_one_value_has_one_form(form):
 def test_the_dtype_follows_from_the_set_of_values():
     assert label_array(read_labels([0, True, 2.0])).dtype == np.int64
     assert label_array(read_labels([0.5, True])).dtype == np.float64
-    assert label_array(read_labels([2**63, 1])).dtype == np.float64
+    assert label_array(read_labels([2**63, 2**64])).dtype == np.float64
+    assert label_array(read_labels([2**70, 1])).dtype == np.float64
     assert label_array(read_labels(["a", "bcd"])).dtype.str[1:] == "U3"
 
 

@@ -22,7 +22,7 @@ from .._computing import in_a_search, silence, warn_caller
 from .._delegation import DelegatingMixin
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
-from ..schema._reading import beside_X, label_array, unwrap
+from ..schema._reading import beside_X, label_array, label_cells, unwrap
 from ..schema._schema import allowed
 from ._mmd import RowReader, mmd2
 from ._parties import read_label_column
@@ -74,7 +74,7 @@ def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, A
 def _labels_of(y: Any, chosen: Any) -> Any:
     """Return the labels of the chosen rows; others have no say in their dtype."""
     with silence():  # the summarizer has warned of a table with one column
-        return label_array(read_label_column(_safe_indexing(y, chosen)).tolist())
+        return label_array(read_label_column(label_cells(unwrap(y))[chosen]).tolist())
 
 
 def _model_input(summarizer: PrivateMMDSummarizer, X: Any) -> Any:
