@@ -204,6 +204,10 @@ def test_listed_classes_are_whole_numbers_where_they_can_be(classes):
         assert str(model.classes_.tolist()) == "[0, 1]"
 
 
+def test_a_column_that_lists_minus_zero_has_zero():
+    assert str(Categorical([-0.0, np.float64(-0.0) + 0.5]).categories) == "(0.0, 0.5)"
+
+
 def test_truth_values_stay_what_they_are_where_they_are_listed():
     for name in ("weights", "m2m classifier"):
         for container in ("all forms", "truth values", "negative zeros"):

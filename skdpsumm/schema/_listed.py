@@ -176,7 +176,8 @@ def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
 def _plain(value: Any) -> Any:
     """Return Python's scalar for numpy's, which compares and serialises alike everywhere."""
     is_time = isinstance(value, TIME_TYPES)  # of which numpy may make an integer
-    return value.item() if isinstance(value, np.generic) and not is_time else value
+    plain = value.item() if isinstance(value, np.generic) and not is_time else value
+    return abs(plain) if isinstance(plain, float) and plain == 0 else plain  # no -0.0
 
 
 def _check_one(name: str, value: Any) -> None:
