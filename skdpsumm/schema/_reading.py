@@ -310,7 +310,7 @@ def sound_labels(values: list[Any]) -> list[Any]:
     words = [isinstance(value, str) for value in values]
     if any(words) and not all(words):
         raise CellError(MIXED)
-    if not any(words) and not all(map(is_exact, values)):
+    if not any(words) and not all(map(is_exact, set(values))):
         raise CellError(INEXACT)
     return values
 
