@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
@@ -364,7 +365,7 @@ def test_each_owner_charges_its_own_ledger_once():
 def test_no_owner_releases_for_want_of_its_name_among_the_ledgers():
     X, y, owners, target = rows_of()
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-4)
-    with pytest.raises(ValueError, match="no entry for owner 2"):
+    with pytest.raises(ValueError, match="no entry for 1 of the owners"):
         make(ledger={0: ledger, 1: None}).fit(X, y, X_target=target, owners=owners)
     assert not ledger.entries()
     s = make(ledger={0: ledger, 1: None, 2: None, 3: ledger}, noise_seed=None)
@@ -732,6 +733,21 @@ def test_dask_partitions_are_owners():
     assert s.privacy_.owners == memory.privacy_.owners
 
 
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_a_dask_table_of_one_column_is_y(kind):
+    dask = pytest.importorskip("dask.array")
+    X, y, _, target = rows_of(n=900)
+    parts, labels = dask.from_array(X, chunks=(300, 2)), dask.from_array(y, chunks=300)
+    column = labels[:, None]
+    if kind == "frame":
+        column = pytest.importorskip("dask.dataframe").from_dask_array(column, columns=["y"])
+    s = make(protocol={"label": [0, 1]})
+    with pytest.warns(DataConversionWarning, match="column-vector y"):
+        s.fit(parts, column, X_target=target)
+    series = make(protocol={"label": [0, 1]}).fit(parts, labels, X_target=target)
+    np.testing.assert_array_equal(s.sketch_.sums, series.sketch_.sums)
+
+
 @pytest.mark.parametrize(
     ("fit", "options", "match"),
     [
@@ -739,6 +755,7 @@ def test_dask_partitions_are_owners():
         ({}, {}, "label is missing"),
         ({}, {"protocol": {"label": [0, 1]}, "ledger": {}}, "Give one ledger"),
         ({}, {"protocol": {"label": [0]}}, "fewer than two"),
+        ({"y": "two columns"}, {"protocol": {"label": [0, 1]}}, "Give y as a Dask"),
         ({"y": np.zeros(900)}, {"protocol": {"label": [0, 1]}}, "Give y as a Dask"),
     ],
 )
@@ -747,6 +764,8 @@ def test_dask_refuses_before_anything_is_charged(fit, options, match):
     X, y, _, target = rows_of(n=900)
     parts, labels = dask_array.from_array(X, chunks=(300, 2)), dask_array.from_array(y, chunks=300)
     given = {"y": labels, "X_target": target, **fit}
+    if isinstance(given["y"], str):
+        given["y"] = dask_array.stack([labels, labels], axis=1)
     with pytest.raises(ValueError, match=match):
         make(**options).fit(parts, **given)
 

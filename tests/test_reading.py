@@ -340,7 +340,7 @@ def test_labels_are_looked_up_by_value():
 
 
 def test_integers_beyond_float64_are_no_labels():
-    with pytest.raises(ValueError, match="float64 cannot hold"):
+    with pytest.raises(ValueError, match="float64 does not hold"):
         PINPClassifier(kernel="linear").fit(np.zeros((4, 1)), [BIG, BIG + 1, 0, BIG])
 
 

@@ -35,7 +35,15 @@ from ._files import check_space, close_files, load_settings, make_folder, write_
 from ._grid import Desk, Round, find_nodes
 from ._owner_log import Refusal
 from ._table import cells_of, check_table, read_table, to_arrow, vectors_of
-from ._wire import Rooms, describe, empty_sketch, message_content, rows_of, sizes_of_sketch
+from ._wire import (
+    Rooms,
+    as_agreed,
+    describe,
+    empty_sketch,
+    message_content,
+    rows_of,
+    sizes_of_sketch,
+)
 
 GENERIC = "the curator's side failed; error.txt in the folder of the result says why"
 # Bytes of a run's report, errors and output.
@@ -94,7 +102,9 @@ class FederatedRun:
             for j, (name, column) in enumerate(zip(schema.names, schema.columns, strict=True))
         }
         if self.curator.y is not None:
-            columns[str(self.agreement.labels)] = pa.array(self.curator.y)
+            columns[str(self.agreement.labels)] = pa.array(
+                as_agreed(self.curator.y, self.agreement.labels_dtype)
+            )
         return pa.table(columns)
 
     @property

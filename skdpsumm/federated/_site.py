@@ -20,6 +20,7 @@ from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyLedger
 from ..sketches import PrivateSketch
 from ..summaries import DataOwner
+from ..summaries._parties import read_label_column
 from ..summaries._protocol import ProposeRows
 from ._agreement import CURATOR, Agreement
 from ._envelope import EnvelopeError, Keys, Letter, counter_of, seal, sealed_size, unseal
@@ -30,6 +31,7 @@ from ._table import cells_of, check_table, read_table, vectors_of
 from ._wire import (
     LONGEST_LABEL,
     Rooms,
+    as_agreed,
     decode,
     describe,
     empty_sketch,
@@ -284,6 +286,8 @@ class OwnerSite:
         if ours.sketch is not None:
             self._checked_ledger(ours)
         _, y = read_table(self.table, ours)  # whose errors are told here, too
+        if y is not None:
+            read_label_column(y)  # as the owner will
         if y is not None and y.dtype.kind == "U" and y.dtype.itemsize > 4 * LONGEST_LABEL:
             raise Refusal(f"labels: texts may have {LONGEST_LABEL} characters")
         self._grant(run, "sign")
@@ -314,7 +318,8 @@ class OwnerSite:
         with one_blas_thread():
             owner = DataOwner(vectors_of(ours.schema, codes), y, seed=self.seed)
             rows: Any = owner.answer(message)
-        return rows_content(replace(rows, X=codes[rows.indices]))
+        labels = None if rows.y is None else as_agreed(rows.y, ours.labels_dtype)
+        return rows_content(replace(rows, X=codes[rows.indices], y=labels))
 
     def _sketch(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Release a sketch, whose noise is drawn here and whose price is charged here."""

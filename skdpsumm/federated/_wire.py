@@ -217,6 +217,11 @@ def message_of(content: Mapping[str, Any]) -> ProposeRows:
     return ProposeRows(embedding=embedding, **given)
 
 
+def as_agreed(labels: NDArray, dtype: str) -> NDArray:
+    """Return labels in the dtype of the agreement."""
+    return labels if dtype == "string" else labels.astype(dtype)
+
+
 def rows_content(rows: Rows) -> dict[str, Any]:
     """Return an owner's rows, as codes, as arrays by name."""
     y = rows.y

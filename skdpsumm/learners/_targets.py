@@ -131,12 +131,13 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
     classes : sequence or None, default=None
         All labels that y can hold. Give them if a class may be rare. The default, as in
         scikit-learn, takes the labels in y, and takes them as public: a class that only one person
-        has is then revealed. `privacy_` says so.
+        has is then revealed. `privacy_` says so. Labels are words or whole numbers, by value: True
+        and 1.0 are 1. To have truth values back, list ``[False, True]``.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes, sorted.
+        The classes, sorted: words, or 64-bit integers whatever type y has them in.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -8,24 +8,24 @@ that it happens to have among others.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from contextlib import suppress
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from hashlib import blake2b
-from numbers import Integral, Rational, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._reading import (
-    TIME_TYPES,
-    cells_as_objects,
-    check_computed,
+    INFINITE,
+    MISSING,
+    NUL,
+    SHAPE,
+    TIMES,
+    CellError,
     is_dask,
-    is_missing,
-    read_labels,
+    label_cells,
+    plain_labels,
 )
 
 _MISSING = (
@@ -42,6 +42,13 @@ _ROUNDED = (
     "as integers or as words."
 )
 _SHAPE = "groups must have one dimension, with one label for each row of X."
+_TOLD = {
+    MISSING: _MISSING,
+    TIMES: _TIMES,
+    INFINITE: _ROUNDED,
+    SHAPE: _SHAPE,
+    NUL: "groups holds a word that ends in NUL, which numpy drops; strip it.",
+}
 LENGTHS = "groups and X have different numbers of rows; give one label for each row."
 
 
@@ -54,7 +61,7 @@ class Groups:
     Parameters
     ----------
     labels : sequence
-        The label of each row, as `plain_labels` returns them.
+        The label of each row, as `read_groups` returns them.
 
     Attributes
     ----------
@@ -87,7 +94,7 @@ class Groups:
             For labels of another number or shape, for missing labels, for dates, and for other
             things than words, numbers and truth values.
         """
-        labels = plain_labels(groups)
+        labels = read_groups(groups)
         if n_rows is not None and len(labels) != n_rows:
             raise ValueError(LENGTHS)
         return cls(labels)
@@ -168,8 +175,8 @@ def _hashes(label: bytes, size: int, key: bytes) -> NDArray[np.uint64]:
     return np.frombuffer(bytes(digests), ">u8").astype(np.uint64)
 
 
-def plain_labels(groups: Any) -> list[Hashable]:
-    """Return the label of each row as Python's word or number, which compare by value.
+def read_groups(groups: Any) -> list[Hashable]:
+    """Return the label of each row as `read_labels` does.
 
     Raises
     ------
@@ -181,71 +188,35 @@ def plain_labels(groups: Any) -> list[Hashable]:
             "groups is a Dask collection, but X is not: give groups.compute(), or both as Dask "
             "collections in the same partitions."
         )
-    check_computed(groups)
     if isinstance(groups, str):
         raise ValueError(
             "groups must be labels, one for each row, and not a name: give the column itself, such "
             "as table['person']."
         )
-    column = None
-    if isinstance(groups, Sequence) and not isinstance(groups, str | bytes):
-        # Cell by cell: one of bytes, or an array, would have numpy make words of all others.
-        column = None if any(map(_is_sequence, groups)) else cells_as_objects(groups)
-    elif len(getattr(groups, "shape", (0,))) == 1:  # of a frame, columns would be read
-        with suppress(TypeError, ValueError):  # numpy's words may hold a label
-            column = read_labels(groups)
-    if column is None or column.ndim != 1:
-        raise ValueError(_SHAPE)
-    if column.dtype.kind in "mM":
-        raise ValueError(_TIMES)
-    if column.dtype in (np.float16, np.float32):
-        _check_floats(column, 2.0 ** np.finfo(column.dtype).nmant)
-    cells = column.tolist()
-    kinds = {type(cell): cell for cell in cells}  # what is wrong is mostly a matter of types
-    times = [cell for cell in kinds.values() if isinstance(cell, TIME_TYPES)]
-    if times:
-        raise ValueError(_MISSING if all(map(is_missing, times)) else _TIMES)
-    if not kinds.keys() <= {str, int, bool}:
-        cells = [cell if type(cell) in (str, int, bool) else _plain(cell) for cell in cells]
-    if any(isinstance(cell, str) and cell.endswith("\0") for cell in cells):
-        raise ValueError("groups holds a word that ends in NUL, which numpy drops; strip it.")
-    return cells
-
-
-def _is_sequence(cell: Any) -> bool:
-    """Return whether a cell is a row of cells: then labels have two dimensions."""
-    return isinstance(cell, list | tuple) or len(getattr(cell, "shape", ())) > 0
-
-
-def _check_floats(numbers: NDArray, limit: float) -> None:
-    if np.isnan(numbers).any():
-        raise ValueError(_MISSING)
-    if np.any(np.abs(numbers) >= limit):
-        raise ValueError(_ROUNDED)
-
-
-def _plain(cell: Any) -> Hashable:
-    """Return Python's word or number of the value of a cell."""
-    if is_missing(cell) or (isinstance(cell, Decimal) and cell.is_nan()):
-        raise ValueError(_MISSING)
-    if isinstance(cell, str):
-        return str.__str__(cell)
-    if isinstance(cell, bool | np.bool_):
-        return bool(cell)
-    if isinstance(cell, Integral):
-        return int(cell)
-    if isinstance(cell, Rational):
-        return Fraction(int(cell.numerator), int(cell.denominator))
-    if not isinstance(cell, Real | Decimal):
-        raise ValueError(_OTHER)
-    if isinstance(cell, Decimal):
-        if not cell.is_finite():
+    try:
+        column = label_cells(groups, "groups")
+        labels = plain_labels(column)
+    except CellError as error:
+        fault = error.fault
+    else:
+        if _may_be_rounded(column):
             raise ValueError(_ROUNDED)
-        return Fraction(cell)
-    digits = np.finfo(type(cell)).nmant if isinstance(cell, np.floating) else 52
-    if not abs(float(cell)) < 2.0**digits:
-        raise ValueError(_ROUNDED)
-    return Fraction(*cell.as_integer_ratio()) if isinstance(cell, np.longdouble) else float(cell)
+        return labels
+    raise ValueError(_TOLD.get(fault, _OTHER))
+
+
+def _may_be_rounded(column: NDArray) -> bool:
+    """Whether a float is so large that the next whole number may have become the same one."""
+    if column.dtype.kind == "f":
+        return np.max(np.abs(column), initial=0) >= _first_rounded(column.dtype)
+    if column.dtype.kind != "O":
+        return False
+    floats = (cell for cell in column.tolist() if isinstance(cell, float | np.floating))
+    return any(abs(cell) >= _first_rounded(type(cell)) for cell in floats)
+
+
+def _first_rounded(kind: Any) -> Any:
+    return 2.0 ** np.finfo(kind).nmant
 
 
 def label_bytes(label: Any) -> bytes:

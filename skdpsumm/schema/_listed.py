@@ -14,7 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._reading import MISSING, NARROW, TIME_TYPES, TIMES, WORDS, CellError, cell_fault, is_missing
+from ._reading import (
+    MISSING,
+    NARROW,
+    TIME_TYPES,
+    TIMES,
+    WORDS,
+    CellError,
+    cell_fault,
+    is_exact,
+    is_missing,
+    label_array,
+    plain_labels,
+)
 
 # Values that a column can list: categories, edges or codes of missing values. So many take a third
 # of a second to check.
@@ -178,7 +190,8 @@ def check_number_listed(name: str, n: int) -> None:
 def _plain(value: Any) -> Any:
     """Return Python's scalar for numpy's, which compares and serialises alike everywhere."""
     is_time = isinstance(value, TIME_TYPES)  # of which numpy may make an integer
-    return value.item() if isinstance(value, np.generic) and not is_time else value
+    plain = value.item() if isinstance(value, np.generic) and not is_time else value
+    return abs(plain) if isinstance(plain, float) and plain == 0 else plain  # no -0.0
 
 
 def _check_one(name: str, value: Any) -> None:
@@ -203,18 +216,11 @@ def _check_one(name: str, value: Any) -> None:
             f"{name} lists {value!r}, a {type(value).__name__}; list words, numbers or truth "
             "values, and convert the column to the same, such as with astype(str)."
         )
-    if not _is_exact(value):
+    if not is_exact(value):
         raise ValueError(
             f"{name} lists {value!r}, which float64 cannot hold exactly; list it as a word, and "
             "convert the column with astype(str)."
         )
-
-
-def _is_exact(value: Any) -> bool:
-    try:
-        return bool(float(value) == value and np.isfinite(float(value)))
-    except OverflowError:
-        return False
 
 
 def _reads_as_number(word: str) -> bool:
@@ -230,14 +236,20 @@ def _reads_as_number(word: str) -> bool:
 def known_classes(y: NDArray, classes: Any) -> NDArray:
     """Return the classes, sorted: those that are listed, or else the labels in y.
 
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        As `validate_table` returns it: what rows y holds decides no more than which labels there
+        are.
+    classes : sequence or None
+
     Raises
     ------
     ValueError
-        For fewer than two, for a label that is not listed, and for labels that a container of y
-        may confuse (`check_listed`).
+        For fewer than two, for a label that is not listed, and for listed ones that a container of
+        y may confuse (`check_listed`).
     """
-    listed = list(dict.fromkeys(y.tolist())) if classes is None else classes
-    known = np.unique(np.array(check_listed("y" if classes is None else "classes", listed)))
+    known = np.unique(y) if classes is None else listed_classes(classes)
     if len(known) < 2:
         raise ValueError(
             f"A classifier needs at least two classes, got {len(known)} class; list them all in "
@@ -251,9 +263,24 @@ def known_classes(y: NDArray, classes: Any) -> NDArray:
     return known
 
 
-def class_codes(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
-    """Return the position of each label among the classes, -1 for what is none of them.
+def listed_classes(classes: Any, name: str = "classes") -> NDArray:
+    """Return classes that are listed in public, sorted, in the dtype that labels have.
 
-    Each label is looked up by itself: what numpy makes of words beside numbers hangs on all.
+    Truth values stay what they are where nothing else is listed.
+
+    Raises
+    ------
+    ValueError
+        As `check_listed`, and for words beside numbers.
     """
+    listed = check_listed(name, classes)
+    if len({isinstance(value, str) for value in listed}) > 1:
+        raise ValueError(f"{name} lists words beside numbers, got {list(listed)!r}; list one kind.")
+    if listed and all(isinstance(value, bool) for value in listed):
+        return np.unique(np.array(listed))
+    return np.unique(label_array(plain_labels(np.array(listed, object))))
+
+
+def class_codes(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
+    """Return the position of each label among the classes, -1 for what is none of them."""
     return positions(y, classes.tolist())

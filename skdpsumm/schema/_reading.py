@@ -8,6 +8,8 @@ So no dtype decides anything here:
 - A number becomes the closest float64. A container that widens a column to float64 makes the same
   of it, so its dtype does not matter. (One that narrows a column has changed its cells before.)
 - A category or a label is compared with those listed, by its own exact value (`_listed`).
+- A label that nobody listed, a group and an owner are read as Python's word or number, one form for
+  each value (`read_labels`): 1, 1.0 and True are 1, and -0.0 is 0.
 - Dates and times have no unit of their own, and words are no numbers: both are refused.
 
 Otherwise tables are validated as scikit-learn does it, but no message tells a value of a table.
@@ -23,13 +25,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Real
+from numbers import Integral, Rational, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import _safe_indexing, assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
@@ -45,6 +48,10 @@ COMPLEX, TIMES, WORDS, OBJECTS = "complex", "times", "words", "objects"
 MISSING, INFINITE = "missing", "infinite"
 # What may be wrong with those of a categorical one, beside TIMES and MISSING.
 NARROW = "narrow"
+# What may be wrong with labels, beside those of numbers.
+SHAPE, NUL, INEXACT, MIXED = "shape", "nul", "inexact", "mixed"
+# Decimals with exponents beyond this are no floats, and Python would write out all their digits.
+_LARGEST_EXPONENT = 400
 
 
 class CellError(ValueError):
@@ -131,10 +138,12 @@ def _unmasked(array: NDArray) -> NDArray:
     return np.where(np.ma.getmaskarray(array), np.array(None), array.data)
 
 
-def check_computed(X: Any) -> None:
+def check_computed(X: Any, name: str = "X") -> None:
     """Raise ValueError for a frame that is not computed yet."""
     if hasattr(X, "collect") and not hasattr(X, "to_numpy"):
-        raise ValueError(f"X is a {type(X).__name__}, which holds no rows yet: give X.collect().")
+        raise ValueError(
+            f"{name} is a {type(X).__name__}, which holds no rows yet: give {name}.collect()."
+        )
 
 
 def read_column(series: Any) -> NDArray:
@@ -153,13 +162,168 @@ def read_column(series: Any) -> NDArray:
     return column
 
 
-def read_labels(y: Any) -> NDArray:
-    """Return one value per row, as they are: a list's become objects, not of one dtype."""
-    if isinstance(y, list | tuple) and not any(
-        hasattr(cell, "__len__") for cell in y if not isinstance(cell, str)
-    ):
-        return cells_as_objects(y)
-    return read_column(y) if hasattr(y, "to_numpy") else _unmasked(np.asanyarray(y))
+def label_cells(labels: Any, name: str = "y") -> NDArray:
+    """Return one cell per row of y, groups or owners, as they are.
+
+    Parameters
+    ----------
+    labels : array-like, series, or frame of one column
+        Labels in a list become objects, not of one dtype.
+    name : str, default="y"
+        What the warning of a table with one column calls them.
+
+    Raises
+    ------
+    CellError
+        SHAPE, for another number of dimensions, or of columns.
+    """
+    check_computed(labels, name)
+    cells = _cells_of(labels)
+    if isinstance(cells, Table) or cells.ndim != 1:
+        if cells.ndim != 2 or cells.shape[1] != 1:
+            raise CellError(SHAPE)
+        warn_of_a_table(name)
+        cells = cells[:, 0]
+    return cells
+
+
+def warn_of_a_table(name: str) -> None:
+    """Warn that y, groups or owners came as a table of one column."""
+    warn_caller(
+        # The first sentence is scikit-learn's, which its checks look for.
+        f"A column-vector {name} was passed when a 1d array was expected. Give the one column "
+        "itself, as a series, or with ravel().",
+        DataConversionWarning,
+    )
+
+
+def target_cells(y: Any) -> NDArray:
+    """Return one cell per row of y as they are; the message of a ValueError names no value."""
+    try:
+        return label_cells(y)
+    except CellError as error:
+        fault = error.fault
+    raise ValueError(_TOLD_OF_Y[fault])
+
+
+def _cells_of(labels: Any) -> NDArray | Table:
+    if isinstance(labels, Sequence) and not isinstance(labels, str | bytes):
+        widths = {len(cell) if _is_sequence(cell) else 0 for cell in labels}
+        if widths == {1}:  # rows with one cell each
+            return cells_as_objects([cell[0] for cell in labels])[:, None]
+        if widths - {0}:
+            raise CellError(SHAPE)
+        return cells_as_objects(labels)
+    if is_frame(labels):
+        return read_table(labels)
+    if hasattr(labels, "to_pylist"):  # of pyarrow
+        return cells_as_objects(labels.to_pylist())
+    if hasattr(labels, "to_numpy"):
+        return read_column(labels)
+    return _unmasked(np.asanyarray(labels))
+
+
+def _is_sequence(cell: Any) -> bool:
+    """Whether a cell is a row of cells: then labels have two dimensions."""
+    return isinstance(cell, list | tuple) or len(getattr(cell, "shape", ())) > 0
+
+
+def read_labels(labels: Any, name: str = "y") -> list[Any]:
+    """Return the value of each label, as Python's word or number: one value has one form.
+
+    A whole number is an int, whatever type it came in: 1, 1.0 and True are 1, and -0.0 is 0. Other
+    numbers are floats, or fractions where float64 does not hold them.
+
+    Parameters
+    ----------
+    labels, name
+        As `label_cells`.
+
+    Raises
+    ------
+    CellError
+        For labels that are missing or not finite, for dates and times, for words that end in NUL,
+        which some containers drop, and for what is neither word nor number.
+    """
+    return plain_labels(label_cells(labels, name))
+
+
+def plain_labels(column: NDArray) -> list[Any]:
+    """Return cells as `read_labels` does."""
+    if column.dtype.kind in "mM":  # which numpy may return as integers
+        raise CellError(TIMES)
+    cells = column.tolist()
+    if column.dtype.kind in "biu":
+        return list(map(int, cells))
+    return [cell if type(cell) is int else _plain_label(cell) for cell in cells]
+
+
+def _plain_label(cell: Any) -> Any:
+    if isinstance(cell, str):
+        if cell.endswith("\0"):
+            raise CellError(NUL)
+        return str.__str__(cell)
+    if type(cell) is float and cell.is_integer():  # the most frequent one comes first
+        return int(cell)
+    fault = MISSING if is_missing(cell) else cell_fault(cell)
+    if fault:
+        raise CellError(OBJECTS if fault == WORDS else fault)
+    if isinstance(cell, Integral | np.bool_):
+        return int(cell)
+    if isinstance(cell, Rational):
+        exact = Fraction(int(cell.numerator), int(cell.denominator))
+    elif not _is_finite(cell):
+        raise CellError(INFINITE)
+    elif hasattr(cell, "as_integer_ratio"):
+        exact = Fraction(*cell.as_integer_ratio())
+    else:
+        raise CellError(OBJECTS)
+    if exact.denominator == 1:
+        return exact.numerator
+    return float(exact) if is_exact(exact) else exact
+
+
+def _is_finite(number: Any) -> bool:
+    if isinstance(number, Decimal):
+        return number.is_finite() and (not number or abs(number.adjusted()) < _LARGEST_EXPONENT)
+    return bool(np.isfinite(number))
+
+
+def is_exact(number: Any) -> bool:
+    """Whether float64 holds a number."""
+    try:
+        return bool(float(number) == number and np.isfinite(float(number)))
+    except OverflowError:
+        return False
+
+
+def sound_labels(values: list[Any]) -> list[Any]:
+    """Return values of `read_labels` that name classes or owners.
+
+    Raises
+    ------
+    CellError
+        For a number that float64 does not hold, which some containers round to another, and for
+        words beside numbers, which some make words of.
+    """
+    words = [isinstance(value, str) for value in values]
+    if any(words) and not all(words):
+        raise CellError(MIXED)
+    if not any(words) and not all(map(is_exact, set(values))):
+        raise CellError(INEXACT)
+    return values
+
+
+def label_array(values: list[Any]) -> NDArray:
+    """Return sound labels as an array, the dtype of which follows from the set of values alone.
+
+    Words, 64-bit integers where all are whole numbers, and float64 otherwise.
+    """
+    if any(isinstance(value, str) for value in values):
+        return np.array(values, np.str_)
+    limits = np.iinfo(np.int64)
+    whole = all(type(value) is int and limits.min <= value <= limits.max for value in values)
+    return np.array(values, np.int64 if whole else np.float64)
 
 
 def cells_as_objects(cells: Sequence[Any]) -> NDArray:
@@ -356,7 +520,8 @@ _HARMLESS = re.compile(
     r"|X has \d+ features|The feature names should|Feature names are only"
     r"|Sparse data was|y cannot be None"
     r"|(This \w+ e|E)stimator.* requires y"
-    r"|The indices of the sparse table|X is a \w+, which holds no rows yet|y holds words beside"
+    r"|The indices of the sparse table|\w+ is a \w+, which holds no rows yet"
+    r"|y should be a 1d array, with"
     r"|The table (lacks|has) (two )?columns? |The schema describes \d+ columns"
 )
 TWO_NAMES = "The table has two columns of one name. Rename one of them."
@@ -370,7 +535,6 @@ _REPLACED = {
     "Expected 2D": _RESHAPE,
     "inconsistent numbers": Y_LENGTH,
     "unique column names": TWO_NAMES,
-    "1d array": "y should be a 1d array, with one value per row.",
     "Complex data": "Complex data not supported; give real numbers.",
 }
 # Not scikit-learn's advice, which is an imputer: fitted to the rows it makes each depend on all.
@@ -379,10 +543,24 @@ FILL_MISSING = (
     "Categorical([...], missing=True). Or fill missing values with a public constant, or drop "
     "rows by a public rule. Never fit an imputer to private rows: that voids the guarantee."
 )
-_NO_LABEL = (
-    "Input y contains NaN. Leave rows without a label out of X and y. Or give a classifier one "
-    "more class, y.fillna('unknown')."
-)
+_TOLD_OF_Y = {
+    SHAPE: "y should be a 1d array, with one value per row; give one column of a table.",
+    MISSING: (
+        "Input y contains NaN. Leave rows without a label out of X and y. Or give a classifier one "
+        "more class, y.fillna('unknown')."
+    ),
+    OBJECTS: (
+        "Input y holds labels that are neither words nor numbers. Convert them, such as with "
+        "astype(str)."
+    ),
+    WORDS: "Input y holds values that are not numbers. Convert them, such as with astype(float).",
+    NUL: "Input y holds a word that ends in NUL, which numpy drops. Strip it.",
+    INEXACT: (
+        "Input y holds a number that float64 does not hold exactly. Write such labels as words, "
+        "such as with astype(str)."
+    ),
+    MIXED: "Input y holds words beside numbers. Give labels of one kind.",
+}
 NO_TIMES = (
     "Dates and times have no unit of their own, and one row can change that of a whole column. "
     "Convert them to numbers of a public unit, such as days: (t - datetime(2020, 1, 1)) / "
@@ -507,7 +685,8 @@ def tables_without_rows() -> Iterator[None]:
 
 def _warn_of_the_target(y: Any, schema: Any) -> None:
     """Warn of a schema with the target among the inputs, which names alone tell."""
-    name = getattr(y, "name", None)
+    names = _names(y)  # of a table with one column
+    name = names[0] if names else getattr(y, "name", None)
     if isinstance(name, str) and name in (schema.names or ()):
         warn_caller(
             f"Leave column {name!r} out of the schema: it has the name of y, and a model that sees "
@@ -637,42 +816,16 @@ def cell_error(error: CellError, name: str, where: str = "") -> Exception:
 def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
     if y is None:
         return validate_data(NoEstimator(), y=y, estimator=estimator)
-    column, fault = read_labels(y), None
-    if y_numeric:
-        try:
-            column = exact_numbers(column)
-        except CellError as error:
-            fault = error
-    if _holds_complex(column):  # scikit-learn would print all labels
-        fault = CellError(COMPLEX)
-    if fault is not None:
+    try:
+        cells = label_cells(y)
+        if y_numeric:
+            return finite_numbers(cells)
+        return label_array(sound_labels(plain_labels(cells)))
+    except CellError as error:
+        fault = error
+    if fault.fault not in _TOLD_OF_Y or (y_numeric and fault.fault == OBJECTS):
         raise cell_error(fault, "y")
-    if _lacks_labels(column):  # of words, scikit-learn does not say that it is y
-        raise ValueError(_NO_LABEL)
-    checked = validate_data(NoEstimator(), y=column, estimator=estimator)
-    return checked if y_numeric else _of_one_kind(checked)
-
-
-def _lacks_labels(labels: NDArray) -> bool:
-    if labels.dtype.kind != "O":
-        return labels.dtype.kind == "f" and bool(np.isnan(labels).any())
-    return any(map(is_missing, labels.flat))
-
-
-def _holds_complex(labels: NDArray) -> bool:
-    if labels.dtype.kind != "O":
-        return labels.dtype.kind == "c"
-    return any(isinstance(cell, complex | np.complexfloating) for cell in labels.flat)
-
-
-def _of_one_kind(labels: NDArray) -> NDArray:
-    """Return labels as numpy holds them, once they are known to be all words or all numbers."""
-    if labels.dtype.kind != "O":
-        return labels
-    cells = labels.tolist()
-    if len({isinstance(cell, str) for cell in cells}) > 1:
-        raise ValueError("y holds words beside other labels; give labels of one kind.")
-    return np.array(cells)
+    raise ValueError(_TOLD_OF_Y[fault.fault])
 
 
 def _without_values(message: str) -> str:

@@ -28,7 +28,7 @@ from .._dask import (
 )
 from ..features._engine import engine_signature
 from ..features._feature_maps import AVERAGE, FeatureMap
-from ..schema._groups import LENGTHS, Groups, plain_labels, spread
+from ..schema._groups import LENGTHS, Groups, read_groups, spread
 from ..schema._reading import Table, is_dask
 from ._private_sketch import Counted, sums_of
 
@@ -157,7 +157,7 @@ def _cut(rows: Any, plan: _Plan, groups: Any) -> list[_Piece] | Fault:
     X = _checked(rows, plan)
     if isinstance(X, Fault):
         return X
-    labels = plain_labels(groups)
+    labels = read_groups(groups)
     if len(labels) != len(X):
         raise ValueError(LENGTHS)
     found = Groups(labels)

@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
@@ -22,11 +23,11 @@ from ..privacy._contract import PrivateFit, charge, warn_of_seed
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
-from ..schema._reading import NoEstimator, validate_table
+from ..schema._reading import NoEstimator, label_array, validate_table
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
-from ._parties import common_labels, read_label_column
+from ._parties import common_owners, read_label_column
 from ._posted import Posted
 from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Pool, Propose, Protocol, Rows, Terms
 from ._releases import RELEASES, TargetRelease, state_privacy
@@ -351,8 +352,7 @@ class Curator:
     @property
     def y(self) -> NDArray | None:
         """The labels of the summary, None if most owners sent none."""
-        labels = self.pool.labels_at(self._finished())
-        return None if labels is None else np.asarray(labels)
+        return self.pool.labels_at(self._finished())
 
     def owner_values(self) -> dict[Any, float]:
         """Return what the rows of each owner added to J when they were chosen.
@@ -648,7 +648,6 @@ class ReceivedRows:
         self._parts: list[NDArray] = []
         self._starts: list[int] = []
         self._labels: list[NDArray | None] = []
-        self._fitting: list[NDArray | None] | None = None
         self.origins: list[tuple[Any, int]] = []
 
     def __len__(self) -> int:
@@ -665,17 +664,12 @@ class ReceivedRows:
         return [part for start, part in pairs if start >= place]
 
     def settle_labels(self) -> dict[Any, str]:
-        """Bring labels to the kind that most owners sent; return who sent others, and so is out."""
+        """Return who sent labels of another kind than most owners, and so is out."""
         answers: dict[Any, list[int]] = {}
         for k, start in enumerate(self._starts):
             answers.setdefault(self.origins[start][0], []).append(k)
         columns = {owner: [self._labels[k] for k in ks] for owner, ks in answers.items()}
-        fitting = common_labels(columns)
-        self._fitting = list(self._labels)
-        for owner, parts in fitting.items():
-            for k, part in zip(answers[owner], parts, strict=True):
-                self._fitting[k] = part
-        self._misfits = set(answers) - set(fitting)
+        self._misfits = set(answers) - common_owners(columns)
         return dict.fromkeys(self._misfits, OTHER_LABELS)
 
     def usable_places(self) -> NDArray[np.int64]:
@@ -685,13 +679,14 @@ class ReceivedRows:
 
     def labels_at(self, places: NDArray) -> NDArray | None:
         """Return the labels of usable rows, None where most owners sent none."""
-        labels = self._labels if self._fitting is None else self._fitting
+        labels = self._labels
         parts = np.searchsorted(self._starts, places, side="right") - 1
         found = [
             None if labels[k] is None else labels[k][place - self._starts[k]]
             for k, place in zip(parts, places, strict=True)
         ]
-        return None if not found or found[0] is None else np.array(found)
+        # Their dtype follows from the labels of the summary, and not from others that were sent.
+        return None if not found or found[0] is None else label_array(found)
 
     def read(self, owner: Any, message: Message, reply: Any) -> Rows | Bid:
         """Return a copy of `reply`, to which no owner can write, if it answers `message`.
@@ -740,10 +735,9 @@ class ReceivedRows:
             return None
         if np.shape(y) != (n_rows,):
             raise UnusableAnswerError("sent another number of labels than rows")
-        try:
+        with suppress(ValueError):
             return read_label_column(y)
-        except ValueError:
-            raise UnusableAnswerError("sent labels that are missing or of no one kind") from None
+        raise UnusableAnswerError("sent labels that are missing or of no one kind")
 
     def _rows_fault(self, owner: Any, message: Message, X: NDArray, indices: NDArray) -> str | None:
         # Shapes and types come first, for what follows computes with them.

@@ -17,7 +17,7 @@ from .._dask import compute, on_partitions, partitions, sound
 from .._sklearn import validate_parameter_constraints
 from ..privacy._noise import secret_key
 from ..schema._groups import Groups
-from ..schema._reading import Y_LENGTH, NoEstimator, validate_table
+from ..schema._reading import Y_LENGTH, NoEstimator, label_array, validate_table
 from ._curator import CONSTRAINTS
 from ._mmd import Embedding, PartitionRows, draw_tilted, grid_scores, tilted_scores
 from ._parties import read_label_column
@@ -276,7 +276,8 @@ class DataOwner:
         X = self._X[rows]
         if self._reveal == "features":
             X = self._require_embedding().features(X)
-        return Rows(rows, X, None if self._y is None else self._y[rows])
+        # The dtype of labels follows from those that go, and tells nothing of those that stay.
+        return Rows(rows, X, None if self._y is None else label_array(self._y[rows].tolist()))
 
     def __repr__(self) -> str:
         return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"

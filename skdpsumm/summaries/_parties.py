@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from .._sklearn import _num_samples
-from ..schema._listed import check_listed, positions
-from ..schema._reading import is_missing, read_labels, unwrap
+from ..schema._reading import (
+    SHAPE,
+    CellError,
+    cells_as_objects,
+    read_labels,
+    sound_labels,
+)
 from ._mmd import read_rows
 
 _NO_LABELS = (
@@ -21,81 +26,49 @@ _NO_LABELS = (
     "Drop rows without a label, or give them a label of their own."
 )
 
+_NO_OWNERS = (
+    "owners must be labels of one kind, all words or all numbers that float64 holds exactly, and "
+    "none missing: give rows without an owner a name of their own, fillna('unknown'), and write "
+    "other names as words, astype(str)."
+)
+
 
 def read_label_column(y: Any) -> NDArray:
-    """Return a copy of a column of labels.
+    """Return labels as Python's words or numbers, in an array of objects.
+
+    What is handed over of them is a matter of the rows that go: see `label_array`.
 
     Raises
     ------
     ValueError
-        If labels are missing, infinite, of several kinds, or neither words nor numbers. The message
-        names no value.
+        If labels are missing, infinite, of several kinds, or neither words nor numbers that float64
+        holds. The message names no value.
     """
-    labels = np.array(y, subok=False)
-    if labels.dtype == object:
-        labels = _without_objects(labels)
-    if labels.ndim != 1 or labels.dtype.kind not in "biufU":
-        raise ValueError(_NO_LABELS)
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError(_NO_LABELS)
-    return labels
+    try:
+        return cells_as_objects(sound_labels(read_labels(y)))
+    except CellError:
+        pass
+    raise ValueError(_NO_LABELS)
 
 
-def _without_objects(labels: NDArray) -> NDArray:
-    cells = labels.tolist()
-    if all(type(cell) is str for cell in cells):
-        return labels.astype(str)
-    if not all(isinstance(cell, bool | int | float | np.number | np.bool_) for cell in cells):
-        raise ValueError(_NO_LABELS)
-    return np.array(cells)
-
-
-def common_labels(columns: Mapping[Any, list[NDArray | None]]) -> dict[Any, Any]:
-    """Return each owner's labels in the kind that most owners sent, without owners of another kind.
-
-    Whole numbers that came as floats are whole numbers to the others; what does not fit leaves its
-    owner out, and no other.
+def common_owners(columns: Mapping[Any, list[NDArray | None]]) -> set[Any]:
+    """Return the owners that sent what most owners sent as labels: words, numbers, or none.
 
     Parameters
     ----------
     columns : mapping from owner to list of (ndarray or None)
-        The labels of each answer of each owner that sent rows.
-
-    Returns
-    -------
-    dict from owner to list of (ndarray or None)
-        Of the owners whose labels fit. None stands for answers without labels, where most owners
-        sent none.
+        The labels of each answer of each owner that sent rows, as `read_label_column` returns them.
     """
-    kinds = {owner: _kind(parts) for owner, parts in columns.items()}
-    sound = Counter(kind for kind in kinds.values() if kind != "?")
+    kinds = {owner: {_kind(part) for part in parts} for owner, parts in columns.items()}
+    sound = Counter(kind for found in kinds.values() if len(found) == 1 for kind in found)
     common = max(sound, key=lambda kind: sound[kind], default="?")
-    if common == "":
-        return {owner: parts for owner, parts in columns.items() if kinds[owner] == ""}
-    fitted = {owner: [_fitted(part, common) for part in parts] for owner, parts in columns.items()}
-    return {
-        owner: parts for owner, parts in fitted.items() if all(part is not None for part in parts)
-    }
+    return {owner for owner, found in kinds.items() if found == {common}}
 
 
-def _kind(parts: list[NDArray | None]) -> str:
-    """Return "" for no labels, "U", "b", "i" or "f"; "?" where answers differ in having any."""
-    found = {"" if part is None else part.dtype.kind.replace("u", "i") for part in parts}
-    if len(found) > 1 and found & {"", "U"}:
-        return "?"
-    return next(kind for kind in ("f", "i", "b", "U", "") if kind in found)
-
-
-_DTYPES = {"b": np.bool_, "i": np.int64, "f": np.float64}
-
-
-def _fitted(labels: NDArray | None, kind: str) -> NDArray | None:
-    if labels is None or (labels.dtype.kind == "U") != (kind == "U") or kind == "?":
-        return None
-    if kind == "U":
-        return labels
-    cast: NDArray = labels.astype(_DTYPES[kind])
-    return cast if np.array_equal(cast, labels) else None
+def _kind(labels: NDArray | None) -> str:
+    if labels is None:
+        return "none"
+    return "words" if any(isinstance(label, str) for label in labels) else "numbers"
 
 
 _UNREADABLE = "has rows that cannot be read"
@@ -183,25 +156,37 @@ def _read_one_by_one(estimator: Any, X: Any, owners: Any) -> OwnersTables:
 
 
 def read_owners_labels(
-    y: Any, members: Mapping[Any, NDArray]
+    y: NDArray | None, members: Mapping[Any, NDArray]
 ) -> tuple[dict[Any, NDArray], dict[Any, str]]:
     """Return the labels of each owner that has sound ones, and which owners have others.
 
     Each owner is judged by its own labels. Which kind most owners have is the curator's to tell,
-    once no message follows: who takes part must not hang on a label of somebody else. Where no
-    owner has sound labels, that is how they are meant, and both answers are empty.
+    once no message follows: who takes part must not hang on a label of somebody else.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,) or None
+        As `label_cells` returns it.
+    members : mapping from owner to ndarray of int
+        Which rows are whose.
+
+    Raises
+    ------
+    ValueError
+        If no owner has sound labels.
     """
-    y = unwrap(y)
-    if y is None or np.ndim(y) != 1:
+    if y is None:
         return {}, {}
     labels: dict[Any, NDArray] = {}
     owners = [name for name, own in members.items() if len(own)]
     for name in owners:
         try:
-            labels[name] = read_label_column(_safe_indexing(y, members[name]))
-        except (ValueError, TypeError):
+            labels[name] = read_label_column(y[members[name]])
+        except ValueError:
             continue
-    return labels, {name: _BAD_LABELS for name in owners if name not in labels} if labels else {}
+    if not labels:  # what is wrong is no matter of one owner
+        raise ValueError(_NO_LABELS)
+    return labels, {name: _BAD_LABELS for name in owners if name not in labels}
 
 
 def rows_by_owner(
@@ -221,10 +206,7 @@ def rows_by_owner(
     if owners is None:
         labels, codes = ["X"], np.zeros(n_rows, np.int64)
     else:
-        owners = read_labels(owners)
-        if owners.shape != (n_rows,):
-            raise ValueError("owners must hold one label per row of X.")
-        labels, codes = _owner_codes(owners)
+        labels, codes = _owner_codes(owners, n_rows)
     members = {name: np.flatnonzero(codes == k) for k, name in enumerate(labels)}
     if shares is None:
         return members
@@ -233,15 +215,17 @@ def rows_by_owner(
     return {name: members.get(name, np.empty(0, np.int64)) for name in shares}
 
 
-def _owner_codes(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
+def _owner_codes(owners: Any, n_rows: int) -> tuple[list[Any], NDArray[np.int64]]:
     """Return the names of the owners in order, and whose each row is, by position."""
-    cells = list(dict.fromkeys(owners.tolist()))
-    kinds = {isinstance(cell, str) for cell in cells}
-    if len(kinds) > 1 or any(map(is_missing, cells)):
-        raise ValueError(
-            "owners must be labels of one kind, all strings or all numbers, and none missing: give "
-            "rows without an owner a name of their own, fillna('unknown')."
-        )
+    try:
+        names, fault = sound_labels(read_labels(owners, "owners")), ""
+    except CellError as error:
+        names, fault = [], error.fault
+    if fault and fault != SHAPE:
+        raise ValueError(_NO_OWNERS)
+    if fault or len(names) != n_rows:
+        raise ValueError("owners must hold one label per row of X.")
     # Sorted, so that an owner's number, and with it the seed of its coins, hangs on no row's place.
-    labels = sorted(check_listed("owners", cells))
-    return labels, positions(owners, labels)
+    labels = sorted(set(names))
+    place = {label: k for k, label in enumerate(labels)}
+    return labels, np.fromiter(map(place.__getitem__, names), np.int64, n_rows)

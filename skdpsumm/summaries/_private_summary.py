@@ -26,10 +26,10 @@ from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
 from ..privacy._mechanisms import Unprotected
 from ..privacy._noise import derived_seed, nominal_mechanism
-from ..schema._columns import Categorical, Column, as_column
+from ..schema._columns import Categorical, Column, Numeric, as_column
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
-from ..schema._reading import Table, beside_X, is_dask, unwrap, validate_table
+from ..schema._reading import Table, beside_X, is_dask, unwrap, validate_table, warn_of_a_table
 from ..schema._schema import NO_SCHEMA, TableSchema, as_schema, schema_of
 from ..schema._vectorizer import vectorize
 from ..sketches import PrivateSketch
@@ -321,6 +321,9 @@ def _label_partitions(y: Any, n_partitions: int) -> list[Any]:
     if y is None:
         return [None] * n_partitions
     found = []
+    if is_dask(y) and getattr(y, "shape", (0,))[1:] == (1,):
+        warn_of_a_table("y")
+        y = y.iloc[:, 0] if hasattr(y, "iloc") else y[:, 0]
     if is_dask(y) and len(getattr(y, "shape", (0,))) == 1:
         found = np.ravel(y.to_delayed()).tolist()
     if len(found) != n_partitions:
@@ -336,7 +339,9 @@ def _read(summarizer: Any, X: Any, y: Any) -> tuple[Table, NDArray | None]:
     known = as_schema(summarizer.schema)
     if y is None:
         return as_table(validate_table(summarizer, X, schema=known)), None
-    cells, labels = validate_table(summarizer, X, unwrap(y), schema=known)
+    label = summarizer._made_protocol().label
+    numeric = label is not None and isinstance(as_column(label), Numeric)
+    cells, labels = validate_table(summarizer, X, unwrap(y), schema=known, y_numeric=numeric)
     return as_table(cells), labels
 
 
@@ -404,8 +409,8 @@ def _check_ledgers(ledger: Any, names: list[Any]) -> None:
     missing = [name for name in names if name not in ledger] if isinstance(ledger, dict) else []
     if missing:
         raise ValueError(
-            f"ledger has no entry for owner {missing[0]!r}: name all owners, and give None for one "
-            "that keeps no ledger."
+            f"ledger has no entry for {len(missing)} of the owners: name all of them, and give "
+            "None for one that keeps no ledger."
         )
 
 

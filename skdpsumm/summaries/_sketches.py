@@ -25,7 +25,7 @@ from ..privacy._contract import charge, check_groups, estimator
 from ..privacy._noise import derived_seed, forked, secret_key
 from ..schema._columns import Column, told
 from ..schema._groups import Groups
-from ..schema._reading import Y_LENGTH, NoEstimator, Table, validate_table
+from ..schema._reading import Y_LENGTH, NoEstimator, Table, target_cells, validate_table
 from ..schema._schema import TableSchema
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import LARGEST_SUM, Counted, PendingRelease
@@ -484,7 +484,7 @@ def labelled_table(X: Any, y: Any, schema: TableSchema) -> Table:
         X = validate_table(NoEstimator(), X, schema=own, ensure_min_samples=0)
     columns = [X[:, j] for j in range(X.shape[1])]
     if y is not None:
-        labels = np.asarray(y)
+        labels = target_cells(y)
         if labels.shape != (len(X),):
             raise ValueError(Y_LENGTH)
         columns.append(labels)

@@ -12,14 +12,15 @@ from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from .._computing import in_a_search, warn_caller
+from .._computing import in_a_search, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_tags
 from .._sklearn import HasMethods, _check_method_params, _num_features, check_params
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
-from ..schema._reading import beside_X, unwrap
+from ..schema._reading import beside_X, label_array, label_cells, unwrap
 from ..schema._schema import allowed
 from ._mmd import RowReader, mmd2
+from ._parties import read_label_column
 from ._private_summary import PrivateSummaryPrivacy
 from ._sketches import Sketches
 from ._summarizer import PrivateMMDSummarizer
@@ -63,6 +64,12 @@ def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, A
             "same table."
         )
     return X, y
+
+
+def _labels_of(y: Any, chosen: Any) -> Any:
+    """Return the labels of the chosen rows; others have no say in their dtype."""
+    with silence():  # the summarizer has warned of a table with one column
+        return label_array(read_label_column(label_cells(unwrap(y))[chosen]).tolist())
 
 
 def _model_input(summarizer: PrivateMMDSummarizer, X: Any) -> Any:
@@ -219,7 +226,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
             return self._fit_synthetic(estimator, X, X_target, holdout)
         chosen = summarizer.sample_indices_
         rows = _safe_indexing(X, chosen)
-        labels = None if y is None else _safe_indexing(y, chosen)
+        labels = None if y is None else _labels_of(y, chosen)
         params = _check_method_params(X, params, indices=chosen)
         estimator.fit(_model_input(summarizer, rows), labels, **params)
         target = X if X_target is None else unwrap(X_target)
@@ -314,7 +321,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         if inner.regressor_tags is not None:  # `score` is no R^2 of the owners' rows
             tags.regressor_tags = replace(inner.regressor_tags, poor_score=True)
         tags.transformer_tags = inner.transformer_tags
-        tags.target_tags = inner.target_tags
+        tags.target_tags = replace(inner.target_tags, multi_output=False)  # one label for a row
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(_schema(self.summarizer))
         tags.non_deterministic = inner_tags(self.summarizer).non_deterministic
         return tags

@@ -19,7 +19,7 @@ from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit, estimator, warn_of_seed
 from ..privacy._noise import derived_seed
 from ..schema._groups import Groups
-from ..schema._reading import beside_X, is_dask, unwrap
+from ..schema._reading import CellError, beside_X, is_dask, label_cells, unwrap
 from ..schema._schema import BY_NAME, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ..schema._vectorizer import n_vector
 from ..sketches import PrivateSketch
@@ -54,8 +54,8 @@ _NO_TARGET = (
     "that, set target_is_owners=True."
 )
 _NO_LABELS = (
-    "X and y have different numbers of rows. y stands for labels of X, which play no part in the "
-    "choice; did you mean X_target=?"
+    "y must be one column, with a label for each row of X. Labels play no part in the choice; did "
+    "you mean X_target=?"
 )
 _LEFT_OUT = (
     "Mend the rows of the owners in dropped_owners_: {} of {} owners take no part, because their "
@@ -76,6 +76,17 @@ class _CuratorOfFit(Curator):
 
     def _warn_last(self) -> None:
         """Leave it to the estimator, which sets its attributes first."""
+
+
+def _label_cells(y: Any, n_rows: int) -> NDArray:
+    """Return one label per row, as they are."""
+    try:
+        cells = label_cells(y)
+    except CellError:
+        cells = np.empty(0)
+    if len(cells) != n_rows:
+        raise ValueError(_NO_LABELS)
+    return cells
 
 
 @dataclass(frozen=True, repr=False)
@@ -593,11 +604,10 @@ default="propose"
             warn_caller(_NO_TARGET, UserWarning)
         tables = read_owners(self, X, owners, as_one=is_target)
         members, faults = tables.members, dict(tables.faults)
-        if y is not None and np.shape(unwrap(y))[:1] != (tables.n_rows,):
-            raise ValueError(_NO_LABELS)
+        cells = None if y is None else _label_cells(unwrap(y), tables.n_rows)
         groups_read = None if groups is None else Groups.read(groups, tables.n_rows)
         target = tables.whole if is_target else self._target_rows(X_target)
-        labels, bad_labels = read_owners_labels(y, members)
+        labels, bad_labels = read_owners_labels(cells, members)
         faults |= bad_labels
         if faults:
             warn_caller(_LEFT_OUT.format(len(faults), len(members)), UserWarning)

@@ -16,7 +16,7 @@ from ..._docs import inherited_docs
 from ..._sklearn import StrOptions
 from ...privacy._contract import estimator
 from ...schema._columns import Categorical
-from ...schema._listed import known_classes
+from ...schema._listed import known_classes, listed_classes
 from ...schema._reading import validate_table
 from ...schema._schema import as_schema
 from ..inferring._points import draw_points
@@ -72,13 +72,14 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     classes : sequence or None, default=None
         All labels that there can be. None takes the labels in y as public, which is right where
         everybody knows them. Otherwise a class that only one person has is revealed; `privacy_`
-        says what was taken as public.
+        says what was taken as public. Labels are words or whole numbers, by value: True and 1.0 are
+        1. To have truth values back, list ``[False, True]``.
     {random_state...verbose}
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
+        The labels, sorted: words, or 64-bit integers whatever type y has them in.
     estimator_ : classifier
         The trained classifier.
     sketch_ : PrivateSketch
@@ -224,7 +225,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
                 "Set `target` of from_sketch to the column of the label (None is the last one), "
                 "which must be a Categorical; or use M2MRegressor, which learns numbers."
             )
-        self.classes_ = np.unique(np.array(known))  # as those of `estimator_`
+        name = f"The target, column {columns.name(target)!r},"
+        self.classes_ = listed_classes(known, name)  # sorted, as those of `estimator_`
 
     def _training_target(self, target):
         return self.classes_[self._codes(target)]
