@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
+from ..schema._frames import rows_of
 from ..schema._reading import unwrap
 from ..summaries._mmd import RowReader, centred, check_gamma, kernel_matrix, mean_kernel
 from ..summaries._releases import OwnerValues
@@ -180,7 +180,7 @@ class SummaryDisplay(Display):
         """
         summarizer = getattr(summarizer, "summarizer_", summarizer)
         check_is_fitted(summarizer, "sample_indices_")
-        rows = _safe_indexing(X, summarizer.sample_indices_)
+        rows = rows_of(X, summarizer.sample_indices_)
         kernel = {"gamma": summarizer.gamma, "schema": summarizer.schema}
         return cls.from_rows(rows, X_public, **kernel, **options)
 

@@ -30,11 +30,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing, assert_all_finite, check_array, check_consistent_length
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.validation import _check_n_features, validate_data
 
 from .._computing import warn_caller
+from ._frames import (
+    NO_NAMES,
+    arrow_cells,
+    column_of,
+    is_arrow,
+    is_arrow_column,
+    names_of,
+    rows_of,
+)
 from ._sparse import SparseRows, checked_structure, sparse_rows
 
 TIME_TYPES = (np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta)
@@ -106,7 +115,7 @@ def read_table(X: Any) -> NDArray | Table:
     if isinstance(X, Table):
         return X
     if is_frame(X):
-        columns = [read_column(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])]
+        columns = [read_column(column_of(X, j)) for j in range(X.shape[1])]
         return Table(columns)
     if isinstance(X, list | tuple):
         return _read_rows(X)
@@ -122,7 +131,7 @@ def is_frame(X: Any) -> bool:
 
 def some_rows(X: Any, rows: slice) -> Any:
     """Return these rows of a frame, of which reading makes a copy; of all others, all rows."""
-    return _safe_indexing(X, rows) if is_frame(X) else X
+    return rows_of(X, rows) if is_frame(X) else X
 
 
 def _unmasked(array: NDArray) -> NDArray:
@@ -142,6 +151,8 @@ def read_column(series: Any) -> NDArray:
     """Return the cells of one column, of a frame or an array, as they are."""
     if isinstance(series, np.ndarray):
         return _unmasked(series)
+    if is_arrow_column(series):
+        return arrow_cells(series)
     try:
         column = series.to_numpy()
     except Exception:  # a type of the library's that numpy does not have, such as i128
@@ -356,6 +367,7 @@ _HARMLESS = re.compile(
     r"|(This \w+ e|E)stimator.* requires y"
     r"|The indices of the sparse table|X is a \w+, which holds no rows yet|y holds words beside"
     r"|The table (lacks|has) (two )?columns? |The schema describes \d+ columns"
+    r"|The columns of the table have "
 )
 TWO_NAMES = "The table has two columns of one name. Rename one of them."
 Y_LENGTH = "X and y have different numbers of rows; give one label for each row of X."
@@ -461,16 +473,21 @@ def validate_table(
     try:
         # scikit-learn checks names and numbers of columns; cells are read below, not by its array
         # conversion, which decides one dtype for all of them.
-        by_name = schema is not None and schema.names is not None and _names(X) is not None
+        check_computed(X)
+        names, named = column_names(X), schema is not None and schema.names is not None
+        by_name = named and names is not None
+        if names is None and is_frame(X) and (named or _was_named(estimator, reset)):
+            raise ValueError(NO_NAMES)
         if reset or not by_name:
-            validate_data(estimator, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
+            seen = X.schema.empty_table() if is_arrow(X) else X  # it knows no record batches
+            validate_data(estimator, seen, y, reset=reset, skip_check_array=True, ensure_2d=False)
         table = _read(estimator, X, ensure_min_samples, accept_sparse)
         # Later tables need what the schema names, in any order, and not what it drops.
         if reset or not by_name:
             _check_n_features(estimator, table, reset=reset)
         if schema is not None:
             # Its own names, which scikit-learn 1.6 does not see in every kind of frame.
-            names = _names(X) or getattr(estimator, "feature_names_in_", None)
+            names = names or getattr(estimator, "feature_names_in_", None)
             table = _take(table, schema.positions(table.shape[1], names))
         if isinstance(table, SparseRows) or mixed or schema is not None:
             checked: Any = table
@@ -668,14 +685,24 @@ def _without_values(message: str) -> str:
     return next(replacements, _UNREADABLE)
 
 
-def _names(X: Any) -> list[str] | None:
-    """Return the names of the columns of a frame, None where they are no words."""
-    names = [] if isinstance(X, Table) else list(getattr(X, "columns", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None
+def column_names(X: Any) -> list[str] | None:
+    """Return the names of the columns of a frame; None of an array, or where they are positions.
+
+    Raises
+    ------
+    ValueError
+        For labels that are neither words nor positions.
+    """
+    return names_of(X) if is_frame(X) else None
+
+
+def _was_named(estimator: Any, reset: bool) -> bool:
+    """Whether the columns of the table that was fitted have names, which later tables must have."""
+    return not reset and hasattr(estimator, "feature_names_in_")
 
 
 def _listed(X: Any, which: list[int]) -> str:
-    names = _names(X)
+    names = column_names(X)
     told = [repr(f"x{j}" if names is None else names[j]) for j in which[:_MOST_NAMED]]
     more = " and others" if len(which) > _MOST_NAMED else ""
     return f"column{'s' if len(which) > 1 else ''} {', '.join(told)}{more}"

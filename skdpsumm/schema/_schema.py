@@ -45,7 +45,7 @@ from ._impossible import (
     thresholds,
     written,
 )
-from ._reading import Table, exact_numbers, read_table
+from ._reading import Table, column_names, exact_numbers, read_table
 from ._sparse import SparseRows
 
 NO_SCHEMA = (
@@ -738,7 +738,7 @@ class TableSchema:
         rows = read_table(table)
         if rows.ndim != 2:
             raise ValueError("table must have two dimensions: a row for each observation.")
-        names = [str(name) for name in getattr(table, "columns", ())]
+        names = column_names(table)
         columns = [guess(rows[:, j], names[j] if names else f"x{j}") for j in range(rows.shape[1])]
         return cls(dict(zip(names, columns, strict=True)) if names else columns)
 

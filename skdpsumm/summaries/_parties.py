@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from ..schema._frames import rows_of
 from ..schema._listed import check_listed, positions
 from ..schema._reading import is_missing, read_labels, unwrap
 from ._mmd import read_rows
@@ -172,7 +172,7 @@ def _read_one_by_one(estimator: Any, X: Any, owners: Any) -> OwnersTables:
         if len(own) == 0:
             continue
         try:
-            rows[name] = read_rows(estimator, _safe_indexing(X, own), keep_float32=True)
+            rows[name] = read_rows(estimator, rows_of(X, own), keep_float32=True)
         except (ValueError, TypeError) as error:
             errors[name] = error
     if not rows:  # nobody is left, so that what is wrong is no matter of one owner
@@ -198,7 +198,7 @@ def read_owners_labels(
     owners = [name for name, own in members.items() if len(own)]
     for name in owners:
         try:
-            labels[name] = read_label_column(_safe_indexing(y, members[name]))
+            labels[name] = read_label_column(rows_of(y, members[name]))
         except (ValueError, TypeError):
             continue
     return labels, {name: _BAD_LABELS for name in owners if name not in labels} if labels else {}

@@ -28,7 +28,7 @@ from ..privacy._noise import derived_seed, nominal_mechanism
 from ..schema._columns import Categorical, Column, as_column
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
-from ..schema._reading import Table, beside_X, is_dask, unwrap, validate_table
+from ..schema._reading import Table, beside_X, column_names, is_dask, unwrap, validate_table
 from ..schema._schema import NO_SCHEMA, TableSchema, as_schema, schema_of
 from ..schema._vectorizer import vectorize
 from ..sketches import PrivateSketch
@@ -522,10 +522,9 @@ def from_release(
 
 def _label(table: TableSchema, X_target: Any) -> int | None:
     """Return the one column that a target lacks: by its name, or the last one; None for others."""
-    named = getattr(X_target, "columns", None)
-    if named is not None and table.names is not None:
-        known = set(named)
-        lacking = [j for j, name in enumerate(table.names) if name not in known]
+    names = column_names(X_target)
+    if names is not None and table.names is not None:
+        lacking = [j for j, name in enumerate(table.names) if name not in names]
         return lacking[0] if len(lacking) == 1 else None
     last = table.n_columns - 1
     with suppress(ValueError):  # rows of unequal length, which are refused later

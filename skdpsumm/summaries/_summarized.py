@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils import get_tags, indexable
 from sklearn.utils._metadata_requests import _routing_enabled
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -22,6 +22,7 @@ from .._computing import in_a_search, warn_caller
 from .._delegation import DelegatingMixin
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
+from ..schema._frames import rows_of
 from ..schema._reading import beside_X, unwrap
 from ..schema._schema import allowed
 from ._mmd import RowReader, mmd2
@@ -222,8 +223,8 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         if not hasattr(summarizer, "sample_indices_"):
             return self._fit_synthetic(X, X_target, holdout)
         chosen = summarizer.sample_indices_
-        rows = _safe_indexing(X, chosen)
-        labels = None if y is None else _safe_indexing(y, chosen)
+        rows = rows_of(X, chosen)
+        labels = None if y is None else rows_of(y, chosen)
         params = _check_method_params(X, params, indices=chosen)
         estimator = clone(self.estimator).fit(_model_input(summarizer, rows), labels, **params)
         target = X if X_target is None else unwrap(X_target)
