@@ -28,7 +28,14 @@ from ..privacy._noise import derived_seed, secret_generator
 from ..schema._frames import is_arrow, rows_of, to_pandas
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
-from ..schema._reading import NoEstimator, check_computed, column_names, unwrap, validate_table
+from ..schema._reading import (
+    NoEstimator,
+    check_computed,
+    column_names,
+    for_inner,
+    unwrap,
+    validate_table,
+)
 from ._candidate import (
     Choices,
     Leaf,
@@ -576,7 +583,10 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     def score(self, X, y):
         """Return the best estimator's own score on X and y: exact, no private release."""
         check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.score(X, y)
+        return self.best_estimator_.score(self._inner_input(X), y)
+
+    def _inner_input(self, X: Any) -> Any:
+        return for_inner(X, self)
 
     def __sklearn_tags__(self):
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)

@@ -70,13 +70,24 @@ def rows_of(X: Any, rows: Any) -> Any:
     X : array-like, frame, or column
     rows : slice without a step, or array-like of positions or of bool
     """
+    if not isinstance(rows, slice):
+        rows = np.asarray(rows)  # polars takes no list of numpy's integers
+        rows = rows if rows.dtype == bool else rows.astype(np.int64)
     if not (is_arrow(X) or is_arrow_column(X)):
         return _safe_indexing(X, rows)
     if isinstance(rows, slice):
         start, stop, _ = rows.indices(len(X))
         return X.slice(start, max(stop - start, 0))
-    chosen = np.asarray(rows)
-    return X.take((np.flatnonzero(chosen) if chosen.dtype == bool else chosen).astype(np.int64))
+    return X.take(np.flatnonzero(rows) if rows.dtype == bool else rows)
+
+
+def as_sklearn_sees_it(X: Any) -> Any:
+    """Return a record batch as a table, whose names scikit-learn sees; all others as they are."""
+    if is_arrow(X) and not hasattr(X, "to_batches"):
+        from pyarrow import Table
+
+        return Table.from_batches([X])
+    return X
 
 
 def arrow_cells(column: Any) -> NDArray:

@@ -38,8 +38,8 @@ from .._computing import warn_caller
 from ._frames import (
     NO_NAMES,
     arrow_cells,
+    as_sklearn_sees_it,
     column_of,
-    is_arrow,
     is_arrow_column,
     names_of,
     rows_of,
@@ -474,12 +474,12 @@ def validate_table(
         # scikit-learn checks names and numbers of columns; cells are read below, not by its array
         # conversion, which decides one dtype for all of them.
         check_computed(X)
-        names, named = column_names(X), schema is not None and schema.names is not None
-        by_name = named and names is not None
-        if names is None and is_frame(X) and (named or _was_named(estimator, reset)):
-            raise ValueError(NO_NAMES)
+        known = None if schema is None else schema.names
+        was_named = not reset and hasattr(estimator, "feature_names_in_")
+        names = column_names(X, needed=known is not None or was_named)
+        by_name = known is not None and names is not None
         if reset or not by_name:
-            seen = X.schema.empty_table() if is_arrow(X) else X  # it knows no record batches
+            seen = as_sklearn_sees_it(X)
             validate_data(estimator, seen, y, reset=reset, skip_check_array=True, ensure_2d=False)
         table = _read(estimator, X, ensure_min_samples, accept_sparse)
         # Later tables need what the schema names, in any order, and not what it drops.
@@ -685,20 +685,44 @@ def _without_values(message: str) -> str:
     return next(replacements, _UNREADABLE)
 
 
-def column_names(X: Any) -> list[str] | None:
+def column_names(X: Any, *, needed: bool = False) -> list[str] | None:
     """Return the names of the columns of a frame; None of an array, or where they are positions.
+
+    Parameters
+    ----------
+    X : array-like or frame
+    needed : bool, default=False
+        Whether a frame must have names. Columns of an array are always meant in their order.
 
     Raises
     ------
     ValueError
-        For labels that are neither words nor positions.
+        For labels that are neither words nor positions, or positions where names are needed.
     """
-    return names_of(X) if is_frame(X) else None
+    if not is_frame(X):
+        return None
+    names = names_of(X)
+    if names is None and needed:
+        raise ValueError(NO_NAMES)
+    return names
 
 
-def _was_named(estimator: Any, reset: bool) -> bool:
-    """Whether the columns of the table that was fitted have names, which later tables must have."""
-    return not reset and hasattr(estimator, "feature_names_in_")
+def for_inner(X: Any, outer: Any) -> Any:
+    """Return a table for an estimator that was fitted inside another one, maybe scikit-learn's own.
+
+    Parameters
+    ----------
+    X : array-like or frame
+    outer : estimator
+        It has the names of the table that was fitted, if this had some.
+
+    Raises
+    ------
+    ValueError
+        For labels that scikit-learn would overlook, to read columns by position.
+    """
+    column_names(X, needed=hasattr(outer, "feature_names_in_"))
+    return as_sklearn_sees_it(X)
 
 
 def _listed(X: Any, which: list[int]) -> str:

@@ -23,7 +23,7 @@ from .._delegation import DelegatingMixin
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
 from ..schema._frames import rows_of
-from ..schema._reading import beside_X, unwrap
+from ..schema._reading import beside_X, for_inner, unwrap
 from ..schema._schema import allowed
 from ._mmd import RowReader, mmd2
 from ._private_summary import PrivateSummaryPrivacy
@@ -74,7 +74,7 @@ def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, A
 def _model_input(summarizer: PrivateMMDSummarizer, X: Any) -> Any:
     """Return what the estimator works on: rows, or phi of them."""
     if summarizer.reveal == "rows":
-        return X
+        return for_inner(X, summarizer)
     return summarizer.embedding_.features(summarizer.vectors(X))
 
 
