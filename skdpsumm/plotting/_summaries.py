@@ -139,12 +139,10 @@ class SummaryDisplay(Display):
             there is no schema.
         """
         check_gamma(gamma, schema)
-        readers = RowReader(schema), RowReader(schema)
-        chosen, target = (
-            reader.read(table).astype(np.float64)
-            for reader, table in zip(readers, (rows, unwrap(X_public)), strict=True)
-        )
-        gamma = readers[0].gamma(gamma)
+        reader, public = RowReader(schema), unwrap(X_public)
+        chosen = reader.read(rows).astype(np.float64)
+        target = reader.another("X_public", rows, public).read(public).astype(np.float64)
+        gamma = reader.gamma(gamma)
         if chosen.shape[1] != target.shape[1]:
             raise ValueError(
                 f"rows has {chosen.shape[1]} columns and X_public has {target.shape[1]}; give both "

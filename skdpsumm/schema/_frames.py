@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-_AS_WORDS = "X.set_axis([str(label) for label in X.columns], axis=1)"
+AS_WORDS = "X.set_axis([str(label) for label in X.columns], axis=1)"
 OTHER_LABELS = (
     "The columns of the table have labels that are neither words nor the positions 0, 1, ... in "
-    f"order. Make them words: X = {_AS_WORDS}. Use the same words in a schema."
+    f"order. Make them words: X = {AS_WORDS}. Use the same words in a schema."
 )
 NO_NAMES = (
     "The columns of the table have no names: their labels are 0, 1, ... Give them the names that "

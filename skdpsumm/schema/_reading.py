@@ -707,6 +707,21 @@ def column_names(X: Any, *, needed: bool = False) -> list[str] | None:
     return names
 
 
+def check_same_order(name: str, table: Any, X: Any) -> None:
+    """Raise ValueError if two frames that are read by position have not the same columns.
+
+    Parameters
+    ----------
+    name : str
+        What the message calls the table.
+    table, X : array-like or frame
+        Columns of an array have no names, and are meant in their order.
+    """
+    names, others = column_names(table), column_names(X)
+    if names is not None and others is not None and names != others:
+        raise ValueError(f"{name} must have the columns of X, in the same order.")
+
+
 def for_inner(X: Any, outer: Any) -> Any:
     """Return a table for an estimator that was fitted inside another one, maybe scikit-learn's own.
 

@@ -35,6 +35,7 @@ from ._files import (
     toml_key,
     toml_lines,
 )
+from ._frames import AS_WORDS
 from ._impossible import (
     MOST_COMBINATIONS,
     Combination,
@@ -858,7 +859,8 @@ def _check_keys(columns: Mapping[Any, Any]) -> tuple[Any, ...]:
     if not keys or not all(whole):
         raise ValueError(
             "The keys of a schema must be names of columns, or positions from 0 on; got "
-            f"{list(columns)!r}."
+            f"{list(columns)!r}. Where columns have other labels, make words of them, in the "
+            f"table, too: X = {AS_WORDS}."
         )
     return tuple(int(key) for key in keys)
 

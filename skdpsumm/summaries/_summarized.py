@@ -23,7 +23,7 @@ from .._delegation import DelegatingMixin
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
 from ..schema._frames import rows_of
-from ..schema._reading import beside_X, for_inner, unwrap
+from ..schema._reading import beside_X, check_same_order, column_names, for_inner, unwrap
 from ..schema._schema import allowed
 from ._mmd import RowReader, mmd2
 from ._private_summary import PrivateSummaryPrivacy
@@ -63,11 +63,14 @@ def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, A
         reader.read(X)
     n_columns = reader.n_features_in_
     check_consistent_length(X, y)
-    if like is not None and n_columns != _num_features(like):
+    if like is None:
+        return X, y
+    if n_columns != _num_features(like):
         raise ValueError(
             f"X_holdout has {n_columns} columns, but X has {_num_features(like)}; give rows of the "
             "same table."
         )
+    check_same_order("X_holdout", X, like)  # the estimator reads its columns by position
     return X, y
 
 
@@ -235,9 +238,12 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     def _fit_synthetic(self, X: Any, X_target: Any, holdout: Any) -> Any:
         """Train on the synthetic rows of a private summary, which no row of X stands behind."""
         summarizer = self.summarizer_
-        estimator = clone(self.estimator).fit(summarizer.X_, summarizer.y_)
+        rows, names = summarizer.X_, column_names(X)
+        if names is not None:  # in the order of X, as tables to predict for will be
+            rows = rows[[name for name in names if name in rows.columns]]
+        estimator = clone(self.estimator).fit(rows, summarizer.y_)
         target = X if X_target is None else unwrap(X_target)
-        self.mmd_ = _distance(summarizer, summarizer.X_, target)
+        self.mmd_ = _distance(summarizer, rows, target)
         self.estimator_, self._holdout = estimator, holdout
         return self
 
