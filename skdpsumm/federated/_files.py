@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-import tomllib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
+
+from ..schema._files import read_toml
 
 
 def make_folder(path: str | os.PathLike, *, new: bool = False) -> Path:
@@ -52,7 +53,7 @@ def load_settings(path: Path, cls: Any, needed: Collection[str], files: Collecti
     needed, files : collection of str
         Entries that must be there, and entries that are paths.
     """
-    given = tomllib.loads(path.read_text(encoding="utf-8"))
+    given = read_toml(path)
     if not set(needed) <= set(given) <= set(cls.__dataclass_fields__):
         optional = sorted(set(cls.__dataclass_fields__) - set(needed))
         raise ValueError(

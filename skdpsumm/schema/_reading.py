@@ -52,6 +52,7 @@ _no_rows: ContextVar[bool] = ContextVar("skdpsumm_no_rows", default=False)
 
 # What may be wrong with the cells of a column of numbers, the worst first.
 COMPLEX, TIMES, WORDS, OBJECTS = "complex", "times", "words", "objects"
+INTERVALS = "intervals"
 MISSING, INFINITE = "missing", "infinite"
 # What may be wrong with those of a categorical one, beside TIMES and MISSING.
 NARROW = "narrow"
@@ -219,7 +220,7 @@ def _numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
     examples = {type(cell): cell for cell in cells}
     # One cell of each type: what is wrong is a matter of types, and tables have many cells.
     faults = [CellError(cell_fault(cell), kind.__name__) for kind, cell in examples.items()]
-    for worst in (COMPLEX, TIMES, WORDS, OBJECTS):
+    for worst in (COMPLEX, TIMES, WORDS, INTERVALS, OBJECTS):
         for error in faults:
             if error.fault == worst:
                 raise error
@@ -240,6 +241,10 @@ def cell_fault(cell: Any) -> str:
         return ""
     if isinstance(cell, complex | np.complexfloating):
         return COMPLEX
+    if hasattr(cell, "freqstr"):  # a period or an offset of pandas
+        return TIMES
+    if hasattr(cell, "left") and hasattr(cell, "closed"):
+        return INTERVALS
     return WORDS if isinstance(cell, str | bytes) else OBJECTS
 
 
@@ -336,9 +341,24 @@ class ReadRows:
         return ReadRows(self.values[[i]])
 
 
+def check_some_rows(name: str, table: Any) -> None:
+    """Raise ValueError for a table beside X, or a public one, that has no rows."""
+    has_shape = len(getattr(table, "shape", ())) > 0
+    n_rows = table.shape[0] if has_shape else len(table) if hasattr(table, "__len__") else None
+    if n_rows == 0 and not _no_rows.get():
+        raise ValueError(f"{name} has no rows. Give at least one.")
+
+
 @contextmanager
-def beside_X(name: str) -> Iterator[None]:
-    """Tell with what is raised about a table beside X that no Pipeline may have mapped it."""
+def beside_X(name: str, table: Any) -> Iterator[None]:
+    """Tell with what is raised about a table beside X that no Pipeline may have mapped it.
+
+    Raises
+    ------
+    ValueError
+        For a table without rows.
+    """
+    check_some_rows(name, table)
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -398,6 +418,11 @@ NO_TIMES = (
     "Convert them to numbers of a public unit, such as days: (t - datetime(2020, 1, 1)) / "
     "timedelta(days=1)."
 )
+NO_INTERVALS = (
+    "An interval is no number, and ends that were cut by private rows are private. Give the "
+    "numbers themselves, and public edges in a schema: Numeric(0, 90, edges=[0, 18, 65, 90]). Or "
+    "make words of intervals with public ends by astype(str), and list them all in a schema."
+)
 _UNREADABLE = (
     "The table holds values that are not numbers or cannot be read. Convert them to numbers."
 )
@@ -405,6 +430,7 @@ _UNREADABLE = (
 _TOLD = {
     "complex": "Complex data not supported{where}; give real numbers.",
     "times": "Input {name} holds dates or times{where}. " + NO_TIMES,
+    "intervals": "Input {name} holds intervals{where}. " + NO_INTERVALS,
     "words": (
         "Input {name} holds values that are not numbers{where}. Give a `schema` that lists their "
         "public values, such as {{'job': ['clerk', 'farmer']}}, or leave the column out. (This "
@@ -544,7 +570,8 @@ def _read(
     ensure_min_samples = 0 if _no_rows.get() else ensure_min_samples
     # scikit-learn's words for the shape, which tell no number of rows that is large enough.
     shape = min(n_rows, ensure_min_samples), n_columns
-    check_array(np.zeros(shape), ensure_min_samples=ensure_min_samples, estimator=estimator)
+    named = None if isinstance(estimator, NoEstimator) else estimator
+    check_array(np.zeros(shape), ensure_min_samples=ensure_min_samples, estimator=named)
     return table
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -30,10 +29,12 @@ from ._files import (
     from_table,
     guess,
     position,
+    read_toml,
     state_of,
     toml_entry,
     toml_key,
     toml_lines,
+    toml_tables,
 )
 from ._frames import AS_WORDS
 from ._impossible import (
@@ -46,7 +47,7 @@ from ._impossible import (
     thresholds,
     written,
 )
-from ._reading import Table, column_names, exact_numbers, read_table
+from ._reading import Table, check_some_rows, column_names, exact_numbers, read_table
 from ._sparse import SparseRows
 
 NO_SCHEMA = (
@@ -659,22 +660,19 @@ class TableSchema:
         Raises
         ------
         ValueError
-            If entries are unknown or do not describe a column. The message names them.
+            If entries are unknown or do not describe a column, or the file is not in UTF-8. The
+            message names them.
         """
-        text = Path(path).read_text(encoding="utf-8-sig")  # as editors save it
+        tables = read_toml(path)
         try:
-            return cls.from_toml(text)
+            return cls.from_tables(tables)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
     @classmethod
     def from_toml(cls, text: str) -> TableSchema:
         """Return the schema that `to_toml` wrote, or raise ValueError."""
-        try:
-            tables = tomllib.loads(text)
-        except RecursionError:
-            raise ValueError("The file nests lists too deeply for a schema.") from None
-        return cls.from_tables(tables)
+        return cls.from_tables(toml_tables(text))
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> TableSchema:
@@ -726,7 +724,8 @@ class TableSchema:
         Raises
         ------
         ValueError
-            If a column holds dates, has more than 1,000 different words, or lacks two values.
+            If a column holds dates, has more than 1,000 different words, or lacks two values, or if
+            the table has no rows, or labels that are neither words nor 0, 1, ... in order.
 
         Examples
         --------
@@ -739,6 +738,7 @@ class TableSchema:
         rows = read_table(table)
         if rows.ndim != 2:
             raise ValueError("table must have two dimensions: a row for each observation.")
+        check_some_rows("table", table)
         names = column_names(table)
         columns = [guess(rows[:, j], names[j] if names else f"x{j}") for j in range(rows.shape[1])]
         return cls(dict(zip(names, columns, strict=True)) if names else columns)

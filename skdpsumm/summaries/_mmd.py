@@ -16,7 +16,7 @@ from sklearn.utils import gen_batches
 from .._dask import PartitionSchema
 from ..features._feature_maps import GRID, NO_GAMMA, FourierMap, auto_gamma
 from ..schema._columns import Numeric
-from ..schema._reading import NoEstimator, check_same_order, validate_table
+from ..schema._reading import NoEstimator, check_same_order, check_some_rows, validate_table
 from ..schema._schema import TableSchema, as_schema, public_points, schema_of
 from ..schema._vectorizer import n_vector, vectorize
 
@@ -171,8 +171,10 @@ class RowReader(NoEstimator):
         Raises
         ------
         ValueError
-            For a frame whose columns would be read by position, and are not those of X.
+            For a table without rows, and for a frame whose columns would be read by position and
+            are not those of X.
         """
+        check_some_rows(name, table)
         known = as_schema(self.schema)
         if known is None or known.names is None:
             check_same_order(name, table, X)

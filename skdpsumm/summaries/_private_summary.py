@@ -415,7 +415,7 @@ def own_ledger(ledger: Any, name: Any) -> Any:
 
 def _target_rows(summarizer: Any, X_target: Any, inputs: TableSchema) -> Table:
     """Return the target's rows, checked: they are read here, and by nobody else."""
-    with beside_X("X_target"):
+    with beside_X("X_target", X_target):
         known = as_schema(summarizer.schema)
         rows = as_table(validate_table(summarizer, X_target, schema=known, reset=False))
         inputs.check(rows)

@@ -59,7 +59,7 @@ def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, A
         return None
     X, y = unwrap(X), unwrap(y)
     reader = RowReader(schema)
-    with beside_X("X_holdout"):
+    with beside_X("X_holdout", X):
         reader.read(X)
     n_columns = reader.n_features_in_
     check_consistent_length(X, y)

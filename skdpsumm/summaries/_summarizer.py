@@ -655,7 +655,7 @@ default="propose"
 
     def _target_rows(self, X_target: Any) -> NDArray:
         """Return the target's rows; a refusal says what a pipeline does not do for them."""
-        with beside_X("X_target"):
+        with beside_X("X_target", X_target):
             known = as_schema(self.schema)
             if known is not None and known.names is not None:  # in any order, by their names
                 return RowReader(known).read(X_target)
