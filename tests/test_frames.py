@@ -2,6 +2,7 @@
 
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -328,3 +329,67 @@ def test_labels_and_groups_may_be_columns_of_arrow():
     for labels in (y, pa.array(LABELS)):
         model = TDILClassifier(schema=(-1, 1), **COMMON).fit(arrow(FRAME), labels)
         np.testing.assert_array_equal(model.predict(batch(FRAME)), wanted)
+
+
+# ---- what no table can hold, told before the charge
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (pd.period_range("2020", periods=6, freq="D"), "holds dates or times"),
+        (pd.interval_range(0, 6), "holds intervals.*public edges in a schema"),
+        ([None, *pd.interval_range(0, 5)], "holds intervals.*public edges in a schema"),
+    ],
+)
+def test_periods_and_intervals_are_named_with_what_to_give_in_their_place(cells, message):
+    X, ledger = pd.DataFrame({"a": cells, "b": np.arange(6.0)}), PrivacyLedger(epsilon=9, delta=0.1)
+    columns = [Numeric(0, 1, missing=True), Categorical([1], missing=True)]
+    for column in columns if cells[0] is None else [*columns, (0, 1), ["x", "y"]]:
+        with pytest.raises(ValueError, match=message):
+            M2MEstimator(schema={"a": column, "b": (0, 9)}, ledger=ledger).fit(X)
+    with pytest.raises(ValueError, match=message):
+        TDILClassifier(ledger=ledger).fit(X, [0, 1] * 3)
+    with pytest.raises(ValueError, match=message.split(".*")[0]):
+        TableSchema.from_public(X)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("name", [name for name in BESIDE if name not in ("prior", "X_holdout")])
+@pytest.mark.parametrize("nothing", [SIDE[:0], CELLS[:0], []])
+def test_a_table_beside_X_without_rows_is_named(name, nothing):
+    ledger, parameter = PrivacyLedger(epsilon=1000, delta=0.1), name.split(" of ")[0]
+    with pytest.raises(ValueError, match=rf"\b{parameter} has no rows. Give at least one"):
+        BESIDE[name](nothing, schema=NAMED, ledger=ledger, **COMMON)
+    assert ledger.entries() == []
+
+
+def test_a_draft_of_no_rows_says_so():
+    with pytest.raises(ValueError, match="table has no rows"):
+        TableSchema.from_public(FRAME[:0])
+
+
+WEIGHTLESS = [
+    name for name, one in INSTANCES.items() if one.kind not in ("summarised", "vectorizer")
+]
+
+
+@pytest.mark.parametrize("name", WEIGHTLESS)
+def test_weights_are_refused_with_the_public_class_and_the_reason(name):
+    one, ledger = INSTANCES[name], PrivacyLedger(epsilon=1000, delta=0.1)
+    model, given = one.make(ledger=ledger), [FRAME, *([LABELS] if one.y else [])]
+    told = (
+        rf"^{type(model).__name__}\.fit takes no sample_weight: noise hides what a row of weight 1"
+    )
+    with pytest.raises(TypeError, match=told):
+        model.fit(*given, sample_weight=np.ones(40))
+    assert ledger.entries() == []
+    assert "sample_weight" not in signature(model.fit).parameters
+
+
+def test_a_schema_in_another_encoding_names_the_file_and_the_line(tmp_path):
+    path = tmp_path / "columns.toml"
+    TableSchema({"a": (0, 1), "größe": (0, 1)}).save(path)
+    path.write_text(path.read_text("utf-8"), "latin-1")
+    with pytest.raises(ValueError, match=r"columns\.toml: line 5 is not in UTF-8.*Save the"):
+        TableSchema.load(path)
