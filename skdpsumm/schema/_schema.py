@@ -71,6 +71,10 @@ class TableSchema:
     cell: they find columns by name, clip numbers to their range, and look up categories in their
     list. You cannot change a schema, but you can hash it. `sklearn.base.clone` keeps it.
 
+    Names are words. A frame of pandas whose labels are 0, 1, ... in order has no names: its columns
+    are known by position, as those of an array are. A frame with other labels, such as years or the
+    tuples of a MultiIndex, is refused before anything is charged: make words of them.
+
     Parameters
     ----------
     columns : mapping, list, tuple of two numbers, Numeric or Categorical
