@@ -40,7 +40,9 @@ from ._frames import (
     arrow_cells,
     as_sklearn_sees_it,
     column_of,
+    is_arrow,
     is_arrow_column,
+    labels_of,
     names_of,
     rows_of,
 )
@@ -116,7 +118,7 @@ def read_table(X: Any) -> NDArray | Table:
     if isinstance(X, Table):
         return X
     if is_frame(X):
-        columns = [read_column(column_of(X, j)) for j in range(X.shape[1])]
+        columns = [read_column(column_of(X, j)) for j in range(len(labels_of(X)))]
         return Table(columns)
     if isinstance(X, list | tuple):
         return _read_rows(X)
@@ -125,6 +127,8 @@ def read_table(X: Any) -> NDArray | Table:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a frame, whose columns have dtypes of their own."""
+    if is_arrow(X):
+        return True
     # Of a frame that is not computed yet `columns` is slow to ask for, and it has no shape.
     is_table = len(getattr(X, "shape", ())) == 2 and not isinstance(X, Table)
     return is_table and hasattr(X, "columns")

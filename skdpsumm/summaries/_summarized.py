@@ -22,7 +22,7 @@ from .._computing import in_a_search, warn_caller
 from .._delegation import DelegatingMixin
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
-from ..schema._frames import rows_of
+from ..schema._frames import as_sklearn_sees_it, rows_of
 from ..schema._reading import beside_X, check_same_order, column_names, for_inner, unwrap
 from ..schema._schema import allowed
 from ._mmd import RowReader, mmd2
@@ -65,10 +65,10 @@ def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, A
     check_consistent_length(X, y)
     if like is None:
         return X, y
-    if n_columns != _num_features(like):
+    n_wanted = _num_features(as_sklearn_sees_it(like))
+    if n_columns != n_wanted:
         raise ValueError(
-            f"X_holdout has {n_columns} columns, but X has {_num_features(like)}; give rows of the "
-            "same table."
+            f"X_holdout has {n_columns} columns, but X has {n_wanted}; give rows of the same table."
         )
     check_same_order("X_holdout", X, like)  # the estimator reads its columns by position
     return X, y
