@@ -127,11 +127,11 @@ def read_table(X: Any) -> NDArray | Table:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a frame, whose columns have dtypes of their own."""
-    if is_arrow(X):
-        return True
-    # Of a frame that is not computed yet `columns` is slow to ask for, and it has no shape.
-    is_table = len(getattr(X, "shape", ())) == 2 and not isinstance(X, Table)
-    return is_table and hasattr(X, "columns")
+    # The class is asked, for of a frame that is not computed yet `columns` is slow to ask for.
+    if not hasattr(type(X), "columns"):
+        return False
+    # Such a frame has no shape, and neither have record batches of pyarrow 15.
+    return len(getattr(X, "shape", ())) == 2 or is_arrow(X)
 
 
 def some_rows(X: Any, rows: slice) -> Any:
@@ -509,7 +509,7 @@ def validate_table(
         names = column_names(X, needed=known is not None or was_named)
         by_name = known is not None and names is not None
         if reset or not by_name:
-            seen = as_sklearn_sees_it(X)
+            seen = as_sklearn_sees_it(X) if is_frame(X) else X
             validate_data(estimator, seen, y, reset=reset, skip_check_array=True, ensure_2d=False)
         table = _read(estimator, X, ensure_min_samples, accept_sparse)
         # Later tables need what the schema names, in any order, and not what it drops.
