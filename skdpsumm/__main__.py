@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from skdpsumm import _demo
@@ -14,6 +15,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m skdpsumm", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("."), help="folder for the files")
     folder = parser.parse_args().output
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        sys.exit("The demonstration reads its tables with pandas: pip install 'skdpsumm[plot]'")
     with one_blas_thread():  # all products are small, and the machine may be busy
         print("== 1. Sketch once, ask forever: breast cancer measurements\n")
         _demo.sketch_once(folder)

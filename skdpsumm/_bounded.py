@@ -89,7 +89,7 @@ def check_json(octets: bytes, *, most_bytes: int = MOST_BYTES, deepest: int = DE
     _check_depth(_deepest(steps), deepest)
 
 
-def read_toml(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text, or raise ValueError before it takes memory or time.
 
     Parameters

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
-from .schema._reading import NoEstimator, is_dask, some_rows, validate_table
+from .schema._reading import is_dask, some_rows, validate_table
 
 # Results that one task brings together: the reduction is a tree of this width.
 _WIDTH = 32
@@ -84,9 +85,9 @@ class PartitionSchema:
         if n_rows == 0:
             validate_table(self._stand_in(), np.empty((0, self.n_columns)))
 
-    def _stand_in(self) -> NoEstimator:
+    def _stand_in(self) -> BaseEstimator:
         """Return what messages name in place of the estimator, which stays where it is."""
-        return type(self.caller, (NoEstimator,), {})()
+        return type(self.caller, (BaseEstimator,), {})()
 
 
 def check_columns(estimator: Any, X: Any, *, schema: Any) -> None:

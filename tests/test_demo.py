@@ -1,11 +1,12 @@
 """The demonstration prints a table that can be believed: intervals, and what is drowned marked."""
 
 import re
+import sys
 
 import numpy as np
 import pytest
 
-from skdpsumm import Estimate, PrivateSketch, _demo
+from skdpsumm import Estimate, PrivateSketch, __main__, _demo
 
 
 def estimate(value, std):
@@ -53,3 +54,10 @@ def test_the_first_job(tmp_path, capsys):
     for cell in cells:
         value, low, high = (float(number) for number in re.findall(r"-?[\d.]+", cell))
         assert low <= value <= high
+
+
+def test_without_the_extra_plot_the_demonstration_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setattr(sys, "argv", ["skdpsumm"])
+    with pytest.raises(SystemExit, match=r"pip install 'skdpsumm\[plot\]'"):
+        __main__.main()

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 
 from ..features._feature_maps import FeatureMap
 from ..schema._columns import Categorical, Column, Numeric
+from ..schema._frames import rows_of
 from ..schema._schema import TableSchema, as_schema, stack_columns
 from ..schema._vectorizer import vectorize
 
@@ -253,7 +254,7 @@ def _with_copies(parts: tuple[Any, ...], n_copies: int) -> dict[str, Any]:
     """Return arguments of a fit in which the last row is a group of so many equal rows."""
     n_rows = len(parts[0])
     rows = np.append(np.arange(n_rows - 1), np.full(n_copies, n_rows - 1))
-    copied = (_safe_indexing(part, rows) for part in parts)
+    copied = (rows_of(part, rows) for part in parts)
     return {**dict(zip("Xy", copied, strict=False)), "groups": rows}
 
 

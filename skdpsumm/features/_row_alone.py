@@ -26,9 +26,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import _safe_indexing, gen_batches
+from sklearn.utils import gen_batches
 
 from .._computing import one_blas_thread, silence
+from ..schema._frames import rows_of
 from ..schema._sparse import SparseRows
 from ..schema._vectorizer import PublicVectorizer
 from ._engine import ExactProduct
@@ -85,7 +86,7 @@ def map_rows(
     n_block = max(1, _BLOCK_ENTRIES // X.shape[1]) if is_widened else _BLOCK_ROWS
     with fast, one_blas_thread(), silence():
         for rows in gen_batches(len(X), n_block) if len(X) else ():
-            block = X[rows] if is_sparse else _copy(_safe_indexing(X, rows))
+            block = X[rows] if is_sparse else _copy(rows_of(X, rows))
             block = block.toarray() if is_widened else block
             _fill(values[rows], taken[rows], steps, block)
     return values, taken
@@ -128,7 +129,7 @@ def _fill(values: NDArray[np.float64], taken: NDArray[np.bool_], steps: list[Any
     except Exception:
         n = len(values)
         for rows in (slice(0, n // 2), slice(n // 2, n)) if n > 1 else ():
-            _fill(values[rows], taken[rows], steps[done:], _safe_indexing(X, rows))
+            _fill(values[rows], taken[rows], steps[done:], rows_of(X, rows))
         return
     for i, row in enumerate(_single_rows(X)):
         with suppress(Exception):
@@ -152,7 +153,7 @@ def _fourier(step: RBFSampler, X: Any) -> NDArray[np.float64]:
 def _single_rows(X: Any) -> Iterator[Any]:
     """Yield tables of one row each, those of an array of numbers all at one place in memory."""
     if not isinstance(X, np.ndarray) or X.dtype.hasobject:
-        yield from (_safe_indexing(X, [i]) for i in range(X.shape[0]))
+        yield from (rows_of(X, [i]) for i in range(X.shape[0]))
         return
     row = _aligned(X[:1].shape, X.dtype)
     for i in range(len(X)):

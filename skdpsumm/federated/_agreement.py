@@ -7,7 +7,6 @@ import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from sklearn.utils import check_random_state
 
 from .._sklearn import StrOptions, check_params, validate_parameter_constraints
+from ..schema._files import read_toml
 from ..schema._schema import TableSchema, as_schema, first_difference
 from ..schema._vectorizer import n_vector
 from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
@@ -143,10 +143,9 @@ class Agreement:
             person wrote, which starts at its folder.
         """
         path = Path(path).expanduser()
-        ours = tomllib.loads(path.read_text(encoding="utf-8"))
+        ours = read_toml(path)
         if isinstance(ours.get("schema"), str):
-            text = (path.parent / ours["schema"]).read_text(encoding="utf-8")
-            ours["schema"] = tomllib.loads(text)
+            ours["schema"] = read_toml(path.parent / ours["schema"])
         return cls.from_dict(ours)
 
     @classmethod

@@ -7,11 +7,12 @@ import fcntl
 import os
 import secrets
 import tempfile
-import tomllib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from ..schema._files import read_toml
 
 # What the system says where no byte more can be written: the disk, a quota, a limit of a file.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -90,7 +91,7 @@ def load_settings(path: Path, cls: Any, needed: Collection[str], files: Collecti
     needed, files : collection of str
         Entries that must be there, and entries that are paths.
     """
-    given = tomllib.loads(path.read_text(encoding="utf-8"))
+    given = read_toml(path)
     if not set(needed) <= set(given) <= set(cls.__dataclass_fields__):
         optional = sorted(set(cls.__dataclass_fields__) - set(needed))
         raise ValueError(

@@ -821,7 +821,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _public_points(self, X_public: Any, space: Space, seed: int) -> NDArray | None:
         """Return the public points: those given, or landmarks where the kernel needs some."""
         if X_public is not None:
-            with beside_X("X_public"):
+            with beside_X("X_public", X_public):
                 points = self._read(X_public, self._reading)
                 space.check(points)
             if space.n_features is None:

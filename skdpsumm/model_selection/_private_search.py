@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
@@ -25,9 +25,17 @@ from .._sklearn import HasMethods, Interval, StrOptions
 from ..privacy import NoiseWarning, PrivacyGuarantee
 from ..privacy._contract import PrivateFit, estimator, given_of_columns
 from ..privacy._noise import derived_seed, secret_generator
+from ..schema._frames import is_arrow, rows_of, to_pandas
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
-from ..schema._reading import NoEstimator, check_computed, unwrap, validate_table
+from ..schema._reading import (
+    NoEstimator,
+    check_computed,
+    column_names,
+    for_inner,
+    unwrap,
+    validate_table,
+)
 from ._candidate import (
     Choices,
     Leaf,
@@ -385,7 +393,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             classes=classes,
             seed=seed,
             bound=self.max_rows_per_group,
-            schema=_safe_indexing(X, slice(0, 0)),
+            schema=rows_of(X, slice(0, 0)),
         )
         # Before the charge. What is tried, and on what, hangs on no row.
         with silence():
@@ -394,7 +402,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             trials = [(params, rehearsal.passed(params)) for params in drawn]
             fallback = None if trials else rehearsal.passed({})
         if bounded is not None:
-            X, y = _safe_indexing(X, kept), y[kept]
+            X, y = rows_of(X, kept), y[kept]
         parted = partial(
             Table.parted,
             *(X, y, held_out, not score.predicts),
@@ -503,6 +511,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         numeric = is_regressor(self.estimator)
         options = {"y_numeric": numeric, "ensure_min_samples": 2}
         check_computed(X)
+        column_names(X)  # which raises for labels that are neither words nor positions
+        X = to_pandas(X) if is_arrow(X) else X
         if hasattr(X, "columns"):  # whose cells are read one by one, later
             validate_data(self, X, skip_check_array=True)
             _, y = validate_table(NoEstimator(), np.broadcast_to(0.0, X.shape), y, **options)
@@ -573,7 +583,10 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     def score(self, X, y):
         """Return the best estimator's own score on X and y: exact, no private release."""
         check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.score(X, y)
+        return self.best_estimator_.score(self._inner_input(X), y)
+
+    def _inner_input(self, X: Any) -> Any:
+        return for_inner(X, self)
 
     def __sklearn_tags__(self):
         tags, inner = super().__sklearn_tags__(), inner_tags(self.estimator)

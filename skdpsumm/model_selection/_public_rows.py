@@ -32,6 +32,7 @@ from ..schema._reading import (
     TWO_NAMES,
     CellError,
     cell_error,
+    column_names,
     finite_numbers,
     is_missing,
     read_column,
@@ -103,9 +104,8 @@ def described(step: Any, columns: list[int], schema: Any) -> dict[int, Described
     known = as_schema(getattr(step, "schema", None))
     if known is None:
         return None
-    names = list(getattr(schema, "columns", ()))
-    named = len(names) > 0 and all(isinstance(name, str) for name in names)
-    seen = [names[j] for j in columns] if named else None
+    names = column_names(schema)
+    seen = None if names is None else [names[j] for j in columns]
     told = known.for_table(len(columns), seen).columns
     return {
         columns[k]: column

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 
 from .._computing import silence
 from ..privacy._noise import Block, IntegerNoise
+from ..schema._frames import rows_of
 from ..schema._groups import Groups, label_bytes
 from ..schema._reading import ReadRows, tables_without_rows
 from ._candidate import Leaf, PublicSteps
@@ -80,9 +80,9 @@ class Table:
             values, good = np.empty((len(y), 0)), np.zeros(len(y), np.bool_)
         train, test = np.flatnonzero(~held_out), np.flatnonzero(held_out)
         source, good = (X, np.ones(len(y), np.bool_)) if as_given else (values, good)
-        rows = [_safe_indexing(source, [i]) if good[i] else None for i in test]
-        parts = _safe_indexing(values, train), y[train], rows, y[test]
-        block = _safe_indexing(source, test) if good[test].all() else None
+        rows = [rows_of(source, [i]) if good[i] else None for i in test]
+        parts = rows_of(values, train), y[train], rows, y[test]
+        block = rows_of(source, test) if good[test].all() else None
         if groups is None:
             return cls(*parts, block=block)
         counted = np.unique(groups.codes[test], return_inverse=True)[1] if average else None

@@ -17,7 +17,13 @@ from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import FeatureMap
 from ..features._histogram import HistogramMap
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivacyReprMixin, PrivateFit, check_groups, estimator
+from ..privacy._contract import (
+    PrivacyReprMixin,
+    PrivateFit,
+    UnweightedMixin,
+    check_groups,
+    estimator,
+)
 from ..schema._columns import Categorical, Column, Numeric
 from ..schema._schema import BY_NAME, NO_SCHEMA, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema
 from ..sketches import (
@@ -46,7 +52,7 @@ TAKES_A_SKETCH = (
 
 
 @estimator
-class BaseM2M(PrivacyReprMixin, BaseEstimator):
+class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
     """An estimator whose `fit` is one release by its sketcher, and which works from that alone.
 
     The sketcher's own `fit` keeps the contract (`PrivateFit`): it warns, asks the ledger, charges

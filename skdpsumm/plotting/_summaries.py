@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
+from ..schema._frames import rows_of
 from ..schema._reading import unwrap
 from ..summaries._mmd import RowReader, centred, check_gamma, kernel_matrix, mean_kernel
 from ..summaries._releases import OwnerValues
@@ -139,12 +139,10 @@ class SummaryDisplay(Display):
             there is no schema.
         """
         check_gamma(gamma, schema)
-        readers = RowReader(schema), RowReader(schema)
-        chosen, target = (
-            reader.read(table).astype(np.float64)
-            for reader, table in zip(readers, (rows, unwrap(X_public)), strict=True)
-        )
-        gamma = readers[0].gamma(gamma)
+        reader, public = RowReader(schema), unwrap(X_public)
+        chosen = reader.read(rows).astype(np.float64)
+        target = reader.another("X_public", rows, public).read(public).astype(np.float64)
+        gamma = reader.gamma(gamma)
         if chosen.shape[1] != target.shape[1]:
             raise ValueError(
                 f"rows has {chosen.shape[1]} columns and X_public has {target.shape[1]}; give both "
@@ -180,7 +178,7 @@ class SummaryDisplay(Display):
         """
         summarizer = getattr(summarizer, "summarizer_", summarizer)
         check_is_fitted(summarizer, "sample_indices_")
-        rows = _safe_indexing(X, summarizer.sample_indices_)
+        rows = rows_of(X, summarizer.sample_indices_)
         kernel = {"gamma": summarizer.gamma, "schema": summarizer.schema}
         return cls.from_rows(rows, X_public, **kernel, **options)
 

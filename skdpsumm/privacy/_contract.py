@@ -12,9 +12,10 @@ private value.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
@@ -308,6 +309,32 @@ def warn_of_seed() -> None:
     )
 
 
+def _without_weights(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a `fit` that names the class, and the reason, where it is given weights."""
+
+    @wraps(fit)
+    def checked(self: Any, *data: Any, **named: Any) -> Any:
+        if "sample_weight" in named:
+            raise TypeError(
+                f"{type(self).__name__}.fit takes no sample_weight: noise hides what a row of "
+                "weight 1 adds, and a weight could make it more. Leave it out. If rows of one "
+                "person are to share a weight of 1, set max_rows_per_group='average' and give "
+                "groups."
+            )
+        return fit(self, *data, **named)
+
+    return checked
+
+
+class UnweightedMixin:
+    """Every `fit` of a subclass says why it takes no weights. Its signature stays as it is."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "fit" in vars(cls):
+            setattr(cls, "fit", _without_weights(vars(cls)["fit"]))  # noqa: B010
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def estimator(cls: type[T]) -> type[T]:
     """Write the constructor of an estimator from its annotated parameters, inherited ones included.
@@ -387,7 +414,7 @@ class PrivacyReprMixin(DocLinkMixin):
 
 
 @estimator
-class PrivateFit(PrivacyReprMixin):
+class PrivateFit(UnweightedMixin, PrivacyReprMixin):
     """An estimator whose `fit` is one release; goes before `BaseEstimator`.
 
     Subclasses call `_private_fit` and say what it is made of: `_check_parameters` and

@@ -542,12 +542,21 @@ class PrivacyLedger:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.path is None:  # workers say what is wrong; what cannot be sent at all says little
+            return _left_behind, (self._store.settings,)
+        return _reopened, (self.path, self._store.known, self._clones.since)
+
+    def __copy__(self) -> PrivacyLedger:
         if self.path is None:
             raise TypeError(
-                "A ledger in memory cannot be copied or sent to another process, where its charges "
-                "would be lost. Give it a path: PrivacyLedger(path, epsilon=..., ...)."
+                "A ledger in memory cannot be copied, for it would not see the charges of the "
+                "copy. Give it a path: PrivacyLedger(path, epsilon=..., ...)."
             )
-        return _reopened, (self.path, self._store.known, self._clones.since)
+        make, given = self.__reduce__()
+        return make(*given)
+
+    def __deepcopy__(self, memo: Any) -> PrivacyLedger:
+        return self.__copy__()
 
     def __repr__(self) -> str:
         where = "" if self.path is None else f"{str(self.path)!r}, "
@@ -593,6 +602,15 @@ def _reopened(path: Path, known: tuple[int, str], since: str | None) -> PrivacyL
     ledger = PrivacyLedger.__new__(PrivacyLedger)
     ledger._attach(LedgerStore(path, known=known))
     ledger._clones = CloneWatch(since, is_copy=True)
+    return ledger
+
+
+def _left_behind(settings: dict[str, Any]) -> PrivacyLedger:
+    """Return what a ledger in memory is in a pickle: one that refuses to be asked or charged."""
+    ledger = PrivacyLedger.__new__(PrivacyLedger)
+    store = LedgerStore(None, settings)
+    store._owner = 0  # the number of no process
+    ledger._attach(store)
     return ledger
 
 

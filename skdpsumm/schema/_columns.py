@@ -22,7 +22,17 @@ from ._listed import (
     positions,
     without_words,
 )
-from ._reading import FILL_MISSING, NARROW, NO_TIMES, CellError, exact_numbers, finite_numbers
+from ._reading import (
+    FILL_MISSING,
+    INTERVALS,
+    NARROW,
+    NO_INTERVALS,
+    NO_TIMES,
+    CellError,
+    cell_fault,
+    exact_numbers,
+    finite_numbers,
+)
 
 # Of synthetic cells, where nothing says how many are missing.
 _SHARE_MISSING = 0.1
@@ -365,7 +375,8 @@ class Categorical(Column):
         gone = self.missing_values
         codes = positions(cells, self.categories, missing=self.missing, missing_values=gone)
         if np.any(codes < 0):
-            raise CellError("unlisted")
+            of_each_type = {type(cell): cell for cell in cells.tolist()}.values()
+            raise CellError(INTERVALS if INTERVALS in map(cell_fault, of_each_type) else "unlisted")
         return codes
 
     def without_codes(self, cells: NDArray) -> NDArray:
@@ -441,6 +452,7 @@ def _is_number(value: Any) -> bool:
 # What is wrong with cells of a column, and what to do.
 FAULTS = {
     "times": "holds dates or times. " + NO_TIMES,
+    "intervals": "holds intervals. " + NO_INTERVALS,
     "missing": "has missing values (NaN or null). " + FILL_MISSING,
     "complex": "must hold finite numbers. Complex data not supported; give real numbers.",
     "objects": (  # in the words that scikit-learn's checks know

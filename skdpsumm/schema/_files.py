@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import fields
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._bounded import MOST_CHARACTERS, parse_toml
 from ._columns import Categorical, Column, Numeric, short_number, told
-from ._reading import CellError, finite_numbers, is_missing
+from ._reading import INTERVALS, NO_INTERVALS, TIMES, CellError, finite_numbers, is_missing
 
 # Of different words in a public column: more are names or free text, and no categories.
 _MOST_GUESSED = 1000
@@ -20,6 +23,11 @@ _MOST_GUESSED = 1000
 _MOST_CODES, _MOST_WORDS = 10, 20
 # Of decimals and of values of a grid that is guessed.
 _MOST_DECIMALS, _MOST_VALUES = 6, 1_000_000
+_NEITHER = "holds neither finite numbers nor words; convert it, or leave it out."
+_NOT_GUESSED = {
+    TIMES: "holds dates or times; convert it to numbers first.",
+    INTERVALS: "holds intervals. " + NO_INTERVALS,
+}
 # How a draft says what it is.
 _GUESSED, _SOME_MISSING = "guessed from public rows", ", some missing"
 
@@ -96,6 +104,20 @@ def toml_entry(name: str, values: Sequence[Any]) -> str:
     return f"{toml_key(name)} = {_toml(tuple(values))}"
 
 
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the tables of a TOML file, or raise ValueError that names the file."""
+    with Path(path).open("rb") as file:
+        octets = file.read(4 * MOST_CHARACTERS + 4)  # what is longer is refused by its characters
+    try:
+        return parse_toml(octets.decode("utf-8-sig"))  # as editors save it
+    except UnicodeDecodeError as error:
+        line = octets[: error.start].count(b"\n") + 1
+        told = f"line {line} is not in UTF-8, as TOML files are. Save the file in UTF-8."
+    except ValueError as error:
+        told = str(error)
+    raise ValueError(f"{path}: {told}")
+
+
 def position(key: str) -> int:
     """Return the position of a column that a key of TOML says, or raise ValueError."""
     if not (key.isdecimal() and str(int(key)) == key):
@@ -131,14 +153,14 @@ def guess(cells: NDArray, name: str) -> Column:
     gaps = np.array([is_missing(cell) for cell in cells.tolist()], np.bool_)
     present, absent = cells[~gaps].tolist(), bool(gaps.any())
     words = any(isinstance(cell, str | bool) for cell in present)
-    if cells.dtype.kind in "mM":
-        raise ValueError(f"Column {name!r} holds dates or times; convert it to numbers first.")
     try:
         if words:
             return _guess_categories(present, absent)
         return _guess_range(finite_numbers(cells[~gaps]), absent)
-    except CellError:
-        told = "holds neither finite numbers nor words; convert it, or leave it out."
+    except CellError as error:
+        told = _NOT_GUESSED.get(
+            error.fault, "holds neither finite numbers nor words; convert it, or leave it out."
+        )
     except ValueError as error:
         told = f"cannot be guessed: {error}"
     raise ValueError(f"Column {name!r} {told}")

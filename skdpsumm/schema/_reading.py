@@ -33,10 +33,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import _safe_indexing, assert_all_finite, check_array, check_consistent_length
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from .._computing import warn_caller
+from ._frames import (
+    NO_NAMES,
+    arrow_cells,
+    as_sklearn_sees_it,
+    column_of,
+    is_arrow,
+    is_arrow_column,
+    labels_of,
+    names_of,
+    rows_of,
+)
 from ._sparse import SparseRows, checked_structure, sparse_rows
 
 TIME_TYPES = (np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta)
@@ -45,6 +56,7 @@ _no_rows: ContextVar[bool] = ContextVar("skdpsumm_no_rows", default=False)
 
 # What may be wrong with the cells of a column of numbers, the worst first.
 COMPLEX, TIMES, WORDS, OBJECTS = "complex", "times", "words", "objects"
+INTERVALS = "intervals"
 MISSING, INFINITE = "missing", "infinite"
 # What may be wrong with those of a categorical one, beside TIMES and MISSING.
 NARROW = "narrow"
@@ -112,7 +124,7 @@ def read_table(X: Any) -> NDArray | Table:
     if isinstance(X, Table):
         return X
     if is_frame(X):
-        columns = [read_column(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])]
+        columns = [read_column(column_of(X, j)) for j in range(len(labels_of(X)))]
         return Table(columns)
     if isinstance(X, list | tuple):
         return _read_rows(X)
@@ -121,14 +133,16 @@ def read_table(X: Any) -> NDArray | Table:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a frame, whose columns have dtypes of their own."""
-    # Of a frame that is not computed yet `columns` is slow to ask for, and it has no shape.
-    is_table = len(getattr(X, "shape", ())) == 2 and not isinstance(X, Table)
-    return is_table and hasattr(X, "columns")
+    # The class is asked, for of a frame that is not computed yet `columns` is slow to ask for.
+    if not hasattr(type(X), "columns"):
+        return False
+    # Such a frame has no shape, and neither have record batches of pyarrow 15.
+    return len(getattr(X, "shape", ())) == 2 or is_arrow(X)
 
 
 def some_rows(X: Any, rows: slice) -> Any:
     """Return these rows of a frame, of which reading makes a copy; of all others, all rows."""
-    return _safe_indexing(X, rows) if is_frame(X) else X
+    return rows_of(X, rows) if is_frame(X) else X
 
 
 def _unmasked(array: NDArray) -> NDArray:
@@ -150,6 +164,8 @@ def read_column(series: Any) -> NDArray:
     """Return the cells of one column, of a frame or an array, as they are."""
     if isinstance(series, np.ndarray):
         return _unmasked(series)
+    if is_arrow_column(series):
+        return arrow_cells(series)
     try:
         column = series.to_numpy()
     except Exception:  # a type of the library's that numpy does not have, such as i128
@@ -371,7 +387,7 @@ def _numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
     examples = {type(cell): cell for cell in cells}
     # One cell of each type: what is wrong is a matter of types, and tables have many cells.
     faults = [CellError(cell_fault(cell), kind.__name__) for kind, cell in examples.items()]
-    for worst in (COMPLEX, TIMES, WORDS, OBJECTS):
+    for worst in (COMPLEX, TIMES, WORDS, INTERVALS, OBJECTS):
         for error in faults:
             if error.fault == worst:
                 raise error
@@ -392,6 +408,10 @@ def cell_fault(cell: Any) -> str:
         return ""
     if isinstance(cell, complex | np.complexfloating):
         return COMPLEX
+    if hasattr(cell, "freqstr"):  # a period or an offset of pandas
+        return TIMES
+    if hasattr(cell, "left") and hasattr(cell, "closed"):
+        return INTERVALS
     return WORDS if isinstance(cell, str | bytes) else OBJECTS
 
 
@@ -491,9 +511,24 @@ class ReadRows:
         return ReadRows(self.values[[i]])
 
 
+def check_some_rows(name: str, table: Any) -> None:
+    """Raise ValueError for a table beside X, or a public one, that has no rows."""
+    has_shape = len(getattr(table, "shape", ())) > 0
+    n_rows = table.shape[0] if has_shape else len(table) if hasattr(table, "__len__") else None
+    if n_rows == 0 and not _no_rows.get():
+        raise ValueError(f"{name} has no rows. Give at least one.")
+
+
 @contextmanager
-def beside_X(name: str) -> Iterator[None]:
-    """Tell with what is raised about a table beside X that no Pipeline may have mapped it."""
+def beside_X(name: str, table: Any) -> Iterator[None]:
+    """Tell with what is raised about a table beside X that no Pipeline may have mapped it.
+
+    Raises
+    ------
+    ValueError
+        For a table without rows.
+    """
+    check_some_rows(name, table)
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -523,6 +558,7 @@ _HARMLESS = re.compile(
     r"|The indices of the sparse table|\w+ is a \w+, which holds no rows yet"
     r"|y should be a 1d array, with"
     r"|The table (lacks|has) (two )?columns? |The schema describes \d+ columns"
+    r"|The columns of the table have "
 )
 TWO_NAMES = "The table has two columns of one name. Rename one of them."
 Y_LENGTH = "X and y have different numbers of rows; give one label for each row of X."
@@ -566,6 +602,11 @@ NO_TIMES = (
     "Convert them to numbers of a public unit, such as days: (t - datetime(2020, 1, 1)) / "
     "timedelta(days=1)."
 )
+NO_INTERVALS = (
+    "An interval is no number, and ends that were cut by private rows are private. Give the "
+    "numbers themselves, and public edges in a schema: Numeric(0, 90, edges=[0, 18, 65, 90]). Or "
+    "make words of intervals with public ends by astype(str), and list them all in a schema."
+)
 _UNREADABLE = (
     "The table holds values that are not numbers or cannot be read. Convert them to numbers."
 )
@@ -573,6 +614,7 @@ _UNREADABLE = (
 _TOLD = {
     "complex": "Complex data not supported{where}; give real numbers.",
     "times": "Input {name} holds dates or times{where}. " + NO_TIMES,
+    "intervals": "Input {name} holds intervals{where}. " + NO_INTERVALS,
     "words": (
         "Input {name} holds values that are not numbers{where}. Give a `schema` that lists their "
         "public values, such as {{'job': ['clerk', 'farmer']}}, or leave the column out. (This "
@@ -641,16 +683,21 @@ def validate_table(
     try:
         # scikit-learn checks names and numbers of columns; cells are read below, not by its array
         # conversion, which decides one dtype for all of them.
-        by_name = schema is not None and schema.names is not None and _names(X) is not None
+        check_computed(X)
+        known = None if schema is None else schema.names
+        was_named = not reset and hasattr(estimator, "feature_names_in_")
+        names = column_names(X, needed=known is not None or was_named)
+        by_name = known is not None and names is not None
         if reset or not by_name:
-            validate_data(estimator, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
+            seen = as_sklearn_sees_it(X) if is_frame(X) else X
+            validate_data(estimator, seen, y, reset=reset, skip_check_array=True, ensure_2d=False)
         table = _read(estimator, X, ensure_min_samples, accept_sparse)
         # Later tables need what the schema names, in any order, and not what it drops.
         if reset or not by_name:
             _check_width(estimator, table.shape[1], reset=reset)
         if schema is not None:
             # Its own names, which scikit-learn 1.6 does not see in every kind of frame.
-            names = _names(X) or getattr(estimator, "feature_names_in_", None)
+            names = names or getattr(estimator, "feature_names_in_", None)
             table = _take(table, schema.positions(table.shape[1], names))
         if isinstance(table, SparseRows) or mixed or schema is not None:
             checked: Any = table
@@ -685,7 +732,7 @@ def tables_without_rows() -> Iterator[None]:
 
 def _warn_of_the_target(y: Any, schema: Any) -> None:
     """Warn of a schema with the target among the inputs, which names alone tell."""
-    names = _names(y)  # of a table with one column
+    names = column_names(y)  # of a table with one column
     name = names[0] if names else getattr(y, "name", None)
     if isinstance(name, str) and name in (schema.names or ()):
         warn_caller(
@@ -720,7 +767,8 @@ def _read(
     ensure_min_samples = 0 if _no_rows.get() else ensure_min_samples
     # scikit-learn's words for the shape, which tell no number of rows that is large enough.
     shape = min(n_rows, ensure_min_samples), n_columns
-    check_array(np.zeros(shape), ensure_min_samples=ensure_min_samples, estimator=estimator)
+    named = None if isinstance(estimator, NoEstimator) else estimator
+    check_array(np.zeros(shape), ensure_min_samples=ensure_min_samples, estimator=named)
     return table
 
 
@@ -835,14 +883,63 @@ def _without_values(message: str) -> str:
     return next(replacements, _UNREADABLE)
 
 
-def _names(X: Any) -> list[str] | None:
-    """Return the names of the columns of a frame, None where they are no words."""
-    names = [] if isinstance(X, Table) else list(getattr(X, "columns", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None
+def column_names(X: Any, *, needed: bool = False) -> list[str] | None:
+    """Return the names of the columns of a frame; None of an array, or where they are positions.
+
+    Parameters
+    ----------
+    X : array-like or frame
+    needed : bool, default=False
+        Whether a frame must have names. Columns of an array are always meant in their order.
+
+    Raises
+    ------
+    ValueError
+        For labels that are neither words nor positions, or positions where names are needed.
+    """
+    if not is_frame(X):
+        return None
+    names = names_of(X)
+    if names is None and needed:
+        raise ValueError(NO_NAMES)
+    return names
+
+
+def check_same_order(name: str, table: Any, X: Any) -> None:
+    """Raise ValueError if two frames that are read by position have not the same columns.
+
+    Parameters
+    ----------
+    name : str
+        What the message calls the table.
+    table, X : array-like or frame
+        Columns of an array have no names, and are meant in their order.
+    """
+    names, others = column_names(table), column_names(X)
+    if names is not None and others is not None and names != others:
+        raise ValueError(f"{name} must have the columns of X, in the same order.")
+
+
+def for_inner(X: Any, outer: Any) -> Any:
+    """Return a table for an estimator that was fitted inside another one, maybe scikit-learn's own.
+
+    Parameters
+    ----------
+    X : array-like or frame
+    outer : estimator
+        It has the names of the table that was fitted, if this had some.
+
+    Raises
+    ------
+    ValueError
+        For labels that scikit-learn would overlook, to read columns by position.
+    """
+    column_names(X, needed=hasattr(outer, "feature_names_in_"))
+    return as_sklearn_sees_it(X)
 
 
 def _listed(X: Any, which: list[int]) -> str:
-    names = _names(X)
+    names = column_names(X)
     told = [repr(f"x{j}" if names is None else names[j]) for j in which[:_MOST_NAMED]]
     more = " and others" if len(which) > _MOST_NAMED else ""
     return f"column{'s' if len(which) > 1 else ''} {', '.join(told)}{more}"

@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bounded import MOST_CHARACTERS, check_nested, read_toml
+from .._bounded import MOST_CHARACTERS, check_nested, parse_toml
 from .._html import cut, html_table, more_of
 from ._columns import (
     Categorical,
@@ -31,11 +31,13 @@ from ._files import (
     from_table,
     guess,
     position,
+    read_toml,
     state_of,
     toml_entry,
     toml_key,
     toml_lines,
 )
+from ._frames import AS_WORDS
 from ._impossible import (
     MOST_COMBINATIONS,
     Combination,
@@ -46,7 +48,7 @@ from ._impossible import (
     thresholds,
     written,
 )
-from ._reading import Table, exact_numbers, read_table
+from ._reading import Table, check_some_rows, column_names, exact_numbers, read_table
 from ._sparse import SparseRows
 
 NO_SCHEMA = (
@@ -69,6 +71,10 @@ class TableSchema:
     Write it once, and give it to every estimator as `schema`. Estimators then read tables cell by
     cell: they find columns by name, clip numbers to their range, and look up categories in their
     list. You cannot change a schema, but you can hash it. `sklearn.base.clone` keeps it.
+
+    Names are words. A frame of pandas whose labels are 0, 1, ... in order has no names: its columns
+    are known by position, as those of an array are. A frame with other labels, such as years or the
+    tuples of a MultiIndex, is refused before anything is charged: make words of them.
 
     Parameters
     ----------
@@ -676,18 +682,18 @@ class TableSchema:
         ------
         ValueError
             If entries are unknown or do not describe a column. The message names them. Also if the
-            file has more than 1,048,576 characters, or nests tables too deeply.
+            file is not in UTF-8, has more than 1,048,576 characters, or nests tables too deeply.
         """
-        text = Path(path).read_text(encoding="utf-8-sig")  # as editors save it
+        tables = read_toml(path)
         try:
-            return cls.from_toml(text)
+            return cls.from_tables(tables)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
     @classmethod
     def from_toml(cls, text: str) -> TableSchema:
         """Return the schema that `to_toml` wrote, or raise ValueError."""
-        return cls.from_tables(read_toml(text))
+        return cls.from_tables(parse_toml(text))
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> TableSchema:
@@ -739,7 +745,8 @@ class TableSchema:
         Raises
         ------
         ValueError
-            If a column holds dates, has more than 1,000 different words, or lacks two values.
+            If a column holds dates, has more than 1,000 different words, or lacks two values, or if
+            the table has no rows, or labels that are neither words nor 0, 1, ... in order.
 
         Examples
         --------
@@ -752,7 +759,8 @@ class TableSchema:
         rows = read_table(table)
         if rows.ndim != 2:
             raise ValueError("table must have two dimensions: a row for each observation.")
-        names = [str(name) for name in getattr(table, "columns", ())]
+        check_some_rows("table", table)
+        names = column_names(table)
         columns = [guess(rows[:, j], names[j] if names else f"x{j}") for j in range(rows.shape[1])]
         return cls(dict(zip(names, columns, strict=True)) if names else columns)
 
@@ -872,7 +880,8 @@ def _check_keys(columns: Mapping[Any, Any]) -> tuple[Any, ...]:
     if not keys or not all(whole):
         raise ValueError(
             "The keys of a schema must be names of columns, or positions from 0 on; got "
-            f"{list(columns)!r}."
+            f"{list(columns)!r}. Where columns have other labels, make words of them, in the "
+            f"table, too: X = {AS_WORDS}."
         )
     return tuple(int(key) for key in keys)
 

@@ -23,7 +23,7 @@ from ..privacy._contract import PrivateFit, charge, warn_of_seed
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
-from ..schema._reading import NoEstimator, label_array, validate_table
+from ..schema._reading import NoEstimator, check_some_rows, label_array, validate_table
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
@@ -235,6 +235,7 @@ class Curator:
         self.shares = _shares(list(owners), shares)
         self._ledger = ledger
         self._begin()
+        check_some_rows("X_target", X_target)
         self._X_target = validate_table(NoEstimator(), X_target)
         self._target_groups = self._bound_target(target_groups)
         self.rng = check_random_state(random_state)

@@ -16,7 +16,7 @@ from sklearn.utils import gen_batches
 from .._dask import PartitionSchema
 from ..features._feature_maps import GRID, NO_GAMMA, FourierMap, auto_gamma
 from ..schema._columns import Numeric
-from ..schema._reading import NoEstimator, validate_table
+from ..schema._reading import NoEstimator, check_same_order, check_some_rows, validate_table
 from ..schema._schema import TableSchema, as_schema, public_points, schema_of
 from ..schema._vectorizer import n_vector, vectorize
 
@@ -93,13 +93,12 @@ def mmd2(
     >>> mmd2([["clerk"]], [["clerk"]], schema=[["clerk", "farmer"]])
     0.0
     """
-    readers = RowReader(schema), RowReader(schema)
-    A, B = (
-        reader.read(table).astype(np.float64) for reader, table in zip(readers, (X, Y), strict=True)
-    )
+    reader = RowReader(schema)
+    A = reader.read(X).astype(np.float64)
+    B = reader.another("Y", X, Y).read(Y).astype(np.float64)
     if A.shape[1] != B.shape[1]:
         raise ValueError(f"X has {A.shape[1]} columns and Y has {B.shape[1]}; give both the same.")
-    gamma = readers[0].gamma(gamma)
+    gamma = reader.gamma(gamma)
     n, m = len(A), len(B)
     within = [_total(*centred(rows, rows), gamma, same=True) for rows in (A, B)]
     across = _total(*centred(A, B), gamma) / (n * m)
@@ -165,6 +164,21 @@ class RowReader(NoEstimator):
         """Return rows as the kernel sees them."""
         check_bounds(self.schema)
         return read_rows(self, X, **options)
+
+    def another(self, name: str, X: Any, table: Any) -> RowReader:
+        """Return a reader of a table beside X, whose columns stand in another order by name only.
+
+        Raises
+        ------
+        ValueError
+            For a table without rows, and for a frame whose columns would be read by position and
+            are not those of X.
+        """
+        check_some_rows(name, table)
+        known = as_schema(self.schema)
+        if known is None or known.names is None:
+            check_same_order(name, table, X)
+        return RowReader(self.schema)
 
     def gamma(self, gamma: Any) -> float:
         """Return the gamma of the table that was read."""

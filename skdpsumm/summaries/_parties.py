@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 
 from .._sklearn import _num_samples
+from ..schema._frames import rows_of
 from ..schema._reading import (
     SHAPE,
     CellError,
@@ -145,7 +145,7 @@ def _read_one_by_one(estimator: Any, X: Any, owners: Any) -> OwnersTables:
         if len(own) == 0:
             continue
         try:
-            rows[name] = read_rows(estimator, _safe_indexing(X, own), keep_float32=True)
+            rows[name] = read_rows(estimator, rows_of(X, own), keep_float32=True)
         except (ValueError, TypeError) as error:
             errors[name] = error
     if not rows:  # nobody is left, so that what is wrong is no matter of one owner

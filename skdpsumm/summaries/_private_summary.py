@@ -29,7 +29,15 @@ from ..privacy._noise import derived_seed, nominal_mechanism
 from ..schema._columns import Categorical, Column, Numeric, as_column
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
-from ..schema._reading import Table, beside_X, is_dask, unwrap, validate_table, warn_of_a_table
+from ..schema._reading import (
+    Table,
+    beside_X,
+    column_names,
+    is_dask,
+    unwrap,
+    validate_table,
+    warn_of_a_table,
+)
 from ..schema._schema import NO_SCHEMA, TableSchema, as_schema, schema_of
 from ..schema._vectorizer import vectorize
 from ..sketches import PrivateSketch
@@ -421,7 +429,7 @@ def own_ledger(ledger: Any, name: Any) -> Any:
 
 def _target_rows(summarizer: Any, X_target: Any, inputs: TableSchema) -> Table:
     """Return the target's rows, checked: they are read here, and by nobody else."""
-    with beside_X("X_target"):
+    with beside_X("X_target", X_target):
         known = as_schema(summarizer.schema)
         rows = as_table(validate_table(summarizer, X_target, schema=known, reset=False))
         inputs.check(rows)
@@ -528,10 +536,9 @@ def from_release(
 
 def _label(table: TableSchema, X_target: Any) -> int | None:
     """Return the one column that a target lacks: by its name, or the last one; None for others."""
-    named = getattr(X_target, "columns", None)
-    if named is not None and table.names is not None:
-        known = set(named)
-        lacking = [j for j, name in enumerate(table.names) if name not in known]
+    names = column_names(X_target)
+    if names is not None and table.names is not None:
+        lacking = [j for j, name in enumerate(table.names) if name not in names]
         return lacking[0] if len(lacking) == 1 else None
     last = table.n_columns - 1
     with suppress(ValueError):  # rows of unequal length, which are refused later

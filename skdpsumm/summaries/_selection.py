@@ -133,7 +133,9 @@ def greedy_mmd_selection(
     else:
         table = rows = reader.read(X, keep_float32=True)
     options = SearchOptions(n_select, reader.gamma(gamma), n_components, refine, n_perturbations)
-    target = None if X_target is None else RowReader(schema).read(X_target)
+    target = None
+    if X_target is not None:
+        target = reader.another("X_target", X, X_target).read(X_target)
     if is_dask(X):
         return select_from_partitions(X, table, target, options, rng)
     target = rows if target is None else target.astype(rows.dtype)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
@@ -17,7 +17,16 @@ from .._delegation import DelegatingMixin, inner_tags
 from .._sklearn import HasMethods, _check_method_params, _num_features, check_params
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
-from ..schema._reading import beside_X, label_array, label_cells, unwrap
+from ..schema._frames import as_sklearn_sees_it, rows_of
+from ..schema._reading import (
+    beside_X,
+    check_same_order,
+    column_names,
+    for_inner,
+    label_array,
+    label_cells,
+    unwrap,
+)
 from ..schema._schema import allowed
 from ._mmd import RowReader, mmd2
 from ._parties import read_label_column
@@ -54,15 +63,18 @@ def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, A
         return None
     X, y = unwrap(X), unwrap(y)
     reader = RowReader(schema)
-    with beside_X("X_holdout"):
+    with beside_X("X_holdout", X):
         reader.read(X)
     n_columns = reader.n_features_in_
     check_consistent_length(X, y)
-    if like is not None and n_columns != _num_features(like):
+    if like is None:
+        return X, y
+    n_wanted = _num_features(as_sklearn_sees_it(like))
+    if n_columns != n_wanted:
         raise ValueError(
-            f"X_holdout has {n_columns} columns, but X has {_num_features(like)}; give rows of the "
-            "same table."
+            f"X_holdout has {n_columns} columns, but X has {n_wanted}; give rows of the same table."
         )
+    check_same_order("X_holdout", X, like)  # the estimator reads its columns by position
     return X, y
 
 
@@ -75,7 +87,7 @@ def _labels_of(y: Any, chosen: Any) -> Any:
 def _model_input(summarizer: PrivateMMDSummarizer, X: Any) -> Any:
     """Return what the estimator works on: rows, or phi of them."""
     if summarizer.reveal == "rows":
-        return X
+        return for_inner(X, summarizer)
     return summarizer.embedding_.features(summarizer.vectors(X))
 
 
@@ -225,7 +237,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         if not hasattr(summarizer, "sample_indices_"):
             return self._fit_synthetic(estimator, X, X_target, holdout)
         chosen = summarizer.sample_indices_
-        rows = _safe_indexing(X, chosen)
+        rows = rows_of(X, chosen)
         labels = None if y is None else _labels_of(y, chosen)
         params = _check_method_params(X, params, indices=chosen)
         estimator.fit(_model_input(summarizer, rows), labels, **params)
@@ -237,9 +249,12 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     def _fit_synthetic(self, estimator: Any, X: Any, X_target: Any, holdout: Any) -> Any:
         """Train on the synthetic rows of a private summary, which no row of X stands behind."""
         summarizer = self.summarizer_
-        estimator.fit(summarizer.X_, summarizer.y_)
+        rows, names = summarizer.X_, column_names(X)
+        if names is not None:  # in the order of X, as tables to predict for will be
+            rows = rows[[name for name in names if name in rows.columns]]
+        estimator.fit(rows, summarizer.y_)
         target = X if X_target is None else unwrap(X_target)
-        self.mmd_ = _distance(summarizer, summarizer.X_, target)
+        self.mmd_ = _distance(summarizer, rows, target)
         self.estimator_, self._holdout = estimator, holdout
         return self
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import _safe_indexing, check_random_state, indexable
+from sklearn.utils import check_random_state, indexable
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import in_a_search, warn_caller
@@ -18,6 +18,7 @@ from .._sklearn import HasMethods, Interval, RequestMethod, StrOptions
 from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit, estimator, warn_of_seed
 from ..privacy._noise import derived_seed
+from ..schema._frames import rows_of
 from ..schema._groups import Groups
 from ..schema._reading import CellError, beside_X, is_dask, label_cells, unwrap
 from ..schema._schema import BY_NAME, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema, schema_of
@@ -492,10 +493,10 @@ default="propose"
         if isinstance(self._made_protocol(), Sketches):
             return self.X_ if y is None else (self.X_, self.y_)
         if self.reveal == "features":
-            chosen = self.embedding_.features(self.vectors(_safe_indexing(X, self.sample_indices_)))
+            chosen = self.embedding_.features(self.vectors(rows_of(X, self.sample_indices_)))
         else:
-            chosen = _safe_indexing(X, self.sample_indices_)
-        return chosen if y is None else (chosen, _safe_indexing(y, self.sample_indices_))
+            chosen = rows_of(X, self.sample_indices_)
+        return chosen if y is None else (chosen, rows_of(y, self.sample_indices_))
 
     def vectors(self, X) -> NDArray[np.float64]:
         """Return rows as the kernel sees them: vectors of the schema, or numbers as they are.
@@ -663,7 +664,7 @@ default="propose"
 
     def _target_rows(self, X_target: Any) -> NDArray:
         """Return the target's rows; a refusal says what a pipeline does not do for them."""
-        with beside_X("X_target"):
+        with beside_X("X_target", X_target):
             known = as_schema(self.schema)
             if known is not None and known.names is not None:  # in any order, by their names
                 return RowReader(known).read(X_target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -17,6 +17,8 @@ from ..._sklearn import Interval, StrOptions, check_params
 from ...features._feature_maps import FeatureMap, project_to_simplex
 from ...features._histogram import HistogramMap
 from ...schema._columns import read_cells
+from ...schema._frames import NO_NAMES
+from ...schema._reading import Table, column_names, is_frame, read_table
 from ...schema._schema import TableSchema, stack_columns, stratified
 from ...sketches import PrivateSketch
 from ._regression import FeatureBlocks
@@ -349,7 +351,7 @@ def absent(schema: TableSchema, cells: NDArray, j: int) -> NDArray[np.bool_]:
 
 
 def _public_points(points: Any, columns: TableSchema) -> NDArray:
-    array = np.asarray(_by_name(points, columns.names or ()))
+    array = _by_name(points, columns)
     if array.ndim != 2 or array.shape[1] != columns.n_columns or len(array) < 2:
         raise ValueError(
             f"prior must hold at least two rows of {columns.n_columns} columns, got an array of "
@@ -364,14 +366,16 @@ def _public_points(points: Any, columns: TableSchema) -> NDArray:
     )
 
 
-def _by_name(points: Any, names: Sequence[str]) -> Any:
-    """Return the columns of a frame in the order of these names, others as they are."""
-    there = list(getattr(points, "columns", ()))
-    if not set(names) & set(there):
-        return points
-    if missing := [name for name in names if name not in there]:
+def _by_name(points: Any, columns: TableSchema) -> NDArray | Table:
+    """Return the cells of a table, the columns of a frame in the order of the schema's names."""
+    table, names = read_table(points), column_names(points)
+    if columns.names is None or not is_frame(points):
+        return table
+    if names is None:
+        raise ValueError(f"prior, a frame of public points: {NO_NAMES}")
+    if missing := [name for name in columns.names if name not in names]:
         raise ValueError(f"prior, a frame of public points, lacks column {missing[0]!r}.")
-    return points[list(names)]
+    return Table([table[:, names.index(name)] for name in columns.names])
 
 
 def maxent_weights(

@@ -251,7 +251,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     def _embedded(self, X_target: Any) -> TargetEmbedding:
         """Return the embedding of the rows that the model is for."""
-        with beside_X("X_target"), columns_kept(self):
+        with beside_X("X_target", unwrap(X_target)), columns_kept(self):
             rows = validate_table(self, unwrap(X_target), schema=self._read_by, reset=False)
             self._read_by.check(rows)
         return TargetEmbedding.of(rows, self._read_by)

@@ -1,0 +1,128 @@
+"""Frames of pandas, polars and Arrow, known by what they can do: labels, columns and rows of them.
+
+A schema knows columns by words or by positions. A frame of pandas may have other labels: numbers in
+any order, or tuples of a MultiIndex. Read by position, such columns are soon mistaken for others,
+and nothing says so. So labels are words, or the positions 0, 1, ... themselves, for which a label
+and a position are the same. All other labels are refused.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+
+AS_WORDS = "X.set_axis([str(label) for label in X.columns], axis=1)"
+OTHER_LABELS = (
+    "The columns of the table have labels that are neither words nor the positions 0, 1, ... in "
+    f"order. Make them words: X = {AS_WORDS}. Use the same words in a schema."
+)
+NO_NAMES = (
+    "The columns of the table have no names: their labels are 0, 1, ... Give them the names that "
+    "the schema or the first table has: X = X.set_axis([...], axis=1)."
+)
+
+
+def is_arrow(X: Any) -> bool:
+    """Whether X is a table or a record batch of pyarrow."""
+    return hasattr(X, "num_columns") and hasattr(getattr(X, "schema", None), "empty_table")
+
+
+def is_arrow_column(column: Any) -> bool:
+    """Whether a column is an array of pyarrow, in one piece or in chunks."""
+    return hasattr(column, "to_pylist") and hasattr(column, "null_count")
+
+
+def labels_of(X: Any) -> list[Any]:
+    """Return the labels of the columns of a frame; none for what has no labels."""
+    return list(X.schema.names if is_arrow(X) else getattr(X, "columns", ()))
+
+
+def names_of(X: Any) -> list[str] | None:
+    """Return the labels of the columns of a frame if these are words, None if they are positions.
+
+    Raises
+    ------
+    ValueError
+        For labels of another kind.
+    """
+    labels = labels_of(X)
+    if labels and all(isinstance(label, str) for label in labels):
+        return [str(label) for label in labels]
+    if labels == list(range(len(labels))):
+        return None
+    raise ValueError(OTHER_LABELS)
+
+
+def column_of(X: Any, j: int) -> Any:
+    """Return a column of a frame, by its position."""
+    return X.column(j) if is_arrow(X) else _safe_indexing(X, j, axis=1)
+
+
+def rows_of(X: Any, rows: Any) -> Any:
+    """Return some rows of a table of any kind, or some entries of a column.
+
+    Parameters
+    ----------
+    X : array-like, frame, or column
+    rows : slice without a step, or array-like of positions or of bool
+    """
+    if not isinstance(rows, slice):
+        rows = np.asarray(rows)  # polars takes no list of numpy's integers
+        rows = rows if rows.dtype == bool else rows.astype(np.int64)
+    if not (is_arrow(X) or is_arrow_column(X)):
+        return _safe_indexing(X, rows)
+    if isinstance(rows, slice):
+        start, stop, _ = rows.indices(len(X))
+        return X.slice(start, max(stop - start, 0))
+    return X.take(np.flatnonzero(rows) if rows.dtype == bool else rows)
+
+
+def as_sklearn_sees_it(X: Any) -> Any:
+    """Return a record batch as a table, whose names scikit-learn sees; all others as they are."""
+    if is_arrow(X) and not hasattr(X, "to_batches"):
+        from pyarrow import Table
+
+        return Table.from_batches([X])
+    return X
+
+
+def arrow_cells(column: Any) -> NDArray:
+    """Return the cells of a column of pyarrow as they are, None or NaN where there is none."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):  # of which pyarrow takes a missing word for another
+        column = column.cast(column.type.value_type)
+    if not isinstance(column, pa.ChunkedArray):
+        column = pa.chunked_array([column])
+    # Whole numbers beside a missing one would become floats, which rounds those beyond 2**53.
+    if not (pa.types.is_integer(column.type) and column.null_count):
+        with suppress(NotImplementedError):  # of types that numpy does not have
+            return column.to_numpy()
+    cells = np.empty(len(column), object)
+    for i, cell in enumerate(column.to_pylist()):  # one by one, for numpy looks into sequences
+        cells[i] = cell
+    return cells
+
+
+def to_pandas(X: Any) -> Any:
+    """Return a table of pyarrow as a frame of pandas with the same cells, whole numbers included.
+
+    Raises
+    ------
+    ValueError
+        If pandas is not installed.
+    """
+    try:
+        from pandas import DataFrame, Series
+    except ImportError:
+        raise ValueError(
+            f"Install pandas, or give a frame of polars: X is a {type(X).__name__} of pyarrow, "
+            "which a search reads as a frame of pandas."
+        ) from None
+    cells = [arrow_cells(X.column(j)) for j in range(X.num_columns)]
+    columns = [Series(column, dtype=column.dtype) for column in cells]
+    return DataFrame(dict(zip(labels_of(X), columns, strict=True)))

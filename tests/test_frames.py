@@ -1,0 +1,407 @@
+"""A frame's columns are found by their labels, whatever library made it, or nothing is charged."""
+
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from inspect import signature
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from catalogue import INSTANCES
+from sklearn.linear_model import LogisticRegression
+
+from skdpsumm import (
+    AdaptiveSketcher,
+    Categorical,
+    M2MClassifier,
+    M2MEstimator,
+    Numeric,
+    PrivacyLedger,
+    PrivateMMDSummarizer,
+    PrivateSearchCV,
+    SummarizedEstimator,
+    TableSchema,
+    TDDLClassifier,
+    TDILClassifier,
+)
+from skdpsumm.schema._frames import OTHER_LABELS, rows_of, to_pandas
+from skdpsumm.schema._reading import (
+    NoEstimator,
+    read_column,
+    read_table,
+    validate_table,
+)
+from skdpsumm.summaries import greedy_mmd_selection, mmd2
+
+pa = pytest.importorskip("pyarrow")
+# Noise has a seed here, and tables are small.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+RNG = np.random.default_rng(0)
+CELLS = RNG.uniform(-1, 1, (40, 2))
+LABELS, NUMBERS = (CELLS[:, 0] > 0).astype(int), CELLS[:, 1]
+FRAME = pd.DataFrame(CELLS, columns=["a", "b"])
+SWAPPED = FRAME[["b", "a"]]
+
+
+def arrow(frame):
+    """Return a pyarrow.Table in two chunks."""
+    whole = pa.Table.from_pandas(frame, preserve_index=False)
+    return pa.concat_tables([whole.slice(0, 7), whole.slice(7)])
+
+
+def batch(frame):
+    """Return a pyarrow.RecordBatch."""
+    return pa.RecordBatch.from_pandas(frame, preserve_index=False)
+
+
+OTHERS = {
+    "numbers in another order": [1, 0],
+    "numbers from one on": [1, 2],
+    "tuples": pd.MultiIndex.from_tuples([("x", "a"), ("x", "b")]),
+    "words and numbers": ["a", 1],
+    "dates": pd.to_datetime(["2020-01-01", "2020-01-02"]),
+}
+NEITHER = [FRAME.set_axis(labels, axis=1) for labels in OTHERS.values()]
+NO_NAMES = FRAME.set_axis([0, 1], axis=1)
+
+
+def fitted(name, X, ledger=None, **parameters):
+    """Return an instance of the catalogue that was fitted to X, with noise of a seed."""
+    one = INSTANCES[name]
+    budget = {} if one.kind == "vectorizer" else {"noise_seed": 0, "ledger": ledger}
+    model = one.make(**budget, **parameters)
+    seeds = [key for key in model.get_params() if key.endswith("random_state")]
+    model.set_params(**dict.fromkeys(seeds, 0))
+    return one.fit(model, X, LABELS, NUMBERS)
+
+
+def said(model, X):
+    """Return what a fitted model says of X."""
+    if hasattr(model, "sample_indices_"):
+        return model.vectors(X)[model.sample_indices_]
+    if hasattr(model, "mean"):
+        return np.ravel(model.mean().value)
+    ask = next(one for one in ("predict", "transform", "vectors") if hasattr(model, one))
+    return getattr(model, ask)(X)
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_frames_of_any_library_are_the_same_table(name):
+    model = fitted(name, FRAME)
+    expected, is_own = said(model, FRAME), INSTANCES[name].kind != "summarised"
+    for make in (pl.DataFrame, batch):
+        other = fitted(name, make(FRAME))
+        assert list(other.feature_names_in_) == ["a", "b"]
+        # An estimator of scikit-learn itself is left to its own arithmetic.
+        np.testing.assert_allclose(said(other, make(FRAME)), expected, rtol=0 if is_own else 1e-9)
+    if hasattr(model, "mean"):  # which is asked nothing about rows
+        return
+    for X in (SWAPPED, arrow(SWAPPED), batch(SWAPPED), NO_NAMES, *NEITHER):
+        with pytest.raises(ValueError, match=r"same order|have no names|have labels that are"):
+            said(model, X)
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_other_labels_than_words_and_positions_are_refused_before_the_charge(name):
+    ledger = PrivacyLedger(epsilon=1000, delta=0.1)
+    for X in NEITHER:
+        with pytest.raises(ValueError, match="neither words nor") as caught:
+            fitted(name, X, ledger)
+        assert str(caught.value) == OTHER_LABELS
+    assert ledger.entries() == []
+
+
+BY_NAME = [name for name, one in INSTANCES.items() if getattr(one.estimator, "schema", None)]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_schema_by_name_finds_columns_in_any_order_and_never_by_position(name):
+    schema, ledger = {"b": (-2, 2), "a": (-1, 1)}, PrivacyLedger(epsilon=1000, delta=0.1)
+    model = fitted(name, FRAME, schema=schema)
+    expected = said(model, FRAME)
+    for X in (SWAPPED, arrow(SWAPPED)):
+        np.testing.assert_array_equal(said(fitted(name, X, schema=schema), FRAME), expected)
+        np.testing.assert_array_equal(said(model, X), expected)
+    for X in (NO_NAMES, *NEITHER):
+        with pytest.raises(ValueError, match=r"have no names|have labels that are"):
+            fitted(name, X, ledger, schema=schema)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("name", ["m2m", "fourier", "adaptive", "propose"])
+def test_labels_of_a_dask_frame_are_refused_before_the_charge(name):
+    frames = pytest.importorskip("dask.dataframe")
+    ledger = PrivacyLedger(epsilon=1000, delta=0.1)
+    X = frames.from_pandas(FRAME.set_axis([1, 0], axis=1), npartitions=2)
+    model = INSTANCES[name].make(ledger=ledger)
+    given = {"X_target": CELLS} if name == "propose" else {}
+    with pytest.raises(ValueError, match="neither words nor the positions"):
+        model.fit(X, **given)
+    assert ledger.entries() == []
+
+
+# ---- tables beside X
+
+NAMED = {"a": (-1, 1), "b": (-1, 1)}
+SIDE = FRAME[:20] * [1, 0.3]
+SIDES = {"swapped": SIDE[["b", "a"]], "polars": pl.DataFrame(SIDE), "batch": batch(SIDE)}
+SIDES["table"] = arrow(SIDE[["b", "a"]])
+COMMON = {"random_state": 0, "noise_seed": 0}
+
+
+def sketch():
+    label = {**NAMED, "y": [0, 1]}
+    return AdaptiveSketcher(label, **COMMON).fit(FRAME.assign(y=LABELS)).sketch_
+
+
+BESIDE = {
+    "X_public": lambda X, **o: TDDLClassifier(**o).fit(FRAME, LABELS, X_public=X).predict(FRAME),
+    "X_public of a search": lambda X, ledger=None, **o: (
+        PrivateSearchCV(
+            TDDLClassifier(schema=o.pop("schema", None), kernel="rbf", gamma=1.0, random_state=0),
+            {"regularization": [1.0, 2.0]},
+            expected_trials=2,
+            ledger=ledger,
+            **COMMON,
+        )
+        .fit(FRAME, LABELS, X_public=X)
+        .predict(FRAME)
+    ),
+    "X_target": lambda X, **o: (
+        PrivateMMDSummarizer(5, **o).fit(FRAME, X_target=X, owners=LABELS).sample_indices_
+    ),
+    "X_holdout": lambda X, **o: (
+        SummarizedEstimator(LogisticRegression(), PrivateMMDSummarizer(20, **o))
+        .fit(FRAME, LABELS, X_target=SIDE, X_holdout=X, y_holdout=LABELS[:20])
+        .score()
+    ),
+    "prior": lambda X, **o: np.ravel(M2MEstimator(prior=X, **o).fit(FRAME).mean().value),
+    "X_target of a sketch": lambda X, **o: M2MClassifier.from_sketch(
+        sketch(), target="y", X_target=X, random_state=0
+    ).predict(FRAME),
+    "X_target of a summary": lambda X, **o: (
+        PrivateMMDSummarizer.from_sketch(sketch(), 5, X_target=X, random_state=0).X_
+    ),
+    "Y of mmd2": lambda X, gamma=1.0, schema=None, **o: mmd2(FRAME, X, gamma=gamma, schema=schema),
+    "X_target of a choice": lambda X, gamma=1.0, schema=None, **o: greedy_mmd_selection(
+        FRAME, X, 5, gamma=gamma, schema=schema, random_state=0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_tables_beside_X_are_read_by_name_or_refused_before_the_charge(name):
+    fit = BESIDE[name]
+    expected = fit(SIDE, schema=NAMED, **COMMON)
+    for kind, X in SIDES.items():
+        if name == "X_holdout" and kind in ("swapped", "table"):
+            with pytest.raises(ValueError, match="X_holdout must have the columns of X, in the"):
+                fit(X, schema=NAMED, **COMMON)
+        else:
+            np.testing.assert_array_equal(fit(X, schema=NAMED, **COMMON), expected)
+    ledger = PrivacyLedger(epsilon=1000, delta=0.1)
+    for labels in (*OTHERS.values(), [0, 1]):
+        with pytest.raises(ValueError, match=r"have no names|have labels that are"):
+            fit(SIDE.set_axis(labels, axis=1), schema=NAMED, ledger=ledger, **COMMON)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    "name", ["X_public", "X_target", "X_holdout", "Y of mmd2", "X_target of a choice"]
+)
+def test_tables_beside_X_that_are_read_by_position_have_its_columns_in_order(name):
+    ledger = PrivacyLedger(epsilon=1000, delta=0.1)
+    given = {"gamma": 1.0, "ledger": ledger, **COMMON}
+    given |= {"kernel": "rbf"} if name == "X_public" else {}
+    for kind in ("swapped", "table"):
+        with pytest.raises(ValueError, match="same order"):
+            BESIDE[name](SIDES[kind], **given)
+    assert ledger.entries() == []
+
+
+# ---- schemas
+
+
+def test_drafts_are_by_name_or_of_columns_in_order():
+    rows = pd.DataFrame({"a": [0, 1, 2], "b": ["x", "y", "x"]})
+    wanted = TableSchema.from_public(rows)
+    assert wanted.names == ("a", "b")
+    for make in (pl.DataFrame, arrow, batch):
+        assert TableSchema.from_public(make(rows)) == wanted
+    in_order = TableSchema.from_public(rows.set_axis([0, 1], axis=1))
+    assert in_order.columns == wanted.columns
+    assert in_order.keys is None
+    for labels in OTHERS.values():
+        with pytest.raises(ValueError, match="neither words nor the positions"):
+            TableSchema.from_public(rows.set_axis(labels, axis=1))
+
+
+@pytest.mark.parametrize("keys", [[("x", "a"), ("x", "b")], [1.5, 2], [-1, 0], ["a", 1]])
+def test_keys_of_a_schema_are_words_or_positions(keys):
+    with pytest.raises(ValueError, match=r"names of columns, or positions.*set_axis\("):
+        TableSchema(dict.fromkeys(keys, (0, 1)))
+
+
+# ---- cells of Arrow
+
+
+def _arrow_columns():
+    words = pa.array(["x", None, "y"])
+    yield "whole numbers", pa.array([2**53 + 1, None, 1]), [2**53 + 1, None, 1]
+    yield "unsigned", pa.array([2**64 - 1, 0, 1], pa.uint64()), [2**64 - 1, 0, 1]
+    yield "floats", pa.array([0.1, None, -0.0]), [0.1, np.nan, -0.0]
+    yield "short floats", pa.array([0.1, 2, 3], pa.float32()), np.float32([0.1, 2, 3]).tolist()
+    yield "truth values", pa.array([True, None, False]), [True, None, False]
+    yield "decimals", pa.array([Decimal("1.5"), None, Decimal("0.25")]), [1.5, None, 0.25]
+    yield "words", words, ["x", None, "y"]
+    yield "a dictionary", words.dictionary_encode(), ["x", None, "y"]
+    keys, values = pa.array([0, 1, None]), pa.array([7, None])
+    yield "a dictionary of numbers", pa.DictionaryArray.from_arrays(keys, values), [7, None, None]
+    yield "nothing", pa.nulls(3), [None] * 3
+
+
+ARROW = {name: (column, cells) for name, column, cells in _arrow_columns()}
+
+
+@pytest.mark.parametrize("name", ARROW)
+def test_cells_of_arrow_are_read_as_they_are(name):
+    column, wanted = ARROW[name]
+    for given in (column, pa.chunked_array([column]), pa.chunked_array([column[:1], column[1:]])):
+        cells = read_column(given)
+        assert pd.isna(cells).tolist() == pd.isna(np.array(wanted, object)).tolist()
+        pairs = zip(cells.tolist(), wanted, strict=True)
+        assert all(a == b and repr(float(a)) == repr(float(b)) for a, b in pairs if is_number(b))
+        assert [cell for cell in cells if isinstance(cell, str)] == [
+            cell for cell in wanted if isinstance(cell, str)
+        ]
+    table = pa.table({"c": column})
+    for X in (table, table.to_batches()[0]):
+        for told in (read_table(X).columns[0], to_pandas(X)["c"]):
+            assert [*map(repr, told.tolist())] == [*map(repr, read_column(column).tolist())]
+
+
+def is_number(cell):
+    return not isinstance(cell, str) and not pd.isna(cell)
+
+
+TIMES = [date(2020, 1, 1), datetime(2020, 1, 1), timedelta(1), time(1)]
+
+
+@pytest.mark.parametrize("cell", TIMES)
+def test_dates_of_arrow_are_refused_before_the_charge(cell):
+    ledger = PrivacyLedger(epsilon=1, delta=0.1)
+    X = pa.table({"a": [cell] * 5, "b": [1.0] * 5})
+    for schema in ({"a": (0, 1), "b": (0, 1)}, {"a": ["x", "y"], "b": (0, 1)}):
+        with pytest.raises(ValueError, match="dates or times"):
+            M2MEstimator(schema=schema, ledger=ledger).fit(X)
+    with pytest.raises(ValueError, match="dates or times"):
+        TDILClassifier(ledger=ledger).fit(X, [0, 1, 0, 1, 0])
+    assert ledger.entries() == []
+
+
+def test_a_schema_reads_arrow_as_it_reads_pandas_bit_for_bit():
+    frame = pd.DataFrame(
+        {
+            "n": pd.array([2**53 + 1, None, 3] * 4, dtype="Int64"),
+            "f": np.array([0.1, np.nan, 0.7] * 4, np.float32),
+            "w": pd.Categorical(["x", None, "y"] * 4),
+            "b": [True, False, None] * 4,
+        }
+    )
+    schema = TableSchema(
+        {
+            "w": Categorical(["x", "y"], missing=True),
+            "n": Numeric(0, 1e17, missing=True),
+            "f": Numeric(0, 1, missing=True),
+            "b": Categorical([False, True], missing=True),
+        }
+    )
+    read = [
+        schema.encode(validate_table(NoEstimator(), X, schema=schema)).tobytes()
+        for X in (frame, arrow(frame), batch(frame), pl.from_pandas(frame))
+    ]
+    assert len(set(read)) == 1
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, arrow, batch])
+def test_rows_of_a_frame_are_taken_alike(make):
+    X, few = make(FRAME), [5, 0, 39]
+    for rows in (few, np.array(few), [np.int64(i) for i in few], slice(3, 9), [], slice(9, 3)):
+        wanted = CELLS[rows if isinstance(rows, slice) else np.array(rows, int), 0]
+        np.testing.assert_array_equal(read_table(rows_of(X, rows))[:, 0], wanted)
+    kept = CELLS[:, 0] > 0
+    np.testing.assert_array_equal(read_table(rows_of(X, kept))[:, 1], CELLS[kept, 1])
+
+
+def test_labels_and_groups_may_be_columns_of_arrow():
+    y = pa.chunked_array([pa.array(LABELS)])
+    wanted = TDILClassifier(schema=(-1, 1), **COMMON).fit(FRAME, LABELS).predict(FRAME)
+    for labels in (y, pa.array(LABELS)):
+        model = TDILClassifier(schema=(-1, 1), **COMMON).fit(arrow(FRAME), labels)
+        np.testing.assert_array_equal(model.predict(batch(FRAME)), wanted)
+
+
+# ---- what no table can hold, told before the charge
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (pd.period_range("2020", periods=6, freq="D"), "holds dates or times"),
+        (pd.interval_range(0, 6), "holds intervals.*public edges in a schema"),
+        ([None, *pd.interval_range(0, 5)], "holds intervals.*public edges in a schema"),
+    ],
+)
+def test_periods_and_intervals_are_named_with_what_to_give_in_their_place(cells, message):
+    X, ledger = pd.DataFrame({"a": cells, "b": np.arange(6.0)}), PrivacyLedger(epsilon=9, delta=0.1)
+    columns = [Numeric(0, 1, missing=True), Categorical([1], missing=True)]
+    for column in columns if cells[0] is None else [*columns, (0, 1), ["x", "y"]]:
+        with pytest.raises(ValueError, match=message):
+            M2MEstimator(schema={"a": column, "b": (0, 9)}, ledger=ledger).fit(X)
+    with pytest.raises(ValueError, match=message):
+        TDILClassifier(ledger=ledger).fit(X, [0, 1] * 3)
+    with pytest.raises(ValueError, match=message.split(".*")[0]):
+        TableSchema.from_public(X)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("name", [name for name in BESIDE if name not in ("prior", "X_holdout")])
+@pytest.mark.parametrize("nothing", [SIDE[:0], CELLS[:0], []])
+def test_a_table_beside_X_without_rows_is_named(name, nothing):
+    ledger, parameter = PrivacyLedger(epsilon=1000, delta=0.1), name.split(" of ")[0]
+    with pytest.raises(ValueError, match=rf"\b{parameter} has no rows. Give at least one"):
+        BESIDE[name](nothing, schema=NAMED, ledger=ledger, **COMMON)
+    assert ledger.entries() == []
+
+
+def test_a_draft_of_no_rows_says_so():
+    with pytest.raises(ValueError, match="table has no rows"):
+        TableSchema.from_public(FRAME[:0])
+
+
+WEIGHTLESS = [
+    name for name, one in INSTANCES.items() if one.kind not in ("summarised", "vectorizer")
+]
+
+
+@pytest.mark.parametrize("name", WEIGHTLESS)
+def test_weights_are_refused_with_the_public_class_and_the_reason(name):
+    one, ledger = INSTANCES[name], PrivacyLedger(epsilon=1000, delta=0.1)
+    model, given = one.make(ledger=ledger), [FRAME, *([LABELS] if one.y else [])]
+    told = (
+        rf"^{type(model).__name__}\.fit takes no sample_weight: noise hides what a row of weight 1"
+    )
+    with pytest.raises(TypeError, match=told):
+        model.fit(*given, sample_weight=np.ones(40))
+    assert ledger.entries() == []
+    assert "sample_weight" not in signature(model.fit).parameters
+
+
+def test_a_schema_in_another_encoding_names_the_file_and_the_line(tmp_path):
+    path = tmp_path / "columns.toml"
+    TableSchema({"a": (0, 1), "größe": (0, 1)}).save(path)
+    path.write_text(path.read_text("utf-8"), "latin-1")
+    with pytest.raises(ValueError, match=r"columns\.toml: line 5 is not in UTF-8.*Save the"):
+        TableSchema.load(path)
