@@ -243,6 +243,7 @@ def test_the_slack_of_a_search_covers_that_of_runs_for_a_group(law, size, log_ra
     assert claim.log_ratio >= log_ratio * (1 - 1e-15)
     assert claim.tail >= tail * (1 - 1e-15)
 
+
 # ------------------------------------------------------------------------------------ the mechanism
 
 
