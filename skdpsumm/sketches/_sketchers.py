@@ -417,9 +417,12 @@ class BaseSketcher(TableSketcher):
         self._set_release(sketch, pending.read_by)
         return self
 
-    def _replacement_ratio(self) -> float:
-        """Return how much farther a replaced row moves the sum of phi than a new one, in L2."""
-        return 2.0
+    def _replacement_ratios(self) -> tuple[float, float]:
+        """Return how much farther a replaced row moves the sum of phi than a new one, in L1 and L2.
+
+        The least that it may be, as the map is drawn later.
+        """
+        return 2**0.5, 2**0.5
 
     @property
     def _count_share(self) -> float:
@@ -435,9 +438,8 @@ class BaseSketcher(TableSketcher):
         # The least that it may be: with the columns it is known what buys the number of rows.
         rest = 1 - self._count_share
         noise = IntegerNoise([Block(1, GRID, GRID)], epsilon=self.epsilon, delta=self.delta)
-        least = noise.cost_between(
-            [(2 * rest * GRID, self._replacement_ratio() * np.sqrt(rest) * GRID)]
-        )
+        l1, l2 = self._replacement_ratios()
+        least = noise.cost_between([(l1 * rest * GRID, l2 * np.sqrt(rest) * GRID)])
         self._ask(least, "replace_one")
 
     def _draft(self) -> PendingRelease:
@@ -667,8 +669,8 @@ class RACESketcher(BaseSketcher):
                 "of the columns."
             )
 
-    def _replacement_ratio(self):
-        return 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
+    def _replacement_ratios(self):
+        return 2, 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
 
     def _draw_map(self, schema, rng):
         bandwidth = _BANDWIDTH if self.bandwidth == "auto" else self.bandwidth
@@ -741,8 +743,8 @@ class HistogramSketcher(BaseSketcher):
     n_bins: int = 100
     marginals: Any = 1
 
-    def _replacement_ratio(self):
-        return 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
+    def _replacement_ratios(self):
+        return 2, 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
 
     def _check_parameters(self):
         super()._check_parameters()

@@ -92,8 +92,8 @@ class SketchUnion(BaseSketcher, _BaseComposition):
     def _named(self, named: list[tuple[str, Any]]) -> None:
         self.sketchers = named
 
-    def _replacement_ratio(self):
-        return min(sketcher._replacement_ratio() for _, sketcher in self._named)
+    def _replacement_ratios(self):
+        return tuple(map(min, zip(*(s._replacement_ratios() for _, s in self._named), strict=True)))
 
     def sub_sketchers(self):
         """Return the sketchers that this one is made of, at any depth, itself left out."""
