@@ -27,8 +27,9 @@ Floats = NDArray[np.float64]
 
 # What is tried one after the other. Noise falls from a factor of 2 to one of sqrt(2 - 2 level).
 LEVELS = (-0.75, -0.625, -0.5, -0.375, -0.25, -0.1875, -0.125, -0.0625, 0.0)
-# Cosines that are computed at most, which takes a tenth of a second, and at once.
-_MOST_COSINES, _AT_ONCE = 2**22, 2**18
+# Cosines that are computed at most, which takes a tenth of a second; and at once. A box takes as
+# long as a hundred of them, besides its own.
+_MOST_COSINES, _PER_BOX, _AT_ONCE = 6_000_000, 100, 2**18
 # Length of an encoded row. With more columns no bound was ever proved.
 _MOST_ENCODED = 64
 # The engine's angles are exact to 2**-17 turns; this is five times as much as those of two rows
@@ -53,7 +54,7 @@ def least_kernel(schema: TableSchema, frequencies: Floats) -> float:
     d, p = frequencies.shape
     if d > _MOST_ENCODED or np.abs(frequencies).sum(axis=0).max() > _LARGEST_ANGLE:
         return -1.0
-    boxes = _differences(schema, _MOST_COSINES // p)
+    boxes = _differences(schema, _MOST_COSINES // (p + _PER_BOX))
     if boxes is None:
         return -1.0
     cover, proved = _Cover(frequencies, *boxes), -1.0
@@ -108,19 +109,20 @@ class _Cover:
         widest = np.argmax(halves * (slopes + halves @ self.products), axis=1)
         step = np.zeros_like(halves)
         step[boxes, widest] = halves[boxes, widest] / 2
-        n_more = 2 * len(boxes) * self.n_frequencies
+        n_more = 2 * len(boxes) * (self.n_frequencies + _PER_BOX)
         if self.n_cosines + n_more > _MOST_COSINES or not np.all(step.any(axis=1)):
             return False  # of a box that is a point, the bound is the value
-        new = self._bounded(np.vstack([centers - step, centers + step]), np.tile(halves - step, (2, 1)))
+        new = self._bounded(
+            np.vstack([centers - step, centers + step]), np.tile(halves - step, (2, 1))
+        )
         self.boxes = tuple(
-            np.concatenate([array[~low], more])
-            for array, more in zip(self.boxes, new, strict=True)
+            np.concatenate([array[~low], more]) for array, more in zip(self.boxes, new, strict=True)
         )
         return True
 
     def _bounded(self, centers: Floats, halves: Floats) -> tuple[Floats, ...]:
-        """Return lower bounds of k on boxes, its absolute slopes at their centres, and the boxes."""
-        self.n_cosines += len(centers) * self.n_frequencies
+        """Return lower bounds of k on boxes, its absolute slopes in the middle, and the boxes."""
+        self.n_cosines += len(centers) * (self.n_frequencies + _PER_BOX)
         values, slopes = np.empty(len(centers)), np.empty_like(centers)
         n_at_once = max(1, _AT_ONCE // self.n_frequencies)
         for start in range(0, len(centers), n_at_once):
