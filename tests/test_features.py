@@ -21,6 +21,7 @@ from skdpsumm.features._feature_maps import (
     project_to_simplex,
 )
 from skdpsumm.features._histogram import HistogramMap
+from skdpsumm.summaries._mmd import Embedding
 
 ADJACENCIES = ["add_remove", "replace_one"]
 EXTREMES = [0.0, 5e-324, -1e-40, 1.0, -1e10, 3e38, -3.4e38, 1e300, -1.79e308]
@@ -207,6 +208,38 @@ def test_the_claimed_rounding_is_reached_and_not_passed(longest, kind, adjacency
     # The claim is for the worst that two roundings of each entry can do. That is sharp to an
     # eighth, so neither half of the rounding nor twice as much would do.
     assert 0.87 * (most_l2 - circle) <= l2 - circle <= most_l2 - circle
+
+
+def whole_map(feature_map):
+    return lambda adjacency: feature_map.averaged_sensitivity(adjacency)
+
+
+def parts_of(feature_map):
+    def of(adjacency):
+        return np.linalg.norm(
+            _feature_maps.sensitivities(feature_map, adjacency, "average"), axis=0
+        )
+
+    return of
+
+
+@pytest.mark.parametrize("read", [whole_map, parts_of])
+def test_whoever_asks_for_groups_is_told_of_both_roundings(longest, read):
+    codes, union = longest["mean"][1], UnionMap([fourier([1.0]), fourier([1.0])])
+    moved = norms(union.grid_averages(angles_of(codes), np.arange(2), np.array([2])))[1]
+    for feature_map, times in ((union, 1.0), (fourier([1.0]), math.sqrt(2))):
+        assert moved <= times * read(feature_map)("add_remove")[1] <= moved + 0.4
+        assert 2 * moved <= times * read(feature_map)("replace_one")[1] <= 2 * moved + 0.8
+
+
+def test_an_embedding_is_told_of_both_roundings(longest):
+    (excess, codes), embedding = longest["mean"], Embedding(np.ones((1, 1)))
+    moved = norms(embedding.group_sums(angles_of(codes), np.zeros(2, np.int64)))[1]
+    assert moved == pytest.approx(GRID + excess, abs=1e-6)
+    for n_groups in (1, 2):
+        most = embedding.sensitivity(n_groups, averaged=True)[1]
+        assert n_groups * moved <= most <= n_groups * (moved + 0.3)
+    assert embedding.sensitivity(1)[1] < moved
 
 
 def test_the_longest_mean_is_no_rows(longest):

@@ -33,6 +33,7 @@ from skdpsumm.privacy._noise import (
     IntegerNoise,
     nominal_mechanism,
 )
+from skdpsumm.privacy._objective import discrete_slack
 
 DRAWS = {"laplace": 40_000, "gaussian": 25_000}
 DELTA_OF = {"laplace": 0.0, "gaussian": 1e-6}
@@ -302,6 +303,19 @@ def test_the_discreteness_of_a_group_by_the_densities_themselves(epsilon, size):
             assert differ >= 0.95 * claim.log_ratio
         assert claim.tail >= noise.mechanism.tail
         assert claim.mu == pytest.approx(size * noise.mechanism.mu)
+
+
+@pytest.mark.parametrize("mu", [0.1, 5.0, 200.0])
+@pytest.mark.parametrize("scale", [3.0, 1e3])
+def test_the_discreteness_of_noise_in_an_objective_by_the_densities_themselves(mu, scale):
+    tail = 1e-9
+    farthest = math.floor((math.sqrt(2 * math.log(2 / tail)) + mu) * scale)
+    differ = abs(log_ratio(farthest, scale))
+    claim = discrete_slack(1, scale, mu, tail)
+    assert differ <= claim
+    if scale == 1e3:
+        assert differ >= 0.95 * claim
+    assert discrete_slack(7, scale, mu, tail / 7) >= 7 * claim
 
 
 def test_the_lift_is_no_larger_than_needed():
