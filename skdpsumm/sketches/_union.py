@@ -92,8 +92,9 @@ class SketchUnion(BaseSketcher, _BaseComposition):
     def _named(self, named: list[tuple[str, Any]]) -> None:
         self.sketchers = named
 
-    def _replacement_ratios(self):
-        return tuple(map(min, zip(*(s._replacement_ratios() for _, s in self._named), strict=True)))
+    def _replacement_ratios(self, is_bounded):
+        parts = [part._replacement_ratios(is_bounded) for _, part in self._named]
+        return tuple(map(min, zip(*parts, strict=True)))
 
     def sub_sketchers(self):
         """Return the sketchers that this one is made of, at any depth, itself left out."""
