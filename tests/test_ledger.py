@@ -466,7 +466,7 @@ def sketchers():
             math.sqrt(2 * 0.98),
         ),
         "rff": (rff, 2 * math.sqrt(0.98)),
-        "rff, bounded": (near, near.preview_map(1).reach * math.sqrt(0.98)),
+        "rff, bounded": (near, near.preview_map(2).reach * math.sqrt(0.98)),
         "union": (SketchUnion(parts, schema=(0, 1), **common), 2 * math.sqrt(0.98)),
     }
 
