@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.optimize import minimize
 
 from skdpsumm import (
@@ -22,6 +23,7 @@ from skdpsumm.features import _apart
 from skdpsumm.features._apart import LEVELS, _Cover, _differences, least_kernel
 from skdpsumm.features._feature_maps import FourierMap, auto_gamma
 from skdpsumm.schema._schema import public_points
+from skdpsumm.schema._sparse import SparseRows
 
 AGE, SEX, JOB = Numeric(17, 90, step=1), Categorical(["f", "m"]), Categorical(list("abcd"))
 SCHEMAS = {
@@ -87,6 +89,16 @@ def test_encoded_rows_differ_by_what_the_boxes_hold(schema):
     for t in (X[:, None] - X[None]).reshape(-1, schema.n_encoded):
         held = (np.abs(sign * t - centers) <= halves * (1 + 1e-12) + 1e-12 for sign in (1, -1))
         assert any(np.any(np.all(inside, axis=1)) for inside in held)
+
+
+def test_cells_beyond_the_range_are_encoded_inside_it():
+    cells = np.array([[-1e300, 1e300], [0.3, -0.0], [1 + 1e-15, -5e-324], [2.0, 1.0]])
+    for columns in ([Numeric(0, 1)] * 2, [Numeric(0, 0.7, step=0.1)] * 2):
+        schema = TableSchema(columns)
+        sparse_cells = SparseRows(sparse.csr_array(cells))
+        for encoded in (schema.encode(cells), schema.encode(sparse_cells).toarray()):
+            assert encoded.min() >= 0
+            assert encoded.max() <= 1
 
 
 @ANY
@@ -241,6 +253,7 @@ def schema_rows(schema, encoded):
     )
 
 
+@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 def test_noise_claim_and_file_of_a_sketch_have_it(tmp_path):
     schema = TableSchema([Numeric(0, 1)] * 2)
     X = np.random.default_rng(0).random((500, 2))
