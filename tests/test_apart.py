@@ -158,6 +158,7 @@ def test_a_box_is_bounded_at_all_its_points(seed):
     # A parabola is what a cosine is next to zero, so the bound is sharp there.
     small = _Cover(frequencies, np.zeros((1, 3)), np.full((1, 3), 1e-3)).boxes[0][0]
     corners = np.cos(1e-3 * inside[:8] @ frequencies).mean(axis=1).min()
+    assert 1 - corners <= 1 - small + 1e-14
     assert 1 - small < 2 * (1 - corners)
 
 
