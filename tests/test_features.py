@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.optimize import brentq, minimize
 
 from skdpsumm import Categorical, Numeric, TableSchema
-from skdpsumm.features import _feature_maps
+from skdpsumm.features import _engine, _feature_maps
 from skdpsumm.features._feature_maps import (
     GRID,
     FourierMap,
@@ -21,6 +21,7 @@ from skdpsumm.features._feature_maps import (
     project_to_simplex,
 )
 from skdpsumm.features._histogram import HistogramMap
+from skdpsumm.summaries._mmd import Embedding
 
 ADJACENCIES = ["add_remove", "replace_one"]
 EXTREMES = [0.0, 5e-324, -1e-40, 1.0, -1e10, 3e38, -3.4e38, 1e300, -1.79e308]
@@ -155,6 +156,96 @@ def test_fourier_sensitivity_is_the_table_of_the_review_and_rounding():
         assert 0.5 * 2 * p * rows <= l1 - rows * p * math.sqrt(2) * GRID <= 0.54 * 2 * p * rows
         extra = l2 - rows * math.sqrt(p) * GRID
         assert 0.5 * math.sqrt(2 * p) * rows <= extra <= 0.54 * math.sqrt(2 * p) * rows
+
+
+# ---------------------------------------------- sensitivity of Fourier means, by all that there are
+
+
+def angles_of(codes):
+    """Return rows of one column whose angles are these, of all that numpy's engine knows."""
+    return 2 * np.pi / _engine.N_ANGLES * np.asarray(codes, float)[:, None]
+
+
+@pytest.fixture(scope="module")
+def longest():
+    """Return what is longest of all rows, and of all means of two rows up to 11 angles apart.
+
+    In grid units above the circle, with the angles of the rows that reach it.
+    """
+    points = _engine._grid_points().T.astype(float)
+    found = {}
+    for name, steps in {"row": [0], "mean": range(1, 12)}.items():
+        # A mean is rounded to whole units once more, half a unit to the even one.
+        means = {k: np.rint((points + np.roll(points, -k, axis=0)) / 2) for k in steps}
+        excess = {k: np.linalg.norm(m, axis=1) - GRID for k, m in means.items()}
+        k = max(excess, key=lambda k: excess[k].max())
+        code = int(excess[k].argmax())
+        found[name] = excess[k][code], [code, code + k]
+    return found
+
+
+@pytest.mark.parametrize("pairs", [1, 3])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("kind", ["row", "mean"])
+def test_the_claimed_rounding_is_reached_and_not_passed(longest, kind, adjacency, pairs):
+    """A group's mean is longer than any row, for it is rounded twice; the claim has both."""
+    excess, codes = longest[kind]
+    feature_map = fourier(np.ones(pairs))
+    claims = {"row": feature_map.sensitivity, "mean": feature_map.averaged_sensitivity}
+
+    def sums(codes):
+        if kind == "row":
+            return feature_map.grid_matrix(angles_of(codes[:1]))[0].astype(np.int64)
+        return feature_map.grid_averages(angles_of(codes), np.arange(2), np.array([2]))
+
+    moved, n_moved = sums(codes), 1
+    if adjacency == "replace_one":  # by what lies opposite
+        moved, n_moved = moved - sums(np.array(codes) + _engine.N_ANGLES // 2), 2
+    (l1, l2), (most_l1, most_l2) = norms(moved), claims[kind](adjacency)
+    circle = n_moved * math.sqrt(pairs) * GRID
+    assert l2 - circle == pytest.approx(n_moved * math.sqrt(pairs) * excess, rel=1e-6)
+    assert l1 <= most_l1
+    # The claim is for the worst that two roundings of each entry can do. That is sharp to an
+    # eighth, so neither half of the rounding nor twice as much would do.
+    assert 0.87 * (most_l2 - circle) <= l2 - circle <= most_l2 - circle
+
+
+def whole_map(feature_map):
+    return lambda adjacency: feature_map.averaged_sensitivity(adjacency)
+
+
+def parts_of(feature_map):
+    def of(adjacency):
+        return np.linalg.norm(
+            _feature_maps.sensitivities(feature_map, adjacency, "average"), axis=0
+        )
+
+    return of
+
+
+@pytest.mark.parametrize("read", [whole_map, parts_of])
+def test_whoever_asks_for_groups_is_told_of_both_roundings(longest, read):
+    codes, union = longest["mean"][1], UnionMap([fourier([1.0]), fourier([1.0])])
+    moved = norms(union.grid_averages(angles_of(codes), np.arange(2), np.array([2])))[1]
+    for feature_map, times in ((union, 1.0), (fourier([1.0]), math.sqrt(2))):
+        assert moved <= times * read(feature_map)("add_remove")[1] <= moved + 0.4
+        assert 2 * moved <= times * read(feature_map)("replace_one")[1] <= 2 * moved + 0.8
+
+
+def test_an_embedding_is_told_of_both_roundings(longest):
+    (excess, codes), embedding = longest["mean"], Embedding(np.ones((1, 1)))
+    moved = norms(embedding.group_sums(angles_of(codes), np.zeros(2, np.int64)))[1]
+    assert moved == pytest.approx(GRID + excess, abs=1e-6)
+    for n_groups in (1, 2):
+        most = embedding.sensitivity(n_groups, averaged=True)[1]
+        assert n_groups * moved <= most <= n_groups * (moved + 0.3)
+    assert embedding.sensitivity(1)[1] < moved
+
+
+def test_the_longest_mean_is_no_rows(longest):
+    """If a group were charged as a row is, this group would pass the claim."""
+    row, mean = longest["row"][0], longest["mean"][0]
+    assert mean > fourier([1.0]).sensitivity("add_remove")[1] - GRID > row
 
 
 # ----------------------------------------------------------------- sensitivity of one-hot sums

@@ -643,6 +643,58 @@ def test_group_privacy_in_closed_form(size):
     assert both == Composed((PureDP(0.1 * size), GaussianDP(float(size))))
 
 
+SLACK = {"log_ratio": 1e-3, "tail": 1e-6}
+WITH_SLACK = [
+    GaussianDP(0.3, **SLACK),
+    ShiftedGaussianDP(((1, 0.3, 0.1), (1, 0, 0.1)), **SLACK),
+    SegmentDP(0.2, 0.03, **SLACK),
+    BestOf(Poisson(5.0), 0.1, **SLACK),
+    Composed((PureDP(0.1), GaussianDP(0.3, **SLACK))),
+    Worst((PureDP(0.1), GaussianDP(0.3, **SLACK))),
+]
+HAVE_SLACK = pytest.mark.parametrize("one", WITH_SLACK, ids=lambda m: m.kind)
+
+
+def test_all_kinds_with_slack_are_tried():
+    tried = {type(one) for one in WITH_SLACK}
+    own = [kind for kind in Mechanism.kinds.values() if kind.__module__.startswith("skdpsumm")]
+    assert {kind for kind in own if kind.slack is not Mechanism.slack} <= tried
+
+
+@HAVE_SLACK
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_group_is_farther_from_the_ideal_than_a_row(one, size):
+    """The proof is of noise (`test_noise`): the core widens with the distance."""
+    log_ratio, tail = one.group(size).slack
+    assert log_ratio == pytest.approx(size**2 * 1e-3, rel=0.03)
+    assert log_ratio >= size**2 * 1e-3
+    assert tail == size * 1e-6
+
+
+@HAVE_SLACK
+@pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
+def test_a_ledger_of_replaced_rows_counts_the_slack_of_two(one, accountant):
+    settings = {"epsilon": 1e3, "delta": 1e-2, "accountant": accountant}
+    ledger = PrivacyLedger(**settings, adjacency="replace_one")
+    plain = PrivacyLedger(**settings)
+    assert ledger.price(one).epsilon == plain.price(one.group(2)).epsilon
+
+
+def test_a_group_of_noise_that_is_nearly_ideal_by_its_exact_curve():
+    """Noise a little narrower than it is said to be: its own curve is known for any distance."""
+    mu, narrower, core = 1.0, 1 - 5e-4, 6.0
+    log_ratio = (core + mu) ** 2 / 2 * (narrower**-2 - 1) - math.log(narrower)
+    claim = GaussianDP(mu, log_ratio, 2 * float(mpmath.ncdf(-core / narrower)))
+    for size in (1, 3, 10, 50, 200):
+        for deviations in (0.0, 1.0, 2.0, 3.0):
+            epsilon = size * mu * (size * mu / 2 + deviations)
+            exact = float(exact_gdp_delta(size * mu / narrower, epsilon))
+            assert exact <= claim.group(size).delta(epsilon)
+            if size == 200 and deviations == 3:  # at the distance of a row it would be too little
+                forgot = GaussianDP(size * mu, log_ratio, claim.tail * size)
+                assert exact > forgot.delta(epsilon)
+
+
 def test_group_privacy_of_a_gaussian_is_a_shift_by_the_group():
     exact = float(exact_gdp_delta(3 * 0.4, 2.0))
     assert GaussianDP(0.4).group(3).delta(2.0) == pytest.approx(exact)

@@ -460,6 +460,10 @@ def sketchers():
     hist = HistogramSketcher(schema=(0, 1), n_bins=4, **common)
     race = RACESketcher(2, n_buckets=4, schema=(0, 1), **common)
     rff = RFFSketcher(6, gamma=1.0, **common)
+    near = clone(rff).set_params(schema=(0, 1))  # rows are less than two lengths of phi apart
+    phi = near.preview_map(2)
+    apart = phi.sensitivity("replace_one")[1] / phi.sensitivity("add_remove")[1]
+    assert math.sqrt(2) < apart < 1.9
     parts = [clone(hist).set_params(schema=None), rff]
     return {
         "histogram": (hist, math.sqrt(2)),
@@ -469,6 +473,7 @@ def sketchers():
             math.sqrt(2 * 0.98),
         ),
         "rff": (rff, 2 * math.sqrt(0.98)),
+        "rff, bounded": (near, apart * math.sqrt(0.98)),
         "union": (SketchUnion(parts, schema=(0, 1), **common), 2 * math.sqrt(0.98)),
     }
 

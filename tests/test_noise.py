@@ -33,6 +33,7 @@ from skdpsumm.privacy._noise import (
     IntegerNoise,
     nominal_mechanism,
 )
+from skdpsumm.privacy._objective import discrete_slack
 
 DRAWS = {"laplace": 40_000, "gaussian": 25_000}
 DELTA_OF = {"laplace": 0.0, "gaussian": 1e-6}
@@ -279,6 +280,42 @@ def test_discreteness_is_in_the_claim_and_fits_the_reserve(epsilon, size, l2):
     assert 0 < 2 * claim.log_ratio <= RESERVE * epsilon / 2
     assert 0 < claim.tail <= RESERVE * delta / 2
     assert min(noise._scales) >= 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 1e3, 1e5])
+def test_the_discreteness_of_a_group_by_the_densities_themselves(epsilon, size):
+    """Neighbours in more rows are farther apart, where discrete and continuous noise differ more.
+
+    The claim is of outputs that are likely for one table, under the law of either. The farthest of
+    them from the centre of the other table is where the densities differ most.
+    """
+    noise = IntegerNoise([Block(1, 1.0, 1.0)], epsilon=epsilon, delta=1e-6)
+    likely = math.sqrt(2 * math.log(2 / noise.mechanism.tail)) * noise._scales[0]
+    farthest = math.floor(likely) + size * 2**noise.lift
+    differ = abs(log_ratio(farthest, noise._scales[0]))
+    claims = [noise.mechanism.group(size)]
+    if size == 2:
+        claims.append(noise.cost_between([(2.0, 2.0)]))
+    for claim in claims:
+        assert differ <= claim.log_ratio
+        if epsilon == 1e5:  # where a row moves the centre beyond all that is likely
+            assert differ >= 0.95 * claim.log_ratio
+        assert claim.tail >= noise.mechanism.tail
+        assert claim.mu == pytest.approx(size * noise.mechanism.mu)
+
+
+@pytest.mark.parametrize("mu", [0.1, 5.0, 200.0])
+@pytest.mark.parametrize("scale", [3.0, 1e3])
+def test_the_discreteness_of_noise_in_an_objective_by_the_densities_themselves(mu, scale):
+    tail = 1e-9
+    farthest = math.floor((math.sqrt(2 * math.log(2 / tail)) + mu) * scale)
+    differ = abs(log_ratio(farthest, scale))
+    claim = discrete_slack(1, scale, mu, tail)
+    assert differ <= claim
+    if scale == 1e3:
+        assert differ >= 0.95 * claim
+    assert discrete_slack(7, scale, mu, tail / 7) >= 7 * claim
 
 
 def test_the_lift_is_no_larger_than_needed():

@@ -55,8 +55,9 @@ from skdpsumm.learners.erm._problem import (
     positive_shift,
     score_rounding,
 )
-from skdpsumm.learners.mechanisms._functional import GaussianPath
+from skdpsumm.learners.mechanisms._functional import CoordinateNoise, GaussianPath
 from skdpsumm.privacy import gdp_mu
+from skdpsumm.privacy._noise import on_grid
 
 RNG = np.random.default_rng(0)
 PLANTED = pytest.mark.parametrize("planted", [False, True], ids=["sound", "planted"])
@@ -493,6 +494,19 @@ def test_noise_covers_the_rounding_of_scores(mechanism, share, monkeypatch):
         assert grown <= plain < grown * (1 + 1e-4)
     else:
         assert grown > plain * 1.005
+
+
+@pytest.mark.parametrize("n", [1, 30, 1000])
+def test_noise_covers_the_rounding_of_coordinates_to_the_grid(n):
+    """Each coordinate is just below half a unit for one neighbour, just above for the other."""
+    terms = terms_of()
+    noise = CoordinateNoise(n, terms)
+    grid, (block,) = noise._grid, noise._noise.blocks
+    whole = math.floor(terms.sensitivity / math.sqrt(n) / grid - 1e-3)
+    one, other = np.full(n, 0.4999 * grid), np.full(n, (whole + 0.5001) * grid)
+    assert np.linalg.norm(other - one) <= terms.sensitivity
+    moved = np.linalg.norm(on_grid(other, grid) - on_grid(one, grid))
+    assert terms.sensitivity / grid < moved <= block.l2
 
 
 def scale_of(mechanism):

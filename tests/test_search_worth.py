@@ -5,6 +5,7 @@ import pickle
 import re
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +20,14 @@ from skdpsumm import (
 )
 from skdpsumm._computing import advance, elapsed, progress
 from skdpsumm.model_selection import _choice
-from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial
-from skdpsumm.privacy import GaussianDP
+from skdpsumm.model_selection._stopping import (
+    Poisson,
+    TruncatedNegativeBinomial,
+    plan_runs,
+    stopping,
+)
+from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
+from skdpsumm.privacy._compositions import compose
 
 LEARNER = TDILClassifier(kernel="linear", mechanism="functional", classes=[False, True])
 BOUNDS = {"norm_bound": [1.0, 1.5]}
@@ -35,6 +42,65 @@ def search(choices=BOUNDS, **params):
 def table(n, seed=0):
     X = np.random.default_rng(seed).uniform(-1, 1, (n, 2))
     return X, X[:, 0] > 0
+
+
+# ------------------------------------------------------------------------------- what the page says
+
+PAGE = (Path(__file__).parent.parent / "docs/search.md").read_text()
+DELTA = 1e-6
+RUN = GaussianDP(gdp_mu(1.0, DELTA))
+PRICES = {
+    "logarithmic (eta = 0, default)": lambda m: stopping("logarithmic", m).price(RUN),
+    "geometric (eta = 1)": lambda m: stopping("geometric", m).price(RUN),
+    "Poisson": lambda m: stopping("poisson", m).price(RUN),
+    "all trials charged": lambda m: compose([RUN] * m),
+    "logarithmic, pure runs of epsilon0 = 1": lambda m: stopping("logarithmic", m).price(PureDP(1)),
+}
+
+
+def in_table(first_cell):
+    (row,) = re.findall(rf"^\| {re.escape(first_cell)} \| (.*) \|$", PAGE, re.MULTILINE)
+    return row.split(" | ")
+
+
+def as_shown(number, shown):
+    return f"{number:.{len(shown.partition('.')[2])}f}"
+
+
+@pytest.mark.parametrize("name", PRICES)
+def test_prices_on_the_page_are_those_of_the_library(name):
+    shown = in_table(name)
+    found = [PRICES[name](int(m)).epsilon(DELTA) for m in in_table("E[K]")]
+    assert [as_shown(*pair) for pair in zip(found, shown, strict=True)] == shown
+
+
+def in_sentence(pattern):
+    """Return the numbers of a sentence of the page, wherever its lines end."""
+    (found,) = re.findall(pattern.replace(" ", r"\s+").replace("#", r"([\d.]*\d)"), PAGE)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def test_a_logarithmic_number_of_runs_is_as_often_one_as_the_page_says():
+    (shown,) = in_sentence(r"with E\[K\] = 10 it is 1 in # of 100 searches")
+    gamma = stopping("logarithmic", 10).gamma  # P(K = k) is proportional to (1 - gamma)**k / k
+    assert as_shown(100 * (1 - gamma) / -math.log(gamma), shown) == shown
+
+
+@pytest.mark.statistical
+def test_costs_in_a_ledger_on_the_page_are_those_of_a_ledger():
+    pattern = 'of epsilon = #, # and # cost #, # and # in a "gdp" ledger, and #, # and # in'
+    numbers = in_sentence(pattern)
+    for i, accountant in enumerate(["gdp", "zcdp"], 1):
+        ledger = PrivacyLedger(epsilon=math.inf, delta=DELTA, accountant=accountant)
+        for epsilon, shown in zip(numbers[:3], numbers[3 * i : 3 * i + 3], strict=True):
+            total = plan_runs(stopping("logarithmic", 10), float(epsilon), DELTA).total
+            assert as_shown(ledger.price(total).epsilon, shown) == shown
+    pattern = r"costs # such fits at most \(geometric K: #; eta = -0.5: #, but K is then 1 in half"
+    for law, shown in zip(("logarithmic", "geometric", -0.5), in_sentence(pattern), strict=True):
+        mu = stopping(law, 10).price(RUN).dominating_mu()
+        assert as_shown(GaussianDP(mu).epsilon(DELTA), shown) == shown
+    (shown,) = in_sentence("Its mu is # times that of a run")
+    assert as_shown(stopping("logarithmic", 10).price(RUN).dominating_mu() / RUN.mu, shown) == shown
 
 
 # ------------------------------------------------------------------------------------ before a fit

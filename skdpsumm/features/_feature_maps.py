@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ from ..privacy._mechanisms import register
 from ..schema._schema import TableSchema, first_difference
 from ..schema._sparse import SparseRows
 from . import _engine
+from ._apart import least_kernel
 
 # What a row adds to a sum are integers in units of 1 / GRID.
 GRID = 2**15
@@ -344,8 +346,13 @@ class FourierMap(FeatureMap):
     -----
     Each pair lies on the unit circle: ``|cos a| + |sin a| <= sqrt(2)`` and, between two rows,
     ``2 |sin((a - b) / 2)| <= 2``. With p pairs the L1 sensitivity is ``p sqrt(2)`` (add-remove)
-    or twice that (replace-one), the L2 sensitivity ``sqrt(p)`` or twice that. Rounding to the
-    grid moves each entry by at most `_ROUNDING` units, on each of the rows that differ.
+    and the L2 sensitivity ``sqrt(p)``. Replace-one multiplies both by `reach`. That is 2, or less
+    where the schema has ranges: for L2 it is the distance itself, and the L1 norm of p pairs is at
+    most ``sqrt(2 p)`` times their L2 norm. Rounding to the grid moves each entry by at most
+    `_ROUNDING` units, on each of the rows that differ.
+
+    Means over groups of rows lie no farther apart than rows. A sum of up to k rows that gives way
+    to one of up to k others moves by k times `reach` at most, as `reach` is more than 1.
     """
 
     kind = "fourier"
@@ -408,10 +415,15 @@ class FourierMap(FeatureMap):
 
     def _sensitivity(self, adjacency: str, rounding: float) -> tuple[float, float]:
         pairs = self.n_features // 2
-        rows = 2 if adjacency == "replace_one" else 1
-        l1 = rows * pairs * (np.sqrt(2) * GRID + 2 * rounding)
-        l2 = rows * np.sqrt(pairs) * (GRID + np.sqrt(2) * rounding)
+        rows, reach = (2, self.reach) if adjacency == "replace_one" else (1, 1.0)
+        l1 = pairs * (reach * np.sqrt(2) * GRID + rows * 2 * rounding)
+        l2 = np.sqrt(pairs) * (reach * GRID + rows * np.sqrt(2) * rounding)
         return float(l1), float(l2)
+
+    @cached_property
+    def reach(self) -> float:
+        """How far apart phi of two rows may be, in units of the length of phi: 1.41 to 2."""
+        return float(np.sqrt(2 - 2 * least_kernel(self.schema, self.frequencies)))
 
     def project(self, mean: NDArray) -> NDArray:
         cos, sin = np.split(mean, 2)

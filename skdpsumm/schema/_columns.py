@@ -60,6 +60,16 @@ class Column:
     missing_values: tuple[Any, ...]
     _principal: ClassVar[tuple[str, ...]]
 
+    def differences(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return boxes that hold the difference of any two cells, encoded; None if none does.
+
+        Returns
+        -------
+        centers, half_widths : ndarray of shape (n_boxes, n_encoded)
+            With each box comes its mirror image.
+        """
+        raise NotImplementedError
+
     def _check_words(self) -> None:
         for name in ("unit", "description"):
             text = getattr(self, name)
@@ -290,6 +300,15 @@ class Numeric(Column):
         middle = 0.0 if self.bounds is None else 0.5
         return np.column_stack([np.where(absent, middle, scaled), absent * _MISSING_NUMBER])
 
+    def differences(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        if self.bounds is None:
+            return None
+        if not self.missing:
+            return np.zeros((1, 1)), np.ones((1, 1))
+        # Of two numbers, or of a number and a missing one, which is in the middle of the range.
+        centers = [[0.0, 0.0], [0.0, _MISSING_NUMBER], [0.0, -_MISSING_NUMBER]]
+        return np.array(centers), np.array([[1.0, 0.0], [0.5, 0.0], [0.5, 0.0]])
+
     def sample(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a value for each number in [0, 1): even over the range, some of them missing."""
         if self.bounds is None:
@@ -395,6 +414,12 @@ class Categorical(Column):
     def encode(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the indicators of codes, times sqrt(1/2)."""
         return np.eye(self.n_codes)[codes] * _INDICATOR
+
+    def differences(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        cells = np.eye(self.n_codes) * _INDICATOR
+        pairs = (cells[:, None] - cells[None]).reshape(-1, self.n_codes)
+        centers = np.unique(pairs, axis=0)
+        return centers, np.zeros_like(centers)
 
     def decode(self, codes: NDArray) -> NDArray:
         """Return the categories at codes: floats if all are numbers, NaN or None where missing."""

@@ -732,8 +732,7 @@ def tables_without_rows() -> Iterator[None]:
 
 def _warn_of_the_target(y: Any, schema: Any) -> None:
     """Warn of a schema with the target among the inputs, which names alone tell."""
-    names = column_names(y)  # of a table with one column
-    name = names[0] if names else getattr(y, "name", None)
+    name = next(iter(getattr(y, "columns", ())), getattr(y, "name", None))  # a table has one column
     if isinstance(name, str) and name in (schema.names or ()):
         warn_caller(
             f"Leave column {name!r} out of the schema: it has the name of y, and a model that sees "

@@ -87,8 +87,9 @@ class SketchUnion(BaseSketcher):
             named.append((name or default, sketcher))
         return named
 
-    def _replacement_ratio(self):
-        return min(sketcher._replacement_ratio() for _, sketcher in self._named)
+    def _replacement_ratios(self, is_bounded):
+        parts = [part._replacement_ratios(is_bounded) for _, part in self._named]
+        return tuple(map(min, zip(*parts, strict=True)))
 
     def sub_sketchers(self):
         """Return the sketchers that this one is made of, at any depth, itself left out."""
