@@ -173,7 +173,6 @@ def _new_owner(folder: Path, given: argparse.Namespace) -> None:
     Grants.make(folder / "grants")
     if given.epsilon is not None:
         PrivacyLedger(folder / "ledger", epsilon=given.epsilon, delta=given.delta)
-        (folder / "ledger").chmod(0o600)
         text += 'ledger = "ledger"             # charged before a sketch is made\n'
     write_file(folder / "owner.toml", text)
     _write_keys(folder, {"node": _new_node_key(folder / "node.key")})

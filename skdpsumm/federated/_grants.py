@@ -62,7 +62,6 @@ class Grants:
     def make(cls, path: str | os.PathLike) -> Grants:
         """Make a new record, for this user's eyes only, and return it."""
         PrivacyLedger(path, epsilon=math.inf)
-        Path(path).chmod(0o600)
         return cls(path)
 
     def entries(self) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, RecordDict
 from numpy.typing import NDArray
 
+from .._bounded import read_json
 from ..schema._schema import TableSchema
 from ..sketches import PrivateSketch
 from ..sketches._file import read_npy
@@ -61,9 +62,7 @@ def decode(octets: bytes) -> dict[str, Any]:
     """
     try:
         start = _LENGTH + int.from_bytes(octets[:_LENGTH], "big")
-        if start > _LENGTH + _LONGEST_HEAD:  # which also bounds its depth and the time it takes
-            raise ValueError("The head is too long.")
-        head = json.loads(octets[_LENGTH:start])
+        head = read_json(octets[_LENGTH:start], most_bytes=_LONGEST_HEAD)
         scalars, arrays = head["scalars"], {}
         for name, length in head["arrays"].items():
             arrays[name] = read_npy(octets[start : start + length])
