@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 # Bytes of a JSON text, and characters of a TOML text: each takes up to half a second to read.
 MOST_BYTES, MOST_CHARACTERS = 2**24, 2**20
-# Values, containers included, and lists and objects among them.
-MOST_VALUES, MOST_CONTAINERS = 2**19, 2**17
+# Values, containers included, and lists and objects among them: 100,000 columns of nine values.
+MOST_VALUES, MOST_CONTAINERS = 2**20, 2**17
 # Lists and objects in one another. A union of unions has two levels for each union, of which there
 # can be 16 in one another.
 DEEPEST = 64

@@ -35,7 +35,7 @@ except ImportError:
 
         def is_satisfied_by(self, value: Any) -> bool:
             """Whether a value is one of them."""
-            if not isinstance(value, self.type) or np.isnan(value):
+            if not isinstance(value, self.type) or value != value:
                 return False
             above = value >= self.left if self.closed in ("left", "both") else value > self.left
             below = value <= self.right if self.closed in ("right", "both") else value < self.right
@@ -78,7 +78,7 @@ except ImportError:
 
     _KINDS: dict[str, Any] = {
         "boolean": lambda value: isinstance(value, bool | np.bool_),
-        "verbose": lambda value: isinstance(value, bool | np.bool_ | int) and value >= 0,
+        "verbose": lambda value: isinstance(value, np.bool_ | Integral) and value >= 0,
         "array-like": lambda value: (
             not np.isscalar(value) and (hasattr(value, "__len__") or hasattr(value, "shape"))
         ),
@@ -86,6 +86,8 @@ except ImportError:
 
     def _satisfies(value: Any, allowed: Any) -> bool:
         if isinstance(allowed, str) and allowed == "random_state":
+            if value is np.random:  # which `check_random_state` takes for None
+                return False
             try:
                 return check_random_state(value) is not None
             except ValueError:

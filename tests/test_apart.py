@@ -21,9 +21,10 @@ from skdpsumm import (
 )
 from skdpsumm.features import _apart
 from skdpsumm.features._apart import LEVELS, _Cover, _differences, least_kernel
-from skdpsumm.features._feature_maps import FourierMap, auto_gamma
+from skdpsumm.features._feature_maps import FourierMap, UnionMap, auto_gamma
 from skdpsumm.schema._schema import public_points
 from skdpsumm.schema._sparse import SparseRows
+from skdpsumm.sketches._file import VERSION
 
 AGE, SEX, JOB = Numeric(17, 90, step=1), Categorical(["f", "m"]), Categorical(list("abcd"))
 SCHEMAS = {
@@ -211,6 +212,23 @@ def test_the_work_is_bounded(n_features, monkeypatch):
         least_kernel(schema, drawn(schema, n_features).frequencies)
     assert len(covers) == 2
     assert max(cover.n_cosines for cover in covers) <= _apart._MOST_COSINES
+
+
+def test_what_is_proved_is_a_matter_of_the_format():
+    """A file holds noise for what was proved: if you prove less, raise the version of files."""
+    numbers = _apart._MOST_COSINES, _apart._PER_BOX, _apart._MOST_ENCODED, _apart._ANGLE_ERROR
+    assert (VERSION, LEVELS, *numbers) == (
+        5,
+        (-0.75, -0.625, -0.5, -0.375, -0.25, -0.1875, -0.125, -0.0625, 0.0),
+        *(6_000_000, 100, 64, 2**-11),
+    )
+
+
+def test_a_union_has_few_parts_that_take_long_to_prove():
+    feature_map = drawn(TableSchema([Numeric(0, 1)]))
+    UnionMap([feature_map] * 8)
+    with pytest.raises(ValueError, match="at most 8 Fourier maps"):
+        UnionMap([UnionMap([feature_map] * 8), feature_map])
 
 
 @ANY

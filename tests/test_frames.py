@@ -82,7 +82,7 @@ def said(model, X):
     if hasattr(model, "sample_indices_"):
         return model.vectors(X)[model.sample_indices_]
     if hasattr(model, "mean"):
-        return np.ravel(model.mean().value)
+        return model.mean()[...]
     ask = next(one for one in ("predict", "transform", "vectors") if hasattr(model, one))
     return getattr(model, ask)(X)
 

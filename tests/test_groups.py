@@ -670,15 +670,6 @@ class TestLedgers:
         with pytest.raises(ValueError, match=r"unit='group' \(not 'row'\)"):
             PrivacyLedger(path, epsilon=1)
 
-    def test_files_of_rows_are_those_of_version_2(self, tmp_path):
-        import sqlite3
-
-        for unit, version in (("row", 2), ("group", 3)):
-            path = tmp_path / unit
-            PrivacyLedger(path, epsilon=1, unit=unit)
-            with sqlite3.connect(path) as db:
-                assert db.execute("SELECT version FROM meta").fetchone() == (version,)
-
     @pytest.mark.parametrize("unit", ["row", "group"])
     def test_a_unit_that_was_edited_is_damage(self, tmp_path, unit):
         import sqlite3

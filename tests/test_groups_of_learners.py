@@ -433,7 +433,7 @@ def test_a_claim_about_groups_is_never_silently_one_about_rows(model):
         model.set_params(max_rows_per_group=limit)
         with pytest.raises(ValueError, match="enable_metadata_routing"):
             model.fit(X, y)
-        for wrong in (groups[:-1], [*groups[:-1], np.nan], groups[:, None]):
+        for wrong in (groups[:-1], [*groups[:-1], np.nan], np.column_stack([groups, groups])):
             with pytest.raises(ValueError, match="groups"):
                 model.fit(X, y, groups=wrong)
     for limit in (0, 1.5, "mean"):

@@ -627,6 +627,9 @@ class RACEMap(OneHotMap):
 
 # One in another is of use; far beyond, Python's stack ends.
 DEEPEST_UNION = 16
+# Fourier maps of a union: how far apart their rows are takes up to 0.3 s each to prove, and a
+# stranger's sketch may have many.
+_MOST_FOURIER_PARTS = 8
 
 
 class UnionMap(FeatureMap):
@@ -648,6 +651,11 @@ class UnionMap(FeatureMap):
         if not self.maps:
             raise ValueError("A union needs at least one feature map.")
         self.depth = 1 + max(m.depth if isinstance(m, UnionMap) else 0 for m in self.maps)
+        if sum(isinstance(part, FourierMap) for part in self.parts()) > _MOST_FOURIER_PARTS:
+            raise ValueError(
+                f"A union holds at most {_MOST_FOURIER_PARTS} Fourier maps; give one of them more "
+                "features instead."
+            )
         if self.depth > DEEPEST_UNION:
             raise ValueError(
                 f"Unions can be nested {DEEPEST_UNION} deep; list all parts in one union."

@@ -74,7 +74,7 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
         below 1 / n for tables of up to 100,000 rows.
     adjacency : {"add_remove", "replace_one"}, default=None
         How two neighbouring tables differ. None is "add_remove", which also protects the number of
-        rows. Under "replace_one" that number is public, and sensitivities double.
+        rows. Under "replace_one" that number is public, and sensitivities grow, at most to twice.
     max_rows_per_group : int, "average" or None, default=None
         What is protected. None protects one row of X, as suits tables with one row per person.
         Otherwise `fit` takes `groups`, one label for each row, and protects a whole group, usually

@@ -170,6 +170,10 @@ class Stopping(ABC):
     def moved(self, log_ratio: float, tail: float) -> float:
         """Return the most that log h moves if runs are this far from ideal ones."""
 
+    def grown(self, log_ratio: float, n: int) -> float:
+        """Return the most that `moved` becomes where `log_ratio` and `tail` of runs grow by n."""
+        return n * log_ratio
+
     @property
     def largest(self) -> float:
         """The largest h, E[K], rounded up."""
@@ -319,6 +323,11 @@ class Poisson(Stopping):
     def moved(self, log_ratio: float, tail: float) -> float:
         return self.mean * (math.expm1(min(log_ratio, 700.0)) + 2 * tail)
 
+    def grown(self, log_ratio: float, n: int) -> float:
+        # With a + b = log_ratio / mean, where a is expm1(r) of a run and b is 2 tail:
+        # (1 + a)**n - 1 + n b <= (1 + a + b)**n - 1.
+        return self.mean * math.expm1(min(n * math.log1p(log_ratio / self.mean), 700.0))
+
     def shift(self, base: Mechanism) -> float:
         return self.mean * base.delta(0.0) * (1 + _MARGIN)
 
@@ -371,12 +380,8 @@ class BestOf(DominatedByGaussian):
         return _dominating_mu(self.law, self.mu)
 
     def group(self, size: int) -> GaussianDP:
-        # The log ratio of a run grows by n = size**2, that of a search by up to n exp((n - 1) r)
-        # where r is its own: of a Poisson number of runs it is E[K] expm1(r), and
-        # expm1(n r) <= n expm1(r) exp((n - 1) r).
-        cost = super().group(size)
-        faster = math.exp(min((size**2 - 1) * self.log_ratio, 700.0))
-        return replace(cost, log_ratio=cost.log_ratio * faster)
+        # The log ratio of a run grows by size**2 at most, and its tail by size.
+        return replace(super().group(size), log_ratio=self.law.grown(self.log_ratio, size**2))
 
     def _ideal_delta(self, epsilon: float) -> float:
         if epsilon < 0:  # neighbours are so in both orders

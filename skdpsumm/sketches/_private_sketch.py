@@ -507,8 +507,9 @@ class PendingRelease:
 
         A group of up to k rows that is replaced by another takes away a of them and puts in b. The
         squared distance (L2) and the distance (L1), weighted by the noise, are at most convex in
-        (a, b): ``w (a + b)^2 + v (a - b)^2``, or with ``a^2 + b^2`` for one-hot features, where v
-        is of the number of rows. So the most is at a corner: k rows for k rows, or k for none.
+        a and in b: ``w (min(a, b) r + |a - b|)^2 + v (a - b)^2`` where two rows are r times as far
+        apart as one is long, with r <= 2, or with ``a^2 + b^2`` for one-hot features; v is of the
+        number of rows. So the most is at a corner: k rows for k rows, or k for none.
         """
         asked = getattr(ledger, "adjacency", None)
         if self.is_silent or (asked, self.privacy.adjacency) != ("replace_one", "add_remove"):

@@ -86,7 +86,7 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         How two neighbouring tables differ: in one row more or less, or in the values of one row
         (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
-        "replace_one", this number is public and sensitivities double.
+        "replace_one", this number is public and sensitivities grow, at most to twice.
     random_state : int, RandomState or None, default=None
         Public randomness. None draws anew in each fit, as in scikit-learn.
     {max_rows_per_group...ledger}
@@ -218,7 +218,7 @@ class BaseSketcher(TableSketcher):
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         How two neighbouring tables differ: in one row more or less, or in the values of one row
         (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
-        "replace_one", this number is public and sensitivities double.
+        "replace_one", this number is public and sensitivities grow, at most to twice.
     denominator : {"auto", "row_sums", "budget"} or float, default="auto"
         Where the number of rows comes from. With "row_sums" it is free: every histogram and every
         RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
@@ -563,7 +563,7 @@ class RFFSketcher(BaseSketcher):
     Notes
     -----
     Sensitivity of the sum with p = m/2 pairs: L1 ``p sqrt(2)``, L2 ``sqrt(p)`` under add-remove,
-    plus the rounding to the grid. Under replace-one it is twice that, or 1.42 to 1.8 times where
+    plus the rounding to the grid. Under replace-one it is twice that, or 1.41 to 1.88 times where
     the schema gives ranges or categories for a few columns (`FourierMap.reach`).
 
     Examples
