@@ -127,7 +127,9 @@ _met: Counter = Counter()
 
 
 def pytest_itemcollected(item):
-    """Leave all but one in n cases of a test that says so to `.ci/long`."""
+    """Let examples warn, and leave all but one in n cases of a test that says so to `.ci/long`."""
+    if isinstance(item, pytest.DoctestItem):
+        item.add_marker(pytest.mark.filterwarnings("ignore::UserWarning"))
     mark = item.get_closest_marker("one_in")
     if mark is None:
         return

@@ -8,7 +8,6 @@ the original, and no more. `tests/test_sklearn.py` runs both.
 
 from __future__ import annotations
 
-import importlib.util
 from numbers import Integral
 from types import SimpleNamespace
 from typing import Any
@@ -78,7 +77,7 @@ except ImportError:
 
     _KINDS: dict[str, Any] = {
         "boolean": lambda value: isinstance(value, bool | np.bool_),
-        "verbose": lambda value: isinstance(value, np.bool_ | Integral) and value >= 0,
+        "verbose": lambda value: isinstance(value, np.bool_ | Integral) and int(value) >= 0,
         "array-like": lambda value: (
             not np.isscalar(value) and (hasattr(value, "__len__") or hasattr(value, "shape"))
         ),
@@ -231,7 +230,9 @@ def check_params(estimator: Any) -> None:
 
 def check_matplotlib(caller: str) -> None:
     """Raise ImportError if matplotlib is missing."""
-    if importlib.util.find_spec("matplotlib") is None:
+    try:
+        import matplotlib.pyplot  # noqa: F401
+    except ImportError as error:
         raise ImportError(
             f'{caller} requires matplotlib: install it with pip install "skdpsumm[plot]".'
-        )
+        ) from error

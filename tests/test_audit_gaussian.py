@@ -172,7 +172,7 @@ def test_plot_says_what_is_missing(monkeypatch):
 
     result = audit(gaussian(), n_trials=100)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match="pip install matplotlib"):
+    with pytest.raises(ImportError, match=r"AuditResult.plot requires matplotlib"):
         result.plot()
 
 

@@ -168,8 +168,12 @@ def checks(estimators, *, untouched):
 
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:n_select=:UserWarning"),
-    pytest.mark.filterwarnings("ignore:X_target is missing:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Pass the rows to match"),
+    pytest.mark.filterwarnings("ignore:Lower n_select"),
+    pytest.mark.filterwarnings("ignore:Take a gamma of about"),
+    pytest.mark.filterwarnings("ignore:Use a sketch with a histogram"),
+    pytest.mark.filterwarnings("ignore:Use weights='maxent'"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
 ]
 
 

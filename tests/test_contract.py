@@ -38,6 +38,9 @@ from skdpsumm.privacy import GaussianDP, PrivacyLeakWarning, PrivacyLedger, _noi
 from skdpsumm.privacy._mechanisms import Mechanism, mechanism_from_dict
 from skdpsumm.privacy._noise import IntegerNoise
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
+
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (120, 2))
 Y = (X[:, 0] > 0).astype(int)

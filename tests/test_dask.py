@@ -46,6 +46,8 @@ cloudpickle = pytest.importorskip("cloudpickle")
 pytestmark = [
     pytest.mark.dask,
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
+    pytest.mark.filterwarnings("ignore:invalid value encountered in log"),
 ]
 
 N, NAMES = 3000, ["a", "b", "c"]

@@ -29,11 +29,15 @@ from skdpsumm.audit._neighbours import sketcher_of
 from skdpsumm.privacy import GaussianDP
 from skdpsumm.summaries import AskAll, Posted
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = [
+    pytest.mark.statistical,
+    pytest.mark.usefixtures("quick_fits"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
+]
+
 EPSILON, DELTA = 1.0, 1e-6
 PURE = {"delta": 0.0, "adjacency": "replace_one"}
-
-
-pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("quick_fits")]
 
 
 @pytest.fixture

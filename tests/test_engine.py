@@ -12,6 +12,9 @@ import pytest
 from skdpsumm.features import _engine
 from skdpsumm.features._engine import N_ANGLES, ExactProduct
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in multiply")
+
 GRID = 2**15
 ROUNDING = 0.5 + 2.0**-5
 # How far, in grid units, rounding the angle moves a point: numpy's angles are multiples of 2**-16.

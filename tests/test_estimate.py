@@ -19,6 +19,12 @@ from skdpsumm import (
 )
 from skdpsumm._computing import Kept
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+]
+
 
 def two(frame=None):
     return Estimate(

@@ -7,6 +7,12 @@ from pathlib import Path
 
 import pytest
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning"),
+    pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
+]
+
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")

@@ -75,7 +75,10 @@ from skdpsumm.summaries import Curator, DataOwner
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._protocol import ProposeRows, Rows, SendBest
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
+]
 
 NAMES = ["north", "south", "east"]
 COLUMNS = ["a", "b", "c"]

@@ -42,6 +42,13 @@ from skdpsumm.learners.mechanisms._gradient import Descent, GradientPlan, Intege
 from skdpsumm.privacy import GaussianDP, NoiseWarning, gdp_mu
 from skdpsumm.privacy._noise import IntegerNoise, nominal_mechanism
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
+    pytest.mark.filterwarnings("ignore:overflow encountered"),
+    pytest.mark.filterwarnings("ignore:invalid value encountered"),
+]
+
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 LIMITS = pytest.mark.parametrize("limit", [None, 1, 3, 1000, "average"])
 ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])

@@ -36,6 +36,9 @@ from skdpsumm.schema._groups import Groups, label_bytes
 from skdpsumm.sketches import _partitions
 from skdpsumm.sketches._private_sketch import Counted
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+
 da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
 
 KEY = bytes(range(32))

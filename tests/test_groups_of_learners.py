@@ -45,6 +45,9 @@ from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._mechanisms import zcdp_rho
 from skdpsumm.privacy._threshold import threshold_ratio
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
+
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 LIMITS = pytest.mark.parametrize("limit", [1, 3, "average"])
 LAMBDA = 50.0

@@ -32,7 +32,10 @@ from skdpsumm.model_selection._stopping import plan_runs, stopping
 from skdpsumm.privacy import GaussianDP, PureDP, _noise
 from skdpsumm.schema._groups import Groups
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
+]
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 LIMITS = pytest.mark.parametrize("limit", [1, 3, "average"])
 KEY = bytes(range(32))

@@ -27,6 +27,8 @@ from skdpsumm.moments.asking._filled_cells import _n_troughs
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
+    pytest.mark.filterwarnings("ignore:Add a group of"),
 ]
 
 N, N_COLUMNS = 20_000, 4

@@ -26,6 +26,7 @@ from skdpsumm.moments.asking._positions import NamedRows, Positions
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
 ]
 quick = settings(deadline=None, database=None, derandomize=True, max_examples=25)
 QUICK = {"n_synthetic": 1000, "random_state": 0}

@@ -21,6 +21,9 @@ from skdpsumm import (
 )
 from skdpsumm.moments.inferring import _points
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning")
+
 UNIT = TableSchema((0, 1)).for_table(2)
 MIXED = {
     "age": Numeric(0, 90, step=1, missing=True),

@@ -9,11 +9,11 @@ import warnings
 from collections import deque
 from decimal import Decimal
 from fractions import Fraction
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from catalogue import INSTANCES, MODEL_CLASSIFIERS, of
 from sklearn.exceptions import DataConversionWarning
@@ -31,7 +31,8 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm.schema._groups import Groups
-from skdpsumm.schema._reading import label_array, read_labels
+from skdpsumm.schema._listed import listed_classes
+from skdpsumm.schema._reading import CellError, label_array, read_labels, sound_labels
 from skdpsumm.summaries import Curator, DataOwner, Sketches, SketchOwner
 from skdpsumm.summaries._owners import run_protocol
 
@@ -87,7 +88,6 @@ CONTAINERS = {
     "category": pd.Series(NEGATIVE, dtype="category"),
     "nullable": pd.Series(LABELS.astype(bool), dtype="boolean"),
     "polars": pl.Series(NEGATIVE),
-    "arrow": pa.chunked_array([LABELS[:7].astype(float), LABELS[7:].astype(float)]),
     "column": NEGATIVE[:, None],
     "frame": pd.DataFrame({"y": LABELS.astype(bool)}),
     "polars frame": pl.DataFrame({"y": LABELS}),
@@ -102,10 +102,15 @@ OF_WORDS = {
     "category": pd.Series(WORDS, dtype="category"),
     "polars": pl.Series(WORDS.tolist()),
     "enum": pl.Series(WORDS.tolist(), dtype=pl.Enum(["yes", "no"])),
-    "arrow": pa.chunked_array([WORDS.tolist()]),
-    "dictionary": pa.array(WORDS.tolist()).dictionary_encode(),
     "frame": pd.DataFrame({"y": WORDS}),
 }
+if find_spec("pyarrow"):
+    import pyarrow as pa
+
+    parts = LABELS[:7].astype(float), LABELS[7:].astype(float)
+    CONTAINERS["arrow"] = pa.chunked_array(parts)
+    OF_WORDS["arrow"] = pa.chunked_array([WORDS.tolist()])
+    OF_WORDS["dictionary"] = pa.array(WORDS.tolist()).dictionary_encode()
 
 
 def told(value):
@@ -157,9 +162,16 @@ def test_one_value_has_one_form(form):
 def test_the_dtype_follows_from_the_set_of_values():
     assert label_array(read_labels([0, True, 2.0])).dtype == np.int64
     assert label_array(read_labels([0.5, True])).dtype == np.float64
-    assert label_array(read_labels([2**63, 2**64])).dtype == np.float64
-    assert label_array(read_labels([2**70, 1])).dtype == np.float64
+    assert label_array(read_labels([2**62, 1])).dtype == np.int64
     assert label_array(read_labels(["a", "bcd"])).dtype.str[1:] == "U3"
+
+
+@pytest.mark.parametrize("labels", [[2**63, 1], [2**53 + 1, 1], ["a", 1]])
+def test_what_no_dtype_holds_is_no_label(labels):
+    with pytest.raises(CellError):
+        sound_labels(read_labels(labels))
+    with pytest.raises(ValueError, match="classes lists"):
+        listed_classes(labels)
 
 
 @pytest.mark.parametrize("container", OF_WORDS)

@@ -25,6 +25,9 @@ from skdpsumm import (
 )
 from skdpsumm.learners import FunctionalMechanism
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+
 SAME, USUAL, APART = 0.005, 0.01, 0.005
 Y_BOUNDS = (20, 350)
 

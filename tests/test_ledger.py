@@ -52,6 +52,9 @@ from skdpsumm.privacy._mechanisms import (
 )
 from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning")
+
 DELTA = 1e-6
 
 

@@ -43,6 +43,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork her
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
 ]
 
 

@@ -34,6 +34,11 @@ from skdpsumm.schema._reading import read_table
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
+    pytest.mark.filterwarnings("ignore:Leave column 'height' out"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:invalid value encountered in log"),
+    pytest.mark.filterwarnings("ignore:divide by zero encountered"),
 ]
 
 JOBS = ["clerk", "farmer", "smith"]

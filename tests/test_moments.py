@@ -30,6 +30,9 @@ from skdpsumm.moments.inferring._points import private_marginal
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
+    pytest.mark.filterwarnings("ignore:divide by zero encountered"),
+    pytest.mark.filterwarnings("ignore:invalid value encountered"),
 ]
 
 SKETCHERS = {

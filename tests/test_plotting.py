@@ -46,6 +46,12 @@ from skdpsumm.summaries._releases import OwnerValues
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning"),
+]
+
 SCHEMA = {
     "height": Numeric(100, 220, unit="cm"),
     "weight": Numeric(0, 200, unit="kg"),

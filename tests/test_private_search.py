@@ -50,6 +50,13 @@ from skdpsumm.model_selection._stopping import (
 from skdpsumm.privacy import GaussianDP, PureDP, _noise, gdp_mu
 from skdpsumm.privacy._mechanisms import gdp_delta
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning"),
+]
+
 LAWS = [stopping(d, m) for d in (-0.5, 0.0, 0.5, 1.0, 2.0) for m in (1.5, 10)]
 LAWS += [Poisson(1.5), Poisson(10.0)]
 named = pytest.mark.parametrize("law", LAWS, ids=repr)

@@ -34,7 +34,12 @@ from skdpsumm.sketches._private_sketch import PendingRelease
 from skdpsumm.summaries import Curator, SketchCurator, Sketches, SketchOwner, _sketches, _summarizer
 from skdpsumm.summaries import _private_summary as private_summary
 
-pytestmark = pytest.mark.filterwarnings("ignore:Set noise_seed=None")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Set noise_seed=None"),
+    pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
+]
 PEOPLE = TableSchema(
     {"age": Numeric(17, 90, step=1), "job": Categorical(["clerk", "farmer"], missing=True)}
 )

@@ -27,6 +27,9 @@ from skdpsumm._linear_systems import conjugate_gradients
 from skdpsumm.plotting import PrivacyUtilityDisplay
 from skdpsumm.privacy._noise import noisy_integers
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
+
 X = np.random.default_rng(0).random((120, 2))
 y = (X[:, 0] > 0.5).astype(int)
 M2M = {"sketcher": RFFSketcher(6, gamma=1.0), "schema": (0, 1), "n_synthetic": 400}

@@ -28,7 +28,11 @@ from skdpsumm.summaries._protocol import (
     SendBest,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore:Pass the rows to match"),
+    pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
+]
 SIMULATED = {"noise_seed": 0, "random_state": 0, "n_components": 64, "gamma": 0.5}
 PROTOCOLS = {
     "propose": Propose(),

@@ -154,7 +154,7 @@ def test_a_histogram_has_the_edges_of_the_schema():
         HistogramSketcher(epsilon=np.inf), schema=SCHEMA, n_synthetic=2000, random_state=0
     ).fit(FRAME)
     shares = m2m.histogram("pay")
-    assert shares.labels[0] == ("[0, 1)", "[1, 100)", "[100, 1000)")
+    assert shares.labels[0] == ("[0, 1)", "[1, 100)", "[100, 1000]")
     expected = np.histogram(FRAME["pay"], [0, 1, 100, 1000])[0] / N
     np.testing.assert_allclose(shares, expected, atol=1e-6)
     assert len(np.asarray(m2m.histogram("age"))) == 10

@@ -29,7 +29,17 @@ from skdpsumm import (
 )
 from skdpsumm._dask import PartitionSchema
 from skdpsumm.schema._listed import check_listed, class_codes, known_classes, positions
-from skdpsumm.schema._reading import NoEstimator, Table, exact_numbers, read_table, validate_table
+from skdpsumm.schema._reading import (
+    CellError,
+    NoEstimator,
+    Table,
+    exact_numbers,
+    read_column,
+    read_labels,
+    read_table,
+    sound_labels,
+    validate_table,
+)
 
 BIG = 2**53
 NAMES = ["kind", "size", "rate"]
@@ -398,3 +408,57 @@ def test_a_null_of_polars_rounds_no_other_cell():
     with pytest.raises(ValueError, match="not among its categories"):
         sketcher.fit(pl.DataFrame({"a": [0, 2**53 + 1, None]}))
     assert sketcher.fit(pl.DataFrame({"a": [0, 2**53, None]}))
+
+
+ODD = 2**53 + 1  # float64 rounds it to 2**53
+INTEGERS = {
+    "pandas": lambda cells, pa: pd.Series(cells, dtype="Int64"),
+    "category": lambda cells, pa: pd.Series(cells, dtype="Int64").astype("category"),
+    "polars": lambda cells, pa: pl.Series(cells, dtype=pl.Int64),
+    "Arrow": lambda cells, pa: pa.array(cells, pa.int64()),
+    "Arrow in pandas": lambda cells, pa: pd.Series(cells, dtype=pd.ArrowDtype(pa.int64())),
+    "Arrow dictionary": lambda cells, pa: pa.array(cells, pa.int64()).dictionary_encode(),
+    "Arrow runs": lambda cells, pa: pa.RunEndEncodedArray.from_arrays(
+        range(1, len(cells) + 1), pa.array(cells, pa.int64())
+    ),
+}
+
+
+def integers(kind, cells):
+    """Return a column of large whole numbers, in any container."""
+    pa = pytest.importorskip("pyarrow") if "Arrow" in kind else None
+    return INTEGERS[kind](cells, pa)
+
+
+def pa_table(column):
+    return pytest.importorskip("pyarrow").table({"id": column})
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_a_missing_cell_rounds_no_other(kind):
+    """One row without a number made floats of all others, so that others were accepted."""
+    column = read_column(integers(kind, [ODD, 0, None, ODD]))
+    assert [*column[:2], column[3]] == [ODD, 0, ODD]
+    schema = TableSchema({"id": Categorical([ODD - 1, 0], missing=True)})
+    for cells in ([ODD, 0], [ODD, 0, None]):
+        column = integers(kind, cells)
+        X = column.to_frame("id") if hasattr(column, "to_frame") else pa_table(column)
+        with pytest.raises(ValueError, match=r"not listed|categories"):
+            HistogramSketcher(schema, epsilon=1).fit(X)
+    with pytest.raises(CellError, match="inexact"):  # as labels of y, or names of owners
+        sound_labels(read_labels(integers(kind, [ODD, 0])))
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_two_columns_of_one_name_are_refused(library):
+    cells, names = np.tile([0.1, 0.2, 0.3], (30, 1)), ["a", "a", "b"]
+    X = pd.DataFrame(cells, columns=names)
+    if library == "pyarrow":
+        X = pytest.importorskip(library).table([*cells.T], names=names)
+    ledger, schema = PrivacyLedger(epsilon=9, delta=1e-3), {"a": (0, 5), "b": (0, 1)}
+    learner = TDILClassifier(schema=schema, classes=[0, 1])
+    search = PrivateSearchCV(learner, {"norm_bound": [1.0, 2.0]}, ledger=ledger)
+    for model in (search, clone(learner).set_params(ledger=ledger)):
+        with pytest.raises(ValueError, match="two columns of one name"):
+            model.fit(X, [0, 1] * 15)
+    assert not ledger.entries()

@@ -59,6 +59,9 @@ from skdpsumm.learners.mechanisms._functional import CoordinateNoise, GaussianPa
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import on_grid
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
+
 RNG = np.random.default_rng(0)
 PLANTED = pytest.mark.parametrize("planted", [False, True], ids=["sound", "planted"])
 

@@ -52,7 +52,11 @@ from skdpsumm.model_selection._public_rows import PublicRows, Reading
 from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial
 from skdpsumm.privacy import PureDP
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
+    pytest.mark.filterwarnings("ignore:Feature .* is constant"),
+]
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (101, 6))

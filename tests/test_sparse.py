@@ -38,6 +38,12 @@ from skdpsumm.learners.mechanisms._gradient import IntegerRows, clipped_rows
 from skdpsumm.schema._reading import NoEstimator, validate_table
 from skdpsumm.schema._sparse import SparseRows
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore:Constructing a DIA matrix"),
+]
+
 FORMATS = ("csr", "csc", "coo", "bsr", "lil", "dok", "dia")
 CONTAINERS = (sparse.csr_matrix, sparse.csr_array)
 

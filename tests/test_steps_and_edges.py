@@ -34,6 +34,8 @@ from skdpsumm.moments.asking._quantiles import monotone
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
+    pytest.mark.filterwarnings("ignore:Leave column 'age' out"),
 ]
 quick = settings(deadline=None, database=None, derandomize=True, max_examples=40)
 

@@ -41,7 +41,12 @@ from skdpsumm.summaries import AskAll, Auction, MWEMRelease, Posted, Propose
 from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._releases import NONE_SHARED, GaussianMean
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore:Pass the rows to match"),
+    pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
+    pytest.mark.filterwarnings("ignore:For an accuracy"),
+]
 PROTOCOLS = ["propose", "pool", "posted", "ask_all", "auction"]
 SHARED = NONE_SHARED.format("row")
 SMALL = {"n_select": 20, "n_components": 64, "gamma": 0.5, "random_state": 0, "noise_seed": 0}

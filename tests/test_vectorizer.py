@@ -29,6 +29,12 @@ from skdpsumm.learners._public_points import even_points
 from skdpsumm.schema._reading import read_table
 from skdpsumm.schema._vectorizer import n_vector, vectorize
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
+]
+
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 

@@ -173,14 +173,27 @@ def _numbers(
 
 def _labels(column: pa.ChunkedArray, agreement: Agreement) -> NDArray:
     name, kind = str(agreement.labels), pa.type_for_alias(agreement.labels_dtype)
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    if pa.types.is_large_string(column.type):  # as polars writes words
+        column = pc.cast(column, pa.string())
     if pa.types.is_string(column.type) and not pa.types.is_string(kind):
         column = _numbers(column, kind, name)
     elif column.type != kind:
-        column = pc.cast(column, kind)  # which refuses what would be changed
+        column = _cast(column, kind, name)
     if column.null_count:
         raise ValueError(f"Column {name!r} has missing labels; leave out such rows.")
     y = column.to_numpy()
     return y.astype(np.str_) if agreement.labels_dtype == "string" else y
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
+    """Return a column of another type, or raise ValueError where that would change a cell."""
+    try:
+        return pc.cast(column, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass  # its text quotes a cell
+    raise ValueError(f"Column {name!r} holds {column.type} that is not all of type {kind}.")
 
 
 def _objects(cells: list[Any]) -> NDArray:

@@ -28,8 +28,8 @@ from sklearn.utils import _safe_indexing
 from .._sklearn import _get_column_indices
 from ..schema._columns import Categorical, Numeric, read_cells
 from ..schema._columns import Column as Described
+from ..schema._frames import TWO_NAMES
 from ..schema._reading import (
-    TWO_NAMES,
     CellError,
     cell_error,
     column_names,

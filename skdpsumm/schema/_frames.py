@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils import _safe_indexing
 
 AS_WORDS = "X.set_axis([str(label) for label in X.columns], axis=1)"
@@ -20,6 +21,7 @@ OTHER_LABELS = (
     "The columns of the table have labels that are neither words nor the positions 0, 1, ... in "
     f"order. Make them words: X = {AS_WORDS}. Use the same words in a schema."
 )
+TWO_NAMES = "The table has two columns of one name. Rename one of them."
 NO_NAMES = (
     "The columns of the table have no names: their labels are 0, 1, ... Give them the names that "
     "the schema or the first table has: X = X.set_axis([...], axis=1)."
@@ -47,9 +49,11 @@ def names_of(X: Any) -> list[str] | None:
     Raises
     ------
     ValueError
-        For labels of another kind.
+        For labels of another kind, and for one that two columns have.
     """
     labels = labels_of(X)
+    if len(set(labels)) < len(labels):
+        raise ValueError(TWO_NAMES)
     if labels and all(isinstance(label, str) for label in labels):
         return [str(label) for label in labels]
     if labels == list(range(len(labels))):
@@ -74,7 +78,7 @@ def rows_of(X: Any, rows: Any) -> Any:
         rows = np.asarray(rows)  # polars takes no list of numpy's integers
         rows = rows if rows.dtype == bool else rows.astype(np.int64)
     if not (is_arrow(X) or is_arrow_column(X)):
-        return _safe_indexing(X, rows)
+        return _safe_indexing(X.tocsr() if sparse.issparse(X) else X, rows)
     if isinstance(rows, slice):
         start, stop, _ = rows.indices(len(X))
         return X.slice(start, max(stop - start, 0))
@@ -98,10 +102,11 @@ def arrow_cells(column: Any) -> NDArray:
         column = column.cast(column.type.value_type)
     if not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([column])
-    # Whole numbers beside a missing one would become floats, which rounds those beyond 2**53.
-    if not (pa.types.is_integer(column.type) and column.null_count):
-        with suppress(NotImplementedError):  # of types that numpy does not have
-            return column.to_numpy()
+    with suppress(NotImplementedError):  # of types that numpy does not have
+        found = column.to_numpy()
+        # Numpy's dtype for whole numbers beside a missing one is that of floats: see `read_column`.
+        if found.dtype.kind != "f" or pa.types.is_floating(column.type):
+            return found
     cells = np.empty(len(column), object)
     for i, cell in enumerate(column.to_pylist()):  # one by one, for numpy looks into sequences
         cells[i] = cell

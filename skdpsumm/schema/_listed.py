@@ -26,6 +26,7 @@ from ._reading import (
     is_missing,
     label_array,
     plain_labels,
+    sound_labels,
 )
 
 # Values that a column can list: categories, edges or codes of missing values. So many take a third
@@ -278,7 +279,12 @@ def listed_classes(classes: Any, name: str = "classes") -> NDArray:
         raise ValueError(f"{name} lists words beside numbers, got {list(listed)!r}; list one kind.")
     if listed and all(isinstance(value, bool) for value in listed):
         return np.unique(np.array(listed))
-    return np.unique(label_array(plain_labels(np.array(listed, object))))
+    try:
+        return np.unique(label_array(sound_labels(plain_labels(np.array(listed, object)))))
+    except CellError:
+        raise ValueError(
+            f"{name} lists a number that 64 bits do not hold, got {list(listed)!r}; list words."
+        ) from None
 
 
 def class_codes(y: NDArray, classes: NDArray) -> NDArray[np.int64]:

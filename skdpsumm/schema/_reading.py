@@ -39,6 +39,7 @@ from sklearn.utils.validation import validate_data
 from .._computing import warn_caller
 from ._frames import (
     NO_NAMES,
+    TWO_NAMES,
     arrow_cells,
     as_sklearn_sees_it,
     column_of,
@@ -170,12 +171,19 @@ def read_column(series: Any) -> NDArray:
         column = series.to_numpy()
     except Exception:  # a type of the library's that numpy does not have, such as i128
         column = None
-    # Neither are cells that are arrays numbers; and whole numbers beside a null of polars become
-    # floats, which rounds those beyond 2**53.
-    whole = hasattr(series, "null_count") and series.dtype.is_integer() and series.null_count()
-    if column is None or column.ndim != 1 or whole:
-        return cells_as_objects(list(series))
+    # Neither are cells that are arrays numbers. And numpy makes floats of whole numbers beside a
+    # missing one, which rounds those beyond 2**53.
+    rounded = column is not None and column.dtype.kind == "f" and not _holds_floats(series)
+    if column is None or column.ndim != 1 or rounded:
+        cells = series.astype(object) if hasattr(series, "astype") else series
+        return cells_as_objects(list(cells))
     return column
+
+
+def _holds_floats(series: Any) -> bool:
+    """Whether the own type of a column, and not only what numpy makes of it, is one of floats."""
+    own: Any = getattr(series, "dtype", None)
+    return own.is_float() if hasattr(own, "is_float") else getattr(own, "kind", "f") == "f"
 
 
 def label_cells(labels: Any, name: str = "y") -> NDArray:
@@ -313,19 +321,23 @@ def is_exact(number: Any) -> bool:
         return False
 
 
+def _is_sound(number: Any) -> bool:
+    return is_exact(number) and (type(number) is not int or -(2**63) <= number < 2**63)
+
+
 def sound_labels(values: list[Any]) -> list[Any]:
     """Return values of `read_labels` that name classes or owners.
 
     Raises
     ------
     CellError
-        For a number that float64 does not hold, which some containers round to another, and for
-        words beside numbers, which some make words of.
+        For a number that float64 (or int64) does not hold, which some containers round to another,
+        and for words beside numbers, which some make words of.
     """
     words = [isinstance(value, str) for value in values]
     if any(words) and not all(words):
         raise CellError(MIXED)
-    if not any(words) and not all(map(is_exact, set(values))):
+    if not any(words) and not all(map(_is_sound, set(values))):
         raise CellError(INEXACT)
     return values
 
@@ -337,8 +349,7 @@ def label_array(values: list[Any]) -> NDArray:
     """
     if any(isinstance(value, str) for value in values):
         return np.array(values, np.str_)
-    limits = np.iinfo(np.int64)
-    whole = all(type(value) is int and limits.min <= value <= limits.max for value in values)
+    whole = all(type(value) is int for value in values)
     return np.array(values, np.int64 if whole else np.float64)
 
 
@@ -560,7 +571,6 @@ _HARMLESS = re.compile(
     r"|The table (lacks|has) (two )?columns? |The schema describes \d+ columns"
     r"|The columns of the table have "
 )
-TWO_NAMES = "The table has two columns of one name. Rename one of them."
 Y_LENGTH = "X and y have different numbers of rows; give one label for each row of X."
 _RESHAPE = (
     "Expected 2D array, got another number of dimensions. Reshape your data either using "

@@ -60,7 +60,10 @@ class AskedColumn(np.ndarray):
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise TypeError(f"isin takes a list of values, such as [{values!r}]; got {values!r}.")
         listed = list(values)
-        wanted = {value for value in listed if not is_missing(value)}
+        try:
+            wanted = {value for value in listed if not is_missing(value)}
+        except TypeError:
+            raise TypeError("isin takes a list of values, not of lists of them.") from None
         found = np.array([value in wanted for value in self.tolist()], np.bool_)
         return found | self.isna() if any(map(is_missing, listed)) else found
 
@@ -68,7 +71,14 @@ class AskedColumn(np.ndarray):
         """Return which values lie between two others, both included."""
         present = ~self.isna()
         values, found = np.asarray(self)[present], np.zeros(self.shape, np.bool_)
-        found[present] = (values >= left) & (values <= right)
+        try:
+            found[present] = (values >= left) & (values <= right)
+        except TypeError:  # numpy's, or that of a cell
+            raise TypeError(
+                "between takes two values that this column's compare with: numbers for a column of "
+                f"numbers, words for one of words; got {left!r} and {right!r}. For a column with "
+                "both, take isin."
+            ) from None
         return found
 
     def isna(self) -> NDArray[np.bool_]:

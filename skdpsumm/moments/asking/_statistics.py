@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import pairwise, product
+from itertools import product
 from numbers import Integral, Real
 from typing import Any
 
@@ -792,7 +792,7 @@ class StatisticsMixin:
             question = self._in_categories(j)
         else:
             edges = self._edges(j, bins)
-            names = [f"[{a:.12g}, {b:.12g})" for a, b in pairwise(edges)]
+            names = list(binned_axis(self._asked, j, edges).labels)
             about = [f"{self._asked.name(j)} in {name}" for name in names]
             question = self._in_bins(j, edges)
         return self._answer(

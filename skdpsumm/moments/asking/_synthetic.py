@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def _typed(cells: NDArray, schema: TableSchema, j: int) -> Any:
     column = schema.columns[j]
     if not isinstance(column, Numeric):
         # As they were given: 1 for 1.0, and None for a missing one, be it None or NaN.
-        given = {value: value for value in column.categories}
+        given = dict(zip(column.categories, of_one_kind(column.categories), strict=True))
         return [given.get(cell) for cell in cells.tolist()]
     numbers = cells.astype(np.float64)
     assert column.bounds is not None  # nothing is answered without
@@ -52,6 +53,19 @@ def _typed(cells: NDArray, schema: TableSchema, j: int) -> Any:
     if whole and not column.missing and max(abs(low), abs(high)) <= _LARGEST_WHOLE:
         return np.rint(numbers).astype(np.int64)
     return numbers
+
+
+def of_one_kind(categories: Sequence[Any]) -> list[Any]:
+    """Return categories as a column of any frame can hold them.
+
+    Words beside others make words of these, and numbers make numbers of truth values. So the rows
+    that are drawn do not decide a column's type.
+    """
+    kinds = {type(value) for value in categories}
+    if len(kinds) == 1:
+        return list(categories)
+    kind = str if str in kinds else float if float in kinds else int
+    return [kind(value) for value in categories]
 
 
 def _cells(library: str, cells: Any) -> Any:
