@@ -58,6 +58,7 @@ class Grants:
                 "that the command `new` made. A new one forgets what was let go."
             )
         self._ledger = PrivacyLedger.open(path)
+        self._lock = f"{os.path.realpath(path)}.lock"
 
     @classmethod
     def make(cls, path: str | os.PathLike) -> Grants:
@@ -120,7 +121,7 @@ class Grants:
         Refusal
             If the run has had its answer, or there is no room for it.
         """
-        with locked(f"{os.path.realpath(self._ledger.path)}.lock"):
+        with locked(self._lock):
             entries = self.entries()
             if any((entry["run"], entry["ask"]) == (run, ask) for entry in entries):
                 raise Refusal(

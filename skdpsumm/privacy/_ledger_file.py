@@ -262,7 +262,8 @@ def read_on(db: sqlite3.Connection, book: Book, first: int) -> Book:
 
 def _read_newer(db: sqlite3.Connection, book: Book, known: tuple[int, str] | None) -> None:
     """Take all records into account that come after those of `book`."""
-    for table, place, digest, body in _records(db, book.length + 1 if book.length else _LEAST_PLACE):
+    first = book.length + 1 if book.length else _LEAST_PLACE
+    for table, place, digest, body in _records(db, first):
         if place != book.length + 1:
             raise Damage(_MISSING_ENTRIES)
         if digest != _digest(book.head, body):
