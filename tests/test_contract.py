@@ -6,11 +6,12 @@ import re
 import subprocess
 import sys
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from catalogue import INSTANCES
+from catalogue import INSTANCES, of
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -18,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import skdpsumm
 from skdpsumm import (
+    Categorical,
     HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
@@ -29,6 +31,7 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
     SummarizedEstimator,
+    TableSchema,
     TDDLClassifier,
     TDILClassifier,
 )
@@ -37,6 +40,7 @@ from skdpsumm.learners.mechanisms._base import LearnerMechanism
 from skdpsumm.privacy import GaussianDP, PrivacyLeakWarning, PrivacyLedger, _noise
 from skdpsumm.privacy._mechanisms import Mechanism, mechanism_from_dict
 from skdpsumm.privacy._noise import IntegerNoise
+from skdpsumm.summaries import Sketches, SketchOwner
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
@@ -242,16 +246,72 @@ def fit_quietly(one, ledger):
         return one.fit(one.make(ledger=ledger), X, Y, X[:, 0])
 
 
+def gone(*_):
+    raise ValueError("Unable to find lib directory.")
+
+
+@contextmanager
+def no_noise(monkeypatch):
+    """Take the source of noise away, with the samplers that were made of it before."""
+    with monkeypatch.context() as patch:
+        for name in ("_library", "_opendp", "_noisy_max"):
+            patch.setattr(_noise, name, gone)
+        yield
+
+
 @pytest.mark.parametrize("name", PAYING)
 def test_a_fit_without_a_source_of_noise_costs_nothing(name, monkeypatch):
-    def gone():
-        raise ValueError("Unable to find lib directory.")
-
     spy = _Spy()
-    monkeypatch.setattr(_noise, "_library", gone)
-    with pytest.raises(RuntimeError, match="Nothing was charged"):
+    with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Nothing was charged"):
         fit_quietly(PAYING[name], spy)
     assert not spy.charged
+
+
+BLOCKWISE = {n: one for n, one in of("sketcher").items() if hasattr(one.estimator, "partial_fit")}
+
+
+@pytest.mark.parametrize("name", BLOCKWISE)
+def test_a_block_without_a_source_of_noise_costs_nothing(name, monkeypatch):
+    """And what is paid for is released as soon as there is noise again."""
+    spy = _Spy()
+    sketcher = BLOCKWISE[name].make(ledger=spy)
+    with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Nothing was charged"):
+        sketcher.partial_fit(X)
+    assert not spy.charged
+    sketcher.partial_fit(X)
+    with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Noise cannot be drawn"):
+        sketcher.partial_fit(X).release()
+    sketcher.release()
+    assert hasattr(sketcher, "sketch_")
+    assert len(spy.entries()) == 1
+
+
+INTERACTIVE = of("learner", interactive=True)
+
+
+@pytest.mark.parametrize("name", INTERACTIVE)
+def test_an_answer_without_a_source_of_noise_costs_nothing(name, monkeypatch):
+    """Neither an entry nor an update, and the point may be asked again."""
+    spy = _Spy()
+    model = fit_quietly(INTERACTIVE[name], spy)
+    left = model.n_updates_left_
+    with no_noise(monkeypatch), pytest.raises(ValueError, match="lib directory"):
+        model.predict(X[:3])
+    assert len(spy.entries()) == 1
+    assert model.n_updates_left_ == left
+    assert len(model.predict(X[:3])) == 3
+    assert len(spy.entries()) == 1
+
+
+def test_an_owner_without_a_source_of_noise_pays_nothing(monkeypatch):
+    spy = _Spy()
+    agreed = Sketches().agreement(TableSchema([(-1, 1), (-1, 1)]), Categorical([0, 1]), 1)
+    owner = SketchOwner(X, Y, ledger=spy)
+    with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Nothing was charged"):
+        owner.answer(agreed)
+    assert not spy.charged
+    owner.answer(agreed)
+    assert len(spy.entries()) == 1
 
 
 @pytest.mark.parametrize("name", PAYING)

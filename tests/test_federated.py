@@ -56,7 +56,7 @@ from skdpsumm.federated._curator import CuratorSite, RunEndedError, run_over_gri
 from skdpsumm.federated._envelope import Keys, Letter, counter_of, seal, unseal
 from skdpsumm.federated._files import make_folder, write_file
 from skdpsumm.federated._grants import Grants
-from skdpsumm.federated._owner_log import GENERIC, OwnerLog
+from skdpsumm.federated._owner_log import GENERIC, OwnerLog, Refusal
 from skdpsumm.federated._site import NOT_TAKEN, OwnerSite
 from skdpsumm.federated._table import cells_of, check_codes, read_table
 from skdpsumm.federated._wire import (
@@ -71,6 +71,7 @@ from skdpsumm.federated._wire import (
     rows_of,
     sizes_of_sketch,
 )
+from skdpsumm.privacy import _noise
 from skdpsumm.summaries import Curator, DataOwner
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._protocol import ProposeRows, Rows, SendBest
@@ -881,6 +882,53 @@ def test_a_crash_after_the_grant_does_not_give_a_second_answer(homes, monkeypatc
         assert post.ask("ask", 1, question())["reason"] == GENERIC
     assert "asked before" in post.ask("ask", 1, question())["reason"]
     assert [(e["run"], e["ask"], e["rows"]) for e in post.site.lost()] == [(1, "ask", 32)]
+
+
+def no_noise():
+    raise OSError("no library")
+
+
+def test_without_a_source_of_noise_nothing_is_signed_or_granted_that_needs_it(homes, monkeypatch):
+    post = Post(homes["north"]).sign(1)
+    monkeypatch.setattr(_noise, "_library", no_noise)
+    assert post.ask("sketch", 1)["reason"] == GENERIC
+    assert post.ask("sign", 2)["reason"] == GENERIC
+    assert "Noise cannot be drawn" in log_of(homes, "north").entries()[-1]["detail"]
+    assert [(e["run"], e["ask"]) for e in Grants(post.site.grants).entries()] == [(1, "sign")]
+    assert PrivacyLedger.open(post.site.ledger).entries() == []
+    assert post.ask("ask", 1, question())["kind"] == "Rows"
+    monkeypatch.undo()
+    assert post.ask("sketch", 1)["kind"] == "Sketch"
+
+
+@pytest.mark.parametrize("limit", [{"max_rows": 100}, {"max_rows": 1000, "max_runs": 1}])
+def test_nodes_that_share_a_record_of_grants_share_what_is_allowed(tmp_path, limit):
+    """Each has a log and a lock of its own, and one names the file by a link."""
+    path, link = tmp_path / "grants", tmp_path / "elsewhere" / "link"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    Grants.make(path)
+    barrier = threading.Barrier(8)
+
+    def node(run_id):
+        grants = Grants(link if run_id % 2 else path)
+        barrier.wait()
+        with contextlib.suppress(Refusal):
+            grants.grant(run_id, "ask", "x", 80, **limit)
+
+    threads = [threading.Thread(target=node, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (Grants(path).n_rows, len(Grants(path).runs)) == (80, 1)
+
+
+def test_a_grant_reads_what_was_granted_once(tmp_path, monkeypatch):
+    grants, read, entries = Grants.make(tmp_path / "grants"), [], Grants.entries
+    monkeypatch.setattr(Grants, "entries", lambda self: read.append(1) or entries(self))
+    grants.grant(1, "ask", "x", 80, max_rows=100, max_runs=1)
+    assert len(read) == 1
 
 
 @pytest.mark.parametrize("kind", ["ask", "sketch"])

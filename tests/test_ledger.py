@@ -40,6 +40,7 @@ from skdpsumm.privacy import (
     gdp_mu,
 )
 from skdpsumm.privacy._compositions import EventDP, Worst, compose
+from skdpsumm.privacy._ledger_file import Book, LedgerStore
 from skdpsumm.privacy._mechanisms import (
     Cost,
     Unprotected,
@@ -1011,6 +1012,33 @@ def test_processes_race_for_creation_and_for_the_cap(tmp_path):
     entries = PrivacyLedger.open(tmp_path / "ledger").entries()
     assert [entry["id"] for entry in entries] == list(range(1, 31))
     assert sorted(won) == sorted([e["pid"] for e in entries].count(p.pid) for p in processes)
+
+
+STEPS = [(Book, "declare"), (Book, "charge"), (Book, "seal"), (LedgerStore, "_keep")]
+
+
+@pytest.mark.parametrize(("name", "n_charges"), [(None, 2), (None, 150), ("ledger", 2)])
+@pytest.mark.parametrize(("owner", "step"), STEPS, ids=[step for _, step in STEPS])
+def test_an_interrupt_within_a_charge_leaves_a_ledger_that_adds_up(
+    tmp_path, monkeypatch, owner, step, name, n_charges
+):
+    """Before the commit and after it, in a file and in memory."""
+    ledger = PrivacyLedger(name and tmp_path / name, epsilon=1e6)
+    for _ in range(n_charges):
+        ledger.charge(PureDP(1.0))
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, step, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.charge(PureDP(1.0), dataset="new")
+    n_now = len(ledger.entries())
+    assert n_now - n_charges == (step == "_keep" and name is None)
+    assert ledger.spent.epsilon == n_now
+    assert ledger.charge(PureDP(1.0), dataset="new") == n_now + 1
+    assert len(ledger.entries()) == n_now + 1
 
 
 def test_a_process_killed_inside_its_transaction_charged_nothing(tmp_path):

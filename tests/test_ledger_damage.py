@@ -129,6 +129,55 @@ def test_one_edited_cell(tmp_path, table):
             assert is_told(path, live, expected) == bool(n_changed), (column, value)
 
 
+# Copies of a record, at another place.
+FORGED = (
+    "INSERT INTO charges SELECT {}, digest, 9, time, dataset, 'forged', adjacency, mechanism, "
+    "simulated, pid, pure, square, log_ratio, tail FROM charges LIMIT 1"
+)
+FORGED_SET = "INSERT INTO datasets SELECT {}, digest, 'forged', NULL FROM datasets LIMIT 1"
+FAR = [-(2**63), -1, 0, 10_000, 2**62, 2**62 + 5, 2**63 - 1]
+
+
+@pytest.mark.parametrize("n_charges", [2, 150])
+@pytest.mark.parametrize("forged", [FORGED, FORGED_SET])
+@pytest.mark.parametrize("place", FAR)
+def test_a_row_that_the_chain_does_not_cover_is_damage(tmp_path, place, forged, n_charges):
+    path = tmp_path / "ledger"
+    live = filled(path, n_charges)
+    with sqlite3.connect(path) as db:
+        db.execute(forged.format(place))
+    db.close()
+    for use in (live.entries, lambda: PrivacyLedger.open(path)):
+        with pytest.raises(LedgerDamagedError, match="entries are missing, or there are too many"):
+            use()
+    assert told_at(live, 2) is not None
+
+
+ACTING = {
+    "trigger": "CREATE TRIGGER {} AFTER UPDATE ON meta BEGIN DELETE FROM charges; END",
+    "view": "CREATE VIEW {} AS SELECT * FROM charges",
+    "table": "CREATE TABLE {} (a)",
+}
+
+
+@pytest.mark.parametrize("n_charges", [2, 150])
+@pytest.mark.parametrize("name", ["free", "sqlite_free", "sqlite_stat9", "SQLITE_FREE"])
+@pytest.mark.parametrize("kind", ACTING)
+def test_nothing_else_is_in_the_file_whatever_its_name(tmp_path, kind, name, n_charges):
+    """SQLite lets nobody make what is called sqlite_*, and obeys it where it is in a file."""
+    path = tmp_path / "ledger"
+    live = filled(path, n_charges)
+    with sqlite3.connect(path) as db:
+        page = db.execute("SELECT rootpage FROM sqlite_master").fetchone()[0] * (kind == "table")
+        row = (kind, name, "meta" if kind == "trigger" else name, page, ACTING[kind].format(name))
+        db.execute("PRAGMA writable_schema = 1")
+        db.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", row)
+    db.close()
+    for use in (lambda: live.charge(PureDP(0.01)), lambda: PrivacyLedger.open(path)):
+        with pytest.raises(LedgerDamagedError, match="damaged"):
+            use()
+
+
 STATEMENTS = {
     "a lost charge": ["DELETE FROM charges WHERE id = 1"],
     "the last charge lost": ["DELETE FROM charges WHERE id = 2"],
@@ -421,6 +470,45 @@ def test_old_damage_in_a_long_ledger_opens_no_budget_and_is_told_in_turn(tmp_pat
         except LedgerDamagedError as error:
             told.append(str(error))
     assert any("is not what was written" in text for text in told)
+
+
+def told_at(ledger, n_uses):
+    """Return which of the next uses tells of damage, or None."""
+    for k in range(1, n_uses + 1):
+        try:
+            assert ledger.remaining
+        except LedgerDamagedError:
+            return k
+    return None
+
+
+@pytest.mark.parametrize("place", [1, 2, 3, 99, 100, 101, 102, 199, 200, 201, 202, 299, 300, 301])
+def test_whatever_is_wrong_with_an_old_entry_is_told_within_one_round(tmp_path, place):
+    """In n / 100 uses, of every entry and column, from wherever the round stands."""
+    ledger = lengthened(tmp_path / "ledger", 298)  # and three data sets
+    whole, length = ledger.path.read_bytes(), ledger._store.known[0]
+    assert length == 302
+    table = "datasets" if place in (1, 3, 301) else "charges"
+    # A place that is moved leaves a gap, and a row that nothing covers.
+    values = {"place": "-place", "digest": "'x'"} | dict.fromkeys(CELLS[table].split()[2:], "'x'")
+    changes = [f"UPDATE {table} SET {column} = {value}" for column, value in values.items()]
+    for change in (*changes, f"DELETE FROM {table}"):
+        with sqlite3.connect(ledger.path) as db:
+            assert db.execute(f"{change} WHERE place = {place}").rowcount == 1
+        db.close()
+        assert told_at(ledger, 4) is not None, change
+        ledger.path.write_bytes(whole)
+        assert told_at(ledger, 1) is None
+
+
+@pytest.mark.parametrize(("first", "last"), [(2, 290), (50, 101), (100, 200), (101, 101)])
+def test_entries_that_were_deleted_are_told_by_the_use_that_comes_to_them(tmp_path, first, last):
+    path = lengthened(tmp_path / "ledger", 298).path
+    ledger = PrivacyLedger.open(path)  # whose round starts at the first entry
+    with sqlite3.connect(path) as db:
+        db.execute(f"DELETE FROM charges WHERE place BETWEEN {first} AND {last}")
+    db.close()
+    assert told_at(ledger, 4) == -(-first // 100)
 
 
 def test_a_long_ledger_that_was_set_back_is_told(tmp_path):

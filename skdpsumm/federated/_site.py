@@ -18,6 +18,7 @@ import pandas as pd
 
 from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyLedger
+from ..privacy._noise import load_noise
 from ..sketches import PrivateSketch
 from ..summaries import DataOwner
 from ..summaries._parties import read_label_column
@@ -294,9 +295,10 @@ class OwnerSite:
         return {"kind": "SignOff", "owner": self.name, "agreement": ours.digest}
 
     def _checked_ledger(self, agreement: Agreement) -> PrivacyLedger:
-        """Return the ledger, or raise Refusal if it has no room for a sketch."""
+        """Return the ledger; raise if it has no room for a sketch, or no noise can be drawn."""
         if self.ledger is None:
             raise Refusal(_NO_LEDGER)
+        load_noise()
         ledger = PrivacyLedger.open(self.ledger)
         try:
             ledger.check(empty_sketch(agreement).privacy)

@@ -24,7 +24,7 @@ from .._delegation import DelegatingMixin, inner_has, inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions
 from ..privacy import NoiseWarning, PrivacyGuarantee
 from ..privacy._contract import PrivateFit, estimator, given_of_columns
-from ..privacy._noise import derived_seed, secret_generator
+from ..privacy._noise import derived_seed, load_noise, secret_generator
 from ..schema._frames import is_arrow, rows_of, to_pandas
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
@@ -395,6 +395,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             bound=self.max_rows_per_group,
             schema=rows_of(X, slice(0, 0)),
         )
+        load_noise()  # or no candidate could be tried, and the error would blame them all
         # Before the charge. What is tried, and on what, hangs on no row.
         with silence():
             rehearsal.open(grid, unwrap(X_public))

@@ -231,7 +231,8 @@ class PrivacyLedger:
     on disk before `charge` returns, and a process that dies before the commit has charged nothing.
     Digests chain entries and settings. An object verifies all of them when it opens the file, and
     keeps the totals. Each later use verifies what is new, and 100 of the older entries in turn (in
-    shorter files, all); `entries` verifies all. So damage opens no budget, and a charge takes as
+    shorter files, all); `entries` verifies all. So damage opens no budget, an object tells of it
+    within n / 100 uses (rounded up) of a file of n entries and data sets, and a charge takes as
     long in a file of 100,000 entries as in one of 1,000. But digests are not signatures. And only
     an object (or a pickle of one) that has seen more can tell that a file was deleted, or set back
     to an earlier copy.

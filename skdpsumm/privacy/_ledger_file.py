@@ -8,7 +8,8 @@ the digest of the settings. The table `meta` keeps how many there are, and the l
 chain. Digests are no signatures: whoever can write the file can compute them anew.
 
 An object that opens a file verifies all of it, and keeps the totals. From then on it reads what is
-new, which must follow on the head that it knows, and verifies some of the older records in turn.
+new, which must follow on the head that it knows, and verifies `RECORDS_PER_USE` of the older
+records in turn. So it tells of each damaged one within ``ceil(length / RECORDS_PER_USE)`` uses.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ _SET_BACK = (
 # Older records that each use of a long ledger verifies in turn. Ledgers that are no longer than
 # this are verified whole at each use, in 2 ms.
 RECORDS_PER_USE = 100
+# What SQLite takes for a place. Nobody writes one below 1, and so it is damage.
+_LEAST_PLACE, _LARGEST_PLACE = -(2**63), 2**63 - 1
 _TIMEOUT = 60.0
 
 # One connection at a time in a process, and none across a fork: SQLite's POSIX locks belong to
@@ -228,8 +231,8 @@ def read(db: sqlite3.Connection, known: tuple[int, str] | None) -> Book:
 def read_on(db: sqlite3.Connection, book: Book, first: int) -> Book:
     """Return what the file says, which must be `book` and more.
 
-    What is new is verified, and so are the last record that `book` knows, and older ones from
-    `first` on, `RECORDS_PER_USE` of them. What `book` knows of all others was verified before.
+    What is new is verified, and so are the last record that `book` knows, and older ones after
+    `first`, `RECORDS_PER_USE` of them. What `book` knows of all others was verified before.
 
     Parameters
     ----------
@@ -247,9 +250,10 @@ def read_on(db: sqlite3.Connection, book: Book, first: int) -> Book:
     _check_tables(db)
     if _opened_book(_settings(meta), meta["identity"]).root != book.root:
         raise Damage(_SET_BACK)
-    if _head_after(db, book.length - 1, book.length) != book.head:
+    if _head_after(db, book.root, book.length - 1, book.length) != book.head:
         raise Damage(_SET_BACK)
-    _head_after(db, first, min(first + RECORDS_PER_USE, book.length))
+    if _head_after(db, book.root, first, min(first + RECORDS_PER_USE, book.length)) is None:
+        raise Damage(_MISSING_ENTRIES)
     newer = book.copy()
     _read_newer(db, newer, None)
     _check_end(meta, newer)
@@ -258,7 +262,8 @@ def read_on(db: sqlite3.Connection, book: Book, first: int) -> Book:
 
 def _read_newer(db: sqlite3.Connection, book: Book, known: tuple[int, str] | None) -> None:
     """Take all records into account that come after those of `book`."""
-    for table, place, digest, body in _records(db, book.length + 1):
+    first = book.length + 1 if book.length else _LEAST_PLACE
+    for table, place, digest, body in _records(db, first):
         if place != book.length + 1:
             raise Damage(_MISSING_ENTRIES)
         if digest != _digest(book.head, body):
@@ -268,10 +273,14 @@ def _read_newer(db: sqlite3.Connection, book: Book, known: tuple[int, str] | Non
             raise Damage(_SET_BACK)
 
 
-def _head_after(db: sqlite3.Connection, first: int, last: int) -> str | None:
-    """Return the digest of record `last`, each record after `first` verified to follow on."""
-    head, expected = None, first
-    for _, place, digest, body in _records(db, first, last):
+def _head_after(db: sqlite3.Connection, root: str, first: int, last: int) -> str | None:
+    """Return the digest of record `last`, each record after `first` verified to follow on.
+
+    None if it is missing. A `first` of 0 stands for the settings, on whose digest, `root`, record 1
+    follows; nothing may come before it.
+    """
+    head, expected = (None, first) if first else (root, 1)
+    for _, place, digest, body in _records(db, first or _LEAST_PLACE, last):
         if place != expected:
             raise Damage(_MISSING_ENTRIES)
         if head is not None and digest != _digest(head, body):
@@ -281,7 +290,7 @@ def _head_after(db: sqlite3.Connection, first: int, last: int) -> str | None:
 
 
 def _records(
-    db: sqlite3.Connection, first: int, last: int = 2**62
+    db: sqlite3.Connection, first: int, last: int = _LARGEST_PLACE
 ) -> Iterator[tuple[str, int, str, tuple[Any, ...]]]:
     """Yield table, place, digest and body of the records from one place to another, in order."""
     cursors = [db.cursor(), db.cursor()]
@@ -358,8 +367,9 @@ def _meta(db: sqlite3.Connection) -> dict[str, Any]:
 
 def _check_tables(db: sqlite3.Connection) -> None:
     """Raise Damage unless the file holds the tables as they were made, and nothing else."""
-    found = db.execute("SELECT name, sql FROM sqlite_master WHERE name NOT GLOB 'sqlite_*'")
-    if sorted(map(tuple, found), key=repr) != sorted(_TABLES.items(), key=repr):
+    found = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    made = [("table", name, name, statement) for name, statement in _TABLES.items()]
+    if sorted(map(tuple, found), key=repr) != sorted(made, key=repr):
         raise Damage(_FOREIGN_TABLES)
 
 
@@ -400,7 +410,7 @@ class LedgerStore:
         known: tuple[int, str] | None = None,
     ):
         self.path, self.known = path, known
-        self._next = 1  # place of the first record that the next use verifies again
+        self._next = 0  # place of the record after which the next use verifies some again
         if path is None:
             assert settings is not None
             self._owner = os.getpid()
@@ -453,15 +463,14 @@ class LedgerStore:
             self._keep(book)
 
     def _verified(self, db: sqlite3.Connection, *, whole: bool = False) -> Book:
-        if self.path is None:
-            assert self._book is not None
-            return self._book
+        if self.path is None and self._book is not None and _meta(db)["head"] == self._book.head:
+            return self._book  # else whoever charged was interrupted before they could keep theirs
         if whole or self._book is None or self._book.length <= RECORDS_PER_USE:
             book = read(db, self.known)
         else:
             book = read_on(db, self._book, self._next)
             done = self._next + RECORDS_PER_USE
-            self._next = done if done < book.length else 1
+            self._next = done if done < book.length else 0
         self._keep(book)
         return book
 

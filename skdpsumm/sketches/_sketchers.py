@@ -44,7 +44,7 @@ from ..privacy._contract import (
     estimator,
     given_of_columns,
 )
-from ..privacy._noise import Block, IntegerNoise
+from ..privacy._noise import Block, IntegerNoise, load_noise
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
@@ -405,7 +405,11 @@ class BaseSketcher(TableSketcher):
         ------
         ValueError
             If no rows were added since the last release.
+        RuntimeError
+            If noise cannot be drawn. The sums stay: call `release` again.
         """
+        if self.epsilon != np.inf:
+            load_noise()  # where it cannot be drawn, the sums stay, which are paid for
         # Taken away first: whatever fails below, the same sums never get other noise.
         pending = self.__dict__.pop("_pending", None)
         if pending is None:
