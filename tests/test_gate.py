@@ -20,9 +20,6 @@ from flower_double import Serving
 from skdpsumm.federated import _gate
 from skdpsumm.federated._commands import free_port
 
-# Tests of other things set these off, on tables as small as they are.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-
 
 class SuperLink:
     """Notes what reaches it, and repeats the body."""

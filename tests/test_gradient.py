@@ -47,6 +47,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore:overflow encountered"),
     pytest.mark.filterwarnings("ignore:invalid value encountered"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
 ]
 
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])

@@ -305,6 +305,7 @@ class UpdateAnswers(AnsweredQueries):
         self.n_updates_left = plan.n_updates
         self._points: list[Floats] = []
         self._steps: list[Floats] = []
+        self._epoch_is_over = False
         plan.start_epoch()
 
     def hypothesis(self) -> Minimizer:
@@ -326,6 +327,7 @@ class UpdateAnswers(AnsweredQueries):
 
     def _answer_point(self, z: Floats, exact: Floats, round_: int) -> tuple[Floats, bool]:
         """Return the scores of one point, and whether any of them is a fresh answer."""
+        self._next_epoch()
         public = self.hypothesis().scores(z[None])[0]
         if self.n_updates_left == 0 or round_ >= self._plan.max_queries:
             return public, False
@@ -333,13 +335,19 @@ class UpdateAnswers(AnsweredQueries):
         reply = self._plan.answer(on_grid(exact, grid), on_grid(public, grid))
         if reply is None:
             return public, False
-        # Counted first, so that an interrupt leaves no update that nobody paid for.
-        self.n_updates_left -= 1
-        self._plan.start_epoch()
+        self._epoch_is_over = True
+        self._next_epoch()
         noisy, released = reply
         answers = np.where(released, noisy * grid, public)
         self._update(z, answers - public)
         return answers, True
+
+    def _next_epoch(self) -> None:
+        """Count an update, and begin anew. An interrupt may cost another one, but saves none."""
+        if self._epoch_is_over:
+            self.n_updates_left = max(self.n_updates_left - 1, 0)
+            self._plan.start_epoch()
+            self._epoch_is_over = False
 
     def _update(self, z: Floats, differences: Floats) -> None:
         self._points.append(z)
