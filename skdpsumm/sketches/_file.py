@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 FORMAT = "skdpsumm.PrivateSketch"
 VERSION = 5
+_NUMBERS = ("n_released", "n_noise_std", "postprocess", "n_from_sums")
 # Bytes of the zip's directory, which names some thousand arrays, and of the header.
 _LARGEST_DIRECTORY, LARGEST_HEADER = 2**18, 2**24
 # Bytes of all arrays, the header among them: sums and noise of as many features as a map may have.
@@ -69,12 +70,14 @@ _ARRAY = re.compile(
 
 def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:
     """Write `sketch` to `path` through a temporary file beside it, which is read once more."""
-    text, arrays = _encoded(*_content(sketch))
+    header, arrays = _content(sketch)
+    text = np.frombuffer(_encoded(header), np.uint8)
+    in_order = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     target = Path(path)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
         complete = Path(folder) / "sketch"
         stream = io.BytesIO()
-        np.savez(stream, allow_pickle=False, **{_HEADER: text}, **arrays)
+        np.savez(stream, allow_pickle=False, **{_HEADER: text}, **in_order)
         complete.write_bytes(sealed(stream.getvalue()))
         # Noise was paid for: a file that cannot be read back would lose it for good.
         _read_again(complete, type(sketch))
@@ -87,19 +90,26 @@ def sealed(octets: bytes) -> bytes:
     return body + hashlib.sha256(body).hexdigest().encode()
 
 
-def check_fits(sketch: PrivateSketch) -> None:
-    """Raise ValueError if no file can hold a sketch, whatever its sums are.
+def check_fits(
+    state: dict[str, Any], arrays: dict[str, NDArray], n_features: int, privacy: PrivacyGuarantee
+) -> None:
+    """Raise ValueError if no file could hold a sketch that is not paid for yet.
 
     Parameters
     ----------
-    sketch : PrivateSketch
-        Of no rows, before it is paid for.
+    state : dict
+        Of its map, as the arrays are (`FeatureMap.to_state`).
+    arrays : mapping from str to ndarray
+    n_features : int
+    privacy : PrivacyGuarantee
     """
+    n_bytes = {f"map.{name}": array.nbytes for name, array in arrays.items()}
+    n_bytes |= {"sums": 8 * n_features, "noise_std": 8 * n_features}
     try:
-        text, arrays = _encoded(*_content(sketch))
-        check_json(text.tobytes(), most_bytes=LARGEST_HEADER - _LEFT_FREE)
-        sizes = {name: _START + array.nbytes for name, array in arrays.items()}
-        _check_sizes(sizes | {_HEADER: _START + len(text)}, _LARGEST_CONTENT)
+        text = _encoded(_header(state, privacy))
+        check_json(text, most_bytes=LARGEST_HEADER - _LEFT_FREE)
+        n_bytes[_HEADER] = len(text)
+        _check_sizes({name: _START + n for name, n in n_bytes.items()}, _LARGEST_CONTENT)
     except ValueError as error:
         raise ValueError(
             f"No file could hold the sketch: {error} Shorten the schema's texts, or list fewer "
@@ -112,9 +122,7 @@ def _check_sizes(sizes: dict[str, int], most: int) -> None:
     if _size_of_directory(sizes) > _LARGEST_DIRECTORY:
         raise ValueError(f"It has too many entries, {len(sizes):,}.")
     if sizes[_HEADER] > LARGEST_HEADER:
-        raise ValueError(
-            f"Its header has {sizes[_HEADER]:,} bytes, and may have {LARGEST_HEADER:,}."
-        )
+        raise ValueError(f"Its header has more than {LARGEST_HEADER:,} bytes.")
     if sum(sizes.values()) > most:
         raise ValueError(f"It has {sum(sizes.values()):,} bytes, and may have {most:,}.")
 
@@ -204,26 +212,19 @@ def _sketch(
 def _content(sketch: PrivateSketch) -> tuple[dict[str, Any], dict[str, NDArray]]:
     """Return the header, without checksum, and the arrays of a sketch."""
     state, map_arrays = sketch.feature_map.to_state()
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "map": state,
-        "n_released": sketch.n_released,
-        "n_noise_std": sketch.n_noise_std,
-        "postprocess": sketch.postprocess,
-        "n_from_sums": sketch.n_from_sums,
-        "privacy": sketch.privacy.to_dict(),
-    }
+    header = _header(state, sketch.privacy) | {name: getattr(sketch, name) for name in _NUMBERS}
     arrays = {f"map.{name}": array for name, array in map_arrays.items()}
     return header, arrays | {"sums": sketch.sums, "noise_std": sketch.noise_std}
 
 
-def _encoded(
-    header: dict[str, Any], arrays: dict[str, NDArray]
-) -> tuple[NDArray[np.uint8], dict[str, NDArray]]:
-    """Return the header as bytes, and the arrays in the order of their axes."""
-    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
-    return text, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+def _header(state: dict[str, Any], privacy: PrivacyGuarantee) -> dict[str, Any]:
+    """Return the header of a sketch, without its numbers."""
+    told = {"format": FORMAT, "version": VERSION, "map": state, "privacy": privacy.to_dict()}
+    return told | dict.fromkeys(_NUMBERS)
+
+
+def _encoded(header: dict[str, Any]) -> bytes:
+    return json.dumps(header, allow_nan=False).encode()
 
 
 def _digest(header: dict[str, Any], arrays: dict[str, NDArray]) -> str:

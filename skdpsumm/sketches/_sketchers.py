@@ -489,8 +489,7 @@ class BaseSketcher(TableSketcher):
             simulated=self.noise_seed is not None,
             counted=self.ledger is not None,
         )
-        nothing = np.zeros(feature_map.n_features)
-        check_fits(PrivateSketch(feature_map, nothing, nothing, 0.0, 0.0, privacy))
+        check_fits(*feature_map.to_state(), feature_map.n_features, privacy)
         return PendingRelease(
             feature_map, noise, self.noise_seed, counts_rows, privacy, self._limit
         )
