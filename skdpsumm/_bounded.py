@@ -39,7 +39,7 @@ _TOML_TEXT = re.compile(
 )
 # Python reads no more digits of a whole number at once.
 _MOST_DIGITS = 4300
-_LONG_NUMBER = re.compile(rf"[0-9_]{{{_MOST_DIGITS + 1}}}")
+_LONG_NUMBER = re.compile(rf"(?<![0-9_])[0-9_]{{{_MOST_DIGITS + 1}}}")
 _TOO_LONG = f"A number has more than {_MOST_DIGITS:,} digits."
 _NO_KEY = re.compile(r"[^\w. \t-]+")
 
@@ -166,7 +166,7 @@ def _no_number(text: str) -> Any:
 
 
 def _whole(text: str) -> int:
-    if len(text) > _MOST_DIGITS:
+    if len(text.lstrip("-")) > _MOST_DIGITS:
         raise ValueError(_TOO_LONG)
     return int(text)
 

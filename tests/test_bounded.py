@@ -108,6 +108,7 @@ def test_other_encodings_are_none():
         ),
         *("#" * (MOST_CHARACTERS + 1), 'a = """' + '\\"""' * 100_000, "a" * 10**6, "'" * 10**6),
         "a = [" + "0.1, " * 10**5,
+        "a = [" + ("9" * 4300 + ",") * 240 + "[",
     ],
 )
 def test_what_is_no_toml_is_a_value_error_in_time(text):
