@@ -37,6 +37,10 @@ _TOML_TEXT = re.compile(
     r"'[^'\n]*'?|#[^\n]*",
     re.DOTALL,
 )
+# Python reads no more digits of a whole number at once.
+_MOST_DIGITS = 4300
+_LONG_NUMBER = re.compile(rf"(?<![0-9_])[0-9_]{{{_MOST_DIGITS + 1}}}")
+_TOO_LONG = f"A number has more than {_MOST_DIGITS:,} digits."
 _NO_KEY = re.compile(r"[^\w. \t-]+")
 
 
@@ -62,7 +66,11 @@ def read_json(octets: bytes, *, most_bytes: int = MOST_BYTES) -> Any:
     """
     check_json(octets, most_bytes=most_bytes)
     return json.loads(
-        octets.decode(), parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_unique
+        octets.decode(),
+        parse_constant=_no_number,
+        parse_float=_finite,
+        parse_int=_whole,
+        object_pairs_hook=_unique,
     )
 
 
@@ -114,6 +122,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     _check_depth(_deepest(_STEP[codes]))
     if any(piece.count(".") >= _MOST_PARTS for piece in _NO_KEY.split(bare)):
         raise ValueError(f"A key has more than {_MOST_PARTS} parts.")
+    if _LONG_NUMBER.search(bare):
+        raise ValueError(_TOO_LONG)
     return tomllib.loads(text)
 
 
@@ -153,6 +163,12 @@ def _check_numbers(n_values: int, n_containers: int) -> None:
 
 def _no_number(text: str) -> Any:
     raise ValueError(f"{text} is not a number.")
+
+
+def _whole(text: str) -> int:
+    if len(text.lstrip("-")) > _MOST_DIGITS:
+        raise ValueError(_TOO_LONG)
+    return int(text)
 
 
 def _finite(text: str) -> float:

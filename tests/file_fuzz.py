@@ -346,7 +346,7 @@ def packed(header, arrays, rng):
         entries["sums"] = entries["sums"].replace(b"(", b"(1000000000000, ", 1)
     elif trick == 7:
         entries["sums"] = npy(np.zeros(2**22))
-    method = zipfile.ZIP_LZMA if trick == 8 else zipfile.ZIP_DEFLATED
+    method = {8: zipfile.ZIP_LZMA, 12: zipfile.ZIP_DEFLATED}.get(trick, zipfile.ZIP_STORED)
     stream = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", method) as archive:
         warnings.simplefilter("ignore")

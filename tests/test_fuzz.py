@@ -243,7 +243,7 @@ def write(path, header, arrays):
     """Write a file as `save` does, its checksum included: that is no signature."""
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     stream = io.BytesIO()
-    np.savez_compressed(stream, header=text, **arrays)
+    np.savez(stream, header=text, **arrays)
     path.write_bytes(sealed(stream.getvalue()))
 
 

@@ -825,7 +825,7 @@ def test_saving_replaces_the_file_and_leaves_no_other(file):
 def test_a_failed_save_leaves_the_old_file(file):
     before = file.read_bytes()
     broken = dataclasses.replace(rff().fit(X3).sketch_, n_released=1e6, n_noise_std=0.0)
-    with pytest.raises(ValueError, match="noise so small"):
+    with pytest.raises(ValueError, match="must have noise"):
         broken.save(file)
     assert file.read_bytes() == before
     assert [p.name for p in file.parent.iterdir()] == ["one.sketch"]
@@ -921,7 +921,7 @@ def test_an_older_file_is_refused_with_advice(file):
 def test_any_changed_byte_is_told_before_a_file_is_read(file, monkeypatch):
     """The frame and the header, too: nothing is unpacked or parsed."""
     whole = file.read_bytes()
-    monkeypatch.setattr(_file, "_unpack", None)
+    monkeypatch.setattr(_file, "_entries", None)
     for place in [*range(0, len(whole), 97), *range(len(whole) - 90, len(whole))]:
         broken = bytearray(whole)
         broken[place] ^= 1

@@ -8,7 +8,6 @@ import io
 import json
 import math
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -91,7 +90,7 @@ def uncarried(record: RecordDict) -> bytes:
 
 def _npy(array: NDArray) -> bytes:
     stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=False)
+    np.save(stream, np.asarray(array, order="C"), allow_pickle=False)
     return stream.getvalue()
 
 
@@ -138,9 +137,7 @@ class Rooms:
 
     @cached_property
     def _bytes_of_sketch(self) -> int:
-        """The most that its compressed file can have: a little more than all that is in it."""
-        sizes = sizes_of_sketch(empty_sketch(self._agreement)).values()
-        return sum(sizes) + sum(sizes) // 1000
+        return size_of_sketch(empty_sketch(self._agreement))
 
 
 def _rounded(size: int) -> int:
@@ -156,8 +153,8 @@ def empty_sketch(agreement: Agreement) -> PrivateSketch:
     return pending.to_sketch(np.zeros(size), 0, postprocess=bool(sketcher.postprocess))
 
 
-def sizes_of_sketch(empty: PrivateSketch) -> dict[str, int]:
-    """Return the most bytes that each part of a sketch's file has when it is unpacked.
+def size_of_sketch(empty: PrivateSketch) -> int:
+    """Return the most bytes that a sketch's file has.
 
     Parameters
     ----------
@@ -166,8 +163,7 @@ def sizes_of_sketch(empty: PrivateSketch) -> dict[str, int]:
     """
     with tempfile.TemporaryDirectory() as folder:
         empty.save(Path(folder) / "empty")
-        with zipfile.ZipFile(Path(folder) / "empty") as archive:
-            return {part.filename: part.file_size + 1024 for part in archive.infolist()}
+        return (Path(folder) / "empty").stat().st_size + 1024
 
 
 # ---- contents

@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from .._computing import progress
 from .._dask import PartitionSchema
 from .._docs import inherited_docs
-from ..features._feature_maps import GRID, UnionMap
+from ..features._feature_maps import GRID, UnionMap, check_size
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._contract import columns_kept, estimator
@@ -24,6 +24,7 @@ from ..privacy._noise import TOO_LARGE
 from ..schema._groups import Groups
 from ..schema._reading import is_dask, is_frame, some_rows
 from ..schema._schema import NO_SCHEMA, TableSchema, as_schema, schema_of
+from ._file import check_fits
 from ._partitions import sum_partitions
 from ._private_sketch import Counted, PrivateSketch, rows_from_sums, sums_of
 from ._sketchers import TableSketcher
@@ -39,6 +40,7 @@ from ._steps import (
     check_possible,
     expected_noise,
     first_map,
+    largest_state,
 )
 
 _MOST_STEPS = 2**16
@@ -174,6 +176,7 @@ class AdaptiveSketcher(TableSketcher):
                 first, n_units = rows(first_map(design))
                 _check_room(n_units, design, budget)
                 privacy = self._guarantee(budget)
+                check_fits(largest_state(design), {}, check_size(design.most_values), privacy)
                 self._pay(self._claim_for(self.ledger, budget, privacy))
                 n_public = n_units if self.adjacency == "replace_one" else None
                 steps = Steps(design, budget, n_public)

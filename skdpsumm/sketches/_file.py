@@ -4,11 +4,12 @@ The comment of the zip is the SHA-256 of all bytes before it, so a damaged file 
 of it is read.
 
 The checksum is no signature: whoever knows the format can write anything under it. So nothing in a
-file is believed. Its sizes are limited before memory is taken, the header is counted before it is
-parsed (`_bounded`), each part is made by the constructor that checks it, and what was made must
-write the very same contents again: what has another type or does not belong there is told. Last,
-what a sketch says of itself must be possible: its claim, its noise and its sums together
-(`check_consistent`).
+file is believed. Nothing is compressed, so that a file takes the memory that its size tells. The
+frame must be as `write_sketch` writes it, and so must each array: no parser of numpy's sees them.
+The header is counted before it is parsed (`_bounded`), each part is made by the constructor that
+checks it, and what was made must write the very same contents again: what has another type or does
+not belong there is told. Last, what a sketch says of itself must be possible: its claim, its noise
+and its sums together (`check_consistent`).
 """
 
 from __future__ import annotations
@@ -19,16 +20,23 @@ import json
 import math
 import os
 import re
+import struct
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bounded import check_nested, read_json
-from ..features._feature_maps import GRID, FeatureMap, feature_map_from_state, sensitivities
+from .._bounded import check_json, read_json
+from ..features._feature_maps import (
+    GRID,
+    MOST_FEATURES,
+    feature_map_from_state,
+    sensitivities,
+)
 from ..privacy import PrivacyGuarantee
 
 if TYPE_CHECKING:
@@ -37,24 +45,39 @@ if TYPE_CHECKING:
 
 FORMAT = "skdpsumm.PrivateSketch"
 VERSION = 5
-# Bytes of a file, and of all that is unpacked from it: sums and noise of 2**26 features.
-LARGEST_FILE = 2**30
+_NUMBERS = ("n_released", "n_noise_std", "postprocess", "n_from_sums")
 # Bytes of the zip's directory, which names some thousand arrays, and of the header.
 _LARGEST_DIRECTORY, LARGEST_HEADER = 2**18, 2**24
+# Bytes of all arrays, the header among them: sums and noise of as many features as a map may have.
+_LARGEST_CONTENT = 16 * MOST_FEATURES + LARGEST_HEADER + 2**20
+# And of a file: what the zip says before each array is little more than what its directory says.
+LARGEST_FILE = _LARGEST_CONTENT + 3 * _LARGEST_DIRECTORY
+# Bytes that a header may grow by later: by digits of numbers, and by what sums of sketches state.
+_LEFT_FREE = 2**16
 # A zip ends with 22 bytes and its comment. The last two of the 22 say how long the comment is.
 _CHECKSUM, _END = 64, 22
 _LENGTH = _CHECKSUM.to_bytes(2, "little")
+# The directory has 46 bytes for each entry, and its name: no comment, nor more.
+_IN_DIRECTORY, _NPY, _HEADER = 46, ".npy", "header"
+# An .npy file starts with 128 bytes, as numpy pads what it says of up to four axes.
+_START = 128
+_ARRAY = re.compile(
+    rb"\x93NUMPY\x01\x00v\x00\{'descr': '(\|[biu]1|<[iuf][248]|<U[1-9][0-9]{0,5})', "
+    rb"'fortran_order': False, "
+    rb"'shape': \((|[0-9]{1,12},|[0-9]{1,12}(?:, [0-9]{1,12}){1,3})\), \} *\n"
+)
 
 
 def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:
     """Write `sketch` to `path` through a temporary file beside it, which is read once more."""
     header, arrays = _content(sketch)
-    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
+    text = np.frombuffer(_encoded(header), np.uint8)
+    in_order = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     target = Path(path)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
         complete = Path(folder) / "sketch"
         stream = io.BytesIO()
-        np.savez_compressed(stream, allow_pickle=False, **{"header": text}, **arrays)
+        np.savez(stream, allow_pickle=False, **{_HEADER: text}, **in_order)
         complete.write_bytes(sealed(stream.getvalue()))
         # Noise was paid for: a file that cannot be read back would lose it for good.
         _read_again(complete, type(sketch))
@@ -67,14 +90,45 @@ def sealed(octets: bytes) -> bytes:
     return body + hashlib.sha256(body).hexdigest().encode()
 
 
-def check_header(feature_map: FeatureMap) -> None:
-    """Raise ValueError for a map that no file can hold: its sketch could not be saved."""
+def check_fits(
+    state: dict[str, Any], arrays: dict[str, NDArray], n_features: int, privacy: PrivacyGuarantee
+) -> None:
+    """Raise ValueError if no file could hold a sketch that is not paid for yet.
+
+    Parameters
+    ----------
+    state : dict
+        Of its map, as the arrays are (`FeatureMap.to_state`).
+    arrays : mapping from str to ndarray
+    n_features : int
+    privacy : PrivacyGuarantee
+    """
+    n_bytes = {f"map.{name}": array.nbytes for name, array in arrays.items()}
+    n_bytes |= {"sums": 8 * n_features, "noise_std": 8 * n_features}
     try:
-        check_nested(feature_map.to_state()[0])
+        text = _encoded(_header(state, privacy))
+        check_json(text, most_bytes=LARGEST_HEADER - _LEFT_FREE)
+        n_bytes[_HEADER] = len(text)
+        _check_sizes({name: _START + n for name, n in n_bytes.items()}, _LARGEST_CONTENT)
     except ValueError as error:
         raise ValueError(
-            f"No file could hold the sketch: {error} List fewer categories, edges or marginals."
+            f"No file could hold the sketch: {error} Shorten the schema's texts, or list fewer "
+            "columns, categories, edges, marginals or parts."
         ) from None
+
+
+def _check_sizes(sizes: dict[str, int], most: int) -> None:
+    """Raise ValueError for entries of more bytes than a file may hold, by name."""
+    if _size_of_directory(sizes) > _LARGEST_DIRECTORY:
+        raise ValueError(f"It has too many entries, {len(sizes):,}.")
+    if sizes[_HEADER] > LARGEST_HEADER:
+        raise ValueError(f"Its header has more than {LARGEST_HEADER:,} bytes.")
+    if sum(sizes.values()) > most:
+        raise ValueError(f"It has {sum(sizes.values()):,} bytes, and may have {most:,}.")
+
+
+def _size_of_directory(names: Iterable[str]) -> int:
+    return sum(_IN_DIRECTORY + len(name) + len(_NPY) for name in names)
 
 
 def _read_again(path: Path, kind: type[PrivateSketch]) -> None:
@@ -99,8 +153,8 @@ def read_sketch(
     kind : type
         The class to make: this module knows it only by what it is given.
     largest : int, default=LARGEST_FILE
-        The most bytes that the file may have, and all that is unpacked from it. The default is what
-        the largest sketch has; whoever knows which sketch comes can say less.
+        The most bytes that the file may have. The default is what the largest sketch has; whoever
+        knows which sketch comes can say less.
 
     Raises
     ------
@@ -113,9 +167,10 @@ def read_sketch(
         octets = file.read(min(os.fstat(file.fileno()).st_size, largest) + 1)
     try:
         sound = _check_frame(octets, largest)
-        header, arrays = _unpack(octets, largest) if sound else ({}, {})
+        entries = _entries(octets) if sound else {}
+        header = read_json(read_npy(entries.pop(_HEADER)).tobytes()) if sound else {}
         foreign, version = header.get("format") != FORMAT, header.get("version")
-    except Exception as error:  # zipfile and zlib raise a dozen kinds
+    except Exception as error:  # zipfile raises a dozen kinds
         raise ValueError(
             f"{told} is not a sketch file, or is damaged: check the path, or copy the file again."
         ) from error
@@ -129,7 +184,7 @@ def read_sketch(
             f"{told} has format version {version}; this skdpsumm reads {VERSION}. {remedy}."
         )
     try:
-        return _sketch(header, arrays, kind)
+        return _sketch(header, {name: read_npy(part) for name, part in entries.items()}, kind)
     except Exception as error:
         raise ValueError(f"{told} is not a sketch file: its parts do not fit. {error}") from error
 
@@ -157,18 +212,19 @@ def _sketch(
 def _content(sketch: PrivateSketch) -> tuple[dict[str, Any], dict[str, NDArray]]:
     """Return the header, without checksum, and the arrays of a sketch."""
     state, map_arrays = sketch.feature_map.to_state()
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "map": state,
-        "n_released": sketch.n_released,
-        "n_noise_std": sketch.n_noise_std,
-        "postprocess": sketch.postprocess,
-        "n_from_sums": sketch.n_from_sums,
-        "privacy": sketch.privacy.to_dict(),
-    }
+    header = _header(state, sketch.privacy) | {name: getattr(sketch, name) for name in _NUMBERS}
     arrays = {f"map.{name}": array for name, array in map_arrays.items()}
     return header, arrays | {"sums": sketch.sums, "noise_std": sketch.noise_std}
+
+
+def _header(state: dict[str, Any], privacy: PrivacyGuarantee) -> dict[str, Any]:
+    """Return the header of a sketch, without its numbers."""
+    told = {"format": FORMAT, "version": VERSION, "map": state, "privacy": privacy.to_dict()}
+    return told | dict.fromkeys(_NUMBERS)
+
+
+def _encoded(header: dict[str, Any]) -> bytes:
+    return json.dumps(header, allow_nan=False).encode()
 
 
 def _digest(header: dict[str, Any], arrays: dict[str, NDArray]) -> str:
@@ -191,34 +247,22 @@ def _check_frame(octets: bytes, largest: int) -> bool:
     return found.encode() == octets[-_CHECKSUM:]
 
 
-def _unpack(octets: bytes, largest: int) -> tuple[dict[str, Any], dict[str, NDArray]]:
-    """Return the header and the other arrays of a zip, none of which is larger than allowed."""
-    end = octets[-_CHECKSUM - _END : -_CHECKSUM]
-    # A second directory, for zips of many GiB, would take the place of the one that is measured.
-    large = octets[-_CHECKSUM - _END - 20 :].startswith(b"PK\6\7")
-    if large or int.from_bytes(end[12:16], "little") > _LARGEST_DIRECTORY:
-        raise ValueError("The file holds too many entries.")
+def _entries(octets: bytes) -> dict[str, bytes]:
+    """Return the entries of a zip, which are as many bytes as the file at most."""
+    place = len(octets) - _CHECKSUM - _END
+    disks, n, same, size, start = struct.unpack("<IHHII", octets[place + 4 : place + 20])
+    # Whatever else looks like an end, or like the end of a zip of many GiB, would be read instead.
+    alone = octets.rfind(b"PK\5\6") == place and octets[place - 20 : place - 16] != b"PK\6\7"
+    if not alone or disks or n != same or start + size != place or size > _LARGEST_DIRECTORY:
+        raise ValueError("The directory is not where it should be, or has too many entries.")
     with zipfile.ZipFile(io.BytesIO(octets)) as archive:
-        entries = archive.infolist()
-        sizes = {entry.filename: entry.file_size for entry in entries}
-        # Other methods unpack a whole chunk before they look at the limit.
-        known = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} >= {e.compress_type for e in entries}
-        if len(sizes) < len(entries) or sum(sizes.values()) > largest or not known:
-            raise ValueError("The file holds an entry twice, or too much.")
-        if sizes["header.npy"] > LARGEST_HEADER:
-            raise ValueError("The header is too large.")
-        # First, for what its header does not allow is not unpacked.
-        header = read_json(_entry(archive, archive.getinfo("header.npy")).tobytes())
-        if not isinstance(header, dict):
-            raise ValueError("The header is not an object.")
-        others = [entry for entry in entries if entry.filename != "header.npy"]
-        arrays = {e.filename.removesuffix(".npy"): _entry(archive, e) for e in others}
-    return header, arrays
-
-
-def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray:
-    with archive.open(entry) as file:
-        return read_npy(file.read(entry.file_size))
+        found = archive.infolist()
+        sizes = {entry.filename.removesuffix(_NPY): entry.file_size for entry in found}
+        _check_sizes(sizes, len(octets))
+        plain = all(entry.compress_type == zipfile.ZIP_STORED for entry in found)
+        if not len(sizes) == len(found) == n or size != _size_of_directory(sizes) or not plain:
+            raise ValueError("An entry occurs twice, has a comment or is compressed.")
+        return {name: archive.read(name + _NPY) for name in sizes}
 
 
 # A sum farther out than its rows allow is none: Laplace noise goes beyond 40 of its deviations in
@@ -250,11 +294,13 @@ def check_consistent(sketch: PrivateSketch) -> None:
         raise ValueError("The words of the guarantee hold control characters.")
     if len(costs) > MOST_COSTS:
         raise ValueError(f"The guarantee is the worst of {len(costs)} costs, more than needed.")
-    blocks = _noise_of_blocks(sketch)
-    for cost in costs:
-        if cost.noise_cost(blocks) > 1 + _ROUNDING:
-            raise ValueError("The guarantee promises more than noise so small can give.")
     _check_rows(sketch)
+    # Two rows lie no closer than one and none: what is far too small is told without a search for
+    # the farthest two, which takes longest.
+    for adjacency in dict.fromkeys(["add_remove", privacy.adjacency]):
+        blocks = _noise_of_blocks(sketch, adjacency)
+        if any(cost.noise_cost(blocks) > 1 + _ROUNDING for cost in costs):
+            raise ValueError("The guarantee promises more than noise so small can give.")
 
 
 def _check_rows(sketch: PrivateSketch) -> None:
@@ -271,20 +317,20 @@ def _check_rows(sketch: PrivateSketch) -> None:
         raise ValueError("The sums are larger than the number of rows and the noise allow.")
 
 
-def _noise_of_blocks(sketch: PrivateSketch) -> list[tuple[float, float, float]]:
+def _noise_of_blocks(sketch: PrivateSketch, adjacency: str) -> list[tuple[float, float, float]]:
     """Return the L1 and L2 sensitivity and the stated noise of each block, in grid units.
 
     The sensitivities are those of a unit of the claim. Of a merged sketch the stated noise is that
     of all its releases, more than each of them has. A claim may cost more than all blocks: an
     adaptive sketch has also paid for what it chose, and may leave a part of the budget.
     """
-    adjacency, limit = sketch.privacy.adjacency, _stated_limit(sketch.privacy)
+    limit = _stated_limit(sketch.privacy)
     moved = sensitivities(sketch.feature_map, adjacency, limit)
     blocks = [
         (*distances, float(sketch.noise_std[where].min()) * GRID)
         for distances, (_, where) in zip(moved, sketch.blocks(), strict=True)
     ]
-    if adjacency == "add_remove" and not sketch.n_from_sums:
+    if sketch.privacy.adjacency == "add_remove" and not sketch.n_from_sums:
         most = float(limit * GRID if isinstance(limit, int) else GRID)
         blocks.append((most, most, sketch.n_noise_std * GRID))
     return blocks
@@ -326,27 +372,21 @@ def most_rows_of_a_unit(privacy: PrivacyGuarantee) -> int:
 def read_npy(octets: bytes) -> NDArray:
     """Return the array in the bytes of an .npy file, as `np.save` writes it.
 
-    Numpy makes room for the shape that the bytes claim before it reads them; here, a claim of more
-    than there is fails first.
-
     Parameters
     ----------
     octets : bytes
-        Of format 1.0: of a plain dtype, never pickled objects.
+        Of format 1.0: of a plain dtype in this order of axes and bytes, never pickled objects.
 
     Raises
     ------
     ValueError
         For anything else.
     """
-    stream = io.BytesIO(octets)
-    try:
-        version = np.lib.format.read_magic(stream)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    except Exception as error:  # the header is a Python literal: anything may be wrong with it
-        raise ValueError("The bytes are not an array.") from error
-    size = math.prod(shape) * dtype.itemsize
-    plain = version == (1, 0) and dtype.kind in "biufU"
-    if not plain or min(shape, default=0) < 0 or size != len(octets) - stream.tell():
+    found = _ARRAY.fullmatch(octets[:_START])
+    if not found or len(found[0]) != _START:
         raise ValueError("The bytes are not an array of a plain dtype.")
-    return np.lib.format.read_array(io.BytesIO(octets), allow_pickle=False)
+    dtype = np.dtype(found[1].decode())
+    shape = [int(length) for length in found[2].split(b",") if length]
+    if math.prod(shape) * dtype.itemsize != len(octets) - _START:
+        raise ValueError("The bytes are not those of an array of its shape.")
+    return np.frombuffer(octets, dtype, offset=_START).reshape(shape).copy()

@@ -58,7 +58,7 @@ from ..schema._schema import (
     public_points,
     schema_of,
 )
-from ._file import check_header
+from ._file import check_fits
 from ._partitions import sum_partitions
 from ._private_sketch import Counted, PendingRelease, PrivateSketch
 
@@ -493,7 +493,7 @@ class BaseSketcher(TableSketcher):
             simulated=self.noise_seed is not None,
             counted=self.ledger is not None,
         )
-        check_header(feature_map)
+        check_fits(*feature_map.to_state(), feature_map.n_features, privacy)
         return PendingRelease(
             feature_map, noise, self.noise_seed, counts_rows, privacy, self._limit
         )

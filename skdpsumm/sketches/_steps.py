@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features._feature_maps import GRID, sensitivities
+from ..features._feature_maps import GRID, UnionMap, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy._filter import StepBudget
 from ..privacy._noise import on_grid
@@ -441,6 +441,28 @@ def first_map(design: Design) -> HistogramMap:
     """Return what is counted first: fine cells, or the base where no bins are to be found."""
     searched = design.searched
     return design.map([(j,) for j in searched] if searched else design.base)
+
+
+def largest_state(design: Design) -> dict[str, Any]:
+    """Return the state of a map with as much in it as that of any release has.
+
+    Bins and groups are found on the way. Here they are as many as can be, and of the longest
+    numbers.
+    """
+    schema, candidates = design.schema, design.candidates[-_MOST_CANDIDATES:]
+    fine, _ = design.singles.to_state()
+    found: list[Any] = list(fine.get("bins", [None] * schema.n_columns))
+    for j in design.searched:
+        most = MOST_BINS + len(schema.thresholds(j)) + 1
+        found[j] = sorted(found[j], key=lambda edge: len(repr(edge)))[-most:]
+    codes = [list(range(getattr(column, "n_codes", 0))) or None for column in schema.columns]
+    joined = [own or cells for own, cells in zip(found, codes, strict=True)]
+    base = fine | {"bins": found, "groups": design.base}
+    last = fine | {"bins": joined, "groups": candidates or design.base}
+    maps = [fine] * bool(design.searched) + [base, last]
+    maps += [base | {"groups": design.workload}] * bool(design.workload)
+    maps += [last | {"groups": []}] * (min(N_ROUNDS, len(candidates)) - 1)
+    return {"kind": UnionMap.kind, "maps": maps}
 
 
 def precision(design: Design, budget: StepBudget) -> float:
