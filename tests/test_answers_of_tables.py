@@ -384,3 +384,22 @@ def test_the_score_leaves_out_a_column_that_X_has_no_values_of():
     table = pd.DataFrame({name: COLUMNS[name][0] for name in ("x", "z")})
     model = M2MEstimator(schema=schema, random_state=0).fit(table)
     assert -1 < model.score(table.assign(x=np.nan)) < 0
+
+
+@pytest.mark.parametrize("frame", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    ("listed", "kinds"),
+    [([False, 2], {int}), ([1, 2.5], {float}), (["n/a", True], {str}), ([True, False], {bool})],
+    ids=str,
+)
+def test_categories_of_several_kinds_are_one_kind_in_a_sample(frame, listed, kinds):
+    """Whatever rows are drawn, a column has one type, which every library of frames holds."""
+    pytest.importorskip(frame)
+    X = pd.DataFrame({"c": pd.Series(listed * 50, dtype=object), "d": np.linspace(0, 1, 100)})
+    sketcher = HistogramSketcher({"c": listed, "d": (0, 1)}, epsilon=np.inf)
+    m2m = M2MEstimator(sketcher, random_state=0).fit(X)
+    m2m._frame = frame
+    for n_rows in (1, 40):
+        column = m2m.sample(n_rows)["c"]
+        cells = column.to_pylist() if frame == "pyarrow" else column.to_list()
+        assert {type(cell) for cell in cells} <= kinds

@@ -31,6 +31,8 @@ import skdpsumm.federated  # isort: skip  (before flwr, whose telemetry it turns
 import flwr.supercore.constant
 import flwr.supercore.telemetry
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from flower_double import GridDouble
@@ -1196,6 +1198,34 @@ def test_labels_that_no_file_holds_are_refused(labels):
     content = rows_reply(y=labels)
     with pytest.raises(ValueError, match="not text"):
         rows_of(content, agreed().schema, "string", 4)
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype", "fits"),
+    [
+        (pa.array(["0", "SECRET77"]), "int64", False),
+        (pa.array([0.0, 7712345.5]), "int64", False),
+        (pa.array(["0", "SECRET77"], pa.large_string()), "int64", False),
+        (pa.array(["0", "SECRET77"]).dictionary_encode(), "int64", False),
+        (pa.array(["0", "1"], pa.large_string()), "int64", True),  # as polars writes words
+        (pa.array([0.0, 1.0]), "int64", True),
+        (pa.array(["0", "1"]).dictionary_encode(), "string", True),
+    ],
+    ids=str,
+)
+def test_no_message_tells_a_label_of_any_type(column, dtype, fits, tmp_path):
+    text = AGREEMENT.replace('labels = "y"', f'labels = "y"\nlabels_dtype = "{dtype}"')
+    (tmp_path / "agreement.toml").write_text(text)
+    agreement = Agreement.load(tmp_path / "agreement.toml")
+    cells = {name: [0.5, 0.5] for name in agreement.schema.names}
+    pyarrow.parquet.write_table(pa.table({**cells, "y": column}), tmp_path / "table.parquet")
+    if fits:
+        assert len(read_table(tmp_path / "table.parquet", agreement)[1]) == 2
+        return
+    with pytest.raises(ValueError, match="'y' holds") as caught:
+        read_table(tmp_path / "table.parquet", agreement)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+    assert not any(secret in str(caught.value) for secret in ("SECRET", "7712345"))
 
 
 def test_labels_tell_nothing_of_rows_that_are_not_sent():

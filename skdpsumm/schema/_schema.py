@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from numbers import Integral
@@ -334,25 +334,23 @@ class TableSchema:
         named = self.keys is not None and isinstance(self.keys[0], str)
         if self.keys is None or (named and names is None):
             return self._in_order(n_columns)
-        there = (
-            list(range(n_columns))
-            if not named
-            else [str(name) for name in ([] if names is None else names)]
-        )
+        labels: Iterable[Any] = map(str, names) if named and names is not None else range(n_columns)
+        there = {label: j for j, label in enumerate(labels)}
         missing = [key for key in self.keys if key not in there]
         if missing:
             raise ValueError(
                 f"The table lacks {_listed(missing)} of the schema. Add what is missing, or leave "
                 "it out of the schema."
             )
-        extra = [key for key in there if key not in self.keys]
+        described = set(self.keys)
+        extra = [label for label in there if label not in described]
         if extra and self.extra_columns == "refuse":
             raise ValueError(
                 f"The table has {_listed(extra)}, which the schema does not describe. Describe "
                 "what you want to use, and leave out the others by TableSchema({...}, "
                 'extra_columns="drop").'
             )
-        return [there.index(key) for key in self.keys]
+        return [there[key] for key in self.keys]
 
     def _in_order(self, n_columns: int) -> list[int]:
         if n_columns != len(self.columns):
