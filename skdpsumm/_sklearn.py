@@ -114,8 +114,13 @@ except ImportError:
 
 
 try:
-    from sklearn.utils._metadata_requests import RequestMethod
+    from sklearn.utils._metadata_requests import SIMPLE_METHODS, RequestMethod
+
+    # As imbalanced-learn does. Without it, scikit-learn 1.6 routes nothing to what has this method.
+    if "fit_resample" not in SIMPLE_METHODS:
+        SIMPLE_METHODS.append("fit_resample")
 except ImportError:
+    SIMPLE_METHODS: list[str] = []
 
     class RequestMethod:
         """A method ``set_<name>_request`` that an estimator does not have."""

@@ -56,6 +56,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore:Feature .* is constant"),
+    pytest.mark.filterwarnings("ignore:The behavior of DataFrame concatenation"),
 ]
 
 RNG = np.random.default_rng(0)

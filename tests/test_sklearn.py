@@ -87,7 +87,23 @@ def test_each_private_name_has_a_stand_in(stand_ins):
         assert getattr(stand_ins, name) is not getattr(_sklearn, name), name
 
 
-VALUES = [0, 1, 2.5, -1, np.nan, np.inf, True, np.bool_(True), "a", "b", None, [1], (), {}, "auto"]
+VALUES = [
+    0,
+    1,
+    2.5,
+    -1,
+    np.nan,
+    np.inf,
+    True,
+    np.bool_(True),
+    "a",
+    "b",
+    None,
+    [1],
+    frozenset(),
+    {},
+    "auto",
+]
 VALUES += [10**30, 10**400, np.int8(1), np.random]
 VALUES += [np.ones(2), np.float32(1), np.array(1), b"x", print, np.random.RandomState(0)]
 KINDS = [
@@ -192,7 +208,6 @@ for wrong in (TDILClassifier(schema=(0, 1), epsilon=-1), M2MEstimator(schema=(0,
         assert "must be" in str(error), error
     else:
         raise AssertionError(wrong)
-assert not hasattr(PrivateMMDSummarizer(5), "set_fit_resample_request")
 assert PublicVectorizer((0, 1)).fit(X).get_feature_names_out().size
 print("fitted")
 """

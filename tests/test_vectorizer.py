@@ -33,6 +33,7 @@ from skdpsumm.schema._vectorizer import n_vector, vectorize
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
+    pytest.mark.filterwarnings("ignore:The behavior of DataFrame concatenation"),
 ]
 
 pd = pytest.importorskip("pandas")
