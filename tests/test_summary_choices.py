@@ -338,7 +338,7 @@ def test_labels_that_would_spoil_those_of_others_are_left_out(kind, first):
 
 def test_owners_whose_labels_are_of_the_kind_that_most_sent_stay():
     one, half, words = [read_label_column(y) for y in ([0, True], [0.5], ["a"])]
-    assert common_owners({"a": [one], "b": [half], "d": [one, half]}) == set("abd")
+    assert common_owners({"a": [one], "b": [half], "c": [one, half]}) == set("abc")
     assert common_owners({"a": [words], "b": [words], "c": [one]}) == set("ab")
     assert common_owners({"a": [None], "b": [None], "c": [one]}) == set("ab")
     assert common_owners({"a": [one, None], "b": [one]}) == {"b"}
