@@ -27,6 +27,13 @@ from skdpsumm import (
 from skdpsumm.moments.inferring._points import maxent_points, maxent_weights
 from skdpsumm.moments.inferring._regression import FeatureBlocks
 
+# Tests of other things set these off, on tables as small as they are.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
+]
+
 SMALL = {"schema": (0, 1), "n_synthetic": 4_000, "random_state": 0}
 
 
@@ -313,6 +320,7 @@ def test_regression():
 
 
 @pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore::UserWarning")  # workers get the filters, too
 def test_grid_search_is_charged_for_every_fit(tmp_path):
     X, y = two_classes(1500)
     ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=100.0, delta=1e-4)

@@ -22,7 +22,10 @@ from skdpsumm import (
 from skdpsumm.moments.inferring import _points
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+]
 
 UNIT = TableSchema((0, 1)).for_table(2)
 MIXED = {

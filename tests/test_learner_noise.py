@@ -65,7 +65,13 @@ CLAIMS = pytest.mark.parametrize(
 )
 
 
-pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("quick_fits")]
+pytestmark = [
+    pytest.mark.statistical,
+    pytest.mark.usefixtures("quick_fits"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
+    pytest.mark.filterwarnings("ignore:If you scale X in a Pipeline"),
+    pytest.mark.filterwarnings("ignore:Ask the fitted PINP learner"),
+]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import copy
 import multiprocessing
 import pickle
 import re
+import sys
 import warnings
 from functools import partial
 
@@ -1033,3 +1034,60 @@ def test_candidates_of_zeros_leave_the_zero_function():
     mechanism = ExponentialMechanism(n_rounds=1, candidates=[[0.0] * 3])
     model = TDILClassifier(mechanism=mechanism).fit(X, DISC)
     np.testing.assert_array_equal(model.decision_function(X), np.zeros(len(X)))
+
+
+class InterruptAt:
+    """Raises KeyboardInterrupt at the k-th line that runs in the file of PINP's updates."""
+
+    def __init__(self, k):
+        self.k, self.n_lines, self.asked = k, 0, False
+
+    def __call__(self, frame, event, _):
+        if not frame.f_code.co_filename.endswith("_public_hypothesis.py"):
+            return None
+        self.asked |= frame.f_code.co_name == "answer"
+        if event == "line":
+            self.n_lines += 1
+            if self.n_lines == self.k:
+                raise KeyboardInterrupt
+        return self
+
+
+def interrupted(k):
+    """Return a learner whose first query ended at the k-th line, and what told that it did."""
+    X, y = np.tile([[0.0], [1.0]], (200, 1)), np.tile([0, 1], 200)
+    mechanism = SparseVector(n_updates=2, max_queries=25)
+    model = PINPClassifier(
+        gamma=1.0, mechanism=mechanism, epsilon=1e6, classes=[0, 1], noise_seed=0
+    )
+    answers = model.fit(X, y).answers_
+    before, trace = answers._plan._threshold, InterruptAt(k)
+    old = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        model.predict([[0.0]])
+    except KeyboardInterrupt:
+        return model, before, trace
+    finally:
+        sys.settrace(old)
+    return model, before, None
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+def test_an_interrupt_saves_no_update_and_no_threshold():
+    """Where it comes may tell that the test was passed, so the epoch is over, and counted."""
+    met = set()
+    for k in range(1, 200):
+        model, before, trace = interrupted(k)
+        if trace is None:
+            break
+        answers = model.answers_
+        answers._next_epoch()  # as the next query begins
+        counted, drawn = 2 - answers.n_updates_left, answers._plan._threshold != before
+        assert counted >= drawn
+        assert drawn or not trace.asked, k
+        met.add((trace.asked, counted))
+        model.predict([[0.5], [1.0]])  # and it still answers
+    else:
+        raise AssertionError("a query runs fewer lines")
+    assert {(False, 0), (True, 1)} <= met

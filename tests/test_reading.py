@@ -1,6 +1,7 @@
 """What a cell becomes is a matter of that cell: one row more changes no other, in any container."""
 
 import datetime
+from collections import deque
 from decimal import Decimal
 from fractions import Fraction
 
@@ -34,6 +35,7 @@ from skdpsumm.schema._reading import (
     NoEstimator,
     Table,
     exact_numbers,
+    is_missing,
     read_column,
     read_labels,
     read_table,
@@ -462,3 +464,71 @@ def test_two_columns_of_one_name_are_refused(library):
         with pytest.raises(ValueError, match="two columns of one name"):
             model.fit(X, [0, 1] * 15)
     assert not ledger.entries()
+
+
+def one_more(make, cells, more):
+    """Return what a column's cells are read as, without and with one more."""
+    pa = pytest.importorskip("pyarrow")
+    first, second = (read_column(make(pa, column)).tolist() for column in (cells, [*cells, more]))
+    return first, second[: len(cells)]
+
+
+def truth_values(pa, cells):
+    return pa.ExtensionArray.from_storage(pa.bool8(), pa.array(cells, pa.int8()))
+
+
+def words_of_a_type(pa, cells):
+    class Words(pa.ExtensionType):
+        def __init__(self):
+            super().__init__(pa.dictionary(pa.int32(), pa.string()), "skdpsumm.words")
+
+        def __arrow_ext_serialize__(self):
+            return b""
+
+    return pa.ExtensionArray.from_storage(Words(), pa.array(cells).dictionary_encode())
+
+
+@pytest.mark.parametrize(
+    ("make", "cells", "more"),
+    [(truth_values, [2, 3, 100, 0], None), (words_of_a_type, ["a", None, None], "c")],
+)
+def test_a_type_of_its_own_is_read_cell_by_cell(make, cells, more):
+    first, second = one_more(make, cells, more)
+    assert first == second
+
+
+def test_no_error_of_a_conversion_is_told():
+    pa = pytest.importorskip("pyarrow")
+    damaged = pa.array(["secret\0", "b"]).buffers()
+    words = pa.StringArray.from_buffers(2, damaged[1], pa.py_buffer(b"secret\xffb"))
+    days = pa.array([2**30, 0], pa.int32()).cast(pa.date32())
+    for column in (words, days):
+        with pytest.raises(ValueError, match=r"column|Column|dates") as caught:
+            HistogramSketcher({"c": ["a", "b"]}).fit(pa.table({"c": column}))
+        with pytest.raises(CellError) as told:
+            read_labels(column)
+        for error in (caught.value, told.value):
+            assert "secret" not in repr(error)
+            assert error.__cause__ is None
+
+
+@pytest.mark.parametrize("rows", [list, tuple, deque])
+def test_rows_of_any_sequence_are_read_cell_by_cell(rows):
+    """A cell that only seems to be a row, or rows in no list, had numpy's common dtype."""
+    schema = TableSchema([Categorical(["1", "True", "nan"], missing=True)])
+    assert schema.code(read_table(rows([["1"], [np.nan]])), 0).tolist() == [0, 3]
+    seems_a_row = read_table(rows([[np.array("1")], [np.nan]]))
+    assert seems_a_row.dtype == object
+    assert is_missing(seems_a_row[1, 0])
+
+
+def test_halves_of_a_character_are_no_text():
+    """Two of them are one character in a file, so that two categories would be one there."""
+    half = "\ud83d\ude00"
+    for make in (
+        lambda: Categorical([half, "b"]),
+        lambda: TableSchema({half: (0, 1)}),
+        lambda: Numeric(0, 1, unit=half),
+    ):
+        with pytest.raises(ValueError, match="UTF-8"):
+            make()

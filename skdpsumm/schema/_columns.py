@@ -18,6 +18,7 @@ from ._listed import (
     check_listed,
     check_missing_values,
     check_number_listed,
+    check_text,
     holds,
     positions,
     without_words,
@@ -75,6 +76,7 @@ class Column:
             text = getattr(self, name)
             if text is not None and not isinstance(text, str):
                 raise ValueError(f"{name} must be text, got {text!r}.")
+            check_text(name, text or "")
         if not isinstance(self.missing, bool | np.bool_):
             raise ValueError(
                 f"missing must be True or False, got {self.missing!r}. Values that stand for a "

@@ -95,22 +95,35 @@ def as_sklearn_sees_it(X: Any) -> Any:
 
 
 def arrow_cells(column: Any) -> NDArray:
-    """Return the cells of a column of pyarrow as they are, None or NaN where there is none."""
-    import pyarrow as pa
+    """Return the cells of a column of pyarrow as they are, None or NaN where there is none.
 
-    if pa.types.is_dictionary(column.type):  # of which pyarrow takes a missing word for another
-        column = column.cast(column.type.value_type)
-    if not isinstance(column, pa.ChunkedArray):
-        column = pa.chunked_array([column])
-    with suppress(NotImplementedError):  # of types that numpy does not have
-        found = column.to_numpy()
-        # Numpy's dtype for whole numbers beside a missing one is that of floats: see `read_column`.
-        if found.dtype.kind != "f" or pa.types.is_floating(column.type):
-            return found
-    cells = np.empty(len(column), object)
-    for i, cell in enumerate(column.to_pylist()):  # one by one, for numpy looks into sequences
-        cells[i] = cell
-    return cells
+    numpy takes them only where nothing but a cell's own type decides what becomes of it: whole
+    numbers beside a missing one would become floats, and of a dictionary pyarrow takes a missing
+    word for another.
+    """
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_temporal(kind):
+        return unreadable(len(column), times=True)
+    plain = types.is_floating(kind) or (types.is_primitive(kind) and not column.null_count)
+    with suppress(Exception):  # whose texts quote cells
+        if plain:
+            return np.concatenate([part.to_numpy(zero_copy_only=False) for part in _chunks(column)])
+        cells = np.empty(len(column), object)
+        for i, cell in enumerate(column.to_pylist()):  # one by one, for numpy looks into sequences
+            cells[i] = cell
+        return cells
+    return unreadable(len(column))
+
+
+def _chunks(column: Any) -> list[Any]:
+    return (column.chunks or [column.combine_chunks()]) if hasattr(column, "chunks") else [column]
+
+
+def unreadable(n_rows: int, *, times: bool = False) -> NDArray:
+    """Return cells that no column takes, dates or objects, for what cannot be converted."""
+    return np.zeros(n_rows, "M8[s]") if times else np.full(n_rows, object())
 
 
 def to_pandas(X: Any) -> Any:

@@ -208,7 +208,7 @@ def read_groups(groups: Any) -> list[Hashable]:
 def _may_be_rounded(column: NDArray) -> bool:
     """Whether a float is so large that the next whole number may have become the same one."""
     if column.dtype.kind == "f":
-        return np.max(np.abs(column), initial=0) >= _first_rounded(column.dtype)
+        return np.max(np.abs(column), initial=0) >= _first_rounded(column.dtype.type)
     if column.dtype.kind != "O":
         return False
     floats = (cell for cell in column.tolist() if isinstance(cell, float | np.floating))
@@ -216,7 +216,7 @@ def _may_be_rounded(column: NDArray) -> bool:
 
 
 def _first_rounded(kind: Any) -> Any:
-    return 2.0 ** np.finfo(kind).nmant
+    return 2.0 ** np.finfo(kind if issubclass(kind, np.floating) else float).nmant
 
 
 def label_bytes(label: Any) -> bytes:

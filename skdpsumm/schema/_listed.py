@@ -207,6 +207,7 @@ def _check_one(name: str, value: Any) -> None:
             "as 'missing', and call fillna('missing')."
         )
     if isinstance(value, str):
+        check_text(name, value)
         if value.endswith("\0"):
             raise ValueError(
                 f"{name} lists {value!r}: numpy drops a NUL at the end of a word; strip it."
@@ -222,6 +223,16 @@ def _check_one(name: str, value: Any) -> None:
             f"{name} lists {value!r}, which float64 cannot hold exactly; list it as a word, and "
             "convert the column with astype(str)."
         )
+
+
+def check_text(name: str, text: str) -> None:
+    """Raise ValueError for half of a pair of surrogates: two halves are one character in a file."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{name} has {text!r}, which UTF-8 does not hold; write it anew."
+        ) from None
 
 
 def _reads_as_number(word: str) -> bool:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
@@ -48,6 +48,7 @@ from ._frames import (
     labels_of,
     names_of,
     rows_of,
+    unreadable,
 )
 from ._sparse import SparseRows, checked_structure, sparse_rows
 
@@ -127,7 +128,7 @@ def read_table(X: Any) -> NDArray | Table:
     if is_frame(X):
         columns = [read_column(column_of(X, j)) for j in range(len(labels_of(X)))]
         return Table(columns)
-    if isinstance(X, list | tuple):
+    if isinstance(X, Sequence) and not isinstance(X, str | bytes):
         return _read_rows(X)
     return _unmasked(np.asanyarray(X))
 
@@ -165,19 +166,21 @@ def read_column(series: Any) -> NDArray:
     """Return the cells of one column, of a frame or an array, as they are."""
     if isinstance(series, np.ndarray):
         return _unmasked(series)
+    if hasattr(getattr(series, "dtype", None), "pyarrow_dtype"):  # of pandas
+        series = series.array.__arrow_array__()
     if is_arrow_column(series):
         return arrow_cells(series)
-    try:
+    with suppress(Exception):  # of a type that numpy does not have, such as i128
         column = series.to_numpy()
-    except Exception:  # a type of the library's that numpy does not have, such as i128
-        column = None
-    # Neither are cells that are arrays numbers. And numpy makes floats of whole numbers beside a
-    # missing one, which rounds those beyond 2**53.
-    rounded = column is not None and column.dtype.kind == "f" and not _holds_floats(series)
-    if column is None or column.ndim != 1 or rounded:
-        cells = series.astype(object) if hasattr(series, "astype") else series
-        return cells_as_objects(list(cells))
-    return column
+        # Neither are cells that are arrays numbers. And numpy makes floats of whole numbers beside
+        # a missing one, which rounds those beyond 2**53.
+        if column.ndim == 1 and (column.dtype.kind != "f" or _holds_floats(series)):
+            return column
+    with suppress(Exception):  # whose texts quote cells
+        return cells_as_objects(
+            list(series.astype(object) if hasattr(series, "astype") else series)
+        )
+    return unreadable(len(series))
 
 
 def _holds_floats(series: Any) -> bool:
@@ -240,9 +243,7 @@ def _cells_of(labels: Any) -> NDArray | Table:
         return cells_as_objects(labels)
     if is_frame(labels):
         return read_table(labels)
-    if hasattr(labels, "to_pylist"):  # of pyarrow
-        return cells_as_objects(labels.to_pylist())
-    if hasattr(labels, "to_numpy"):
+    if is_arrow_column(labels) or hasattr(labels, "to_numpy"):
         return read_column(labels)
     return _unmasked(np.asanyarray(labels))
 
@@ -369,7 +370,9 @@ def _read_rows(rows: Sequence[Any]) -> NDArray:
 
 
 def _is_row(row: Any) -> bool:
-    return hasattr(row, "__len__") and not isinstance(row, str | bytes | Mapping)
+    """Whether this is a row of cells. An array of no dimension has a length in name only."""
+    has_length = len(row.shape) > 0 if hasattr(row, "shape") else hasattr(row, "__len__")
+    return has_length and not isinstance(row, str | bytes | Mapping)
 
 
 def exact_numbers(column: NDArray) -> NDArray[np.float64]:

@@ -48,6 +48,7 @@ from ._impossible import (
     thresholds,
     written,
 )
+from ._listed import check_text
 from ._reading import Table, check_some_rows, column_names, exact_numbers, read_table
 from ._sparse import SparseRows
 
@@ -878,6 +879,8 @@ def _combination_of(one: Any, n_columns: int) -> Combination:
 def _check_keys(columns: Mapping[Any, Any]) -> tuple[Any, ...]:
     keys = tuple(str(k) if isinstance(k, str) else k for k in columns)
     if keys and all(isinstance(key, str) for key in keys):
+        for key in keys:
+            check_text("A name of a column", key)
         return keys
     whole = [isinstance(k, Integral) and not isinstance(k, bool) and int(k) >= 0 for k in keys]
     if not keys or not all(whole):

@@ -5,7 +5,7 @@ of it is read.
 
 The checksum is no signature: whoever knows the format can write anything under it. So nothing in a
 file is believed. Nothing is compressed, so that a file takes the memory that its size tells. The
-frame must be as `write_sketch` writes it, and so must each array: no parser of numpy's sees them.
+zip's directory and the head of each array must be as numpy writes them: no other parser sees them.
 The header is counted before it is parsed (`_bounded`), each part is made by the constructor that
 checks it, and what was made must write the very same contents again: what has another type or does
 not belong there is told. Last, what a sketch says of itself must be possible: its claim, its noise

@@ -303,8 +303,7 @@ class UpdateAnswers(AnsweredQueries):
         super().__init__(n_scores, is_public=plan.terms.is_private)
         self._minimizer, self._plan = minimizer, plan
         self.n_updates_left = plan.n_updates
-        self._points: list[Floats] = []
-        self._steps: list[Floats] = []
+        self._updates: list[tuple[Floats, Floats]] = []  # each point, and the step towards it
         self._epoch_is_over = False
         plan.start_epoch()
 
@@ -312,9 +311,10 @@ class UpdateAnswers(AnsweredQueries):
         """Return w_t, an expansion in the points of the updates."""
         if not self._plan.terms.is_private:
             return self._minimizer
-        if not self._points:
+        if not self._updates:
             return Minimizer.zero(self._plan.space, self._n_scores)
-        return Minimizer(self._plan.space, np.array(self._steps), np.array(self._points))
+        points, steps = map(np.array, zip(*self._updates, strict=True))
+        return Minimizer(self._plan.space, steps, points)
 
     def _draw(self, X):
         if not self._plan.terms.is_private:
@@ -332,10 +332,11 @@ class UpdateAnswers(AnsweredQueries):
         if self.n_updates_left == 0 or round_ >= self._plan.max_queries:
             return public, False
         grid = self._plan.grid
+        self._epoch_is_over = True  # until it is known, for an interrupt may tell that it is
         reply = self._plan.answer(on_grid(exact, grid), on_grid(public, grid))
         if reply is None:
+            self._epoch_is_over = False
             return public, False
-        self._epoch_is_over = True
         self._next_epoch()
         noisy, released = reply
         answers = np.where(released, noisy * grid, public)
@@ -350,6 +351,5 @@ class UpdateAnswers(AnsweredQueries):
             self._epoch_is_over = False
 
     def _update(self, z: Floats, differences: Floats) -> None:
-        self._points.append(z)
         length = self._plan.sigma / (2 * self._plan.space.radius**2)
-        self._steps.append(length * np.sign(differences))
+        self._updates.append((z, length * np.sign(differences)))
