@@ -76,7 +76,8 @@ class Column:
             text = getattr(self, name)
             if text is not None and not isinstance(text, str):
                 raise ValueError(f"{name} must be text, got {text!r}.")
-            check_text(name, text or "")
+            if text:
+                check_text(name, text)
         if not isinstance(self.missing, bool | np.bool_):
             raise ValueError(
                 f"missing must be True or False, got {self.missing!r}. Values that stand for a "
