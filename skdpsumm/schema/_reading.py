@@ -243,7 +243,7 @@ def _cells_of(labels: Any) -> NDArray | Table:
         return cells_as_objects(labels)
     if is_frame(labels):
         return read_table(labels)
-    if is_arrow_column(labels) or hasattr(labels, "to_numpy"):
+    if hasattr(labels, "to_pylist") or hasattr(labels, "to_numpy"):  # of pyarrow, or a series
         return read_column(labels)
     return _unmasked(np.asanyarray(labels))
 
