@@ -116,7 +116,7 @@ except ImportError:
 try:
     from sklearn.utils._metadata_requests import SIMPLE_METHODS, RequestMethod
 
-    # As imbalanced-learn does. Without it, scikit-learn 1.6 routes nothing to what has this method.
+    # imbalanced-learn appends it, too: without it, scikit-learn 1.6 routes nothing to a summarizer.
     if "fit_resample" not in SIMPLE_METHODS:
         SIMPLE_METHODS.append("fit_resample")
 except ImportError:

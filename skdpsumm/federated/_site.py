@@ -315,7 +315,7 @@ class OwnerSite:
             raise Refusal(str(error)) from error
         _check_question(message, ours, self.name)
         codes, y = read_table(self.table, ours)
-        # As many as agreed: small questions cost as much as large ones.
+        # A run is charged the rows that were agreed, so that small questions save nothing.
         self._grant(run, "ask", ours.rows_asked(self.name))
         with one_blas_thread():
             owner = DataOwner(vectors_of(ours.schema, codes), y, seed=self.seed)

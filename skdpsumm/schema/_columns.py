@@ -308,7 +308,7 @@ class Numeric(Column):
             return None
         if not self.missing:
             return np.zeros((1, 1)), np.ones((1, 1))
-        # Of two numbers, or of a number and a missing one, which is in the middle of the range.
+        # The boxes hold two numbers, and a number beside a missing one, which is in the middle.
         centers = [[0.0, 0.0], [0.0, _MISSING_NUMBER], [0.0, -_MISSING_NUMBER]]
         return np.array(centers), np.array([[1.0, 0.0], [0.5, 0.0], [0.5, 0.0]])
 

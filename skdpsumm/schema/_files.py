@@ -23,7 +23,6 @@ _MOST_GUESSED = 1000
 _MOST_CODES, _MOST_WORDS = 10, 20
 # Of decimals and of values of a grid that is guessed.
 _MOST_DECIMALS, _MOST_VALUES = 6, 1_000_000
-_NEITHER = "holds neither finite numbers nor words; convert it, or leave it out."
 _NOT_GUESSED = {
     TIMES: "holds dates or times; convert it to numbers first.",
     INTERVALS: "holds intervals. " + NO_INTERVALS,
