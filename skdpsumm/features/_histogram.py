@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._computing import advance
-from ..schema._columns import Categorical, Numeric, first_values, told
+from ..schema._columns import Categorical, Numeric, first_values, increasing, told
 from ..schema._schema import TableSchema
 from ._feature_maps import GRID, OneHotMap, batches, check_size, is_count
 
@@ -36,13 +36,16 @@ class HistogramMap(OneHotMap):
         Bins of this map alone, for some columns; `n_bins` and the schema's edges do not hold for
         them. Of numbers: the edges, as of `Numeric`. Of categories: the cell of each code, that of
         missing cells included; cells are numbered from 0 on, and each holds a code.
+    points : mapping from column index to sequence of float, default=None
+        Numbers of columns without a step, increasing. The bin that holds one stands for this number
+        alone: a reader takes all rows of the bin to have it.
 
     Attributes
     ----------
     n_bins : tuple of int
         Number of cells of each column. Missing numbers have the last cell, and so have missing
         categories unless `bins` says another (`missing_cell`).
-    bins : dict
+    bins, points : dict
         As given, in tuples.
 
     Raises
@@ -59,6 +62,7 @@ class HistogramMap(OneHotMap):
         n_bins: Sequence[int],
         groups: Sequence[Sequence[int]],
         bins: Mapping[int, Sequence[Any]] | None = None,
+        points: Mapping[int, Sequence[float]] | None = None,
     ):
         self.schema, d = schema, schema.n_columns
         schema.require_bounds()
@@ -70,6 +74,8 @@ class HistogramMap(OneHotMap):
         given = {schema.index(j, "bins"): own for j, own in (bins or {}).items()}
         self.bins = {j: _own_bins(schema, j, given[j]) for j in sorted(given)}
         self.n_bins = tuple(check_size(self._n_codes(j, int(n_bins[j]))) for j in range(d))
+        told = {schema.index(j, "points"): own for j, own in (points or {}).items()}
+        self.points = {j: self._own_points(j, told[j]) for j in sorted(told)}
         if len(groups) > MOST_GROUPS:
             raise ValueError(
                 f"marginals makes {len(groups):,} groups of columns, and at most {MOST_GROUPS:,} "
@@ -94,6 +100,18 @@ class HistogramMap(OneHotMap):
     def _own_edges(self, j: int) -> tuple[float, ...] | None:
         """Return the edges that numeric column `j` was given, None for equal bins."""
         return self.bins.get(j, self.schema.edges(j))
+
+    def _own_points(self, j: int, own: Sequence[float]) -> tuple[float, ...]:
+        """Return the points of one column as plain numbers, or raise ValueError."""
+        name, bounds = f"points, column {self.schema.name(j)!r}", self.schema.bound(j)
+        found = np.array(increasing(name, own, least=1))
+        if bounds is None or self.schema.step(j) is not None:
+            raise ValueError(f"{name}: only numbers without a step have them.")
+        if not bounds[0] <= found[0] <= found[-1] <= bounds[1]:
+            raise ValueError(f"{name}: they must lie in the range {bounds}, got {told(own)}.")
+        if len(np.unique(self._bins_of(found, j))) < len(found):
+            raise ValueError(f"{name}: a bin holds two of {told(own)}.")
+        return tuple(found.tolist())
 
     def n_present(self, j: int) -> int:
         """Return the number of cells of column `j`, without one of missing cells alone."""
@@ -232,18 +250,24 @@ class HistogramMap(OneHotMap):
             "groups": [list(group) for group in self.groups],
             **self.schema.to_dict(),
         }
-        if self.bins:  # which files of format version 3 do not know
+        if self.bins:
             state["bins"] = [list(self.bins[j]) if j in self.bins else None for j in every]
+        if self.points:
+            state["points"] = [list(self.points[j]) if j in self.points else None for j in every]
         return state, {}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> HistogramMap:
         schema = TableSchema.from_dict(state)
-        listed = state.get("bins", [None] * schema.n_columns)
-        if len(listed) != schema.n_columns:
-            raise ValueError(f"bins must have an entry for each of {schema.n_columns} columns.")
-        bins = {j: own for j, own in enumerate(listed) if own is not None}
-        return cls(schema, state["n_bins"], state["groups"], bins)
+        own: list[dict[int, Any]] = []
+        for name in ("bins", "points"):
+            listed = state.get(name, [None] * schema.n_columns)
+            if len(listed) != schema.n_columns:
+                raise ValueError(
+                    f"{name} must have an entry for each of {schema.n_columns} columns."
+                )
+            own.append({j: one for j, one in enumerate(listed) if one is not None})
+        return cls(schema, state["n_bins"], state["groups"], *own)
 
 
 def _own_bins(schema: TableSchema, j: int, own: Sequence[Any]) -> tuple[Any, ...]:

@@ -171,7 +171,7 @@ class Numeric(Column):
 
     def __post_init__(self) -> None:
         self._check_words()
-        edges = None if self.edges is None else _check_edges(self.edges)
+        edges = None if self.edges is None else increasing("edges", self.edges, least=2)
         given = (self.low, self.high)
         if edges is not None and given == (None, None):
             given = edges[0], edges[-1]
@@ -562,16 +562,19 @@ def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
     return ends
 
 
-def _check_edges(edges: Any) -> tuple[float, ...]:
-    given = list(islice(edges, MOST_LISTED + 1)) if np.iterable(edges) else []
-    check_number_listed("edges", len(given))
+def increasing(name: str, given: Any, *, least: int) -> tuple[float, ...]:
+    """Return increasing numbers as floats, so many at least, or raise ValueError."""
+    listed = list(islice(given, MOST_LISTED + 1)) if np.iterable(given) else []
+    check_number_listed(name, len(listed))
     try:
-        found = tuple(float(edge) for edge in given if _is_number(edge))
+        found = tuple(float(number) for number in listed if _is_number(number))
     except OverflowError:
         found = ()
-    found = found if len(found) == len(given) else ()
-    if len(found) < 2 or not all(left < right for left, right in pairwise(found)):
-        raise ValueError(f"edges={edges!r} must be a list of at least two increasing numbers.")
+    found = found if len(found) == len(listed) else ()
+    if len(found) < least or not all(left < right for left, right in pairwise(found)):
+        raise ValueError(
+            f"{name}={given!r} must be a list of at least {least} increasing numbers."
+        )
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ from ..privacy._contract import columns_kept, estimator
 from ..privacy._filter import StepBudget
 from ..privacy._noise import TOO_LARGE
 from ..schema._groups import Groups
-from ..schema._reading import is_dask, is_frame, some_rows
+from ..schema._reading import Table, is_dask, is_frame, some_rows
 from ..schema._schema import NO_SCHEMA, TableSchema, as_schema, schema_of
 from ._file import check_fits
 from ._partitions import sum_partitions
@@ -338,22 +338,25 @@ class AdaptiveSketcher(TableSketcher):
         table = X if is_frame(X) else first
         design, n_rows = self._design(schema_of(self)), len(table)
         labels = None if groups is None else Groups.read(groups, n_rows)
-        fine = design.singles
-        codes = self._coded(table, fine, known)
         key = b"" if labels is None else self._group_key()
         counted = Counted.of(n_rows, self._limit, labels, key)
-        n_threads = effective_n_jobs(self.n_jobs)
-        return design, _Rows(codes, fine, counted, bool(self.epsilon == np.inf), n_threads)
 
-    def _coded(self, X: Any, fine: HistogramMap, known: TableSchema | None) -> NDArray[Any]:
-        """Return the code of each cell of a table; of a frame no more than a block is read."""
-        columns, framed = range(fine.schema.n_columns), is_frame(X)
-        codes = np.empty((len(X), len(columns)), np.min_scalar_type(max(fine.n_bins)))
+        def coded(cells: HistogramMap, columns: Sequence[int]) -> list[NDArray[Any]]:
+            return self._coded(table, cells, columns, known)
+
+        options = {"silent": bool(self.epsilon == np.inf), "n_threads": effective_n_jobs(self.n_jobs)}
+        return design, _Rows(coded, design.finest, counted, options)
+
+    def _coded(
+        self, X: Any, cells: HistogramMap, columns: Sequence[int], known: TableSchema | None
+    ) -> list[NDArray[Any]]:
+        """Return the cells of some columns; of a frame no more than a block is read at once."""
+        codes = [np.empty(len(X), np.min_scalar_type(cells.n_bins[j])) for j in columns]
         for rows in gen_batches(len(X), _ROWS_PER_BATCH):
             part = some_rows(X, rows)
-            block: Any = self._validate(part, known, reset=False) if framed else X[rows]
-            for j in columns:
-                codes[rows, j] = fine.column_codes(block, j)
+            block: Any = self._validate(part, known, reset=False) if is_frame(X) else X[rows]
+            for j, own in zip(columns, codes, strict=True):
+                own[rows] = cells.column_codes(block, j)
         return codes
 
     def _read_partitions(
@@ -365,39 +368,66 @@ class AdaptiveSketcher(TableSketcher):
         return self._design(schema_of(self)), rows
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class _Rows:
-    """Private rows, as codes of fine cells, of which sums alone are asked."""
+    """Private rows, as codes of cells, of which sums alone are asked.
 
-    codes: NDArray[Any]
-    fine: HistogramMap
-    counted: Counted
-    silent: bool
-    n_threads: int
+    Parameters
+    ----------
+    coded : callable
+        Returns the codes of some columns in the cells of a map.
+    cells : HistogramMap
+        In which columns are coded, until cells are asked that cut across these.
+    counted : Counted
+    options : dict
+        Of `sums_of`.
+    """
+
+    def __init__(self, coded: Callable, cells: HistogramMap, counted: Counted, options: dict):
+        every = range(cells.schema.n_columns)
+        self._coded, self._counted, self._options = coded, counted, options
+        self._cells = dict.fromkeys(every, cells)
+        self._codes = Table(coded(cells, every))
 
     def __call__(self, feature_map: HistogramMap) -> tuple[Sums, int]:
         """Return the exact sum of a map in grid units, and the number of rows (or groups)."""
-        options: Any = {"silent": self.silent, "n_threads": self.n_threads}
-        of_codes = _MapOfCodes(feature_map, self.fine)
-        return sums_of(of_codes, self.codes, self.counted, **options), self.counted.n_units
+        self._refine(feature_map)
+        of_codes = _MapOfCodes(feature_map, self._cells)
+        return sums_of(of_codes, self._codes, self._counted, **self._options), self._counted.n_units
+
+    def _refine(self, feature_map: HistogramMap) -> None:
+        """Code columns again whose cells are cut by those of a map."""
+        finer = [j for j in feature_map.seen_columns() if not _holds(self._cells[j], feature_map, j)]
+        if not finer:
+            return
+        columns = list(self._codes.columns)
+        for j, codes in zip(finer, self._coded(feature_map, finer), strict=True):
+            columns[j], self._cells[j] = codes, feature_map
+        self._codes = Table(columns)
+
+
+def _holds(fine: HistogramMap, coarse: HistogramMap, j: int) -> bool:
+    """Return whether each cell of a column in one map is made of cells in the other."""
+    if fine.schema.values(j) is not None:
+        return True
+    # Edges of bins are edges of finer cells, in the same bits.
+    return bool(np.isin(coarse.edges(j), fine.edges(j)).all())
 
 
 class _MapOfCodes(HistogramMap):
-    """The same histograms of rows that a finer map has coded: no cell is read twice."""
+    """The same histograms of rows that finer maps have coded: no cell is read twice."""
 
-    def __init__(self, own: HistogramMap, fine: HistogramMap):
+    def __init__(self, own: HistogramMap, fine: Mapping[int, HistogramMap]):
         vars(self).update(vars(own))
-        self._cells = {j: self._cells_of(j, fine) for j in own.seen_columns()}
+        self._cells = {j: self._cells_of(j, fine[j]) for j in own.seen_columns()}
 
     def _cells_of(self, j: int, fine: HistogramMap) -> NDArray[np.int64]:
         """Return the cell that holds each fine cell."""
         if self.schema.values(j) is not None:
             return self.cell_of_codes(j)
-        # Edges of bins are edges of fine cells, in the same bits.
         cells = np.searchsorted(self.edges(j)[1:-1], fine.edges(j)[:-1], side="right")
         return np.append(cells, self.n_bins[j] - 1) if self.schema.missing(j) else cells
 
-    def column_codes(self, X: NDArray, j: int) -> NDArray[np.int64]:
+    def column_codes(self, X: Any, j: int) -> NDArray[np.int64]:
         return self._cells[j][X[:, j]]
 
 

@@ -1,10 +1,8 @@
-"""Cells of columns for adaptive sketches: public fine ones, and bins that their counts show.
+"""Bins of the columns of adaptive sketches, that noisy counts of finer cells show.
 
-Numbers of real tables have atoms (the zero of a capital gain, forty hours), long tails and empty
-stretches. Fine cells are fixed by the schema alone: half of them equal, half of them geometric from
-the point nearest zero, and the ends and zero by themselves. From their noisy counts `find_bins`
-takes the places where the density changes by more than noise does. That reads released values
-alone.
+Numbers of real tables have heaps (the zero of a capital gain, forty hours), long tails and empty
+stretches. `find_bins` takes the places where the density changes by more than noise does. Rare
+categories become one cell. That reads released values alone.
 """
 
 from __future__ import annotations
@@ -16,101 +14,22 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..schema._columns import Numeric
-
 Floats = NDArray[np.float64]
-Edges = tuple[float, ...]
 
-# Of a numeric column. Whole values where there are no more of them.
-N_FINE = 128
 # Bins that are looked for. More cost each pair of columns more noise than they tell.
 N_BINS = 14
-# With both ends of the range beside them.
-MOST_BINS = N_BINS + 2
-# Of a range: the cell around a single number, where values have no step. Float32 resolves it.
-_ATOM = 2.0**-20
-# Powers of ten that geometric cells span, of values without a step.
-_DECADES = 4.0
 # Standard deviations by which a part must be heavier or lighter than the rest of its stretch.
 _CHANGE = 1.5
 # A bin of so many times its share of the rows is halved, if there are bins left; of so many times
 # also in place of a cut that moves no more than this part of its rows, if there are enough rows for
 # the noise: so many standard deviations of a count (Adult at epsilon 0.1 lost by it).
 _HEAVY, _HEAVIEST, _WORTH_HALVING, _SURE = 1.5, 2.0, 0.03, 60.0
-# An end of the range, narrower than this part of it, is a bin by itself where its bin would be a
-# long tail: wider than that part, with at most half of its share of the rows. Rows at a top code
-# that noise hides, spread over the tail, would move the mean by far.
-_END, _LONG_TAIL, _THIN = 2.0**-10, 0.2, 0.5
 # Standard deviations at which a category is no longer rare.
 _RARE = 3.0
 
 
-def fine_edges(column: Numeric, thresholds: Sequence[float] = ()) -> Edges:
-    """Return the edges of public fine cells of a numeric column, in which bins are looked for.
-
-    Parameters
-    ----------
-    column : Numeric
-        With a range.
-    thresholds : sequence of float, default=()
-        Where cells begin in any case, strictly inside the range.
-
-    Returns
-    -------
-    tuple of float
-        Increasing, from `low` to `high`. Of a column with a step they lie between its values.
-    """
-    assert column.bounds is not None
-    low, high = column.bounds
-    if column.n_values is not None:
-        step = float(column.step or 1)
-        wanted = np.ceil((np.array(thresholds) - low) / step - 1e-6).astype(np.int64)
-        first = np.union1d(_fine_values(low, column.n_values, step), wanted)
-        return (low, *(low + (first[1:] - 0.5) * step).tolist(), high)
-    atom = max((high - low) * _ATOM, 8 * math.ulp(max(-low, high)))
-    if not high - low > 4 * atom:  # which float64 hardly divides
-        return (low, high)
-    cuts = [
-        *np.linspace(low, high, N_FINE // 2 + 1),
-        *_geometric(low, high, (high - low) / 10**_DECADES),
-    ]
-    cuts += [low + atom, high - atom] + ([-atom, atom] if low < 0 < high else [])
-    # The narrow cells stay whole: nothing else may cut them.
-    free = [c for c in cuts if low + atom < c < high - atom and not abs(c) < atom]
-    kept = [low, low + atom, *free, high - atom, high, *thresholds]
-    return tuple(np.unique(kept).tolist())
-
-
-def _fine_values(low: float, n_values: int, step: float) -> NDArray[np.int64]:
-    """Return the position of the first value of each fine cell of a column with a step."""
-    if n_values <= N_FINE:
-        return np.arange(n_values)
-    even = np.linspace(0, n_values, N_FINE // 2 + 1)[:-1]
-    geometric = (_geometric(low, low + n_values * step, step) - low) / step
-    ends = [0, 1, n_values - 1]
-    zero = round(-low / step)
-    ends += [zero, zero + 1] if 0 < zero < n_values - 1 else []
-    first = np.concatenate([np.rint(even), np.rint(geometric), ends]).astype(np.int64)
-    return np.unique(first[(first >= 0) & (first < n_values)])
-
-
-def _geometric(low: float, high: float, least: float) -> Floats:
-    """Return edges whose distances to the number nearest zero grow by a constant factor."""
-    origin = min(max(low, 0.0), high)
-    sides = [(s, reach) for s, reach in ((-1, origin - low), (1, high - origin)) if reach > least]
-    n = N_FINE // 2 // max(len(sides), 1)
-    grown = [origin + s * np.geomspace(least, reach, n) for s, reach in sides]
-    return np.concatenate([*grown, np.empty(0)])
-
-
-def begins_at(edges: Edges, threshold: float, step: float | None) -> int:
-    """Return the fine cell that begins at a threshold of `fine_edges`."""
-    half = (step or 0.0) * (0.5 + 1e-6)
-    return int(np.searchsorted(edges, threshold - half))
-
-
 def find_bins(
-    counts: Floats, widths: Floats, std: float, *, least: float = 0.0, ends: bool = True
+    counts: Floats, widths: Floats, std: float, *, least: float = 0.0
 ) -> list[int]:
     """Return the first fine cell of each bin, about `N_BINS` of them.
 
@@ -128,8 +47,6 @@ def find_bins(
         Of the noise in `counts`.
     least : float, default=0
         Rows that make a half worth a bin.
-    ends : bool, default=True
-        Whether ends of the range that lie in long tails are bins by themselves.
     """
     table = _Stretches(counts, widths, std)
     parts = _cut(table)
@@ -145,7 +62,7 @@ def find_bins(
             break
         table.join(parts)
         table.halve(parts, heavy)
-    return table.with_ends(parts) if ends else [start for start, _ in parts]
+    return [start for start, _ in parts]
 
 
 Part = tuple[int, int]
@@ -215,23 +132,6 @@ class _Stretches:
         together = self.rows((parts[k][0], parts[k + 1][1]))
         return cost < _WORTH_HALVING * self.rows(part) and together < self.rows(part) / 2
 
-    def with_ends(self, parts: list[Part]) -> list[int]:
-        """Return where parts start, and ends of the range that lie in long tails."""
-        n, starts = len(self.width) - 1, {start for start, _ in parts}
-        for part, end, cut in ((parts[0], (0, 1), 1), (parts[-1], (n - 1, n), n - 1)):
-            if self.share(end) < _END and self.is_long_tail(part):
-                starts.add(cut)
-        return sorted(starts)
-
-    def is_long_tail(self, part: Part) -> bool:
-        """Whether a part is wide, and has few rows for that."""
-        wide = self.share(part)
-        return wide > _LONG_TAIL and self.rows(part) < _THIN * wide * self.mass[-1]
-
-    def share(self, part: Part) -> float:
-        """Return the part of the range that a part has."""
-        return float((self.width[part[1]] - self.width[part[0]]) / self.width[-1])
-
     def middle(self, part: Part) -> int:
         """Return the place that halves the rows of a part."""
         start, end = part
@@ -252,11 +152,6 @@ def _cut(table: _Stretches) -> list[Part]:
         for half in ((part[0], at), (at, part[1])):
             found[half] = table.change(half)
     return sorted(found)
-
-
-def bins_at(edges: Sequence[float], starts: Sequence[int]) -> Edges:
-    """Return the edges of bins that begin at these fine cells."""
-    return (*(edges[k] for k in starts), edges[-1])
 
 
 def joined_categories(counts: Floats, std: float) -> tuple[int, ...] | None:

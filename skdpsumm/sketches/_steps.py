@@ -32,8 +32,9 @@ from ..features._feature_maps import GRID, UnionMap, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy._filter import StepBudget
 from ..privacy._noise import on_grid
+from ..schema._cells import MOST_CUT_OUT, Cells, public_cells
 from ..schema._schema import TableSchema
-from ._bins import MOST_BINS, begins_at, bins_at, find_bins, fine_edges, joined_categories
+from ._bins import N_BINS, find_bins, joined_categories
 from ._graphical import GraphicalModel
 from ._private_sketch import rows_from_sums
 from ._residuals import Marginal
@@ -43,8 +44,10 @@ Floats = NDArray[np.float64]
 Sums = NDArray[Any]  # int64, or floats where there is no noise
 Exact = Callable[[HistogramMap], Sums]
 
-# Shares of the budget (RESULTS): for bins, for the base with and without a target, for choices.
-_FOR_BINS, FOR_CHOICES = 0.08, 0.05
+# Shares of the budget: for bins and what they are made of; of that for the finer cells of all
+# columns, on one level, and at least for their leaves; for choices.
+_FOR_BINS, _FOR_LEVEL, _FOR_LEAVES, FOR_CHOICES = 0.08, 0.02, 0.03, 0.05
+# For the base with and without a target (RESULTS).
 _FOR_BASE, _FOR_BASE_WITH_TARGET = 0.15, 0.30
 # The same where rows are few for the noise: below so many standard deviations of a count. On ACS at
 # epsilon 0.1 pairs have a total variation of 0.082 with 0.35, and of 0.085 with 0.20 (6 seeds).
@@ -62,6 +65,10 @@ _NEARLY_ALL, _NEARLY_ALL_WITH_TARGET = 1.4, 1.1
 _PICKS = 6.25
 # Columns of so few fine cells have these as their bins.
 _NO_SEARCH = 4
+# Levels of finer cells. Each takes ... TODO
+_MOST_LEVELS = 4
+# Finer cells of all columns together, on one level: noise takes 16 microseconds a count.
+_MOST_FINE = 2**15
 # Of one group, and of all candidates together.
 MOST_CELLS = 2**17
 _MOST_CANDIDATE_CELLS = 2**22
@@ -73,6 +80,8 @@ MEAN_NOISE = math.sqrt(2 / math.pi)
 _WORTH_A_BIN, _WORTH_A_BIN_WITH_TARGET = 4.0, 1.0
 # That a release may tell: sums of 64 bits, in grid units.
 _MOST_ROWS = 2.0**48
+# No float is longer when it is written out.
+_LONGEST = -2.2250738585072014e-308
 # Of rows, in grid units, that a model may expect.
 _LARGEST = 2**60
 
@@ -98,30 +107,44 @@ class Design:
     workload: tuple[Group, ...]
     adjacency: str
     limit: Any
-    fine: dict[int, tuple[float, ...]] = field(init=False)
+    cells: dict[int, Cells] = field(init=False)
 
     def __post_init__(self) -> None:
         self.schema.require_bounds()
         # Columns with edges of their own have these as bins.
         free = [j for j in self.schema.numeric if self.schema.edges(j) is None]
-        fine = {j: fine_edges(self.schema.columns[j], self.schema.thresholds(j)) for j in free}
-        object.__setattr__(self, "fine", fine)
+        most = _MOST_FINE // max(len(free), 1)
+        columns, known = self.schema.columns, self.schema.thresholds
+        cells = {j: public_cells(columns[j], known(j), most) for j in free}
+        object.__setattr__(self, "cells", cells)
 
     @property
     def searched(self) -> list[int]:
         """The columns whose bins are found."""
-        return [j for j, edges in self.fine.items() if len(edges) - 1 > _NO_SEARCH]
+        return [j for j, cells in self.cells.items() if len(cells.starts) > _NO_SEARCH]
 
     @property
     def singles(self) -> HistogramMap:
-        """The map of single columns in fine cells."""
+        """The map of single columns in public cells."""
         return self.map([(j,) for j in range(self.schema.n_columns)])
 
     def map(self, groups: Sequence[Group], bins: dict[int, Any] | None = None) -> HistogramMap:
-        """Return the map of groups, in fine cells where no bins are given."""
-        return HistogramMap(
-            self.schema, [1] * self.schema.n_columns, groups, self.fine | (bins or {})
-        )
+        """Return the map of groups, in public cells where no bins are given."""
+        edges = {j: cells.edges for j, cells in self.cells.items()} | (bins or {})
+        told = {j: cells.points(edges[j]) for j, cells in self.cells.items()}
+        points = {j: own for j, own in told.items() if own}
+        return HistogramMap(self.schema, [1] * self.schema.n_columns, groups, edges, points)
+
+    @property
+    def finest(self) -> HistogramMap:
+        """The map of single columns in the finer cells of public ones."""
+        fine = {j: cells.fine_edges for j, cells in self.cells.items()}
+        return self.map([(j,) for j in range(self.schema.n_columns)], fine)
+
+    def finer_map(self, cells: dict[int, Cells]) -> HistogramMap | None:
+        """Return the map of the columns whose cells have finer ones, in these; None for none."""
+        fine = {j: own.fine_edges for j, own in cells.items() if own.are_fine}
+        return self.map([(j,) for j in fine], fine) if fine else None
 
     def most_cells(self, group: Group) -> int:
         """Return the largest number of cells that a group can have, whatever bins are found."""
@@ -132,8 +155,9 @@ class Design:
         if known is not None:
             return len(known) + missing
         if j in self.searched:
-            return MOST_BINS + len(self.schema.thresholds(j)) + missing
-        return len(self.fine.get(j) or self.schema.edges(j) or ()) - 1 + missing
+            return N_BINS + len(self.schema.thresholds(j)) + missing
+        edges = self.cells[j].edges if j in self.cells else self.schema.edges(j)
+        return len(edges or ()) - 1 + missing
 
     @property
     def base(self) -> list[Group]:
@@ -158,7 +182,7 @@ class Design:
     @property
     def most_values(self) -> int:
         """The largest number of counts that a release has."""
-        fine = sum(len(edges) for edges in self.fine.values())
+        fine = (_MOST_LEVELS + 1) * (_MOST_FINE + sum(len(c.edges) for c in self.cells.values()))
         known = sum(map(self.most_cells, [*self.base, *self.base, *self.workload]))
         return fine + known + _MOST_CANDIDATE_CELLS
 
@@ -227,9 +251,9 @@ class Steps:
             Returns the exact sums of a map.
         """
         if self.design.searched:
-            self._find_bins(first)
-            base = self.design.map(self.design.base, self.bins)
-            first = exact(base)
+            leaves, share = self._find_leaves(first, exact)
+            self._find_bins(leaves, exact, share)
+            first = exact(self.design.map(self.design.base, self.bins))
         self._count_base(first)
         groups = self._candidates()
         # Decided once: what the workload leaves over is then what the rounds were promised.
@@ -264,21 +288,44 @@ class Steps:
         self.parts.append(part)
         return part
 
-    def _find_bins(self, exact: Sums) -> None:
-        part = self._count(first_map(self.design), exact, _FOR_BINS)
-        with_target = self.design.target is not None
-        worth = _WORTH_A_BIN_WITH_TARGET if with_target else _WORTH_A_BIN
+    def _find_leaves(self, first: Sums, exact: Exact) -> tuple[HistogramMap, float]:
+        """Return the map of the columns whose bins are found, in leaves.
+
+        Finer cells are counted level by level, and those that stand out become leaves. These counts
+        are not released.
+        """
+        cells, left = dict(self.design.cells), _FOR_BINS
+        n_columns = len(first_map(self.design).groups)
+        for level in range(_MOST_LEVELS):
+            finer = self.design.finer_map(cells)
+            if finer is None:
+                break
+            # Each level has the same noise, however few columns it has.
+            share = _FOR_LEVEL * len(finer.groups) / n_columns
+            if left - share < _FOR_LEAVES:
+                break
+            part = self._count(finer, exact(finer) if level else first, share)
+            self.parts.remove(part)
+            most, left = _MOST_FINE // len(finer.groups), left - share
+            for (j,), table in zip(finer.groups, part.tables(), strict=True):
+                cells[j] = cells[j].leaves(table[: finer.n_present(j)], part.std, most)
+        searched = {j: cells[j].edges for j in self.design.searched}
+        return self.design.map([(j,) for j in searched], searched), left
+
+    def _find_bins(self, leaves: HistogramMap, exact: Exact, share: float) -> None:
+        part = self._count(leaves, exact(leaves), share)
+        worth = _WORTH_A_BIN if self.design.target is None else _WORTH_A_BIN_WITH_TARGET
         least = worth * self._base_std()
         for j, table in zip(self.design.searched, part.tables(), strict=True):
-            edges, n_present = self.design.fine[j], part.map.n_present(j)
-            widths = np.diff(part.map.edges(j))
-            table = table[:n_present]
-            # Means hang on the ends of tails; models for a target do not, and noise there costs
-            # them 0.003 of AUC (Adult at epsilon 0.1).
-            starts = set(find_bins(table, widths, part.std, least=least, ends=not with_target))
-            step = self.design.schema.step(j)
-            starts |= {begins_at(edges, t, step) for t in self.design.schema.thresholds(j)}
-            self.bins[j] = bins_at(edges, sorted(starts))
+            edges, widths = np.array(leaves.bins[j]), np.diff(leaves.edges(j))
+            starts = find_bins(table[: leaves.n_present(j)], widths, part.std, least=least)
+            begun = self._begun(edges, j)
+            self.bins[j] = (*edges[sorted({*starts, *begun})].tolist(), float(edges[-1]))
+
+    def _begun(self, edges: Floats, j: int) -> list[int]:
+        """Return the cells that begin at the thresholds of the schema."""
+        half = (self.design.schema.step(j) or 0.0) * (0.5 + 1e-6)
+        return np.searchsorted(edges, np.array(self.design.schema.thresholds(j)) - half).tolist()
 
     def _base_std(self) -> float:
         """Return the noise of a bin of one column in the base, in rows."""
@@ -438,28 +485,37 @@ class Steps:
 
 
 def first_map(design: Design) -> HistogramMap:
-    """Return what is counted first: fine cells, or the base where no bins are to be found."""
-    searched = design.searched
-    return design.map([(j,) for j in searched] if searched else design.base)
+    """Return what is counted first: finer cells, or public ones, or the base, if there is no more.
+
+    Of all columns whose bins are found, so that their cells are coded at once.
+    """
+    if not design.searched:
+        return design.map(design.base)
+    return design.finer_map(design.cells) or design.map([(j,) for j in design.searched])
 
 
 def largest_state(design: Design) -> dict[str, Any]:
     """Return the state of a map with as much in it as that of any release has.
 
-    Bins and groups are found on the way. Here they are as many as can be, and of the longest
-    numbers.
+    Leaves, bins and groups are found on the way. Here they are as many as can be, and of the
+    longest numbers.
     """
     schema, candidates = design.schema, design.candidates[-_MOST_CANDIDATES:]
     fine, _ = design.singles.to_state()
-    found: list[Any] = list(fine.get("bins", [None] * schema.n_columns))
+    leaves, found = (list(fine.get("bins", [None] * schema.n_columns)) for _ in range(2))
     for j in design.searched:
-        most = MOST_BINS + len(schema.thresholds(j)) + 1
-        found[j] = sorted(found[j], key=lambda edge: len(repr(edge)))[-most:]
+        n_cut_out = 2 * MOST_CUT_OUT * _MOST_LEVELS * design.cells[j].are_fine
+        leaves[j] = [_LONGEST] * (len(design.cells[j].edges) + n_cut_out)
+        found[j] = [_LONGEST] * (N_BINS + len(schema.thresholds(j)) + 1)
+    loose = {j for j in design.searched if schema.step(j) is None}
+    points, of_bins = (
+        [own if j in loose else None for j, own in enumerate(edges)] for edges in (leaves, found)
+    )
     codes = [list(range(getattr(column, "n_codes", 0))) or None for column in schema.columns]
     joined = [own or cells for own, cells in zip(found, codes, strict=True)]
-    base = fine | {"bins": found, "groups": design.base}
-    last = fine | {"bins": joined, "groups": candidates or design.base}
-    maps = [fine] * bool(design.searched) + [base, last]
+    base = fine | {"bins": found, "points": of_bins, "groups": design.base}
+    last = base | {"bins": joined, "groups": candidates or design.base}
+    maps = [fine | {"bins": leaves, "points": points}] * bool(design.searched) + [base, last]
     maps += [base | {"groups": design.workload}] * bool(design.workload)
     maps += [last | {"groups": []}] * (min(N_ROUNDS, len(candidates)) - 1)
     return {"kind": UnionMap.kind, "maps": maps}
@@ -529,7 +585,7 @@ def check_noise(design: Design, budget: StepBudget) -> None:
     n_groups = max(picks + len(design.workload), 1)
     one = design.distances(design.map([(0,)]))
     together = {"l1": one["l1"] * n_groups, "l2": one["l2"] * math.sqrt(n_groups)}
-    budget.check_count(share=_FOR_BINS, **design.distances(first_map(design)))
+    budget.check_count(share=_FOR_LEVEL, **design.distances(design.singles))
     budget.check_count(share=base, **design.distances(design.map(design.base)))
     budget.check_count(share=spare, **together)
     budget.check_choice(sensitivity=design.score_sensitivity, share=FOR_CHOICES / max(picks, 1))

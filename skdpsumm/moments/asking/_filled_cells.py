@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inferring._cells import NARROW, ColumnCells
+from ..inferring._cells import ColumnCells
 from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
 from ._positions import NamedRows
@@ -94,8 +94,6 @@ class Inside:
             mass = (shares[self.cell_of_piece] * self.piece_shares)[: len(widths)]
             unsure = self._spread_of_pieces(shares, spread)[: len(widths)]
             self.crowded[: len(widths)] = _crowded(mass, widths, unsure)
-            span = column.edges[-1] - column.edges[0]
-            self.crowded[: len(widths)][widths < NARROW * span] = 1.0
             self.crowded[column.blind[self.cell_of_piece]] = 1.0
         exact = np.bincount(piece, ~self.exact) == 0
         self.crowded[exact & (np.bincount(piece) == 1)] = 0.0
@@ -113,7 +111,7 @@ class Inside:
         column, step = self.column, self.step
         exact = np.ones(column.n_atoms, np.bool_)
         if column.edges is not None:
-            single = np.zeros(column.n_present, np.bool_)
+            single = ~np.isnan(column.points)
             if step is not None:
                 single = np.rint(np.diff(column.edges) / step) <= 1
             exact[: column.n_present] = single
@@ -144,12 +142,13 @@ class Inside:
         # Edges of whole numbers lie between two of them.
         spans = np.clip(np.column_stack([ends[:-1] + half, ends[1:] - half]), low, high)
         crowded = self.crowded[: len(spans)] > 0
-        narrow = np.diff(ends) < NARROW * (high - low)
+        known = ~np.isnan(column.points[first])
+        spans[known] = column.points[first][known, None]
         lasts = np.clip(column.edges[1:] - half, low, high)
         if len(lasts) > n_ends:
             part = np.floor(n_ends * np.cumsum(self.masses[: len(lasts)]) / self.masses.sum())
             lasts = lasts[np.diff(part, prepend=0) > 0]
-        return lasts, spans[crowded | narrow]
+        return lasts, spans[crowded | known]
 
     @property
     def is_exact(self) -> bool:

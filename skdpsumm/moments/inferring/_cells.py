@@ -27,9 +27,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # Of a range: edges so close are one, rounded in two ways.
-_SAME_EDGE = 1e-9
-# Of a range, too: a piece so narrow was cut for rows at one value.
-NARROW = 1e-5
+_SAME_EDGE = 2.0**-45
 _SMALLEST = 1e-300
 
 
@@ -72,6 +70,8 @@ class ColumnCells:
         Of the atoms in their cells.
     piece_of_atom : ndarray of int, shape (n_atoms,)
         What histograms did not divide is one piece.
+    points : ndarray of shape (n_present,)
+        The number at which all rows of an atom are, NaN where they lie between its edges.
     blind : ndarray of bool, shape (n_cells,)
         Cells, of one piece each, of which nothing tells where in them rows lie.
     """
@@ -81,6 +81,7 @@ class ColumnCells:
     edges: Floats | None
     shape: Shape
     piece_of_atom: Codes
+    points: Floats
     blind: NDArray[np.bool_]
 
     @property
@@ -140,11 +141,8 @@ class ColumnCells:
         low, width = self.edges[known], np.diff(self.edges)[known]
         step = schema.step(j)
         if step is None:
-            values = low + inside * width
-            # Of rows in a narrow piece at an end of the range, most are at the end: it clips.
-            narrow = width < NARROW * (self.edges[-1] - self.edges[0])
-            values = np.where(narrow & (known == 0), self.edges[0], values)
-            values = np.where(narrow & (known == self.n_present - 1), self.edges[-1], values)
+            points = self.points[known]
+            values = np.where(np.isnan(points), low + inside * width, points)
         else:  # one of the whole values between two edges
             n_values = np.rint(width / step)
             values = low + (np.floor(inside * n_values) + 0.5) * step
@@ -250,16 +248,18 @@ def _with_shape(
     masses, noise = _masses(own, divisions, cells, j)
     piece = np.arange(len(cells))
     expected = Expected.even(len(cells), n)
-    narrow = np.zeros(len(cells), np.bool_)
+    points = np.full(len(cells), np.nan)
+    at_end = np.zeros(len(cells), np.bool_)
     if edges is not None:
         missing = schema.missing(j)
         pieces = edges
-        edges, piece = subdivided(edges, schema.step(j))
+        known = _points([group.part for group in own], j, edges)
+        edges, piece = subdivided(edges, schema.step(j), ~np.isnan(known))
+        points = known[piece]
         present = cells[piece]
         expected = expected_masses(edges, pieces, present, masses, noise)
-        narrow = np.zeros(len(piece) + missing, np.bool_)
-        for k in (0, len(piece) - 1):
-            narrow[k] = edges[k + 1] - edges[k] < NARROW * (edges[-1] - edges[0])
+        at_end = np.zeros(len(piece) + missing, np.bool_)
+        at_end[[0, len(piece) - 1]] = ~np.isnan(points[[0, -1]])
         if missing:
             piece = np.append(piece, len(cells) - 1)
             likely, jumped = (np.append(one, 1.0) for one in expected[:2])
@@ -273,10 +273,20 @@ def _with_shape(
         masses,
         counted,
         blind,
-        narrow,
+        at_end,
         edges is None,
     )
-    return ColumnCells(schema, j, edges, shape, _joined(piece, cells[piece], blind), blind)
+    joined = _joined(piece, cells[piece], blind)
+    return ColumnCells(schema, j, edges, shape, joined, points, blind)
+
+
+def _points(parts: Sequence[HistogramMap], j: int, edges: Floats) -> Floats:
+    """Return the number that each piece stands for, NaN where none."""
+    found = np.full(len(edges) - 1, np.nan)
+    for part in parts:
+        own = np.array(part.points.get(j, ()))
+        found[np.clip(np.searchsorted(edges, own, side="right") - 1, 0, len(found) - 1)] = own
+    return found
 
 
 def _told_nothing(cells: Codes, counted: Counts | None, masses: Floats) -> NDArray[np.bool_]:

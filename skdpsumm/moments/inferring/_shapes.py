@@ -116,7 +116,9 @@ class Shape:
 _LEAST_WEIGHT = 1e-12
 
 
-def subdivided(edges: Floats, step: float | None) -> tuple[Floats, Codes]:
+def subdivided(
+    edges: Floats, step: float | None, whole: NDArray[np.bool_]
+) -> tuple[Floats, Codes]:
     """Return edges of atoms, several in each piece, and the piece of each atom.
 
     Parameters
@@ -125,15 +127,15 @@ def subdivided(edges: Floats, step: float | None) -> tuple[Floats, Codes]:
         Of the pieces.
     step : float or None
         Of the column: atoms hold whole values.
+    whole : ndarray of bool
+        Pieces that stay whole.
     """
     n_pieces = len(edges) - 1
     most = int(np.clip(_MOST_ATOMS // n_pieces, 1, _MOST_OF_PIECE))
-    counts = np.full(n_pieces, most)
+    counts = np.where(whole, 1, most)
     if step is not None:
         n_values = np.rint(np.diff(edges) / step).astype(np.int64)
         counts = np.minimum(counts, np.maximum(n_values, 1))
-    else:  # what is as narrow as rounding stays whole
-        counts[np.diff(edges) < 1e-4 * (edges[-1] - edges[0])] = 1
     piece = np.repeat(np.arange(n_pieces), counts)
     rank = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
     share = rank / counts[piece]

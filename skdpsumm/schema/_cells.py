@@ -1,0 +1,283 @@
+"""Public cells of a column of numbers: where rows heap and where people cut, by the schema alone.
+
+Rows of real tables heap at round values, and people cut at round values. So cells begin there: even
+ones at multiples of a round unit, and single values of their own at zero, at the ends of the range
+and at 1, 2, 3, 5, 10, 20, ... Each of these has finer ones: multiples of a smaller round unit, and
+the gaps between them. `Cells.leaves` says which of the finer ones stand out of noisy counts, and
+divides those once more; all others stay together. It reads released numbers alone.
+
+A round unit is 1, 2 or 5 times a power of ten.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from ._columns import Numeric
+
+Floats = NDArray[np.float64]
+Starts = NDArray[Any]  # numbers of values for a column with a step, else where cells begin
+
+# Even cells of a range; a column with at most so many values has a cell for each.
+N_EVEN = 128
+# Multiples of a smaller unit in each of these, and in a cell that stands out.
+_IN_EVEN, _IN_LEAF = 5, 256
+# Decades of single round values below the end of the range that is farther from zero.
+_DECADES = 6
+_SINGLES = (1, 2, 3, 5)
+# Without a step: a public cell begins before a number by this part of it, and a finer one by this
+# part of the unit, so that rounding in float32 moves no round value out of its cell.
+_BEFORE, _BEFORE_FINER = 2.0**-14, 2.0**-6
+# Where float64 has fewer numbers in a unit than that, nothing is divided.
+_FEWEST_FLOATS = 2.0**12
+# Expected number of fine cells of a column that stand out by noise alone.
+_BY_CHANCE = 0.1
+# Share of the rows that a fine cell must have to be a leaf.
+MIN_SHARE_OF_LEAF = 0.003
+# Share of the rows that is a leaf in any case, although rows are even in its cell.
+_SHARE_TO_DIVIDE = 0.02
+# Leaves that stand out of a column at most, the heaviest first: no more have the least share.
+MOST_CUT_OUT = math.floor(1 / MIN_SHARE_OF_LEAF)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of a column, and the finer ones that may be looked for in them.
+
+    Parameters
+    ----------
+    line : _Line
+    starts : ndarray
+        Where cells begin.
+    fine : ndarray
+        Where the finer ones begin, those of `starts` included.
+    """
+
+    line: _Line
+    starts: Starts
+    fine: Starts
+
+    @property
+    def are_fine(self) -> bool:
+        """Whether there are finer cells."""
+        return len(self.starts) < len(self.fine)
+
+    @cached_property
+    def edges(self) -> tuple[float, ...]:
+        """The edges of the cells, from `low` to `high`; between the values of a step."""
+        return self.line.edges(self.starts)
+
+    @cached_property
+    def fine_edges(self) -> tuple[float, ...]:
+        """The edges of the finer cells."""
+        return self.line.edges(self.fine)
+
+    def points(self, edges: Sequence[float]) -> tuple[float, ...]:
+        """Return the numbers that cells with these edges stand for, where it is a single one."""
+        known = self.line.points
+        return tuple(known[ends] for ends in pairwise(edges) if ends in known)
+
+    def divided(self, which: NDArray[np.intp], n: int) -> Cells:
+        """Return the same cells, some of them with finer ones: at most `n` multiples in each."""
+        wide = self.line.wide(self.starts, which) if n else []
+        found = [self.starts, *(self.line.divide(a, b, n) for a, b in wide)]
+        return Cells(self.line, self.starts, np.unique(np.concatenate(found)))
+
+    def leaves(self, counts: Floats, std: float, most_fine: int) -> Cells:
+        """Return the cells, with the finer ones that stand out as cells of their own.
+
+        Parameters
+        ----------
+        counts : ndarray
+            Noisy, of the finer cells.
+        std : float
+            Of the noise in `counts`.
+        most_fine : int
+            The largest number of finer cells of those that stand out.
+        """
+        n_rows, by_chance = float(counts.sum()), -ndtri(_BY_CHANCE / len(counts)) * std
+        excess = counts - np.minimum(self._even(counts), _SHARE_TO_DIVIDE * n_rows)
+        heaviest = np.argsort(-excess, kind="stable")[:MOST_CUT_OUT]
+        out = heaviest[excess[heaviest] > max(by_chance, MIN_SHARE_OF_LEAF * n_rows)]
+        ends = self.fine[np.minimum(out + 1, len(self.fine) - 1)]
+        starts = np.unique(np.concatenate([self.starts, self.fine[out], ends]))
+        found = Cells(self.line, starts, starts)
+        if not len(out):
+            return found
+        n = min(most_fine // (2 * len(out)), _IN_LEAF)
+        return found.divided(np.searchsorted(starts, self.fine[out]), n)
+
+
+    def _even(self, counts: Floats) -> Floats:
+        """Return the counts of finer cells if rows were even in each cell."""
+        first = np.searchsorted(self.fine, self.starts)
+        sizes = np.diff(np.append(first, len(counts)))
+        width = np.diff(self.fine_edges)
+        rows, whole = (np.repeat(np.add.reduceat(a, first), sizes) for a in (counts, width))
+        return np.maximum(rows, 0.0) * width / whole
+
+
+def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -> Cells:
+    """Return the public cells of a column of numbers.
+
+    Parameters
+    ----------
+    column : Numeric
+        With a range.
+    thresholds : sequence of float
+        Where cells begin in any case, strictly inside the range.
+    most_fine : int
+        The largest number of finer cells, unless there are fewer anyway.
+    """
+    assert column.bounds is not None
+    (low, high), step = column.bounds, column.step or 0.0
+    line = _Line(low, high, thresholds) if column.step is None else _Grid(column, thresholds)
+    starts = line.first_starts()
+    if not line.is_short:
+        even = _multiples(_round_unit((high - low) / N_EVEN), low, high)
+        cuts = np.array([*even, *_round_values(low, high, step)])
+        single = np.array([low, high, *[0.0] * (low < 0 < high)])
+        starts = np.unique(np.concatenate([starts, line.begin(cuts), line.alone(single)]))
+    cells = Cells(line, starts, starts)
+    return cells.divided(np.arange(len(starts)), min(most_fine // (2 * len(starts)), _IN_EVEN))
+
+
+class _Line:
+    """Where cells of a column without a step begin.
+
+    Attributes
+    ----------
+    points : dict
+        The number by the edges of its cell, of each that has a cell of its own.
+    """
+
+    def __init__(self, low: float, high: float, thresholds: Sequence[float]):
+        self._ends = np.array([low, *sorted(thresholds), high])
+        far = max(-low, high)
+        self.is_short = high - low < 2.0**24 * math.ulp(far)  # which float64 hardly divides
+        self._widest, self._narrowest = (high - low) / N_EVEN, far * 10.0**-_DECADES
+        self.points: dict[tuple[float, float], float] = {}
+
+    def first_starts(self) -> Starts:
+        """Return where cells begin in any case."""
+        return self._ends[:-1]
+
+    def begin(self, values: Floats) -> Starts:
+        """Return where cells begin that hold each of these numbers, and no smaller ones."""
+        return self._inside(self._around(values)[0])
+
+    def alone(self, values: Floats) -> Starts:
+        """Return where the cells of single numbers, and those after them, begin."""
+        return self._kept(values, *self._around(values))
+
+    def divide(self, low: float, high: float, n: int) -> Starts:
+        """Return where cells begin in a wide one: at most `n` round values, and what is between."""
+        unit = _round_unit((high - low) / n)
+        if unit < _FEWEST_FLOATS * math.ulp(max(-low, high)):
+            return np.empty(0)
+        values, near = _multiples(unit, low, high), unit * _BEFORE_FINER
+        below = np.where(values - low < 2 * near, low, values - near)
+        return self._kept(values, below, np.where(high - values < 2 * near, high, values + near))
+
+    def _around(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return the ends of a narrow cell about each number, on this side of the thresholds."""
+        near = np.clip(np.abs(values), self._narrowest, self._widest) * _BEFORE
+        k = np.clip(np.searchsorted(self._ends, values, side="right"), 1, len(self._ends) - 1)
+        low, high = self._ends[k - 1], self._ends[k]
+        return np.maximum(values - near, low), np.minimum(values + near, high)
+
+    def _kept(self, values: Floats, below: Floats, above: Floats) -> Starts:
+        ends = zip(below.tolist(), above.tolist(), strict=True)
+        self.points |= dict(zip(ends, values.tolist(), strict=True))
+        return self._inside(np.concatenate([below, above]))
+
+    def _inside(self, starts: Floats) -> Floats:
+        return starts[starts < self._ends[-1]]
+
+    def wide(self, starts: Starts, which: NDArray[np.intp]) -> list[tuple[float, float]]:
+        """Return the ends of some cells, but of those of single numbers."""
+        ends = np.append(starts, self._ends[-1])
+        pairs = zip(ends[which].tolist(), ends[which + 1].tolist(), strict=True)
+        return [ends for ends in pairs if ends not in self.points]
+
+    def edges(self, starts: Starts) -> tuple[float, ...]:
+        """Return the edges of cells."""
+        return (*starts.tolist(), float(self._ends[-1]))
+
+
+class _Grid(_Line):
+    """The same of a column with a step: cells begin at numbers of its values, 0 for the first."""
+
+    def __init__(self, column: Numeric, thresholds: Sequence[float]):
+        assert column.bounds is not None and column.n_values is not None
+        (self._low, self._high), self._step = column.bounds, float(column.step or 1)
+        self._n, self._thresholds = column.n_values, np.array(thresholds)
+        self.is_short = self._n <= N_EVEN
+        self.points = {}
+
+    def first_starts(self) -> Starts:
+        every = np.arange(self._n if self.is_short else 1)
+        return np.union1d(every, self.begin(self._thresholds))
+
+    def alone(self, values: Floats) -> Starts:
+        closest = np.rint((values - self._low) / self._step).astype(np.int64)
+        return self._inside(np.concatenate([closest, closest + 1]))
+
+    def begin(self, values: Floats) -> Starts:
+        first = np.ceil((values - self._low) / self._step - 1e-6)
+        return self._inside(first.astype(np.int64))
+
+    def _inside(self, starts: Starts) -> Starts:
+        return starts[(starts >= 0) & (starts < self._n)]
+
+    def wide(self, starts: Starts, which: NDArray[np.intp]) -> list[tuple[float, float]]:
+        last = np.append(starts[1:], self._n) - 1
+        ends = self._low + np.column_stack([starts, last])[which] * self._step
+        return [(a, b) for a, b in ends.tolist() if a < b]
+
+    def divide(self, low: float, high: float, n: int) -> Starts:
+        n_values = round((high - low) / self._step) + 1
+        if n_values <= 2 * n:  # as many as round ones and gaps
+            return self.alone(low + np.arange(n_values) * self._step)
+        return self.alone(_multiples(_round_unit(max((high - low) / n, self._step)), low, high))
+
+    def edges(self, starts: Starts) -> tuple[float, ...]:
+        between = self._low + (starts[1:] - 0.5) * self._step
+        return (self._low, *between.tolist(), self._high)
+
+
+def _round_unit(least: float) -> float:
+    """Return the smallest of 1, 2, 5, 10, 20, ... times a power of ten that is as large."""
+    power = math.floor(math.log10(least))
+    units = (_decimal(d, k) for k in (power, power + 1) for d in (1, 2, 5))
+    return next(unit for unit in units if unit >= least)
+
+
+def _decimal(digits: int, power: int) -> float:
+    """Return a decimal number as it is written."""
+    return float(f"{digits}e{power}")
+
+
+def _multiples(unit: float, low: float, high: float) -> Floats:
+    """Return the multiples of a round unit from one number to another, as they are written."""
+    first, last = math.ceil(low / unit - 1e-9), math.floor(high / unit + 1e-9)
+    digits, power = f"{unit:e}".split("e")
+    found = [_decimal(k * int(float(digits)), int(power)) for k in range(first, last + 1)]
+    return np.array([v for v in found if low <= v <= high])
+
+
+def _round_values(low: float, high: float, step: float) -> list[float]:
+    """Return zero and 1, 2, 3, 5, 10, 20, ..., inside a range, either sign."""
+    top = math.floor(math.log10(max(-low, high)))
+    sizes = [_decimal(d, k) for k in range(top - _DECADES, top + 1) for d in _SINGLES]
+    found = [0.0, *(sign * size for size in sizes if size >= step for sign in (1, -1))]
+    return [v for v in found if low <= v <= high]
