@@ -27,10 +27,10 @@ from ._columns import Numeric
 Floats = NDArray[np.float64]
 Starts = NDArray[Any]  # numbers of values for a column with a step, else where cells begin
 
-# Even cells of a range; a column with at most so many values has a cell for each.
-N_EVEN = 128
+# Even cells of a range. A column with at most so many values has a cell for each.
+N_EVEN, N_VALUES = 32, 128
 # Multiples of a smaller unit in each of these, and in a cell that stands out.
-_IN_EVEN, _IN_LEAF = 5, 256
+_IN_EVEN, _IN_LEAF = 8, 256
 # Decades of single round values below the end of the range that is farther from zero.
 _DECADES = 6
 _SINGLES = (1, 2, 3, 5)
@@ -221,7 +221,7 @@ class _Grid(_Line):
         assert column.bounds is not None and column.n_values is not None
         (self._low, self._high), self._step = column.bounds, float(column.step or 1)
         self._n, self._thresholds = column.n_values, np.array(thresholds)
-        self.is_short = self._n <= N_EVEN
+        self.is_short = self._n <= N_VALUES
         self.points = {}
 
     def first_starts(self) -> Starts:
