@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -42,11 +42,11 @@ _FEWEST_FLOATS = 2.0**12
 # Expected number of fine cells of a column that stand out by noise alone.
 _BY_CHANCE = 0.1
 # Share of the rows that a fine cell must have to be a leaf.
-MIN_SHARE_OF_LEAF = 0.003
+_LEAST_SHARE = 0.003
 # Share of the rows that is a leaf in any case, although rows are even in its cell.
 _SHARE_TO_DIVIDE = 0.02
 # Leaves that stand out of a column at most, the heaviest first: no more have the least share.
-MOST_CUT_OUT = math.floor(1 / MIN_SHARE_OF_LEAF)
+_MOST_CUT_OUT = math.floor(1 / _LEAST_SHARE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +60,19 @@ class Cells:
         Where cells begin.
     fine : ndarray
         Where the finer ones begin, those of `starts` included.
+    most_fine : int
+        The largest number of finer cells, beside `starts`.
     """
 
     line: _Line
     starts: Starts
     fine: Starts
+    most_fine: int
+
+    @property
+    def most_cut_out(self) -> int:
+        """The largest number of finer cells that stand out."""
+        return min(_MOST_CUT_OUT, self.most_fine // 8)
 
     @property
     def are_fine(self) -> bool:
@@ -86,13 +94,14 @@ class Cells:
         known = self.line.points
         return tuple(known[ends] for ends in pairwise(edges) if ends in known)
 
-    def divided(self, which: NDArray[np.intp], n: int) -> Cells:
-        """Return the same cells, some of them with finer ones: at most `n` multiples in each."""
+    def divided(self, which: NDArray[np.intp], most_in_cell: int) -> Cells:
+        """Return the same cells, some of them with finer ones: so many round values in each."""
+        n = min(self.most_fine // (2 * max(len(which), 1)), most_in_cell)
         wide = self.line.wide(self.starts, which) if n else []
         found = [self.starts, *(self.line.divide(a, b, n) for a, b in wide)]
-        return Cells(self.line, self.starts, np.unique(np.concatenate(found)))
+        return replace(self, fine=np.unique(np.concatenate(found)))
 
-    def leaves(self, counts: Floats, std: float, most_fine: int) -> Cells:
+    def leaves(self, counts: Floats, std: float) -> Cells:
         """Return the cells, with the finer ones that stand out as cells of their own.
 
         Parameters
@@ -101,21 +110,15 @@ class Cells:
             Noisy, of the finer cells.
         std : float
             Of the noise in `counts`.
-        most_fine : int
-            The largest number of finer cells of those that stand out.
         """
         n_rows, by_chance = float(counts.sum()), -ndtri(_BY_CHANCE / len(counts)) * std
         excess = counts - np.minimum(self._even(counts), _SHARE_TO_DIVIDE * n_rows)
-        heaviest = np.argsort(-excess, kind="stable")[:MOST_CUT_OUT]
-        out = heaviest[excess[heaviest] > max(by_chance, MIN_SHARE_OF_LEAF * n_rows)]
+        heaviest = np.argsort(-excess, kind="stable")[: self.most_cut_out]
+        out = heaviest[excess[heaviest] > max(by_chance, _LEAST_SHARE * n_rows)]
         ends = self.fine[np.minimum(out + 1, len(self.fine) - 1)]
         starts = np.unique(np.concatenate([self.starts, self.fine[out], ends]))
-        found = Cells(self.line, starts, starts)
-        if not len(out):
-            return found
-        n = min(most_fine // (2 * len(out)), _IN_LEAF)
-        return found.divided(np.searchsorted(starts, self.fine[out]), n)
-
+        found = replace(self, starts=starts, fine=starts)
+        return found.divided(np.searchsorted(starts, self.fine[out]), _IN_LEAF)
 
     def _even(self, counts: Floats) -> Floats:
         """Return the counts of finer cells if rows were even in each cell."""
@@ -136,7 +139,7 @@ def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -
     thresholds : sequence of float
         Where cells begin in any case, strictly inside the range.
     most_fine : int
-        The largest number of finer cells, unless there are fewer anyway.
+        The largest number of finer cells.
     """
     assert column.bounds is not None
     (low, high), step = column.bounds, column.step or 0.0
@@ -147,8 +150,7 @@ def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -
         cuts = np.array([*even, *_round_values(low, high, step)])
         single = np.array([low, high, *[0.0] * (low < 0 < high)])
         starts = np.unique(np.concatenate([starts, line.begin(cuts), line.alone(single)]))
-    cells = Cells(line, starts, starts)
-    return cells.divided(np.arange(len(starts)), min(most_fine // (2 * len(starts)), _IN_EVEN))
+    return Cells(line, starts, starts, most_fine).divided(np.arange(len(starts)), _IN_EVEN)
 
 
 class _Line:

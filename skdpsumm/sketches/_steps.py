@@ -32,7 +32,7 @@ from ..features._feature_maps import GRID, UnionMap, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy._filter import StepBudget
 from ..privacy._noise import on_grid
-from ..schema._cells import MOST_CUT_OUT, Cells, public_cells
+from ..schema._cells import Cells, public_cells
 from ..schema._schema import TableSchema
 from ._bins import N_BINS, find_bins, joined_categories
 from ._graphical import GraphicalModel
@@ -65,7 +65,8 @@ _NEARLY_ALL, _NEARLY_ALL_WITH_TARGET = 1.4, 1.1
 _PICKS = 6.25
 # Columns of so few fine cells have these as their bins.
 _NO_SEARCH = 4
-# Levels of finer cells. Each takes ... TODO
+# Levels of finer cells: in a range of a million steps, two find each value, and without a step
+# three find numbers with two decimals.
 _MOST_LEVELS = 4
 # Finer cells of all columns together, on one level: noise takes 16 microseconds a count.
 _MOST_FINE = 2**15
@@ -146,6 +147,11 @@ class Design:
         fine = {j: own.fine_edges for j, own in cells.items() if own.are_fine}
         return self.map([(j,) for j in fine], fine) if fine else None
 
+    def most_leaves(self, j: int) -> int:
+        """Return the largest number of leaves of a column: each level cuts out some."""
+        cells = self.cells[j]
+        return len(cells.starts) + 2 * _MOST_LEVELS * cells.most_cut_out * cells.are_fine
+
     def most_cells(self, group: Group) -> int:
         """Return the largest number of cells that a group can have, whatever bins are found."""
         return math.prod(self._most_codes(j) for j in group)
@@ -182,7 +188,7 @@ class Design:
     @property
     def most_values(self) -> int:
         """The largest number of counts that a release has."""
-        fine = (_MOST_LEVELS + 1) * (_MOST_FINE + sum(len(c.edges) for c in self.cells.values()))
+        fine = (_MOST_LEVELS + 1) * (2 * _MOST_FINE + sum(map(self.most_leaves, self.cells)))
         known = sum(map(self.most_cells, [*self.base, *self.base, *self.workload]))
         return fine + known + _MOST_CANDIDATE_CELLS
 
@@ -281,12 +287,15 @@ class Steps:
 
     # ---- steps
 
-    def _count(self, feature_map: HistogramMap, exact: Sums, share: float) -> Part:
+    def _noisy(self, feature_map: HistogramMap, exact: Sums, share: float) -> Part:
         distances = self.design.distances(feature_map)
         noisy, std = self.budget.count(exact, share=share, **distances)
-        part = Part(feature_map, noisy / GRID, std / GRID)
-        self.parts.append(part)
-        return part
+        return Part(feature_map, noisy / GRID, std / GRID)
+
+    def _count(self, feature_map: HistogramMap, exact: Sums, share: float) -> Part:
+        """Count what is released."""
+        self.parts.append(self._noisy(feature_map, exact, share))
+        return self.parts[-1]
 
     def _find_leaves(self, first: Sums, exact: Exact) -> tuple[HistogramMap, float]:
         """Return the map of the columns whose bins are found, in leaves.
@@ -304,11 +313,10 @@ class Steps:
             share = _FOR_LEVEL * len(finer.groups) / n_columns
             if left - share < _FOR_LEAVES:
                 break
-            part = self._count(finer, exact(finer) if level else first, share)
-            self.parts.remove(part)
-            most, left = _MOST_FINE // len(finer.groups), left - share
+            part = self._noisy(finer, exact(finer) if level else first, share)
+            left -= share
             for (j,), table in zip(finer.groups, part.tables(), strict=True):
-                cells[j] = cells[j].leaves(table[: finer.n_present(j)], part.std, most)
+                cells[j] = cells[j].leaves(table[: finer.n_present(j)], part.std)
         searched = {j: cells[j].edges for j in self.design.searched}
         return self.design.map([(j,) for j in searched], searched), left
 
@@ -504,8 +512,7 @@ def largest_state(design: Design) -> dict[str, Any]:
     fine, _ = design.singles.to_state()
     leaves, found = (list(fine.get("bins", [None] * schema.n_columns)) for _ in range(2))
     for j in design.searched:
-        n_cut_out = 2 * MOST_CUT_OUT * _MOST_LEVELS * design.cells[j].are_fine
-        leaves[j] = [_LONGEST] * (len(design.cells[j].edges) + n_cut_out)
+        leaves[j] = [_LONGEST] * (design.most_leaves(j) + 1)
         found[j] = [_LONGEST] * (N_BINS + len(schema.thresholds(j)) + 1)
     loose = {j for j in design.searched if schema.step(j) is None}
     points, of_bins = (
