@@ -220,7 +220,8 @@ class _Grid(_Line):
     """The same of a column with a step: cells begin at numbers of its values, 0 for the first."""
 
     def __init__(self, column: Numeric, thresholds: Sequence[float]):
-        assert column.bounds is not None and column.n_values is not None
+        assert column.bounds is not None
+        assert column.n_values is not None
         (self._low, self._high), self._step = column.bounds, float(column.step or 1)
         self._n, self._thresholds = column.n_values, np.array(thresholds)
         self.is_short = self._n <= N_VALUES
@@ -249,7 +250,7 @@ class _Grid(_Line):
     def divide(self, low: float, high: float, n: int) -> Starts:
         n_values = round((high - low) / self._step) + 1
         if n_values <= 2 * n:  # as many as round ones and gaps
-            return self.alone(low + np.arange(n_values) * self._step)
+            return self.alone(low + np.arange(float(n_values)) * self._step)
         return self.alone(_multiples(_round_unit(max((high - low) / n, self._step)), low, high))
 
     def edges(self, starts: Starts) -> tuple[float, ...]:

@@ -572,9 +572,7 @@ def increasing(name: str, given: Any, *, least: int) -> tuple[float, ...]:
         found = ()
     found = found if len(found) == len(listed) else ()
     if len(found) < least or not all(left < right for left, right in pairwise(found)):
-        raise ValueError(
-            f"{name}={given!r} must be a list of at least {least} increasing numbers."
-        )
+        raise ValueError(f"{name}={given!r} must be a list of at least {least} increasing numbers.")
     return found
 
 

@@ -95,9 +95,10 @@ class AdaptiveSketcher(TableSketcher):
 
     Notes
     -----
-    The budget is mu^2 under Gaussian noise and epsilon under pure DP. Of it, 8 per cent find bins,
-    15 count the base and 5 pay for the choices. (The base takes 30 with a target. Where rows are
-    few for the noise, these are 35 and 80.) The rest counts what is chosen: about
+    The budget is mu^2 under Gaussian noise and epsilon under pure DP. Of it, 8 per cent find bins: up
+    to 5 where rows heap, on up to four levels, and the rest the bins of that. 15 count the base and
+    5 pay for the choices. (The base takes 30 with a target. Where rows are few for the noise, these
+    are 35 and 80.) The rest counts what is chosen: about
     ``0.4 sqrt(n mu)`` groups, but at least 16, and at least one for each column. Where there are at
     most 1.4 times as many groups (1.1 with a target), all are counted and nothing is chosen. With
     ``epsilon=np.inf``, all pairs are counted. A group has at most 131,072 cells.
@@ -189,7 +190,7 @@ class AdaptiveSketcher(TableSketcher):
         """Not supported. Call `fit` with all rows, because several steps need them."""
 
     def preview_map(self, n_columns: int, names: Any = None) -> HistogramMap:
-        """Return the public map of single columns in fine cells. It needs no data and is free.
+        """Return the public map of single columns in public cells. It needs no data and is free.
 
         `fit` finds what else it counts: see `feature_map_`.
         """
@@ -344,7 +345,10 @@ class AdaptiveSketcher(TableSketcher):
         def coded(cells: HistogramMap, columns: Sequence[int]) -> list[NDArray[Any]]:
             return self._coded(table, cells, columns, known)
 
-        options = {"silent": bool(self.epsilon == np.inf), "n_threads": effective_n_jobs(self.n_jobs)}
+        options = {
+            "silent": bool(self.epsilon == np.inf),
+            "n_threads": effective_n_jobs(self.n_jobs),
+        }
         return design, _Rows(coded, design.finest, counted, options)
 
     def _coded(
@@ -396,7 +400,9 @@ class _Rows:
 
     def _refine(self, feature_map: HistogramMap) -> None:
         """Code columns again whose cells are cut by those of a map."""
-        finer = [j for j in feature_map.seen_columns() if not _holds(self._cells[j], feature_map, j)]
+        finer = [
+            j for j in feature_map.seen_columns() if not _holds(self._cells[j], feature_map, j)
+        ]
         if not finer:
             return
         columns = list(self._codes.columns)

@@ -28,9 +28,7 @@ _HEAVY, _HEAVIEST, _WORTH_HALVING, _SURE = 1.5, 2.0, 0.03, 60.0
 _RARE = 3.0
 
 
-def find_bins(
-    counts: Floats, widths: Floats, std: float, *, least: float = 0.0
-) -> list[int]:
+def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0) -> list[int]:
     """Return the first fine cell of each bin, about `N_BINS` of them.
 
     Stretches are cut, best place first, where the part on the left departs most from an even spread

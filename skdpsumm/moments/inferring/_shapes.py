@@ -116,9 +116,7 @@ class Shape:
 _LEAST_WEIGHT = 1e-12
 
 
-def subdivided(
-    edges: Floats, step: float | None, whole: NDArray[np.bool_]
-) -> tuple[Floats, Codes]:
+def subdivided(edges: Floats, step: float | None, whole: NDArray[np.bool_]) -> tuple[Floats, Codes]:
     """Return edges of atoms, several in each piece, and the piece of each atom.
 
     Parameters
