@@ -29,7 +29,6 @@ from ._partitions import sum_partitions
 from ._private_sketch import Counted, PrivateSketch, rows_from_sums, sums_of
 from ._sketchers import TableSketcher
 from ._steps import (
-    FOR_CHOICES,
     MOST_CELLS,
     Design,
     Part,
@@ -41,6 +40,7 @@ from ._steps import (
     expected_noise,
     first_map,
     largest_state,
+    most_for_choices,
 )
 
 _MOST_STEPS = 2**16
@@ -177,7 +177,7 @@ class AdaptiveSketcher(TableSketcher):
                 _check_room(n_units, design, budget)
                 privacy = self._guarantee(budget)
                 check_fits(largest_state(design), {}, check_size(design.most_values), privacy)
-                self._pay(self._claim_for(self.ledger, budget, privacy))
+                self._pay(self._claim_for(self.ledger, budget, most_for_choices(design), privacy))
                 n_public = n_units if self.adjacency == "replace_one" else None
                 steps = Steps(design, budget, n_public)
                 parts = steps.run(first, lambda feature_map: rows(feature_map)[0])
@@ -251,9 +251,12 @@ class AdaptiveSketcher(TableSketcher):
         known = as_schema(self.schema)
         if known is None:
             raise ValueError(NO_SCHEMA)
-        # Of the others the number of columns is not known yet.
-        if not known.is_for_all and (known.names is not None or known.keys is None):
-            self._design(known)
+        self._early_design(known)
+
+    def _early_design(self, known: TableSchema) -> Design | None:
+        """Return what is public of a release, None where the number of columns is not known yet."""
+        is_known = not known.is_for_all and (known.names is not None or known.keys is None)
+        return self._design(known) if is_known else None
 
     def _design(self, schema: TableSchema) -> Design:
         """Return what is public of a release, or raise ValueError for names of no column."""
@@ -307,12 +310,12 @@ class AdaptiveSketcher(TableSketcher):
         )
 
     def _claim_for(
-        self, ledger: Any, budget: StepBudget, privacy: PrivacyGuarantee
+        self, ledger: Any, budget: StepBudget, most_chosen: float, privacy: PrivacyGuarantee
     ) -> PrivacyGuarantee:
         """Return what a ledger is charged: its own kind of neighbours, where that is known."""
         if not self._is_of_replaced(ledger) or budget.is_silent:
             return privacy
-        cost = budget.cost_when_replaced(FOR_CHOICES)
+        cost = budget.cost_when_replaced(most_chosen)
         return replace(privacy, mechanism=cost, adjacency="replace_one")
 
     def _is_of_replaced(self, ledger: Any) -> bool:
@@ -325,7 +328,9 @@ class AdaptiveSketcher(TableSketcher):
             return
         # What more values cost is in the slack, which is next to nothing.
         budget = StepBudget(epsilon=self.epsilon, delta=self.delta, most_steps=1, most_values=1)
-        self._ask(budget.cost_when_replaced(FOR_CHOICES), "replace_one")
+        design = self._early_design(as_schema(self.schema))
+        most_chosen = 0.0 if design is None else most_for_choices(design)
+        self._ask(budget.cost_when_replaced(most_chosen), "replace_one")
 
     # ---- rows
 
