@@ -386,8 +386,11 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         if self._regression is None:
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
             rows = self._model.sample(int(n_samples), generator)
-            every = range(self.schema_.n_columns)
-            warn_of_the_lone(self.sketch_, every, "The rows have them independent of all others.")
+            lone, n_columns = self.sketch_.lone_columns, self.schema_.n_columns
+            # Who had single columns counted alone was told so by `marginals=1`.
+            if len(lone) < n_columns:
+                then = "The rows have them independent of all others."
+                warn_of_the_lone(self.sketch_, lone, then)
         else:
             points, weights = self._matched_points()
             rows = points[rng.permutation(systematic(weights, int(n_samples), rng))]

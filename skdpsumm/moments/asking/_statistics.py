@@ -516,6 +516,7 @@ class StatisticsMixin:
             If the query returns numbers that do not lie between 0 and 1.
         """
         if query is None and by is not None:
+            self._column(by, "by")
             return self.table([by], bins=None if bins is None else {by: bins})
         axis = self._axis_by(by, bins)
         if not callable(query):

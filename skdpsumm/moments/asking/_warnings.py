@@ -112,9 +112,9 @@ def warn_of_the_lone(sketch: PrivateSketch, columns: Iterable[int], then: str) -
     if lone and not sketch.is_drowned:
         names = first_of([repr(sketch.schema.name(j)) for j in lone])
         warn_caller(
-            "When you sketch again, name the column as `target` or in `workload`, use a larger "
-            "epsilon, or describe it with fewer categories. The sketch counts none of these with "
-            f"another column: {names}. {then}",
+            "When you sketch again, name the column as `target` or in `workload` (`marginals` of a "
+            "HistogramSketcher), use a larger epsilon, or describe it with fewer categories. The "
+            f"sketch counts none of these with another column: {names}. {then}",
             AnswerWarning,
         )
 
