@@ -619,7 +619,8 @@ def test_errors_are_predicted(target, delta, schema, monkeypatch):
     sketch = model.fit(X[list(schema)]).sketch_
     stds = np.array(stds_of(sketch)) / len(X)
     others = 1 if target is None else 2
-    assert told["column"] == pytest.approx(stds[1] * math.sqrt(others))
+    # The share of the base goes by the noisy number of rows.
+    assert told["column"] == pytest.approx(stds[1] * math.sqrt(others), rel=0.01)
     chosen = sum(len(groups) for groups in groups_of(sketch)[2:])
     assert told["n_pairs"] == chosen
     if chosen:

@@ -61,8 +61,10 @@ class AdaptiveSketcher(TableSketcher):
     """Histograms of the columns, and of the pairs of columns that tell most, chosen privately.
 
     `fit` finds bins of the numeric columns and counts each column in them. It then chooses pairs in
-    four rounds: those that a graphical model of all counts so far explains worst. Bins, choices and
-    counts are one release with one charge, which is fixed before the rows are read.
+    four rounds: those that a graphical model of all counts so far explains worst. First come pairs
+    that join columns which nothing counted joins yet; a column whose pairs would all drown in noise
+    stays alone (`sketch_.lone_columns`). Bins, choices and counts are one release with one charge,
+    which is fixed before the rows are read.
 
     Parameters
     ----------
@@ -97,10 +99,10 @@ class AdaptiveSketcher(TableSketcher):
     -----
     The budget is mu^2 under Gaussian noise and epsilon under pure DP. Of it, 8 per cent find bins,
     15 count the base and 5 pay for the choices. (The base takes 30 with a target. Where rows are
-    few for the noise, these are 35 and 80.) The rest counts what is chosen: about
+    few for the noise, these rise to 35 and 80.) The rest counts what is chosen: about
     ``0.4 sqrt(n mu)`` groups, but at least 16, and at least one for each column. Where there are at
     most 1.4 times as many groups (1.1 with a target), all are counted and nothing is chosen. With
-    ``epsilon=np.inf``, all pairs are counted. A group has at most 131,072 cells.
+    ``epsilon=np.inf``, all are counted. A group has at most 131,072 cells.
 
     Two such sketches have different maps, so `+` refuses them. To combine owners, release one
     sketch of all rows, or give each owner a `HistogramSketcher` with the same list of groups.
@@ -109,6 +111,9 @@ class AdaptiveSketcher(TableSketcher):
     ----------
     McKenna, Mullins, Sheldon and Miklau (2022), "AIM: an adaptive and iterative mechanism for
     differentially private synthetic data".
+
+    McKenna, Miklau and Sheldon (2021), "Winning the NIST contest: a scalable and general approach
+    to differentially private synthetic data". Its MST joins columns.
 
     Examples
     --------

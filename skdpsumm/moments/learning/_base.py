@@ -681,8 +681,9 @@ def _warn_of_the_unconnected(sketch: PrivateSketch, columns: TableSchema, target
     pair = [j if columns.names is None else columns.name(j) for j in (unseen[0], target)]
     warn_caller(
         f"Leave the sketcher out, name the target (AdaptiveSketcher(target={pair[1]!r})), or count "
-        f"pairs with it (HistogramSketcher(marginals=[{pair!r}, ...])). The sketch does not tell how {name!r} "
-        f"goes with {told}, of {len(inputs)} inputs, and the model takes them to be independent.",
+        f"pairs with it (HistogramSketcher(marginals=[{pair!r}, ...])). The sketch does not tell "
+        f"how {name!r} goes with {told}, of {len(inputs)} inputs, and the model takes them to be "
+        "independent.",
         AnswerWarning,
     )
 
