@@ -266,3 +266,50 @@ def test_at_most_two_per_cent_of_questions_warn(coverage):
             warned += [told[one.index if told.ndim else ()] for one in call.asked]
     assert len(warned) > 600
     assert sum(warned) <= 0.02 * len(warned)
+
+
+@pytest.fixture(scope="module")
+def lonely():
+    """Releases of two columns that go together and one of too many cells for any pair."""
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], 20_000)
+    rows = pd.DataFrame({"sex": sex, "age": np.where(sex == "f", 20, 60)})
+    rows["code"], rows["y"] = rng.integers(0, 400, 20_000), sex
+    schema = {"sex": ["f", "m"], "age": Numeric(0, 90, step=1), "code": [*range(400)]}
+    groups = [["sex", "age"], ["code"], ["y"]]
+    sketcher = HistogramSketcher(schema | {"y": ["f", "m"]}, marginals=groups, noise_seed=0)
+    return sketcher.fit(rows).sketch_
+
+
+def test_columns_that_are_counted_with_no_other_are_told(lonely):
+    assert lonely.lone_columns == [2, 3]
+    m2m = M2MEstimator.from_sketch(lonely, random_state=0)
+    for ask in (
+        lambda: m2m.mean("age", by="y"),
+        lambda: m2m.quantile("age", 0.5, by="y"),
+        lambda: m2m.count(lambda rows: rows["age"] > 40, by="y"),
+        lambda: m2m.estimate(lambda rows: rows["age"] > 40, by="y"),
+    ):
+        # Another message may say that an interval is wide.
+        (message,) = [one for one in said(ask)[1] if "counts none of these" in one]
+        assert "'y'" in message
+        assert "'code'" not in message
+        for remedy in ("target", "workload", "epsilon", "fewer categories"):
+            assert remedy in message
+    (message,) = said(lambda: m2m.sample(10, random_state=0))[1]
+    assert "'code', 'y'. The rows have them independent" in message
+
+
+def test_what_tells_nothing_of_a_lone_column_is_told_to_a_model(lonely):
+    _, (message,) = said(lambda: M2MClassifier.from_sketch(lonely, target="y", n_synthetic=5000))
+    assert "AdaptiveSketcher(target='y')" in message
+
+
+def test_questions_of_a_lone_column_alone_warn_of_nothing(lonely):
+    m2m = M2MEstimator.from_sketch(lonely, random_state=0)
+    for ask in (
+        lambda: m2m.mean("age", by="sex"),
+        lambda: m2m.count(by="y"),
+        lambda: m2m.histogram("y"),
+    ):
+        assert not said(ask)[1]

@@ -113,6 +113,10 @@ class FeatureMap(ABC):
         """Return the columns that some feature tells something of."""
         return set(range(self.schema.n_columns))
 
+    def columns_in_pairs(self) -> set[int]:
+        """Return the columns that some feature tells something of together with another."""
+        return self.seen_columns()
+
     def check_values(self, X: NDArray) -> None:
         """Raise ValueError for values that some part of the map cannot take."""
         for schema in {part.schema: None for part in self.parts()}:  # mostly one, that of a union
@@ -670,6 +674,9 @@ class UnionMap(FeatureMap):
 
     def seen_columns(self) -> set[int]:
         return set().union(*(m.seen_columns() for m in self.maps))
+
+    def columns_in_pairs(self) -> set[int]:
+        return set().union(*(m.columns_in_pairs() for m in self.maps))
 
     def _starts(self) -> NDArray[np.int64]:
         return np.cumsum([0, *(m.n_features for m in self.maps)])

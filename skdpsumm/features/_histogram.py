@@ -143,6 +143,9 @@ class HistogramMap(OneHotMap):
     def seen_columns(self) -> set[int]:
         return {j for group in self.groups for j in group}
 
+    def columns_in_pairs(self) -> set[int]:
+        return {j for group in self.groups if len(group) > 1 for j in group}
+
     @classmethod
     def build(cls, schema: TableSchema, n_bins: Any, marginals: Any) -> HistogramMap:
         """Return the map of what the user gave to a `HistogramSketcher`."""

@@ -29,7 +29,6 @@ from ._partitions import sum_partitions
 from ._private_sketch import Counted, PrivateSketch, rows_from_sums, sums_of
 from ._sketchers import TableSketcher
 from ._steps import (
-    FOR_CHOICES,
     MOST_CELLS,
     Design,
     Part,
@@ -41,6 +40,7 @@ from ._steps import (
     expected_noise,
     first_map,
     largest_state,
+    most_for_choices,
 )
 
 _MOST_STEPS = 2**16
@@ -61,8 +61,10 @@ class AdaptiveSketcher(TableSketcher):
     """Histograms of the columns, and of the pairs of columns that tell most, chosen privately.
 
     `fit` finds bins of the numeric columns and counts each column in them. It then chooses pairs in
-    four rounds: those that a graphical model of all counts so far explains worst. Bins, choices and
-    counts are one release with one charge, which is fixed before the rows are read.
+    four rounds: those that a graphical model of all counts so far explains worst. First come pairs
+    that join columns which nothing counted joins yet; a column whose pairs would all drown in noise
+    stays alone (`sketch_.lone_columns`). Bins, choices and counts are one release with one charge,
+    which is fixed before the rows are read.
 
     Parameters
     ----------
@@ -95,13 +97,13 @@ class AdaptiveSketcher(TableSketcher):
 
     Notes
     -----
-    The budget is mu^2 under Gaussian noise and epsilon under pure DP. Of it, 8 per cent find bins: up
-    to 5 where rows heap, on up to four levels, and the rest the bins of that. 15 count the base and
-    5 pay for the choices. (The base takes 30 with a target. Where rows are few for the noise, these
-    are 35 and 80.) The rest counts what is chosen: about
+    The budget is mu^2 under Gaussian noise and epsilon under pure DP. Of it, 8 per cent find bins:
+    up to 5 where rows heap, on up to four levels, and the rest the bins of that. 15 count the base
+    and 5 pay for the choices. (The base takes 30 with a target. Where rows are few for the noise,
+    these rise to 35 and 80.) The rest counts what is chosen: about
     ``0.4 sqrt(n mu)`` groups, but at least 16, and at least one for each column. Where there are at
     most 1.4 times as many groups (1.1 with a target), all are counted and nothing is chosen. With
-    ``epsilon=np.inf``, all pairs are counted. A group has at most 131,072 cells.
+    ``epsilon=np.inf``, all are counted. A group has at most 131,072 cells.
 
     Two such sketches have different maps, so `+` refuses them. To combine owners, release one
     sketch of all rows, or give each owner a `HistogramSketcher` with the same list of groups.
@@ -110,6 +112,9 @@ class AdaptiveSketcher(TableSketcher):
     ----------
     McKenna, Mullins, Sheldon and Miklau (2022), "AIM: an adaptive and iterative mechanism for
     differentially private synthetic data".
+
+    McKenna, Miklau and Sheldon (2021), "Winning the NIST contest: a scalable and general approach
+    to differentially private synthetic data". Its MST joins columns.
 
     Examples
     --------
@@ -178,7 +183,7 @@ class AdaptiveSketcher(TableSketcher):
                 _check_room(n_units, design, budget)
                 privacy = self._guarantee(budget)
                 check_fits(largest_state(design), {}, check_size(design.most_values), privacy)
-                self._pay(self._claim_for(self.ledger, budget, privacy))
+                self._pay(self._claim_for(self.ledger, budget, most_for_choices(design), privacy))
                 n_public = n_units if self.adjacency == "replace_one" else None
                 steps = Steps(design, budget, n_public)
                 parts = steps.run(first, lambda feature_map: rows(feature_map)[0])
@@ -252,9 +257,12 @@ class AdaptiveSketcher(TableSketcher):
         known = as_schema(self.schema)
         if known is None:
             raise ValueError(NO_SCHEMA)
-        # Of the others the number of columns is not known yet.
-        if not known.is_for_all and (known.names is not None or known.keys is None):
-            self._design(known)
+        self._early_design(known)
+
+    def _early_design(self, known: TableSchema) -> Design | None:
+        """Return what is public of a release, None where the number of columns is not known yet."""
+        is_known = not known.is_for_all and (known.names is not None or known.keys is None)
+        return self._design(known) if is_known else None
 
     def _design(self, schema: TableSchema) -> Design:
         """Return what is public of a release, or raise ValueError for names of no column."""
@@ -308,12 +316,12 @@ class AdaptiveSketcher(TableSketcher):
         )
 
     def _claim_for(
-        self, ledger: Any, budget: StepBudget, privacy: PrivacyGuarantee
+        self, ledger: Any, budget: StepBudget, most_chosen: float, privacy: PrivacyGuarantee
     ) -> PrivacyGuarantee:
         """Return what a ledger is charged: its own kind of neighbours, where that is known."""
         if not self._is_of_replaced(ledger) or budget.is_silent:
             return privacy
-        cost = budget.cost_when_replaced(FOR_CHOICES)
+        cost = budget.cost_when_replaced(most_chosen)
         return replace(privacy, mechanism=cost, adjacency="replace_one")
 
     def _is_of_replaced(self, ledger: Any) -> bool:
@@ -326,7 +334,9 @@ class AdaptiveSketcher(TableSketcher):
             return
         # What more values cost is in the slack, which is next to nothing.
         budget = StepBudget(epsilon=self.epsilon, delta=self.delta, most_steps=1, most_values=1)
-        self._ask(budget.cost_when_replaced(FOR_CHOICES), "replace_one")
+        design = self._early_design(as_schema(self.schema))
+        most_chosen = 0.0 if design is None else most_for_choices(design)
+        self._ask(budget.cost_when_replaced(most_chosen), "replace_one")
 
     # ---- rows
 

@@ -123,6 +123,16 @@ class PrivateSketch:
         return self.n_released < max(3 * self.n_noise_std, 1.0)
 
     @property
+    def lone_columns(self) -> list[int]:
+        """Positions of the columns of which no feature tells how they go with any other.
+
+        Answers take these to be independent of all others.
+        """
+        n_columns = self.schema.n_columns
+        every = set(range(n_columns)) if n_columns > 1 else set()
+        return sorted(every - self.feature_map.columns_in_pairs())
+
+    @property
     def mean(self) -> NDArray[np.float64]:
         """Private estimate of the mean of phi, shape (m,)."""
         return self.to_mean(self.sums, self.n_released)
@@ -323,7 +333,9 @@ class PrivateSketch:
             f"{_told_part(part)}: {part.n_features:,} cells +- {self.noise_std[where][0]:.3g}"
             for part, where in blocks[:_MOST_PARTS]
         ]
-        return [*lines, *more_of(blocks, _MOST_PARTS)]
+        lone = [_short_name(blocks[0][0], j) for j in self.lone_columns]
+        told = ", ".join([*lone[:_MOST_GROUPS], *more_of(lone, _MOST_GROUPS)])
+        return [*lines, *more_of(blocks, _MOST_PARTS), *[f"in no group: {told}"] * bool(lone)]
 
 
 # Of parts, and of the groups of one, that are shown; and characters of a column's name.

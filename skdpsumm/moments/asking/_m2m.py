@@ -36,7 +36,7 @@ from ._planning import Plan
 from ._positions import Positions, check_each_row
 from ._statistics import StatisticsMixin
 from ._synthetic import framed
-from ._warnings import warn_of_coarse_bins, warn_of_the_drowned
+from ._warnings import warn_of_coarse_bins, warn_of_the_drowned, warn_of_the_lone
 
 
 @inherited_docs
@@ -373,6 +373,11 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             A frame of the library of `Estimate.value`, with the columns' names, whole numbers
             where the schema says so, and missing values. Otherwise an array, of objects where
             there are categories. A pandas frame says what protects it in ``attrs["privacy"]``.
+
+        Warns
+        -----
+        AnswerWarning
+            Of columns that the sketch counts with no other.
         """
         check_is_fitted(self)
         if not (isinstance(n_samples, Integral) and n_samples > 0):
@@ -381,6 +386,11 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         if self._regression is None:
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
             rows = self._model.sample(int(n_samples), generator)
+            lone, n_columns = self.sketch_.lone_columns, self.schema_.n_columns
+            # Who had single columns counted alone was told so by `marginals=1`.
+            if len(lone) < n_columns:
+                then = "The rows have them independent of all others."
+                warn_of_the_lone(self.sketch_, lone, then)
         else:
             points, weights = self._matched_points()
             rows = points[rng.permutation(systematic(weights, int(n_samples), rng))]

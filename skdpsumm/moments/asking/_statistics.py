@@ -26,7 +26,7 @@ from ._quantiles import InverseCDF, monotone
 from ._question import ColumnCondition, OfGroups, Question
 from ._second_moments import SecondMoments, correlations, floats, from_the_mean
 from ._tables import Axis, TableAnswer, binned_axis, category_axis, model_axis
-from ._warnings import AnswerWarning, warn_of_the_wide
+from ._warnings import AnswerWarning, warn_of_the_lone, warn_of_the_wide
 
 # More thresholds or bins than that are a picture of a column, not questions.
 _MOST_QUESTIONS = 16
@@ -119,7 +119,11 @@ class StatisticsMixin:
     def _axis_by(self, by: int | str | None, bins: Any) -> Axis | None:
         """Return the groups that `by` and `bins` stand for, None for all rows together."""
         if by is not None:
-            return self._axis(by, bins, "by")
+            axis, model = self._axis(by, bins, "by"), self._answers_by_model()
+            if model is not None:
+                then = "The answer takes all groups of it to be alike."
+                warn_of_the_lone(model.model.sketch, [axis.column], then)
+            return axis
         if bins is not None:
             raise ValueError("bins are those of by: give by=, the column to group by, too.")
         return None
@@ -511,9 +515,10 @@ class StatisticsMixin:
         ValueError
             If the query returns numbers that do not lie between 0 and 1.
         """
-        axis = self._axis_by(by, bins)
         if query is None and by is not None:
+            self._column(by, "by")
             return self.table([by], bins=None if bins is None else {by: bins})
+        axis = self._axis_by(by, bins)
         if not callable(query):
             raise TypeError(
                 "count takes a function of rows, such as lambda rows: rows['age'] > 40; got "

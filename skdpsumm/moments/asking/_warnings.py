@@ -5,7 +5,7 @@ All of them look at the release alone, which costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,28 @@ def warn_of_the_drowned(sketch: PrivateSketch, then: str) -> None:
         warn_caller(
             "Use a larger epsilon, more rows or fewer columns: the noise drowns the sketch, which "
             f"cannot tell the number of rows from zero, and {then}.",
+            AnswerWarning,
+        )
+
+
+def warn_of_the_lone(sketch: PrivateSketch, columns: Iterable[int], then: str) -> None:
+    """Warn of those among some columns that the sketch counts with no other.
+
+    Parameters
+    ----------
+    sketch : PrivateSketch
+    columns : iterable of int
+        Those that matter.
+    then : str
+        What follows.
+    """
+    lone = sorted(set(sketch.lone_columns).intersection(columns))
+    if lone and not sketch.is_drowned:
+        names = first_of([repr(sketch.schema.name(j)) for j in lone])
+        warn_caller(
+            "When you sketch again, name the column as `target` or in `workload` (`marginals` of a "
+            "HistogramSketcher), use a larger epsilon, or describe it with fewer categories. The "
+            f"sketch counts none of these with another column: {names}. {then}",
             AnswerWarning,
         )
 

@@ -680,9 +680,10 @@ def _warn_of_the_unconnected(sketch: PrivateSketch, columns: TableSchema, target
     name, told = columns.name(target), first_of([repr(columns.name(j)) for j in unseen])
     pair = [j if columns.names is None else columns.name(j) for j in (unseen[0], target)]
     warn_caller(
-        "Leave the sketcher out, or count pairs with the target "
-        f"(HistogramSketcher(marginals=[{pair!r}, ...])). The sketch does not tell how {name!r} "
-        f"goes with {told}, of {len(inputs)} inputs, and the model takes them to be independent.",
+        f"Leave the sketcher out, name the target (AdaptiveSketcher(target={pair[1]!r})), or count "
+        f"pairs with it (HistogramSketcher(marginals=[{pair!r}, ...])). The sketch does not tell "
+        f"how {name!r} goes with {told}, of {len(inputs)} inputs, and the model takes them to be "
+        "independent.",
         AnswerWarning,
     )
 
