@@ -60,19 +60,14 @@ class Cells:
         Where cells begin.
     fine : ndarray
         Where the finer ones begin, those of `starts` included.
-    most_fine : int
-        The largest number of finer cells, beside `starts`.
+    most_cut_out : int
+        The largest number of finer cells that stand out, on each level.
     """
 
     line: _Line
     starts: Starts
     fine: Starts
-    most_fine: int
-
-    @property
-    def most_cut_out(self) -> int:
-        """The largest number of finer cells that stand out."""
-        return min(_MOST_CUT_OUT, self.most_fine // 8)
+    most_cut_out: int
 
     @property
     def are_fine(self) -> bool:
@@ -94,14 +89,14 @@ class Cells:
         known = self.line.points
         return tuple(known[ends] for ends in pairwise(edges) if ends in known)
 
-    def divided(self, which: NDArray[np.intp], most_in_cell: int) -> Cells:
+    def divided(self, which: NDArray[np.intp], most_fine: int, most_in_cell: int) -> Cells:
         """Return the same cells, some of them with finer ones: so many round values in each."""
-        n = min(self.most_fine // (2 * max(len(which), 1)), most_in_cell)
+        n = min(most_fine // (2 * max(len(which), 1)), most_in_cell)
         wide = self.line.wide(self.starts, which) if n else []
         found = [self.starts, *(self.line.divide(a, b, n) for a, b in wide)]
         return replace(self, fine=np.unique(np.concatenate(found)))
 
-    def leaves(self, counts: Floats, std: float) -> Cells:
+    def leaves(self, counts: Floats, std: float, most_fine: int) -> Cells:
         """Return the cells, with the finer ones that stand out as cells of their own.
 
         Parameters
@@ -110,23 +105,27 @@ class Cells:
             Noisy, of the finer cells.
         std : float
             Of the noise in `counts`.
+        most_fine : int
+            The largest number of finer cells of those that stand out.
         """
         n_rows, by_chance = float(counts.sum()), -ndtri(_BY_CHANCE / len(counts)) * std
-        excess = counts - np.minimum(self._even(counts), _SHARE_TO_DIVIDE * n_rows)
+        even, is_divided = self._even(counts)
+        excess = counts - np.minimum(even, _SHARE_TO_DIVIDE * n_rows)
+        excess[~is_divided] = -np.inf
         heaviest = np.argsort(-excess, kind="stable")[: self.most_cut_out]
         out = heaviest[excess[heaviest] > max(by_chance, _LEAST_SHARE * n_rows)]
         ends = self.fine[np.minimum(out + 1, len(self.fine) - 1)]
         starts = np.unique(np.concatenate([self.starts, self.fine[out], ends]))
         found = replace(self, starts=starts, fine=starts)
-        return found.divided(np.searchsorted(starts, self.fine[out]), _IN_LEAF)
+        return found.divided(np.searchsorted(starts, self.fine[out]), most_fine, _IN_LEAF)
 
-    def _even(self, counts: Floats) -> Floats:
-        """Return the counts of finer cells if rows were even in each cell."""
+    def _even(self, counts: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return what finer cells have if rows are even in each cell, and which are parts of one."""
         first = np.searchsorted(self.fine, self.starts)
         sizes = np.diff(np.append(first, len(counts)))
         width = np.diff(self.fine_edges)
         rows, whole = (np.repeat(np.add.reduceat(a, first), sizes) for a in (counts, width))
-        return np.maximum(rows, 0.0) * width / whole
+        return np.maximum(rows, 0.0) * width / whole, np.repeat(sizes > 1, sizes)
 
 
 def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -> Cells:
@@ -150,7 +149,8 @@ def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -
         cuts = np.array([*even, *_round_values(low, high, step)])
         single = np.array([low, high, *[0.0] * (low < 0 < high)])
         starts = np.unique(np.concatenate([starts, line.begin(cuts), line.alone(single)]))
-    return Cells(line, starts, starts, most_fine).divided(np.arange(len(starts)), _IN_EVEN)
+    cells = Cells(line, starts, starts, min(_MOST_CUT_OUT, most_fine // 8))
+    return cells.divided(np.arange(len(starts)), most_fine, _IN_EVEN)
 
 
 class _Line:

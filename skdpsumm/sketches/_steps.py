@@ -320,9 +320,9 @@ class Steps:
             if left - share < _FOR_LEAVES:
                 break
             part = self._noisy(finer, exact(finer) if level else first, share)
-            left -= share
+            most, left = _MOST_FINE // len(finer.groups), left - share
             for (j,), table in zip(finer.groups, part.tables(), strict=True):
-                cells[j] = cells[j].leaves(table[: finer.n_present(j)], part.std)
+                cells[j] = cells[j].leaves(table[: finer.n_present(j)], part.std, most)
         searched = {j: cells[j].edges for j in self.design.searched}
         return self.design.map([(j,) for j in searched], searched), left
 
