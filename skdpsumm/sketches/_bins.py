@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 # Bins that are looked for. More cost each pair of columns more noise than they tell.
 N_BINS = 14
 # Standard deviations by which a part must be heavier or lighter than the rest of its stretch.
-_CHANGE = 1.5
+_CHANGE = 2.5
 # A bin of so many times its share of the rows is halved, if there are bins left; of so many times
 # also in place of a cut that moves no more than this part of its rows, if there are enough rows for
 # the noise: so many standard deviations of a count (Adult at epsilon 0.1 lost by it).
@@ -32,7 +32,7 @@ def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0)
     """Return the first fine cell of each bin, about `N_BINS` of them.
 
     Stretches are cut, best place first, where the part on the left departs most from an even spread
-    (by more than 1.5 standard deviations of the noise). Neighbours of like density are then joined
+    (by more than 2.5 standard deviations of the noise). Neighbours of like density are then joined
     while there are too many, and the heaviest halved while there are too few.
 
     Parameters
