@@ -9,8 +9,8 @@ parents are nearly exact, and so are those given whatever the order has next.
 Counts of a column with others, of which each cell of `tables` says how many it wants, are sums over
 many stretches. They are followed as rows are drawn: half of the rows first, then half of the
 others, and so on. Each time the probabilities are raked to what the tables still want. What chance
-does to the first rows, the next set right, so that only the last few leave an error. That holds
-tables, too, with columns that are no parents.
+does to the first rows, the next set right, also in tables with columns that are no parents. The
+last few go one by one to the value that is wanted most.
 
 It is the rounding of private-pgm [2]_, which takes whole rows of each stretch and draws the rest at
 random, with the rest balanced over all tables.
@@ -38,11 +38,11 @@ Codes = NDArray[np.int64]
 _GOLDEN = (math.sqrt(5) - 1) / 2
 # Probabilities of rows that are drawn at once, at most: a megabyte, which a core's cache holds.
 _MOST_CELLS = 2**17
-# Rows that are left for the end.
-_LAST_ROWS = 64
-# Rounds of raking for a part of the rows, and the most by which one multiplies a probability. The
-# figures are those of `examples/benchmarks/graphical.py --rounding`.
-_SWEEPS, _MOST_STEP = 3, 4.0
+# Rows that are left for the end, rounds of raking for a part of the rows, and the most by which one
+# multiplies a probability. `examples/benchmarks/rounding.py` compares them with others.
+_LAST_ROWS, _SWEEPS, _MOST_STEP = 64, 3, 4.0
+# Values that are less likely than this, beside the likeliest, are no choice at the end.
+_LEAST_LIKELY = 0.01
 _SMALLEST = 1e-300
 
 
@@ -90,7 +90,10 @@ class Rounding:
             n_sweeps = 1 if 2 * len(part) > most else _SWEEPS
             for table in wanted * n_sweeps:
                 table.rake(likely)
-            self.codes[part, a] = found = _at(likely, evenly(start, len(part)))
+            at_end = wanted and len(part) <= 2 * _LAST_ROWS
+            quantiles = evenly(start, len(part))
+            found = _most_wanted(likely, wanted) if at_end else _at(likely, quantiles)
+            self.codes[part, a] = found
             start += _GOLDEN * len(part)
             for table in wanted:
                 table.take(found)
@@ -129,6 +132,16 @@ class _Wanted:
         self._counts, self._place = counts.copy(), place
         self._n_left = np.bincount(place, minlength=len(counts))
 
+    @property
+    def counts(self) -> Floats:
+        """What is wanted of each cell."""
+        return self._counts
+
+    @property
+    def places(self) -> Codes:
+        """The places of the rows at hand."""
+        return self._at.indices
+
     def look_at(self, part: Codes) -> None:
         """Turn to some of the rows, which get their share of what is wanted."""
         place, n_places = self._place[part], len(self._counts)
@@ -141,13 +154,13 @@ class _Wanted:
     def rake(self, likely: Floats) -> None:
         """Multiply their probabilities so that counts fit, and make them sum to one."""
         step = self._share / np.maximum(self._at.T @ likely, _SMALLEST)
-        likely *= np.clip(step, 1 / _MOST_STEP, _MOST_STEP)[self._at.indices]
+        likely *= np.clip(step, 1 / _MOST_STEP, _MOST_STEP)[self.places]
         likely /= np.maximum(likely @ np.ones(likely.shape[1]), _SMALLEST)[:, None]
 
     def take(self, values: Codes) -> None:
         """Count what was drawn in these rows."""
         shape = self._counts.shape
-        cells = self._at.indices * shape[1] + values
+        cells = self.places * shape[1] + values
         self._counts -= np.bincount(cells, minlength=self._counts.size).reshape(shape)
 
 
@@ -182,4 +195,17 @@ def _at(likely: Floats, quantiles: Floats) -> Codes:
     # A quantile that rounds to one would be past the last value that is possible.
     sought = np.minimum(quantiles * ends[:, -1], np.nextafter(ends[:, -1], 0.0))
     found: Codes = (ends <= sought[:, None]).sum(axis=1)
+    return found
+
+
+def _most_wanted(likely: Floats, wanted: Sequence[_Wanted]) -> Codes:
+    """Return the value of each row that its tables together want most, if it is likely enough."""
+    found = np.empty(len(likely), np.int64)
+    left = np.concatenate([table.counts for table in wanted])
+    starts = np.cumsum([0, *(len(table.counts) for table in wanted[:-1])])
+    places = np.stack([table.places for table in wanted], axis=1) + starts
+    is_choice = likely >= _LEAST_LIKELY * likely.max(axis=1, keepdims=True)
+    for k, of_row in enumerate(places):
+        found[k] = np.argmax(np.where(is_choice[k], left[of_row].sum(axis=0), -np.inf))
+        left[of_row, found[k]] -= 1
     return found
