@@ -211,9 +211,9 @@ def show(excerpts, runs, path):
         about="K-marginal score of synthetic rows, at most 1000, on four sets of columns of "
         f"national2019 (27,253 rows) at epsilon 1, delta 1e-5. Ours is `M2MEstimator(schema, "
         f"epsilon)` with a schema from the public dictionary alone, mean of {seeds} seeds. Beside "
-        "it dpmm 0.1.9, which is given the score's own bins: one seed; AIM with models of 20 MB and "
-        "100 iterations a round, far from its best, and on the first set alone, for on the others "
-        "it takes hours. Published is the best that NIST has at epsilon 1. Bootstrap is the score of the table's own rows, drawn with "
+        "it dpmm 0.1.9, one seed, which is given the score's own bins. AIM has models of 20 MB and "
+        "100 iterations a round; a dash is a run that was not made. Published is the best that "
+        "NIST has at epsilon 1. Bootstrap is the score of the table's own rows, drawn with "
         "replacement.",
         columns=["columns", "ours", "AIM", "MST", "best published", "bootstrap"],
         rows=rows,
