@@ -14,6 +14,7 @@ from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, Refits, n
 from skdpsumm.sketches._junction_tree import triangulate, within
 from skdpsumm.sketches._raking import rake, solve_block, targets
 from skdpsumm.sketches._residuals import Marginal, Residuals, subsets
+from skdpsumm.sketches._rounding import _at
 
 
 def joint_of(tree):
@@ -430,18 +431,80 @@ def test_draws_do_not_follow_the_order_of_rows():
 
 
 def test_a_row_is_never_drawn_where_nobody_can_be():
-    # The last cells of each row are impossible, and many rows make sums round up.
-    tree = JunctionTree((5000, 3), [(0, 1)])
-    potential = np.zeros((5000, 3))
+    rng = np.random.default_rng(25)
+    likely = rng.random((1000, 7)) * (rng.random((1000, 7)) < 0.5)
+    likely = likely[likely.any(axis=1)]
+    for quantile in (0.0, 0.5, np.nextafter(1.0, 0.0)):
+        found = _at(likely, np.full(len(likely), quantile))
+        assert np.all(likely[np.arange(len(likely)), found] > 0)
+    tree = JunctionTree((50, 3), [(0, 1)])
+    potential = np.zeros((50, 3))
     potential[:, 0] = potential[:, 2] = -np.inf
     tree.calibrate([potential])
+    wanted = {(0, 1): np.full((50, 3), 1 / 150)}  # which the tree says cannot be
+    assert np.all(tree.draw(1000, rng, wanted)[:, 1] == 1)
 
-    class Ones:
-        def random(self, n):
-            return np.full(n, np.nextafter(1.0, 0.0))
 
-    codes = tree.draw(10_000, Ones())
-    assert np.all(codes[:, 1] == 1)
+def counts_of(codes, sizes, group):
+    shape = [sizes[a] for a in group]
+    place = np.ravel_multi_index(codes[:, group].T, shape)
+    return np.bincount(place, minlength=np.prod(shape)).reshape(shape)
+
+
+@pytest.mark.parametrize("n", [1, 100, 12_345])
+def test_counts_of_one_clique_are_those_expected(n):
+    rng = np.random.default_rng(26)
+    tree = JunctionTree((6, 5), [(0, 1)])
+    tree.calibrate([2 * rng.standard_normal((6, 5))])
+    codes = tree.draw(n, rng, {(0, 1): tree.probabilities[0]})
+    assert codes.shape == (n, 2)
+    for group, most in [((0,), 2), ((1,), 3), ((0, 1), 1.5)]:
+        missed = counts_of(codes, tree.sizes, group) - n * tree.marginal(group)
+        # Along a stretch, counts by the golden ratio are off by little more than one.
+        assert np.max(np.abs(missed)) < most
+    drawn = counts_of(tree.draw(n, rng), tree.sizes, (0,))
+    assert np.max(np.abs(drawn - n * tree.marginal((0,)))) < 2
+
+
+def test_rounded_rows_match_all_that_was_counted():
+    model, truth, _ = the_rest(std=3.0)
+    n, rng = 30_000, np.random.default_rng(0)
+    drawn, rounded = model.draw(n, rng), model.rounded(n, rng)
+
+    def missed(codes, pairs):
+        tables = ((counts_of(codes, model.sizes, pair) / n, model.table(pair)) for pair in pairs)
+        return float(np.mean([distance(*both) for both in tables]))
+
+    assert model.left_out
+    for pairs in (model.left_out, list(truth)):
+        # The tree is far from what it leaves out, and counts of that are not quite consistent.
+        independent = np.mean([np.sqrt(2 * model.table(p) / np.pi / n).sum() / 2 for p in pairs])
+        assert missed(rounded, pairs) < min(0.4 * independent, 0.4 * missed(drawn, pairs))
+    # What nobody counted is as it was: the first three columns together, say.
+    told = model.marginal((0, 1, 2))
+    independent = np.sqrt(2 * told / np.pi / n).sum() / 2
+    assert distance(counts_of(drawn, model.sizes, (0, 1, 2)) / n, told) < independent
+
+
+def test_columns_that_do_not_know_each_other_are_drawn_independently():
+    # The same quantiles along the same order would make each column tell all others.
+    tree = JunctionTree((2, 3, 4, 5), [(0,), (1,), (2,), (3,)])
+    tree.calibrate([np.zeros(shape) for shape in tree.shapes])
+    codes = tree.draw(50_000, np.random.default_rng(27))
+    for group in combinations(range(4), 2):
+        expected = 50_000 / np.prod([tree.sizes[a] for a in group])
+        missed = counts_of(codes, tree.sizes, group) - expected
+        assert np.max(np.abs(missed)) < 4 * np.sqrt(expected)
+    everything = counts_of(codes, tree.sizes, (0, 1, 2, 3))
+    statistic = np.sum((everything - 50_000 / 120) ** 2) / (50_000 / 120)
+    assert statistic < chi2.ppf(1 - 1e-4, 119)
+
+
+def test_rows_go_by_the_state():
+    model, _, _ = the_rest(std=3.0)
+    once, again, other = (model.rounded(500, np.random.default_rng(k)) for k in (1, 1, 2))
+    np.testing.assert_array_equal(once, again)
+    assert np.mean(np.any(once != other, axis=1)) > 0.5
 
 
 # ---- warm starts

@@ -102,6 +102,31 @@ def test_an_analyst_draws_rows_from_the_sketch_alone():
     assert list(other.sample(9).columns) == list(SCHEMA)
 
 
+@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_rows_are_as_near_to_the_table_as_the_model_is(epsilon):
+    rng = np.random.default_rng(5)
+    latent = rng.standard_normal((20_000, 2)) @ rng.standard_normal((2, 10))
+    codes = np.floor(latent + rng.standard_normal(latent.shape) + 3).clip(0, 5).astype(int)
+    X = pd.DataFrame(codes, columns=[*"abcdefghij"])
+    schema = dict.fromkeys(X, Categorical(range(6)))
+    m2m = M2MEstimator(schema=schema, epsilon=epsilon, noise_seed=3, random_state=0).fit(X)
+    rows = m2m.sample(len(X), random_state=0).to_numpy()
+    groups = [group for part, _ in m2m.sketch_.blocks() for group in part.groups]
+    pairs = {group for group in groups if len(group) == 2}
+    assert len(pairs) > 20
+
+    def counts(codes, pair):
+        return np.bincount(codes[:, pair] @ [6, 1], minlength=36)
+
+    def off(counted):
+        return np.mean([np.abs(counted(p) - counts(codes, p)).sum() for p in pairs])
+
+    of_rows = off(lambda pair: counts(rows, pair))
+    of_model = off(lambda pair: np.ravel(m2m.table([X.columns[j] for j in pair])))
+    assert of_rows < 1.1 * of_model
+
+
 # ---------------------------------------------------------------- how a release is read
 
 

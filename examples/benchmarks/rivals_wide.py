@@ -42,11 +42,11 @@ _MOST_CELLS = 10_000
 _LAST_ITERATIONS = 1000
 
 
-def fitted(mechanism, table, epsilon, seed, settings):
+def fitted(mechanism, table, epsilon, delta, seed, settings):
     """Return a fitted model of the cells of a table."""
     common = {
         "epsilon": epsilon,
-        "delta": DELTA,
+        "delta": delta,
         "n_iters": settings.iterations,
         "domain": table.sizes,
         "random_state": np.random.RandomState(seed),
@@ -114,7 +114,7 @@ def scores(table, codes, seed):
 def measure(mechanism, table, epsilon, seed, settings):
     """Return a line of the output."""
     start = time.process_time()
-    model = fitted(mechanism, table, epsilon, seed, settings)
+    model = fitted(mechanism, table, epsilon, DELTA, seed, settings)
     seconds = time.process_time() - start
     codes = model.generate(n_records=10 * len(table.train))[table.columns]
     return scores(table, codes, seed) | {

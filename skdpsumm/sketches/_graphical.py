@@ -386,6 +386,11 @@ class GraphicalModel:
         """Return codes of rows, shape (n_rows, d), drawn from the tree."""
         return self.tree.draw(n_rows, rng)
 
+    def rounded(self, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return codes of rows whose counts are those of `table`, of all that was counted."""
+        groups = {tuple(sorted(m.columns)) for m in self.counted if len(m.columns) > 1}
+        return self.tree.draw(n_rows, rng, {g: self.table(g) for g in sorted(groups)})
+
 
 def _keys(blocks: Iterable[Iterable[_Block]]) -> frozenset[Key]:
     return frozenset(f.target.key for hosted in blocks for block in hosted for f in block.factors)

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from ._elimination import Stack, divided, max_out, sum_out
 from ._residuals import Floats, Group
-
-_SMALLEST = 1e-300
+from ._rounding import Rounding
 
 
 def triangulate(
@@ -236,26 +235,29 @@ class JunctionTree:
                 found[group] = self.marginal(group)
         return found
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return codes of rows, shape (n_rows, d), drawn from the distribution.
+    def draw(
+        self,
+        n_rows: int,
+        rng: np.random.Generator,
+        tables: Mapping[Group, Floats] | None = None,
+    ) -> NDArray[np.int64]:
+        """Return codes of rows, shape (n_rows, d), whose counts are nearly what is expected.
 
-        Rows that share the separator of a clique are stratified over its cells: counts in a clique
-        carry almost no sampling error.
+        Parameters
+        ----------
+        n_rows : int
+        rng : Generator
+        tables : mapping of tuple of int to ndarray, default=None
+            Probabilities of the cells of groups. Counts of these are as near as whole rows can be,
+            also where they are not the tree's.
         """
-        codes = np.zeros((n_rows, len(self.sizes)), np.int64)
+        rows = Rounding(self.sizes, n_rows, rng, tables or {})
         for i, clique in enumerate(self.cliques):
-            given = [k for k, a in enumerate(clique) if a in self.separators[i]]
-            new = list(self.up[i])
-            table = np.transpose(self.conditional(i), given + new)
-            n_given = math.prod(table.shape[: len(given)])
-            table = table.reshape(n_given, -1)
-            place = np.zeros(n_rows, np.int64)
-            for k in given:
-                place = place * self.sizes[clique[k]] + codes[:, clique[k]]
-            drawn = _stratified_codes(table, place, rng)
-            for k in reversed(new):
-                drawn, codes[:, clique[k]] = np.divmod(drawn, self.sizes[clique[k]])
-        return codes
+            given = list(self.separators[i])
+            for a in (clique[k] for k in self.up[i]):
+                rows.draw(a, given, divided(self.table(i, (*given, a)), [len(given)]))
+                given.append(a)
+        return rows.codes[rng.permutation(n_rows)]
 
 
 class _FarPairs:
@@ -361,25 +363,6 @@ class _FarPairs:
         ends = np.cumsum([tree.sizes[b] for b in rows])
         parts = np.split(stack.reshape(len(stack), -1), ends[:-1])
         return dict(zip(rows, parts, strict=True))
-
-
-def _stratified_codes(
-    table: Floats, place: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Return a column of `table` for each row of it that is asked for, by its probabilities."""
-    n = len(place)
-    # One integer to sort by: much faster than two keys.
-    order = np.argsort((place << 31) + (rng.random(n) * 2**31).astype(np.int64))
-    counts = np.bincount(place, minlength=len(table))
-    rank = np.empty(n)
-    rank[order] = np.arange(n) - (np.cumsum(counts) - counts)[place[order]]
-    u = (rank + rng.random(n)) / counts[place]
-    ends = np.cumsum(table, axis=1)
-    ends /= np.maximum(ends[:, -1:], _SMALLEST)
-    ends += np.arange(len(table))[:, None]
-    # A sum that rounds to the next whole number would be past the last cell in which rows can be.
-    sought = np.minimum(place + u, np.nextafter(place + 1.0, 0.0))
-    return np.searchsorted(ends.ravel(), sought, side="right") - place * table.shape[1]
 
 
 def _spanning_tree(cliques: list[Group]) -> tuple[list[Group], list[int]]:

@@ -360,6 +360,11 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         show what the model guesses. For an answer with its error, ask `table`, `estimate` and the
         like; do not count synthetic rows.
 
+        Rows from histograms are no independent draws: their counts are the release's, rounded to
+        whole rows. So as many rows as the release has tell pairs that it counted nearly as well as
+        `table` does. The counts of two samples are nearly alike, and how these differ is no
+        standard error.
+
         Parameters
         ----------
         n_samples : int

@@ -21,6 +21,7 @@ from ...features._histogram import HistogramMap
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._residuals import Marginal
+from ...sketches._rounding import evenly, in_order
 from ._shapes import Counts, Expected, Shape, expected_masses, fitted_shape, subdivided
 
 Floats = NDArray[np.float64]
@@ -112,13 +113,11 @@ class ColumnCells:
     def atoms(self, codes: Codes, rng: np.random.Generator) -> tuple[Codes, Floats]:
         """Return an atom of each cell that is asked for, and where in it: a number in [0, 1).
 
-        Rows of a cell are stratified, so that they are spread as `shares` say.
+        Rows of a cell are spread over it evenly, as `shares` say.
         """
-        order = np.lexsort((rng.random(len(codes)), codes))
-        counts = np.bincount(codes, minlength=self.n_cells)
-        rank = np.empty(len(codes))
-        rank[order] = np.arange(len(codes)) - (np.cumsum(counts) - counts)[codes[order]]
-        return self.at(codes, (rank + rng.random(len(codes))) / counts[codes])
+        order, u = in_order(rng.permutation(len(codes)), codes), np.empty(len(codes))
+        u[order] = evenly(rng.random(), len(codes))
+        return self.at(codes, u)
 
     def at(self, codes: Codes, u: Floats) -> tuple[Codes, Floats]:
         """Return the atom at each quantile `u`, in [0, 1), of a cell, and where in the atom."""

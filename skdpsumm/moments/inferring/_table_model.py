@@ -334,18 +334,11 @@ class TableModel:
     def sample(
         self, n_rows: int, rng: np.random.Generator, model: GraphicalModel | None = None
     ) -> NDArray:
-        """Return synthetic rows, shape (n_rows, d), by the points' distribution.
+        """Return synthetic rows, shape (n_rows, d), whose counts are those of `table`.
 
         `model` may be that of a replicate.
         """
-        model = self.model if model is None else model
-        codes = model.draw(n_rows, rng)
-        if model.left_out:
-            drawn = model.draw(4 * n_rows, rng)
-            weights = model.rake(drawn)
-            places = (rng.random() + np.arange(n_rows)) / n_rows
-            chosen = np.searchsorted(np.cumsum(weights), places, side="right")
-            codes = drawn[rng.permutation(np.minimum(chosen, len(drawn) - 1))]
+        codes = (model or self.model).rounded(n_rows, rng)
         return stack_columns([c.draw(codes[:, j], rng) for j, c in enumerate(self.cells)])
 
     # ---- how sure that is

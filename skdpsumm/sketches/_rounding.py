@@ -1,0 +1,211 @@
+"""Rows whose counts are those of a distribution, as nearly as whole rows can be.
+
+Rows are drawn a column at a time, given the columns before it (its parents). They are sorted by the
+parents, and where these agree by all other columns, the latest first. Along them row k takes the
+value at quantile ``u_k = (u_0 + k g) mod 1``, with g the golden ratio: each u_k is uniform, and of
+any stretch of L rows the counts are off by O(log L), not by sqrt(L) [1]_. So counts given the
+parents are nearly exact, and so are those given whatever the order has next.
+
+Counts of a column with others, of which each cell of `tables` says how many it wants, are sums over
+many stretches. They are followed as rows are drawn: half of the rows first, then half of the
+others, and so on. Each time the probabilities are raked to what the tables still want. What chance
+does to the first rows, the next set right, also in tables with columns that are no parents. The
+last few go one by one to the value that is wanted most.
+
+It is the rounding of private-pgm [2]_, which takes whole rows of each stretch and draws the rest at
+random, with the rest balanced over all tables.
+
+References
+----------
+.. [1] Kuipers and Niederreiter (1974), "Uniform distribution of sequences", chapter 2.3.
+.. [2] McKenna, Sheldon and Miklau (2019), "Graphical-model based estimation and inference for
+       differential privacy".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ._residuals import Floats, Group
+
+Codes = NDArray[np.int64]
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+# Probabilities of rows that are drawn at once, at most: a megabyte, which a core's cache holds.
+_MOST_CELLS = 2**17
+# Rows that are left for the end, rounds of raking for a part of the rows, and the most by which one
+# multiplies a probability. `examples/benchmarks/rounding.py` compares them with others.
+_LAST_ROWS, _SWEEPS, _MOST_STEP = 64, 3, 4.0
+# Values that are less likely than this, beside the likeliest, are no choice at the end.
+_LEAST_LIKELY = 0.01
+_SMALLEST = 1e-300
+
+
+class Rounding:
+    """Rows in the making.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of cells of each column.
+    n_rows : int
+    rng : Generator
+    tables : mapping of tuple of int to ndarray
+        Probabilities of the cells of groups, that counts of rows are to match.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_rows, d)
+        Of the columns that were drawn.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        n_rows: int,
+        rng: np.random.Generator,
+        tables: Mapping[Group, Floats],
+    ):
+        self.codes = np.zeros((n_rows, len(sizes)), np.int64, order="F")
+        self._sizes, self._rng, self._tables = sizes, rng, dict(tables)
+        self._order, self._drawn = np.arange(n_rows), set[int]()
+
+    def draw(self, a: int, given: Sequence[int], conditional: Floats) -> None:
+        """Draw column `a`, with ``conditional[..., k]`` its probabilities given other columns."""
+        place, n_rows = self._place(given), len(self.codes)
+        # Another start for each column, so that parts of the rows differ, too.
+        order = np.roll(in_order(self._order, place), self._rng.integers(max(n_rows, 1)))
+        probabilities, wanted = conditional.reshape(-1, self._sizes[a]), self._wanted(a)
+        start, most = self._rng.random(), max(_MOST_CELLS // self._sizes[a], 1)
+        for part in _parts(order, most, halved=bool(wanted)):
+            likely = probabilities[place[part]]
+            for table in wanted:
+                table.look_at(part)
+            # What a large part misses, those after it set right.
+            n_sweeps = 1 if 2 * len(part) > most else _SWEEPS
+            for table in wanted * n_sweeps:
+                table.rake(likely)
+            at_end = wanted and len(part) <= 2 * _LAST_ROWS
+            quantiles = evenly(start, len(part))
+            found = _most_wanted(likely, wanted) if at_end else _at(likely, quantiles)
+            self.codes[part, a] = found
+            start += _GOLDEN * len(part)
+            for table in wanted:
+                table.take(found)
+        self._drawn.add(a)
+        self._order = in_order(order, self.codes[:, a])
+
+    def _place(self, columns: Sequence[int]) -> Codes:
+        """Return the cell of each row in a table of some columns."""
+        place = np.zeros(len(self.codes), np.int64)
+        for a in columns:
+            place = place * self._sizes[a] + self.codes[:, a]
+        return place
+
+    def _wanted(self, a: int) -> list[_Wanted]:
+        """Return the tables of a column and others that are drawn."""
+        found = []
+        for group, table in self._tables.items():
+            others = [b for b in group if b != a]
+            if len(others) < len(group) and self._drawn.issuperset(others):
+                counts = np.moveaxis(table, group.index(a), -1) * len(self.codes)
+                found.append(_Wanted(counts.reshape(-1, self._sizes[a]), self._place(others)))
+        return found
+
+
+class _Wanted:
+    """What a table still wants of the rows that are not drawn yet.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_places, n_values)
+    place : ndarray of shape (n_rows,)
+        Of each row.
+    """
+
+    def __init__(self, counts: Floats, place: Codes):
+        self._counts, self._place = counts.copy(), place
+        self._n_left = np.bincount(place, minlength=len(counts))
+
+    @property
+    def counts(self) -> Floats:
+        """What is wanted of each cell."""
+        return self._counts
+
+    @property
+    def places(self) -> Codes:
+        """The places of the rows at hand."""
+        return self._at.indices
+
+    def look_at(self, part: Codes) -> None:
+        """Turn to some of the rows, which get their share of what is wanted."""
+        place, n_places = self._place[part], len(self._counts)
+        one_each = np.ones(len(part)), place, np.arange(len(part) + 1)
+        self._at = csr_array(one_each, (len(part), n_places))
+        n_here = np.bincount(place, minlength=n_places)
+        self._share = self._counts * (n_here / np.maximum(self._n_left, 1))[:, None]
+        self._n_left -= n_here
+
+    def rake(self, likely: Floats) -> None:
+        """Multiply their probabilities so that counts fit, and make them sum to one."""
+        step = self._share / np.maximum(self._at.T @ likely, _SMALLEST)
+        likely *= np.clip(step, 1 / _MOST_STEP, _MOST_STEP)[self.places]
+        likely /= np.maximum(likely @ np.ones(likely.shape[1]), _SMALLEST)[:, None]
+
+    def take(self, values: Codes) -> None:
+        """Count what was drawn in these rows."""
+        shape = self._counts.shape
+        cells = self.places * shape[1] + values
+        self._counts -= np.bincount(cells, minlength=self._counts.size).reshape(shape)
+
+
+def evenly(start: float, n: int) -> Floats:
+    """Return n quantiles in [0, 1), of which any stretch is spread evenly."""
+    return np.asarray((start + _GOLDEN * np.arange(n)) % 1, np.float64)
+
+
+def in_order(order: Codes, keys: Codes) -> Codes:
+    """Return an order by keys, and where these agree as before."""
+    small = keys.astype(np.min_scalar_type(keys.max(initial=0)))  # such are sorted much faster
+    return order[np.argsort(small[order], kind="stable")]
+
+
+def _parts(rows: Codes, most: int, *, halved: bool) -> Iterator[Codes]:
+    """Yield parts of the rows: stretches, or each spread over all and the last in halves."""
+    n_parts = max(math.ceil(len(rows) / most), 1)
+    if not halved:
+        yield from np.array_split(rows, n_parts)
+        return
+    yield from (rows[k::n_parts] for k in range(n_parts - 1))
+    rows = rows[n_parts - 1 :: n_parts]
+    while len(rows) > 2 * _LAST_ROWS:
+        yield rows[::2]
+        rows = rows[1::2]
+    yield rows
+
+
+def _at(likely: Floats, quantiles: Floats) -> Codes:
+    """Return the value of each row at its quantile."""
+    ends = np.cumsum(likely, axis=1)
+    # A quantile that rounds to one would be past the last value that is possible.
+    sought = np.minimum(quantiles * ends[:, -1], np.nextafter(ends[:, -1], 0.0))
+    found: Codes = (ends <= sought[:, None]).sum(axis=1)
+    return found
+
+
+def _most_wanted(likely: Floats, wanted: Sequence[_Wanted]) -> Codes:
+    """Return the value of each row that its tables together want most, if it is likely enough."""
+    found = np.empty(len(likely), np.int64)
+    left = np.concatenate([table.counts for table in wanted])
+    starts = np.cumsum([0, *(len(table.counts) for table in wanted[:-1])])
+    places = np.stack([table.places for table in wanted], axis=1) + starts
+    is_choice = likely >= _LEAST_LIKELY * likely.max(axis=1, keepdims=True)
+    for k, of_row in enumerate(places):
+        found[k] = np.argmax(np.where(is_choice[k], left[of_row].sum(axis=0), -np.inf))
+        left[of_row, found[k]] -= 1
+    return found
