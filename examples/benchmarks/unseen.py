@@ -31,9 +31,8 @@ who improves the library for one of these tables makes it one that was tuned on.
     fit_s, ask_s    CPU seconds of the fit, and of all the questions
 
 FILE gets the runs as JSON lines; what it has already is not run again. Rivals are runs of
-rivals_unseen.py; their means count where they have every table. Some three CPU minutes for a seed at
-one epsilon, on one thread; ``--quick``, one table and a tenth of the questions, ten
-seconds.
+rivals_unseen.py; their means count where they have every table. Some three CPU minutes for a seed
+at one epsilon, on one thread; ``--quick``, one table and a tenth of the questions, ten seconds.
 """
 
 import argparse
