@@ -266,7 +266,7 @@ def pairs(table):
 
 
 def questions(table):
-    """Return 30 triples of columns, and 200 counts of three conditions.
+    """Return 30 triples of columns, or all, and 200 counts of three conditions.
 
     A condition is a column and the cells that hold: a range of bins, or half of the categories.
     """
@@ -276,7 +276,7 @@ def questions(table):
         for triple in itertools.combinations(columns, 3)
         if np.prod([sizes[c] for c in triple]) <= _CELLS_OF_A_TRIPLE
     ]
-    chosen = [triples[k] for k in rng.choice(len(triples), 30, replace=False)]
+    chosen = [triples[k] for k in rng.choice(len(triples), min(30, len(triples)), replace=False)]
     counts = [_conditions(table, sizes, rng) for _ in range(200)]
     return chosen, counts
 
