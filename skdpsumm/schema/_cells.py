@@ -108,7 +108,7 @@ class Cells:
         most_fine : int
             The largest number of finer cells of those that stand out.
         """
-        n_rows, by_chance = float(counts.sum()), -ndtri(_BY_CHANCE / len(counts)) * std
+        n_rows, by_chance = max(float(counts.sum()), 0.0), -ndtri(_BY_CHANCE / len(counts)) * std
         even, is_divided = self._even(counts)
         excess = counts - np.minimum(even, _SHARE_TO_DIVIDE * n_rows)
         excess[~is_divided] = -np.inf
@@ -187,6 +187,7 @@ class _Line:
         if unit < _FEWEST_FLOATS * math.ulp(max(-low, high)):
             return np.empty(0)
         values, near = _multiples(unit, low, high), unit * _BEFORE_FINER
+        values = values[values < high]  # which begins the next cell
         below = np.where(values - low < 2 * near, low, values - near)
         return self._kept(values, below, np.where(high - values < 2 * near, high, values + near))
 

@@ -1,0 +1,349 @@
+"""Public cells of a column of numbers, and the descent to what stands out of noisy counts."""
+
+import copy
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from skdpsumm import Numeric
+from skdpsumm.schema._cells import MOST_CUT_OUT, N_VALUES, public_cells
+
+MOST_FINE = 2**15
+COLUMNS = [
+    Numeric(17, 90, step=1),
+    Numeric(0, 127, step=1),
+    Numeric(0, 128, step=1),
+    Numeric(0, 99_999, step=1),
+    Numeric(-5, 1e6, step=1),
+    Numeric(0, 0.7, step=0.1),
+    Numeric(0.05, 99.95, step=0.1),
+    Numeric(-7.5, 20_003.25, step=0.25),
+    Numeric(0, 10**13, step=1),
+    Numeric(0, 1),
+    Numeric(0, 1000),
+    Numeric(-100, 100),
+    Numeric(-1e5, -3),
+    Numeric(2e6, 2.1e6),
+    Numeric(1e9, 1e9 + 1e-3),
+    Numeric(1e9, np.nextafter(1e9, 2e9)),
+    Numeric(1e15, 1e15 + 4096),
+    Numeric(-1e300, 1e300),
+    Numeric(-1e-9, 5),
+    Numeric(0, 1e-290),
+    Numeric(0, 3e-300),
+]
+EVERY_COLUMN = pytest.mark.parametrize("column", COLUMNS, ids=str)
+
+
+def thresholds_of(column):
+    """Return places inside the range, round ones among them, that a schema could name."""
+    low, high = column.low, column.high
+    parts = column.on_grid(low + (high - low) * np.array([0.1, 0.25, 0.5, 0.77]))
+    more = [0.0, 500.0, 14.0, 0.1, math.nextafter(0.3, 1.0)]
+    found = {*parts.tolist(), *(more if column.step is None else more[:3])}
+    return tuple(sorted(t for t in found if low < t < high))
+
+
+def descents(column, thresholds=(), n_levels=4, seed=0):
+    """Yield cells and the leaves of them, level by level, by counts that make many stand out."""
+    rng, cells = np.random.default_rng(seed), public_cells(column, thresholds, MOST_FINE)
+    yield cells
+    for _ in range(n_levels):
+        if not cells.are_fine:
+            return
+        counts = rng.exponential(1.0, len(cells.fine)) ** rng.integers(1, 9) - rng.random()
+        cells = cells.leaves(counts, rng.choice([0.0, 0.1]), 2000)
+        yield cells
+
+
+def both_thresholds(column):
+    return (), thresholds_of(column)
+
+
+def place_of(edges, values):
+    """Return the cell of each value: its left edge is in it, and the last holds both."""
+    return np.searchsorted(edges[1:-1], values, side="right")
+
+
+def counted(cells, values, std=0.0, rng=None):
+    """Return the counts of finer cells, with normal noise."""
+    edges = np.array(cells.fine_edges)
+    exact = np.bincount(place_of(edges, values), minlength=len(edges) - 1)
+    return exact + (rng.normal(0, std, len(exact)) if std else 0.0)
+
+
+def found_by(column, values, std=0.0, n_levels=4, seed=0):
+    """Return the leaves of rows."""
+    rng, cells = np.random.default_rng(seed), public_cells(column, (), MOST_FINE)
+    for _ in range(n_levels):
+        cells = cells.leaves(counted(cells, values, std, rng), std, MOST_FINE)
+        if not cells.are_fine:
+            break
+    return cells
+
+
+# ------------------------------------------------------------------------- what holds of all
+
+
+@EVERY_COLUMN
+def test_edges_are_those_that_a_column_may_have(column):
+    for thresholds in both_thresholds(column):
+        for cells in descents(column, thresholds):
+            for edges in (cells.edges, cells.fine_edges):
+                kept = Numeric(column.low, column.high, step=column.step, edges=edges)
+                assert kept.edges == edges
+                assert all(type(edge) is float for edge in edges)
+
+
+@EVERY_COLUMN
+def test_cells_are_nested_in_the_same_bits(column):
+    for thresholds in both_thresholds(column):
+        for seed in range(3):
+            for coarse, fine in pairwise(descents(column, thresholds, seed=seed)):
+                assert set(coarse.edges) <= set(fine.edges) <= set(coarse.fine_edges)
+                assert set(fine.edges) <= set(fine.fine_edges)
+
+
+@EVERY_COLUMN
+def test_a_point_is_in_its_cell_and_no_other_point_is(column):
+    for thresholds in both_thresholds(column):
+        for cells in descents(column, thresholds):
+            for edges in (cells.edges, cells.fine_edges):
+                points, known = cells.points(edges), cells.line.points
+                own = [known[ends] for ends in pairwise(edges) if ends in known]
+                assert list(points) == own == sorted(set(own))
+                place = place_of(np.array(edges), own).tolist()
+                assert place == [k for k, ends in enumerate(pairwise(edges)) if ends in known]
+                assert not own or column.step is None
+
+
+@EVERY_COLUMN
+def test_there_are_no_more_cells_than_were_said(column):
+    """For counts of either sign, which add up to hardly a row, too."""
+    few = public_cells(column, thresholds_of(column), MOST_FINE)
+    for most_fine in (0, 10, 100, 2000):
+        cells = public_cells(column, thresholds_of(column), most_fine)
+        assert cells.edges == few.edges
+        n_whole = column.n_values if column.n_values and column.n_values <= N_VALUES else 0
+        assert len(cells.starts) <= max(n_whole, 128)
+        for _ in range(4):
+            assert len(cells.fine) <= len(cells.starts) + most_fine
+            signs = np.where(np.arange(len(cells.fine)) % 2, 1e6, -1e6)
+            before, cells = cells, cells.leaves(signs, 0.0, most_fine)
+            assert len(cells.starts) <= len(before.starts) + 2 * MOST_CUT_OUT
+
+
+@pytest.mark.parametrize("column", [c for c in COLUMNS if c.step is not None], ids=str)
+def test_few_values_have_a_cell_each(column):
+    cells = public_cells(column, (), MOST_FINE)
+    if column.n_values <= N_VALUES:
+        assert len(cells.starts) == column.n_values
+    assert cells.are_fine == (column.n_values > N_VALUES)
+
+
+# --------------------------------------------------------------------------- where cells begin
+
+
+@pytest.mark.parametrize("step", [None, 1.0])
+def test_ends_and_zero_have_cells_of_their_own(step):
+    column = Numeric(-50_000, 200_000, step=step)
+    cells = public_cells(column, (), 0)
+    edges = np.array(cells.edges)
+    own = np.array([-50_000.0, 0.0, 200_000.0])
+    others = np.array([-49_999.0, -1.0, 1.0, 199_999.0])  # of the next whole numbers none is in there
+    assert not set(place_of(edges, own)) & set(place_of(edges, others))
+    assert cells.points(cells.edges) == (() if step else tuple(own))
+
+
+@pytest.mark.parametrize("step", [None, 1.0, 0.5])
+def test_thresholds_begin_cells(step):
+    column = Numeric(0, 1000, step=step)
+    thresholds = (14.0, 500.5, 981.0)
+    edges = np.array(public_cells(column, thresholds, MOST_FINE).edges)
+    below = np.array(thresholds) - (step or 1e-9)
+    on_grid = column.on_grid(np.ceil(np.array(thresholds) / (step or 0.5)) * (step or 0.5))
+    assert np.all(place_of(edges, column.on_grid(below)) < place_of(edges, on_grid))
+
+
+def test_a_threshold_at_a_round_number_ends_no_point():
+    """Rows below it are not said to be at it."""
+    column = Numeric(0, 1000)
+    cells = public_cells(column, (500.0,), MOST_FINE)
+    rows = np.r_[np.full(400, 499.95), np.full(400, 500.0)]
+    leaves = cells.leaves(counted(cells, rows), 0.0, MOST_FINE)
+    assert 500.0 in leaves.points(leaves.edges)
+    edges = np.array(leaves.edges)
+    ends = pairwise(edges[place_of(edges, rows[0]) + np.arange(2)].tolist())
+    assert not set(ends) & set(leaves.line.points)
+
+
+ROUND = [
+    (Numeric(0, 1), [0.1, 0.7, 0.5, 0.01, 0.05]),
+    (Numeric(0, 10), [0.1, 0.02, 3, 5, 7.5]),
+    (Numeric(0, 5000), [1000, 20, 2, 800, 1400]),
+    (Numeric(-1e6, 1e6), [1000, -1000, 1e5, -5e5, 30_000]),
+    (Numeric(0, 2e6), [10, 100, 1000, 1e6, 400_000]),
+]
+FINER = [
+    (Numeric(0, 1), [0.11, 0.37, 0.73]),
+    (Numeric(0, 10), [0.7, 3.2, 9.9]),
+    (Numeric(0, 5000), [1150, 2050, 750]),
+    (Numeric(-1e6, 1e6), [340_000, -620_000]),
+    (Numeric(0, 2e6), [10, 100, 1000, 1e6, 400_000]),
+]
+
+
+def as_people_compute(values, dtype):
+    """Return numbers as they come out of files and sums."""
+    values = np.array(values)
+    written = values.astype(dtype).astype(np.float64)
+    return np.r_[written, values * (1 - 2.0**-52), values * (1 + 2.0**-52)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("column", "values"), ROUND, ids=lambda given: str(given)[:20])
+def test_round_values_begin_cells(column, values, dtype):
+    """In float32, too, and as sums that round; what is a little less is in another cell."""
+    edges = np.array(public_cells(column, (), MOST_FINE).edges)
+    own = place_of(edges, values)
+    assert np.array_equal(place_of(edges, as_people_compute(values, dtype)), np.tile(own, 3))
+    little = np.minimum(np.abs(values), (column.high - column.low) / 32) / 1000
+    assert np.array_equal(place_of(edges, values - little), own - 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("column", "values"), FINER, ids=lambda given: str(given)[:20])
+def test_finer_cells_have_round_values_alone(column, values, dtype):
+    cells = public_cells(column, (), MOST_FINE)
+    edges = np.array(cells.fine_edges)
+    own = place_of(edges, values)
+    assert np.array_equal(place_of(edges, as_people_compute(values, dtype)), np.tile(own, 3))
+    assert set(values) <= set(cells.points(cells.fine_edges))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("column", "heap"),
+    [
+        (Numeric(0, 1), 0.7),
+        (Numeric(0, 1), 0.1),
+        (Numeric(0, 1), 0.37),
+        (Numeric(0, 5000), 1000.0),
+        (Numeric(0, 2e5), 1e5 + 0.1),
+        (Numeric(1e5, 1e5 + 1), 1e5 + 0.1),
+        (Numeric(0, 2e6), 1234.0),
+        (Numeric(-3, 7), -0.33),
+    ],
+    ids=str,
+)
+def test_a_heap_is_never_halved(column, heap, dtype):
+    """Two levels find it; its point is the number as people write it."""
+    rng = np.random.default_rng(0)
+    heaped = np.repeat(as_people_compute([heap], dtype), 1500)
+    heaped = heaped if dtype == np.float64 else heaped[:1500]  # no more digits are alike there
+    others = rng.uniform(column.low, column.high, 4000)
+    leaves = found_by(column, np.r_[heaped, others], 5.0, n_levels=2)
+    edges = np.array(leaves.edges)
+    (own,) = set(place_of(edges, heaped))
+    assert edges[own + 1] - edges[own] < 1e-3 * (column.high - column.low)
+    if dtype == np.float64 and column.low < 1e5 and heap != 1e5 + 0.1 and heap != 1234:
+        assert heap in leaves.points(leaves.edges)
+
+
+# ------------------------------------------------------------------------------- what stands out
+
+
+@pytest.mark.parametrize("step", [1.0, None])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_values_that_nobody_chose_are_found(step, seed):
+    """Of 26 whole numbers in 0 to 100,000, on three levels, at a noise of ten rows of 20,000."""
+    rng = np.random.default_rng(seed)
+    column = Numeric(0, 100_000, step=step)
+    values = np.sort(rng.choice(100_001, 26, replace=False)).astype(float)
+    rows = rng.choice(values, 20_000)
+    leaves = found_by(column, rows, 10.0, 3, seed)
+    edges = np.array(leaves.edges)
+    own = place_of(edges, values)
+    if step is None:
+        assert set(values) <= set(leaves.points(leaves.edges))
+    assert len(set(own)) == len(values)
+    assert np.all(np.diff(edges)[own] <= 1)
+
+
+@pytest.mark.parametrize("column", [Numeric(0, 1), Numeric(0, 9999, step=1)], ids=str)
+@pytest.mark.parametrize("n_rows", [0, 200, 10**5])
+def test_noise_alone_gives_few_leaves(column, n_rows):
+    """One in ten tables has one: of 300, more than 48 have with a probability below 0.001."""
+    rng, found = np.random.default_rng(0), 0
+    cells = public_cells(column, (), MOST_FINE)
+    width = np.diff(cells.fine_edges)
+    even = n_rows * width / width.sum()
+    for _ in range(300):
+        counts = even + rng.normal(0, 40.0, len(width))
+        found += cells.leaves(counts, 40.0, MOST_FINE).edges != cells.edges
+    assert found <= 48
+
+
+@pytest.mark.parametrize("thresholds", [False, True])
+@pytest.mark.parametrize(
+    "column", [c for c in COLUMNS if c.step is None and c.high < 1e15 or c.high > 1e20], ids=str
+)
+def test_an_even_density_has_no_leaves(column, thresholds):
+    cells = public_cells(column, thresholds_of(column) if thresholds else (), MOST_FINE)
+    width = np.diff(np.array(cells.fine_edges) / column.high)
+    leaves = cells.leaves(1e6 * width / width.sum(), 0.0, MOST_FINE)
+    assert leaves.edges == cells.edges
+    assert not leaves.are_fine
+
+
+@pytest.mark.parametrize("step", [None, 1.0])
+def test_a_dense_stretch_of_a_wide_range_is_divided(step):
+    column = Numeric(0, 2e6, step=step)
+    rows = column.on_grid(np.random.default_rng(0).normal(52_000, 3000, 20_000))
+    before = np.array(public_cells(column, (), MOST_FINE).edges)
+    edges = np.array(found_by(column, rows, 10.0).edges)
+    share = [np.bincount(place_of(e, rows)).max() / len(rows) for e in (before, edges)]
+    assert share[0] > 0.7
+    assert share[1] < 0.25
+
+
+def test_leaves_are_the_heaviest_and_hold_a_share_of_the_rows():
+    column = Numeric(0, 1000)
+    cells = public_cells(column, (), MOST_FINE)
+    counts = np.zeros(len(cells.fine))
+    at = place_of(np.array(cells.fine_edges), np.array([15.0, 485.0]))
+    counts[at] = 29.0, 50.0
+    counts[0] = 1e4 - counts.sum()
+    edges = cells.fine_edges
+    leaves = cells.leaves(counts, 0.0, MOST_FINE)
+    assert set(leaves.edges) == {*cells.edges, edges[at[1]], edges[at[1] + 1]}
+    assert cells.leaves(counts, 20.0, MOST_FINE).edges == cells.edges  # it may be noise
+
+
+# --------------------------------------------------------------------------- of what it is made
+
+
+@EVERY_COLUMN
+def test_leaves_are_a_function_of_the_schema_and_the_counts(column):
+    """Whatever else was asked of the same cells before."""
+    thresholds = thresholds_of(column)
+    used = public_cells(column, thresholds, MOST_FINE)
+    for seed in (1, 2):
+        if used.are_fine:
+            counts = np.random.default_rng(seed).exponential(1.0, len(used.fine)) ** 5
+            again = used.leaves(counts, 0.0, MOST_FINE)
+            if again.are_fine:
+                again.leaves(np.arange(len(again.fine)) % 7 * 1.0, 0.0, MOST_FINE)
+    fresh = public_cells(column, thresholds, MOST_FINE)
+    kept = copy.deepcopy((used.edges, used.fine_edges))
+    for _ in range(3):
+        assert (used.edges, used.fine_edges) == (fresh.edges, fresh.fine_edges)
+        assert used.points(used.fine_edges) == fresh.points(fresh.fine_edges)
+        if not used.are_fine:
+            break
+        counts = np.random.default_rng(3).exponential(1.0, len(used.fine)) ** 5
+        used, fresh = (cells.leaves(counts.copy(), 0.5, MOST_FINE) for cells in (used, fresh))
+    first = public_cells(column, thresholds, MOST_FINE)
+    assert kept == (first.edges, first.fine_edges)
