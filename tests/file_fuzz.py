@@ -168,6 +168,7 @@ NASTY = [
     {"kind": "gdp", "mu": 1e-160, "log_ratio": 0.0, "tail": 0.0},
     {"kind": "shifted_gdp", "terms": [[0, 1, 1]], "log_ratio": 0.0, "tail": 0.0},
 ]
+KEYS = "x kind bounds bins points step maps edges missing never".split()
 MECHANISMS = [value for value in NASTY if isinstance(value, dict)]
 
 
@@ -201,9 +202,7 @@ def change_header(header, arrays, rng):
     if kind == 0 and isinstance(place, dict):
         del place[key]
     elif kind == 1 and isinstance(place, dict):
-        place[
-            pick(rng, ["x", "kind", "bounds", "bins", "step", "maps", "edges", "missing", "never"])
-        ] = nasty(rng)
+        place[pick(rng, KEYS)] = nasty(rng)
     elif kind == 1:
         place.insert(key, copy.deepcopy(pick(rng, [old, nasty(rng)])))
     elif kind == 2 and isinstance(place, list):

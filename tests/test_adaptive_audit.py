@@ -13,16 +13,18 @@ nothing of all this.
 """
 
 import itertools
+import json
 import math
 import pickle
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import mpmath
 import numpy as np
 import pandas as pd
 import pytest
+from releases import AdaptiveAgain
 from sklearn.base import clone
 
 from skdpsumm import (
@@ -35,7 +37,7 @@ from skdpsumm import (
     audit_epsilon,
 )
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.features._feature_maps import GRID
+from skdpsumm.features._feature_maps import GRID, UnionMap
 from skdpsumm.privacy import GaussianDP, _contract, _filter, _noise
 from skdpsumm.privacy._filter import StepBudget
 from skdpsumm.sketches import _adaptive, _steps
@@ -563,6 +565,244 @@ def test_the_wire_shows_planted_bugs(plant, parameters, seen_as, monkeypatch):
             replayed(model, *strangers(MANY))
 
 
+# --------------------------------------------------------------------- levels of finer cells
+
+WIDE = {
+    "cents": Numeric(0, 100_000),
+    "whole": Numeric(0, 100_000, step=1),
+    "late": Numeric(-100_000, 100_000, missing=True),
+    "y": ["no", "yes"],
+}
+HEAPS = np.array([12_345.67, 777.77, 31_415.92])
+
+
+def wide_table(seed, n):
+    """Return rows whose heaps are looked for on four levels in one column, and on one in others."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "cents": rng.choice(HEAPS, n),
+            "whole": np.zeros(n),
+            "late": np.where(rng.random(n) < 0.3, np.nan, -100_000.0),
+            "y": rng.choice(["no", "yes"], n),
+        }
+    )
+
+
+def wide_neighbours(adjacency, limit, seed=0):
+    """Return tables, one of which has a unit more, or another one in other cells."""
+    X = wide_table(seed, 600)
+    rows = 1 if limit is None else 4 if limit == "average" else limit
+    own = pd.DataFrame({"cents": 51.3, "whole": 41.0, "late": 7.5, "y": "no"}, index=range(rows))
+    other = own.assign(cents=98_765.4, whole=0.0, late=np.nan, y="yes")
+    with_own = pd.concat([X, own], ignore_index=True)
+    second = pd.concat([X, other], ignore_index=True) if adjacency == "replace_one" else X
+    labels = None if limit is None else np.minimum(np.arange(len(with_own)), len(X))
+    return (with_own, labels), (second, None if limit is None else labels[: len(second)])
+
+
+def wide_sketcher(**parameters):
+    return sketcher(**({"schema": WIDE, "epsilon": 9.0} | parameters))
+
+
+class Shares(StepBudget):
+    """Records what steps take, and how far they say that neighbours are apart."""
+
+    paths: ClassVar[list] = []
+
+    def __init__(self, **parameters):
+        super().__init__(**parameters)
+        self.counts, self.shares = [], []
+        self.paths.append(self)
+
+    def count(self, values, *, l1, l2, share):
+        self.counts.append((np.array(values), l1, l2))
+        self.shares.append(share)
+        return super().count(values, l1=l1, l2=l2, share=share)
+
+    def choose(self, scores, *, sensitivity, share):
+        self.shares.append(share)
+        return super().choose(scores, sensitivity=sensitivity, share=share)
+
+
+@pytest.fixture
+def paths(monkeypatch):
+    """The budgets of all releases."""
+    monkeypatch.setattr(Shares, "paths", [])
+    monkeypatch.setattr(_adaptive, "StepBudget", Shares)
+    return Shares.paths
+
+
+@pytest.fixture
+def all_pairs(monkeypatch):
+    """No choice takes less than it may."""
+    monkeypatch.setattr(_steps, "_LEAST_PICKS", 99)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("options", [{}, {"delta": 0.0, "epsilon": 60.0}, {"target": "y"}])
+def test_levels_come_over_the_wire(options, adjacency):
+    """Which cells are divided, on which level, is a function of noisy counts alone."""
+    first = (wide_table(0, 600), None)
+    second = (wide_neighbours("add_remove", None, 5)[0][0], None)
+    second = second if adjacency == "add_remove" else (second[0][1:], None)
+    replayed(wide_sketcher(**options, adjacency=adjacency), first, second)
+
+
+@pytest.mark.usefixtures("even_model", "all_pairs")
+@pytest.mark.parametrize(("adjacency", "limit"), UNITS)
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_levels_cost_what_is_claimed(delta, adjacency, limit, paths):
+    """Each count moves as far as it says, and all shares sum to one: what is dropped is paid for."""
+    epsilon = (9.0 if delta else 60.0) * (1 if limit != 3 else 3)
+    model = wide_sketcher(delta=delta, epsilon=epsilon, adjacency=adjacency, max_rows_per_group=limit)
+    used = part_used(model, *wide_neighbours(adjacency, limit))
+    assert 1 - 1e-3 < used <= 1
+    one, other = paths
+    maps = one.counts
+    assert len(maps) >= 3 + 3  # levels, leaves, the base and pairs
+    for (first, l1, l2), (second, *_) in zip(maps, other.counts, strict=True):
+        moved = (first - second).astype(float)
+        assert np.abs(moved).sum() / l1 == pytest.approx(1, abs=1e-3)
+        assert np.linalg.norm(moved) / l2 == pytest.approx(1, abs=1e-3)
+        assert np.abs(moved).sum() <= l1
+        assert np.linalg.norm(moved) <= l2 * (1 + 1e-12)
+    assert math.fsum(one.shares) == pytest.approx(1, abs=1e-12)
+
+
+class Adversary:
+    """Exact sums of no table, in grid units: many cells stand out on each level, or few do."""
+
+    def __init__(self, seed):
+        self.rng, self.always = np.random.default_rng(seed), seed == 0
+
+    def __call__(self, feature_map):
+        n = feature_map.n_features
+        if max(map(len, feature_map.groups)) > 1 or not (self.always or self.rng.integers(5)):
+            return np.full(n, 1000.0 * GRID)
+        signs = np.where(np.arange(n) % 2, 1e6, -1e6) * GRID
+        return signs if self.always else np.rint(signs * self.rng.random(n) ** 5)
+
+
+def adversarial(schema, seed, epsilon=np.inf, **options):
+    """Return a design, a budget that is spent, and the parts of what was counted of an adversary."""
+    schema = TableSchema(schema).for_table(len(schema))
+    design = Design(
+        schema, options.get("target"), options.get("workload", ()), "add_remove", None
+    )
+    budget = Shares(
+        epsilon=epsilon, delta=1e-6, most_steps=2**16, most_values=design.most_values, noise_seed=seed
+    )
+    told = Adversary(seed)
+    exact = told if np.isinf(epsilon) else lambda phi: told(phi).astype(np.int64)
+    return design, budget, Steps(design, budget, None).run(exact(_steps.first_map(design)), exact)
+
+
+LOOSE, STEPPED = Numeric(0, 100_000), Numeric(-5, 10**6, step=1, missing=True)
+PATHS = {
+    "twenty": [LOOSE] * 20,
+    "twenty, a step": [STEPPED] * 20,
+    "one": [LOOSE],
+    "mixed": [LOOSE, STEPPED, ["a", "b"], Numeric(0, 9, step=1), Numeric(1e15, 1e15 + 4096)],
+}
+
+
+@pytest.mark.usefixtures("even_model", "paths")
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", PATHS)
+def test_no_path_counts_more_values_than_were_said(name, seed):
+    """Finer cells and leaves keep to their part; and shares sum to one on every path."""
+    design, budget, parts = adversarial(PATHS[name], seed)
+    assert math.fsum(budget.shares) == pytest.approx(1, abs=1e-9) or len(parts) == 2
+    assert math.fsum(budget.shares) <= 1 + 1e-12
+    in_groups = sum(part.map.n_features for part in parts[1:])
+    finer = budget._n_values - in_groups  # of levels, and of leaves
+    known = sum(map(design.most_cells, [*design.base, *design.base]))
+    assert finer <= design.most_values - known - _steps._MOST_CANDIDATE_CELLS
+    assert parts[0].map.n_features <= sum(design.most_leaves(j) + 1 for j in design.cells)
+    state, _ = UnionMap([part.map for part in parts]).to_state()
+    assert len(json.dumps(state)) <= len(json.dumps(_steps.largest_state(design)))
+
+
+@pytest.mark.usefixtures("even_model", "paths")
+@pytest.mark.parametrize("options", [{}, {"target": 2}, {"workload": ((0, 1), (1, 2, 3))}])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_every_path_spends_the_budget_and_no_more(options, epsilon):
+    for seed in range(3):
+        _, budget, _ = adversarial(PATHS["mixed"], seed, epsilon, **options)
+        assert math.fsum(budget.shares) == pytest.approx(1, abs=1e-9)
+        assert budget.remaining < 1e-9
+
+
+def in_levels(patch, change):
+    """Do something else where finer cells are counted."""
+    find = Steps._find_leaves
+
+    def careless(self, first, exact):
+        with pytest.MonkeyPatch.context() as inner:
+            change(inner)
+            return find(self, first, exact)
+
+    patch.setattr(Steps, "_find_leaves", careless)
+
+
+def splits_by_exact_counts(patch):
+    """Noise is drawn and paid for, and what is divided knows nothing of it."""
+    count = StepBudget.count
+
+    def careless(self, values, **told):
+        _, std = count(self, values, **told)
+        return values.astype(float), std
+
+    in_levels(patch, lambda inner: inner.setattr(StepBudget, "count", careless))
+
+
+def levels_are_free(patch):
+    spend = StepBudget._spend
+
+    def careless(self, share, **told):
+        step = spend(self, share, **told)
+        self._spent.pop()
+        return step
+
+    in_levels(patch, lambda inner: inner.setattr(StepBudget, "_spend", careless))
+
+
+def cells_of_the_largest_value(patch):
+    """The range ends, as it were, where the rows end."""
+    read, cells = AdaptiveSketcher._read_rows, _steps.public_cells
+
+    def reads(self, X, groups, known):
+        careless.top = X.select_dtypes("number").max().max()
+        return read(self, X, groups, known)
+
+    def careless(column, thresholds, most_fine):
+        inside = {careless.top} if column.low < careless.top < column.high else set()
+        return cells(column, sorted({*thresholds, *inside}), most_fine)
+
+    careless.top = math.inf
+    patch.setattr(AdaptiveSketcher, "_read_rows", reads)
+    patch.setattr(_steps, "public_cells", careless)
+
+
+@pytest.mark.usefixtures("even_model", "all_pairs")
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_levels_that_are_not_paid_for_are_dear(delta, monkeypatch):
+    levels_are_free(monkeypatch)
+    model = wide_sketcher(delta=delta, epsilon=9.0 if delta else 60.0)
+    assert part_used(model, *wide_neighbours("add_remove", None)) > 1.01
+
+
+@pytest.mark.usefixtures("even_model")
+@pytest.mark.parametrize("plant", [splits_by_exact_counts, cells_of_the_largest_value])
+def test_cells_of_exact_counts_or_of_rows_go_past_the_wire(plant, monkeypatch):
+    plant(monkeypatch)
+    first, second = wide_neighbours("replace_one", None)
+    second[0]["cents"] = np.where(second[0]["cents"] < 1000, 55.5, second[0]["cents"])
+    with pytest.raises(PastTheWire):
+        replayed(wide_sketcher(adjacency="replace_one"), first, second)
+
+
 # ------------------------------------------------------------- audits, of what is published alone
 
 # With the last row replaced, five pairs are explained better and the others worse, at even odds.
@@ -732,3 +972,36 @@ def test_audits_of_the_number_of_picks(caught, monkeypatch):
     X = np.resize(BITS, (577, 5))
     worlds = Quick(X), Quick(X[1:])
     assert refuted(lambda parts: sum(len(p.map.groups) for p in parts), worlds) == caught
+
+
+def heap_that_just_stands_out(n_others=3000):
+    """Return rows that stand out of exact counts, and the same without one of them; and where."""
+    column, heap, others = Numeric(0, 100_000), 31_550.0, np.zeros(n_others)
+    sketcher = AdaptiveSketcher([column], delta=DELTA)
+    design = sketcher._design(TableSchema([column]).for_table(1))
+    cells, finest = design.cells[0], design.finer_map(design.cells)
+    std = sketcher._budget(design).std(share=_steps._FOR_LEVEL, **design.distances(finest)) / GRID
+    for n in range(10, n_others):
+        X = np.r_[np.full(n, heap), others][:, None]
+        leaves = cells.leaves(finest.grid_sums(X) / GRID, std)
+        if leaves.edges != cells.edges:
+            (edge,) = {e for e in leaves.edges if e < heap} - {*cells.edges}
+            return X, X[1:], edge
+    raise AssertionError("no heap stands out")
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("caught", [False, True])
+def test_audits_of_what_is_divided(caught, monkeypatch):
+    """One row decides it, where counts are exact."""
+    *tables, edge = heap_that_just_stands_out()
+    if caught:
+        splits_by_exact_counts(monkeypatch)
+    worlds = [AdaptiveAgain(AdaptiveSketcher([(0, 100_000)], delta=DELTA), X) for X in tables]
+    for world in worlds:
+        world.epsilon = 1.0
+
+    def is_leaf(parts):
+        return float(edge in parts[0].map.bins[0])
+
+    assert refuted(is_leaf, worlds, 400) == caught

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skdpsumm import Numeric
-from skdpsumm.schema._cells import MOST_CUT_OUT, N_VALUES, public_cells
+from skdpsumm.schema._cells import N_VALUES, public_cells
 
 MOST_FINE = 2**15
 COLUMNS = [
@@ -48,13 +48,13 @@ def thresholds_of(column):
 
 def descents(column, thresholds=(), n_levels=4, seed=0):
     """Yield cells and the leaves of them, level by level, by counts that make many stand out."""
-    rng, cells = np.random.default_rng(seed), public_cells(column, thresholds, MOST_FINE)
+    rng, cells = np.random.default_rng(seed), public_cells(column, thresholds, 2000)
     yield cells
     for _ in range(n_levels):
         if not cells.are_fine:
             return
         counts = rng.exponential(1.0, len(cells.fine)) ** rng.integers(1, 9) - rng.random()
-        cells = cells.leaves(counts, rng.choice([0.0, 0.1]), 2000)
+        cells = cells.leaves(counts, rng.choice([0.0, 0.1]))
         yield cells
 
 
@@ -78,7 +78,7 @@ def found_by(column, values, std=0.0, n_levels=4, seed=0):
     """Return the leaves of rows."""
     rng, cells = np.random.default_rng(seed), public_cells(column, (), MOST_FINE)
     for _ in range(n_levels):
-        cells = cells.leaves(counted(cells, values, std, rng), std, MOST_FINE)
+        cells = cells.leaves(counted(cells, values, std, rng), std)
         if not cells.are_fine:
             break
     return cells
@@ -131,8 +131,8 @@ def test_there_are_no_more_cells_than_were_said(column):
         for _ in range(4):
             assert len(cells.fine) <= len(cells.starts) + most_fine
             signs = np.where(np.arange(len(cells.fine)) % 2, 1e6, -1e6)
-            before, cells = cells, cells.leaves(signs, 0.0, most_fine)
-            assert len(cells.starts) <= len(before.starts) + 2 * MOST_CUT_OUT
+            before, cells = cells, cells.leaves(signs, 0.0)
+            assert len(cells.starts) <= len(before.starts) + 2 * before.most_cut_out
 
 
 @pytest.mark.parametrize("column", [c for c in COLUMNS if c.step is not None], ids=str)
@@ -172,7 +172,7 @@ def test_a_threshold_at_a_round_number_ends_no_point():
     column = Numeric(0, 1000)
     cells = public_cells(column, (500.0,), MOST_FINE)
     rows = np.r_[np.full(400, 499.95), np.full(400, 500.0)]
-    leaves = cells.leaves(counted(cells, rows), 0.0, MOST_FINE)
+    leaves = cells.leaves(counted(cells, rows), 0.0)
     assert 500.0 in leaves.points(leaves.edges)
     edges = np.array(leaves.edges)
     ends = pairwise(edges[place_of(edges, rows[0]) + np.arange(2)].tolist())
@@ -282,7 +282,7 @@ def test_noise_alone_gives_few_leaves(column, n_rows):
     even = n_rows * width / width.sum()
     for _ in range(300):
         counts = even + rng.normal(0, 40.0, len(width))
-        found += cells.leaves(counts, 40.0, MOST_FINE).edges != cells.edges
+        found += cells.leaves(counts, 40.0).edges != cells.edges
     assert found <= 48
 
 
@@ -293,7 +293,7 @@ def test_noise_alone_gives_few_leaves(column, n_rows):
 def test_an_even_density_has_no_leaves(column, thresholds):
     cells = public_cells(column, thresholds_of(column) if thresholds else (), MOST_FINE)
     width = np.diff(np.array(cells.fine_edges) / column.high)
-    leaves = cells.leaves(1e6 * width / width.sum(), 0.0, MOST_FINE)
+    leaves = cells.leaves(1e6 * width / width.sum(), 0.0)
     assert leaves.edges == cells.edges
     assert not leaves.are_fine
 
@@ -317,9 +317,9 @@ def test_leaves_are_the_heaviest_and_hold_a_share_of_the_rows():
     counts[at] = 29.0, 50.0
     counts[0] = 1e4 - counts.sum()
     edges = cells.fine_edges
-    leaves = cells.leaves(counts, 0.0, MOST_FINE)
+    leaves = cells.leaves(counts, 0.0)
     assert set(leaves.edges) == {*cells.edges, edges[at[1]], edges[at[1] + 1]}
-    assert cells.leaves(counts, 20.0, MOST_FINE).edges == cells.edges  # it may be noise
+    assert cells.leaves(counts, 20.0).edges == cells.edges  # it may be noise
 
 
 # --------------------------------------------------------------------------- of what it is made
@@ -333,9 +333,9 @@ def test_leaves_are_a_function_of_the_schema_and_the_counts(column):
     for seed in (1, 2):
         if used.are_fine:
             counts = np.random.default_rng(seed).exponential(1.0, len(used.fine)) ** 5
-            again = used.leaves(counts, 0.0, MOST_FINE)
+            again = used.leaves(counts, 0.0)
             if again.are_fine:
-                again.leaves(np.arange(len(again.fine)) % 7 * 1.0, 0.0, MOST_FINE)
+                again.leaves(np.arange(len(again.fine)) % 7 * 1.0, 0.0)
     fresh = public_cells(column, thresholds, MOST_FINE)
     kept = copy.deepcopy((used.edges, used.fine_edges))
     for _ in range(3):
@@ -344,6 +344,6 @@ def test_leaves_are_a_function_of_the_schema_and_the_counts(column):
         if not used.are_fine:
             break
         counts = np.random.default_rng(3).exponential(1.0, len(used.fine)) ** 5
-        used, fresh = (cells.leaves(counts.copy(), 0.5, MOST_FINE) for cells in (used, fresh))
+        used, fresh = (cells.leaves(counts.copy(), 0.5) for cells in (used, fresh))
     first = public_cells(column, thresholds, MOST_FINE)
     assert kept == (first.edges, first.fine_edges)

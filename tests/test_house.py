@@ -133,16 +133,29 @@ def test_a_circle_is_seen():
     assert circle_in({"a": {"b"}, "b": {"c"}}) is None
 
 
-def test_rooms_import_from_lower_floors_alone():
+def upward(arrows):
+    """Return the imports that do not go to a lower floor, or stay in the room."""
     floor = {one: k for k, rooms in enumerate(FLOORS) for one in rooms}
-    assert {room(name) for name in MODULES} == set(floor)
-    upward = [
+    return [
         f"{name} imports {other}"
-        for name, others in arrows().items()
+        for name, others in arrows.items()
         for other in sorted(others)
         if room(name) != room(other) and floor[room(name)] <= floor[room(other)]
     ]
-    assert not upward
+
+
+def test_rooms_import_from_lower_floors_alone():
+    assert {room(name) for name in MODULES} == {one for rooms in FLOORS for one in rooms}
+    assert not upward(arrows())
+
+
+def test_an_import_upwards_is_seen():
+    tree = ast.parse("def public_cells():\n    from ..sketches._bins import find_bins\n")
+    found = {one for one, _ in imported("skdpsumm.schema._cells", tree)}
+    assert upward({"skdpsumm.schema._cells": found}) == [
+        "skdpsumm.schema._cells imports skdpsumm.sketches._bins"
+    ]
+    assert not upward({"skdpsumm.sketches._steps": {"skdpsumm.schema._cells"}})
 
 
 def test_no_folder_has_more_files_than_one_can_know():
