@@ -1,0 +1,284 @@
+"""Bins that stand for one number: what a release says of them, and how readers take it."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+from skdpsumm import (
+    AdaptiveSketcher,
+    Categorical,
+    HistogramSketcher,
+    M2MEstimator,
+    Numeric,
+    PrivateSketch,
+    TableSchema,
+)
+from skdpsumm.features._histogram import HistogramMap
+from skdpsumm.sketches._file import _content, sealed
+
+SCHEMA = TableSchema(
+    [
+        Numeric(0, 10),
+        Numeric(0, 10, step=1),
+        Categorical(["a", "b"]),
+        Numeric(0, 10, missing=True),
+        Numeric(0, 10, edges=[0, 2, 5, 10]),
+    ]
+).for_table(5)
+EDGES = (0.0, 0.25, 4.0, 4.5, 9.0, 10.0)
+
+
+def points_map(points):
+    groups = [(j,) for j in range(5)]
+    return HistogramMap(SCHEMA, [3] * 5, groups, {0: EDGES, 3: EDGES}, points)
+
+
+BAD = {
+    "not increasing": {0: [4.0, 0.0]},
+    "twice": {0: [4.0, 4.0]},
+    "below the range": {0: [-1.0]},
+    "beyond the range": {0: [4.0, 10.1]},
+    "two in a bin": {0: [4.0, 4.25]},
+    "two in the last bin": {3: [9.5, 10.0]},
+    "two in a bin of the schema": {4: [2.0, 4.0]},
+    "too many": {0: np.linspace(0, 10, 100).tolist()},
+    "none": {0: []},
+    "no list": {0: 4.0},
+    "words": {0: ["4"]},
+    "flags": {0: [True]},
+    "NaN": {0: [np.nan]},
+    "infinite": {0: [4.0, np.inf]},
+    "huge": {0: [10**400]},
+    "a list of lists": {0: [[0.0, 4.0]]},
+    "of a step": {1: [4.0]},
+    "of categories": {2: [0]},
+}
+
+
+def test_points_are_kept_as_plain_numbers():
+    points = points_map({0: np.array([0, 4, 10]), 3: [0.125]}).points
+    assert points == {0: (0.0, 4.0, 10.0), 3: (0.125,)}
+    assert all(type(v) is float for own in points.values() for v in own)
+    assert points_map({4: [2.0, 5.0]}).points == {4: (2.0, 5.0)}
+    assert points_map(None).points == {}
+
+
+def test_points_tell_maps_apart_and_change_no_code():
+    one, other, none = points_map({0: [4.0]}), points_map({0: [4.25]}), points_map(None)
+    assert one.same_as(points_map({0: [4.0]}))
+    assert not one.same_as(other)
+    assert not one.same_as(none)
+    X = np.array([[4.0, 3, "a", np.nan, 3.0], [4.4, 0, "b", 10.0, 9.0]], dtype=object)
+    assert np.array_equal(one.codes(X), none.codes(X))
+
+
+def test_points_are_in_the_state():
+    kept = points_map({0: [0.0, 4.0], 3: [10.0]})
+    state, arrays = kept.to_state()
+    assert state["points"] == [[0.0, 4.0], None, None, [10.0], None]
+    again = HistogramMap.from_state(json.loads(json.dumps(state)), arrays)
+    assert again.same_as(kept)
+    assert again.points == kept.points
+    assert "points" not in points_map(None).to_state()[0]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_points_are_refused(name):
+    with pytest.raises(ValueError, match="points|listed"):
+        points_map(BAD[name])
+    with pytest.raises(ValueError, match="points names column 9"):
+        points_map({9: [1.0]})
+
+
+@pytest.fixture(scope="module")
+def file():
+    """Return the header and the arrays of the file of a release, with points of column 0."""
+    X = np.random.default_rng(0).uniform(0, 10, (50, 1))
+    sketch = HistogramSketcher(n_bins=5, schema=[Numeric(0, 10)], random_state=0).fit(X).sketch_
+    header, arrays = _content(sketch)
+    return json.loads(json.dumps(header)), arrays
+
+
+def loaded(header, arrays, path):
+    with path.open("wb") as stream:
+        np.savez(stream, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+    path.write_bytes(sealed(path.read_bytes()))
+    return PrivateSketch.load(path)
+
+
+def test_a_file_with_points_is_read(file, tmp_path):
+    header, arrays = copy.deepcopy(file)
+    header["map"]["points"] = [[0.0, 2.5, 10.0]]
+    sketch = loaded(header, arrays, tmp_path / "sketch")
+    assert sketch.feature_map.points == {0: (0.0, 2.5, 10.0)}
+    model = M2MEstimator.from_sketch(sketch, random_state=0)
+    assert {0.0, 2.5, 10.0} <= set(np.asarray(model.sample(500, random_state=0)).ravel())
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        *([own[0]] for own in BAD.values() if 0 in own and own[0] != [10**400]),
+        [],
+        [[1.0], [1.0]],
+        [{"a": 1}],
+        "x",
+        7,
+        None,
+        [["x" * 5000]],
+    ],
+    ids=lambda given: str(given)[:25],
+)
+def test_a_file_of_a_stranger_with_bad_points_is_refused(points, file, tmp_path):
+    header, arrays = copy.deepcopy(file)
+    header["map"]["points"] = points
+    with pytest.raises(ValueError, match="not a sketch file"):
+        loaded(header, arrays, tmp_path / "sketch")
+
+
+@pytest.mark.parametrize("column", [Numeric(0, 10, step=1), Categorical(["a", "b"])])
+def test_a_file_with_points_of_a_step_or_of_categories_is_refused(column, tmp_path):
+    X = np.array([["a"], ["b"]]) if isinstance(column, Categorical) else np.array([[1.0], [4.0]])
+    sketch = HistogramSketcher(n_bins=5, schema=[column], random_state=0).fit(X).sketch_
+    header, arrays = _content(sketch)
+    header = json.loads(json.dumps(header))
+    header["map"]["points"] = [[1.0]]
+    with pytest.raises(ValueError, match="not a sketch file"):
+        loaded(header, arrays, tmp_path / "sketch")
+
+
+# ------------------------------------------------------------------------------- of a release
+
+N = 6000
+HEAPS = {0: 1234.0, 1: 777.0, 2: -0.37}
+NAMES = ["loose", "stepped", "narrow"]
+
+
+def heaped_table():
+    rng = np.random.default_rng(0)
+    loose, stepped = rng.uniform(0, 1e5, N), rng.integers(0, 100_001, N).astype(float)
+    columns = [loose, stepped, rng.uniform(-3, 7, N)]
+    for j, own in enumerate(columns):
+        own[rng.random(N) < 0.3] = HEAPS[j]
+        own[rng.random(N) < 0.1] = np.nan
+    return np.column_stack(columns)
+
+
+X = heaped_table()
+RELEASED = [
+    Numeric(0, 100_000, missing=True),
+    Numeric(0, 100_000, step=1, missing=True),
+    Numeric(-3, 7, missing=True),
+]
+
+
+@pytest.fixture(scope="module", params=[np.inf, 8.0], ids=["exact", "noisy"])
+def model(request, tmp_path_factory):
+    """What is read from a file; counts are exact, or have a noise of about ten rows."""
+    seed = None if np.isinf(request.param) else 0
+    sketcher = AdaptiveSketcher(RELEASED, epsilon=request.param, noise_seed=seed)
+    path = tmp_path_factory.mktemp("points") / "sketch"
+    sketch = sketcher.fit(X).sketch_
+    sketch.save(path)
+    again = PrivateSketch.load(path)
+    assert again.feature_map.same_as(sketch.feature_map)
+    return M2MEstimator.from_sketch(again, random_state=0)
+
+
+EACH = pytest.mark.parametrize("j", HEAPS, ids=NAMES)
+LOOSE = pytest.mark.parametrize("j", [0, 2], ids=["loose", "narrow"])
+
+
+@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
+@LOOSE
+def test_heaps_that_nobody_chose_are_points_of_every_part(model, j):
+    parts = model.sketch_.feature_map.parts()
+    assert all(HEAPS[j] in part.points[j] for part in parts if j in part.points)
+    assert sum(HEAPS[j] in part.points.get(j, ()) for part in parts) >= 2
+    for part in parts:
+        assert 1 not in part.points
+
+
+@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
+@EACH
+def test_cdf_jumps_at_a_heap(model, j):
+    """Of the values that are there, as of the rows; not a little below it, and not after it."""
+    there, v = X[:, j][~np.isnan(X[:, j])], HEAPS[j]
+    cuts = np.array([np.nextafter(v, -np.inf), v, np.nextafter(v, np.inf), v + 0.5])
+    found = np.asarray(model.cdf(j, cuts))
+    exact = (there[:, None] <= cuts).mean(axis=0)
+    assert found == pytest.approx(exact, abs=0.02)
+    assert found[1] - found[0] == pytest.approx(exact[1] - exact[0], abs=0.02)
+    assert found[2] == pytest.approx(found[1], abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
+@EACH
+def test_quantiles_in_a_heap_are_its_value(model, j):
+    there, v = X[:, j][~np.isnan(X[:, j])], HEAPS[j]
+    low, high = (there < v).mean(), (there <= v).mean()
+    for part in (0.1, 0.5, 0.9):
+        assert float(model.quantile(j, low + part * (high - low))) == v
+
+
+@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
+@EACH
+def test_counts_of_a_heap(model, j):
+    v, tolerance = HEAPS[j], 0.02 * N
+    for asked in (
+        lambda rows: rows[:, j] == v,
+        lambda rows: rows[:, j] >= v,
+        lambda rows: rows[:, j] > v,
+        lambda rows: rows[:, j] < v,
+        lambda rows: np.isnan(rows[:, j].astype(float)),
+    ):
+        assert float(model.count(asked)) == pytest.approx(asked(X).sum(), abs=tolerance)
+
+
+@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
+@EACH
+def test_sampled_rows_of_a_heap_have_its_value(model, j):
+    rows = np.asarray(model.sample(N, random_state=0), dtype=float)
+    v, own = HEAPS[j], rows[:, j]
+    assert np.mean(own == v) == pytest.approx(np.mean(X[:, j] == v), abs=0.02)
+    assert np.isnan(own).mean() == pytest.approx(np.isnan(X[:, j]).mean(), abs=0.02)
+    near = own[np.abs(own - v) < 1e-6 * np.ptp(X[:, j][~np.isnan(X[:, j])])]
+    assert set(near) == {v}
+
+
+@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
+@pytest.mark.parametrize("value", [0.0, 100_000.0])
+def test_rows_at_the_ends_of_a_range_are_there(value):
+    """Half of the rows, which clipping brought there."""
+    rng = np.random.default_rng(1)
+    rows = np.where(rng.random((3000, 1)) < 0.5, value, rng.uniform(0, 100_000, (3000, 1)))
+    sketch = AdaptiveSketcher([(0, 100_000)], epsilon=3.0, noise_seed=0).fit(rows).sketch_
+    model = M2MEstimator.from_sketch(sketch, random_state=0)
+    assert np.mean(np.asarray(model.sample(3000, random_state=0)) == value) == pytest.approx(
+        0.5, abs=0.03
+    )
+    assert float(model.count(lambda x: x[:, 0] == value)) == pytest.approx(1500, abs=90)
+    assert float(model.quantile(0, 0.25 if value == 0 else 0.75)) == value
+
+
+@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
+def test_rows_on_both_sides_of_a_threshold_are_released():
+    """A heap just below a round threshold is none at it, and two are no error."""
+    schema = TableSchema({"x": Numeric(0, 1000), "y": ["a", "b"]}).never(
+        {"x": [500, 1000], "y": ["a"]}
+    )
+    table = np.empty((3000, 2), object)
+    table[:, 0] = np.where(np.arange(3000) % 2, 499.95, 500.0)
+    table[:, 1] = "b"
+    for epsilon in (3.0, np.inf):
+        seed = None if np.isinf(epsilon) else 0
+        fitted = AdaptiveSketcher(schema, epsilon=epsilon, noise_seed=seed).fit(table)
+        for part in fitted.feature_map_.parts():
+            edges, points = part.edges(0), part.points[0]
+            assert 500.0 in edges
+            assert 500.0 in points
+            # All points of the cell of the others.
+            cell = np.searchsorted(edges, 499.95, side="right") - 1
+            assert {v for v in points if edges[cell] <= v < edges[cell + 1]} <= {499.95}
