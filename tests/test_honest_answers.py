@@ -526,15 +526,13 @@ ENDS = {
 def test_rows_at_an_end_of_the_range_are_counted_there(crowds, name):
     """They were taken for spread in a narrow bin: 0 rows, and for two columns the interval [0, 0].
 
-    Where in the bin they are nothing tells, so the other answer has to be possible, too.
+    The release says which bins stand for one number, and an interval allows for noise alone.
     """
     frame, model = crowds
     for query in ENDS[name]:
         truth, answer = query(frame).sum(), model.count(query)
         assert abs(float(answer) - truth) < 150
         assert holds_each(answer, truth)
-        low, high = answer.interval()
-        assert high - low > 500
 
 
 ROUNDING = 1e-6

@@ -84,7 +84,11 @@ def fitted(name):
 
 
 def sketch():
-    return HistogramSketcher(schema=TableSchema({"a": (-1, 1), "b": (-1, 1)})).fit(X).sketch_
+    return (
+        HistogramSketcher(schema=TableSchema({"a": (-1, 1), "b": (-1, 1)}), epsilon=9.0)
+        .fit(X)
+        .sketch_
+    )
 
 
 def paid(ledger):

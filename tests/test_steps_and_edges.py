@@ -98,11 +98,11 @@ def test_steps_need_a_range():
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ([17], "at least two increasing"),
-        ([17, 40, 40, 90], "at least two increasing"),
-        ([17, math.nan, 90], "at least two increasing"),
-        ("ab", "at least two increasing"),
-        (3, "at least two increasing"),
+        ([17], "at least 2 increasing"),
+        ([17, 40, 40, 90], "at least 2 increasing"),
+        ([17, math.nan, 90], "at least 2 increasing"),
+        ("ab", "at least 2 increasing"),
+        (3, "at least 2 increasing"),
         ([0, 90], r"begin and end at the range of the column, \(17.0, 90.0\)"),
         ([17, 40.2, 40.8, 90], "a bin without a value"),
     ],
