@@ -168,7 +168,7 @@ NASTY = [
     {"kind": "gdp", "mu": 1e-160, "log_ratio": 0.0, "tail": 0.0},
     {"kind": "shifted_gdp", "terms": [[0, 1, 1]], "log_ratio": 0.0, "tail": 0.0},
 ]
-KEYS = "x kind bounds bins points step maps edges missing never".split()
+KEYS = ["x", "kind", "bounds", "bins", "points", "step", "maps", "edges", "missing", "never"]
 MECHANISMS = [value for value in NASTY if isinstance(value, dict)]
 
 

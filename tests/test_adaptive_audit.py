@@ -653,7 +653,7 @@ def test_levels_come_over_the_wire(options, adjacency):
 @pytest.mark.parametrize(("adjacency", "limit"), UNITS)
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_levels_cost_what_is_claimed(delta, adjacency, limit, paths):
-    """Each count moves as far as it says, and all shares sum to one: what is dropped is paid for."""
+    """Each count moves as far as it says; shares sum to one: what is dropped is paid for."""
     epsilon = (9.0 if delta else 60.0) * (1 if limit != 3 else 3)
     model = wide_sketcher(
         delta=delta, epsilon=epsilon, adjacency=adjacency, max_rows_per_group=limit
@@ -687,7 +687,7 @@ class Adversary:
 
 
 def adversarial(schema, seed, epsilon=np.inf, **options):
-    """Return a design, a budget that is spent, and the parts of what was counted of an adversary."""
+    """Return a design, a budget that is spent, and the parts counted of an adversary."""
     schema = TableSchema(schema).for_table(len(schema))
     design = Design(schema, options.get("target"), options.get("workload", ()), "add_remove", None)
     budget = Shares(

@@ -290,7 +290,7 @@ def test_noise_alone_gives_few_leaves(column, n_rows):
 
 @pytest.mark.parametrize("thresholds", [False, True])
 @pytest.mark.parametrize(
-    "column", [c for c in COLUMNS if c.step is None and c.high < 1e15 or c.high > 1e20], ids=str
+    "column", [c for c in COLUMNS if (c.step is None and c.high < 1e15) or c.high > 1e20], ids=str
 )
 def test_an_even_density_has_no_leaves(column, thresholds):
     cells = public_cells(column, thresholds_of(column) if thresholds else (), MOST_FINE)

@@ -86,7 +86,7 @@ def test_points_are_in_the_state():
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_points_are_refused(name):
-    with pytest.raises(ValueError, match="points|listed"):
+    with pytest.raises(ValueError, match="points"):
         points_map(BAD[name])
     with pytest.raises(ValueError, match="points names column 9"):
         points_map({9: [1.0]})
