@@ -35,8 +35,8 @@ _IN_EVEN, _IN_LEAF = 8, 256
 _DECADES = 6
 _SINGLES = (1, 2, 3, 5)
 # Without a step: a public cell begins before a number by this part of it, and a finer one by this
-# part of the unit, so that rounding in float32 moves no round value out of its cell.
-_BEFORE, _BEFORE_FINER = 2.0**-14, 2.0**-6
+# part of the unit. Rounding in float32 then moves no value out of its cell on the first level.
+_BEFORE, _BEFORE_FINER = 2.0**-17, 2.0**-12
 # Where float64 has fewer numbers in a unit than that, nothing is divided.
 _FEWEST_FLOATS = 2.0**12
 # Expected number of fine cells of a column that stand out by noise alone.
