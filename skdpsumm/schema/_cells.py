@@ -27,7 +27,9 @@ from ._columns import Numeric
 Floats = NDArray[np.float64]
 Starts = NDArray[Any]  # numbers of values for a column with a step, else where cells begin
 
-# Even cells of a range. A column with at most so many values has a cell for each.
+# examples/benchmarks/bins.py compares these and others. Even cells of a range, at most: with 128,
+# noise in the empty part of a wide range moves means; with 16, cuts inside them are read worse. A
+# column with at most so many values has a cell for each.
 N_EVEN, N_VALUES = 32, 128
 # Multiples of a smaller unit in each of these, and in a cell that stands out.
 _IN_EVEN, _IN_LEAF = 8, 256

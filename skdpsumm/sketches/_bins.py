@@ -18,7 +18,8 @@ Floats = NDArray[np.float64]
 
 # Bins that are looked for. More cost each pair of columns more noise than they tell.
 N_BINS = 14
-# Standard deviations by which a part must be heavier or lighter than the rest of its stretch.
+# Standard deviations by which a part must be heavier or lighter than the rest of its stretch. With
+# 1.5, noise makes bins in empty tails, and moves means (examples/benchmarks/bins.py).
 _CHANGE = 2.5
 # A bin of so many times its share of the rows is halved, if there are bins left; of so many times
 # also in place of a cut that moves no more than this part of its rows, if there are enough rows for

@@ -45,7 +45,7 @@ Sums = NDArray[Any]  # int64, or floats where there is no noise
 Exact = Callable[[HistogramMap], Sums]
 
 # Shares of the budget: for bins and what they are made of; of that for the finer cells of all
-# columns, on one level, and at least for their leaves; for choices.
+# columns, on one level, and at least for their leaves (examples/benchmarks/bins.py); for choices.
 _FOR_BINS, _FOR_LEVEL, _FOR_LEAVES, FOR_CHOICES = 0.08, 0.02, 0.03, 0.05
 # For the base with and without a target (RESULTS).
 _FOR_BASE, _FOR_BASE_WITH_TARGET = 0.15, 0.30
