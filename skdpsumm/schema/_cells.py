@@ -35,8 +35,9 @@ _IN_EVEN, _IN_LEAF = 8, 256
 _DECADES = 6
 _SINGLES = (1, 2, 3, 5)
 # Without a step: a public cell begins before a number by this part of it, and a finer one by this
-# part of the unit, so that rounding in float32 moves no round value out of its cell.
-_BEFORE, _BEFORE_FINER = 2.0**-14, 2.0**-6
+# part of the unit, so that rounding in float32 moves no round value out of its cell. Nor by more
+# than this part of the range's farther end, which is what float32 takes: others would be in there.
+_BEFORE, _BEFORE_FINER, _AS_FLOAT32 = 2.0**-14, 2.0**-6, 2.0**-22
 # Where float64 has fewer numbers in a unit than that, nothing is divided.
 _FEWEST_FLOATS = 2.0**12
 # Expected number of fine cells of a column that stand out by noise alone.
@@ -186,7 +187,8 @@ class _Line:
         unit = _round_unit((high - low) / n)
         if unit < _FEWEST_FLOATS * math.ulp(max(-low, high)):
             return np.empty(0)
-        values, near = _multiples(unit, low, high), unit * _BEFORE_FINER
+        near = min(unit * _BEFORE_FINER, max(-low, high) * _AS_FLOAT32)
+        values = _multiples(unit, low, high)
         values = values[values < high]  # which begins the next cell
         below = np.where(values - low < 2 * near, low, values - near)
         return self._kept(values, below, np.where(high - values < 2 * near, high, values + near))
