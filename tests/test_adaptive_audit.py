@@ -712,8 +712,7 @@ PATHS = {
 
 
 @pytest.mark.usefixtures("even_model", "paths")
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize(("name", "seed"), [*((name, 0) for name in PATHS), ("mixed", 1)])
 def test_no_path_counts_more_values_than_were_said(name, seed):
     """Finer cells and leaves keep to their part; and shares sum to one on every path."""
     design, budget, parts = adversarial(PATHS[name], seed)
@@ -732,7 +731,7 @@ def test_no_path_counts_more_values_than_were_said(name, seed):
 @pytest.mark.parametrize("options", [{}, {"target": 2}, {"workload": ((0, 1), (1, 2, 3))}])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_every_path_spends_the_budget_and_no_more(options, epsilon):
-    for seed in range(3):
+    for seed in range(2):
         _, budget, _ = adversarial(PATHS["mixed"], seed, epsilon, **options)
         assert math.fsum(budget.shares) == pytest.approx(1, abs=1e-9)
         assert budget.remaining < 1e-9

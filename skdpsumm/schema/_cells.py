@@ -36,9 +36,9 @@ _IN_EVEN, _IN_LEAF = 8, 256
 # Decades of single round values below the end of the range that is farther from zero.
 _DECADES = 6
 _SINGLES = (1, 2, 3, 5)
-# Without a step: a public cell begins before a number by this part of it, and a finer one by this
-# part of the unit. Rounding in float32 then moves no value out of its cell on the first level.
-_BEFORE, _BEFORE_FINER = 2.0**-17, 2.0**-12
+# Without a step, a cell begins before its number by this part of it, so that rounding in float32
+# moves the number nowhere; and by no more than these parts of an even cell and of a finer unit.
+_AS_FLOAT32, _OF_EVEN, _OF_FINER = 2.0**-22, 2.0**-14, 2.0**-6
 # Where float64 has fewer numbers in a unit than that, nothing is divided.
 _FEWEST_FLOATS = 2.0**12
 # Expected number of fine cells of a column that stand out by noise alone.
@@ -46,7 +46,10 @@ _BY_CHANCE = 0.1
 # Share of the rows that a fine cell must have to be a leaf.
 _LEAST_SHARE = 0.003
 # Share of the rows that is a leaf in any case, although rows are even in its cell.
-_SHARE_TO_DIVIDE = 0.02
+_EVEN_SHARE = 0.02
+# A cell with twice this share of the rows, as two bins have, is cut where so many more have gone by,
+# if they are so many standard deviations of their noise.
+_SHARE_OF_BIN, _SURE = 0.07, 4.0
 # Leaves that stand out of a column at most, the heaviest first: no more have the least share.
 _MOST_CUT_OUT = math.floor(1 / _LEAST_SHARE)
 
@@ -111,23 +114,34 @@ class Cells:
             The largest number of finer cells of those that stand out.
         """
         n_rows, by_chance = max(float(counts.sum()), 0.0), -ndtri(_BY_CHANCE / len(counts)) * std
-        even, is_divided = self._even(counts)
-        excess = counts - np.minimum(even, _SHARE_TO_DIVIDE * n_rows)
-        excess[~is_divided] = -np.inf
+        first = np.searchsorted(self.fine, self.starts)
+        excess = counts - self._even(counts, first, most=_EVEN_SHARE * n_rows)
         heaviest = np.argsort(-excess, kind="stable")[: self.most_cut_out]
         out = heaviest[excess[heaviest] > max(by_chance, _LEAST_SHARE * n_rows)]
-        ends = self.fine[np.minimum(out + 1, len(self.fine) - 1)]
-        starts = np.unique(np.concatenate([self.starts, self.fine[out], ends]))
+        cuts = self._even_cuts(counts, first, std, _SHARE_OF_BIN * n_rows)
+        begun = np.concatenate([first, out, out + 1, cuts[: self.most_cut_out]]).astype(np.int64)
+        starts = np.unique(self.fine[begun[begun < len(counts)]])
         found = replace(self, starts=starts, fine=starts)
         return found.divided(np.searchsorted(starts, self.fine[out]), most_fine, _IN_LEAF)
 
-    def _even(self, counts: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return what finer cells have if rows are even in each cell, and which are parts of one."""
-        first = np.searchsorted(self.fine, self.starts)
-        sizes = np.diff(np.append(first, len(counts)))
-        width = np.diff(self.fine_edges)
+    def _even(self, counts: Floats, first: NDArray[np.intp], most: float) -> Floats:
+        """Return what finer cells have if rows are even in each cell, which has several of them."""
+        sizes, width = np.diff(np.append(first, len(counts))), np.diff(self.fine_edges)
         rows, whole = (np.repeat(np.add.reduceat(a, first), sizes) for a in (counts, width))
-        return np.maximum(rows, 0.0) * width / whole, np.repeat(sizes > 1, sizes)
+        even = np.clip(rows * width / whole, 0.0, most)
+        return np.where(np.repeat(sizes > 1, sizes), even, np.inf)
+
+    def _even_cuts(
+        self, counts: Floats, first: NDArray[np.intp], std: float, rows: float
+    ) -> NDArray[np.intp]:
+        """Return the finer cells at which so many rows more have gone by in a cell."""
+        found = [np.empty(0, np.intp)]
+        for start, end in pairwise([*first.tolist(), len(counts)]):
+            gone = np.cumsum(counts[start:end])
+            if gone[-1] > max(_SURE * std * math.sqrt(end - start), 2 * rows, 0.0):
+                wanted = rows * np.arange(1, gone[-1] // rows) if rows else np.empty(0)
+                found.append(start + 1 + np.searchsorted(np.maximum.accumulate(gone), wanted))
+        return np.unique(np.concatenate(found))
 
 
 def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -> Cells:
@@ -188,14 +202,16 @@ class _Line:
         unit = _round_unit((high - low) / n)
         if unit < _FEWEST_FLOATS * math.ulp(max(-low, high)):
             return np.empty(0)
-        values, near = _multiples(unit, low, high), unit * _BEFORE_FINER
+        near = min(max(-low, high) * _AS_FLOAT32, unit * _OF_FINER)
+        values = _multiples(unit, low, high)
         values = values[values < high]  # which begins the next cell
         below = np.where(values - low < 2 * near, low, values - near)
         return self._kept(values, below, np.where(high - values < 2 * near, high, values + near))
 
     def _around(self, values: Floats) -> tuple[Floats, Floats]:
         """Return the ends of a narrow cell about each number, on this side of the thresholds."""
-        near = np.clip(np.abs(values), self._narrowest, self._widest) * _BEFORE
+        near = np.maximum(np.abs(values), self._narrowest) * _AS_FLOAT32
+        near = np.minimum(near, self._widest * _OF_EVEN)
         k = np.clip(np.searchsorted(self._ends, values, side="right"), 1, len(self._ends) - 1)
         low, high = self._ends[k - 1], self._ends[k]
         return np.maximum(values - near, low), np.minimum(values + near, high)

@@ -147,7 +147,7 @@ class AdaptiveSketcher(TableSketcher):
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
             One row per person (or other unit of protection), or several with `groups`. Partitions
-            of Dask are counted where they are, in up to four passes. Column groups are chosen in
+            of Dask are counted where they are, in up to eight passes. Column groups are chosen in
             this process.
         y : ignored
         groups : array-like or series of shape (n_samples,), default=None

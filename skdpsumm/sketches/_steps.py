@@ -69,8 +69,8 @@ _NEARLY_ALL, _NEARLY_ALL_WITH_TARGET = 1.4, 1.1
 _PICKS = 6.25
 # Columns of so few fine cells have these as their bins.
 _NO_SEARCH = 4
-# Levels of finer cells: in a range of a million steps, two find each value, and without a step
-# three find numbers with two decimals.
+# Levels of finer cells: three find each value in a range of a million steps, and numbers with two
+# decimals in one of ten thousand.
 _MOST_LEVELS = 4
 # Finer cells of all columns together, on one level: noise takes 16 microseconds a count.
 _MOST_FINE = 2**15
@@ -154,7 +154,7 @@ class Design:
     def most_leaves(self, j: int) -> int:
         """Return the largest number of leaves of a column: each level cuts out some."""
         cells = self.cells[j]
-        return len(cells.starts) + 2 * _MOST_LEVELS * cells.most_cut_out * cells.are_fine
+        return len(cells.starts) + 3 * _MOST_LEVELS * cells.most_cut_out * cells.are_fine
 
     def most_cells(self, group: Group) -> int:
         """Return the largest number of cells that a group can have, whatever bins are found."""
@@ -309,7 +309,7 @@ class Steps:
         Finer cells are counted level by level, and those that stand out become leaves. These counts
         are not released.
         """
-        cells, left = dict(self.design.cells), _FOR_BINS
+        cells, left = {j: self.design.cells[j] for j in self.design.searched}, _FOR_BINS
         n_columns = len(first_map(self.design).groups)
         for level in range(_MOST_LEVELS):
             finer = self.design.finer_map(cells)
@@ -323,8 +323,8 @@ class Steps:
             most, left = _MOST_FINE // len(finer.groups), left - share
             for (j,), table in zip(finer.groups, part.tables(), strict=True):
                 cells[j] = cells[j].leaves(table[: finer.n_present(j)], part.std, most)
-        searched = {j: cells[j].edges for j in self.design.searched}
-        return self.design.map([(j,) for j in searched], searched), left
+        edges = {j: own.edges for j, own in cells.items()}
+        return self.design.map([(j,) for j in edges], edges), left
 
     def _find_bins(self, leaves: HistogramMap, exact: Exact, share: float) -> None:
         part = self._count(leaves, exact(leaves), share)
@@ -523,7 +523,8 @@ def first_map(design: Design) -> HistogramMap:
     """
     if not design.searched:
         return design.map(design.base)
-    return design.finer_map(design.cells) or design.map([(j,) for j in design.searched])
+    searched = {j: design.cells[j] for j in design.searched}
+    return design.finer_map(searched) or design.map([(j,) for j in searched])
 
 
 def largest_state(design: Design) -> dict[str, Any]:

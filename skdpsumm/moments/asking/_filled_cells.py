@@ -87,6 +87,7 @@ class Inside:
         self.piece_shares: Floats = np.bincount(piece, column.shares).astype(np.float64)
         self.masses: Floats = shares[cell] * column.shares
         self.exact = self._exact(model, j)
+        self.points: Floats = np.unique(column.points[~np.isnan(column.points)])
         self.crowded = np.zeros(len(self.piece_shares))
         if column.edges is not None:
             n = column.n_present

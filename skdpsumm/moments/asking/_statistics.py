@@ -36,6 +36,8 @@ _FEW_ROWS = 256
 _N_STEPS, _N_STEPS_BY = 512, 128
 # The least level of a quantile: shares below it are rounding.
 _LOWEST_LEVEL = 1e-12
+# Of a step: the smallest value above this is the closest to the sum.
+_NEARLY_HALF = 0.5 - 1e-9
 # Of a table that is asked at weighted points.
 _MOST_CELLS_OF_POINTS = 400
 
@@ -697,10 +699,19 @@ class StatisticsMixin:
             # Between the ends of atoms a CDF is straight, and most of a wide range may be empty.
             ends, places = model.inside(j).places(low, high, n_steps)
             grid = np.unique(schema.on_grid(np.union1d(grid, ends), j))
+        points = np.zeros(0) if model is None else model.inside(j).points
+        grid = np.union1d(grid, np.clip([*points, *np.nextafter(points, -np.inf)], low, high))
         exact = len(grid) == schema.n_values(j)
-        # Of a continuous column nothing lies at the lower bound.
-        first = 0 if schema.step(j) is not None else 1
-        on_grid = lambda values: schema.on_grid(values, j)  # noqa: E731
+        # Of a continuous column nothing lies at the lower bound, unless that is a point.
+        first = 0 if schema.step(j) is not None or low in points else 1
+
+        def on_grid(values: NDArray) -> NDArray:
+            """Return the value that is reached: no quantile lies between two of a grid."""
+            if schema.step(j) is not None:
+                return schema.on_grid(values + schema.step(j) * _NEARLY_HALF, j)
+            above = np.nextafter(values, np.inf)
+            return np.where(np.isin(above, points), above, values)
+
         return InverseCDF(grid, first, exact, levels, on_grid, j, places)
 
     def _quantiles_of_model(
