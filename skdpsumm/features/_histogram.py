@@ -18,6 +18,8 @@ from ._feature_maps import GRID, OneHotMap, batches, check_size, is_count
 
 # All threes of 90 columns. A file could list as many as it likes, of one bin each.
 MOST_GROUPS = 2**17
+# Of buckets in which values are searched for: a few more are hardly slower to make, and leave fewer.
+_BUCKETS_PER_BIN = 8
 
 
 class HistogramMap(OneHotMap):
@@ -178,7 +180,7 @@ class HistogramMap(OneHotMap):
 
     def _bins_of(self, values: NDArray[np.float64], j: int) -> NDArray[np.int64]:
         if self._own_edges(j) is not None or self.schema.step(j) is not None:
-            return np.searchsorted(self.edges(j)[1:-1], values, side="right")
+            return _searched(self.edges(j), values)
         low, high = self.schema.bound(j) or (0.0, 1.0)
         n = self.n_present(j)
         # The ends themselves may be rounded past the last bin, so codes are clipped again.
@@ -268,6 +270,23 @@ class HistogramMap(OneHotMap):
                 )
             own.append({j: one for j, one in enumerate(listed) if one is not None})
         return cls(schema, state["n_bins"], state["groups"], *own)
+
+
+def _searched(edges: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the bin of each value between edges, several times as fast as a search for each.
+
+    Rounding keeps order: all edges in lower buckets are below a value, and all in higher ones above
+    it. So only values that share a bucket with an edge are searched for.
+    """
+    low, inner = edges[0], edges[1:-1]
+    n_buckets = min(_BUCKETS_PER_BIN * len(edges), len(values))
+    per_unit = n_buckets / (edges[-1] - low)
+    n_edges = np.bincount(((inner - low) * per_unit).astype(np.int64), minlength=n_buckets + 1)
+    bucket = ((values - low) * per_unit).astype(np.int64)
+    bins = (np.cumsum(n_edges) - n_edges)[bucket]
+    near = np.flatnonzero(n_edges[bucket])
+    bins[near] = np.searchsorted(inner, values[near], side="right")
+    return bins
 
 
 def _own_bins(schema: TableSchema, j: int, own: Sequence[Any]) -> tuple[Any, ...]:

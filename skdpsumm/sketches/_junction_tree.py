@@ -151,8 +151,8 @@ class JunctionTree:
 
     def host(self, group: Iterable[int]) -> int | None:
         """Return the smallest clique that holds a group, None if none does."""
-        holding = [self.holding[a] for a in group] or [range(len(self.cliques))]
-        held = set(holding[0]).intersection(*holding[1:])
+        holding = [self.holding[a] for a in group] or [set(range(len(self.cliques)))]
+        held = set.intersection(*holding)
         return min(held, key=lambda i: (math.prod(self.shapes[i]), i), default=None)
 
     def shape_in(self, i: int, group: Iterable[int]) -> tuple[int, ...]:

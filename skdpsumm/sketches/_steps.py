@@ -429,9 +429,9 @@ class Steps:
         What a graphical model cannot hold are then the groups that tell least.
         """
         groups, tables = part.map.groups, part.tables()
-        likely, noise = model.marginals(groups), MEAN_NOISE * part.std
+        likely, noise, rows = model.marginals(groups), MEAN_NOISE * part.std, self.n_rows
         told = [
-            np.sum(np.abs(table - likely[group] * self.n_rows) - noise)
+            np.sum(np.abs(table - likely[group] * rows) - noise)
             for group, table in zip(groups, tables, strict=True)
         ]
         order = np.argsort(told, kind="stable")[::-1].tolist()
