@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -78,12 +79,21 @@ class HistogramMap(OneHotMap):
         self.n_bins = tuple(check_size(self._n_codes(j, int(n_bins[j]))) for j in range(d))
         told = {schema.index(j, "points"): own for j, own in (points or {}).items()}
         self.points = {j: self._own_points(j, told[j]) for j in sorted(told)}
+        self._set_groups(groups)
+
+    def of_groups(self, groups: Sequence[Sequence[int]]) -> HistogramMap:
+        """Return the map of other groups in the same cells."""
+        other = copy(self)
+        other._set_groups(groups)
+        return other
+
+    def _set_groups(self, groups: Sequence[Sequence[int]]) -> None:
         if len(groups) > MOST_GROUPS:
             raise ValueError(
                 f"marginals makes {len(groups):,} groups of columns, and at most {MOST_GROUPS:,} "
                 "can be counted; list fewer."
             )
-        self.groups = tuple(tuple(schema.index(j, "marginals") for j in g) for g in groups)
+        self.groups = tuple(tuple(self.schema.index(j, "marginals") for j in g) for g in groups)
         if not self.groups or any(len(set(g)) < max(len(g), 1) for g in self.groups):
             raise ValueError(f"marginals must list groups of different columns, got {groups!r}.")
         # Of Python's integers, which do not overflow.

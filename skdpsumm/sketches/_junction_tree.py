@@ -285,8 +285,8 @@ class _FarPairs:
             for child in tree.children[i]:
                 separator, rows = tree.separators[child], below.pop(child)
                 self._meet_columns(i, separator, rows)
-                for other, others in heard.items():
-                    self._meet_rows(i, separator, rows, other, others)
+                for known in heard.items():
+                    self._meet_rows(i, known, (separator, rows))
                 heard.setdefault(separator, {}).update(rows)
             if i > 0:
                 below[i] = self._lifted(i, heard)
@@ -320,17 +320,13 @@ class _FarPairs:
                 joint = tree.table(i, (a, *separator)).reshape(tree.sizes[a], -1)
             self._settle(a, joint, rows)
 
-    def _meet_rows(
-        self,
-        i: int,
-        separator: Group,
-        rows: dict[int, Floats],
-        other: Group,
-        others: dict[int, Floats],
-    ) -> None:
+    def _meet_rows(self, i: int, *heard: tuple[Group, dict[int, Floats]]) -> None:
+        sizes = self.tree.sizes
+        # The more cells are shared, the larger is what is known of a column: it goes to the others.
+        ordered = sorted(heard, key=lambda own: math.prod(sizes[a] for a in own[0]))
+        (end, others), (start, rows) = ordered
         met = {a: table for a, table in rows.items() if self._met(a, others)}
-        joint = self._through(i, separator, met, other, joint=True)
-        for a, table in joint.items():
+        for a, table in self._through(i, start, met, end, joint=True).items():
             self._settle(a, table, others)
 
     def _lifted(self, i: int, heard: dict[Group, dict[int, Floats]]) -> dict[int, Floats]:
