@@ -19,7 +19,7 @@ from ._feature_maps import GRID, OneHotMap, batches, check_size, is_count
 
 # All threes of 90 columns. A file could list as many as it likes, of one bin each.
 MOST_GROUPS = 2**17
-# Of buckets in which values are searched for: a few more are hardly slower to make, and leave fewer.
+# Buckets by which values are found: of even values, one in eight shares a bucket with an edge.
 _BUCKETS_PER_BIN = 8
 
 
