@@ -31,7 +31,8 @@ GRID = 2**15
 AVERAGE = "average"
 # Length of phi: half a GiB of sums, thousands of times what answers are computed from.
 MOST_FEATURES = 2**26
-_ROWS_PER_BATCH = 65536
+# Codes of a column are then 128 KiB: those of some columns stay in the caches of a processor.
+_ROWS_PER_BATCH = 2**14
 _ENTRIES_PER_BLOCK = 2**22
 
 

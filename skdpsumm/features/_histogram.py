@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -18,6 +19,8 @@ from ._feature_maps import GRID, OneHotMap, batches, check_size, is_count
 
 # All threes of 90 columns. A file could list as many as it likes, of one bin each.
 MOST_GROUPS = 2**17
+# Buckets by which values are found: of even values, one in eight shares a bucket with an edge.
+_BUCKETS_PER_BIN = 8
 
 
 class HistogramMap(OneHotMap):
@@ -76,12 +79,21 @@ class HistogramMap(OneHotMap):
         self.n_bins = tuple(check_size(self._n_codes(j, int(n_bins[j]))) for j in range(d))
         told = {schema.index(j, "points"): own for j, own in (points or {}).items()}
         self.points = {j: self._own_points(j, told[j]) for j in sorted(told)}
+        self._set_groups(groups)
+
+    def of_groups(self, groups: Sequence[Sequence[int]]) -> HistogramMap:
+        """Return the map of other groups in the same cells."""
+        other = copy(self)
+        other._set_groups(groups)
+        return other
+
+    def _set_groups(self, groups: Sequence[Sequence[int]]) -> None:
         if len(groups) > MOST_GROUPS:
             raise ValueError(
                 f"marginals makes {len(groups):,} groups of columns, and at most {MOST_GROUPS:,} "
                 "can be counted; list fewer."
             )
-        self.groups = tuple(tuple(schema.index(j, "marginals") for j in g) for g in groups)
+        self.groups = tuple(tuple(self.schema.index(j, "marginals") for j in g) for g in groups)
         if not self.groups or any(len(set(g)) < max(len(g), 1) for g in self.groups):
             raise ValueError(f"marginals must list groups of different columns, got {groups!r}.")
         # Of Python's integers, which do not overflow.
@@ -181,7 +193,7 @@ class HistogramMap(OneHotMap):
 
     def _bins_of(self, values: NDArray[np.float64], j: int) -> NDArray[np.int64]:
         if self._own_edges(j) is not None or self.schema.step(j) is not None:
-            return np.searchsorted(self.edges(j)[1:-1], values, side="right")
+            return _searched(self.edges(j), values)
         low, high = self.schema.bound(j) or (0.0, 1.0)
         n = self.n_present(j)
         # The ends themselves may be rounded past the last bin, so codes are clipped again.
@@ -271,6 +283,23 @@ class HistogramMap(OneHotMap):
                 )
             own.append({j: one for j, one in enumerate(listed) if one is not None})
         return cls(schema, state["n_bins"], state["groups"], *own)
+
+
+def _searched(edges: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the bin of each value between edges, several times as fast as a search for each.
+
+    Rounding keeps order: all edges in lower buckets are below a value, and all in higher ones above
+    it. So only values that share a bucket with an edge are searched for.
+    """
+    low, inner = edges[0], edges[1:-1]
+    n_buckets = min(_BUCKETS_PER_BIN * len(edges), len(values))
+    per_unit = n_buckets / (edges[-1] - low)
+    n_edges = np.bincount(((inner - low) * per_unit).astype(np.int64), minlength=n_buckets + 1)
+    bucket = ((values - low) * per_unit).astype(np.int64)
+    bins = (np.cumsum(n_edges) - n_edges)[bucket]
+    near = np.flatnonzero(n_edges[bucket])
+    bins[near] = np.searchsorted(inner, values[near], side="right")
+    return bins
 
 
 def _own_bins(schema: TableSchema, j: int, own: Sequence[Any]) -> tuple[Any, ...]:

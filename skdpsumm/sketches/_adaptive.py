@@ -444,7 +444,7 @@ class _MapOfCodes(HistogramMap):
         return np.append(cells, self.n_bins[j] - 1) if self.schema.missing(j) else cells
 
     def column_codes(self, X: Any, j: int) -> NDArray[np.int64]:
-        return self._cells[j][X[:, j]]
+        return self._cells[j].take(X[:, j])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -76,7 +76,7 @@ class Stack:
         tree = self._tree
         needed: set[int] = set()
         for a in wanted:
-            i = next(i for i, clique in enumerate(tree.cliques) if a in clique)
+            i = min(tree.holding[a])
             while i >= 0 and i not in needed:
                 needed.add(i)
                 i = tree.parents[i]

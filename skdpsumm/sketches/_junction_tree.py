@@ -124,9 +124,14 @@ class JunctionTree:
     def __init__(self, sizes: Sequence[int], groups: Iterable[Group]):
         self.sizes = tuple(int(size) for size in sizes)
         found = [tuple(sorted(clique)) for clique in triangulate(self.sizes, groups)]
-        found.sort(key=lambda clique: -self._n_cells(clique))
+        found.sort(key=lambda clique: -math.prod(self.sizes[a] for a in clique))
         self.cliques, self.parents = _spanning_tree(found)
         self.shapes = [tuple(self.sizes[a] for a in clique) for clique in self.cliques]
+        # The cliques that hold each column.
+        self.holding: list[set[int]] = [set() for _ in self.sizes]
+        for i, clique in enumerate(self.cliques):
+            for a in clique:
+                self.holding[a].add(i)
         self.children: list[list[int]] = [[] for _ in self.cliques]
         self.separators: list[Group] = []
         # Axes that are summed out on the way from a clique to its parent, and on the way back.
@@ -143,14 +148,11 @@ class JunctionTree:
         self.probabilities: list[Floats] = []
         self.shared: list[Floats] = []
 
-    def _n_cells(self, columns: Iterable[int]) -> int:
-        return math.prod(self.sizes[a] for a in columns)
-
     def host(self, group: Iterable[int]) -> int | None:
         """Return the smallest clique that holds a group, None if none does."""
-        wanted = set(group)
-        holding = [i for i, clique in enumerate(self.cliques) if wanted <= set(clique)]
-        return min(holding, key=lambda i: self._n_cells(self.cliques[i]), default=None)
+        holding = [self.holding[a] for a in group] or [set(range(len(self.cliques)))]
+        held = set.intersection(*holding)
+        return min(held, key=lambda i: (math.prod(self.shapes[i]), i), default=None)
 
     def shape_in(self, i: int, group: Iterable[int]) -> tuple[int, ...]:
         """Return the shape in which an array over a group meets that of clique `i`."""
@@ -212,7 +214,10 @@ class JunctionTree:
 
         Columns of one clique are summed out of it; others by elimination along the tree.
         """
-        return Stack(self, [table[None] for table in self.probabilities]).table(group)[0]
+        return self._stack().table(group)[0]
+
+    def _stack(self) -> Stack:
+        return Stack(self, [table[None] for table in self.probabilities])
 
     def table(self, i: int, columns: Sequence[int]) -> Floats:
         """Return the probabilities of columns of clique `i`, axes in the order given."""
@@ -224,7 +229,7 @@ class JunctionTree:
         """Return `marginal` of many groups, much faster for pairs than one after another."""
         asked = list(dict.fromkeys(tuple(group) for group in groups))
         far = [group for group in asked if len(group) == 2 and self.host(group) is None]
-        pairs = _FarPairs(self, far).found
+        pairs, stack = _FarPairs(self, far).found, self._stack()
         found: dict[Group, Floats] = {}
         for group in asked:
             if group in pairs:
@@ -232,7 +237,7 @@ class JunctionTree:
             elif group[::-1] in pairs:
                 found[group] = pairs[group[::-1]].T
             else:
-                found[group] = self.marginal(group)
+                found[group] = stack.table(group)[0]
         return found
 
     def draw(
@@ -277,11 +282,14 @@ class _FarPairs:
             self._partners.setdefault(b, set()).add(a)
         below: dict[int, dict[int, Floats]] = {}
         for i in range(len(tree.cliques) - 1, -1, -1):
-            heard = [(child, below.pop(child)) for child in tree.children[i] if child in below]
-            for k, (child, rows) in enumerate(heard):
-                self._meet_columns(i, child, rows)
-                for other, others in heard[:k]:
-                    self._meet_rows(i, child, rows, other, others)
+            # By what is shared with the clique, which many children do with others.
+            heard: dict[Group, dict[int, Floats]] = {}
+            for child in tree.children[i]:
+                separator, rows = tree.separators[child], below.pop(child)
+                self._meet_columns(i, separator, rows)
+                for known in heard.items():
+                    self._meet_rows(i, known, (separator, rows))
+                heard.setdefault(separator, {}).update(rows)
             if i > 0:
                 below[i] = self._lifted(i, heard)
 
@@ -300,8 +308,8 @@ class _FarPairs:
             self._partners[a].discard(b)
             self._partners[b].discard(a)
 
-    def _meet_columns(self, i: int, child: int, rows: dict[int, Floats]) -> None:
-        tree, separator = self.tree, self.tree.separators[child]
+    def _meet_columns(self, i: int, separator: Group, rows: dict[int, Floats]) -> None:
+        tree = self.tree
         for a in tree.cliques[i]:
             if not self._met(a, rows):
                 continue
@@ -314,21 +322,22 @@ class _FarPairs:
                 joint = tree.table(i, (a, *separator)).reshape(tree.sizes[a], -1)
             self._settle(a, joint, rows)
 
-    def _meet_rows(
-        self, i: int, child: int, rows: dict[int, Floats], other: int, others: dict[int, Floats]
-    ) -> None:
-        met = {a: table for a, table in others.items() if self._met(a, rows)}
-        joint = self._through(i, other, met, self.tree.separators[child], joint=True)
-        for a, table in joint.items():
-            self._settle(a, table, rows)
+    def _meet_rows(self, i: int, *heard: tuple[Group, dict[int, Floats]]) -> None:
+        sizes = self.tree.sizes
+        # The more cells are shared, the larger is what is known of a column: it goes to the others.
+        ordered = sorted(heard, key=lambda own: math.prod(sizes[a] for a in own[0]))
+        (end, others), (start, rows) = ordered
+        met = {a: table for a, table in rows.items() if self._met(a, others)}
+        for a, table in self._through(i, start, met, end, joint=True).items():
+            self._settle(a, table, others)
 
-    def _lifted(self, i: int, heard: list[tuple[int, dict[int, Floats]]]) -> dict[int, Floats]:
+    def _lifted(self, i: int, heard: dict[Group, dict[int, Floats]]) -> dict[int, Floats]:
         """Return p(column | separator) of columns below or in clique i that still want others."""
         tree, separator = self.tree, self.tree.separators[i]
         lifted: dict[int, Floats] = {}
-        for child, rows in heard:
+        for start, rows in heard.items():
             wanting = {b: table for b, table in rows.items() if self._partners[b]}
-            lifted |= self._through(i, child, wanting, separator, joint=False)
+            lifted |= self._through(i, start, wanting, separator, joint=False)
         for a in tree.cliques[i]:
             if a not in separator and self._partners.get(a):
                 joint = tree.table(i, (a, *separator)).reshape(tree.sizes[a], -1)
@@ -336,16 +345,16 @@ class _FarPairs:
         return lifted
 
     def _through(
-        self, i: int, child: int, rows: dict[int, Floats], end: Group, *, joint: bool
+        self, i: int, start: Group, rows: dict[int, Floats], end: Group, *, joint: bool
     ) -> dict[int, Floats]:
-        """Return p(column | end) of p(column | separator of the child); p(column, end) if joint.
+        """Return p(column | end) of p(column | start), two separators; p(column, end) if joint.
 
         Columns of both stay as they are, and others are summed out: a product of matrices for each
         cell of what is common.
         """
         if not rows:
             return {}
-        tree, start = self.tree, self.tree.separators[child]
+        tree = self.tree
         common = [a for a in start if a in end]
         gone, new = [a for a in start if a not in end], [a for a in end if a not in start]
         n = [math.prod(tree.sizes[a] for a in part) for part in (common, gone, new)]

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._computing import Kept
 from ..features._feature_maps import GRID, UnionMap, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy._filter import StepBudget
@@ -72,6 +73,8 @@ _NO_SEARCH = 4
 # Levels of finer cells: three find each value in a range of a million steps, and numbers with two
 # decimals in one of ten thousand.
 _MOST_LEVELS = 4
+# Public cells, and the bins of the last steps.
+_MAPS_KEPT = 4
 # Finer cells of all columns together, on one level: noise takes 16 microseconds a count.
 _MOST_FINE = 2**15
 # Of one group, and of all candidates together.
@@ -113,6 +116,8 @@ class Design:
     adjacency: str
     limit: Any
     cells: dict[int, Cells] = field(init=False)
+    # By bins: thousands of edges take long to check, and many maps have the same.
+    _maps: Kept = field(init=False, default_factory=lambda: Kept(_MAPS_KEPT))
 
     def __post_init__(self) -> None:
         self.schema.require_bounds()
@@ -135,10 +140,14 @@ class Design:
 
     def map(self, groups: Sequence[Group], bins: dict[int, Any] | None = None) -> HistogramMap:
         """Return the map of groups, in public cells where no bins are given."""
-        edges = {j: cells.edges for j, cells in self.cells.items()} | (bins or {})
+        own = bins or {}
+        return self._maps.get(tuple(own.items()), lambda: self._binned(own)).of_groups(groups)
+
+    def _binned(self, bins: dict[int, Any]) -> HistogramMap:
+        edges = {j: cells.edges for j, cells in self.cells.items()} | bins
         told = {j: cells.points(edges[j]) for j, cells in self.cells.items()}
         points = {j: own for j, own in told.items() if own}
-        return HistogramMap(self.schema, [1] * self.schema.n_columns, groups, edges, points)
+        return HistogramMap(self.schema, [1] * self.schema.n_columns, [(0,)], edges, points)
 
     @property
     def finest(self) -> HistogramMap:
@@ -441,9 +450,9 @@ class Steps:
         What a graphical model cannot hold are then the groups that tell least.
         """
         groups, tables = part.map.groups, part.tables()
-        likely, noise = model.marginals(groups), MEAN_NOISE * part.std
+        likely, noise, rows = model.marginals(groups), MEAN_NOISE * part.std, self.n_rows
         told = [
-            np.sum(np.abs(table - likely[group] * self.n_rows) - noise)
+            np.sum(np.abs(table - likely[group] * rows) - noise)
             for group, table in zip(groups, tables, strict=True)
         ]
         order = np.argsort(told, kind="stable")[::-1].tolist()
