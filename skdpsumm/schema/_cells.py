@@ -47,8 +47,8 @@ _BY_CHANCE = 0.1
 _LEAST_SHARE = 0.003
 # Share of the rows that is a leaf in any case, although rows are even in its cell.
 _EVEN_SHARE = 0.02
-# A cell with twice this share of the rows, as two bins have, is cut where so many more have gone by,
-# if they are so many standard deviations of their noise.
+# A cell with twice this share of the rows, as two bins have, is cut where so many more have gone
+# by, if they are so many standard deviations of their noise.
 _SHARE_OF_BIN, _SURE = 0.07, 4.0
 # Leaves that stand out of a column at most, the heaviest first: no more have the least share.
 _MOST_CUT_OUT = math.floor(1 / _LEAST_SHARE)

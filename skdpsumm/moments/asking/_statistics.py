@@ -707,8 +707,8 @@ class StatisticsMixin:
 
         def on_grid(values: NDArray) -> NDArray:
             """Return the value that is reached: no quantile lies between two of a grid."""
-            if schema.step(j) is not None:
-                return schema.on_grid(values + schema.step(j) * _NEARLY_HALF, j)
+            if (step := schema.step(j)) is not None:
+                return schema.on_grid(values + step * _NEARLY_HALF, j)
             above = np.nextafter(values, np.inf)
             return np.where(np.isin(above, points), above, values)
 
