@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.optimize import brentq, minimize
 
 from skdpsumm import Categorical, Numeric, TableSchema
-from skdpsumm.features import _engine, _feature_maps
+from skdpsumm.features import _engine, _feature_maps, _histogram
 from skdpsumm.features._feature_maps import (
     GRID,
     FourierMap,
@@ -765,3 +765,20 @@ def test_maps_that_differ_are_not_the_same():
 def test_an_unknown_map_is_refused():
     with pytest.raises(ValueError, match="newer version"):
         feature_map_from_state({"kind": "wavelet"}, {})
+
+
+@pytest.mark.parametrize("n_values", [0, 1, 3, 5000])
+@pytest.mark.parametrize("low, high", [(0, 1), (-1e300, 1e300), (0, 1e-299), (1e9, 1e9 + 1e-3)])
+def test_values_are_found_among_edges_as_by_a_search(low, high, n_values):
+    """However many values are in a block: a row's cell is a function of the row alone."""
+    rng = np.random.default_rng(n_values)
+    for n_edges in (2, 3, 40, 3000):
+        spread = np.sort(np.r_[0, rng.random(n_edges - 2) ** rng.choice([1, 30]), 1])
+        edges = np.unique(low * (1 - spread) + high * spread)
+        values = low * (1 - (u := rng.random(n_values))) + high * u
+        near = rng.choice(edges, n_values)
+        near = np.nextafter(near, rng.choice([low, high], n_values))
+        both = np.clip(np.r_[values, near, edges], edges[0], edges[-1])
+        for block in (both, both[:n_values], both[::-1]):
+            expected = np.searchsorted(edges[1:-1], block, side="right")
+            np.testing.assert_array_equal(_histogram._searched(edges, block), expected)
