@@ -768,7 +768,7 @@ def test_an_unknown_map_is_refused():
 
 
 @pytest.mark.parametrize("n_values", [0, 1, 3, 5000])
-@pytest.mark.parametrize("low, high", [(0, 1), (-1e300, 1e300), (0, 1e-299), (1e9, 1e9 + 1e-3)])
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-1e300, 1e300), (0, 1e-299), (1e9, 1e9 + 1e-3)])
 def test_values_are_found_among_edges_as_by_a_search(low, high, n_values):
     """However many values are in a block: a row's cell is a function of the row alone."""
     rng = np.random.default_rng(n_values)
