@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
 
 X = np.random.default_rng(0).random((120, 2))
 y = (X[:, 0] > 0.5).astype(int)
-M2M = {"sketcher": RFFSketcher(6, gamma=1.0), "schema": (0, 1), "n_synthetic": 400}
+M2M = {"sketcher": RFFSketcher(6, gamma=1.0, epsilon=5.0), "schema": (0, 1), "n_synthetic": 400}
 
 
 @pytest.fixture(autouse=True)
