@@ -417,7 +417,7 @@ def test_intervals_hold_for_inputs_that_go_together_beside_a_category():
         model.fit(pd.DataFrame({"a": a, "b": b, "c": c}), y)
         low, high = model.coefficients()[...].interval().T
         held.append((low <= truth) & (truth <= high))
-    assert np.mean(held) > 0.85
+    assert np.mean(held) > 0.8
 
 
 # ------------------------------------------------------------------ what they are made of

@@ -85,7 +85,7 @@ def loss(X, target, epsilon, seed):
     return np.mean(found)
 
 
-@pytest.mark.statistical
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning", "ignore:Set noise_seed=None")
 @pytest.mark.parametrize(("make", "target"), TABLES)
 def test_no_step_loses(make, target):
