@@ -50,8 +50,8 @@ Exact = Callable[[HistogramMap], Sums]
 _FOR_BINS, _FOR_LEVEL, _FOR_LEAVES, FOR_CHOICES = 0.08, 0.02, 0.03, 0.05
 # For the base with and without a target (RESULTS).
 _FOR_BASE, _FOR_BASE_WITH_TARGET = 0.15, 0.30
-# The same where rows are few for the noise: down to so many standard deviations of a count. With
-# more of them the shares fall to those above. On ACS at epsilon 0.1 pairs have a total variation of
+# Rows are few for the noise up to so many standard deviations of a count; shares are then these.
+# With more rows they fall to those above. On ACS at epsilon 0.1 pairs have a total variation of
 # 0.082 with 0.35, and of 0.085 with 0.20 (6 seeds). Boosted trees have an AUC of 0.884 on Adult at
 # epsilon 0.1 (1,000 standard deviations) with 0.80, and of 0.873 with 0.50; on ten smooth numbers
 # with 1,500 standard deviations, logistic regression has 0.745 with 0.80, 0.762 with 0.50, and
@@ -258,7 +258,7 @@ class Steps:
         self.parts: list[Part] = []
         self.bins: dict[int, Any] = {}
         self.marginals: list[Marginal] = []
-        # Of each column, the part of the table that what is counted joins it to.
+        # Each column has the number of the part of the table that counts join it to.
         self.joined = np.arange(design.schema.n_columns)
 
     def run(self, first: Sums, exact: Exact) -> list[Part]:

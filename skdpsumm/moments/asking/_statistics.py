@@ -36,7 +36,7 @@ _FEW_ROWS = 256
 _N_STEPS, _N_STEPS_BY = 512, 128
 # The least level of a quantile: shares below it are rounding.
 _LOWEST_LEVEL = 1e-12
-# Of a step: the smallest value above this is the closest to the sum.
+# Part of a step that is added to a number, so that the closest value is the next one.
 _NEARLY_HALF = 0.5 - 1e-9
 # Of a table that is asked at weighted points.
 _MOST_CELLS_OF_POINTS = 400
@@ -702,7 +702,7 @@ class StatisticsMixin:
         points = np.zeros(0) if model is None else model.inside(j).points
         grid = np.union1d(grid, np.clip([*points, *np.nextafter(points, -np.inf)], low, high))
         exact = len(grid) == schema.n_values(j)
-        # Of a continuous column nothing lies at the lower bound, unless that is a point.
+        # No row is at the lower bound of a continuous column, unless that is a point.
         first = 0 if schema.step(j) is not None or low in points else 1
 
         def on_grid(values: NDArray) -> NDArray:

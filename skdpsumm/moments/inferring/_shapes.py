@@ -33,7 +33,7 @@ _UNSEEN = 2.0
 _SURE, _WORTHLESS = ((0.74, 1.0), (0.26, 3.0)), 0.01
 # The last chance for an end of the range, where many rows may have one value.
 _SPIKE_AT_END = 0.5
-# Of a share p, p (1 - p) is taken to be so large at least. With 0.03, noise in the empty tail of a
+# The spread p (1 - p) of a share p is at least this. With 0.03, noise in the empty tail of a
 # wide range moved means by up to 97 per cent (examples/benchmarks/unseen.py has such tables).
 _LEAST_SPREAD = 0.002
 # Log densities grow by so much in a cell at most; of falling ones at an end of the range, the mean
