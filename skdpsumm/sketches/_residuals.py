@@ -158,6 +158,15 @@ class Residuals:
         found = self._precision.get(tuple(sorted(part)))
         return None if found is None else 1 / found
 
+    def tellers(self, part: Group) -> list[tuple[int, float]]:
+        """Return the marginals that tell the residual of a set, and how much each counts."""
+        weights = self._tellers.get(part, [])
+        return [(k, weight / self._precision[part]) for k, weight in weights]
+
+    def noise_of(self, k: int) -> tuple[Group, Floats]:
+        """Return the columns of a marginal, in order, and the variance of its noise."""
+        return self._variances[k]
+
     @property
     def is_even(self) -> bool:
         """Whether the noise of each group is alike in all of its cells."""

@@ -42,6 +42,11 @@ class Counted:
     phase: int
     part: HistogramMap
 
+    @property
+    def released(self) -> bytes:
+        """What was released of the group, as one string of bytes."""
+        return repr(self.columns).encode() + np.ascontiguousarray(self.counts).tobytes()
+
 
 def counted_groups(sketch: PrivateSketch) -> list[Counted]:
     """Return the groups of all histograms of a sketch, in the order of its parts."""

@@ -124,8 +124,9 @@ class TableModel:
             column_cells(schema, groups, j) for j in range(schema.n_columns)
         ]
         self.sizes = tuple(column.n_cells for column in self.cells)
-        found = (in_cells(group, self.cells) for group in groups)
-        self.marginals = [marginal for marginal in found if marginal is not None]
+        found = [(group, in_cells(group, self.cells)) for group in groups]
+        self.marginals = [marginal for _, marginal in found if marginal is not None]
+        self.released = [group.released for group, marginal in found if marginal is not None]
         self.n_rows = sketch.n_samples
         # Combinations that the schema rules out are public zeros.
         self._zeros = schema.possible_cells([column.contents() for column in self.cells])
@@ -215,7 +216,7 @@ class TableModel:
         return self._slopes[j, other]
 
     def _sloped(self, j: int, other: int) -> Floats:
-        mass, shares, before, after = self._beside(j, other)
+        mass, shares, before, after = self.beside(j, other)
         middle = np.cumsum(mass) - mass / 2
         apart = np.maximum(middle[after] - middle[before], _SMALLEST)
         step = np.minimum(mass / apart, 1.0)[:, None] * (shares[after] - shares[before])
@@ -224,7 +225,7 @@ class TableModel:
         found[: len(mass)] = np.clip(step / np.maximum(shares, _SMALLEST), -most, most)
         return found
 
-    def _beside(self, j: int, other: int) -> tuple[Floats, ...]:
+    def beside(self, j: int, other: int) -> tuple[Floats, ...]:
         """Return each cell's mass, the shares of another column in it, and the cells beside it."""
         n = self.sizes[j] - self.schema.missing(j)
         table = np.maximum(self.table((j, other)), 0.0)[:n]
@@ -258,7 +259,7 @@ class TableModel:
         return self._jumps[j, other, even]
 
     def _jumped(self, j: int, other: int, even: bool) -> Floats:
-        mass, shares, before, after = self._beside(j, other)
+        mass, shares, before, after = self.beside(j, other)
         slope = self.slopes(j, other)[: len(mass)] * (not even)
         unsure = (2 * self._noise_of_cells(j, other) / mass)[:, None]
         least, most = np.maximum(shares - unsure, 0.0), np.minimum(shares + unsure, 1.0)
@@ -465,7 +466,7 @@ class TableModel:
         a, b = pair
         if self.cells[a].edges is None or self.cells[b].edges is None:
             return spread
-        return self._weighted(aligned, spread, self._told(a) * self._told(b))
+        return self._weighted(aligned, spread, self.told_of_ranks(a) * self.told_of_ranks(b))
 
     def _weighted(self, aligned: Floats, spread: Floats, told: float) -> Floats:
         """Return a variance of which a part goes up and down with two columns, as phi sees it.
@@ -476,7 +477,7 @@ class TableModel:
         aligned = np.minimum(aligned, spread)
         return max(_ALIGNED / told, 1.0) * aligned + (spread - aligned)
 
-    def _told(self, j: int) -> float:
+    def told_of_ranks(self, j: int) -> float:
         """Return how much conditions on a numeric column tell of its ranks, as a mean square."""
         margin = np.maximum(self.table((j,)), 0.0)
         found = _conditions(margin) @ (margin * self.ranks(j))
@@ -508,7 +509,7 @@ class TableModel:
             scores = self.ranks(a)[self.codes[:, a]] * self.ranks(b)[self.codes[:, b]]
             aligned = np.minimum((self.weights @ (rest * scores[:, None])) ** 2, left)
             left = left - aligned
-            total = total + self._weighted(aligned, aligned, self._told(a) * self._told(b))
+            total = total + self._weighted(aligned, aligned, self.told_of_ranks(a) * self.told_of_ranks(b))
         return total + left
 
     def ranks(self, j: int) -> Floats:

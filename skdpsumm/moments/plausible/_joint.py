@@ -1,0 +1,308 @@
+"""How rows of several columns lie inside their common cells, in each plausible table.
+
+Each cell has a few rows of each table, at quantiles u of its columns: a lattice, shifted at random.
+What is likely moves these quantiles, one table beside the other:
+
+- two numbers go up and down together inside a cell (`together`), as far as the step tells that one
+  makes across the cells of the other;
+- rows of one category, or of one cell of another column, lie more to one side (`along`): the share
+  of that cell grows evenly from one end to the other, or it jumps;
+- and anything else tilts them, in each cell and a little in all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..inferring._table_model import TableModel
+from ._numbers import (
+    APART,
+    CONCORD,
+    CONCORD_ALIKE,
+    JUMPS,
+    N_QUANTILES,
+    STEEPER,
+    TOGETHER,
+    UNSURE,
+)
+from ._places import Places
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+_STEEPEST = 1.9  # of a share that grows evenly, none is negative
+_SMALLEST = 1e-300
+_AT_ONCE = 2**15
+# Fractional parts whose multiples fill a cube evenly (Roberts 2018, the R3 sequence).
+_EVEN = (0.8191725134, 0.6710436067, 0.5497004779)
+
+
+def lattice(m: int, shifts: Floats) -> Floats:
+    """Return m places in each cell, evenly along each axis.
+
+    Parameters
+    ----------
+    m : int
+        A power of two.
+    shifts : ndarray of shape (n_axes, n_tables, n_cells)
+        In [0, 1).
+
+    Returns
+    -------
+    ndarray of shape (n_axes, n_tables, n_cells * m)
+    """
+    steps = [1, *(2 * int(m * part / 2) + 1 for part in _EVEN[1:])][: len(shifts)]
+    even = np.outer(steps, np.arange(m)) % m / m
+    found = even[:, None, None] + shifts[..., None]
+    found -= found >= 1.0
+    return found.reshape(*shifts.shape[:2], -1)
+
+
+def even_shifts(n_axes: int, n_cells: int) -> Floats:
+    """Return shifts of the cells that are spread evenly, shape (n_axes, 1, n_cells)."""
+    return np.outer(_EVEN[:n_axes], 0.5 + np.arange(n_cells))[:, None] % 1.0
+
+
+class Correlation(NamedTuple):
+    """How two numbers go up and down together inside the cells of the first.
+
+    Parameters
+    ----------
+    expected : ndarray of shape (2, n_cells)
+        The correlation by ranks, if only the step across the cell makes it, and if what is left
+        beside the steps is alike in all cells.
+    size : float
+        Mean square of the former.
+    """
+
+    expected: Floats
+    size: float
+
+
+def correlation(model: TableModel, a: int, b: int) -> Correlation:
+    """Return how b goes along with a inside the cells of a, by what neighbours tell.
+
+    The median of b changes from cell to cell of a by a step that neighbours tell, and b has
+    quartiles in the cell. If a is even in its cell and b the step times a plus normal errors, with
+    x = step / (distance of the quartiles), the correlation is about 0.389 x = x 1.349 / sqrt(12);
+    it is 1 at x = 2, where steps alone make the quartiles.
+    """
+    n = model.sizes[a] - model.schema.missing(a)
+    table = np.maximum(model.table((a, b)), 0.0)[:n]
+    mass = table.sum(axis=1) + _SMALLEST
+    ends = np.concatenate([[0.0], np.cumsum(np.maximum(model.table((b,)), 0.0))])
+    curves = np.concatenate([np.zeros((n, 1)), np.cumsum(table, axis=1)], axis=1) / mass[:, None]
+    low, median, high = np.array([np.interp([0.25, 0.5, 0.75], c, ends) for c in curves]).T
+    at = np.cumsum(mass) - mass / 2
+    before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
+    step = mass * (median[after] - median[before]) / np.maximum(at[after] - at[before], _SMALLEST)
+    spread = np.maximum(high - low, 1e-6)
+    x = step / spread
+    own = np.clip(0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4, -0.99, 0.99)
+    # Coarse cells of b hide what is left beside the steps: the least of a quarter of the rows.
+    left = np.maximum(spread**2 / 1.82 - 0.137 * step**2, 1e-8)
+    order = np.argsort(left)
+    quarter = np.searchsorted(np.cumsum(mass[order]), 0.25 * mass.sum())
+    alike = step / np.sqrt(step**2 + 12 * left[order][min(quarter, n - 1)])
+    found = np.zeros((2, model.sizes[a]))
+    found[:, :n] = own, np.clip(alike, -0.99, 0.99)
+    return Correlation(found, float(mass @ found[0, :n] ** 2))
+
+
+def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator) -> Floats:
+    """Return the correlation in each cell, by the model and in each table, (1 + n_tables, n)."""
+    own, alike = np.arctanh(expected)
+    n = len(own)
+    z = own + rng.random((n_tables, 1)) * (alike - own)
+    z = z * np.where(rng.random((n_tables, n)) < JUMPS, STEEPER, 1.0)
+    z = z * (1 + UNSURE * rng.standard_normal((n_tables, 1)))
+    z = z + CONCORD_ALIKE * rng.standard_normal((n_tables, 1))
+    z = z + CONCORD * rng.standard_normal((n_tables, n))
+    return np.tanh(np.concatenate([[(own + alike) / 2], z]))
+
+
+def together(model: TableModel, a: int, b: int) -> tuple[Floats, Floats]:
+    """Return where each cell of b begins in the rows of a cell of a, and how many it has of them.
+
+    Both have shape (n_cells of a, n_cells of b).
+    """
+    table = np.maximum(model.table((a, b)), 0.0) + _SMALLEST
+    share = table / table.sum(axis=1, keepdims=True)
+    return np.cumsum(share, axis=1) - share, share
+
+
+def gone_along(u: Floats, rank: Floats, odds: Floats) -> Floats:
+    """Return quantiles u that go along with a rank, by Plackett's copula of these odds ratios."""
+    a = u * (1 - u)
+    b = odds + a * (odds - 1) ** 2
+    c = 2 * a * (rank * (odds**2 - 1) + 1) + odds * (1 - 2 * a)
+    d = np.sqrt(odds * (odds + 4 * a * rank * (1 - rank) * (1 - odds) ** 2))
+    return np.clip((c - (1 - 2 * u) * d) / (2 * b), 0.0, 1.0)
+
+
+_ODDS = np.exp(np.linspace(-12, 12, 400))
+with np.errstate(all="ignore"):
+    # Spearman's correlation of Plackett's copula (Nelsen, An Introduction to Copulas, ex. 5.20).
+    _OF_ODDS = (_ODDS + 1) / (_ODDS - 1) - 2 * _ODDS * np.log(_ODDS) / (_ODDS - 1) ** 2
+
+
+def odds_ratio(correlation: Floats) -> Floats:
+    """Return the odds ratio of Plackett's copula that has a correlation by ranks."""
+    return np.exp(np.interp(correlation, _OF_ODDS, np.log(_ODDS)))
+
+
+def tilted(u: Floats, slope: Floats) -> Floats:
+    """Return quantiles under the density ``1 + slope (x - 1/2)`` for even ones."""
+    slope = np.clip(slope, -_STEEPEST, _STEEPEST)
+    first = 1 - slope / 2
+    return 2 * u / (first + np.sqrt(first**2 + 2 * slope * u))
+
+
+class Jumps(NamedTuple):
+    """The share p of another column's cell is a up to a place of a cell, and b from there on.
+
+    Parameters
+    ----------
+    place, first : ndarray of shape (n_cells of j, n_cells of the other)
+        Where, and how many of the rows are before it: place a / p.
+    possible : ndarray of bool
+        Whether p lies between a and b.
+    """
+
+    place: Floats
+    first: Floats
+    possible: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, model: TableModel, j: int, other: int) -> Jumps:
+        """Return the jumps that the neighbours of each cell of j let expect."""
+        shape = (model.sizes[j], model.sizes[other])
+        _, p, before, after = model.beside(j, other)
+        a, b = p[before], p[after]
+        possible = (a - p) * (p - b) > 0
+        place = np.where(possible, (p - b) / np.where(possible, a - b, 1.0), 0.5)
+        first = np.where(possible, place * a / np.maximum(p, _SMALLEST), 0.5)
+        found = cls(np.full(shape, 0.5), np.full(shape, 0.5), np.zeros(shape, np.bool_))
+        for whole, own in zip(found, (place, first, possible), strict=True):
+            whole[: len(p)] = own
+        return found
+
+    def moved(self, u: Floats, place: Floats, first: Floats) -> Floats:
+        """Return quantiles of rows whose cells have these jumps."""
+        before = u * (place / np.maximum(first, 1e-9))
+        after = 1 - (1 - u) * ((1 - place) / np.maximum(1 - first, 1e-9))
+        return np.where(u < first, before, after)
+
+
+class InsideCells:
+    """Where in the common cells of several columns rows lie, in the model and in each table.
+
+    Parameters
+    ----------
+    model : TableModel
+    places : sequence of Places
+        Of each column.
+    code : sequence of ndarray of int, shape (n,)
+        The cell of each row, for each column. Rows of one unit follow one another.
+    mass : ndarray, one axis for each column
+        Rows of each unit, by the model.
+    m : int
+        Rows of a unit.
+    n_tables : int
+    rng : Generator
+    """
+
+    def __init__(
+        self,
+        model: TableModel,
+        places: Sequence[Places],
+        code: Sequence[Codes],
+        mass: Floats,
+        m: int,
+        n_tables: int,
+        rng: np.random.Generator,
+    ):
+        self._model, self._places, self._code, self._m = model, places, code, m
+        self._n_tables, self._rng = n_tables, rng
+        self.loose = [k for k, one in enumerate(places) if not one.is_exact]
+        n, drawn = len(self.loose), (len(self.loose), n_tables, mass.size)
+        self._shifts = np.concatenate([even_shifts(n, mass.size), rng.random(drawn)], axis=1)
+        self._pairs = [self._pair(a, b) for a, b in combinations(self.loose, 2)]
+        others = [k for k in range(len(places)) if k not in self.loose]
+        self._beside = {k: [self._other(k, other) for other in others] for k in self.loose}
+        self._tilts = {k: self._tilt(mass, k) for k in self.loose}
+
+    def values(self) -> dict[int, NDArray]:
+        """Return the values of the columns whose cells hold several, (1 + n_tables, n) each."""
+        if not self.loose:
+            return {}
+        shape = (1 + self._n_tables, len(self._code[0]))
+        found = {k: np.empty(shape) for k in self.loose}
+        # So few tables at once that all that is computed of them stays in the processor's cache.
+        step = max(_AT_ONCE // shape[1], 1)
+        for start in range(0, shape[0], step):
+            block = slice(start, start + step)
+            for k, u in self._quantiles(block).items():
+                found[k][block] = self._at(k, u, block)
+        return found
+
+    def _quantiles(self, block: slice) -> dict[int, Floats]:
+        """Return at which quantiles of their cells the rows of some tables lie."""
+        u = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
+        for a, b, odds, start, share in self._pairs:
+            u[a] = gone_along(u[a], start + share * u[b], odds[block][:, self._code[a]])
+        for k in self.loose:
+            slope = np.repeat(self._tilts[k][block], self._m, axis=1)
+            for own, coin, jumps, cells in self._beside[k]:
+                jumped = coin[block][:, self._code[k]] & jumps.possible[cells]
+                moved = jumps.moved(u[k], jumps.place[cells], jumps.first[cells])
+                u[k] = np.where(jumped, moved, u[k])
+                slope = slope + np.where(jumped, 0.0, own)
+            u[k] = tilted(u[k], slope)
+        return u
+
+    def _at(self, k: int, u: Floats, block: slice) -> NDArray:
+        """Return values at quantiles of cells."""
+        quantiles = self._places[k].quantiles[block]
+        place = np.minimum((u * N_QUANTILES).astype(np.int32), N_QUANTILES - 1)
+        place += (self._code[k] * N_QUANTILES).astype(np.int32)
+        place += np.arange(len(u), dtype=np.int32)[:, None] * quantiles[0].size
+        return quantiles.ravel()[place]
+
+    def _pair(self, a: int, b: int) -> tuple:
+        """Let two numbers go up and down together in the cells of the one that tells more."""
+        i, j = self._places[a].j, self._places[b].j
+        told, back = correlation(self._model, i, j), correlation(self._model, j, i)
+        if back.size > told.size:
+            a, b, i, j, told = b, a, j, i, back
+        odds = odds_ratio(drawn_correlation(told.expected, self._n_tables, self._rng))
+        start, share = together(self._model, i, j)
+        cells = self._code[a], self._code[b]
+        return a, b, odds, start[cells], share[cells]
+
+    def _other(self, k: int, other: int) -> tuple:
+        """Let rows lie where another column's cell has more of its share, evenly or by a jump."""
+        i, j = self._places[k].j, self._places[other].j
+        cells = self._code[k], self._code[other]
+        coin = self._rng.random((1 + self._n_tables, self._model.sizes[i])) < JUMPS
+        coin[0] = False
+        return self._model.slopes(i, j)[cells], coin, Jumps.of(self._model, i, j), cells
+
+    def _tilt(self, mass: Floats, k: int) -> Floats:
+        """Return by how much the density of a column tilts in each unit, (1 + n_tables, n_units).
+
+        The tilts of the units that share a cell cancel out, but for a little.
+        """
+        theta = APART * self._rng.standard_normal((self._n_tables, *mass.shape))
+        others = tuple(a for a in range(mass.ndim) if a != k)
+        whole = np.maximum(mass.sum(axis=others, keepdims=True), _SMALLEST)
+        theta -= (theta * mass).sum(axis=tuple(a + 1 for a in others), keepdims=True) / whole
+        sides = [1 if a == k else size for a, size in enumerate(mass.shape)]
+        theta += TOGETHER * self._rng.standard_normal((self._n_tables, *sides))
+        found = math.sqrt(12) * theta.reshape(self._n_tables, -1)
+        return np.concatenate([np.zeros((1, mass.size)), found])

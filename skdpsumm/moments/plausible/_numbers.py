@@ -1,0 +1,30 @@
+"""All numbers of plausible tables that were chosen: what each is, and which script measures it."""
+
+# Plausible tables: the width of an interval is then known to 7 per cent (1 / sqrt(2 * 100)).
+N_TABLES = 100
+# Rows of a plausible table of two or three columns, together; and the fewest of a cell.
+MOST_ROWS, FEWEST_IN_CELL = 2**12, 4
+# Steps at which the quantiles of a cell are kept; places of a column, and the fewest and the most in
+# one of its atoms.
+N_QUANTILES, N_PLACES, FEWEST_IN_ATOM, MOST_IN_ATOM = 64, 2048, 4, 64
+# Of what is missed of two columns of numbers, as squared by phi, this part is how they go up and
+# down together: their correlation by ranks. It was about 0 to 0.7 in eleven releases of six tables
+# (Adult, ACS, Covertype and three made-up ones).
+ALIGNED = 0.75
+# A place in an atom is known as if so many rows had told it.
+PLACES = 12.0
+# Correlation of what the cells of a column do: all to one side, or all outwards.
+ALIKE = 0.5
+# Standard deviation of the share of a half of which nothing is known.
+LOOSE = 0.4
+# Chance that rows which no neighbour explains are all at one place, and that this is not an end.
+CROWD, ANYWHERE = 0.9, 0.1
+# Standard deviation of the tilt of a cell of several columns, and of all cells of one side alike.
+APART, TOGETHER = 0.4, 0.05
+# Chance that the share of another column's cell jumps inside a cell.
+JUMPS = 0.25
+# Correlation of two numbers inside a cell (as Fisher's z): of each cell, and of all alike; the part
+# of what neighbours tell of it that is unsure; and by how much it is steeper where it jumps.
+CONCORD, CONCORD_ALIKE, UNSURE, STEEPER = 0.1, 0.03, 0.25, 3.0
+# Standard errors of the noise from the middle of the plausible tables, within which an answer lies.
+NEAR = 0.7

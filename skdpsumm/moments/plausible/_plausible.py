@@ -1,0 +1,231 @@
+"""Plausible tables: tables that one release may have come from, drawn jointly.
+
+Whatever is asked is a statistic of rows and weights. `PlausibleTables.rows` has these for the model
+of the release, and for each of B tables that are as plausible: a question is asked of each, and its
+interval is where the answers lie. Three priors say what a release does not tell, each in its file:
+what noise has done to counts (`_noise.py`), how columns go together that nobody counted together
+(`_interactions.py`), and where in their cells rows lie (`_places.py`, `_joint.py`).
+
+Nothing in a plausible table is clipped: its counts may be negative, as unbiased counts are. Only
+answers are moved to what is possible.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..inferring._table_model import TableModel
+from ._interactions import interaction
+from ._joint import InsideCells
+from ._noise import RedrawnCounts
+from ._numbers import FEWEST_IN_CELL, MOST_ROWS, N_TABLES
+from ._places import Places
+from ._rows import Rows
+from ._seeds import generator
+
+Floats = NDArray[np.float64]
+Group = tuple[int, ...]
+_SMALLEST = 1e-300
+# Sweeps that bring the cells of an uncounted group to what was counted of it.
+_SWEEPS = 3
+
+NOISE, UNCOUNTED, PLACES = PRIORS = ("noise", "uncounted", "places")
+
+
+class PlausibleTables:
+    """The model of a release, and B tables that are as plausible.
+
+    Parameters
+    ----------
+    model : TableModel
+    priors : sequence of {"noise", "uncounted", "places"}, default=all
+        In what plausible tables differ. Of none there is the model alone.
+    n_tables : int, default=100
+    """
+
+    def __init__(
+        self, model: TableModel, priors: Sequence[str] = PRIORS, n_tables: int = N_TABLES
+    ):
+        self.model, self.priors = model, frozenset(priors)
+        self.n_tables = n_tables if self.priors else 0
+        self._counts = RedrawnCounts(model.model.residuals, model.released, self.n_tables)
+        self._kept: dict[Any, Any] = {}
+
+    def _stream(self, *use: object) -> np.random.Generator:
+        return generator(b"".join(self.model.released), *use)
+
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    # ---- how many rows are in each cell
+
+    def counts(self, columns: Sequence[int]) -> Floats:
+        """Return the rows in each cell of some columns, shape (1 + n_tables, *sizes).
+
+        By the model first, where no cell is negative.
+        """
+        ordered = tuple(sorted(columns))
+        found = self._once(("counts", ordered), lambda: self._tables(ordered))
+        return np.transpose(found, [0, *(ordered.index(a) + 1 for a in columns)])
+
+    def _tables(self, group: Group) -> Floats:
+        own = np.maximum(self.model.table(group), 0.0) * self.model.n_rows
+        if not self.n_tables:
+            return own[None]
+        if self.model.model.residuals.covers(group):
+            drawn = self._counts.table(group) if NOISE in self.priors else self._unbiased(group)
+            drawn = np.where(self.model.model.possible(group), drawn, 0.0)
+        else:
+            drawn = self._uncounted(group, own)
+        if not self.model.sketch.n_noise_std:  # the number of rows is public
+            total = drawn.sum(axis=tuple(range(1, drawn.ndim)), keepdims=True)
+            drawn = drawn * (self.model.n_rows / total)
+        return np.concatenate([own[None], drawn])
+
+    def _unbiased(self, group: Group) -> Floats:
+        counts = self.model.model.residuals.marginal(group)
+        return np.repeat(counts[None], self.n_tables, axis=0)
+
+    def _uncounted(self, group: Group, own: Floats) -> Floats:
+        """Return the model's cells, moved to what their counted parts are, with interactions."""
+        covers = self.model.model.residuals.covers
+        told = [g for k in range(1, len(group)) for g in combinations(group, k) if covers(g)]
+        told = [g for g in told if not any(set(g) < set(other) for other in told)]
+        drawn = np.repeat(own[None], self.n_tables, axis=0)
+        for _ in range(1 if all(len(g) == 1 for g in told) else _SWEEPS):
+            for g in told:
+                self._move_to(drawn, own, group, g)
+        if UNCOUNTED in self.priors:
+            for part in combinations_of(group):
+                if not covers(part):
+                    drawn += self.model.n_rows * self._grown(group, part)
+        return drawn
+
+    def _move_to(self, drawn: Floats, own: Floats, group: Group, part: Group) -> None:
+        """Move tables of a group to the counts of a part of it, in proportion to the model's."""
+        outside = tuple(k for k, a in enumerate(group) if a not in part)
+        whole = own.sum(axis=outside, keepdims=True)
+        shares = np.divide(own, whole, out=np.zeros_like(own), where=whole > 0)
+        counts = self.counts(part)[1:].reshape(self.n_tables, *whole.shape)
+        lifted = tuple(k + 1 for k in outside)
+        drawn += (counts - drawn.sum(axis=lifted, keepdims=True)) * shares
+
+    def _grown(self, group: Group, part: Group) -> Floats:
+        """Return the interaction of a part of a group in all of its cells, in shares of rows."""
+        found = self._once(
+            ("interaction", part),
+            lambda: interaction(self.model, part, self.n_tables, self._stream),
+        )
+        for k, a in enumerate(group):
+            if a not in part:
+                margin = np.maximum(self.model.table((a,)), 0.0)
+                shape = [1] * (len(group) + 1)
+                shape[k + 1] = -1
+                found = np.expand_dims(found, k + 1) * margin.reshape(shape)
+        return found
+
+    # ---- rows of these cells
+
+    def places(self, j: int) -> Places:
+        """Return where in their cells the rows of a column may lie."""
+        moves = PLACES in self.priors
+
+        def stream(*use: object) -> np.random.Generator:
+            return self._stream("places", j, *use)
+
+        return self._once(
+            ("places", j), lambda: Places(self.model, j, self.n_tables, stream, moves=moves)
+        )
+
+    def rows(self, columns: Sequence[int]) -> Rows:
+        """Return rows for questions about some columns, and their weights in each table.
+
+        Up to three columns have rows that fill all of their cells; more have points of the model.
+        """
+        columns = tuple(sorted(columns))
+        if len(columns) == 1:
+            return self._once(("rows", columns), lambda: self._rows_of_one(columns[0]))
+        last = ("rows", columns)
+        if last not in self._kept:  # they are large, so only the last ones are kept
+            for key in [k for k in self._kept if k[0] == "rows" and len(k[1]) > 1]:
+                del self._kept[key]
+        return self._once(last, lambda: self._joint(columns))
+
+    def _rows_of_one(self, j: int) -> Rows:
+        places = self.places(j)
+        weights = self.counts((j,))[:, places.cell] * places.weights
+        weights = self._by_chance(weights, places.cell, (j,))
+        return Rows(self.model, {j: places.values()}, weights)
+
+    def _joint(self, columns: Group) -> Rows:
+        units = [self._units(j) for j in columns]
+        table = self.counts(columns)
+        for k, (cell, share) in enumerate(units):
+            if share is not None:
+                shape = [len(share)] + [len(cell) if a == k else 1 for a in range(len(columns))]
+                table = np.take(table, cell, axis=k + 1) * share.reshape(shape)
+        sizes, n_units = table.shape[1:], math.prod(table.shape[1:])
+        places = [self.places(j) for j in columns]
+        m = 1
+        if not all(one.is_exact for one in places):
+            m = 2 ** int(math.log2(max(MOST_ROWS / n_units, FEWEST_IN_CELL)))
+        unit = np.repeat(np.arange(n_units), m)
+        of_unit = np.unravel_index(unit, sizes)
+        code = [cell[of_unit[k]] for k, (cell, _) in enumerate(units)]
+        values = {
+            j: self._exact_values(j, of_unit[k], code[k])
+            for k, j in enumerate(columns)
+            if places[k].is_exact
+        }
+        n_tables = self.n_tables if PLACES in self.priors else 0
+        mass, rng = np.maximum(table[0], 0.0), self._stream("joint", columns)
+        inside = InsideCells(self.model, places, code, mass, m, n_tables, rng)
+        for k, found in inside.values().items():
+            values[columns[k]] = found[0] if len(found) == 1 else found
+        weights = table.reshape(1 + self.n_tables, n_units)[:, unit] / m
+        return Rows(self.model, values, self._by_chance(weights, unit, columns))
+
+    def _units(self, j: int) -> tuple[NDArray[np.int64], Floats | None]:
+        """Return the cell of each unit of a column, and its share of the cell's rows or None.
+
+        Units are the cells of numbers, and categories one by one.
+        """
+        column = self.model.cells[j]
+        if column.edges is not None or column.n_atoms == column.n_cells:
+            return np.arange(column.n_cells), None
+        return column.cell_of_atom, self.places(j).atom_shares()
+
+    def _exact_values(self, j: int, unit: NDArray, cell: NDArray) -> NDArray:
+        """Return the values of rows of a column whose units have one each."""
+        column, places = self.model.cells[j], self.places(j)
+        if column.edges is None:
+            atoms = unit if column.n_atoms != column.n_cells else places.atom[cell]
+            return column.values(atoms, np.full(len(atoms), 0.5))
+        return places.values()[np.searchsorted(places.cell, cell)]
+
+    def _by_chance(self, weights: Floats, cell: NDArray, columns: Group) -> Floats:
+        """Let rows of plausible tables fall by chance inside their cells."""
+        if PLACES not in self.priors:
+            return weights
+        rng = self._stream("chance", columns)
+        starts = np.flatnonzero(np.diff(cell, prepend=-1))
+        rank = np.cumsum(np.diff(cell, prepend=cell[:1]) != 0)
+        for own in weights[1:]:
+            there = np.maximum(own, 0.0)
+            off = np.sqrt(there) * rng.standard_normal(len(own), dtype=np.float32)
+            whole = np.maximum(np.add.reduceat(there, starts), _SMALLEST)
+            own += off - there * (np.add.reduceat(off, starts) / whole)[rank]
+        return weights
+
+
+def combinations_of(group: Group) -> list[Group]:
+    """Return all sets of two and more columns of a group."""
+    return [part for k in range(2, len(group) + 1) for part in combinations(group, k)]
