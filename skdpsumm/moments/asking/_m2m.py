@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -31,12 +32,19 @@ from ..inferring._points import (
 )
 from ..inferring._regression import MomentRegression
 from ..inferring._shift import Shift
+from ..plausible._plausible import PlausibleTables
+from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate
+from ._functions import AskedFunction
 from ._planning import Plan
-from ._positions import Positions, check_each_row
 from ._statistics import StatisticsMixin
 from ._synthetic import framed
-from ._warnings import warn_of_coarse_bins, warn_of_the_drowned, warn_of_the_lone
+from ._warnings import (
+    warn_of_coarse_bins,
+    warn_of_constants,
+    warn_of_the_drowned,
+    warn_of_the_lone,
+)
 
 
 @inherited_docs
@@ -300,11 +308,58 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> m2m.estimate(lambda rows: rows[:, 0] == 1, by=1).value.round(1)
         array([0.5, 0.5])
         """
-        axis = self._axis_by(by, bins)
-        if axis is None:
-            check_each_row(f, self._few_rows())
-            return self._answer(f, judged=f, of_user=True)
-        return self._mean_by(f, axis)
+        asked = AskedFunction(f, self._plausible)
+        return self._of_function(asked, self._axes_by(by, bins), counts=False)
+
+    def where(self, condition: Callable[[Any], ArrayLike]) -> M2MEstimator:
+        """Return the same estimator, for the rows that meet a condition.
+
+        All of its questions and intervals are about these rows, and so is `sample`. Conditions can
+        be joined: ``m2m.where(a).where(b)`` is about rows that meet both. A row without a value
+        that the condition needs does not meet it.
+
+        Parameters
+        ----------
+        condition : callable
+            As in `count`: it takes rows and returns whether each meets it.
+
+        Returns
+        -------
+        M2MEstimator
+            A copy that shares the release. It can be pickled if the condition can: a function of a
+            module, but no lambda.
+
+        Warns
+        -----
+        AnswerWarning
+            If the condition holds nowhere or everywhere. Answers about few rows have wide
+            intervals, and say so.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skdpsumm import M2MEstimator, Numeric
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"sex": rng.choice(["f", "m"], 9000)})
+        >>> people["age"] = rng.integers(18, 65, 9000)
+        >>> people["hours"] = rng.binomial(60, np.where(people["sex"] == "f", 0.5, 0.7))
+        >>> schema = {"sex": ["f", "m"], "age": Numeric(18, 64, step=1)}
+        >>> schema["hours"] = Numeric(0, 60, step=1)
+        >>> m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
+        >>> older = m2m.where(lambda rows: (rows["sex"] == "f") & (rows["age"] >= 40))
+        >>> bool(abs(float(older.mean("hours")) - 30) < 2)
+        True
+        """
+        check_is_fitted(self)
+        asked = AskedFunction(condition, self._plausible, is_condition=True)
+        if asked.n_outputs > 1:
+            raise ValueError("where takes one condition: one truth for each row.")
+        constant, certain = asked.constants()
+        warn_of_constants(asked.extremes_of_all[0], constant, certain)
+        found = copy.copy(self)
+        found._conditions = (*self._conditions, asked)
+        return found
 
     def score(self, X, y=None) -> float:
         """Return minus the root mean squared error of means, covariances and shares of categories.
@@ -468,7 +523,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     def _prepare(self, sketch, columns, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
-        for name in ("_regression", "_positions", "_model", "_rows", "_shift"):
+        for name in ("_regression", "_plausible", "_model", "_rows"):
             self.__dict__.pop(name, None)
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy
@@ -476,7 +531,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         with progress(type(self).__name__, self.verbose):
             self._model = fitted_model(sketch, columns, self.n_synthetic, rng)
             if self._is_graphical(sketch.feature_map):
-                self._regression = self._positions = None
+                self._regression = None
+                self._plausible = PlausibleTables(self._model)
             else:
                 self._prepare_points(sketch, columns, rng)
         warn_of_the_drowned(sketch, "answers tell next to nothing")
@@ -491,11 +547,10 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             prior = "kde" if prior == "kde" or shift.is_worth_a_density else "uniform"
         points = draw_points(prior, sketch, columns, self.n_synthetic, rng, self._model)
         self._regression = self._regressed(sketch, points)
-        # With histograms, what is not known is where in their bins rows lie: `Positions`.
-        self._shift = Shift.of(self._regression) if self._model is None else None
+        left = Shift.of(self._regression)
         if shift is not None and isinstance(prior, str) and prior == "kde":
-            self._shift = shift.left_by_density(self._shift)
-        self._positions = Positions(sketch.feature_map, columns, points)
+            left = shift.left_by_density(left)
+        self._plausible = PlausiblePoints(self._regression, left, columns)
 
     def _shift_from_ranges(self, sketch, columns, rng):
         size = points_for_a_look(sketch, self.n_synthetic)

@@ -16,8 +16,7 @@ from ...privacy._clone_watch import own_clone
 from ...sketches import PrivateSketch
 from ..inferring._points import draw_points
 from ..inferring._regression import FeatureBlocks, feature_covariance, penalties, solver_for
-from ._points_answer import Among
-from ._positions import NamedRows, evaluate_rows
+from ..plausible._named_rows import NamedRows, evaluate_rows
 
 _EPSILON_RANGE = (1e-4, 1e4)
 _EPSILON_TOLERANCE = 1e-3
@@ -33,8 +32,8 @@ def _of_those_present(values: NDArray) -> NDArray[np.float64]:
     present = ~np.isnan(values)
     if present.all():
         return values
-    among = Among(np.nanmean(values, axis=0), present.mean(axis=0))
-    return among.values(values, present)
+    mean, share = np.nanmean(values, axis=0), present.mean(axis=0)
+    return np.where(present, mean + (values - mean) / share, mean)
 
 
 class Plan:

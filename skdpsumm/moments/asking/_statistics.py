@@ -2,74 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from math import prod
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import warn_caller
 from ...features._feature_maps import project_to_simplex
 from ...schema._schema import TableSchema
 from ..inferring._points import absent
-from ..inferring._shift import Shift
+from ..plausible._rows import Rows
+from ._axes import Axis, binned_axis, category_axis, model_axis
 from ._estimate import Estimate
-from ._filled_cells import some_values
-from ._graphical_answer import GraphicalAnswer
-from ._parts import ModelAnswers
-from ._points_answer import PointsAnswer
-from ._positions import NamedRows, Positions, check_each_row, evaluate_rows, values_at
-from ._quantiles import InverseCDF, monotone
-from ._question import ColumnCondition, OfGroups, Question
-from ._second_moments import SecondMoments, correlations, floats, from_the_mean
-from ._tables import Axis, TableAnswer, binned_axis, category_axis, model_axis
-from ._warnings import AnswerWarning, warn_of_the_lone, warn_of_the_wide
+from ._functions import AskedFunction
+from ._possible import correlations, nearest_possible
+from ._warnings import AnswerWarning, warn_of_constants, warn_of_the_lone, warn_of_the_wide
+from ._weighted import covariance, group_sums, mean, quantiles
+
+Floats = NDArray[np.float64]
 
 # More thresholds or bins than that are a picture of a column, not questions.
 _MOST_QUESTIONS = 16
-# On which a user's function is tried.
-_FEW_ROWS = 256
-# Steps of a column's range on which quantiles are looked for; and within a group.
-_N_STEPS, _N_STEPS_BY = 512, 128
+# Entries of a matrix, of which more are not judged.
+_MOST_JUDGED = 64
 # The least level of a quantile: shares below it are rounding.
 _LOWEST_LEVEL = 1e-12
-# Part of a step that is added to a number, so that the closest value is the next one.
-_NEARLY_HALF = 0.5 - 1e-9
-# Of a table that is asked at weighted points.
-_MOST_CELLS_OF_POINTS = 400
 
 
 class StatisticsMixin:
-    """Named statistics, each through one call of `_answer`."""
+    """Named statistics: each a plain statistic of weighted rows, asked of all plausible tables."""
 
     schema_: TableSchema
-    _model: Any  # a TableModel, None where there are no histograms
-    _regression: Any
-    _positions: Any  # Positions, None where a graphical model answers
-    _shift: Shift | None
+    _plausible: Any
     _frame: str | None
-
-    def _ask(
-        self, function: Any, then: Callable | None = None, **parts: Any
-    ) -> PointsAnswer | GraphicalAnswer:
-        """Put the `Question` with these parts to the sketch."""
-        question, model = Question(function, then, **parts), self._answers_by_model()
-        if model is not None:
-            return GraphicalAnswer(question, model)
-        return PointsAnswer(question, self._regression, self._positions, self._shift)
-
-    def _answers_by_model(self) -> ModelAnswers | None:
-        """Return what the graphical model answers from, None where points are asked."""
-        check_is_fitted(self, "_regression")
-        if self._regression is not None:
-            return None
-        known = self.__dict__.get("_answers")
-        if known is None or known.model is not self._model:
-            known = self._answers = ModelAnswers(self._model)
-        return known
+    _conditions: tuple[AskedFunction, ...] = ()
 
     @property
     def _asked(self) -> TableSchema:
@@ -77,8 +49,48 @@ class StatisticsMixin:
         check_is_fitted(self, "schema_")
         return self.schema_
 
-    def _answer(self, *parts: Any, **more: Any) -> Estimate:
-        return self._ask(*parts, **more).to_estimate(self._frame)
+    def _rows(self, columns: Sequence[int], covers: str) -> Rows:
+        """Return rows and weights for some columns, those that meet all conditions of `where`."""
+        taken = {*columns, *(j for one in self._conditions for j in one.columns)}
+        rows = self._plausible.rows(tuple(sorted(taken)), covers)
+        for condition in self._conditions:
+            rows = rows.where(condition.at(rows)[..., 0])
+        return rows
+
+    def _answer(
+        self,
+        ask: Callable[[str], Floats],
+        *,
+        about: Sequence[str] = (),
+        judged: bool = True,
+        **how: Any,
+    ) -> Estimate:
+        """Return what is asked of plausible tables; `about` are the names of its entries."""
+        found = Estimate(ask, frame=self._frame, **how)
+        if judged:
+            warn_of_the_wide(self.sketch_, found, about)
+        return found
+
+    def _by_column(
+        self, which: Sequence[int], axes: Sequence[Axis], statistic: Callable[..., Floats]
+    ) -> Callable[[str], Floats]:
+        """Return how to ask a statistic of each column, in each group of rows.
+
+        The statistic takes weights, values, groups, their number and the column. Answers have an
+        axis for each of `axes`, then one for the columns.
+        """
+
+        def ask(covers: str) -> Floats:
+            found = []
+            for j in which:
+                rows = self._rows([j, *(axis.column for axis in axes)], covers)
+                codes = codes_of(rows, axes)
+                found.append(
+                    statistic(rows.weights, rows.numbers(j), codes, prod(map(len, axes)), j)
+                )
+            return np.stack(found, axis=-1).reshape(-1, *map(len, axes), len(which))
+
+        return ask
 
     def _names(self, which: list[int]) -> list[str]:
         return [self._asked.name(j) for j in which]
@@ -106,29 +118,30 @@ class StatisticsMixin:
         return [self._column(one) for one in several]
 
     def _axis(self, column: int | str, bins: Any = None, parameter: str = "column") -> Axis:
-        """Return the categories of a column, or its bins: those given, or the model's."""
-        j, model = self._column(column, parameter), self._answers_by_model()
+        """Return the categories of a column, or its bins: those given, or the release's."""
+        j = self._column(column, parameter)
         if self._asked.values(j) is not None:
             if bins is not None:
                 raise ValueError(
                     f"Column {self._asked.name(j)!r} has categories; leave its bins out."
                 )
             return category_axis(self._asked, j)
-        if bins is None and model is not None:
-            return model_axis(model.model, j)
+        if bins is None and self._plausible.model is not None:
+            return model_axis(self._plausible.model, j)
         return binned_axis(self._asked, j, self._edges(j, bins))
 
-    def _axis_by(self, by: int | str | None, bins: Any) -> Axis | None:
-        """Return the groups that `by` and `bins` stand for, None for all rows together."""
-        if by is not None:
-            axis, model = self._axis(by, bins, "by"), self._answers_by_model()
-            if model is not None:
-                then = "The answer takes all groups of it to be alike."
-                warn_of_the_lone(model.model.sketch, [axis.column], then)
-            return axis
-        if bins is not None:
-            raise ValueError("bins are those of by: give by=, the column to group by, too.")
-        return None
+    def _axes_by(self, by: Any, bins: Any) -> list[Axis]:
+        """Return the axes that `by` and `bins` stand for; none for all rows together."""
+        if by is None:
+            if bins is not None:
+                raise ValueError("bins are those of by: give by=, the column to group by, too.")
+            return []
+        several = list(by) if isinstance(by, list | tuple) else [by]
+        which = [self._column(one, "by") for one in several]
+        axes = [self._axis(j, self._bins_of(bins, which, j), "by") for j in which]
+        then = "The answer takes all groups of it to be alike."
+        warn_of_the_lone(self.sketch_, which, then)
+        return axes
 
     def _numeric(self, column: Any) -> list[int]:
         """Return the columns that are meant: all numeric ones for None."""
@@ -141,9 +154,7 @@ class StatisticsMixin:
             self._bound(j)  # which says that it is no number
         return which
 
-    def mean(
-        self, column: Any = None, *, by: int | str | None = None, bins: Any = None
-    ) -> Estimate:
+    def mean(self, column: Any = None, *, by: Any = None, bins: Any = None) -> Estimate:
         """Return the mean of a numeric column, or the means of several, shape (d,).
 
         Like all statistics of columns, they describe the values that are present. `missing_share`
@@ -180,65 +191,63 @@ class StatisticsMixin:
         >>> round(float(m2m.mean("hours", by="sex")["m"]))
         42
         """
-        axis = self._axis_by(by, bins)
-        if axis is None:
+        if not (axes := self._axes_by(by, bins)):
             return self.moment(1, column)
         which = self._numeric(column)
-        names = self._names(which)
-        shape = (len(which), len(axis))
-
-        def of(j: int) -> OfGroups:
-            return OfGroups(lambda rows: floats(rows, [j]), axis.column, axis.holds)
-
-        def table(t: NDArray, n: NDArray) -> NDArray:
-            return np.swapaxes(t.reshape(*t.shape[:-1], *shape), -1, -2)
-
-        def said(name: str, label: str) -> str:
-            return f"the mean of {name!r} where {axis.name} = {label}"
-
-        parts = [of(j) for j in which]
-        low, high = self._ranges(which).T
-        whole = OfGroups.side_by_side(parts)
+        names, groups = self._names(which), groups_of(axes)
         answer = self._answer(
-            whole,
-            table,
-            linear=table,
-            parts=parts,
-            possible=(low, high),
-            labels=[axis.labels, names],
-            judged=whole,
-            about=[said(name, label) for name in names for label in axis.labels],
-            entries=[said(name, label) for label in axis.labels for name in names],
+            self._by_column(which, axes, self._means),
+            possible=tuple(self._ranges(which).T),
+            labels=[*(axis.labels for axis in axes), names],
+            about=[f"the mean of {name!r} where {group}" for group in groups for name in names],
         )
-        answer.units = tuple(self._asked.columns[j].unit for j in which) * len(axis)
-        answer.axes = (axis.name, "column")
+        answer.units = tuple(self._asked.columns[j].unit for j in which) * len(groups)
+        answer.axes = (*(axis.name for axis in axes), "column")
         return _as_asked(answer, column)
 
-    def _mean_by(self, f: Callable[[Any], ArrayLike], axis: Axis) -> Estimate:
-        """Return the mean of a user's function over the rows of each group."""
-        few = self._few_rows()
-        check_each_row(f, few)
-        if evaluate_rows(f, few)[0].shape[1] != 1:  # checked here: elsewhere it may be NaN
-            raise ValueError("With by, estimate takes one function: one number for each row.")
-        is_condition = np.asarray(f(few)).dtype == bool
-        whole = OfGroups(lambda rows: values_at(f, rows), axis.column, axis.holds)
-        answer = self._answer(
-            whole,
-            possible=(0.0, 1.0) if is_condition else None,
-            labels=[axis.labels],
-            judged=whole,
-            about=[f"the mean where {axis.name} = {label}" for label in axis.labels],
-        )
-        answer.axes = (axis.name,)
-        return answer
+    def _means(self, weights: Floats, x: Floats, codes: NDArray, n: int, j: int) -> Floats:
+        return mean(weights, x, codes, n, self._bound(j))
 
-    def _few_rows(self) -> NamedRows:
-        """Return rows to try a function on."""
-        known = self._answers_by_model()
-        if known is None:
-            return NamedRows.of(self._regression.points[:_FEW_ROWS], self._asked)
-        model = known.model
-        return NamedRows(model.schema, _FEW_ROWS, lambda j: some_values(model, j, _FEW_ROWS))
+    def total(self, column: Any = None, *, by: Any = None, bins: Any = None) -> Estimate:
+        """Return the sum of a numeric column over all rows, or the sums of several, shape (d,).
+
+        Rows without a value add nothing.
+
+        Parameters
+        ----------
+        column, by, bins :
+            As in `mean`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import M2MEstimator, Numeric
+        >>> hours = np.random.default_rng(0).integers(0, 41, size=(5000, 1))
+        >>> m2m = M2MEstimator(schema=Numeric(0, 40, step=1), random_state=0).fit(hours)
+        >>> bool(abs(float(m2m.total(0)) / hours.sum() - 1) < 0.02)
+        True
+        """
+        axes, which = self._axes_by(by, bins), self._numeric(column)
+        names, groups = self._names(which), groups_of(axes)
+        low, high = self._ranges(which).T * self._most_rows
+        answer = self._answer(
+            self._by_column(
+                which,
+                axes,
+                lambda w, x, c, n, j: group_sums(w, c, n, np.nan_to_num(x, nan=0.0)),
+            ),
+            possible=(np.minimum(low, 0.0), np.maximum(high, 0.0)),
+            labels=[*(axis.labels for axis in axes), names],
+            about=[f"the total of {name!r}{_where(group)}" for group in groups for name in names],
+        )
+        answer.units = tuple(self._asked.columns[j].unit for j in which) * len(groups)
+        answer.axes = (*(axis.name for axis in axes), "column") if axes else ()
+        return _as_asked(answer, column)
+
+    @property
+    def _most_rows(self) -> float:
+        """The largest number of rows that is possible: three standard errors above the release's."""
+        return float(self._plausible.n_rows) + 3 * self.sketch_.n_noise_std
 
     def missing_share(self, column: Any = None) -> Estimate:
         """Return the share of rows without a value, for each column that may lack values.
@@ -273,23 +282,21 @@ class StatisticsMixin:
             raise ValueError("No value can be missing: the schema has no column with missing=True.")
         if column is not None:
             lacking, which = which, self._columns(column)
-            whole = [name for name in self._names([j for j in which if j not in lacking])]
+            whole = self._names([j for j in which if j not in lacking])
             if whole:
                 raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
-
-        def missing(X: NDArray) -> NDArray:
-            return np.column_stack([absent(self._asked, X[:, j], j) for j in which])
-
         names = self._names(which)
-        answer = self._answer(
-            missing,
-            lambda t, n: np.clip(t, 0.0, 1.0),
-            linear=lambda t, n: t,
-            parts=[lambda X, j=j: absent(self._asked, X[:, j], j)[:, None] for j in which],
-            labels=[names],
-            judged=missing,
-            about=[f"the missing values of {name!r}" for name in names],
-        )
+
+        def ask(covers: str) -> Floats:
+            found = []
+            for j in which:
+                rows = self._rows([j], covers)
+                gone = absent(self._asked, rows.column(j).ravel(), j).reshape(rows.column(j).shape)
+                found.append((rows.weights * gone).sum(axis=1) / rows.weights.sum(axis=1))
+            return np.stack(found, axis=-1)
+
+        about = [f"the missing values of {name!r}" for name in names]
+        answer = self._answer(ask, possible=(0.0, 1.0), labels=[names], about=about)
         return _as_asked(answer, column)
 
     def moment(self, order: int, column: Any = None) -> Estimate:
@@ -313,20 +320,19 @@ class StatisticsMixin:
         """
         if not isinstance(order, Real) or order != int(order) or order < 1:
             raise ValueError(f"order must be a positive integer, got {order!r}.")
-        which = self._numeric(column)
+        which, order = self._numeric(column), int(order)
         names = self._names(which)
-
-        def powers(X: NDArray) -> NDArray:
-            return floats(X, which) ** int(order)
-
-        of = "mean" if order == 1 else f"moment {int(order)}"
-        about = [f"the {of} of {name!r}" for name in names]
+        of = "mean" if order == 1 else f"moment {order}"
         low, high = self._ranges(which).T
         least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**order, high**order))
         possible = (low**order if order % 2 else least, np.maximum(low**order, high**order))
-        parts = [lambda X, j=j: floats(X, [j]) ** int(order) for j in which]
         answer = self._answer(
-            powers, parts=parts, labels=[names], judged=powers, about=about, possible=possible
+            self._by_column(
+                which, [], lambda w, x, c, n, j: mean(w, x**order, c, n, (-np.inf, np.inf))
+            ),
+            labels=[names],
+            about=[f"the {of} of {name!r}" for name in names],
+            possible=possible,
         )
         if order == 1:
             answer.units = tuple(self._asked.columns[j].unit for j in which)
@@ -341,158 +347,77 @@ class StatisticsMixin:
             The columns, by number or name. For one you get a number. None takes all numeric
             columns.
         """
-        answer = self._variances(self._numeric(column))
-        return _as_asked(answer, column)
-
-    def _variances(self, which: list[int]) -> Estimate:
+        which = self._numeric(column)
         names = self._names(which)
-        d, ranges = len(which), self._ranges(which)
-        named: dict[str, Any] = {
-            "possible": (0.0, np.ptp(ranges, axis=1) ** 2 / 4),
-            "labels": [names],
-            "about": [f"the variance of {name!r}" for name in names],
-        }
-        if self._answers_by_model() is not None:
-            own = [lambda X, j=j: floats(X, [j]) for j in which]
-            means = np.clip(self._ask(None, parts=own).value, *ranges.T)
-            parts = [
-                lambda X, j=j, m=m: (floats(X, [j]) - m) ** 2
-                for j, m in zip(which, means, strict=True)
-            ]
-            return self._answer(None, parts=parts, judged=True, **named)
-
-        def powers(X: NDArray) -> NDArray:
-            columns = floats(X, which) - ranges.mean(axis=1)
-            return np.hstack([columns, columns**2])
-
-        return self._answer(
-            powers,
-            lambda t, n: t[..., d:] - t[..., :d] ** 2,
-            judged=lambda X: from_the_mean(X, which) ** 2,
-            **named,
+        answer = self._answer(
+            self._by_column(which, [], lambda w, x, c, n, j: covariance(w, x, x)),
+            possible=(0.0, np.ptp(self._ranges(which), axis=1) ** 2 / 4),
+            labels=[names],
+            about=[f"the variance of {name!r}" for name in names],
         )
+        return _as_asked(answer, column)
 
     def covariance(self) -> Estimate:
         """Return the covariance matrix of the numeric columns, shape (d, d).
 
         The matrix is moved to a positive semi-definite one near by, with the same variances. What
-        is known least moves most. The error of an entry includes how far that moved it. Where
-        values are missing, an entry describes the rows that have a value in both columns.
+        is known least moves most. Where values are missing, an entry describes the rows that have a
+        value in both columns.
         """
         which = self._numeric(None)
-        second = self._second_moments(which)
-        largest = second.units / 4
+        largest = np.outer(*[np.ptp(self._ranges(which), axis=1)] * 2) / 4
         possible = (np.where(np.eye(len(which)), 0.0, -largest), largest)
-        if self._answers_by_model() is not None:
-            parts = second.centred(self._means_of_pairs(second))
-            noise = self._noise_of_variances(second, parts)
-            return self._of_pairs(
-                which,
-                None,
-                lambda t, n: second.possible(second.matrix(t), noise),
-                linear=lambda t, n: second.matrix(t),
-                parts=parts,
-                moved=True,
-                possible=possible,
-            )
+        ask = self._of_pairs(which)
+        return self._matrix(which, ask, self._possible_covariance(which, ask), possible)
 
-        def error(mean: NDArray, draws: NDArray) -> NDArray:
-            found = second.covariance(mean)
-            moved = second.possible(found) - found
-            return np.hypot(np.std(second.covariance(draws), axis=0), moved)
+    def _of_pairs(self, which: list[int]) -> Callable[[str], Floats]:
+        """Return how to ask the covariances of all pairs of columns, shape (1 + B, d, d)."""
 
-        return self._of_pairs(
-            which,
-            second.products,
-            lambda t, n: second.possible(second.covariance(t)),
-            error=error,
+        def ask(covers: str) -> Floats:
+            d = len(which)
+            found: Any = None
+            for a, b in zip(*np.triu_indices(d), strict=True):
+                rows = self._rows(sorted({which[a], which[b]}), covers)
+                one = covariance(rows.weights, rows.numbers(which[a]), rows.numbers(which[b]))
+                found = np.empty((len(one), d, d)) if found is None else found
+                found[:, a, b] = found[:, b, a] = one
+            return found
+
+        return ask
+
+    def _possible_covariance(self, which: list[int], ask: Callable[[str], Floats]) -> Floats:
+        """Return the model's covariances, moved to a matrix that is possible."""
+        noise = np.std([self.variance(which).tables("noise")], axis=(0, 1))
+        spans = np.ptp(self._ranges(which), axis=1)
+        return nearest_possible(ask("model")[0], spans, noise)
+
+    def _matrix(self, which: list[int], ask: Callable, value: Floats, possible: Any) -> Estimate:
+        names = self._names(which)
+        return self._answer(
+            ask,
+            value=value,
             possible=possible,
+            labels=[names, names],
+            about=[_pair(*sorted((a, b), key=names.index)) for a in names for b in names],
+            judged=value.size <= _MOST_JUDGED,
         )
-
-    def _means_of_pairs(self, second: SecondMoments) -> NDArray:
-        """Return the means of both columns of each pair, shape (n_pairs, 2)."""
-        answer = self._ask(None, parts=second.columns_of_pairs())
-        return np.reshape(answer.value, (-1, 2))
-
-    def _noise_of_variances(self, second: SecondMoments, parts: list[Callable]) -> NDArray:
-        """Return the noise that variances have, of the parts of all covariances."""
-        return self._ask(None, parts=[parts[k] for k in second.diagonal]).noise_std_error()
 
     def correlation(self) -> Estimate:
         """Return the correlation matrix of the numeric columns, shape (d, d).
 
-        ``correlation()["age", "hours"]`` is one entry. The matrix comes from `covariance`, so the
-        error of an entry includes how far the projection moved it.
+        ``correlation()["age", "hours"]`` is one entry. The matrix comes from `covariance`.
         """
         which = self._numeric(None)
-        second = self._second_moments(which)
-
-        ones = np.eye(len(which))
+        of_pairs, ones = self._of_pairs(which), np.eye(len(which))
+        value = correlations(self._possible_covariance(which, of_pairs))
         possible = (2 * ones - 1, np.ones_like(ones))
-        if self._answers_by_model() is not None:
-            means = self._means_of_pairs(second)
-            parts = second.centred(means)
-            found = second.matrix(self._ask(None, parts=parts).value)
-            covariance = second.possible(found, self._noise_of_variances(second, parts))
-            moved = np.abs(correlations(covariance) - correlations(found))
-            return self._of_pairs(
-                which,
-                None,
-                lambda t, n: correlations(covariance),
-                linear=lambda t, n: second.matrix(t),
-                parts=second.influence(means, covariance),
-                possible=possible,
-                moved=moved,
-            )
-
-        def scaled(t: NDArray) -> NDArray:
-            return correlations(second.possible(second.covariance(t)))
-
-        def error(mean: NDArray, draws: NDArray) -> NDArray:
-            found, answered = second.covariance(mean), scaled(mean)
-            variances = np.maximum(np.diagonal(second.possible(found)), 1e-300)
-            spread = np.sqrt(np.outer(variances, variances))
-
-            def linear(covariances: NDArray) -> NDArray:
-                """Return the first order of the correlations about those that are answered."""
-                own = np.diagonal(covariances, axis1=-2, axis2=-1) / variances
-                return covariances / spread - answered * (own[..., None] + own[..., None, :]) / 2
-
-            moved = np.hypot(np.std(linear(second.covariance(draws)), axis=0), linear(found))
-            np.fill_diagonal(moved, 0.0)
-            return moved
-
-        return self._of_pairs(
-            which, second.products, lambda t, n: scaled(t), error=error, possible=possible
-        )
-
-    def _second_moments(self, which: list[int]) -> SecondMoments:
-        gaps = np.array([self._asked.missing(j) for j in which], np.bool_)
-        return SecondMoments(which, self._ranges(which), gaps)
-
-    def _of_pairs(self, which: list[int], *parts: Any, **more: Any) -> Estimate:
-        """Answer a matrix; what is hard of it is how two columns go together."""
-        left, right = np.triu_indices(len(which), 1)
-        names = self._names(which)
-        more |= {
-            "labels": [names, names],
-            "entries": [_pair(*sorted((a, b), key=names.index)) for a in names for b in names],
-        }
-        if self._answers_by_model() is not None:
-            return self._answer(*parts, **more, judged=True)
-
-        def together(X: NDArray) -> NDArray:
-            columns = from_the_mean(X, which)
-            return columns[:, left] * columns[:, right]
-
-        about = [_pair(names[a], names[b]) for a, b in zip(left, right, strict=True)]
-        return self._answer(*parts, **more, judged=together if about else None, about=about)
+        return self._matrix(which, lambda c: correlations(of_pairs(c)), value, possible)
 
     def count(
         self,
         query: Callable[[Any], ArrayLike] | None = None,
         *,
-        by: int | str | None = None,
+        by: Any = None,
         bins: Any = None,
     ) -> Estimate:
         """Return the number of rows for which `query` holds.
@@ -518,44 +443,71 @@ class StatisticsMixin:
             If the query returns numbers that do not lie between 0 and 1.
         """
         if query is None and by is not None:
-            self._column(by, "by")
-            return self.table([by], bins=None if bins is None else {by: bins})
-        axis = self._axis_by(by, bins)
+            axes = self._axes_by(by, bins)
+            return self.table([axis.column for axis in axes], bins=_edges_of(axes))
         if not callable(query):
             raise TypeError(
                 "count takes a function of rows, such as lambda rows: rows['age'] > 40; got "
                 f"{query!r}."
             )
-
-        def truths(X: NDArray) -> NDArray:
-            found = np.asarray(query(X))
-            if found.dtype != bool and not np.all((found >= 0) & (found <= 1)):
-                raise ValueError(
-                    "count takes a condition, such as rows['age'] > 40, and this query returns "
-                    "other numbers than 0 to 1. For the mean of a number, use `estimate`."
-                )
-            return found
-
-        check_each_row(truths, self._few_rows())
-        if axis is None:
-            return self._answer(truths, **_COUNTS, of_user=True, judged=truths)
-
-        def of_groups(X: NDArray) -> NDArray:
-            holds = np.asarray(truths(X), np.float64)
-            if holds.ndim != 1:
-                raise ValueError("With by, count takes one condition: one truth for each row.")
-            return holds[:, None] * axis.holds(X[:, axis.column])
-
-        answer = self._answer(
-            of_groups,
-            **_COUNTS,
-            labels=[axis.labels],
-            of_user=True,
-            judged=of_groups,
-            about=[f"the count where {axis.name} = {label}" for label in axis.labels],
+        asked, axes = (
+            AskedFunction(query, self._plausible, is_condition=True),
+            self._axes_by(by, bins),
         )
-        answer.axes = (axis.name,)
+        return self._of_function(asked, axes, counts=True)
+
+    def _of_function(self, asked: AskedFunction, axes: Sequence[Axis], counts: bool) -> Estimate:
+        """Return the mean of a user's function in each group of rows, or how many rows it holds for."""
+        if axes and asked.n_outputs > 1:
+            name = "count takes one condition" if counts else "estimate takes one function"
+            raise ValueError(f"With by, {name}: one number for each row.")
+
+        def ask(covers: str) -> Floats:
+            found: Any = None
+            for outputs, columns in asked.parts:
+                rows = self._rows([*columns, *(axis.column for axis in axes)], covers)
+                codes, n, values = (
+                    codes_of(rows, axes),
+                    prod(map(len, axes)),
+                    asked.at(rows, outputs),
+                )
+                for k, at in zip(outputs, np.moveaxis(values, -1, 0), strict=True):
+                    if counts:
+                        one = group_sums(rows.weights, codes, n, at)
+                    else:
+                        one = mean(rows.weights, at, codes, n, asked.extremes(k))
+                    if found is None:
+                        found = np.empty((*one.shape, asked.n_outputs))
+                    found[..., k] = one
+            return found.reshape(len(found), *(map(len, axes) if axes else asked.shape))
+
+        groups, n = groups_of(axes), self._most_rows
+        told = f"the {'count' if counts else 'mean'}"
+        possible = (0.0, n) if counts else asked.possible
+        if asked.is_condition:
+            possible = self._of_constants(asked, axes, n if counts else 1.0)
+        answer = self._answer(
+            ask,
+            possible=possible,
+            labels=[axis.labels for axis in axes],
+            about=[f"{told} where {group}" for group in groups] if axes else (),
+        )
+        answer.axes = tuple(axis.name for axis in axes)
         return answer
+
+    def _of_constants(self, asked: AskedFunction, axes: Sequence[Axis], most: float) -> tuple:
+        """Return what is possible of a condition, and warn where it seems to hold nowhere.
+
+        Of a condition that never changes at the rows that are asked, all is possible; of one that
+        never changes at all rows that there can be, nothing else.
+        """
+        constant, certain = asked.constants()
+        low, high = asked.extremes_of_all
+        warn_of_constants(low, constant, certain)
+        if axes:
+            return 0.0, most
+        least = np.where(certain, low * most, 0.0)
+        return least.reshape(asked.shape), np.where(certain, high * most, most).reshape(asked.shape)
 
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
         """Return the share of values at or below each threshold, P(x_column <= t).
@@ -592,8 +544,6 @@ class StatisticsMixin:
         numbers = categories and all(isinstance(value, Real) for value in categories)
         low, high = (-np.inf, np.inf) if numbers else self._bound(j)
         cuts = _numbers(thresholds, "thresholds")
-        order = np.argsort(cuts, kind="stable")
-        rank = np.argsort(order)
         outside = np.flatnonzero((cuts < low) | (cuts > high))
         if len(outside):
             message = (
@@ -601,29 +551,40 @@ class StatisticsMixin:
                 f"({low:g}, {high:g}): values are clipped to it, and nothing is known outside."
             )
             warn_caller(AnswerWarning(message, outside))
-        labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]
+        order = np.argsort(cuts, kind="stable")
 
-        below = self._at_most(j, cuts)
+        def ask(covers: str) -> Floats:
+            rows = self._rows([j], covers)
+            x = rows.numbers(j)
+            # The first threshold that a value is at most.
+            codes = np.where(np.isnan(x), -1, np.searchsorted(cuts[order], x))
+            sums = group_sums(rows.weights, codes, len(cuts) + 1)
+            shares = np.cumsum(sums, axis=1)[:, :-1] / sums.sum(axis=1, keepdims=True)
+            return shares[:, np.argsort(order)]
+
+        labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]
+        found = Estimate(ask)
+        value = np.empty(len(cuts))
+        value[order] = isotonic_regression(np.asarray(found)[order])
         answer = self._answer(
-            below,
-            lambda t, n: np.clip(monotone(t[..., order])[..., rank], 0.0, 1.0),
-            linear=lambda t, n: t,
+            ask,
+            value=value,
+            possible=(0.0, 1.0),
             labels=[labels],
-            judged=below if len(cuts) <= _MOST_QUESTIONS else None,
             about=labels,
+            judged=len(cuts) <= _MOST_QUESTIONS,
         )
         return answer if np.ndim(thresholds) else _only(answer)
 
     def quantile(
-        self, column: int | str, q: ArrayLike, *, by: int | str | None = None, bins: Any = None
+        self, column: int | str, q: ArrayLike, *, by: Any = None, bins: Any = None
     ) -> Estimate:
         """Return quantiles of a column, such as its median.
 
-        The column's CDF is inverted on 512 steps of its range, and where bins of the release end.
-        If the column has a step, its quantiles are among its values, exactly so if it has at most
-        513. Then `std_error` may be 0,
-        where no likely error moves the answer to another value, as for most medians of whole
-        numbers. The ends of `interval` are values, too.
+        A quantile is the smallest value of which the CDF reaches the level. If the column has a
+        step, its quantiles are among its values. Then `std_error` may be 0, where no likely error
+        moves the answer to another value, as for most medians of whole numbers. The ends of
+        `interval` are values, too.
 
         Parameters
         ----------
@@ -634,8 +595,7 @@ class StatisticsMixin:
             there are more than 16, they count as a curve, and no `AnswerWarning` judges each.
         by : int or str, default=None
             A column to group by. You get a row of quantiles for each of its categories, or bins.
-            This needs a release that is answered from a graphical model. None takes all rows
-            together, which every release can answer.
+            None takes all rows together.
         bins : int or array-like of edges, default=None
             For `by` with numbers: increasing edges within the range, or a number of equal bins, as
             in `table`. None takes the bins of the release, which may be uneven.
@@ -656,130 +616,33 @@ class StatisticsMixin:
         36 +- 0 (std error; on a grid of step 1)
         """
         j = self._column(column)
-        self._bound(j)  # which says that it is no number
+        bound = self._bound(j)  # which says that it is no number
         levels = _numbers(q, "q")
         if not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must lie in [0, 1], got {q!r}.")
-        model = self._answers_by_model()
-        if by is not None and model is None:
-            raise ValueError(_NEEDS_MODEL.format("quantile with by"))
-        axis = self._axis_by(by, bins)
+        axes = self._axes_by(by, bins)
         names = [f"{self._asked.name(j)} {level:.12g}" for level in levels]
         # The lowest value is where the first rows are, not where there are none yet.
-        levels = np.maximum(levels, _LOWEST_LEVEL)
-        inverse = self._inverse(j, levels, _N_STEPS if by is None else _N_STEPS_BY)
-        about = [f"the quantile {name}" for name in names]
-        if model is not None:
-            found = self._quantiles_of_model(inverse, axis, names, about)
-        else:
-            found = self._answer(
-                self._at_most(j, inverse.cuts),
-                lambda t, n: inverse(t),
-                ends=self._quantile_ends(j, levels),
-                possible=self._bound(j),
-                labels=[names],
-            )
-            if len(levels) <= _MOST_QUESTIONS:  # only to be judged, now that the places are known
-                found.step = self._asked.step(j)
-                below = self._at_most(j, np.asarray(found))
-                judged = self._ask(below, judged=below, about=about)
-                if isinstance(judged, PointsAnswer) and not judged.warned:
-                    warn_of_the_wide(self._regression.sketch, found, found, about)
-        found.step = self._asked.step(j)
-        found.units = (self._asked.columns[j].unit,) * np.asarray(found).size
-        found.axes = () if axis is None else (axis.name, "quantile")
-        return found if np.ndim(q) else _only(found)
+        reached = np.maximum(levels, _LOWEST_LEVEL)
 
-    def _inverse(self, j: int, levels: NDArray, n_steps: int) -> InverseCDF:
-        (low, high), schema = self._bound(j), self._asked
-        grid = np.unique(schema.on_grid(np.linspace(low, high, n_steps + 1), j))
-        places = np.zeros((0, 2))
-        model = self._answers_by_model()
-        if model is not None and len(grid) != schema.n_values(j):
-            # Between the ends of atoms a CDF is straight, and most of a wide range may be empty.
-            ends, places = model.inside(j).places(low, high, n_steps)
-            grid = np.unique(schema.on_grid(np.union1d(grid, ends), j))
-        points = np.zeros(0) if model is None else model.inside(j).points
-        grid = np.union1d(grid, np.clip([*points, *np.nextafter(points, -np.inf)], low, high))
-        exact = len(grid) == schema.n_values(j)
-        # No row is at the lower bound of a continuous column, unless that is a point.
-        first = 0 if schema.step(j) is not None or low in points else 1
+        def ask(covers: str) -> Floats:
+            rows = self._rows([j, *(axis.column for axis in axes)], covers)
+            n = prod(map(len, axes))
+            found = quantiles(rows.weights, rows.numbers(j), codes_of(rows, axes), n, reached)
+            return found.reshape(-1, *map(len, axes), len(levels))
 
-        def on_grid(values: NDArray) -> NDArray:
-            """Return the value that is reached: no quantile lies between two of a grid."""
-            if (step := schema.step(j)) is not None:
-                return schema.on_grid(values + step * _NEARLY_HALF, j)
-            above = np.nextafter(values, np.inf)
-            return np.where(np.isin(above, points), above, values)
-
-        return InverseCDF(grid, first, exact, levels, on_grid, j, places)
-
-    def _quantiles_of_model(
-        self, inverse: InverseCDF, axis: Axis | None, names: list[str], about: list[str]
-    ) -> Estimate:
-        assert self._model is not None
-        j, step, sketch = inverse.column, self._asked.step(inverse.column), self._model.sketch
-        if axis is None:
-            return inverse.estimate(
-                [self._curve(j, inverse.cuts)],
-                [names],
-                self._bound(j),
-                self._frame,
-                about,
-                step,
-                sketch,
-            )
-
-        def below(rows: NDArray, k: int) -> NDArray:
-            values = floats(rows, [j])
-            found = np.where(np.isnan(values), np.nan, values <= inverse.cuts)
-            held = axis.codes(rows[:, axis.column]) == k
-            return np.where(held[:, None], found, np.nan)
-
-        answers = [
-            self._ask(lambda rows, k=k: below(rows, k), possible=(0.0, 1.0))
-            for k in range(len(axis))
-        ]
-        about = [f"{one} where {axis.name} = {label}" for label in axis.labels for one in about]
-        labels = [axis.labels, names]
-        return inverse.estimate(answers, labels, self._bound(j), self._frame, about, step, sketch)
-
-    def _curve(self, j: int, cuts: NDArray) -> Any:
-        """Return the answer about the CDF of column j, which all of its quantiles are read from."""
-        answers = self._answers_by_model()
-        assert answers is not None
-        return answers.once((j, cuts.tobytes()), lambda: self._ask(self._at_most(j, cuts)))
-
-    def _quantile_ends(self, j: int, levels: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
-        """Return the ends of quantiles, read off those of the shares of rows in whole bins."""
-        # Those of this fit, whatever is fitted before somebody asks for an interval.
-        places, regression, shift = self._positions, self._regression, self._shift
-
-        def shares(truths: NDArray) -> PointsAnswer:
-            return PointsAnswer(Question(_in_cells(places, j, truths)), regression, places, shift)
-
-        def ends(z: float) -> tuple[NDArray, NDArray]:
-            _, lows, highs = places.cells(j)
-            starts, stops = (np.unique(ends[~np.isnan(ends)]) for ends in (lows, highs))
-            most = shares(lows[:, None] <= starts).ends(z)[1]
-            least = shares(highs[:, None] <= stops).ends(z)[0]
-            from_ = np.array([_first_where(most >= q, starts) for q in levels])
-            to = np.array([_first_where(least >= q, stops) for q in levels])
-            return from_, to
-
-        return ends
-
-    def _at_most(self, j: int, cuts: NDArray) -> ColumnCondition:
-        """Return whether column `j` is at most each cut."""
-        order = np.argsort(cuts, kind="stable")
-        increasing, rank = cuts[order], np.argsort(order)
-        return ColumnCondition(
-            j,
-            lambda: np.searchsorted(increasing, self._positions.column(j).astype(np.float64)),
-            np.arange(len(cuts) + 1)[:, None] <= rank,
-            lambda low, high: (high <= cuts, low <= cuts),
-            lambda values: values.astype(np.float64)[:, None] <= cuts,
+        groups = groups_of(axes)
+        answer = self._answer(
+            ask,
+            possible=bound,
+            labels=[*(axis.labels for axis in axes), names],
+            about=[f"the quantile {name}{_where(group)}" for group in groups for name in names],
+            step=self._asked.step(j),
+            judged=len(levels) <= _MOST_QUESTIONS,
         )
+        answer.units = (self._asked.columns[j].unit,) * np.size(answer)
+        answer.axes = (*(axis.name for axis in axes), "quantile") if axes else ()
+        return answer if np.ndim(q) else _only(answer)
 
     def histogram(self, column: Any, bins: Any = None) -> Estimate:
         """Return the shares of a column's values in bins, or in categories.
@@ -794,135 +657,98 @@ class StatisticsMixin:
             ``table(column, normalize=True)``.
         bins : int or array-like of edges, default=None
             A number of equal bins of the column's range, or increasing edges within it. None takes
-            the `edges` of the schema, since whoever described the column chose them, or 10 equal
-            bins where there are none. A categorical column ignores it and has one share per
+            the bins of the release, which need no guess about where in a bin rows lie, as in
+            `table`; or, of a release without bins, the `edges` of the schema or 10 equal bins. A categorical column ignores it and has one share per
             category. If there are more than 16, they count as a picture, and no `AnswerWarning`
             judges each. For several columns, see `table`.
         """
         if isinstance(column, list | tuple):
             return self.table(column, bins=bins, normalize=True)
-        j = self._column(column)
-        known = self._asked.values(j)
-        if known is not None:
-            about = names = [f"{self._asked.name(j)} = {value}" for value in known]
-            question = self._in_categories(j)
-        else:
-            edges = self._edges(j, bins)
-            names = list(binned_axis(self._asked, j, edges).labels)
-            about = [f"{self._asked.name(j)} in {name}" for name in names]
-            question = self._in_bins(j, edges)
-        return self._answer(
-            question,
-            lambda t, n: np.apply_along_axis(project_to_simplex, -1, t)[..., : len(names)],
-            linear=lambda t, n: t[..., : len(names)],
-            labels=[names],
-            judged=question if len(names) <= _MOST_QUESTIONS else None,
-            about=[*about, f"{self._asked.name(j)} outside the edges"],
-        )
+        axis = self._axis(column, None if self._asked.values(self._column(column)) else bins)
+        answer = self._table([axis], (), judged=len(axis) <= _MOST_QUESTIONS)
+        shares = np.asarray(answer)
+        if axis.is_whole(self._asked.bound(axis.column)):
+            shares = project_to_simplex(shares)
+        answer._value = shares
+        answer.axes = ()
+        return answer
 
-    def _in_categories(self, j: int) -> ColumnCondition:
-        axis = category_axis(self._asked, j)
-        if self._answers_by_model() is not None:
-            return ColumnCondition(j, _unasked, np.empty(0), _unasked, axis.holds)
-        values = self._positions.cells(j).low
-        known = self._asked.decode(j, np.arange(len(axis)))
-        return _in_cells(self._positions, j, values[:, None] == known)
-
-    def _in_bins(self, j: int, edges: NDArray) -> ColumnCondition:
-        low, high = self._bound(j)
-        # Without rows outside the edges there is no cell for them.
-        n_cells = len(edges) - int(edges[0] == low and edges[-1] == high)
-
-        def extremes(first: NDArray, last: NDArray) -> tuple[NDArray, NDArray]:
-            left, right = edges[:-1], edges[1:].copy()
-            right[-1] = np.nextafter(right[-1], np.inf)  # the last one is closed
-            certain = (first >= left) & (last < right), (last < left[0]) | (first >= right[-1])
-            possible = (first < right) & (last >= left), (first < left[0]) | (last >= right[-1])
-            return np.hstack(certain)[:, :n_cells], np.hstack(possible)[:, :n_cells]
-
-        truths = np.eye(len(edges), dtype=bool)[:, :n_cells]
-        return ColumnCondition(
-            j,
-            lambda: _bin(self._positions.column(j), edges),
-            truths,
-            extremes,
-            lambda values: truths[_bin(values.astype(np.float64), edges)],
-        )
-
-    def table(self, columns: Any, *, bins: Any = None, normalize: bool | str = False) -> Estimate:
-        """Return how many rows have each combination of values of some columns.
-
-        Rows that lack one of the values are left out. `missing_share` tells how many lack each.
-
-        Parameters
-        ----------
-        columns : int, str or list of these
-            The columns, one for each axis of the table.
-        bins : mapping from column to bins, or int, default=None
-            For numeric columns: increasing edges within the range, or a number of equal bins.
-            Columns that you do not name, by default all, keep the cells of the graphical model, as
-            these need no guess about where in a cell rows lie; or the bins of `histogram` where
-            there is no such model.
-        normalize : bool or {"index", "columns"}, default=False
-            What the cells hold, with the same default as in `pandas.crosstab`. False gives numbers
-            of rows. True gives shares of the rows that have a value in all the columns. "index"
-            gives shares of each row of a table of two columns, and "columns" of each column.
-
-        Returns
-        -------
-        Estimate
-            With an axis for each column. ``table(["sex", "job"])["f", "clerk"]`` is one entry.
-            ``table(...).value`` is a frame for two columns. ``table(...).to_frame()`` has a row for
-            each combination of any number of columns, with its error.
-
-        Raises
-        ------
-        ValueError
-            If the table has too many cells, or a column or a bin does not exist.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import pandas as pd
-        >>> from skdpsumm import HistogramSketcher, M2MEstimator
-        >>> rng = np.random.default_rng(0)
-        >>> people = pd.DataFrame({"sex": rng.choice(["f", "m"], 9000)})
-        >>> people["age"] = rng.integers(18, 65, 9000)
-        >>> schema = {"sex": ["f", "m"], "age": (18, 66)}
-        >>> sketcher = HistogramSketcher(schema=schema, marginals=2, n_bins=48)
-        >>> m2m = M2MEstimator(sketcher, random_state=0).fit(people)
-        >>> shares = m2m.table(["sex", "age"], bins={"age": [18, 30, 66]}, normalize="index")
-        >>> shares.value.round(1)
-           [18, 30)  [30, 66]
-        f       0.3       0.7
-        m       0.3       0.7
-        """
-        which = self._several(columns, normalize)
-        normalize = normalize if isinstance(normalize, str) else bool(normalize)
+    def table(
+        self,
+        columns: Any,
+        *,
+        bins: Any = None,
+        normalize: Any = False,
+        margins: bool = False,
+    ) -> Estimate:
+        """Return the mean of a user's function over the rows of each group."""
+        which, over = self._several(columns, normalize)
         axes = [self._axis(j, self._bins_of(bins, which, j)) for j in which]
-        model = self._answers_by_model()
-        if model is not None and len(axes) > 1:
-            answer = TableAnswer(model, axes, normalize)
-            found = answer.to_estimate(self._frame)
-            answer.warn_of_the_wide(found)
-            return found
-        return self._table_of_questions(axes, normalize)
+        return self._table(axes, over, margins=margins)
 
-    def _several(self, columns: Any, normalize: Any) -> list[int]:
+    def _table(
+        self,
+        axes: list[Axis],
+        over: tuple[int, ...] | None,
+        *,
+        margins: bool = False,
+        judged: bool = True,
+    ) -> Estimate:
+        """Return a table; shares are of the sums over some of its axes, None for numbers of rows."""
+
+        def ask(covers: str) -> Floats:
+            rows = self._rows([axis.column for axis in axes], covers)
+            sums = group_sums(rows.weights, codes_of(rows, axes), prod(map(len, axes)))
+            found = sums.reshape(-1, *map(len, axes))
+            whole = 1.0
+            if over is not None:
+                present = np.ones((1, rows.n), np.bool_)
+                for axis in axes:
+                    present = present & ~rows.absent(axis.column)
+                total = (rows.weights * present).sum(axis=1).reshape(-1, *[1] * len(axes))
+                kept = tuple(1 + k for k in over)
+                whole = found.sum(axis=kept, keepdims=True) if over else total
+            if margins:
+                found = _with_margins(found)
+                if over:
+                    whole = _with_margins(whole, [k for k in range(len(axes)) if k not in over])
+            return np.divide(found, whole, out=np.full(found.shape, np.nan), where=whole != 0)
+
+        labels = [(*axis.labels, *(["All"] * margins)) for axis in axes]
+        names = [", ".join(one) for one in product(*labels)]
+        answer = self._answer(
+            ask,
+            possible=(0.0, self._most_rows if over is None else 1.0),
+            labels=labels,
+            about=names,
+            judged=judged,
+        )
+        answer.axes = tuple(axis.name for axis in axes)
+        return answer
+
+    def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
+        """Return the columns of a table, and the axes whose sums are one, None for none."""
         columns = [columns] if isinstance(columns, str | Integral) else columns
         if not len(columns):
             raise ValueError("columns is empty: name some, such as ['age', 'job'].")
         which = [self._asked.index(column, "columns") for column in columns]
         if len(set(which)) < len(which):
             raise ValueError(f"columns names a column twice: {list(columns)!r}.")
-        is_truth = isinstance(normalize, bool | np.bool_)
-        if not is_truth and normalize not in ("index", "columns"):
-            raise ValueError(
-                f"normalize must be True, False, 'index' or 'columns', got {normalize!r}."
-            )
-        if isinstance(normalize, str) and len(which) != 2:
-            raise ValueError(f"normalize={normalize!r} is for tables of two columns.")
-        return which
+        if isinstance(normalize, bool | np.bool_):
+            return which, () if normalize else None
+        if normalize in ("index", "columns"):
+            if len(which) != 2:
+                raise ValueError(f"normalize={normalize!r} is for tables of two columns.")
+            return which, (1,) if normalize == "index" else (0,)
+        if isinstance(normalize, list | tuple):
+            over = [self._asked.index(column, "normalize") for column in normalize]
+            unknown = [self._asked.name(j) for j in over if j not in which]
+            if over and not unknown:
+                return which, tuple(which.index(j) for j in over)
+        raise ValueError(
+            "normalize must be True, False, 'index', 'columns' or a list of some of the columns, "
+            f"got {normalize!r}."
+        )
 
     def _bins_of(self, bins: Any, which: list[int], j: int) -> Any:
         if not isinstance(bins, Mapping):
@@ -932,47 +758,6 @@ class StatisticsMixin:
         if unknown:
             raise ValueError(f"bins names {unknown[0]!r}, which is not among the columns.")
         return named.get(j)
-
-    def _table_of_questions(self, axes: list[Axis], normalize: Any) -> Estimate:
-        """Return a table whose cells are asked one by one."""
-        shape = tuple(map(len, axes))
-        n = int(np.prod(shape))
-        if isinstance(normalize, str) or (len(axes) > 1 and n > _MOST_CELLS_OF_POINTS):
-            raise ValueError(
-                _NEEDS_MODEL.format(f"A table of {n:,} cells, or of shares of a row or column,")
-            )
-
-        def inside(rows: NDArray) -> NDArray:
-            codes = np.array([axis.codes(rows[:, axis.column]) for axis in axes])
-            there = np.all(codes >= 0, axis=0)
-            flat = np.ravel_multi_index(tuple(np.where(there, codes, 0)), shape)
-            return (flat[:, None] == np.arange(n)) & there[:, None]
-
-        def shares(rows: NDArray) -> NDArray:
-            gone = [absent(self._asked, rows[:, axis.column], axis.column) for axis in axes]
-            return np.where(np.any(gone, axis=0)[:, None], np.nan, inside(rows))
-
-        def shaped(t: NDArray) -> NDArray:
-            return t.reshape(*t.shape[:-1], *shape)
-
-        parts: dict[str, Any] = {
-            "then": lambda t, n: shaped(np.clip(t, 0.0, 1.0)),
-            "linear": lambda t, n: shaped(t),
-            "possible": (0.0, 1.0),
-        }
-        if normalize is False:
-            parts = {
-                "then": lambda t, n: shaped(np.clip(t, 0.0, 1.0) * n[..., None]),
-                "linear": lambda t, n: shaped(t * n[..., None]),
-                "counts_rows": True,
-            }
-        asked = shares if normalize else inside
-        names = [", ".join(labels) for labels in product(*(axis.labels for axis in axes))]
-        found = self._answer(
-            asked, **parts, labels=[axis.labels for axis in axes], judged=asked, about=names
-        )
-        found.axes = tuple(axis.name for axis in axes)
-        return found
 
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
         low, high = self._bound(j)
@@ -1013,16 +798,38 @@ _NO_NUMBERS = (
     "for the shares of the categories of a column, `table` for how columns go together, or "
     "`estimate` for the share of rows for which a condition holds."
 )
-_NEEDS_MODEL = (
-    "{} needs a graphical model: use a sketch that has only histograms, or set "
-    "inference='graphical'."
-)
-# Of a number of rows.
-_COUNTS: dict[str, Any] = {
-    "then": lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None],
-    "linear": lambda t, n: t * n[..., None],
-    "counts_rows": True,
-}
+
+
+def codes_of(rows: Rows, axes: Sequence[Axis]) -> NDArray[np.int64]:
+    """Return the group of each row, shape (1 or 1 + B, n); -1 for rows of none."""
+    codes = np.zeros((1, rows.n), np.int64)
+    for axis in axes:
+        values = rows.column(axis.column)
+        own = axis.codes(values.ravel()).reshape(values.shape)
+        codes = np.where((codes < 0) | (own < 0), -1, codes * len(axis) + own)
+    return codes
+
+
+def groups_of(axes: Sequence[Axis]) -> list[str]:
+    """Return what groups are called, one for all rows together."""
+    each = [[f"{axis.name} = {label}" for label in axis.labels] for axis in axes]
+    return [" and ".join(one) for one in product(*each)]
+
+
+def _where(group: str) -> str:
+    return f" where {group}" if group else ""
+
+
+def _with_margins(tables: Floats, axes: Sequence[int] | None = None) -> Floats:
+    """Return tables with their sums at the end of some axes, by default of all."""
+    for k in range(tables.ndim - 1) if axes is None else axes:
+        tables = np.concatenate([tables, tables.sum(axis=k + 1, keepdims=True)], axis=k + 1)
+    return tables
+
+
+def _edges_of(axes: Sequence[Axis]) -> dict[int, Floats]:
+    """Return the edges of axes of numbers, by column."""
+    return {axis.column: axis.edges for axis in axes if axis.edges is not None}
 
 
 def _as_asked(answer: Estimate, column: Any) -> Estimate:
@@ -1050,28 +857,5 @@ def _numbers(given: Any, name: str) -> NDArray[np.float64]:
     return numbers
 
 
-def _bin(values: NDArray, edges: NDArray) -> NDArray[np.int64]:
-    """Return the bin of each value, the last one closed, and one more for values outside."""
-    last = len(edges) - 2
-    bins = np.searchsorted(edges, values, side="right") - 1
-    bins[values == edges[-1]] = last
-    bins[(bins < 0) | (bins > last)] = last + 1
-    return bins
-
-
 def _pair(a: str, b: str) -> str:
     return f"the variance of {a!r}" if a == b else f"how {a!r} and {b!r} go together"
-
-
-def _unasked(*_: Any) -> Any:
-    raise AssertionError("A graphical model has no points.")
-
-
-def _in_cells(places: Positions, j: int, truths: NDArray) -> ColumnCondition:
-    """Return a condition of which each cell of column `j` is one side."""
-    return ColumnCondition(j, lambda: places.cells(j).place, truths, lambda *_: (truths, truths))
-
-
-def _first_where(reached: NDArray, values: NDArray) -> float:
-    """Return the first of `values` that is reached, the last one where none is."""
-    return values[np.argmax(reached)] if reached.any() else values[-1]

@@ -342,6 +342,17 @@ class TableModel:
         codes = (model or self.model).rounded(n_rows, rng)
         return stack_columns([c.draw(codes[:, j], rng) for j, c in enumerate(self.cells)])
 
+    def some_values(self, j: int, n: int) -> NDArray:
+        """Return some values of a column, from all of its cells."""
+        rng = np.random.default_rng(j)
+        return self.cells[j].draw(rng.integers(self.cells[j].n_cells, size=n), rng)
+
+    def noise_of_column(self, j: int) -> Floats:
+        """Return the standard deviation of the noise in the share of each cell of a column."""
+        if not self.model.residuals.covers((j,)):
+            return np.zeros(self.sizes[j])
+        return np.sqrt(self.model.residuals.cell_variances((j,))) / self.n_rows
+
     # ---- how sure that is
 
     @cached_property

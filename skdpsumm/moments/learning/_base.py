@@ -32,7 +32,6 @@ from ...schema._schema import TableSchema, as_schema
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, frame_for, table_of, with_parts
 from ..asking._estimate import Estimate
-from ..asking._parts import ModelAnswers
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._points import (
     absent,
@@ -44,7 +43,9 @@ from ..inferring._points import (
     systematic,
 )
 from ..inferring._regression import MomentRegression
+from ..plausible._plausible import PlausibleTables
 from ..inferring._target import TargetEmbedding
+from ..plausible._plausible import PlausibleTables
 from ._coefficients import Design, Regression
 from ._targeted import TargetedPrivacy
 
@@ -427,7 +428,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             assert model is not None  # `_is_graphical` has seen its histograms
             plain = self._plain_estimator() if estimator is None else estimator
             regression = Regression(
-                ModelAnswers(model),
+                PlausibleTables(model),
                 Design(table, inputs),
                 target,
                 partial(self._regressed, plain),

@@ -1,11 +1,10 @@
 """The coefficients of a regression on a release, with errors that a statistician can report.
 
-A coefficient is, to first order, a mean over the rows: each row moves it by its influence, which is
-the inverse of the curvature of the loss times the score of the row [1]_. So what a release leaves
-open of a coefficient is what it leaves open of the mean of a function of rows: noise, how columns
-go together where nobody counted them together, where in their cells rows lie. And the spread of
-the influence over the rows gives the sampling error, that of the sandwich estimator. The variances
-add up, as in Rubin's rules; [2]_ does it for releases whose error is noise alone.
+The regression is fitted to the rows of the model. From there it takes one step of Newton's to each
+plausible table [1]_: by the table's own scores and curvature, whose weights may be negative. A
+regression with a penalty moves by how it responds where scores are tilted a little. So what a
+release leaves open of a coefficient is what its plausible tables say, and the bootstrap of their
+rows gives the sampling error. [2]_ does it for releases whose error is noise alone.
 
 References
 ----------
@@ -16,25 +15,19 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
 
 from ..._computing import advance, warn_caller
 from ...schema._columns import Categorical
 from ...schema._schema import TableSchema
 from ..asking._estimate import Estimate
-from ..asking._filled_cells import MOST_CELLS
-from ..asking._graphical_answer import GraphicalAnswer
-from ..asking._parts import ModelAnswers
-from ..asking._positions import NamedRows
-from ..asking._question import Question
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
-from ..inferring._points import absent
+from ..plausible._named_rows import NamedRows
+from ..plausible._rows import Rows
 
 Floats = NDArray[np.float64]
 
@@ -49,8 +42,9 @@ _SINGULAR = 1e-9
 _NOTHING = 1e-9
 # Rows that an indicator needs, each worth the variance of its label; fewer say nothing of it.
 _FEWEST_ROWS = 0.5
-# At so many standard errors ends are looked at from where they are, and may move by this factor.
-_SEEN_AT, _STRETCHED, _LEAST_SLOPE = 2.0, 1.5, 0.1
+# Of the model's curvature, what a table has at least in any direction: noise leaves rare categories
+# none, and then a step would be anything.
+_LEAST_CURVATURE = 0.25
 
 
 class Design:
@@ -89,11 +83,8 @@ class Design:
         self.names, self.indicators = names, np.array(indicators, bool)
         self._low, self._width = np.array(low), np.array(width)
 
-    def matrix(self, rows: Any) -> Floats:
-        """Return the inputs of rows of the table, shape (n, k)."""
-        return np.column_stack([part for j in self.columns for part in self._encoded(rows, j)])
-
-    def _encoded(self, rows: Any, j: int) -> list[NDArray]:
+    def encoded(self, rows: Any, j: int) -> list[NDArray]:
+        """Return the inputs that a column makes of rows."""
         own = self.schema.columns[j]
         if isinstance(own, Categorical):
             codes = self.schema.code(rows, j)
@@ -112,11 +103,11 @@ class Design:
 
 
 class Regression:
-    """A regression on what a model tells of a table.
+    """A regression on what a release tells of a table.
 
     Parameters
     ----------
-    answers : ModelAnswers
+    plausible : PlausibleTables
     design : Design
     target : int
         Column of the table.
@@ -132,7 +123,7 @@ class Regression:
 
     def __init__(
         self,
-        answers: ModelAnswers,
+        plausible: Any,
         design: Design,
         target: int,
         fit: Callable[[Floats, NDArray, Floats], Any],
@@ -140,130 +131,67 @@ class Regression:
         *,
         is_plain: bool,
     ):
-        self._answers, self._design, self._target = answers, design, target
+        self._plausible, self._design, self._target = plausible, design, target
         self._fit, self._observed, self._is_plain = fit, observed, is_plain
-        self._inputs, self._cells, self._weights = self._rows()
+        self._columns = tuple(sorted((*design.columns, target)))
+        self._inputs, self._cells, self._weights = next(self._tables("model"))
+        kept = self._weights > _NOTHING * self._weights.mean()
+        self._inputs, self._cells = self._inputs[kept], self._cells[kept]
+        # As many rows as the table has: what a penalty does depends on their number.
+        weights = self._weights[kept]
+        self._weights = weights / weights.sum() * plausible.n_rows
         self._estimator = self._fitted(self._weights)
-        self._inverse = self._inverse_curvature()
-
-    @property
-    def value(self) -> Floats:
-        """The coefficients, shape (1 + k,), or (n_classes, 1 + k) for more than two classes."""
-        found = self._design.in_units(self._scaled(self._estimator))
-        return found[0] if len(found) == 1 else found
-
-    @cached_property
-    def influence(self) -> GraphicalAnswer:
-        """The mean of the rows' influence on the coefficients, which is about 0."""
-        return GraphicalAnswer(Question(function=self._influence), self._answers)
+        self._start = self._scaled(self._estimator)
 
     def to_estimate(self, classes: Sequence[str], frame: str | None) -> Estimate:
         """Return the coefficients as users see them."""
-        value, answer, names = self.value, self.influence, self._design.names
+        names, is_single = self._design.names, len(self._start) == 1
         unknown = self._unknown()
         self._warn_of(unknown)
-        beyond = np.where(unknown, np.inf, 0.0).reshape(value.shape)
 
-        def ends(z: float) -> tuple[Floats, Floats]:
-            reach = (by * end for by, end in zip(self._stretch, self._reach(z), strict=True))
-            low, high = (value + one.reshape(value.shape) for one in reach)
-            return low - beyond, high + beyond
+        def ask(covers: str) -> Floats:
+            steps = [np.zeros_like(self._start), *self._steps(covers)]
+            found = self._design.in_units(self._start + np.array(steps))
+            found[1:, unknown] = np.nan
+            return found[:, 0] if is_single else found
 
-        return Estimate(
-            value,
-            answer.noise_std_error,
-            ends=ends,
-            sampling=answer.sampling,
-            labels=[names] if value.ndim == 1 else [classes, names],
-            frame=frame,
-        )
+        return Estimate(ask, labels=[names] if is_single else [classes, names], frame=frame)
 
-    def _reach(self, z: float) -> tuple[Floats, Floats]:
-        """Return how far below and above the coefficients lie at z standard errors, all in a row.
+    def _steps(self, covers: str) -> Iterator[Floats]:
+        """Yield how far the coefficients of each plausible table are from the model's."""
+        expected = self._curvature(self._inputs, self._weights) if self._is_plain else None
+        root = None if expected is None else _inverse_root(expected)
+        response = None if self._is_plain else self._response()
+        tables = self._tables(covers)
+        next(tables)  # the model's own
+        own = self._score(self._inputs, self._cells, self._weights)
+        for inputs, cells, weights in tables:
+            score = self._score(inputs, cells, weights)
+            if root is None:
+                step = (score - own) / weights.sum() @ response
+            else:
+                values, vectors = np.linalg.eigh(root.T @ self._curvature(inputs, weights) @ root)
+                moved = vectors.T @ (root.T @ score) / np.maximum(values, _LEAST_CURVATURE)
+                step = root @ (vectors @ moved)
+            yield step.reshape(self._start.shape)
 
-        That is about what counts say without the model, and about the model's own coefficients. It
-        has no negative counts, which flattens slopes; unbiased ones overshoot.
-        """
-        # Of the model's own rows the mean influence is 0, but for what a penalty leaves.
-        own = self._moved(self._scores(self._inputs, self._cells))
-        own = np.average(own, axis=0, weights=self._weights)
-        errors, (above, noise) = self.influence.errors, self.influence.counted
-        low, high = (end - own for end in self.influence.ends(z))
-        for middle, variance in (
-            (0.0, errors.variance),
-            (above, np.maximum(noise + errors.variance - errors.noise, 0.0)),
-        ):
-            low = np.minimum(low, middle - z * np.sqrt(variance))
-            high = np.maximum(high, middle + z * np.sqrt(variance))
-        return low, high
+    def _tables(self, covers: str) -> Iterator[tuple[Floats, NDArray, Floats]]:
+        """Yield inputs, cells of the target and weights of the rows of each table."""
+        rows = self._plausible.rows(self._columns, covers)
+        gone = rows.absent(self._target)
+        known = {j: self._encoded(rows, j, 0) for j in self._design.columns}
+        for k, weights in enumerate(rows.weights):
+            for j in self._design.columns:
+                if len(rows.column(j)) > 1:
+                    known[j] = self._encoded(rows, j, k)
+            parts = [part for j in self._design.columns for part in known[j]]
+            kept = ~gone[k if len(gone) > 1 else 0]
+            cells = rows.column(self._target)
+            yield np.column_stack(parts)[kept], cells[k if len(cells) > 1 else 0][kept], weights[kept]
 
-    @cached_property
-    def _stretch(self) -> tuple[Floats, Floats]:
-        """By what the reach below and above is multiplied, from 1 to `_STRETCHED`.
-
-        Errors are to first order, about the coefficients that were found. Where noise far out made
-        a slope flat, they are too small. So each end is looked at from there: where counts speak
-        against it no more than by chance, it moves on.
-        """
-        if not self._is_plain:
-            return np.ones(()), np.ones(())
-        found = [self._stretched(reach, side) for side, reach in enumerate(self._reach(_SEEN_AT))]
-        return found[0], found[1]
-
-    def _stretched(self, reach: Floats, side: int) -> Floats:
-        n_outputs, n = len(self._scaled(self._estimator)), len(self._design.names)
-        in_units = np.kron(np.eye(n_outputs), self._design.in_units(np.eye(n)).T)
-        moves = in_units @ self._inverse  # by which scores move coefficients, one a row
-        square = np.maximum(np.sum(moves * in_units, axis=1), np.finfo(float).tiny)
-        # With the other coefficients where they then fit best.
-        there = self._scaled(self._estimator).ravel() + (reach / square)[:, None] * moves
-        shape = -1, n_outputs, n
-        pairs = list(zip(there.reshape(shape), moves.reshape(shape), strict=True))
-
-        def influence(rows: Any) -> Floats:
-            cells = rows[:, self._target]
-            gone = absent(self._answers.model.schema, cells, self._target)
-            found = np.full((len(cells), len(reach)), np.nan)
-            if not gone.all():
-                inputs = _with_ones(self._design.matrix(rows)[~gone])
-                observed = self._observed(cells[~gone])[:, -n_outputs:]
-                for k, (at, by) in enumerate(pairs):
-                    rest = observed - self._linked(inputs @ at.T)
-                    found[~gone, k] = np.sum(rest * (inputs @ by.T), axis=1)
-            return found
-
-        answer = GraphicalAnswer(Question(function=influence), self._answers)
-        still = answer.ends(_SEEN_AT)[side]
-        # Over so far the influence fell by so much: a step goes on along that line.
-        fallen = np.asarray(self.influence.value) - np.asarray(answer.value)
-        slope = np.divide(fallen, reach, out=np.ones_like(reach), where=reach != 0)
-        step = np.divide(still, reach, out=np.zeros_like(reach), where=reach != 0)
-        return np.clip(1 + step / np.clip(slope, _LEAST_SLOPE, 1.0), 1.0, _STRETCHED)
-
-    def _linked(self, linear: Floats) -> Floats:
-        """Return what a regression without a penalty expects, of its linear predictions."""
-        if not hasattr(self._estimator, "predict_proba"):
-            return linear
-        return expit(linear) if linear.shape[1] == 1 else softmax(linear, axis=1)
-
-    def _rows(self) -> tuple[Floats, NDArray, Floats]:
-        """Return inputs, cells of the target and weights of the rows that stand for the table.
-
-        Of few columns these fill all cells, as for any question.
-        """
-        model, columns = self._answers.model, tuple(sorted((*self._design.columns, self._target)))
-        if model.n_cells(columns) <= MOST_CELLS:
-            filled = self._answers.filled(columns, len(self._design.names))
-            shares = np.maximum(model.table(columns), 0.0).ravel()
-            rows, weights = filled.rows(), shares[filled.unit] * filled.weights
-        else:
-            rows, weights = NamedRows.of(model.points, model.schema), model.weights
-        cells = rows[:, self._target]
-        kept = ~absent(model.schema, cells, self._target)
-        kept &= weights > _NOTHING * weights.mean()
-        # As many rows as the table has: what a penalty does depends on their number.
-        weights = weights[kept] / weights[kept].sum() * self._answers.n_rows
-        return self._design.matrix(rows)[kept], cells[kept], weights
+    def _encoded(self, rows: Rows, j: int, k: int) -> list[NDArray]:
+        one = NamedRows(rows.schema, rows.n, lambda j: rows.column(j)[k])
+        return self._design.encoded(one, j)
 
     def _fitted(self, weights: Floats) -> Any:
         advance()
@@ -305,33 +233,23 @@ class Regression:
             )
             warn_caller(AnswerWarning(message, np.flatnonzero(unknown)))
         else:
-            warn_of_the_drowned(self._answers.model.sketch, "these coefficients say nothing")
+            warn_of_the_drowned(self._plausible.sketch, "these coefficients say nothing")
 
     # ---- how rows move coefficients
 
-    def _influence(self, rows: Any) -> Floats:
-        """Return how rows move the coefficients, shape (n, n_outputs * (1 + k)), or NaN."""
-        cells = rows[:, self._target]
-        gone = absent(self._answers.model.schema, cells, self._target)
-        scores = np.full((len(cells), len(self._inverse)), np.nan)
-        inputs = self._design.matrix(rows)
-        if not gone.all():
-            scores[~gone] = self._scores(inputs[~gone], cells[~gone])
-        return self._moved(scores)
-
-    def _moved(self, scores: Floats) -> Floats:
-        """Return how rows with these scores move the coefficients."""
-        moved = scores @ self._inverse
-        shape = len(moved), -1, len(self._design.names)
-        return self._design.in_units(moved.reshape(shape)).reshape(len(moved), -1)
+    def _score(self, inputs: Floats, cells: NDArray, weights: Floats) -> Floats:
+        """Return the sum of residuals times inputs, shape (n_outputs * (1 + k),)."""
+        rest = self._rest(inputs, cells) * weights[:, None]
+        return (rest.T @ _with_ones(inputs)).ravel()
 
     def _scores(self, inputs: Floats, cells: NDArray) -> Floats:
         """Return residuals times inputs, shape (n, n_outputs * (1 + k))."""
-        observed = self._observed(cells)
-        rest = observed - self._predicted(inputs)
-        if rest.shape[1] == 2:
-            rest = rest[:, 1:]
+        rest = self._rest(inputs, cells)
         return (rest[:, :, None] * _with_ones(inputs)[:, None, :]).reshape(len(inputs), -1)
+
+    def _rest(self, inputs: Floats, cells: NDArray) -> Floats:
+        rest = self._observed(cells) - self._predicted(inputs)
+        return rest[:, 1:] if rest.shape[1] == 2 else rest
 
     def _predicted(self, inputs: Floats) -> Floats:
         """Return what the regression expects where `_observed` says what is."""
@@ -339,24 +257,21 @@ class Regression:
             return self._estimator.predict_proba(inputs)
         return self._observed(self._estimator.predict(inputs))
 
-    def _inverse_curvature(self) -> Floats:
-        """Return the matrix that makes influences of scores, of scaled inputs."""
-        if not self._is_plain:
-            return self._response()
-        weights = self._weights / self._weights.sum()
-        expected = self._predicted(self._inputs)
+    def _curvature(self, inputs: Floats, weights: Floats) -> Floats:
+        """Return the curvature of the loss, of scaled inputs."""
+        expected = self._predicted(inputs)
         n_outputs = expected.shape[1]
         slope = np.ones((len(weights), 1, 1))
         if n_outputs > 1:
             slope = expected[:, :, None] * (np.eye(n_outputs) - expected[:, None, :])
         if n_outputs == 2:
             slope = slope[:, 1:, 1:]
-        rows = _with_ones(self._inputs)
+        rows = _with_ones(inputs)
         blocks = [
             [(rows * (weights * one)[:, None]).T @ rows for one in by_class]
             for by_class in slope.transpose(1, 2, 0)
         ]
-        return np.linalg.pinv(np.block(blocks), rcond=_SINGULAR, hermitian=True)
+        return np.block(blocks)
 
     def _response(self) -> Floats:
         """Return the same for any estimator: how it responds where scores are moved a little."""
@@ -373,6 +288,13 @@ class Regression:
         ]
         moved = _TILT * (tilts * weights[:, None]).T @ scores
         return np.linalg.lstsq(moved, np.array(found), rcond=_SINGULAR)[0]
+
+
+def _inverse_root(curvature: Floats) -> Floats:
+    """Return R with ``R.T @ curvature @ R`` the identity, without directions that do not matter."""
+    values, vectors = np.linalg.eigh(curvature)
+    kept = values > _SINGULAR * values.max()
+    return vectors[:, kept] / np.sqrt(values[kept])
 
 
 def _with_ones(inputs: Floats) -> Floats:

@@ -163,6 +163,21 @@ def tilted(u: Floats, slope: Floats) -> Floats:
     return 2 * u / (first + np.sqrt(first**2 + 2 * slope * u))
 
 
+def at_quantiles(quantiles: NDArray, cell: Codes, u: Floats) -> NDArray:
+    """Return the values of rows at quantiles of their cells.
+
+    Parameters
+    ----------
+    quantiles : ndarray of shape (n_tables, n_cells, n_steps)
+    cell : ndarray of int, shape (n,)
+    u : ndarray of shape (n_tables, n)
+    """
+    place = np.minimum((u * N_QUANTILES).astype(np.int32), N_QUANTILES - 1)
+    place += (cell * N_QUANTILES).astype(np.int32)
+    place += np.arange(len(u), dtype=np.int32)[:, None] * quantiles[0].size
+    return quantiles.ravel()[place]
+
+
 class Jumps(NamedTuple):
     """The share p of another column's cell is a up to a place of a cell, and b from there on.
 
@@ -248,7 +263,8 @@ class InsideCells:
         for start in range(0, shape[0], step):
             block = slice(start, start + step)
             for k, u in self._quantiles(block).items():
-                found[k][block] = self._at(k, u, block)
+                quantiles = self._places[k].quantiles[block]
+                found[k][block] = at_quantiles(quantiles, self._code[k], u)
         return found
 
     def _quantiles(self, block: slice) -> dict[int, Floats]:
@@ -265,14 +281,6 @@ class InsideCells:
                 slope = slope + np.where(jumped, 0.0, own)
             u[k] = tilted(u[k], slope)
         return u
-
-    def _at(self, k: int, u: Floats, block: slice) -> NDArray:
-        """Return values at quantiles of cells."""
-        quantiles = self._places[k].quantiles[block]
-        place = np.minimum((u * N_QUANTILES).astype(np.int32), N_QUANTILES - 1)
-        place += (self._code[k] * N_QUANTILES).astype(np.int32)
-        place += np.arange(len(u), dtype=np.int32)[:, None] * quantiles[0].size
-        return quantiles.ravel()[place]
 
     def _pair(self, a: int, b: int) -> tuple:
         """Let two numbers go up and down together in the cells of the one that tells more."""
@@ -304,5 +312,5 @@ class InsideCells:
         theta -= (theta * mass).sum(axis=tuple(a + 1 for a in others), keepdims=True) / whole
         sides = [1 if a == k else size for a, size in enumerate(mass.shape)]
         theta += TOGETHER * self._rng.standard_normal((self._n_tables, *sides))
-        found = math.sqrt(12) * theta.reshape(self._n_tables, -1)
+        found = math.sqrt(12) * theta.reshape(self._n_tables, mass.size)
         return np.concatenate([np.zeros((1, mass.size)), found])

@@ -4,6 +4,8 @@
 N_TABLES = 100
 # Rows of a plausible table of two or three columns, together; and the fewest of a cell.
 MOST_ROWS, FEWEST_IN_CELL = 2**12, 4
+# Cells of two or three columns; of more cells, and of more columns, so many points are asked.
+MOST_UNITS, N_POINTS = 2**15, 2**14
 # Steps at which the quantiles of a cell are kept; places of a column, and the fewest and the most in
 # one of its atoms.
 N_QUANTILES, N_PLACES, FEWEST_IN_ATOM, MOST_IN_ATOM = 64, 2048, 4, 64

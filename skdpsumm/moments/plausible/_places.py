@@ -3,9 +3,8 @@
 A column's cell has atoms, and what neighbours and fine counts tell of these stands at the nodes of a
 binary tree (`Shape`): a mean share and its standard deviation. In a plausible table
 
-- the share on the left of a node is a Beta draw of that mean and deviation, or a Gaussian one where
-  the node seems to be empty: signed, as counts are. At the top nodes all cells are off alike, too:
-  to one side, or outwards;
+- the share on the left of a node is a Beta draw of that mean and deviation. At the top nodes all
+  cells are off alike, too: to one side, or outwards;
 - places in an atom are drawn as if `PLACES` rows had told them;
 - rows that no neighbour explains (`Inside.crowded`) are all at one place, mostly an end of their
   piece: the low ends of all pieces, the high, the outer or the inner ones, or each its own.
@@ -23,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr
 
-from ..asking._filled_cells import Inside
 from ..inferring._table_model import TableModel
+from ._crowds import Inside
 from ._numbers import (
     ALIKE,
     ANYWHERE,
@@ -40,8 +39,8 @@ from ._numbers import (
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 _SMALLEST = 1e-300
-import os
-SIGNED=int(os.environ.get('SIGNED','0'));_LEAST_PART = float(os.environ.get('LP','1e-6'))
+# The smallest share of a half: a Beta needs one.
+_LEAST_PART = 1e-6
 
 
 class Places:
@@ -180,11 +179,7 @@ class Places:
         alike, out = ALIKE * rng.standard_normal((2, self._n_tables, 1))
         z = rng.standard_normal((self._n_tables, len(top))) + alike + out * outwards
         found[:, top] = betaincinv(a[top], b[top], ndtr(z))
-        found = np.where(np.isfinite(found), found, part)  # of a Beta with next to no rows
-        if SIGNED and 0:
-            is_empty = (np.minimum(part, 1 - part) < std) & (std < 0.25)
-            return np.where(is_empty, part + std * rng.standard_normal(found.shape), found)
-        return found
+        return np.where(np.isfinite(found), found, part)  # of a Beta with next to no rows
 
     def _crowd(self) -> None:
         """Move rows that no neighbour explains to one place of their piece, in each table."""

@@ -19,12 +19,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+from ...sketches._file import most_rows_of_a_unit
 from ..inferring._table_model import TableModel
 from ._interactions import interaction
-from ._joint import InsideCells
+from ._joint import InsideCells, at_quantiles
+from ._named_rows import NamedRows, possible_rows
 from ._noise import RedrawnCounts
-from ._numbers import FEWEST_IN_CELL, MOST_ROWS, N_TABLES
+from ._numbers import FEWEST_IN_CELL, MOST_ROWS, MOST_UNITS, N_POINTS, N_TABLES
 from ._places import Places
 from ._rows import Rows
 from ._seeds import generator
@@ -35,23 +38,112 @@ _SMALLEST = 1e-300
 # Sweeps that bring the cells of an uncounted group to what was counted of it.
 _SWEEPS = 3
 
-NOISE, UNCOUNTED, PLACES = PRIORS = ("noise", "uncounted", "places")
+NOISE, UNCOUNTED, PLACES = "noise", "uncounted", "places"
+# In what plausible tables differ, by what an interval covers.
+_PRIORS = {
+    "model": (),
+    "noise": (NOISE,),
+    "uncounted": (UNCOUNTED,),
+    "places": (PLACES,),
+    "table": (NOISE, UNCOUNTED, PLACES),
+}
 
 
 class PlausibleTables:
-    """The model of a release, and B tables that are as plausible.
+    """What a release's histograms tell of a table: the model, and B tables that are as plausible.
 
     Parameters
     ----------
     model : TableModel
-    priors : sequence of {"noise", "uncounted", "places"}, default=all
-        In what plausible tables differ. Of none there is the model alone.
+
+    Attributes
+    ----------
+    n_rows : float
+        Private number of rows.
+    """
+
+    def __init__(self, model: TableModel):
+        self.model, self.schema, self.sketch = model, model.schema, model.sketch
+        self.n_rows = model.n_rows
+        self._drawn: dict[str, DrawnTables] = {}
+        # Of rows that one person may have, all may be alike.
+        self._alike = float(most_rows_of_a_unit(model.sketch.privacy))
+
+    def rows(self, columns: Sequence[int], covers: str = "table") -> Rows:
+        """Return rows for questions about some columns, and their weights.
+
+        Parameters
+        ----------
+        columns : sequence of int
+        covers : {"model", "noise", "uncounted", "places", "table", "population"}, default="table"
+            What plausible tables differ in: nothing, so that there are none; one of the priors;
+            all of them; or also in which rows a population happened to have.
+
+        Returns
+        -------
+        Rows
+        """
+        if covers == "population":
+            return self._of_population(columns)
+        if covers not in self._drawn:
+            self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers])
+        return self._drawn[covers].rows(columns)
+
+    def some_rows(self, n: int) -> NamedRows:
+        """Return rows to try a function on."""
+        return NamedRows(self.schema, n, lambda j: self.model.some_values(j, n))
+
+    def rows_anywhere(self, n: int) -> NamedRows:
+        """Return rows whatever is likely, those at ends of cells and of ranges among them."""
+        return NamedRows(
+            self.schema, n, lambda j: self.model.cells[j].anywhere(n, np.random.default_rng(j))
+        )
+
+    def all_rows(self, columns: Sequence[int], most: int) -> NamedRows | None:
+        """Return all rows of some columns that the schema allows, None where there are too many."""
+        values = [self.model.cells[j].all_values() for j in columns]
+        sizes = [most + 1 if one is None else len(one) for one in values]
+        if math.prod(sizes) > most:
+            return None
+        codes = np.indices(sizes).reshape(len(sizes), -1)
+        known = {j: one[code] for j, one, code in zip(columns, values, codes, strict=True)}
+        n = codes.shape[1]
+
+        def column(j: int) -> NDArray:
+            return known[j] if j in known else np.resize(self.model.some_values(j, 256), n)
+
+        rows = NamedRows(self.schema, n, column)
+        possible = np.flatnonzero(possible_rows(rows, self.model, columns))
+        return NamedRows(self.schema, len(possible), lambda j: column(j)[possible])
+
+    def _of_population(self, columns: Sequence[int]) -> Rows:
+        """Return rows of tables of other people: as many, drawn from what the model says.
+
+        A bootstrap: each row of weight w stands for w rows of the table, of which another table
+        has w and a Gaussian error of variance w; all tables have as many rows. Weights of the
+        model are never negative, however noise has them elsewhere.
+        """
+        rows = self.rows(columns, "table")
+        own = np.maximum(rows.weights[0], 0.0)
+        rng = generator(b"".join(self.model.released), "population", tuple(sorted(columns)))
+        off = rng.standard_normal(rows.weights[1:].shape) * np.sqrt(self._alike * own)
+        off -= own * (off.sum(axis=1, keepdims=True) / max(own.sum(), _SMALLEST))
+        weights = np.concatenate([rows.weights[:1], rows.weights[1:] + off])
+        return rows.with_weights(weights)
+
+
+class DrawnTables:
+    """The model of a release, and tables that differ from it in what some priors leave open.
+
+    Parameters
+    ----------
+    model : TableModel
+    priors : sequence of {"noise", "uncounted", "places"}
+        Of none there is the model alone.
     n_tables : int, default=100
     """
 
-    def __init__(
-        self, model: TableModel, priors: Sequence[str] = PRIORS, n_tables: int = N_TABLES
-    ):
+    def __init__(self, model: TableModel, priors: Sequence[str], n_tables: int = N_TABLES):
         self.model, self.priors = model, frozenset(priors)
         self.n_tables = n_tables if self.priors else 0
         self._counts = RedrawnCounts(model.model.residuals, model.released, self.n_tables)
@@ -157,13 +249,18 @@ class PlausibleTables:
         if last not in self._kept:  # they are large, so only the last ones are kept
             for key in [k for k in self._kept if k[0] == "rows" and len(k[1]) > 1]:
                 del self._kept[key]
-        return self._once(last, lambda: self._joint(columns))
+        n_units = math.prod(len(self._units(j)[0]) for j in columns)
+        make = self._joint if len(columns) <= 3 and n_units <= MOST_UNITS else self._points
+        return self._once(last, lambda: make(columns))
+
+    def _made(self, values: dict[int, NDArray], weights: Floats) -> Rows:
+        return Rows(self.model.schema, values, weights, self.model.some_values)
 
     def _rows_of_one(self, j: int) -> Rows:
         places = self.places(j)
         weights = self.counts((j,))[:, places.cell] * places.weights
         weights = self._by_chance(weights, places.cell, (j,))
-        return Rows(self.model, {j: places.values()}, weights)
+        return self._made({j: places.values()}, weights)
 
     def _joint(self, columns: Group) -> Rows:
         units = [self._units(j) for j in columns]
@@ -191,7 +288,7 @@ class PlausibleTables:
         for k, found in inside.values().items():
             values[columns[k]] = found[0] if len(found) == 1 else found
         weights = table.reshape(1 + self.n_tables, n_units)[:, unit] / m
-        return Rows(self.model, values, self._by_chance(weights, unit, columns))
+        return self._made(values, self._by_chance(weights, unit, columns))
 
     def _units(self, j: int) -> tuple[NDArray[np.int64], Floats | None]:
         """Return the cell of each unit of a column, and its share of the cell's rows or None.
@@ -210,6 +307,56 @@ class PlausibleTables:
             atoms = unit if column.n_atoms != column.n_cells else places.atom[cell]
             return column.values(atoms, np.full(len(atoms), 0.5))
         return places.values()[np.searchsorted(places.cell, cell)]
+
+    # ---- points, of more columns
+
+    def _points(self, columns: Group) -> Rows:
+        """Return rows drawn from the model's tree, with weights that follow each table's counts."""
+        codes, base = self._once("points", self._drawn)
+        n, weights = len(base), np.repeat(base[None], 1 + self.n_tables, axis=0)
+        rng, values = self._stream("points", columns), {}
+        for j in columns:
+            places = self.places(j)
+            cell = codes[:, j]
+            if places.is_exact:
+                atom, where = self.model.cells[j].at(cell, rng.random(n))
+                values[j] = self.model.cells[j].values(atom, where)
+                shares = places.atom_shares()[:, atom]
+                weights *= shares / np.maximum(shares[:1], _SMALLEST)
+            else:
+                u = rng.random((len(places.quantiles), n)).astype(np.float32)
+                values[j] = at_quantiles(places.quantiles, cell, u)
+        self._follow(columns, codes, base, weights)
+        return self._made(values, weights)
+
+    def _drawn(self) -> tuple[NDArray[np.int64], Floats]:
+        """Return the cells of points, and their weights: rows of the table."""
+        codes = self.model.model.rounded(N_POINTS, self._stream("codes"))
+        return codes, self.model.model.rake(codes) * self.model.n_rows
+
+    def _follow(self, columns: Group, codes: NDArray, base: Floats, weights: Floats) -> None:
+        """Move weights to the counts of all counted groups and all pairs, in each table.
+
+        They are moved by what is missing in a cell, in proportion to the model's weights there: so
+        they stay linear in the counts, and signed as these are.
+        """
+        groups = self.model.counted_together(columns)
+        groups += [p for p in combinations(columns, 2) if p not in groups]
+        groups = [g for g in groups if not any(set(g) < set(other) for other in groups)]
+        cells = []
+        for g in groups:
+            shape = [self.model.sizes[a] for a in g]
+            place = np.ravel_multi_index([codes[:, a] for a in g], shape)
+            where = csr_array((np.ones(len(base)), place, np.arange(len(base) + 1)))
+            where.resize(len(base), math.prod(shape))
+            whole = np.maximum(where.T @ base, _SMALLEST)
+            cells.append((where, self.counts(g).reshape(1 + self.n_tables, -1).T, whole))
+        moved = weights.T.copy()
+        for _ in range(_SWEEPS):
+            for where, counts, whole in cells:
+                off = (counts - where.T @ moved) / whole[:, None]
+                moved += base[:, None] * (where @ off)
+        weights[1:] = moved.T[1:]
 
     def _by_chance(self, weights: Floats, cell: NDArray, columns: Group) -> Floats:
         """Let rows of plausible tables fall by chance inside their cells."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ..asking._positions import NamedRows
-from ..inferring._table_model import TableModel
+from ...schema._schema import TableSchema
+from ..inferring._points import absent
+
+from ._named_rows import NamedRows
 
 Floats = NDArray[np.float64]
 
@@ -18,42 +20,65 @@ class Rows:
 
     Parameters
     ----------
-    model : TableModel
-    columns : mapping of int to ndarray of shape (n,) or (1 + n_tables, n)
+    schema : TableSchema
+    columns : mapping of int to ndarray of shape (n,) or (1 + B, n)
         Values of each column: alike in all tables, or of each.
-    weights : ndarray of shape (1 + n_tables, n)
+    weights : ndarray of shape (1 + B, n)
         How many rows of the table each stands for: signed, as unbiased counts are.
+    others : callable
+        Takes a column that is not among these, and a number, and returns some values of it: what
+        a function takes and does not depend on.
     """
 
-    def __init__(self, model: TableModel, columns: Mapping[int, NDArray], weights: Floats):
-        self.model, self.columns, self.weights = model, columns, weights
+    def __init__(
+        self,
+        schema: TableSchema,
+        columns: Mapping[int, NDArray],
+        weights: Floats,
+        others: Callable[[int, int], NDArray],
+    ):
+        self.schema, self.columns, self.weights, self._others = schema, columns, weights, others
 
     @property
-    def are_shared(self) -> bool:
-        """Whether all tables have the same rows."""
-        return all(values.ndim == 1 for values in self.columns.values())
+    def n(self) -> int:
+        """Number of rows of each table."""
+        return self.weights.shape[1]
 
-    def ask(self, function: Callable[[NamedRows], ArrayLike]) -> Floats:
-        """Return a function of rows at all rows, shape (1 or 1 + n_tables, n, k)."""
-        shape = self.weights.shape if not self.are_shared else (1, self.weights.shape[1])
-        rng = np.random.default_rng(0)
+    def column(self, j: int) -> NDArray:
+        """Return a column, shape (1 or 1 + B, n)."""
+        return np.atleast_2d(self.columns[j])
+
+    def numbers(self, j: int) -> Floats:
+        """Return a column of numbers, shape (1 or 1 + B, n)."""
+        return self.column(j).astype(np.float64, copy=False)
+
+    def absent(self, j: int) -> NDArray[np.bool_]:
+        """Return which rows lack a value of a column, shape (1 or 1 + B, n)."""
+        values = self.column(j)
+        return absent(self.schema, values.ravel(), j).reshape(values.shape)
+
+    def ask(self, function: Callable[[NamedRows], Floats]) -> Floats:
+        """Return a function of rows at all rows, shape (1 or 1 + B, n, k)."""
+        shared = all(values.ndim == 1 for values in self.columns.values())
+        shape = (1 if shared else len(self.weights), self.n)
 
         def column(j: int) -> NDArray:
             if j in self.columns:
                 return np.broadcast_to(self.columns[j], shape).reshape(-1)
-            own = self.model.cells[j]  # which the function takes, and does not depend on
-            return np.resize(own.draw(rng.integers(own.n_cells, size=256), rng), shape).reshape(-1)
+            return np.resize(self._others(j, _FEW), shape).reshape(-1)
 
-        n = shape[0] * shape[1]
-        found = np.asarray(function(NamedRows(self.model.schema, n, column)), np.float64)
+        found = function(NamedRows(self.schema, shape[0] * shape[1], column))
         return found.reshape(*shape, -1)
 
-    def column(self, j: int) -> NDArray:
-        """Return a column, shape (1 or 1 + n_tables, n)."""
-        return np.atleast_2d(self.columns[j])
+    def where(self, truths: Floats) -> Rows:
+        """Return the same rows with weights times `truths`, shape (1 or 1 + B, n)."""
+        weights = self.weights * np.nan_to_num(truths)
+        return Rows(self.schema, self.columns, weights, self._others)
 
-    def sums(self, values: Floats) -> Floats:
-        """Return the weighted sums of values of shape (1 or 1 + n_tables, n, k), in each table."""
-        if len(values) == 1:
-            return np.einsum("bn,nk->bk", self.weights, values[0], optimize=True)
-        return np.einsum("bn,bnk->bk", self.weights, values)
+    def with_weights(self, weights: Floats) -> Rows:
+        """Return the same rows with other weights."""
+        return Rows(self.schema, self.columns, weights, self._others)
+
+
+# Values of a column that a function does not depend on.
+_FEW = 256

@@ -1,42 +1,21 @@
-"""Rows that a question is asked of: synthetic points, and these moved about in their cells.
-
-Where in its bin a row lies, a histogram does not tell, and an answer must allow all of it.
-
-A synthetic point stands for every row of its cell. So a question is asked of the point, and of the
-point moved about in its cell: to the lower and the upper ends of its bins, which a point drawn at
-random never meets, and which are where rows are crowded (a gain of exactly 0, an age of 18).
-"""
+"""Rows that a question is asked of: columns by name or number, as NumPy arrays."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 
-from ...features._feature_maps import FeatureMap
-from ...features._histogram import HistogramMap
 from ...schema._reading import is_missing
 from ...schema._schema import TableSchema, stack_columns
 from ..inferring._points import absent
-from ..inferring._regression import FeatureBlocks
+from ..inferring._table_model import TableModel
 
-# Of a column without a histogram: Fourier features tell places not much better than these.
-_N_STRETCHES = 32
-# Moves of all columns alike; a condition that is narrower than a quarter of a bin and holds at
-# neither end of it may be missed, unless it is named (`M2MEstimator.histogram`).
-_COMMON_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-# Of the points, how many are enough for means over all of them.
-FEW_POINTS = 2000
-# Of so many features, those of the few points and their moves are kept: at most some 200 MB.
-_MOST_FEATURES_KEPT = 1000
-# Of points with so many numbers, all moves are kept: some 30 MB.
-_MOST_NUMBERS_KEPT = 100 * FEW_POINTS
 _NO_SERIES = (
     "The columns of a question are NumPy arrays, not Series of pandas. Of the methods of a Series "
     "they have isin, between and isna: rows['job'].isin(['nurse', 'clerk'])."
@@ -203,162 +182,6 @@ def column_of(rows: NDArray, columns: TableSchema, j: int) -> NDArray:
     return rows[:, j] if columns.values(j) else rows[:, j].astype(np.float64)
 
 
-class Cells(NamedTuple):
-    """The cells of a column in which points are.
-
-    Parameters
-    ----------
-    place : ndarray of shape (n,)
-        The cell of each point.
-    low, high : ndarray of shape (n_cells,)
-        The lowest and the highest value in each cell; NaN or None in that of missing values.
-    """
-
-    place: NDArray[np.int64]
-    low: NDArray
-    high: NDArray
-
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        """Which cells hold values, shape (n_cells,)."""
-        return np.array([not is_missing(value) for value in self.low.tolist()])
-
-
-class Positions:
-    """Points, and the cells in which they lie.
-
-    Parameters
-    ----------
-    feature_map : FeatureMap
-    columns : TableSchema
-        With the range of every numeric column.
-    points : ndarray of shape (n, d)
-    whole : bool, default=False
-        Take the ranges of the columns for the only cell.
-    """
-
-    def __init__(
-        self, feature_map: FeatureMap, columns: TableSchema, points: NDArray, *, whole: bool = False
-    ):
-        self.feature_map, self.columns, self.points = feature_map, columns, points
-        self._parts = [] if whole else feature_map.parts()
-        self._n_stretches = 1 if whole else _N_STRETCHES
-        self.numeric = columns.numeric
-        self._made: dict[int, NDArray] = {}
-        self._moves: dict[tuple[float, ...], NDArray] = {}
-        self._cells: dict[int, Cells] = {}
-        self._features: list[FeatureBlocks] = []
-
-    @cached_property
-    def few(self) -> Positions:
-        """So many points as means need."""
-        return Positions(self.feature_map, self.columns, self.points[:FEW_POINTS])
-
-    def features(self) -> Iterable[FeatureBlocks]:
-        """Return phi of the points, and of each of their moves; it is kept where it is small."""
-        if not self._features:
-            rows = (self.rows(), *self.moved(self.numeric))
-            found = (FeatureBlocks(self.feature_map, np.asarray(one)) for one in rows)
-            if self.feature_map.n_features > _MOST_FEATURES_KEPT:
-                return found
-            self._features = list(found)
-        return self._features
-
-    def rows(self) -> NamedRows:
-        """Return the points, to be asked."""
-        return NamedRows(self.columns, len(self.points), self.column, lambda: self._whole)
-
-    @cached_property
-    def _whole(self) -> NDArray:
-        """All columns of the points side by side: the points, where these are numbers already."""
-        if self.points.dtype == np.float64:
-            return np.ascontiguousarray(self.points)
-        return stack_columns([self.column(j) for j in range(self.columns.n_columns)])
-
-    def column(self, j: int) -> NDArray:
-        """Return column `j` of the points: floats, unless it is of categories."""
-        if j not in self._made:
-            self._made[j] = np.ascontiguousarray(column_of(self.points, self.columns, j))
-        return self._made[j]
-
-    def cells(self, j: int) -> Cells:
-        """Return the cells of column `j`."""
-        if j not in self._cells:
-            of_numbers = self.columns.values(j) is None
-            self._cells[j] = self._of_numbers(j) if of_numbers else self._of_categories(j)
-        return self._cells[j]
-
-    def _of_categories(self, j: int) -> Cells:
-        codes, place = np.unique(self.columns.code(self.points, j), return_inverse=True)
-        values = self.columns.decode(j, codes)
-        return Cells(place, values, values)
-
-    def _of_numbers(self, j: int) -> Cells:
-        first, last = self.columns.bound(j) or (-np.inf, np.inf)
-        half = (self.columns.step(j) or 0.0) / 2  # bins of a grid begin between its values
-        starts = np.unique(np.concatenate(list(self._starts(j))))
-        places = np.searchsorted(starts, self.column(j), side="right")
-        places[np.isnan(self.column(j))] = len(starts) + 1  # a cell of their own, the last one
-        met, place = np.unique(places, return_inverse=True)
-        low = np.concatenate([[first - half], starts, [np.nan]])[met]
-        high = np.concatenate([np.nextafter(starts, -np.inf), [last + half, np.nan]])[met]
-        low, high = (self.columns.on_grid(end, j) for end in (low + half, high - half))
-        return Cells(place, low, high)
-
-    def _starts(self, j: int) -> Iterator[NDArray[np.float64]]:
-        """Yield where the second and further bins of each histogram of the column begin."""
-        histograms = [p for p in self._parts if isinstance(p, HistogramMap)]
-        counting = [p for p in histograms if any(j in group for group in p.groups)]
-        for histogram in counting:
-            yield _bin_starts(histogram, j)
-        if not counting:
-            first, last = self.columns.bound(j) or (0.0, 1.0)
-            yield np.linspace(first, last, self._n_stretches + 1)[1:-1]
-
-    def moved(self, taken: set[int] | list[int]) -> Iterator[NamedRows]:
-        """Yield the points, moved about in their cells: any two columns to each pair of ends.
-
-        Moves that differ only in columns that a question has not `taken` are the same to it. All
-        columns are moved, should it take others of moved points.
-        """
-        shares = [np.full(len(self.numeric), share) for share in _COMMON_SHARES]
-        for bit in range((len(self.numeric) - 1).bit_length()):
-            pattern = (np.arange(len(self.numeric)) >> bit & 1).astype(np.float64)
-            shares += [pattern, 1 - pattern]
-        matter = [k for k, j in enumerate(self.numeric) if j in taken]
-        done = {()}  # of a question without numbers
-        for chosen in shares:
-            as_taken = tuple(chosen[matter])
-            if as_taken not in done:
-                done.add(as_taken)
-                make = partial(self._moved, dict(zip(self.numeric, chosen, strict=True)))
-                whole = partial(self._all_moved, tuple(chosen), make)
-                few = self.points.size <= _MOST_NUMBERS_KEPT
-                yield NamedRows(self.columns, len(self.points), make, whole if few else None)
-
-    def _all_moved(self, chosen: tuple[float, ...], make: Callable[[int], NDArray]) -> NDArray:
-        """Return all columns of moved points; they are kept, for every question moves them so."""
-        if chosen not in self._moves:
-            columns = [make(j) for j in range(self.columns.n_columns)]
-            self._moves[chosen] = stack_columns(columns)
-        return self._moves[chosen]
-
-    def _moved(self, shares: dict[int, float], j: int) -> NDArray:
-        if j not in shares:
-            return self.column(j)
-        place, low, high = self.cells(j)
-        return self.columns.on_grid(low * (1 - shares[j]) + high * shares[j], j)[place]
-
-    def extremes(self, function: Callable[[Any], ArrayLike]) -> tuple[NDArray, NDArray]:
-        """Return the least and the largest of `function` in each point's cell, shape (n, k)."""
-        rows = self.rows()
-        low = high = values_at(function, rows)
-        for moved in self.moved(rows.taken):
-            found = values_at(function, moved)
-            low, high = np.minimum(low, found), np.maximum(high, found)
-        return low, high
-
-
 # Rows that a question is asked of one by one.
 _ALONE = 8
 
@@ -420,22 +243,20 @@ def values_at(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDArray[
     return found.reshape(len(rows), -1)
 
 
-def _bin_starts(histogram: HistogramMap, j: int) -> NDArray[np.float64]:
-    """Return the smallest number of each bin of column `j` but the first.
+def possible_rows(rows: NamedRows, model: TableModel, columns: Sequence[int]) -> NDArray[np.bool_]:
+    """Return which rows the schema allows: those in no combination that it rules out."""
+    possible = np.ones(len(rows), bool)
+    for combination in model.schema.impossible:
+        if {j for j, _ in combination} <= set(columns):
+            held = [_holds(model, j, taken, rows[:, j]) for j, taken in combination]
+            possible &= ~np.all(held, axis=0)
+    return possible
 
-    Of equal bins the codes decide, not the edges, which are rounded otherwise.
-    """
-    edges = histogram.edges(j)
-    inner = edges[1:-1]
-    if histogram.schema.step(j) is not None or histogram.schema.edges(j) is not None:
-        return inner
-    width = (edges[-1] - edges[0]) / histogram.n_present(j)
-    below, above = inner - width / 2, inner + width / 2
-    rows = np.zeros((len(inner), histogram.schema.n_columns))
-    middle = inner
-    while np.any((below < middle) & (middle < above)):  # until they are neighbours
-        rows[:, j] = middle
-        reached = histogram.column_codes(rows, j) > np.arange(len(inner))
-        below, above = np.where(reached, below, middle), np.where(reached, middle, above)
-        middle = below / 2 + above / 2
-    return above
+
+def _holds(model: TableModel, j: int, taken: Sequence[Any], values: NDArray) -> NDArray[np.bool_]:
+    """Return where a column has what a combination takes of it."""
+    if model.cells[j].edges is not None:
+        low, high = taken
+        return (low <= values) & (values <= high)
+    named = set(model.schema.decode(j, np.asarray(taken)).tolist())
+    return np.array([value in named for value in values.tolist()], bool)

@@ -1,0 +1,110 @@
+"""Plausible tables of sketches without histograms: points whose weights are redrawn.
+
+The regression from phi gives each synthetic point a weight that is linear in the sketch z. In a
+plausible table, z has other noise, and the points have besides what phi does not tell of them:
+
+    w = w(z + noise) + sqrt(D / n) zeta,
+
+with zeta white over the n points and orthogonal to phi, and D the mean square of the coordinates of
+the rows' density over that of the points (`Shift`). It is one table for all questions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sketches._file import most_rows_of_a_unit
+from ..inferring._regression import MomentRegression
+from ..inferring._shift import Shift
+from ._named_rows import NamedRows, column_of
+from ._numbers import N_TABLES
+from ._rows import Rows
+from ._seeds import generator
+
+Floats = NDArray[np.float64]
+
+
+class PlausiblePoints:
+    """What a release that is no histogram tells of a table, by weighted points.
+
+    Parameters
+    ----------
+    regression : MomentRegression
+    shift : Shift
+    schema : TableSchema
+    """
+
+    model = None
+
+    def __init__(self, regression: MomentRegression, shift: Shift, schema):
+        self._regression, self._square, self.schema = regression, shift.of_residuals, schema
+        self.sketch = regression.sketch
+        self.n_rows = self.sketch.n_samples
+        self._kept: dict[str, Floats] = {}
+
+    def rows(self, columns: Sequence[int], covers: str = "table") -> Rows:
+        """Return the points, and their weights in each table: as `PlausibleTables.rows`."""
+        if covers not in self._kept:
+            self._kept[covers] = self._weights(covers)
+        known = {j: self._column(j) for j in columns}
+        return Rows(self.schema, known, self._kept[covers], self._some)
+
+    def some_rows(self, n: int) -> NamedRows:
+        """Return rows to try a function on."""
+        return NamedRows.of(self._regression.points[:n], self.schema)
+
+    def rows_anywhere(self, n: int) -> NamedRows:
+        """Return rows whatever is likely."""
+        rng = np.random.RandomState(0)
+        points = self.schema.sample(n, rng)
+        return NamedRows.of(points, self.schema)
+
+    def all_rows(self, columns: Sequence[int], most: int) -> None:
+        """Return None: what rows there can be is looked for among points alone."""
+
+    def _column(self, j: int) -> NDArray:
+        return column_of(self._regression.points, self.schema, j)
+
+    def _some(self, j: int, n: int) -> NDArray:
+        return self._column(j)[:n]
+
+    def _stream(self, *use: object) -> np.random.Generator:
+        return generator(np.ascontiguousarray(self.sketch.sums).tobytes(), *use)
+
+    def _weights(self, covers: str) -> Floats:
+        own = self.n_rows * self._regression.weights[None]
+        if covers == "model":
+            return own
+        drawn = self._of_noise if covers in ("noise", "table", "population") else own + 0.0
+        if covers in ("uncounted", "table", "population"):
+            drawn = drawn + self._unexplained
+        if covers == "population":
+            there = np.maximum(own, 0.0)
+            alike = most_rows_of_a_unit(self.sketch.privacy)
+            rng = self._stream("population")
+            off = rng.standard_normal(self._of_noise.shape) * np.sqrt(alike * there)
+            off -= there * (off.sum(axis=1, keepdims=True) / max(there.sum(), 1e-300))
+            drawn = drawn + off
+        if len(drawn) == 1:
+            drawn = np.repeat(drawn, N_TABLES, axis=0)
+        return np.concatenate([own, drawn])
+
+    @cached_property
+    def _of_noise(self) -> Floats:
+        means, n_rows = self.sketch.simulate(N_TABLES, self._stream("noise"))
+        return n_rows[:, None] * self._regression.weights_for(means.T).T
+
+    @cached_property
+    def _unexplained(self) -> Floats:
+        n = len(self._regression.points)
+        if self._square <= 0:
+            return np.zeros((N_TABLES, n))
+        white = self._stream("unexplained").standard_normal((n, N_TABLES), dtype=np.float32)
+        slope = self._regression.coefficients(white)
+        left = self._regression.residuals(white, slope)
+        return self.n_rows * math.sqrt(self._square / n) * left.T
