@@ -53,8 +53,10 @@ class Axis:
 
     def is_whole(self, bound: tuple[float, float] | None) -> bool:
         """Whether every value in a range lies somewhere on the axis."""
-        return bound is None or self.edges is None or (
-            bool(self.edges[0] <= bound[0]) and bool(self.edges[-1] >= bound[1])
+        return (
+            bound is None
+            or self.edges is None
+            or (bool(self.edges[0] <= bound[0]) and bool(self.edges[-1] >= bound[1]))
         )
 
 

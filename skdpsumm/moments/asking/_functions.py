@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..inferring._table_model import TableModel
+from ..plausible._named_rows import NamedRows, check_each_row, evaluate_rows, values_at
 from ..plausible._numbers import MOST_UNITS
 from ..plausible._rows import Rows
-from ..plausible._named_rows import NamedRows, check_each_row, evaluate_rows, values_at
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]

@@ -32,6 +32,7 @@ from ..inferring._points import (
 )
 from ..inferring._regression import MomentRegression
 from ..inferring._shift import Shift
+from ..plausible._named_rows import NamedRows, values_at
 from ..plausible._plausible import PlausibleTables
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate
@@ -45,6 +46,9 @@ from ._warnings import (
     warn_of_the_drowned,
     warn_of_the_lone,
 )
+
+# Synthetic rows that are drawn to find such as meet a condition, at most.
+_MOST_DRAWN = 2**22
 
 
 @inherited_docs
@@ -443,26 +447,51 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         if not (isinstance(n_samples, Integral) and n_samples > 0):
             raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}.")
         rng = check_random_state(random_state)
-        if self._regression is None:
-            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            rows = self._model.sample(int(n_samples), generator)
-            lone, n_columns = self.sketch_.lone_columns, self.schema_.n_columns
-            # Who had single columns counted alone was told so by `marginals=1`.
-            if len(lone) < n_columns:
-                then = "The rows have them independent of all others."
-                warn_of_the_lone(self.sketch_, lone, then)
-        else:
-            points, weights = self._matched_points()
-            rows = points[rng.permutation(systematic(weights, int(n_samples), rng))]
+        lone, n_columns = self.sketch_.lone_columns, self.schema_.n_columns
+        # Who had single columns counted alone was told so by `marginals=1`.
+        if self._regression is None and len(lone) < n_columns:
+            then = "The rows have them independent of all others."
+            warn_of_the_lone(self.sketch_, lone, then)
+        rows = self._sampled(int(n_samples), rng)
         return framed(rows, self.schema_, self._frame, self.privacy_)
+
+    def _sampled(self, n: int, rng: np.random.RandomState) -> NDArray:
+        """Return n synthetic rows that meet the conditions of `where`."""
+        if not self._conditions:
+            return self._drawn(n, rng)
+        found: list[NDArray] = []
+        n_drawn = n
+        while n_drawn <= _MOST_DRAWN and sum(map(len, found)) < n:
+            rows = self._drawn(n_drawn, rng)
+            named = NamedRows.of(rows, self.schema_)
+            kept = [values_at(one.function, named)[:, 0] > 0 for one in self._conditions]
+            found.append(rows[np.all(kept, axis=0)])
+            n_drawn *= 4
+        enough = np.concatenate(found)
+        if len(enough) < n:
+            raise ValueError(
+                f"n_samples={n} is too many: of {n_drawn // 4:,} synthetic rows, "
+                f"{len(found[-1])} meet the condition. Ask for fewer."
+            )
+        return enough[:n]
+
+    def _drawn(self, n: int, rng: np.random.RandomState) -> NDArray:
+        """Return n synthetic rows."""
+        if self._regression is None:
+            assert self._model is not None
+            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+            return self._model.sample(n, generator)
+        points, weights = self._matched_points()
+        return points[rng.permutation(systematic(weights, n, rng))]
 
     def _matched_points(self) -> tuple[NDArray, NDArray]:
         """Return points near the rows and weights that match the sketch; they are kept."""
-        if not hasattr(self, "_rows"):
+        if not hasattr(self, "_matched"):
+            assert self._regression is not None
             points = self._regression.points
             rng = check_random_state(0)  # always the same: it is the estimator's view of the table
-            self._rows = maxent_points(self.sketch_, points, self.schema_, rng)
-        return self._rows
+            self._matched = maxent_points(self.sketch_, points, self.schema_, rng)
+        return self._matched
 
     def predict_error(
         self, f: Callable[[Any], ArrayLike], *, n_samples: int, n_features: int | None = None
@@ -523,14 +552,15 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     def _prepare(self, sketch, columns, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
-        for name in ("_regression", "_plausible", "_model", "_rows"):
+        for name in ("_regression", "_plausible", "_model", "_matched", "_conditions"):
             self.__dict__.pop(name, None)
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy
         self.schema_ = columns
         with progress(type(self).__name__, self.verbose):
-            self._model = fitted_model(sketch, columns, self.n_synthetic, rng)
+            self._model = fitted_model(sketch, columns)
             if self._is_graphical(sketch.feature_map):
+                assert self._model is not None  # of histograms alone
                 self._regression = None
                 self._plausible = PlausibleTables(self._model)
             else:

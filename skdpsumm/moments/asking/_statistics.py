@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._computing import warn_caller
 from ...features._feature_maps import project_to_simplex
 from ...schema._schema import TableSchema
+from ...sketches._private_sketch import PrivateSketch
 from ..inferring._points import absent
 from ..plausible._rows import Rows
 from ._axes import Axis, binned_axis, category_axis, model_axis
@@ -39,6 +40,7 @@ class StatisticsMixin:
     """Named statistics: each a plain statistic of weighted rows, asked of all plausible tables."""
 
     schema_: TableSchema
+    sketch_: PrivateSketch
     _plausible: Any
     _frame: str | None
     _conditions: tuple[AskedFunction, ...] = ()
@@ -246,7 +248,7 @@ class StatisticsMixin:
 
     @property
     def _most_rows(self) -> float:
-        """The largest number of rows that is possible: three standard errors above the release's."""
+        """Number of rows that is possible: three standard errors above the release's."""
         return float(self._plausible.n_rows) + 3 * self.sketch_.n_noise_std
 
     def missing_share(self, column: Any = None) -> Estimate:
@@ -457,7 +459,7 @@ class StatisticsMixin:
         return self._of_function(asked, axes, counts=True)
 
     def _of_function(self, asked: AskedFunction, axes: Sequence[Axis], counts: bool) -> Estimate:
-        """Return the mean of a user's function in each group of rows, or how many rows it holds for."""
+        """Return the mean of a function in each group of rows, or for how many it holds."""
         if axes and asked.n_outputs > 1:
             name = "count takes one condition" if counts else "estimate takes one function"
             raise ValueError(f"With by, {name}: one number for each row.")
@@ -657,10 +659,11 @@ class StatisticsMixin:
             ``table(column, normalize=True)``.
         bins : int or array-like of edges, default=None
             A number of equal bins of the column's range, or increasing edges within it. None takes
-            the bins of the release, which need no guess about where in a bin rows lie, as in
-            `table`; or, of a release without bins, the `edges` of the schema or 10 equal bins. A categorical column ignores it and has one share per
-            category. If there are more than 16, they count as a picture, and no `AnswerWarning`
-            judges each. For several columns, see `table`.
+            the bins of the release, as `table` does: these need no guess about where in a bin rows
+            lie. Of a release without bins it takes the `edges` of the schema, or 10 equal bins. A
+            categorical column ignores it and has one share per category. If there are more than 16,
+            they count as a picture, and no `AnswerWarning` judges each. For several columns, see
+            `table`.
         """
         if isinstance(column, list | tuple):
             return self.table(column, bins=bins, normalize=True)
@@ -694,13 +697,13 @@ class StatisticsMixin:
         margins: bool = False,
         judged: bool = True,
     ) -> Estimate:
-        """Return a table; shares are of the sums over some of its axes, None for numbers of rows."""
+        """Return a table: shares of the sums over some axes, numbers of rows for None."""
 
         def ask(covers: str) -> Floats:
             rows = self._rows([axis.column for axis in axes], covers)
             sums = group_sums(rows.weights, codes_of(rows, axes), prod(map(len, axes)))
             found = sums.reshape(-1, *map(len, axes))
-            whole = 1.0
+            whole = np.ones(1)
             if over is not None:
                 present = np.ones((1, rows.n), np.bool_)
                 for axis in axes:

@@ -33,7 +33,7 @@ def group_sums(
     n_tables, width = len(weights), n_groups + 1
     weighted = weights if values is None else weights * values
     place = np.where(codes < 0, n_groups, codes) + width * np.arange(n_tables)[:, None]
-    found = np.bincount(place.ravel(), weighted.ravel(), n_tables * width)
+    found = np.bincount(place.ravel(), weighted.ravel(), n_tables * width).astype(np.float64)
     return found.reshape(n_tables, width)[:, :n_groups]
 
 

@@ -140,13 +140,11 @@ def _around(
     return np.concatenate([drawn, columns.sample(n_spread, rng)])
 
 
-def fitted_model(
-    sketch: PrivateSketch, columns: TableSchema, n_points: int, rng: np.random.RandomState
-) -> TableModel | None:
+def fitted_model(sketch: PrivateSketch, columns: TableSchema) -> TableModel | None:
     """Return the graphical model of a sketch's histograms, None where it has none."""
     if not histogram_columns(sketch.feature_map):
         return None
-    return TableModel(sketch, columns, n_points=n_points, rng=rng.randint(_LARGEST_SEED))
+    return TableModel(sketch, columns)
 
 
 def draw_points(
@@ -193,7 +191,7 @@ def draw_points(
     if prior == "uniform" or not histogram_columns(sketch.feature_map):
         return columns.sample(n_points, rng)
     if prior == "auto" and not _of_single_columns(sketch.feature_map, columns):
-        model = model or fitted_model(sketch, columns, n_points, rng)
+        model = model or fitted_model(sketch, columns)
         assert model is not None  # there are histograms
         generator = np.random.default_rng(rng.randint(_LARGEST_SEED))
         # A few lie anywhere: what features say of places that noise has emptied is heard there.

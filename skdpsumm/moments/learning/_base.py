@@ -43,7 +43,6 @@ from ..inferring._points import (
     systematic,
 )
 from ..inferring._regression import MomentRegression
-from ..plausible._plausible import PlausibleTables
 from ..inferring._target import TargetEmbedding
 from ..plausible._plausible import PlausibleTables
 from ._coefficients import Design, Regression
@@ -309,7 +308,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _drawn_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return rows of the graphical model, shape (n, d), and their weights, which are equal."""
         with progress(type(self).__name__, self.verbose):
-            model = fitted_model(sketch, columns, self.n_synthetic, rng)
+            model = fitted_model(sketch, columns)
             assert model is not None  # `_is_graphical` has seen its histograms
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
             rows = model.sample(self.n_synthetic, generator)
@@ -422,9 +421,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                     f"columns must name at least one input, each once, got {list(columns)!r}."
                 )
             inputs = [inputs[k] for k in chosen]
-        rng = check_random_state(self._seed)
         with progress(f"{type(self).__name__}.coefficients", self.verbose):
-            model = fitted_model(self.sketch_, table, self.n_synthetic, rng)
+            model = fitted_model(self.sketch_, table)
             assert model is not None  # `_is_graphical` has seen its histograms
             plain = self._plain_estimator() if estimator is None else estimator
             regression = Regression(

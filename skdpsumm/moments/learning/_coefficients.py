@@ -187,7 +187,11 @@ class Regression:
             parts = [part for j in self._design.columns for part in known[j]]
             kept = ~gone[k if len(gone) > 1 else 0]
             cells = rows.column(self._target)
-            yield np.column_stack(parts)[kept], cells[k if len(cells) > 1 else 0][kept], weights[kept]
+            yield (
+                np.column_stack(parts)[kept],
+                cells[k if len(cells) > 1 else 0][kept],
+                weights[kept],
+            )
 
     def _encoded(self, rows: Rows, j: int, k: int) -> list[NDArray]:
         one = NamedRows(rows.schema, rows.n, lambda j: rows.column(j)[k])

@@ -68,6 +68,36 @@ def even_shifts(n_axes: int, n_cells: int) -> Floats:
     return np.outer(_EVEN[:n_axes], 0.5 + np.arange(n_cells))[:, None] % 1.0
 
 
+def beside(model: TableModel, j: int, other: int) -> tuple[Floats, Floats, Codes, Codes]:
+    """Return each cell's mass, the shares of another column in it, and the cells beside it."""
+    n = model.sizes[j] - model.schema.missing(j)
+    table = np.maximum(model.table((j, other)), 0.0)[:n]
+    mass = table.sum(axis=1) + _SMALLEST
+    before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
+    return mass, table / mass[:, None], before, after
+
+
+def slopes(model: TableModel, j: int, other: int) -> Floats:
+    """Return how another column goes along inside the cells of a numeric one.
+
+    Between the middles of two cells the shares of the other column's cells change evenly, as the
+    rows do, from what they are in the one to what they are in the next.
+
+    Returns
+    -------
+    ndarray of shape (n_cells of j, n_cells of the other)
+        By what part of itself a share grows from the lowest to the highest row of a cell.
+    """
+    mass, shares, before, after = beside(model, j, other)
+    middle = np.cumsum(mass) - mass / 2
+    apart = np.maximum(middle[after] - middle[before], _SMALLEST)
+    step = np.minimum(mass / apart, 1.0)[:, None] * (shares[after] - shares[before])
+    found = np.zeros((model.sizes[j], model.sizes[other]))
+    step /= np.maximum(shares, _SMALLEST)
+    found[: len(mass)] = np.clip(step, -_STEEPEST, _STEEPEST)
+    return found
+
+
 class Correlation(NamedTuple):
     """How two numbers go up and down together inside the cells of the first.
 
@@ -197,7 +227,7 @@ class Jumps(NamedTuple):
     def of(cls, model: TableModel, j: int, other: int) -> Jumps:
         """Return the jumps that the neighbours of each cell of j let expect."""
         shape = (model.sizes[j], model.sizes[other])
-        _, p, before, after = model.beside(j, other)
+        _, p, before, after = beside(model, j, other)
         a, b = p[before], p[after]
         possible = (a - p) * (p - b) > 0
         place = np.where(possible, (p - b) / np.where(possible, a - b, 1.0), 0.5)
@@ -299,7 +329,7 @@ class InsideCells:
         cells = self._code[k], self._code[other]
         coin = self._rng.random((1 + self._n_tables, self._model.sizes[i])) < JUMPS
         coin[0] = False
-        return self._model.slopes(i, j)[cells], coin, Jumps.of(self._model, i, j), cells
+        return slopes(self._model, i, j)[cells], coin, Jumps.of(self._model, i, j), cells
 
     def _tilt(self, mass: Floats, k: int) -> Floats:
         """Return by how much the density of a column tilts in each unit, (1 + n_tables, n_units).

@@ -1,7 +1,7 @@
 """What the noise of a release may have been: the counts of plausible tables, exact and signed.
 
 A group g of columns was counted with noise E_g. A plausible table has other noise, drawn anew about
-the best unbiased counts. The residual of a set t of columns (`sketches/_residuals.py`) is then off by
+the best unbiased counts. The residual of a set t of columns (`sketches/_residuals.py`) is off by
 
     e_t = sum_g w_g centred(E_g summed to t) / precision_t,
 
@@ -56,7 +56,8 @@ class RedrawnCounts:
         """Return the error of a residual, shape (n_tables, *sizes of the part)."""
         if part not in self._errors:
             tellers = self._residuals.tellers(part)
-            self._errors[part] = sum(weight * self._of(k, part) for k, weight in tellers)
+            told = [weight * self._of(k, part) for k, weight in tellers]
+            self._errors[part] = np.sum(told, axis=0)
         return self._errors[part]
 
     def _of(self, k: int, part: Group) -> Floats:

@@ -1,6 +1,6 @@
 """Where in their cells the rows of a column may lie: places, and their weights in each table.
 
-A column's cell has atoms, and what neighbours and fine counts tell of these stands at the nodes of a
+A column's cell has atoms. What neighbours and fine counts tell of these stands at the nodes of a
 binary tree (`Shape`): a mean share and its standard deviation. In a plausible table
 
 - the share on the left of a node is a Beta draw of that mean and deviation. At the top nodes all
@@ -64,9 +64,9 @@ class Places:
         Where in its atom a place is, from 0 to 1.
     cell : ndarray of int, shape (n,)
         In increasing order.
-    weights : ndarray of shape (1 + n_tables, n)
+    weights : ndarray of shape (1 + n_tables, n), or (1, n) where no table differs
         Share of a cell's rows at each place: by the model, then in each plausible table. They sum
-        to one in each cell, and may be negative.
+        to one in each cell.
     """
 
     def __init__(
@@ -79,14 +79,13 @@ class Places:
         moves: bool,
     ):
         self.j, self.column = j, model.cells[j]
+        self.weights: Floats
         self._known = Inside(model, j)
         self._n_tables = n_tables if moves else 0
         self._stream = stream
         self._fill(model.schema.step(j))
         if self._known.crowded.any() and self.column.edges is not None:
             self._crowd()
-        if not moves:
-            self.weights = np.repeat(self.weights, 1 + n_tables, axis=0)
 
     @property
     def is_exact(self) -> bool:

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 
 from ...sketches._file import most_rows_of_a_unit
 from ..inferring._table_model import TableModel
-from ._interactions import interaction
+from ._interactions import Interactions
 from ._joint import InsideCells, at_quantiles
 from ._named_rows import NamedRows, possible_rows
 from ._noise import RedrawnCounts
@@ -66,6 +66,7 @@ class PlausibleTables:
         self.model, self.schema, self.sketch = model, model.schema, model.sketch
         self.n_rows = model.n_rows
         self._drawn: dict[str, DrawnTables] = {}
+        self._interactions = Interactions(model)
         # Of rows that one person may have, all may be alike.
         self._alike = float(most_rows_of_a_unit(model.sketch.privacy))
 
@@ -86,7 +87,7 @@ class PlausibleTables:
         if covers == "population":
             return self._of_population(columns)
         if covers not in self._drawn:
-            self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers])
+            self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], self._interactions)
         return self._drawn[covers].rows(columns)
 
     def some_rows(self, n: int) -> NamedRows:
@@ -106,7 +107,9 @@ class PlausibleTables:
         if math.prod(sizes) > most:
             return None
         codes = np.indices(sizes).reshape(len(sizes), -1)
-        known = {j: one[code] for j, one, code in zip(columns, values, codes, strict=True)}
+        known = {
+            j: np.asarray(one)[code] for j, one, code in zip(columns, values, codes, strict=True)
+        }
         n = codes.shape[1]
 
         def column(j: int) -> NDArray:
@@ -125,7 +128,7 @@ class PlausibleTables:
         """
         rows = self.rows(columns, "table")
         own = np.maximum(rows.weights[0], 0.0)
-        rng = generator(b"".join(self.model.released), "population", tuple(sorted(columns)))
+        rng = generator(self.model.released, "population", tuple(sorted(columns)))
         off = rng.standard_normal(rows.weights[1:].shape) * np.sqrt(self._alike * own)
         off -= own * (off.sum(axis=1, keepdims=True) / max(own.sum(), _SMALLEST))
         weights = np.concatenate([rows.weights[:1], rows.weights[1:] + off])
@@ -140,17 +143,24 @@ class DrawnTables:
     model : TableModel
     priors : sequence of {"noise", "uncounted", "places"}
         Of none there is the model alone.
+    interactions : Interactions
     n_tables : int, default=100
     """
 
-    def __init__(self, model: TableModel, priors: Sequence[str], n_tables: int = N_TABLES):
-        self.model, self.priors = model, frozenset(priors)
+    def __init__(
+        self,
+        model: TableModel,
+        priors: Sequence[str],
+        interactions: Interactions,
+        n_tables: int = N_TABLES,
+    ):
+        self.model, self.priors, self._interactions = model, frozenset(priors), interactions
         self.n_tables = n_tables if self.priors else 0
-        self._counts = RedrawnCounts(model.model.residuals, model.released, self.n_tables)
+        self._counts = RedrawnCounts(model.model.residuals, model.released_groups, self.n_tables)
         self._kept: dict[Any, Any] = {}
 
     def _stream(self, *use: object) -> np.random.Generator:
-        return generator(b"".join(self.model.released), *use)
+        return generator(self.model.released, *use)
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._kept:
@@ -214,7 +224,7 @@ class DrawnTables:
         """Return the interaction of a part of a group in all of its cells, in shares of rows."""
         found = self._once(
             ("interaction", part),
-            lambda: interaction(self.model, part, self.n_tables, self._stream),
+            lambda: self._interactions.drawn(part, self.n_tables, self._stream),
         )
         for k, a in enumerate(group):
             if a not in part:
@@ -324,7 +334,7 @@ class DrawnTables:
                 shares = places.atom_shares()[:, atom]
                 weights *= shares / np.maximum(shares[:1], _SMALLEST)
             else:
-                u = rng.random((len(places.quantiles), n)).astype(np.float32)
+                u = rng.random((len(places.quantiles), n))
                 values[j] = at_quantiles(places.quantiles, cell, u)
         self._follow(columns, codes, base, weights)
         return self._made(values, weights)

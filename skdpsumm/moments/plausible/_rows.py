@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ...schema._schema import TableSchema
 from ..inferring._points import absent
-
 from ._named_rows import NamedRows
 
 Floats = NDArray[np.float64]
