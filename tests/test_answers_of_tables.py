@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.special import ndtri
 from sklearn import __version__ as sklearn_version
 from sklearn.utils.fixes import parse_version
 
@@ -144,6 +145,13 @@ def test_each_statistic_is_answered_with_labels_or_says_what_to_ask(fitted, tabl
     assert frame == "numpy" or list(drawn.columns) == TABLES[table]
 
 
+def spread(value, error):
+    """Return a value, and 100 tables around it of just this standard deviation."""
+    off = ndtri((np.arange(100) + 0.5) / 100)
+    off = np.concatenate([[0.0], off / np.std(off, ddof=1)])
+    return np.asarray(value) + np.multiply.outer(off, np.asarray(error, np.float64))
+
+
 def check_frames(answer, frame):
     """Check that value, errors and interval come in one kind of frame, with the same labels."""
     plain = answer[...]
@@ -198,9 +206,7 @@ def test_no_label_is_lost_to_a_column_of_its_name(name):
 
 def test_frames_of_pyarrow_have_the_labels_first():
     pytest.importorskip("pyarrow")
-    answer = Estimate(
-        np.eye(2), lambda: np.ones((2, 2)), labels=[["a", "b"], ["c", "d"]], frame="pyarrow"
-    )
+    answer = Estimate(spread(np.eye(2), 1), labels=[["a", "b"], ["c", "d"]], frame="pyarrow")
     assert answer.value.to_pydict() == {"row": ["a", "b"], "c": [1, 0], "d": [0, 1]}
     assert answer.interval().column_names == ["row", "column", "low", "high"]
     assert answer.to_frame().column_names == ["name", "value", "std_error"]
@@ -219,12 +225,11 @@ def test_coefficients_come_in_the_library_of_the_table():
 
 
 def one():
-    return Estimate(3.14159, lambda: 0.5)
+    return Estimate(spread(3.14159, 0.5))
 
 
 def two(frame=None):
-    value, error = np.array([1.234, 5.678]), np.array([0.1, 0.2])
-    return Estimate(value, lambda: error, labels=[["a", "b"]], frame=frame)
+    return Estimate(spread([1.234, 5.678], [0.1, 0.2]), labels=[["a", "b"]], frame=frame)
 
 
 def test_one_number_is_formatted_and_rounded():

@@ -23,7 +23,7 @@ from skdpsumm import (
     PrivacyLedger,
     TableSchema,
 )
-from skdpsumm.moments.asking._filled_cells import _n_troughs
+from skdpsumm.moments.plausible._crowds import _n_troughs
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

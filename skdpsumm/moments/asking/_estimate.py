@@ -229,7 +229,7 @@ class Estimate(NDArrayOperatorsMixin):
         """Return an error, at most half of what is possible: no value there has a larger one."""
         least, largest = self._possible
         half = (largest - least) / 2
-        return np.where(np.isnan(self._value), half, np.minimum(error, half))
+        return np.where(np.isnan(self._value) | np.isnan(error), half, np.minimum(error, half))
 
     @property
     def noise_std_error(self) -> Any:
@@ -321,7 +321,7 @@ class Estimate(NDArrayOperatorsMixin):
             raise ValueError(f"covers='population' is not known here: {self._refused}")
         drawn = self.tables(covers)
         low, high = band_of(drawn, level) if simultaneous else ends_of(drawn, level)
-        low, high = np.fmin(low, self._value), np.fmax(high, self._value)
+        low, high = np.minimum(low, self._value), np.maximum(high, self._value)
         if self.step is not None:
             low = self.step * np.floor(low / self.step + _ROUNDING)
             high = self.step * np.ceil(high / self.step - _ROUNDING)
@@ -558,8 +558,8 @@ def spread_of(drawn: Floats) -> Floats:
 def ends_of(drawn: Floats, level: float) -> tuple[Floats, Floats]:
     """Return the ends between which a truth like the drawn answers lies with a probability."""
     n, tail = len(drawn), (1 - level) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail], axis=0, method="weibull")
     with np.errstate(invalid="ignore"):
+        low, high = np.quantile(drawn, [tail, 1 - tail], axis=0, method="weibull")
         middle = drawn.mean(axis=0)
         reach = student.ppf(1 - tail, n - 1) * np.std(drawn, axis=0, ddof=1)
         even = np.maximum(high - middle, middle - low) < _LIKE_GAUSSIAN[1] * reach

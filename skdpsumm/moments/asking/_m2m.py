@@ -312,7 +312,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> m2m.estimate(lambda rows: rows[:, 0] == 1, by=1).value.round(1)
         array([0.5, 0.5])
         """
-        asked = AskedFunction(f, self._plausible)
+        asked = self._function(f)
         return self._of_function(asked, self._axes_by(by, bins), counts=False)
 
     def where(self, condition: Callable[[Any], ArrayLike]) -> M2MEstimator:
@@ -355,8 +355,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> bool(abs(float(older.mean("hours")) - 30) < 2)
         True
         """
-        check_is_fitted(self)
-        asked = AskedFunction(condition, self._plausible, is_condition=True)
+        asked = self._function(condition, is_condition=True)
         if asked.n_outputs > 1:
             raise ValueError("where takes one condition: one truth for each row.")
         constant, certain = asked.constants()

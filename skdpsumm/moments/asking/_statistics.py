@@ -132,8 +132,16 @@ class StatisticsMixin:
             return model_axis(self._plausible.model, j)
         return binned_axis(self._asked, j, self._edges(j, bins))
 
-    def _axes_by(self, by: Any, bins: Any) -> list[Axis]:
-        """Return the axes that `by` and `bins` stand for; none for all rows together."""
+    def _function(self, f: Callable[[Any], ArrayLike], **how: Any) -> AskedFunction:
+        """Return a function of rows that a user has given."""
+        check_is_fitted(self, "schema_")
+        return AskedFunction(f, self._plausible, **how)
+
+    def _axes_by(self, by: Any, bins: Any, *, alone: bool = False) -> list[Axis]:
+        """Return the axes that `by` and `bins` stand for; none for all rows together.
+
+        It warns of columns that were counted with no other, unless they are asked for `alone`.
+        """
         if by is None:
             if bins is not None:
                 raise ValueError("bins are those of by: give by=, the column to group by, too.")
@@ -141,8 +149,9 @@ class StatisticsMixin:
         several = list(by) if isinstance(by, list | tuple) else [by]
         which = [self._column(one, "by") for one in several]
         axes = [self._axis(j, self._bins_of(bins, which, j), "by") for j in which]
-        then = "The answer takes all groups of it to be alike."
-        warn_of_the_lone(self.sketch_, which, then)
+        if not alone:
+            then = "The answer takes all groups of it to be alike."
+            warn_of_the_lone(self.sketch_, which, then)
         return axes
 
     def _numeric(self, column: Any) -> list[int]:
@@ -352,12 +361,16 @@ class StatisticsMixin:
         which = self._numeric(column)
         names = self._names(which)
         answer = self._answer(
-            self._by_column(which, [], lambda w, x, c, n, j: covariance(w, x, x)),
+            self._of_variances(which),
             possible=(0.0, np.ptp(self._ranges(which), axis=1) ** 2 / 4),
             labels=[names],
             about=[f"the variance of {name!r}" for name in names],
         )
         return _as_asked(answer, column)
+
+    def _of_variances(self, which: list[int]) -> Callable[[str], Floats]:
+        """Return how to ask the variances of columns, shape (1 + B, d)."""
+        return self._by_column(which, [], lambda w, x, c, n, j: covariance(w, x, x))
 
     def covariance(self) -> Estimate:
         """Return the covariance matrix of the numeric columns, shape (d, d).
@@ -389,7 +402,7 @@ class StatisticsMixin:
 
     def _possible_covariance(self, which: list[int], ask: Callable[[str], Floats]) -> Floats:
         """Return the model's covariances, moved to a matrix that is possible."""
-        noise = np.std([self.variance(which).tables("noise")], axis=(0, 1))
+        noise = np.std(self._of_variances(which)("noise")[1:], axis=0)
         spans = np.ptp(self._ranges(which), axis=1)
         return nearest_possible(ask("model")[0], spans, noise)
 
@@ -445,18 +458,14 @@ class StatisticsMixin:
             If the query returns numbers that do not lie between 0 and 1.
         """
         if query is None and by is not None:
-            axes = self._axes_by(by, bins)
-            return self.table([axis.column for axis in axes], bins=_edges_of(axes))
+            return self._table(self._axes_by(by, bins, alone=True), None)
         if not callable(query):
             raise TypeError(
                 "count takes a function of rows, such as lambda rows: rows['age'] > 40; got "
                 f"{query!r}."
             )
-        asked, axes = (
-            AskedFunction(query, self._plausible, is_condition=True),
-            self._axes_by(by, bins),
-        )
-        return self._of_function(asked, axes, counts=True)
+        asked = self._function(query, is_condition=True)
+        return self._of_function(asked, self._axes_by(by, bins), counts=True)
 
     def _of_function(self, asked: AskedFunction, axes: Sequence[Axis], counts: bool) -> Estimate:
         """Return the mean of a function in each group of rows, or for how many it holds."""
@@ -828,11 +837,6 @@ def _with_margins(tables: Floats, axes: Sequence[int] | None = None) -> Floats:
     for k in range(tables.ndim - 1) if axes is None else axes:
         tables = np.concatenate([tables, tables.sum(axis=k + 1, keepdims=True)], axis=k + 1)
     return tables
-
-
-def _edges_of(axes: Sequence[Axis]) -> dict[int, Floats]:
-    """Return the edges of axes of numbers, by column."""
-    return {axis.column: axis.edges for axis in axes if axis.edges is not None}
 
 
 def _as_asked(answer: Estimate, column: Any) -> Estimate:
