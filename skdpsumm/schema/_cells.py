@@ -293,8 +293,9 @@ def _multiples(unit: float, low: float, high: float) -> Floats:
     """Return the multiples of a round unit from one number to another, as they are written."""
     first, last = math.ceil(low / unit - 1e-9), math.floor(high / unit + 1e-9)
     digits, power = f"{unit:e}".split("e")
-    found = [_decimal(k * int(float(digits)), int(power)) for k in range(first, last + 1)]
-    return np.array([v for v in found if low <= v <= high])
+    every, d = range(first, last + 1), int(float(digits))
+    found = np.array([float(f"{k * d}e{power}") for k in every])
+    return found[(low <= found) & (found <= high)]
 
 
 def _round_values(low: float, high: float, step: float) -> list[float]:
