@@ -354,7 +354,7 @@ def test_frames_are_read_in_blocks_and_give_the_same_bits(library, limit, monkey
     persons = None if limit is None else np.arange(len(X)) // 3
     whole = sketcher(max_rows_per_group=limit).fit(frame, groups=persons)
     read, read_table = [], _reading.read_table
-    monkeypatch.setattr(_adaptive, "_ROWS_PER_BATCH", 1000)
+    monkeypatch.setattr(_adaptive, "ROWS_PER_BATCH", 1000)
     monkeypatch.setattr(_reading, "read_table", lambda X: read.append(len(X)) or read_table(X))
     blocks = sketcher(max_rows_per_group=limit).fit(frame, groups=persons)
     np.testing.assert_array_equal(blocks.sketch_.sums, whole.sketch_.sums)
@@ -363,7 +363,7 @@ def test_frames_are_read_in_blocks_and_give_the_same_bits(library, limit, monkey
 
 @pytest.mark.parametrize("column", ["speed", "job"])
 def test_bad_cells_of_the_last_block_cost_nothing(column, monkeypatch):
-    monkeypatch.setattr(_adaptive, "_ROWS_PER_BATCH", 100)
+    monkeypatch.setattr(_adaptive, "ROWS_PER_BATCH", 100)
     ledger = PrivacyLedger(epsilon=1, delta=1e-6)
     rows = X.assign(**{column: X[column].astype(object)})
     rows.loc[rows.index[-1], column] = {"speed": np.inf, "job": "secret"}[column]

@@ -330,8 +330,10 @@ class Steps:
                 break
             part = self._noisy(finer, exact(finer) if level else first, share)
             most, left = _MOST_FINE // len(finer.groups), left - share
+            pure = self.budget.delta == 0
             for (j,), table in zip(finer.groups, part.tables(), strict=True):
-                cells[j] = cells[j].leaves(table[: finer.n_present(j)], part.std, most)
+                counts = table[: finer.n_present(j)]
+                cells[j] = cells[j].leaves(counts, part.std, most, pure=pure)
         edges = {j: own.edges for j, own in cells.items()}
         return self.design.map([(j,) for j in edges], edges), left
 
