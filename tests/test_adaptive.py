@@ -25,6 +25,7 @@ from skdpsumm import (
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy._filter import StepBudget
 from skdpsumm.schema import _reading
+from skdpsumm.schema._cells import Cells
 from skdpsumm.sketches import _adaptive, _bins, _steps
 from skdpsumm.sketches._bins import N_BINS, find_bins, joined_categories
 from skdpsumm.sketches._steps import MOST_CELLS, Design, first_map
@@ -773,3 +774,16 @@ def test_noise_that_64_bits_cannot_hold_is_refused_before_the_charge(n_columns, 
     with pytest.raises(ValueError, match="64-bit"):
         sketcher.fit(X)
     assert not ledger.entries()
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_cells_stand_out_of_the_noise_that_is_drawn(delta, monkeypatch):
+    told, leaves = [], Cells.leaves
+
+    def recorded(self, *counted, pure):
+        told.append(pure)
+        return leaves(self, *counted, pure=pure)
+
+    monkeypatch.setattr(Cells, "leaves", recorded)
+    AdaptiveSketcher([(0, 1)], delta=delta).fit(np.full((100, 1), 0.5))
+    assert set(told) == {delta == 0}
