@@ -221,7 +221,7 @@ class _Line:
 
     def _kept(self, values: Floats, below: Floats, above: Floats) -> Starts:
         ends = zip(below.tolist(), above.tolist(), strict=True)
-        self.points |= dict(zip(ends, values.tolist(), strict=True))
+        self.points.update(zip(ends, values.tolist(), strict=True))
         return self._inside(np.concatenate([below, above]))
 
     def _inside(self, starts: Floats) -> Floats:

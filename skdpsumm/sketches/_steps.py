@@ -88,7 +88,7 @@ MEAN_NOISE = math.sqrt(2 / math.pi)
 _WORTH_A_BIN, _WORTH_A_BIN_WITH_TARGET = 4.0, 1.0
 # That a release may tell: sums of 64 bits, in grid units.
 _MOST_ROWS = 2.0**48
-# As long, in JSON, as the longest of floats, -2.2250738585072014e-308, and written 50 times as fast.
+# As long, in JSON, as the longest float, -2.2250738585072014e-308, and written 50 times as fast.
 _LONGEST = "-2.2250738585072014e-3"
 # Of rows, in grid units, that a model may expect.
 _LARGEST = 2**60
