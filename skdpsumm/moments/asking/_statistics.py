@@ -24,7 +24,7 @@ from ._estimate import Estimate
 from ._functions import AskedFunction
 from ._possible import correlations, nearest_possible
 from ._warnings import AnswerWarning, warn_of_constants, warn_of_the_lone, warn_of_the_wide
-from ._weighted import covariance, group_sums, mean, quantiles
+from ._weighted import covariance, group_sums, mean, quantiles, ratio
 
 Floats = NDArray[np.float64]
 
@@ -303,7 +303,8 @@ class StatisticsMixin:
             for j in which:
                 rows = self._rows([j], covers)
                 gone = absent(self._asked, rows.column(j).ravel(), j).reshape(rows.column(j).shape)
-                found.append((rows.weights * gone).sum(axis=1) / rows.weights.sum(axis=1))
+                lacking = (rows.weights * gone).sum(axis=1)
+                found.append(ratio(lacking, rows.weights.sum(axis=1), 0.0, 1.0))
             return np.stack(found, axis=-1)
 
         about = [f"the missing values of {name!r}" for name in names]
@@ -337,9 +338,12 @@ class StatisticsMixin:
         low, high = self._ranges(which).T
         least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**order, high**order))
         possible = (low**order if order % 2 else least, np.maximum(low**order, high**order))
+        ends = dict(zip(which, zip(*possible, strict=True), strict=True))
         answer = self._answer(
             self._by_column(
-                which, [], lambda w, x, c, n, j: mean(w, x**order, c, n, (-np.inf, np.inf))
+                which,
+                [],
+                lambda w, x, c, n, j: mean(w, x**order, c, n, ends[j]),
             ),
             labels=[names],
             about=[f"the {of} of {name!r}" for name in names],
@@ -402,8 +406,9 @@ class StatisticsMixin:
 
     def _possible_covariance(self, which: list[int], ask: Callable[[str], Floats]) -> Floats:
         """Return the model's covariances, moved to a matrix that is possible."""
-        noise = np.std(self._of_variances(which)("noise")[1:], axis=0)
         spans = np.ptp(self._ranges(which), axis=1)
+        noise = np.std(self._of_variances(which)("noise")[1:], axis=0)
+        noise = np.where(np.isnan(noise), spans**2 / 4, noise)
         return nearest_possible(ask("model")[0], spans, noise)
 
     def _matrix(self, which: list[int], ask: Callable, value: Floats, possible: Any) -> Estimate:
@@ -570,13 +575,13 @@ class StatisticsMixin:
             # The first threshold that a value is at most.
             codes = np.where(np.isnan(x), -1, np.searchsorted(cuts[order], x))
             sums = group_sums(rows.weights, codes, len(cuts) + 1)
-            shares = np.cumsum(sums, axis=1)[:, :-1] / sums.sum(axis=1, keepdims=True)
+            shares = ratio(np.cumsum(sums, axis=1)[:, :-1], sums.sum(axis=1, keepdims=True), 0.0, 1.0)
             return shares[:, np.argsort(order)]
 
         labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]
-        found = Estimate(ask)
-        value = np.empty(len(cuts))
-        value[order] = isotonic_regression(np.asarray(found)[order])
+        value = np.array(Estimate(ask))
+        if not np.isnan(value).any():
+            value[order] = isotonic_regression(value[order])
         answer = self._answer(
             ask,
             value=value,
@@ -679,9 +684,8 @@ class StatisticsMixin:
         axis = self._axis(column, None if self._asked.values(self._column(column)) else bins)
         answer = self._table([axis], (), judged=len(axis) <= _MOST_QUESTIONS)
         shares = np.asarray(answer)
-        if axis.is_whole(self._asked.bound(axis.column)):
-            shares = project_to_simplex(shares)
-        answer._value = shares
+        if axis.is_whole(self._asked.bound(axis.column)) and not np.isnan(shares).any():
+            answer._value = project_to_simplex(shares)
         answer.axes = ()
         return answer
 
@@ -724,7 +728,7 @@ class StatisticsMixin:
                 found = _with_margins(found)
                 if over:
                     whole = _with_margins(whole, [k for k in range(len(axes)) if k not in over])
-            return np.divide(found, whole, out=np.full(found.shape, np.nan), where=whole != 0)
+            return ratio(found, whole, 0.0, 1.0)
 
         labels = [(*axis.labels, *(["All"] * margins)) for axis in axes]
         names = [", ".join(one) for one in product(*labels)]

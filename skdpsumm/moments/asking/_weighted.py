@@ -38,12 +38,12 @@ def group_sums(
 
 
 def ratio(above: Floats, below: Floats, low: Floats | float, high: Floats | float) -> Floats:
-    """Return means between two ends; of a table that shows nobody it is either end, in turn.
+    """Return means; of a table that shows nobody it is either end, in turn.
 
     Of the model, the first of the tables, it is then NaN.
     """
     there = below > 0
-    found = np.clip(np.divide(above, below, out=np.zeros_like(above), where=there), low, high)
+    found = np.divide(above, below, out=np.zeros_like(above), where=there)
     turn = np.arange(len(above)).reshape(-1, *[1] * (above.ndim - 1))
     ends = np.where(turn % 2 == 1, low, high)
     return np.where(there, found, np.where(turn == 0, np.nan, ends))

@@ -70,6 +70,10 @@ class PlausibleTables:
         # Of rows that one person may have, all may be alike.
         self._alike = float(most_rows_of_a_unit(model.sketch.privacy))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the model alone: tables are drawn again, and they are the same."""
+        return self.__dict__ | {"_drawn": {}}
+
     def rows(self, columns: Sequence[int], covers: str = "table") -> Rows:
         """Return rows for questions about some columns, and their weights.
 
