@@ -25,6 +25,7 @@ from skdpsumm import (
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy._filter import StepBudget
 from skdpsumm.schema import _reading
+from skdpsumm.schema._cells import Cells
 from skdpsumm.sketches import _adaptive, _bins, _steps
 from skdpsumm.sketches._bins import N_BINS, find_bins, joined_categories
 from skdpsumm.sketches._steps import MOST_CELLS, Design, first_map
@@ -354,7 +355,7 @@ def test_frames_are_read_in_blocks_and_give_the_same_bits(library, limit, monkey
     persons = None if limit is None else np.arange(len(X)) // 3
     whole = sketcher(max_rows_per_group=limit).fit(frame, groups=persons)
     read, read_table = [], _reading.read_table
-    monkeypatch.setattr(_adaptive, "_ROWS_PER_BATCH", 1000)
+    monkeypatch.setattr(_adaptive, "ROWS_PER_BATCH", 1000)
     monkeypatch.setattr(_reading, "read_table", lambda X: read.append(len(X)) or read_table(X))
     blocks = sketcher(max_rows_per_group=limit).fit(frame, groups=persons)
     np.testing.assert_array_equal(blocks.sketch_.sums, whole.sketch_.sums)
@@ -363,7 +364,7 @@ def test_frames_are_read_in_blocks_and_give_the_same_bits(library, limit, monkey
 
 @pytest.mark.parametrize("column", ["speed", "job"])
 def test_bad_cells_of_the_last_block_cost_nothing(column, monkeypatch):
-    monkeypatch.setattr(_adaptive, "_ROWS_PER_BATCH", 100)
+    monkeypatch.setattr(_adaptive, "ROWS_PER_BATCH", 100)
     ledger = PrivacyLedger(epsilon=1, delta=1e-6)
     rows = X.assign(**{column: X[column].astype(object)})
     rows.loc[rows.index[-1], column] = {"speed": np.inf, "job": "secret"}[column]
@@ -773,3 +774,16 @@ def test_noise_that_64_bits_cannot_hold_is_refused_before_the_charge(n_columns, 
     with pytest.raises(ValueError, match="64-bit"):
         sketcher.fit(X)
     assert not ledger.entries()
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_cells_stand_out_of_the_noise_that_is_drawn(delta, monkeypatch):
+    told, leaves = [], Cells.leaves
+
+    def recorded(self, *counted, pure):
+        told.append(pure)
+        return leaves(self, *counted, pure=pure)
+
+    monkeypatch.setattr(Cells, "leaves", recorded)
+    AdaptiveSketcher([(0, 1)], delta=delta).fit(np.full((100, 1), 0.5))
+    assert set(told) == {delta == 0}

@@ -528,6 +528,38 @@ def joins_by_exact_counts(patch):
     patch.setattr(Steps, "_pick", careless)
 
 
+def ends_joining_by_exact_scores(patch, least=0):
+    """Where no pair that joins two parts has so high a score, twins need not win."""
+    pick = Steps._pick
+
+    def careless(self, scores, groups, free, n_wanted, share):
+        parts = [np.ptp(self.joined[[*group]]) for group in groups]
+        if scores[free & (np.array(parts) > 0)].max(initial=-(2**62)) <= least:
+            self.joined[:] = 0
+        return pick(self, scores, groups, free, n_wanted, share)
+
+    patch.setattr(Steps, "_pick", careless)
+
+
+def twins_win_by_exact_scores(patch, least=0):
+    """The choice is drawn and charged, and the scores say whether it is a twin."""
+    pick = Steps._pick
+
+    def careless(self, scores, *told):
+        choose = self.budget.choose
+
+        def exact(compete, **how):
+            place, n = choose(compete, **how), len(compete) // 2
+            have_twins = len(compete) == 2 * n and not compete[n:].any()
+            return place % n + n * (compete[:n].max() <= least) if have_twins else place
+
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(self.budget, "choose", exact)
+            return pick(self, scores, *told)
+
+    patch.setattr(Steps, "_pick", careless)
+
+
 @pytest.mark.usefixtures("even_model")
 @pytest.mark.parametrize(
     ("plant", "parameters", "seen_as"),
@@ -552,6 +584,8 @@ def joins_by_exact_counts(patch):
         (budget_of(FreeJoins), {}, "dear"),
         (budget_of(FreeJoins), {"delta": 0.0, "epsilon": 30.0}, "dear"),
         (joins_by_exact_counts, {"epsilon": 9.0}, "past the wire"),
+        (ends_joining_by_exact_scores, {"epsilon": 0.05}, "past the wire"),
+        (twins_win_by_exact_scores, {"epsilon": 0.05}, "past the wire"),
     ],
 )
 def test_the_wire_shows_planted_bugs(plant, parameters, seen_as, monkeypatch):
@@ -563,6 +597,56 @@ def test_the_wire_shows_planted_bugs(plant, parameters, seen_as, monkeypatch):
     else:
         with pytest.raises(PastTheWire):
             replayed(model, *strangers(MANY))
+
+
+# ------------------------------------------------------------------------ where joining ends
+
+
+class Dictated:
+    """A budget that was told before which places win, whatever the scores are."""
+
+    def __init__(self, places):
+        self.places, self.asked = places, []
+
+    def choose(self, scores, **how):
+        self.asked.append((len(scores), how))
+        return int(self.places[len(self.asked) - 1] * len(scores))
+
+
+def joined_as_told(scores, places):
+    """Return all that a round of six choices among ten pairs decides."""
+    schema = TableSchema([Categorical([0, 1])] * 5).for_table(5)
+    budget, free = Dictated(places), np.ones(len(PAIRS), bool)
+    steps = Steps(Design(schema, None, (), "add_remove", None), budget, None)
+    picked = steps._pick(np.array(scores, np.int64), PAIRS, free, 6, 0.1)
+    return picked, steps.joined.tolist(), free.tolist(), budget.asked
+
+
+def outcomes_decide(places):
+    """Whether the same places win alike for scores of all sizes; and how many choices there are."""
+    low, rng = np.full(len(PAIRS), -(10**6) * GRID), np.random.default_rng(0)
+    one_high = [np.where(np.arange(len(PAIRS)) == k, -low, low) for k in range(3)]
+    some = [low * rng.uniform(-1, 1, len(PAIRS)) for _ in range(5)]
+    found = [joined_as_told(scores, places) for scores in (low, -low, 0 * low, *one_high, *some)]
+    return all(one == found[0] for one in found), len(found[0][3])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_outcomes_of_choices_alone_end_joining(seed):
+    alike, n_choices = outcomes_decide(np.random.default_rng(seed).random(7))
+    assert alike
+    assert n_choices in (6, 7)  # a twin wins once at most
+    # The first place is no twin's. The last one is, while twins compete.
+    assert outcomes_decide(np.zeros(7)) == (True, 6)
+    assert outcomes_decide(np.full(7, 0.99)) == (True, 7)
+
+
+@pytest.mark.parametrize("least", [0, 50 * GRID, -50 * GRID])
+@pytest.mark.parametrize("plant", [ends_joining_by_exact_scores, twins_win_by_exact_scores])
+def test_exact_scores_that_end_joining_are_seen(plant, least, monkeypatch):
+    plant(monkeypatch, least)
+    for places in (np.zeros(7), np.full(7, 0.99)):
+        assert not outcomes_decide(places)[0]
 
 
 # --------------------------------------------------------------------- levels of finer cells

@@ -80,7 +80,9 @@ def low_b(k):
 def test_counts_have_the_noise_of_the_release_and_may_be_negative(m2m):
     drawn = m2m.table(["a", "b"]).tables("noise")
     # Of 400 cells and 100 tables: 0.7 per cent.
-    assert np.sqrt(drawn.var(axis=0, ddof=1).mean()) == pytest.approx(cell_std(m2m.sketch_), rel=0.03)
+    assert np.sqrt(drawn.var(axis=0, ddof=1).mean()) == pytest.approx(
+        cell_std(m2m.sketch_), rel=0.03
+    )
     nobody = np.asarray(pd.crosstab(people()["a"], people()["b"])) == 0
     assert nobody.sum() > 100
     assert 0.4 < (drawn[:, nobody] < 0).mean() < 0.6
@@ -88,9 +90,7 @@ def test_counts_have_the_noise_of_the_release_and_may_be_negative(m2m):
     np.testing.assert_allclose(m2m.table(["a", "b"]).tables(), drawn, atol=1e-6)
     # Cells are independent: sums of 20 have 20 times the variance.
     sums = drawn.sum(axis=2).std(axis=0, ddof=1)
-    assert np.sqrt(np.mean(sums**2)) == pytest.approx(
-        np.sqrt(20) * cell_std(m2m.sketch_), rel=0.1
-    )
+    assert np.sqrt(np.mean(sums**2)) == pytest.approx(np.sqrt(20) * cell_std(m2m.sketch_), rel=0.1)
 
 
 def test_tables_lie_around_what_was_released_and_not_around_the_model(m2m):

@@ -19,7 +19,8 @@ from ._feature_maps import GRID, OneHotMap, batches, check_size, is_count
 
 # All threes of 90 columns. A file could list as many as it likes, of one bin each.
 MOST_GROUPS = 2**17
-# Buckets by which values are found: of even values, one in eight shares a bucket with an edge.
+# Buckets by which values are found. Of even values, one in eight then shares a bucket with an edge.
+# A search among 2**8 edges takes eight steps: as many, over all values, as there are values.
 _BUCKETS_PER_BIN = 8
 
 

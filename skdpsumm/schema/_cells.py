@@ -101,7 +101,7 @@ class Cells:
         found = [self.starts, *(self.line.divide(a, b, n) for a, b in wide)]
         return replace(self, fine=np.unique(np.concatenate(found)))
 
-    def leaves(self, counts: Floats, std: float, most_fine: int) -> Cells:
+    def leaves(self, counts: Floats, std: float, most_fine: int, *, pure: bool = False) -> Cells:
         """Return the cells, with the finer ones that stand out as cells of their own.
 
         Parameters
@@ -112,8 +112,11 @@ class Cells:
             Of the noise in `counts`.
         most_fine : int
             The largest number of finer cells of those that stand out.
+        pure : bool, default=False
+            Whether the noise is Laplace's: a part ``exp(-sqrt(2) t) / 2`` is beyond t deviations.
         """
-        n_rows, by_chance = max(float(counts.sum()), 0.0), -ndtri(_BY_CHANCE / len(counts)) * std
+        n_rows, p = max(float(counts.sum()), 0.0), _BY_CHANCE / len(counts)
+        by_chance = std * (-math.log(2 * p) / math.sqrt(2) if pure else -ndtri(p))
         first = np.searchsorted(self.fine, self.starts)
         excess = counts - self._even(counts, first, most=_EVEN_SHARE * n_rows)
         heaviest = np.argsort(-excess, kind="stable")[: self.most_cut_out]
@@ -218,7 +221,7 @@ class _Line:
 
     def _kept(self, values: Floats, below: Floats, above: Floats) -> Starts:
         ends = zip(below.tolist(), above.tolist(), strict=True)
-        self.points |= dict(zip(ends, values.tolist(), strict=True))
+        self.points.update(zip(ends, values.tolist(), strict=True))
         return self._inside(np.concatenate([below, above]))
 
     def _inside(self, starts: Floats) -> Floats:
@@ -293,8 +296,9 @@ def _multiples(unit: float, low: float, high: float) -> Floats:
     """Return the multiples of a round unit from one number to another, as they are written."""
     first, last = math.ceil(low / unit - 1e-9), math.floor(high / unit + 1e-9)
     digits, power = f"{unit:e}".split("e")
-    found = [_decimal(k * int(float(digits)), int(power)) for k in range(first, last + 1)]
-    return np.array([v for v in found if low <= v <= high])
+    every, d = range(first, last + 1), int(float(digits))
+    found = np.array([float(f"{k * d}e{power}") for k in every])
+    return found[(low <= found) & (found <= high)]
 
 
 def _round_values(low: float, high: float, step: float) -> list[float]:

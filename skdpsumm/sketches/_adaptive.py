@@ -26,7 +26,7 @@ from ..schema._reading import Table, is_dask, is_frame, some_rows
 from ..schema._schema import NO_SCHEMA, TableSchema, as_schema, schema_of
 from ._file import check_fits
 from ._partitions import sum_partitions
-from ._private_sketch import Counted, PrivateSketch, rows_from_sums, sums_of
+from ._private_sketch import ROWS_PER_BATCH, Counted, PrivateSketch, rows_from_sums, sums_of
 from ._sketchers import TableSketcher
 from ._steps import (
     MOST_CELLS,
@@ -44,7 +44,6 @@ from ._steps import (
 )
 
 _MOST_STEPS = 2**16
-_ROWS_PER_BATCH = 65536
 
 
 def _refused(sketcher: Any) -> bool:
@@ -366,7 +365,7 @@ class AdaptiveSketcher(TableSketcher):
     ) -> list[NDArray[Any]]:
         """Return the cells of some columns; of a frame no more than a block is read at once."""
         codes = [np.empty(len(X), np.min_scalar_type(cells.n_bins[j])) for j in columns]
-        for rows in gen_batches(len(X), _ROWS_PER_BATCH):
+        for rows in gen_batches(len(X), ROWS_PER_BATCH):
             part = some_rows(X, rows)
             block: Any = self._validate(part, known, reset=False) if is_frame(X) else X[rows]
             for j, own in zip(columns, codes, strict=True):

@@ -26,7 +26,8 @@ from ._file import read_sketch, write_sketch
 # Of the sums and the noise, in rows. One release has below 2**48, for noise is of 64 bits on a grid
 # of 2**-15, so this is a sum of 65,536 of them; its square is far from overflowing.
 LARGEST_SUM = 2.0**64
-_ROWS_PER_BATCH = 65536
+# Rows that are copied at once: half a MiB a column, so that some copies of 300 columns fit a GiB.
+ROWS_PER_BATCH = 2**16
 # Of noise, in rows. That of epsilon = 1e20 is above 1e-135, and the square of this is a number.
 SMALLEST_NOISE = 1e-140
 
@@ -458,7 +459,7 @@ def sums_of(
     if kept is None or len(kept) == len(X):
         return _plain_sums(feature_map, X, silent, n_threads)
     # In batches, so that kept rows are not copied all at once.
-    batches = gen_batches(len(kept), _ROWS_PER_BATCH) if len(kept) else [slice(0)]
+    batches = gen_batches(len(kept), ROWS_PER_BATCH) if len(kept) else [slice(0)]
     return reduce(
         np.add, (_plain_sums(feature_map, X[kept[b]], silent, n_threads) for b in batches)
     )

@@ -140,20 +140,20 @@ class _Wanted:
     @property
     def places(self) -> Codes:
         """The places of the rows at hand."""
-        return self._at.indices
+        return self._of_places.indices
 
     def look_at(self, part: Codes) -> None:
         """Turn to some of the rows, which get their share of what is wanted."""
         place, n_places = self._place[part], len(self._counts)
         one_each = np.ones(len(part)), place, np.arange(len(part) + 1)
-        self._at = csr_array(one_each, (len(part), n_places))
+        self._of_places = csr_array(one_each, (len(part), n_places)).T
         n_here = np.bincount(place, minlength=n_places)
         self._share = self._counts * (n_here / np.maximum(self._n_left, 1))[:, None]
         self._n_left -= n_here
 
     def rake(self, likely: Floats) -> None:
         """Multiply their probabilities so that counts fit, and make them sum to one."""
-        step = self._share / np.maximum(self._at.T @ likely, _SMALLEST)
+        step = self._share / np.maximum(self._of_places @ likely, _SMALLEST)
         likely *= np.clip(step, 1 / _MOST_STEP, _MOST_STEP)[self.places]
         likely /= np.maximum(likely @ np.ones(likely.shape[1]), _SMALLEST)[:, None]
 
@@ -205,7 +205,8 @@ def _most_wanted(likely: Floats, wanted: Sequence[_Wanted]) -> Codes:
     starts = np.cumsum([0, *(len(table.counts) for table in wanted[:-1])])
     places = np.stack([table.places for table in wanted], axis=1) + starts
     is_choice = likely >= _LEAST_LIKELY * likely.max(axis=1, keepdims=True)
+    unlikely = np.where(is_choice, 0.0, -np.inf)
     for k, of_row in enumerate(places):
-        found[k] = np.argmax(np.where(is_choice[k], left[of_row].sum(axis=0), -np.inf))
+        found[k] = (np.add.reduce(left[of_row]) + unlikely[k]).argmax()
         left[of_row, found[k]] -= 1
     return found

@@ -53,9 +53,9 @@ _FOR_BASE, _FOR_BASE_WITH_TARGET = 0.15, 0.30
 # Rows are few for the noise up to so many standard deviations of a count; shares are then these.
 # With more rows they fall to those above. On ACS at epsilon 0.1 pairs have a total variation of
 # 0.082 with 0.35, and of 0.085 with 0.20 (6 seeds). Boosted trees have an AUC of 0.884 on Adult at
-# epsilon 0.1 (1,000 standard deviations) with 0.80, and of 0.873 with 0.50; on ten smooth numbers
-# with 1,500 standard deviations, logistic regression has 0.745 with 0.80, 0.762 with 0.50, and
-# 0.758 where no target is named (4 seeds each).
+# epsilon 0.1 (1,000 standard deviations) with 0.80, and of 0.873 with 0.50
+# (examples/benchmarks/wide.py). Logistic regression on ten smooth numbers has 0.852 at epsilon 0.1
+# and 0.900 at 0.2; with half as many, 0.886 and 0.905 (examples/benchmarks/bins.py, 3 seeds).
 _FEW = 1000.0
 _FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.35, 0.80
 N_ROUNDS = 4
@@ -88,8 +88,8 @@ MEAN_NOISE = math.sqrt(2 / math.pi)
 _WORTH_A_BIN, _WORTH_A_BIN_WITH_TARGET = 4.0, 1.0
 # That a release may tell: sums of 64 bits, in grid units.
 _MOST_ROWS = 2.0**48
-# No float is longer when it is written out.
-_LONGEST = -2.2250738585072014e-308
+# As long, in JSON, as the longest float, -2.2250738585072014e-308, and written 50 times as fast.
+_LONGEST = "-2.2250738585072014e-3"
 # Of rows, in grid units, that a model may expect.
 _LARGEST = 2**60
 
@@ -330,8 +330,10 @@ class Steps:
                 break
             part = self._noisy(finer, exact(finer) if level else first, share)
             most, left = _MOST_FINE // len(finer.groups), left - share
+            pure = self.budget.delta == 0
             for (j,), table in zip(finer.groups, part.tables(), strict=True):
-                cells[j] = cells[j].leaves(table[: finer.n_present(j)], part.std, most)
+                counts = table[: finer.n_present(j)]
+                cells[j] = cells[j].leaves(counts, part.std, most, pure=pure)
         edges = {j: own.edges for j, own in cells.items()}
         return self.design.map([(j,) for j in edges], edges), left
 

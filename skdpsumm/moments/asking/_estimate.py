@@ -23,7 +23,7 @@ _ROUNDING = 1e-9
 _MOST_PRINTED = 60
 # What an interval may cover, and what its parts are called.
 _COVERS = ("table", "noise", "population")
-_PARTS = ("noise", "uncounted", "places")
+_PARTS = ("noise", "uncounted", "places", "sampling")
 # Ends of quantiles so far out, in units of a Gaussian's, are those of a Gaussian: the quantile of
 # 100 draws has a standard deviation of 0.13 of it.
 _LIKE_GAUSSIAN = 0.8, 1.25
@@ -248,10 +248,8 @@ class Estimate(NDArrayOperatorsMixin):
         happened to have, which ``interval(covers="population")`` adds. They are the largest of all
         entries.
         """
-        errors = {name: self._error(name) for name in _PARTS}
-        if self._refused is None:
-            whole, own = self._error("population"), self._error("table")
-            errors["population"] = np.sqrt(np.maximum(whole**2 - own**2, 0.0))
+        names = [name for name in _PARTS if name != "sampling" or self._refused is None]
+        errors = {name: self._error(name) for name in names}
         return ", ".join(f"{name} {np.max(one):.2g}" for name, one in errors.items())
 
     def interval(

@@ -575,7 +575,9 @@ class StatisticsMixin:
             # The first threshold that a value is at most.
             codes = np.where(np.isnan(x), -1, np.searchsorted(cuts[order], x))
             sums = group_sums(rows.weights, codes, len(cuts) + 1)
-            shares = ratio(np.cumsum(sums, axis=1)[:, :-1], sums.sum(axis=1, keepdims=True), 0.0, 1.0)
+            shares = ratio(
+                np.cumsum(sums, axis=1)[:, :-1], sums.sum(axis=1, keepdims=True), 0.0, 1.0
+            )
             return shares[:, np.argsort(order)]
 
         labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]

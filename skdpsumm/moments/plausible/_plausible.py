@@ -71,7 +71,7 @@ class PlausibleTables:
         self._alike = float(most_rows_of_a_unit(model.sketch.privacy))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the model alone: tables are drawn again, and they are the same."""
+        # Tables take much room, and come out the same when they are asked again.
         return self.__dict__ | {"_drawn": {}}
 
     def rows(self, columns: Sequence[int], covers: str = "table") -> Rows:
@@ -80,16 +80,17 @@ class PlausibleTables:
         Parameters
         ----------
         columns : sequence of int
-        covers : {"model", "noise", "uncounted", "places", "table", "population"}, default="table"
-            What plausible tables differ in: nothing, so that there are none; one of the priors;
-            all of them; or also in which rows a population happened to have.
+        covers : {"table", "model", "noise", "uncounted", "places", "sampling", "population"}
+            What plausible tables differ in: all priors, which is the default; nothing, so that
+            there are none; one of the priors; which rows a population happened to have; or all
+            priors and that.
 
         Returns
         -------
         Rows
         """
-        if covers == "population":
-            return self._of_population(columns)
+        if covers in ("population", "sampling"):
+            return self._of_population(columns, "table" if covers == "population" else "model")
         if covers not in self._drawn:
             self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], self._interactions)
         return self._drawn[covers].rows(columns)
@@ -123,19 +124,21 @@ class PlausibleTables:
         possible = np.flatnonzero(possible_rows(rows, self.model, columns))
         return NamedRows(self.schema, len(possible), lambda j: column(j)[possible])
 
-    def _of_population(self, columns: Sequence[int]) -> Rows:
+    def _of_population(self, columns: Sequence[int], covers: str) -> Rows:
         """Return rows of tables of other people: as many, drawn from what the model says.
 
         A bootstrap: each row of weight w stands for w rows of the table, of which another table
         has w and a Gaussian error of variance w; all tables have as many rows. Weights of the
         model are never negative, however noise has them elsewhere.
         """
-        rows = self.rows(columns, "table")
-        own = np.maximum(rows.weights[0], 0.0)
+        rows = self.rows(columns, covers)
+        own, drawn = np.maximum(rows.weights[0], 0.0), rows.weights[1:]
+        if not len(drawn):
+            drawn = np.repeat(rows.weights, N_TABLES, axis=0)
         rng = generator(self.model.released, "population", tuple(sorted(columns)))
-        off = rng.standard_normal(rows.weights[1:].shape) * np.sqrt(self._alike * own)
+        off = rng.standard_normal(drawn.shape) * np.sqrt(self._alike * own)
         off -= own * (off.sum(axis=1, keepdims=True) / max(own.sum(), _SMALLEST))
-        weights = np.concatenate([rows.weights[:1], rows.weights[1:] + off])
+        weights = np.concatenate([rows.weights[:1], drawn + off])
         return rows.with_weights(weights)
 
 

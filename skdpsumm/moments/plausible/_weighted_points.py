@@ -14,10 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...schema._schema import TableSchema
 from ...sketches._file import most_rows_of_a_unit
 from ..inferring._regression import MomentRegression
 from ..inferring._shift import Shift
@@ -41,11 +43,15 @@ class PlausiblePoints:
 
     model = None
 
-    def __init__(self, regression: MomentRegression, shift: Shift, schema):
-        self._regression, self._square, self.schema = regression, shift.of_residuals, schema
+    def __init__(self, regression: MomentRegression, shift: Shift, schema: TableSchema):
+        self._regression, self.shift, self.schema = regression, shift, schema
         self.sketch = regression.sketch
         self.n_rows = self.sketch.n_samples
         self._kept: dict[str, Floats] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        left = {"_of_noise", "_unexplained"}
+        return {k: v for k, v in self.__dict__.items() if k not in left} | {"_kept": {}}
 
     def rows(self, columns: Sequence[int], covers: str = "table") -> Rows:
         """Return the points, and their weights in each table: as `PlausibleTables.rows`."""
@@ -83,11 +89,11 @@ class PlausiblePoints:
         drawn = self._of_noise if covers in ("noise", "table", "population") else own + 0.0
         if covers in ("uncounted", "table", "population"):
             drawn = drawn + self._unexplained
-        if covers == "population":
+        if covers in ("population", "sampling"):
             there = np.maximum(own, 0.0)
             alike = most_rows_of_a_unit(self.sketch.privacy)
             rng = self._stream("population")
-            off = rng.standard_normal(self._of_noise.shape) * np.sqrt(alike * there)
+            off = rng.standard_normal((N_TABLES, own.shape[1])) * np.sqrt(alike * there)
             off -= there * (off.sum(axis=1, keepdims=True) / max(there.sum(), 1e-300))
             drawn = drawn + off
         if len(drawn) == 1:
@@ -102,9 +108,9 @@ class PlausiblePoints:
     @cached_property
     def _unexplained(self) -> Floats:
         n = len(self._regression.points)
-        if self._square <= 0:
+        if self.shift.of_residuals <= 0:
             return np.zeros((N_TABLES, n))
         white = self._stream("unexplained").standard_normal((n, N_TABLES), dtype=np.float32)
         slope = self._regression.coefficients(white)
         left = self._regression.residuals(white, slope)
-        return self.n_rows * math.sqrt(self._square / n) * left.T
+        return self.n_rows * math.sqrt(self.shift.of_residuals / n) * left.T
