@@ -311,7 +311,7 @@ def test_parts_say_what_an_interval_is_made_of(m2m):
     answer = m2m.count(lambda rows: (rows["c"] == "x") & (rows["w"] < 0.3))
     line = answer.parts()
     told = dict(part.rsplit(" ", 1) for part in line.split(", "))
-    assert list(told) == ["noise", "uncounted", "places", "population"]
+    assert list(told) == ["noise", "uncounted", "places", "sampling"]
     sizes = np.array([float(one) for one in told.values()])
     assert np.sqrt(np.sum(sizes[:3] ** 2)) == pytest.approx(float(answer.std_error), rel=0.2)
     whole = answer.tables("population").std(ddof=1)

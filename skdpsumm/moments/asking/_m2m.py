@@ -579,7 +579,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         left = Shift.of(self._regression)
         if shift is not None and isinstance(prior, str) and prior == "kde":
             left = shift.left_by_density(left)
-        self._plausible = PlausiblePoints(self._regression, left, columns)
+        self._plausible = PlausiblePoints(self._regression, left, columns, self._model)
 
     def _shift_from_ranges(self, sketch, columns, rng):
         size = points_for_a_look(sketch, self.n_synthetic)

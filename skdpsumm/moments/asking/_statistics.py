@@ -478,6 +478,10 @@ class StatisticsMixin:
             name = "count takes one condition" if counts else "estimate takes one function"
             raise ValueError(f"With by, {name}: one number for each row.")
 
+        unseen, possible = np.zeros(asked.n_outputs, np.bool_), asked.possible
+        if counts or asked.is_condition:
+            unseen, possible = self._of_constants(asked, axes, self._most_rows if counts else 1.0)
+
         def ask(covers: str) -> Floats:
             found: Any = None
             for outputs, columns in asked.parts:
@@ -495,13 +499,13 @@ class StatisticsMixin:
                     if found is None:
                         found = np.empty((*one.shape, asked.n_outputs))
                     found[..., k] = one
+            if covers in ("table", "population"):
+                turn = np.arange(len(found) - 1)[:, None, None] % 2
+                found[1:, :, unseen] = np.max(possible[1]) * turn
             return found.reshape(len(found), *(map(len, axes) if axes else asked.shape))
 
-        groups, n = groups_of(axes), self._most_rows
+        groups = groups_of(axes)
         told = f"the {'count' if counts else 'mean'}"
-        possible = (0.0, n) if counts else asked.possible
-        if asked.is_condition:
-            possible = self._of_constants(asked, axes, n if counts else 1.0)
         answer = self._answer(
             ask,
             possible=possible,
@@ -511,19 +515,23 @@ class StatisticsMixin:
         answer.axes = tuple(axis.name for axis in axes)
         return answer
 
-    def _of_constants(self, asked: AskedFunction, axes: Sequence[Axis], most: float) -> tuple:
-        """Return what is possible of a condition, and warn where it seems to hold nowhere.
+    def _of_constants(
+        self, asked: AskedFunction, axes: Sequence[Axis], most: float
+    ) -> tuple[NDArray[np.bool_], tuple[Any, Any]]:
+        """Return of which outputs nothing is known, and what is possible; and warn of these.
 
         Of a condition that never changes at the rows that are asked, all is possible; of one that
-        never changes at all rows that there can be, nothing else.
+        holds at none of the rows that there can be, nothing else, and so of the share of one that
+        holds at all of them.
         """
         constant, certain = asked.constants()
         low, high = asked.extremes_of_all
         warn_of_constants(low, constant, certain)
+        unseen = constant & ~certain
         if axes:
-            return 0.0, most
-        least = np.where(certain, low * most, 0.0)
-        return least.reshape(asked.shape), np.where(certain, high * most, most).reshape(asked.shape)
+            return unseen, (0.0, most)
+        least = np.where(certain & (most == 1.0), low, 0.0).reshape(asked.shape)
+        return unseen, (least, np.where(certain & (high == 0), 0.0, most).reshape(asked.shape))
 
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
         """Return the share of values at or below each threshold, P(x_column <= t).
