@@ -36,7 +36,6 @@ from ..plausible._named_rows import NamedRows, values_at
 from ..plausible._plausible import PlausibleTables
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate
-from ._functions import AskedFunction
 from ._planning import Plan
 from ._statistics import StatisticsMixin
 from ._synthetic import framed
@@ -579,7 +578,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         left = Shift.of(self._regression)
         if shift is not None and isinstance(prior, str) and prior == "kde":
             left = shift.left_by_density(left)
-        self._plausible = PlausiblePoints(self._regression, left, columns)
+        self._plausible = PlausiblePoints(self._regression, left, columns, self._model)
 
     def _shift_from_ranges(self, sketch, columns, rng):
         size = points_for_a_look(sketch, self.n_synthetic)

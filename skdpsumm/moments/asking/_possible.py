@@ -17,6 +17,7 @@ def nearest_possible(covariance: Floats, spans: Floats, noise: Floats) -> Floats
     Parameters
     ----------
     covariance : ndarray of shape (d, d)
+        NaN where nobody has both columns; there it stays NaN.
     spans : ndarray of shape (d,)
         Widths of the columns' ranges.
     noise : ndarray of shape (d,)
@@ -27,14 +28,15 @@ def nearest_possible(covariance: Floats, spans: Floats, noise: Floats) -> Floats
     if noise.any():
         relative = noise / spans**2
         units = units * np.maximum(relative, _LEAST_NOISE * relative.max())
-    units = np.outer(units, units)
+    units, unknown = np.outer(units, units), np.isnan(covariance)
+    covariance = np.where(unknown, 0.0, covariance)
     values, vectors = np.linalg.eigh(covariance / units)
     closest = (vectors * np.maximum(values, 0.0)) @ vectors.T * units
     # The closest matrix has larger variances; a smaller one of both sides keeps it possible.
     variances = np.clip(np.diagonal(covariance), 0.0, spans**2 / 4)
     scale = np.sqrt(variances / np.maximum(np.diagonal(closest), _SMALLEST))
     scale = np.minimum(scale, 1.0)  # but for rounding it is
-    return closest * np.outer(scale, scale)
+    return np.where(unknown, np.nan, closest * np.outer(scale, scale))
 
 
 def correlations(covariance: Floats) -> Floats:

@@ -23,7 +23,7 @@ from ._estimate import Estimate
 from ._functions import AskedFunction
 from ._possible import correlations, nearest_possible
 from ._warnings import AnswerWarning, warn_of_constants, warn_of_the_lone, warn_of_the_wide
-from ._weighted import covariance, group_sums, mean, quantiles
+from ._weighted import covariance, group_sums, mean, quantiles, ratio
 
 Floats = NDArray[np.float64]
 
@@ -309,7 +309,8 @@ class StatisticsMixin:
             found = []
             for j in which:
                 rows = rows_of([j], covers)
-                found.append((rows.weights * rows.absent(j)).sum(axis=1) / rows.weights.sum(axis=1))
+                lacking = (rows.weights * rows.absent(j)).sum(axis=1)
+                found.append(ratio(lacking, rows.weights.sum(axis=1), 0.0, 1.0))
             return np.stack(found, axis=-1)
 
         about = [f"the missing values of {name!r}" for name in names]
@@ -343,9 +344,12 @@ class StatisticsMixin:
         low, high = self._ranges(which).T
         least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**order, high**order))
         possible = (low**order if order % 2 else least, np.maximum(low**order, high**order))
+        ends = dict(zip(which, zip(*possible, strict=True), strict=True))
         answer = self._answer(
             self._by_column(
-                which, [], lambda w, x, c, n, j: mean(w, x**order, c, n, (-np.inf, np.inf))
+                which,
+                [],
+                lambda w, x, c, n, j: mean(w, x**order, c, n, ends[j]),
             ),
             labels=[names],
             about=[f"the {of} of {name!r}" for name in names],
@@ -409,8 +413,9 @@ class StatisticsMixin:
 
     def _possible_covariance(self, which: list[int], ask: Callable[[str], Floats]) -> Floats:
         """Return the model's covariances, moved to a matrix that is possible."""
-        noise = np.std(self._of_variances(which)("noise")[1:], axis=0)
         spans = np.ptp(self._ranges(which), axis=1)
+        noise = np.std(self._of_variances(which)("noise")[1:], axis=0)
+        noise = np.where(np.isnan(noise), spans**2 / 4, noise)
         return nearest_possible(ask("model")[0], spans, noise)
 
     def _matrix(self, which: list[int], ask: Callable, value: Floats, possible: Any) -> Estimate:
@@ -481,6 +486,10 @@ class StatisticsMixin:
             raise ValueError(f"With by, {name}: one number for each row.")
         rows_of = self._told()
 
+        unseen, possible = np.zeros(asked.n_outputs, np.bool_), asked.possible
+        if counts or asked.is_condition:
+            unseen, possible = self._of_constants(asked, axes, self._most_rows if counts else 1.0)
+
         def ask(covers: str) -> Floats:
             found: Any = None
             for outputs, columns in asked.parts:
@@ -498,13 +507,13 @@ class StatisticsMixin:
                     if found is None:
                         found = np.empty((*one.shape, asked.n_outputs))
                     found[..., k] = one
+            if covers in ("table", "population"):
+                turn = np.arange(len(found) - 1)[:, None, None] % 2
+                found[1:, :, unseen] = np.max(possible[1]) * turn
             return found.reshape(len(found), *(map(len, axes) if axes else asked.shape))
 
-        groups, n = groups_of(axes), self._most_rows
+        groups = groups_of(axes)
         told = f"the {'count' if counts else 'mean'}"
-        possible = (0.0, n) if counts else asked.possible
-        if asked.is_condition:
-            possible = self._of_constants(asked, axes, n if counts else 1.0)
         answer = self._answer(
             ask,
             possible=possible,
@@ -514,19 +523,23 @@ class StatisticsMixin:
         answer.axes = tuple(axis.name for axis in axes)
         return answer
 
-    def _of_constants(self, asked: AskedFunction, axes: Sequence[Axis], most: float) -> tuple:
-        """Return what is possible of a condition, and warn where it seems to hold nowhere.
+    def _of_constants(
+        self, asked: AskedFunction, axes: Sequence[Axis], most: float
+    ) -> tuple[NDArray[np.bool_], tuple[Any, Any]]:
+        """Return of which outputs nothing is known, and what is possible; and warn of these.
 
         Of a condition that never changes at the rows that are asked, all is possible; of one that
-        never changes at all rows that there can be, nothing else.
+        holds at none of the rows that there can be, nothing else, and so of the share of one that
+        holds at all of them.
         """
         constant, certain = asked.constants()
         low, high = asked.extremes_of_all
         warn_of_constants(low, constant, certain)
+        unseen = constant & ~certain
         if axes:
-            return 0.0, most
-        least = np.where(certain, low * most, 0.0)
-        return least.reshape(asked.shape), np.where(certain, high * most, most).reshape(asked.shape)
+            return unseen, (0.0, most)
+        least = np.where(certain & (most == 1.0), low, 0.0).reshape(asked.shape)
+        return unseen, (least, np.where(certain & (high == 0), 0.0, most).reshape(asked.shape))
 
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
         """Return the share of values at or below each threshold, P(x_column <= t).
@@ -579,13 +592,15 @@ class StatisticsMixin:
             # The first threshold that a value is at most.
             codes = np.where(np.isnan(x), -1, np.searchsorted(cuts[order], x))
             sums = group_sums(rows.weights, codes, len(cuts) + 1)
-            shares = np.cumsum(sums, axis=1)[:, :-1] / sums.sum(axis=1, keepdims=True)
+            shares = ratio(
+                np.cumsum(sums, axis=1)[:, :-1], sums.sum(axis=1, keepdims=True), 0.0, 1.0
+            )
             return shares[:, np.argsort(order)]
 
         labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]
-        found = Estimate(ask)
-        value = np.empty(len(cuts))
-        value[order] = isotonic_regression(np.asarray(found)[order])
+        value = np.array(Estimate(ask))
+        if not np.isnan(value).any():
+            value[order] = isotonic_regression(value[order])
         answer = self._answer(
             ask,
             value=value,
@@ -689,9 +704,8 @@ class StatisticsMixin:
         axis = self._axis(column, None if self._asked.values(self._column(column)) else bins)
         answer = self._table([axis], (), judged=len(axis) <= _MOST_QUESTIONS)
         shares = np.asarray(answer)
-        if axis.is_whole(self._asked.bound(axis.column)):
-            shares = project_to_simplex(shares)
-        answer._value = shares
+        if axis.is_whole(self._asked.bound(axis.column)) and not np.isnan(shares).any():
+            answer._value = project_to_simplex(shares)
         answer.axes = ()
         return answer
 
@@ -735,7 +749,7 @@ class StatisticsMixin:
                 found = _with_margins(found)
                 if over:
                     whole = _with_margins(whole, [k for k in range(len(axes)) if k not in over])
-            return np.divide(found, whole, out=np.full(found.shape, np.nan), where=whole != 0)
+            return ratio(found, whole, 0.0, 1.0)
 
         labels = [(*axis.labels, *(["All"] * margins)) for axis in axes]
         names = [", ".join(one) for one in product(*labels)]

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
+# Fewer rows are rounding.
+_NOBODY = 1e-9
 
 
 def group_sums(
@@ -38,12 +40,12 @@ def group_sums(
 
 
 def ratio(above: Floats, below: Floats, low: Floats | float, high: Floats | float) -> Floats:
-    """Return means between two ends; of a table that shows nobody it is either end, in turn.
+    """Return means; of a table that shows nobody it is either end, in turn.
 
     Of the model, the first of the tables, it is then NaN.
     """
-    there = below > 0
-    found = np.clip(np.divide(above, below, out=np.zeros_like(above), where=there), low, high)
+    there = below > _NOBODY
+    found = np.divide(above, below, out=np.zeros_like(above), where=there)
     turn = np.arange(len(above)).reshape(-1, *[1] * (above.ndim - 1))
     ends = np.where(turn % 2 == 1, low, high)
     return np.where(there, found, np.where(turn == 0, np.nan, ends))
@@ -62,7 +64,7 @@ def covariance(weights: Floats, x: Floats, y: Floats) -> Floats:
     both = ~(np.isnan(x) | np.isnan(y))
     weights = np.where(both, weights, 0.0)
     total = weights.sum(axis=1)
-    total = np.where(total > 0, total, np.nan)
+    total = np.where(total > _NOBODY, total, np.nan)
 
     def average(values: Floats) -> Floats:
         return np.einsum("bn,bn->b", weights, np.broadcast_to(values, weights.shape)) / total

@@ -7,6 +7,9 @@ plausible table, z has other noise, and the points have besides what phi does no
 
 with zeta white over the n points and orthogonal to phi, and D the mean square of the coordinates of
 the rows' density over that of the points (`Shift`). It is one table for all questions.
+
+Where a column has a histogram besides, as in a union, points move inside its bins, as rows of
+histograms do (`_places.py`).
 """
 
 from __future__ import annotations
@@ -21,10 +24,15 @@ from numpy.typing import NDArray
 
 from ...schema._schema import TableSchema
 from ...sketches._file import most_rows_of_a_unit
+from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression
 from ..inferring._shift import Shift
+from ..inferring._table_model import TableModel
+from ._interactions import Interactions
+from ._joint import at_quantiles
 from ._named_rows import NamedRows, column_of
 from ._numbers import N_TABLES
+from ._plausible import PLACES, DrawnTables
 from ._rows import Rows
 from ._seeds import generator
 
@@ -39,25 +47,35 @@ class PlausiblePoints:
     regression : MomentRegression
     shift : Shift
     schema : TableSchema
+    of_histograms : TableModel or None
+        The model of those columns that have a histogram.
     """
 
     model = None
 
-    def __init__(self, regression: MomentRegression, shift: Shift, schema: TableSchema):
+    def __init__(
+        self,
+        regression: MomentRegression,
+        shift: Shift,
+        schema: TableSchema,
+        of_histograms: TableModel | None,
+    ):
         self._regression, self.shift, self.schema = regression, shift, schema
+        self._of_histograms = of_histograms
         self.sketch = regression.sketch
         self.n_rows = self.sketch.n_samples
         self._kept: dict[str, Floats] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        left = {"_of_noise", "_unexplained"}
+        left = {"_of_noise", "_unexplained", "_inside"}
         return {k: v for k, v in self.__dict__.items() if k not in left} | {"_kept": {}}
 
     def rows(self, columns: Sequence[int], covers: str = "table") -> Rows:
         """Return the points, and their weights in each table: as `PlausibleTables.rows`."""
         if covers not in self._kept:
             self._kept[covers] = self._weights(covers)
-        known = {j: self._column(j) for j in columns}
+        moves = covers in ("places", "table", "population")
+        known = {j: self._moved(j) if moves else self._column(j) for j in columns}
         return Rows(self.schema, known, self._kept[covers], self._some)
 
     def some_rows(self, n: int) -> NamedRows:
@@ -75,6 +93,28 @@ class PlausiblePoints:
 
     def _column(self, j: int) -> NDArray:
         return column_of(self._regression.points, self.schema, j)
+
+    @cached_property
+    def _inside(self) -> DrawnTables | None:
+        """Where inside the bins of histograms rows may lie."""
+        model = self._of_histograms
+        return None if model is None else DrawnTables(model, (PLACES,), Interactions(model))
+
+    def _moved(self, j: int) -> NDArray:
+        """Return a column of each table: points that move inside their bins."""
+        own, tables = self._column(j), self._inside
+        if tables is None or j not in histogram_columns(self.sketch.feature_map):
+            return own
+        places, column = tables.places(j), tables.model.cells[j]
+        if places.is_exact or column.edges is None:
+            return own
+        present = np.flatnonzero(~np.isnan(own))
+        atom = np.searchsorted(column.edges, own[present], side="right") - 1
+        cell = column.cell_of_atom[np.clip(atom, 0, column.n_present - 1)]
+        u = np.broadcast_to(self._stream("inside", j).random(len(cell)), (N_TABLES, len(cell)))
+        moved = np.repeat(own[None], 1 + N_TABLES, axis=0)
+        moved[1:, present] = at_quantiles(places.quantiles[1:], cell, u)
+        return moved
 
     def _some(self, j: int, n: int) -> NDArray:
         return self._column(j)[:n]
