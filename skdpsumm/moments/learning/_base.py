@@ -44,6 +44,7 @@ from ..inferring._points import (
 )
 from ..inferring._regression import MomentRegression
 from ..inferring._target import TargetEmbedding
+from ..plausible._plausible import PlausibleTables
 from ._coefficients import Design, Regression
 from ._targeted import TargetedPrivacy
 
