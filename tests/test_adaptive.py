@@ -203,7 +203,7 @@ def test_the_whole_budget_is_spent_and_no_more(monkeypatch, counts):
     for n, choices in ((3, _steps.FOR_CHOICES), (99, 0.0)):
         few_picks(monkeypatch, n)
         for target, made in ((None, 7 / 7), ("y", 6 / 7)):
-            fitted = sketcher(target=target).fit(X)
+            fitted = sketcher(target=target, epsilon=0.3).fit(X)
             mu = fitted.privacy_.mechanism.mu
             assert told_by(counts) == pytest.approx((1 - choices * made) * mu**2, rel=1e-6)
             parts = zip(groups_of(fitted.sketch_), stds_of(fitted.sketch_), strict=True)

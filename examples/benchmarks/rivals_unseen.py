@@ -45,7 +45,7 @@ def measure(mechanism, table, seed, settings):
     start = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, settings.seconds)
     try:
-        model = rivals_wide.fitted(mechanism, table, 1.0, seed, settings)
+        model = rivals_wide.fitted(mechanism, table, 1.0, rivals_wide.DELTA, seed, settings)
     except TooLong:
         return {"given_up_after": settings.seconds}
     finally:

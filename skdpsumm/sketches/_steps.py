@@ -478,17 +478,20 @@ class Steps:
         n_counted: int,
         share: float,
     ) -> NDArray[np.int64]:
-        """Return how badly the model explains each group, beyond the noise of its own count."""
+        """Return how badly the model explains each group, beyond the noise that a count leaves."""
         some = self.design.map(groups[:n_counted], self.bins)
         std = self.budget.std(share=share, **self.design.distances(some))
         rows = min(self.n_rows * GRID, float(_LARGEST))
-        likely = model.marginals(groups)
+        likely, target = model.marginals(groups), self.design.target
         scores = np.empty(len(groups), np.int64)
         for i, (group, table) in enumerate(zip(groups, tables, strict=True)):
             # Whatever a model says: no NaN, and no sum beyond 64 bits, would keep the sensitivity.
             expected = on_grid(likely[group].ravel() * rows, 1.0)
             expected = np.clip(expected, 0, 2 * _LARGEST // len(table))
-            noise = min(round(MEAN_NOISE * std * len(table)), _LARGEST)
+            # Counts of a column of k cells, with like noise, take 1 / (k + 1) of the variance.
+            sizes = zip(group, likely[group].shape, strict=True)
+            left = math.prod(1 - 1 / (k + 1) for j, k in sizes if j != target)
+            noise = min(round(MEAN_NOISE * std * len(table) * math.sqrt(left)), _LARGEST)
             scores[i] = np.abs(table - expected).sum() - noise
         return scores
 
