@@ -43,8 +43,8 @@ from ..inferring._points import (
     systematic,
 )
 from ..inferring._regression import MomentRegression
-from ..plausible._plausible import PlausibleTables
 from ..inferring._target import TargetEmbedding
+from ..plausible._plausible import PlausibleTables
 from ._coefficients import Design, Regression
 from ._targeted import TargetedPrivacy
 
