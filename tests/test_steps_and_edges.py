@@ -338,14 +338,6 @@ def test_another_step_costs_nothing():
 # -------------------------------------------------------------------------------- the error bars
 
 
-@quick
-@given(st.lists(st.floats(-2, 2), min_size=1, max_size=30), st.integers(0, 99))
-def test_monotone_curves_are_no_farther_from_a_true_one(curve, seed):
-    truth = np.sort(np.random.default_rng(seed).random(len(curve)))
-    error = np.abs(np.array(curve) - truth).max()
-    assert np.abs(np.clip(monotone(np.array(curve)), 0, 1) - truth).max() <= error + 1e-12
-
-
 @pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 @pytest.mark.parametrize("seed", range(4))
 def test_bounds_hold_for_any_data_among_the_points(seed):

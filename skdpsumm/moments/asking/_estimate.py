@@ -558,8 +558,8 @@ class Estimate(NDArrayOperatorsMixin):
 def _quantiles(drawn: Floats, tail: float) -> tuple[Floats, Floats]:
     """Return the quantiles of answers at both tails.
 
-    A table that has no answer, such as 0 / 0, may have any: it is below the lower quantile and
-    above the upper one. So are quantiles between a number and infinity.
+    A table that has no answer, such as 0 / 0, may have any: it is below the lower quantile, and
+    above the upper one. What lies between a number and infinity is infinite.
     """
     gone = np.isnan(drawn)
     with np.errstate(invalid="ignore"):
