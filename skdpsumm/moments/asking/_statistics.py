@@ -511,6 +511,7 @@ class StatisticsMixin:
             possible=possible,
             labels=[axis.labels for axis in axes],
             about=[f"{told} where {group}" for group in groups] if axes else (),
+            judged=not unseen.any(),  # of which another warning tells
         )
         answer.axes = tuple(axis.name for axis in axes)
         return answer
@@ -750,6 +751,11 @@ class StatisticsMixin:
             judged=judged,
         )
         answer.axes = tuple(axis.name for axis in axes)
+        if over is not None and not margins:
+            # Entries are moved to the middle of the tables one by one: their sum is the model's.
+            own, shares, summed = ask("model")[0], np.asarray(answer), over or None
+            of_model, of_shares = (one.sum(axis=summed, keepdims=True) for one in (own, shares))
+            answer._value = shares * ratio(of_model, of_shares, 1.0, 1.0)
         return answer
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
