@@ -316,7 +316,7 @@ def test_groups_that_are_no_column_are_refused(fitted, name):
 @pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 @pytest.mark.parametrize("sketcher", ["graphical", "fourier"])
 def test_groups_may_be_those_of_several_columns(fitted, sketcher):
-    model, rows = fitted("mixed", "pandas", sketcher)
+    model, _ = fitted("mixed", "pandas", sketcher)
     for ask in BY.values():
         answer = ask(model, ["c", "x"])
         assert answer.shape[:2] == (2, len(answer.labels[1]))

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -131,7 +132,7 @@ def test_answers_of_one_release_are_of_the_same_tables(m2m):
 
 
 def test_a_difference_of_means_has_the_covariance_of_the_counts():
-    """Groups that share rows share their noise: by the delta method, from the noise of each cell."""
+    """Groups that share rows share noise: by the delta method, from the noise of each cell."""
     x = np.arange(20)
     counts = pd.crosstab(people()["a"], people()["b"]).to_numpy().astype(float)
     sketch = sketched()
@@ -357,7 +358,7 @@ def test_any_level_between_0_and_1_has_an_interval(m2m):
     for ask in (lambda m: m.mean("w"), lambda m: m.count(low_b(5)), lambda m: m.mean("a", by="b")):
         answer = ask(m2m)[...]
         ends = [answer.interval(level) for level in levels]
-        for inner, outer in zip(ends[:-1], ends[1:], strict=True):
+        for inner, outer in pairwise(ends):
             assert np.all(np.isfinite(outer))
             # An end is a quantile of the tables or a Gaussian's, whichever is surer.
             slack = 0.1 * np.ptp(ends[3], axis=-1)

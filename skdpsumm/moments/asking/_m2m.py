@@ -36,7 +36,6 @@ from ..plausible._named_rows import NamedRows, values_at
 from ..plausible._plausible import PlausibleTables
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate
-from ._functions import AskedFunction
 from ._planning import Plan
 from ._statistics import StatisticsMixin
 from ._synthetic import framed
