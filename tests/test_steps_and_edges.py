@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
+from skdpsumm.moments.asking._quantiles import monotone
 from sklearn.base import clone
 
 from skdpsumm import (
@@ -30,7 +31,6 @@ from skdpsumm import (
 )
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.features._histogram import HistogramMap
-from skdpsumm.moments.asking._quantiles import monotone
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

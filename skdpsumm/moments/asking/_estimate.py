@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,13 @@ Floats = NDArray[np.float64]
 
 # Of a step.
 _ROUNDING = 1e-9
+_TINY = 1e-300
 # Entries that are printed, as many as rows of a pandas frame.
 _MOST_PRINTED = 60
 # What an interval may cover, and what its parts are called.
 _COVERS = ("table", "noise", "population")
 _PARTS = ("noise", "uncounted", "places", "sampling")
+_ALL = dict.fromkeys((*_COVERS, *_PARTS))
 # Ends of quantiles so far out, in units of a Gaussian's, are those of a Gaussian: the quantile of
 # 100 draws has a standard deviation of 0.13 of it.
 _LIKE_GAUSSIAN = 0.8, 1.25
@@ -97,7 +101,7 @@ class Estimate(NDArrayOperatorsMixin):
     --------
     >>> import numpy as np
     >>> from skdpsumm import Estimate
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(4)
     >>> noise = rng.normal(size=(100, 2)) * [0.1, 0.2]
     >>> answer = Estimate(np.vstack([[1.0, 2.0], [1.0, 2.0] + noise]), labels=[["a", "b"]])
     >>> answer.interval(0.95).round(1)
@@ -124,7 +128,13 @@ class Estimate(NDArrayOperatorsMixin):
         self._lock = threading.Lock()
         self._tables: dict[str, Floats] = {}
         if self._ask is None:
-            self._tables = dict.fromkeys(_COVERS, np.asarray(tables, np.float64))
+            given = np.asarray(tables, np.float64)
+            if given.ndim < 1 or len(given) < 3:
+                raise ValueError(
+                    "tables must hold the statistic of the model, then of two or more plausible "
+                    f"tables along its first axis; got shape {given.shape}."
+                )
+            self._tables = dict.fromkeys(_ALL, given)
         found = self._near_the_middle() if value is None else np.asarray(value, np.float64)
         self._value = np.asarray(np.clip(found, *possible))
         self._possible = tuple(np.broadcast_to(end, self._value.shape) for end in possible)
@@ -156,11 +166,12 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _near_the_middle(self) -> Floats:
         """Return the model's answer, moved towards the middle of the tables that noise makes."""
-        own, *drawn = self._asked("noise")
-        if not drawn:
-            return own
-        middle, reach = np.median(drawn, axis=0), NEAR * spread_of(np.array(drawn))
-        return np.where(np.isnan(own), own, np.clip(own, middle - reach, middle + reach))
+        asked = self._asked("noise")
+        own, drawn = asked[0], asked[1:]
+        low, high = _quantiles(drawn, 0.5)
+        reach = NEAR * spread_of(drawn)
+        near = np.fmin(np.fmax(own, low - reach), high + reach)
+        return np.where(np.isnan(own), own, near)
 
     @property
     def value(self) -> Any:
@@ -289,9 +300,10 @@ class Estimate(NDArrayOperatorsMixin):
         probability. Where both ends are about those of a Gaussian, or beyond the last of the
         tables, it is the mean plus and minus a quantile of Student's t times the standard
         deviation, whose length varies less. Beyond the last of the tables it is at least as far as
-        the tables reach. On a grid, ends move outwards to the next values. All are cut to what is
-        possible: a share lies between 0 and 1. Where the value is NaN, as the mean of a category of
-        which the release shows no rows, the interval is all that is possible.
+        the tables reach. A table without an answer, such as 0 / 0, may have any. On a grid, ends
+        move outwards to the next values. All are cut to what is possible: a share lies between 0
+        and 1. Where the value is NaN, as the mean of a category of which the release shows no rows,
+        the interval is all that is possible.
 
         Raises
         ------
@@ -325,7 +337,7 @@ class Estimate(NDArrayOperatorsMixin):
         if self.step is not None:
             low = self.step * np.floor(low / self.step + _ROUNDING)
             high = self.step * np.ceil(high / self.step - _ROUNDING)
-        unknown = np.isnan(self._value) | np.isnan(low) | np.isnan(high)
+        unknown = np.isnan(self._value)
         sides = zip((low, high), self._possible, strict=True)
         ends = [np.where(unknown, most, end) for end, most in sides]
         return np.stack([np.clip(end, *self._possible) for end in ends], axis=-1)
@@ -381,7 +393,7 @@ class Estimate(NDArrayOperatorsMixin):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all that is known of the answer, without the release that it came from."""
-        kept = [one for one in _COVERS if one != "population" or self._refused is None]
+        kept = [one for one in _ALL if one != "population" or self._refused is None]
         tables = {one: self._asked(one) for one in kept}
         return self.__dict__ | {"_ask": None, "_lock": None, "_tables": tables}
 
@@ -392,28 +404,29 @@ class Estimate(NDArrayOperatorsMixin):
         return np.array(self._value, dtype=dtype)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        plain = [i._value if isinstance(i, Estimate) else i for i in inputs]
-        if method != "__call__" or kwargs.get("out") or ufunc.nout > 1:
-            if any(isinstance(out, Estimate) for out in kwargs.get("out", ())):
-                raise TypeError("Write a = a + b in place of a += b: an Estimate keeps its value.")
-            return getattr(ufunc, method)(*plain, **kwargs)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            value = ufunc(*plain, **kwargs)
-        if value.dtype == np.bool_:
-            return value
-        return self._combined(lambda *given: ufunc(*given, **kwargs), inputs, value)
+        if any(isinstance(out, Estimate) for out in kwargs.get("out", ())) or method == "at":
+            raise TypeError("Write a = a + b in place of a += b: an Estimate keeps its value.")
+
+        def of(*given: Any) -> Any:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                return getattr(ufunc, method)(*given, **kwargs)
+
+        value = of(*(one._value if isinstance(one, Estimate) else one for one in inputs))
+        is_plain = kwargs.get("out") or ufunc.nout > 1 or value.dtype == np.bool_
+        return value if is_plain else self._combined(of, inputs, value)
 
     def _combined(self, of: Callable, inputs: Sequence[Any], value: Floats) -> Estimate:
-        """Return a function of several answers, asked of their tables."""
+        """Return a function of several answers, asked of each of their tables."""
         several = [one for one in inputs if isinstance(one, Estimate)]
 
         def ask(covers: str) -> Floats:
             given = [
-                _lifted(one._asked(covers), value.ndim) if isinstance(one, Estimate) else one
-                for one in inputs
+                one._asked(covers) if isinstance(one, Estimate) else repeat(one) for one in inputs
             ]
-            with np.errstate(invalid="ignore", divide="ignore"):
-                return of(*given)
+            sizes = {len(tables) for tables in given if isinstance(tables, np.ndarray)}
+            if len(sizes) > 1:
+                raise ValueError(f"These answers are of different numbers of tables: {sizes}.")
+            return np.array([of(*table) for table in zip(*given, strict=False)])
 
         named = [one for one in several if one.shape == value.shape and one._is_named()]
         first = named[0] if named else several[0]
@@ -542,30 +555,50 @@ class Estimate(NDArrayOperatorsMixin):
         return html_table("value ± std error", ["", *heads[:MOST_COLUMNS]], lines, len(names))
 
 
+def _quantiles(drawn: Floats, tail: float) -> tuple[Floats, Floats]:
+    """Return the quantiles of answers at both tails.
+
+    A table that has no answer, such as 0 / 0, may have any: it is below the lower quantile and
+    above the upper one. So are quantiles between a number and infinity.
+    """
+    gone = np.isnan(drawn)
+    with np.errstate(invalid="ignore"):
+        low, high = (
+            np.quantile(np.where(gone, end, drawn), at, axis=0, method="weibull")
+            for end, at in ((-np.inf, tail), (np.inf, 1 - tail))
+        )
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+def _moments(drawn: Floats) -> tuple[Floats, Floats]:
+    """Return the means of answers and their standard deviations, NaN where one is not finite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return drawn.mean(axis=0), np.std(drawn, axis=0, ddof=1)
+
+
 def spread_of(drawn: Floats) -> Floats:
     """Return the standard deviation of answers, which single wild ones do not make larger.
 
     Of a ratio, a table may say anything: twice the distance of the 16 and 84 % quantiles is the
     most.
     """
-    if len(drawn) < 2:
-        return np.zeros(drawn.shape[1:])
+    low, high = _quantiles(drawn, 0.16)
     with np.errstate(invalid="ignore"):
-        low, high = np.quantile(drawn, [0.16, 0.84], axis=0)
-        return np.fmin(np.std(drawn, axis=0, ddof=1), 2 * (high - low))
+        return np.fmin(_moments(drawn)[1], 2 * (high - low))
 
 
 def ends_of(drawn: Floats, level: float) -> tuple[Floats, Floats]:
     """Return the ends between which a truth like the drawn answers lies with a probability."""
     n, tail = len(drawn), (1 - level) / 2
-    with np.errstate(invalid="ignore"):
-        low, high = np.quantile(drawn, [tail, 1 - tail], axis=0, method="weibull")
-        middle = drawn.mean(axis=0)
-        reach = student.ppf(1 - tail, n - 1) * np.std(drawn, axis=0, ddof=1)
-        even = np.maximum(high - middle, middle - low) < _LIKE_GAUSSIAN[1] * reach
-        even &= np.minimum(high - middle, middle - low) > _LIKE_GAUSSIAN[0] * reach
+    low, high = _quantiles(drawn, tail)
+    middle, spread = _moments(drawn)
+    # The truth is one more of them, and the mean is off, too.
+    reach = student.ppf(1 - tail, n - 1) * math.sqrt(1 + 1 / n) * spread
     if tail < 1 / (n + 1):  # farther out than the last of the tables
         return np.fmin(low, middle - reach), np.fmax(high, middle + reach)
+    with np.errstate(invalid="ignore"):
+        even = np.maximum(high - middle, middle - low) < _LIKE_GAUSSIAN[1] * reach
+        even &= np.minimum(high - middle, middle - low) > _LIKE_GAUSSIAN[0] * reach
     return np.where(even, middle - reach, low), np.where(even, middle + reach, high)
 
 
@@ -573,18 +606,24 @@ def band_of(drawn: Floats, level: float) -> tuple[Floats, Floats]:
     """Return ends that hold all entries of a truth like the drawn answers with a probability.
 
     As many standard deviations around the means as the largest of a table's own is, at a quantile.
+    Mean and deviation are those of all other tables then, as the drawn ones are other than the
+    truth. No number is more than ``(n - 1) / sqrt(n)`` standard deviations from the mean of n: a
+    table that is farther from the others counts as so far. Beyond the last of the tables, ends are
+    at least those of single entries that miss so rarely that all together miss no more often.
+
+    An entry without an answer in some table may be anything.
     """
-    middle, spread = drawn.mean(axis=0), spread_of(drawn)
-    off = np.divide(np.abs(drawn - middle), spread, out=np.zeros_like(drawn), where=spread > 0)
-    largest = off.reshape(len(drawn), -1).max(axis=1, initial=0.0)
-    reach = spread * np.quantile(largest, level, method="weibull")
-    return middle - reach, middle + reach
-
-
-def _lifted(tables: Floats, ndim: int) -> Floats:
-    """Return tables whose other axes are `ndim`, so that they go with arrays of so many."""
-    missing = ndim - (tables.ndim - 1)
-    return tables.reshape(len(tables), *[1] * missing, *tables.shape[1:])
+    n, known = len(drawn), np.isfinite(drawn).all(axis=0)
+    middle, spread = _moments(np.where(known, drawn, 0.0))
+    units = np.divide(drawn - middle, spread, out=np.zeros_like(drawn), where=spread > 0)
+    others = np.sqrt(np.maximum(((n - 1) - units**2 * n / (n - 1)) / (n - 2), _TINY))
+    off = np.minimum(np.abs(units) * n / (n - 1) / others, (n - 1) / math.sqrt(n))
+    reach = spread * np.quantile(off.reshape(n, -1).max(axis=1), level, method="weibull")
+    low, high = middle - reach, middle + reach
+    if 1 - level < 1 / (n + 1):
+        wide = ends_of(drawn, 1 - (1 - level) / spread.size)
+        low, high = np.fmin(low, wide[0]), np.fmax(high, wide[1])
+    return np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
 
 def with_unit(name: str, unit: str | None) -> str:

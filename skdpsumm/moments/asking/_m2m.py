@@ -114,7 +114,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.beta(2, 5, size=(20_000, 3))
     >>> m2m = M2MEstimator(schema=(0, 1), random_state=0).fit(X)
-    >>> bool(np.abs(m2m.mean() - X.mean(axis=0)).max() < 0.01)
+    >>> bool(np.max(np.abs(m2m.mean() - X.mean(axis=0))) < 0.01)
     True
     >>> tail = m2m.estimate(lambda x: x[:, 0] + x[:, 1] > 1)
     >>> tail.interval(0.95).shape

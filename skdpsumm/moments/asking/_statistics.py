@@ -17,7 +17,6 @@ from ..._computing import warn_caller
 from ...features._feature_maps import project_to_simplex
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
-from ..inferring._points import absent
 from ..plausible._rows import Rows
 from ._axes import Axis, binned_axis, category_axis, model_axis
 from ._estimate import Estimate
@@ -51,13 +50,21 @@ class StatisticsMixin:
         check_is_fitted(self, "schema_")
         return self.schema_
 
-    def _rows(self, columns: Sequence[int], covers: str) -> Rows:
-        """Return rows and weights for some columns, those that meet all conditions of `where`."""
-        taken = {*columns, *(j for one in self._conditions for j in one.columns)}
-        rows = self._plausible.rows(tuple(sorted(taken)), covers)
-        for condition in self._conditions:
-            rows = rows.where(condition.at(rows)[..., 0])
-        return rows
+    def _told(self) -> Callable[[Sequence[int], str], Rows]:
+        """Return how to ask this release for rows, those that meet all conditions of `where`.
+
+        What is asked of it stays an answer of this release when the estimator is fitted again.
+        """
+        plausible, conditions = self._plausible, self._conditions
+        needed = {j for one in conditions for j in one.columns}
+
+        def rows_of(columns: Sequence[int], covers: str) -> Rows:
+            rows = plausible.rows(tuple(sorted({*columns, *needed})), covers)
+            for condition in conditions:
+                rows = rows.where(condition.at(rows)[..., 0])
+            return rows
+
+        return rows_of
 
     def _answer(
         self,
@@ -81,11 +88,12 @@ class StatisticsMixin:
         The statistic takes weights, values, groups, their number and the column. Answers have an
         axis for each of `axes`, then one for the columns.
         """
+        rows_of = self._told()
 
         def ask(covers: str) -> Floats:
             found = []
             for j in which:
-                rows = self._rows([j, *(axis.column for axis in axes)], covers)
+                rows = rows_of([j, *(axis.column for axis in axes)], covers)
                 codes = codes_of(rows, axes)
                 found.append(
                     statistic(rows.weights, rows.numbers(j), codes, prod(map(len, axes)), j)
@@ -206,8 +214,9 @@ class StatisticsMixin:
             return self.moment(1, column)
         which = self._numeric(column)
         names, groups = self._names(which), groups_of(axes)
+        bounds = dict(zip(which, self._ranges(which), strict=True))
         answer = self._answer(
-            self._by_column(which, axes, self._means),
+            self._by_column(which, axes, lambda w, x, c, n, j: mean(w, x, c, n, bounds[j])),
             possible=tuple(self._ranges(which).T),
             labels=[*(axis.labels for axis in axes), names],
             about=[f"the mean of {name!r} where {group}" for group in groups for name in names],
@@ -215,9 +224,6 @@ class StatisticsMixin:
         answer.units = tuple(self._asked.columns[j].unit for j in which) * len(groups)
         answer.axes = (*(axis.name for axis in axes), "column")
         return _as_asked(answer, column)
-
-    def _means(self, weights: Floats, x: Floats, codes: NDArray, n: int, j: int) -> Floats:
-        return mean(weights, x, codes, n, self._bound(j))
 
     def total(self, column: Any = None, *, by: Any = None, bins: Any = None) -> Estimate:
         """Return the sum of a numeric column over all rows, or the sums of several, shape (d,).
@@ -297,13 +303,13 @@ class StatisticsMixin:
             if whole:
                 raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
         names = self._names(which)
+        rows_of = self._told()
 
         def ask(covers: str) -> Floats:
             found = []
             for j in which:
-                rows = self._rows([j], covers)
-                gone = absent(self._asked, rows.column(j).ravel(), j).reshape(rows.column(j).shape)
-                lacking = (rows.weights * gone).sum(axis=1)
+                rows = rows_of([j], covers)
+                lacking = (rows.weights * rows.absent(j)).sum(axis=1)
                 found.append(ratio(lacking, rows.weights.sum(axis=1), 0.0, 1.0))
             return np.stack(found, axis=-1)
 
@@ -391,12 +397,13 @@ class StatisticsMixin:
 
     def _of_pairs(self, which: list[int]) -> Callable[[str], Floats]:
         """Return how to ask the covariances of all pairs of columns, shape (1 + B, d, d)."""
+        rows_of = self._told()
 
         def ask(covers: str) -> Floats:
             d = len(which)
             found: Any = None
             for a, b in zip(*np.triu_indices(d), strict=True):
-                rows = self._rows(sorted({which[a], which[b]}), covers)
+                rows = rows_of(sorted({which[a], which[b]}), covers)
                 one = covariance(rows.weights, rows.numbers(which[a]), rows.numbers(which[b]))
                 found = np.empty((len(one), d, d)) if found is None else found
                 found[:, a, b] = found[:, b, a] = one
@@ -477,6 +484,7 @@ class StatisticsMixin:
         if axes and asked.n_outputs > 1:
             name = "count takes one condition" if counts else "estimate takes one function"
             raise ValueError(f"With by, {name}: one number for each row.")
+        rows_of = self._told()
 
         unseen, possible = np.zeros(asked.n_outputs, np.bool_), asked.possible
         if counts or asked.is_condition:
@@ -485,7 +493,7 @@ class StatisticsMixin:
         def ask(covers: str) -> Floats:
             found: Any = None
             for outputs, columns in asked.parts:
-                rows = self._rows([*columns, *(axis.column for axis in axes)], covers)
+                rows = rows_of([*columns, *(axis.column for axis in axes)], covers)
                 codes, n, values = (
                     codes_of(rows, axes),
                     prod(map(len, axes)),
@@ -577,9 +585,10 @@ class StatisticsMixin:
             )
             warn_caller(AnswerWarning(message, outside))
         order = np.argsort(cuts, kind="stable")
+        rows_of = self._told()
 
         def ask(covers: str) -> Floats:
-            rows = self._rows([j], covers)
+            rows = rows_of([j], covers)
             x = rows.numbers(j)
             # The first threshold that a value is at most.
             codes = np.where(np.isnan(x), -1, np.searchsorted(cuts[order], x))
@@ -651,9 +660,10 @@ class StatisticsMixin:
         names = [f"{self._asked.name(j)} {level:.12g}" for level in levels]
         # The lowest value is where the first rows are, not where there are none yet.
         reached = np.maximum(levels, _LOWEST_LEVEL)
+        rows_of = self._told()
 
         def ask(covers: str) -> Floats:
-            rows = self._rows([j, *(axis.column for axis in axes)], covers)
+            rows = rows_of([j, *(axis.column for axis in axes)], covers)
             n = prod(map(len, axes))
             found = quantiles(rows.weights, rows.numbers(j), codes_of(rows, axes), n, reached)
             return found.reshape(-1, *map(len, axes), len(levels))
@@ -722,9 +732,10 @@ class StatisticsMixin:
         judged: bool = True,
     ) -> Estimate:
         """Return a table: shares of the sums over some axes, numbers of rows for None."""
+        rows_of = self._told()
 
         def ask(covers: str) -> Floats:
-            rows = self._rows([axis.column for axis in axes], covers)
+            rows = rows_of([axis.column for axis in axes], covers)
             sums = group_sums(rows.weights, codes_of(rows, axes), prod(map(len, axes)))
             found = sums.reshape(-1, *map(len, axes))
             whole = np.ones(1)

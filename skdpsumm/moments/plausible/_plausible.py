@@ -170,9 +170,10 @@ class DrawnTables:
         return generator(self.model.released, *use)
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
+        found = self._kept.get(key)  # which another thread may let go of
+        if found is None:
+            found = self._kept[key] = make()
+        return found
 
     # ---- how many rows are in each cell
 
@@ -264,8 +265,8 @@ class DrawnTables:
             return self._once(("rows", columns), lambda: self._rows_of_one(columns[0]))
         last = ("rows", columns)
         if last not in self._kept:  # they are large, so only the last ones are kept
-            for key in [k for k in self._kept if k[0] == "rows" and len(k[1]) > 1]:
-                del self._kept[key]
+            for key in [k for k in list(self._kept) if k[0] == "rows" and len(k[1]) > 1]:
+                self._kept.pop(key, None)
         n_units = math.prod(len(self._units(j)[0]) for j in columns)
         make = self._joint if len(columns) <= 3 and n_units <= MOST_UNITS else self._points
         return self._once(last, lambda: make(columns))
