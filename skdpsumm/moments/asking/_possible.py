@@ -43,7 +43,8 @@ def correlations(covariance: Floats) -> Floats:
     """Return the correlations for covariance matrices, shape (..., d, d)."""
     # Noise may leave a column no variance, and then no correlation with others either.
     spread = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), _SMALLEST))
-    found = covariance / (spread[..., None] * spread[..., None, :])
+    with np.errstate(over="ignore"):
+        found = covariance / (spread[..., None] * spread[..., None, :])
     # A column's correlation with itself has no noise, not even where its variance drowned.
     k = np.arange(found.shape[-1])
     found[..., k, k] = 1.0

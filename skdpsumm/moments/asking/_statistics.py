@@ -519,6 +519,7 @@ class StatisticsMixin:
             possible=possible,
             labels=[axis.labels for axis in axes],
             about=[f"{told} where {group}" for group in groups] if axes else (),
+            judged=not unseen.any(),  # of which another warning tells
         )
         answer.axes = tuple(axis.name for axis in axes)
         return answer
@@ -752,15 +753,19 @@ class StatisticsMixin:
             return ratio(found, whole, 0.0, 1.0)
 
         labels = [(*axis.labels, *(["All"] * margins)) for axis in axes]
-        names = [", ".join(one) for one in product(*labels)]
         answer = self._answer(
             ask,
             possible=(0.0, self._most_rows if over is None else 1.0),
             labels=labels,
-            about=names,
+            about=groups_of(axes, labels),
             judged=judged,
         )
         answer.axes = tuple(axis.name for axis in axes)
+        if over is not None and not margins:
+            # Entries are moved to the middle of the tables one by one: their sum is the model's.
+            own, shares, summed = ask("model")[0], np.asarray(answer), over or None
+            of_model, of_shares = (one.sum(axis=summed, keepdims=True) for one in (own, shares))
+            answer._value = shares * ratio(of_model, of_shares, 1.0, 1.0)
         return answer
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
@@ -847,9 +852,10 @@ def codes_of(rows: Rows, axes: Sequence[Axis]) -> NDArray[np.int64]:
     return codes
 
 
-def groups_of(axes: Sequence[Axis]) -> list[str]:
-    """Return what groups are called, one for all rows together."""
-    each = [[f"{axis.name} = {label}" for label in axis.labels] for axis in axes]
+def groups_of(axes: Sequence[Axis], labels: Sequence[Sequence[str]] | None = None) -> list[str]:
+    """Return what groups are called, one for all rows together; labels are those of the axes."""
+    named = zip(axes, labels or [axis.labels for axis in axes], strict=True)
+    each = [[f"{axis.name} = {label}" for label in own] for axis, own in named]
     return [" and ".join(one) for one in product(*each)]
 
 

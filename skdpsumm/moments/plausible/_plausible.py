@@ -305,8 +305,19 @@ class DrawnTables:
         inside = InsideCells(self.model, places, code, mass, m, n_tables, rng)
         for k, found in inside.values().items():
             values[columns[k]] = found[0] if len(found) == 1 else found
-        weights = table.reshape(1 + self.n_tables, n_units)[:, unit] / m
+        weights = table.reshape(1 + self.n_tables, n_units)[:, unit]
+        weights = weights * self._shares_of_rows(self._made(values, weights), columns, m)
         return self._made(values, self._by_chance(weights, unit, columns))
+
+    def _shares_of_rows(self, rows: Rows, columns: Group, m: int) -> Floats:
+        """Return the share of each row in its unit of m rows: none of rows that are ruled out."""
+        ruled = [{j for j, _ in one} for one in self.model.schema.impossible]
+        if not any(one <= set(columns) for one in ruled):
+            return np.full((1, 1), 1 / m)
+        found = rows.ask(lambda named: possible_rows(named, self.model, columns).astype(float))
+        possible = found.reshape(len(found), -1, m)
+        possible /= np.maximum(possible.sum(axis=2, keepdims=True), 1.0)
+        return possible.reshape(len(found), -1)
 
     def _units(self, j: int) -> tuple[NDArray[np.int64], Floats | None]:
         """Return the cell of each unit of a column, and its share of the cell's rows or None.
