@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
-from skdpsumm.moments.asking._quantiles import monotone
 from sklearn.base import clone
 
 from skdpsumm import (
