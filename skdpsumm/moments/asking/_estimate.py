@@ -135,8 +135,8 @@ class Estimate(NDArrayOperatorsMixin):
                     f"tables along its first axis; got shape {given.shape}."
                 )
             self._tables = dict.fromkeys(_ALL, given)
-        found = self._near_the_middle() if value is None else np.asarray(value, np.float64)
-        self._value = np.asarray(np.clip(found, *possible))
+        found = near_the_middle(self._asked("noise")) if value is None else value
+        self._value = np.asarray(np.clip(np.asarray(found, np.float64), *possible))
         self._possible = tuple(np.broadcast_to(end, self._value.shape) for end in possible)
         self.labels = tuple(tuple(names) for names in labels)
         self.frame = frame
@@ -163,15 +163,6 @@ class Estimate(NDArrayOperatorsMixin):
             if covers not in self._tables:
                 self._tables[covers] = np.asarray(self._ask(covers), np.float64)
             return self._tables[covers]
-
-    def _near_the_middle(self) -> Floats:
-        """Return the model's answer, moved towards the middle of the tables that noise makes."""
-        asked = self._asked("noise")
-        own, drawn = asked[0], asked[1:]
-        low, high = _quantiles(drawn, 0.5)
-        reach = NEAR * spread_of(drawn)
-        near = np.fmin(np.fmax(own, low - reach), high + reach)
-        return np.where(np.isnan(own), own, near)
 
     @property
     def value(self) -> Any:
@@ -574,6 +565,15 @@ def _moments(drawn: Floats) -> tuple[Floats, Floats]:
     """Return the means of answers and their standard deviations, NaN where one is not finite."""
     with np.errstate(invalid="ignore", over="ignore"):
         return drawn.mean(axis=0), np.std(drawn, axis=0, ddof=1)
+
+
+def near_the_middle(tables: Floats) -> Floats:
+    """Return the model's answer, the first one, moved towards the middle of plausible tables'."""
+    own, drawn = tables[0], tables[1:]
+    low, high = _quantiles(drawn, 0.5)
+    reach = NEAR * spread_of(drawn)
+    near = np.fmin(np.fmax(own, low - reach), high + reach)
+    return np.where(np.isnan(own), own, near)
 
 
 def spread_of(drawn: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from itertools import islice, product
 from math import prod
 from numbers import Integral, Real
 from typing import Any
@@ -15,14 +15,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import warn_caller
 from ...features._feature_maps import project_to_simplex
-from ...schema._schema import TableSchema
+from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
+from .._frames import chosen, frame_of
+from ..plausible._numbers import N_TABLES
 from ..plausible._rows import Rows
 from ._axes import Axis, binned_axis, category_axis, model_axis
-from ._estimate import Estimate
+from ._estimate import Estimate, near_the_middle
 from ._functions import AskedFunction
 from ._possible import correlations, nearest_possible
-from ._warnings import AnswerWarning, warn_of_constants, warn_of_the_lone, warn_of_the_wide
+from ._synthetic import framed
+from ._tables import part_of, positive_tables, rounded_rows
+from ._warnings import (
+    AnswerWarning,
+    first_of,
+    warn_of_constants,
+    warn_of_the_lone,
+    warn_of_the_wide,
+)
 from ._weighted import covariance, group_sums, mean, quantiles, ratio
 
 Floats = NDArray[np.float64]
@@ -33,6 +43,11 @@ _MOST_QUESTIONS = 16
 _MOST_JUDGED = 64
 # The least level of a quantile: shares below it are rounding.
 _LOWEST_LEVEL = 1e-12
+
+
+_DESCRIBED = (
+    *("column", "missing", "mean", "std error", "25 %", "median", "75 %", "most frequent", "share"),
+)
 
 
 class StatisticsMixin:
@@ -50,21 +65,51 @@ class StatisticsMixin:
         check_is_fitted(self, "schema_")
         return self.schema_
 
-    def _told(self) -> Callable[[Sequence[int], str], Rows]:
+    def _told(
+        self, survey_weight: int | str | None = None, beside: Sequence[int] = ()
+    ) -> Callable[[Sequence[int], str], Rows]:
         """Return how to ask this release for rows, those that meet all conditions of `where`.
 
-        What is asked of it stays an answer of this release when the estimator is fitted again.
+        What is asked of it stays an answer of this release when the estimator is fitted again. Rows
+        count by their survey weight, if there is one; `beside` are the columns it goes with.
         """
         plausible, conditions = self._plausible, self._conditions
         needed = {j for one in conditions for j in one.columns}
+        weight = None if survey_weight is None else self._survey_weight(survey_weight, beside)
 
         def rows_of(columns: Sequence[int], covers: str) -> Rows:
-            rows = plausible.rows(tuple(sorted({*columns, *needed})), covers)
+            own = () if weight is None else (weight,)
+            rows = plausible.rows(tuple(sorted({*columns, *needed, *own})), covers)
             for condition in conditions:
                 rows = rows.where(condition.at(rows)[..., 0])
-            return rows
+            return rows if weight is None else rows.where(rows.numbers(weight))
 
         return rows_of
+
+    def _survey_weight(self, column: int | str, beside: Sequence[int]) -> int:
+        """Return the column of a survey weight; warn where it was not counted with others."""
+        j = self._column(column, "survey_weight")
+        if self._bound(j)[0] < 0:
+            raise ValueError(
+                f"survey_weight must not be negative, and the range of column "
+                f"{self._asked.name(j)!r} is {self._bound(j)}."
+            )
+        model = self._plausible.model
+        apart = [k for k in beside if k != j and not (model and model.counts_together((j, k)))]
+        if apart:
+            names = first_of([repr(name) for name in self._names(apart)])
+            warn_caller(
+                f"When you sketch again, name {self._asked.name(j)!r} with {names} in `workload`: "
+                "the release counts survey_weight in no group with them, so the answer takes the "
+                "weight to be alike there.",
+                AnswerWarning,
+            )
+        return j
+
+    def _largest_weight(self, survey_weight: int | str | None) -> float:
+        if survey_weight is None:
+            return 1.0
+        return self._bound(self._column(survey_weight, "survey_weight"))[1]
 
     def _answer(
         self,
@@ -81,14 +126,18 @@ class StatisticsMixin:
         return found
 
     def _by_column(
-        self, which: Sequence[int], axes: Sequence[Axis], statistic: Callable[..., Floats]
+        self,
+        which: Sequence[int],
+        axes: Sequence[Axis],
+        statistic: Callable[..., Floats],
+        survey_weight: int | str | None = None,
     ) -> Callable[[str], Floats]:
         """Return how to ask a statistic of each column, in each group of rows.
 
         The statistic takes weights, values, groups, their number and the column. Answers have an
         axis for each of `axes`, then one for the columns.
         """
-        rows_of = self._told()
+        rows_of = self._told(survey_weight, [*which, *(axis.column for axis in axes)])
 
         def ask(covers: str) -> Floats:
             found = []
@@ -173,7 +222,14 @@ class StatisticsMixin:
             self._bound(j)  # which says that it is no number
         return which
 
-    def mean(self, column: Any = None, *, by: Any = None, bins: Any = None) -> Estimate:
+    def mean(
+        self,
+        column: Any = None,
+        *,
+        by: Any = None,
+        bins: Any = None,
+        survey_weight: int | str | None = None,
+    ) -> Estimate:
         """Return the mean of a numeric column, or the means of several, shape (d,).
 
         Like all statistics of columns, they describe the values that are present. `missing_share`
@@ -191,6 +247,10 @@ class StatisticsMixin:
         bins : int or array-like of edges, default=None
             For `by` with numbers: increasing edges within the range, or a number of equal bins, as
             in `table`. None takes the bins of the release, which may be uneven.
+        survey_weight : int or str, default=None
+            A column by which rows count, such as the number of people that each stands for. Rows
+            whose weight is missing or 0 do not count. None counts all rows alike. There is no
+            interval for a population then: nobody has said how rows were chosen.
 
         Examples
         --------
@@ -210,29 +270,39 @@ class StatisticsMixin:
         >>> round(float(m2m.mean("hours", by="sex")["m"]))
         42
         """
-        if not (axes := self._axes_by(by, bins)):
+        if not (axes := self._axes_by(by, bins)) and survey_weight is None:
             return self.moment(1, column)
         which = self._numeric(column)
         names, groups = self._names(which), groups_of(axes)
         bounds = dict(zip(which, self._ranges(which), strict=True))
         answer = self._answer(
-            self._by_column(which, axes, lambda w, x, c, n, j: mean(w, x, c, n, bounds[j])),
+            self._by_column(
+                which, axes, lambda w, x, c, n, j: mean(w, x, c, n, bounds[j]), survey_weight
+            ),
             possible=tuple(self._ranges(which).T),
             labels=[*(axis.labels for axis in axes), names],
-            about=[f"the mean of {name!r} where {group}" for group in groups for name in names],
+            about=[f"the mean of {name!r}{_where(group)}" for group in groups for name in names],
+            refused=_design(survey_weight),
         )
         answer.units = tuple(self._asked.columns[j].unit for j in which) * len(groups)
-        answer.axes = (*(axis.name for axis in axes), "column")
+        answer.axes = (*(axis.name for axis in axes), "column") if axes else ()
         return _as_asked(answer, column)
 
-    def total(self, column: Any = None, *, by: Any = None, bins: Any = None) -> Estimate:
+    def total(
+        self,
+        column: Any = None,
+        *,
+        by: Any = None,
+        bins: Any = None,
+        survey_weight: int | str | None = None,
+    ) -> Estimate:
         """Return the sum of a numeric column over all rows, or the sums of several, shape (d,).
 
         Rows without a value add nothing.
 
         Parameters
         ----------
-        column, by, bins :
+        column, by, bins, survey_weight :
             As in `mean`.
 
         Examples
@@ -246,16 +316,18 @@ class StatisticsMixin:
         """
         axes, which = self._axes_by(by, bins), self._numeric(column)
         names, groups = self._names(which), groups_of(axes)
-        low, high = self._ranges(which).T * self._most_rows
+        low, high = self._ranges(which).T * self._most_rows * self._largest_weight(survey_weight)
         answer = self._answer(
             self._by_column(
                 which,
                 axes,
                 lambda w, x, c, n, j: group_sums(w, c, n, np.nan_to_num(x, nan=0.0)),
+                survey_weight,
             ),
             possible=(np.minimum(low, 0.0), np.maximum(high, 0.0)),
             labels=[*(axis.labels for axis in axes), names],
             about=[f"the total of {name!r}{_where(group)}" for group in groups for name in names],
+            refused=_design(survey_weight),
         )
         answer.units = tuple(self._asked.columns[j].unit for j in which) * len(groups)
         answer.axes = (*(axis.name for axis in axes), "column") if axes else ()
@@ -613,7 +685,13 @@ class StatisticsMixin:
         return answer if np.ndim(thresholds) else _only(answer)
 
     def quantile(
-        self, column: int | str, q: ArrayLike, *, by: Any = None, bins: Any = None
+        self,
+        column: int | str,
+        q: ArrayLike,
+        *,
+        by: Any = None,
+        bins: Any = None,
+        survey_weight: int | str | None = None,
     ) -> Estimate:
         """Return quantiles of a column, such as its median.
 
@@ -635,6 +713,9 @@ class StatisticsMixin:
         bins : int or array-like of edges, default=None
             For `by` with numbers: increasing edges within the range, or a number of equal bins, as
             in `table`. None takes the bins of the release, which may be uneven.
+
+        survey_weight : int or str, default=None
+            As in `mean`.
 
         Raises
         ------
@@ -660,7 +741,7 @@ class StatisticsMixin:
         names = [f"{self._asked.name(j)} {level:.12g}" for level in levels]
         # The lowest value is where the first rows are, not where there are none yet.
         reached = np.maximum(levels, _LOWEST_LEVEL)
-        rows_of = self._told()
+        rows_of = self._told(survey_weight, [j, *(axis.column for axis in axes)])
 
         def ask(covers: str) -> Floats:
             rows = rows_of([j, *(axis.column for axis in axes)], covers)
@@ -676,6 +757,7 @@ class StatisticsMixin:
             about=[f"the quantile {name}{_where(group)}" for group in groups for name in names],
             step=self._asked.step(j),
             judged=len(levels) <= _MOST_QUESTIONS,
+            refused=_design(survey_weight),
         )
         answer.units = (self._asked.columns[j].unit,) * np.size(answer)
         answer.axes = (*(axis.name for axis in axes), "quantile") if axes else ()
@@ -717,11 +799,64 @@ class StatisticsMixin:
         bins: Any = None,
         normalize: Any = False,
         margins: bool = False,
+        survey_weight: int | str | None = None,
     ) -> Estimate:
-        """Return the mean of a user's function over the rows of each group."""
+        """Return how many rows have each combination of values of some columns.
+
+        Rows that lack one of the values are left out. `missing_share` tells how many lack each.
+
+        Parameters
+        ----------
+        columns : int, str or list of these
+            The columns, one for each axis of the table.
+        bins : mapping from column to bins, or int, default=None
+            For numeric columns: increasing edges within the range, or a number of equal bins.
+            Columns that you do not name, by default all, keep the cells of the graphical model, as
+            these need no guess about where in a cell rows lie; or the bins of `histogram` where
+            there is no such model.
+        normalize : bool, {"index", "columns"} or list of columns, default=False
+            What the cells hold, with the same default as in `pandas.crosstab`. False gives numbers
+            of rows. True gives shares of the rows that have a value in all the columns. "index"
+            gives shares of each row of a table of two columns, and "columns" of each column. A list
+            of some of the columns gives shares of each combination of the others.
+        margins : bool, default=False
+            Whether sums are added at the end of each axis, as "All". The default is that of
+            `pandas.crosstab`.
+        survey_weight : int or str, default=None
+            As in `mean`.
+
+        Returns
+        -------
+        Estimate
+            With an axis for each column. ``table(["sex", "job"])["f", "clerk"]`` is one entry.
+            ``table(...).value`` is a frame for two columns. ``table(...).to_frame()`` has a row for
+            each combination of any number of columns, with its error.
+
+        Raises
+        ------
+        ValueError
+            If the table has too many cells, or a column or a bin does not exist.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skdpsumm import HistogramSketcher, M2MEstimator
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"sex": rng.choice(["f", "m"], 9000)})
+        >>> people["age"] = rng.integers(18, 65, 9000)
+        >>> schema = {"sex": ["f", "m"], "age": (18, 66)}
+        >>> sketcher = HistogramSketcher(schema=schema, marginals=2, n_bins=48)
+        >>> m2m = M2MEstimator(sketcher, random_state=0).fit(people)
+        >>> shares = m2m.table(["sex", "age"], bins={"age": [18, 30, 66]}, normalize="index")
+        >>> shares.value.round(1)
+           [18, 30)  [30, 66]
+        f       0.3       0.7
+        m       0.3       0.7
+        """
         which, over = self._several(columns, normalize)
         axes = [self._axis(j, self._bins_of(bins, which, j)) for j in which]
-        return self._table(axes, over, margins=margins)
+        return self._table(axes, over, margins=margins, survey_weight=survey_weight)
 
     def _table(
         self,
@@ -730,9 +865,11 @@ class StatisticsMixin:
         *,
         margins: bool = False,
         judged: bool = True,
+        survey_weight: int | str | None = None,
     ) -> Estimate:
         """Return a table: shares of the sums over some axes, numbers of rows for None."""
-        rows_of = self._told()
+        rows_of = self._told(survey_weight, [axis.column for axis in axes])
+        most = self._most_rows * self._largest_weight(survey_weight)
 
         def ask(covers: str) -> Floats:
             rows = rows_of([axis.column for axis in axes], covers)
@@ -755,10 +892,11 @@ class StatisticsMixin:
         labels = [(*axis.labels, *(["All"] * margins)) for axis in axes]
         answer = self._answer(
             ask,
-            possible=(0.0, self._most_rows if over is None else 1.0),
+            possible=(0.0, most if over is None else 1.0),
             labels=labels,
             about=groups_of(axes, labels),
             judged=judged,
+            refused=_design(survey_weight),
         )
         answer.axes = tuple(axis.name for axis in axes)
         if over is not None and not margins:
@@ -767,6 +905,139 @@ class StatisticsMixin:
             of_model, of_shares = (one.sum(axis=summed, keepdims=True) for one in (own, shares))
             answer._value = shares * ratio(of_model, of_shares, 1.0, 1.0)
         return answer
+
+    def statistic(self, function: Callable[[Any, Floats], ArrayLike], columns: Any) -> Estimate:
+        """Return any statistic of some columns, with its interval.
+
+        The function is called for the model and for each plausible table. So it should take
+        fractions of a second; it may be a fit of scikit-learn or statsmodels that takes weights.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a frame of the columns and weights, shape (n,), finite and at least 0, and returns
+            a number or an array. The frame is as that of `sample`: an array, where columns have no
+            names. Weights sum to about the number of rows.
+        columns : int, str or list of these
+            What the frame has. Up to three columns have rows in all of their cells.
+
+        Returns
+        -------
+        Estimate
+
+        Notes
+        -----
+        Weights of a plausible table may be negative, which few functions take. So they are clipped
+        and then tilted, until the number of rows, of each category and of missing values, and the
+        means of numbers are what they were.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import M2MEstimator
+        >>> pay = np.random.default_rng(0).gamma(2, 1000, size=(9000, 1))
+        >>> m2m = M2MEstimator(schema=(0, 20_000), random_state=0).fit(pay)
+        >>> def gini(rows, weights):
+        ...     order = np.argsort(rows[:, 0])
+        ...     people, money = np.cumsum(weights[order]), np.cumsum((weights * rows[:, 0])[order])
+        ...     return 1 - 2 * np.trapezoid(money / money[-1], people / people[-1])
+        >>> round(float(m2m.statistic(gini, 0)), 1)
+        0.4
+        """
+        which = self._columns(columns)
+        if len(set(which)) < len(which):
+            raise ValueError(f"columns names a column twice: {columns!r}.")
+        rows_of, schema, privacy = self._told(), part_of(self._asked, which), self.sketch_.privacy
+
+        def ask(covers: str) -> Floats:
+            found = []
+            for cells, weights in positive_tables(rows_of(which, covers), which):
+                kept = weights > 0
+                table = stack_columns([one[kept] for one in cells])
+                given = framed(table, schema, self._frame, privacy)
+                found.append(np.asarray(function(given, weights[kept]), np.float64))
+            return np.stack(found)
+
+        return self._answer(ask, value=near_the_middle(ask("table")), judged=False)
+
+    def describe(self) -> Any:
+        """Return a frame of all columns, for people: what is in them, as far as the release tells.
+
+        Returns
+        -------
+        DataFrame
+            A row for each column. Numbers have their mean and its standard error, and quartiles;
+            categories the most frequent one and its share. It is of the library of `sample`, or of
+            pandas where that gives arrays.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skdpsumm import M2MEstimator, Numeric
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"age": rng.integers(18, 65, 9000), "job": ["nurse"] * 9000})
+        >>> schema = {"age": Numeric(18, 64, step=1), "job": ["clerk", "nurse"]}
+        >>> m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
+        >>> m2m.describe()[["column", "median", "most frequent"]]
+          column  median most frequent
+        0    age    41.0          None
+        1    job     NaN         nurse
+        """
+        found = [self._described_column(j) for j in range(self._asked.n_columns)]
+        columns: dict[str, Any] = {}
+        for name in _DESCRIBED:
+            cells = [one.get(name) for one in found]
+            is_text = name in ("column", "most frequent")
+            columns[name] = cells if is_text else np.array(cells, np.float64)
+        return frame_of(columns, chosen(self._frame) or "pandas")
+
+    def _described_column(self, j: int) -> dict[str, Any]:
+        said: dict[str, Any] = {"column": self._asked.name(j), "missing": 0.0}
+        if self._asked.missing(j):
+            said["missing"] = float(self.missing_share(j))
+        if self._asked.values(j) is not None:
+            shares = self.histogram(j)
+            top = int(np.argmax(shares))
+            return said | {"most frequent": shares.labels[0][top], "share": float(shares[top])}
+        mean, quartiles = self.mean(j), np.asarray(self.quantile(j, [0.25, 0.5, 0.75]))
+        said |= {"mean": float(mean), "std error": float(mean.std_error)}
+        return said | dict(zip(("25 %", "median", "75 %"), quartiles.tolist(), strict=True))
+
+    def draw_tables(self, n_tables: int, n_rows: int | None = None) -> list[Any]:
+        """Return synthetic tables, each of which the confidential table may have been.
+
+        Analyse each of m tables as if it were the confidential one, and combine: the estimate is
+        the mean of theirs. With B their variance and U the mean of the variances that each analysis
+        states, the variance is ``(1 + 1/m) B`` for the confidential table itself, and
+        ``U + (1 + 1/m) B`` for the population. Rows are rounded, and not drawn at random: so this
+        is not the rule for synthetic rows that are drawn from a population's posterior.
+
+        Parameters
+        ----------
+        n_tables : int
+            At most 100.
+        n_rows : int, default=None
+            Rows of each table. None takes as many as the release has, to which U then belongs.
+
+        Returns
+        -------
+        list of DataFrame or ndarray
+            Each as from `sample`.
+        """
+        most = N_TABLES
+        if not (isinstance(n_tables, Integral) and 1 <= n_tables <= most):
+            raise ValueError(f"n_tables must be from 1 to {most}, got {n_tables!r}.")
+        n = round(self._plausible.n_rows) if n_rows is None else n_rows
+        if not (isinstance(n, Integral) and n > 0):
+            raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
+        which = list(range(self._asked.n_columns))
+        tables = positive_tables(self._told()(which, "table"), which)
+        some = islice(tables, 1, 1 + int(n_tables))
+        return [
+            framed(rounded_rows(*one, int(n)), self._asked, self._frame, self.sketch_.privacy)
+            for one in some
+        ]
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
         """Return the columns of a table, and the axes whose sums are one, None for none."""
@@ -857,6 +1128,13 @@ def groups_of(axes: Sequence[Axis], labels: Sequence[Sequence[str]] | None = Non
     named = zip(axes, labels or [axis.labels for axis in axes], strict=True)
     each = [[f"{axis.name} = {label}" for label in own] for axis, own in named]
     return [" and ".join(one) for one in product(*each)]
+
+
+def _design(survey_weight: Any) -> str | None:
+    """Return why survey weights have no interval for a population."""
+    if survey_weight is None:
+        return None
+    return "survey_weight says how rows count, and not how they were chosen. Use covers='table'."
 
 
 def _where(group: str) -> str:

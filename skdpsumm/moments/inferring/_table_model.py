@@ -129,6 +129,10 @@ class TableModel:
             return np.zeros(self.sizes[j])
         return np.sqrt(self.model.residuals.cell_variances((j,))) / self.n_rows
 
+    def counts_together(self, columns: Group) -> bool:
+        """Return whether some group has all of these columns."""
+        return any(set(columns) <= set(m.columns) for m in self.marginals)
+
     def counted_together(self, columns: Group) -> list[Group]:
         """Return the largest groups of some columns that were counted, or each by itself."""
         found = {tuple(j for j in columns if j in m.columns) for m in self.marginals}

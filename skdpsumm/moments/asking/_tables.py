@@ -1,0 +1,107 @@
+"""Plausible tables as rows with weights that are not negative, for functions that need them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...schema._schema import TableSchema, stack_columns
+from ..plausible._rows import Rows
+
+Floats = NDArray[np.float64]
+
+# Of the model's weight of a row, what it keeps where noise has taken all of it.
+_KEPT = 1e-3
+# Steps of Newton's, and the largest; and how far off, beside the rows, sums may remain.
+_STEPS, _LARGEST_STEP, _TOLERANCE = 50, 2.0, 1e-9
+
+
+def positive_tables(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[list[NDArray], Floats]]:
+    """Yield the columns and the weights of each table, those of the model first.
+
+    A plausible table has negative weights, where noise took more rows from a cell than there are.
+    Clipped, they would leave too many rows in long tails. So after they are clipped, weights are
+    tilted, ``w exp(lambda g)``, until the number of rows, of each category and of missing values,
+    and the mean of each number, are what the signed table has (calibration [1]_).
+
+    References
+    ----------
+    .. [1] Deville and Särndal (1992), "Calibration estimators in survey sampling".
+    """
+    for k, weights in enumerate(rows.weights):
+        cells = [rows.column(j)[k if len(rows.column(j)) > 1 else 0] for j in columns]
+        if k == 0:
+            yield cells, np.maximum(weights, 0.0)
+            continue
+        told = _told(rows.schema, columns, cells)
+        yield cells, calibrated(weights, np.maximum(rows.weights[0], 0.0), told)
+
+
+def calibrated(signed: Floats, own: Floats, told: Floats) -> Floats:
+    """Return weights that are not negative and have the sums of signed ones.
+
+    Parameters
+    ----------
+    signed, own : ndarray of shape (n,)
+        Weights in the table, and by the model.
+    told : ndarray of shape (n, k)
+        Of which the sums are kept, as far as any weights can have them.
+    """
+    start = np.maximum(signed, _KEPT * own)
+    goal, whole = signed @ told, max(float(signed.sum()), 1e-300)
+    tilt, weights = np.zeros(told.shape[1]), start
+    for _ in range(_STEPS):
+        off = goal - weights @ told
+        if np.max(np.abs(off), initial=0.0) < _TOLERANCE * whole:
+            break
+        curve = (told * weights[:, None]).T @ told
+        step = np.linalg.lstsq(curve, off, rcond=1e-10)[0]
+        moved = told @ step
+        tilt = tilt + step * min(1.0, _LARGEST_STEP / max(float(np.abs(moved).max()), 1e-300))
+        weights = start * np.exp(np.clip(told @ tilt, -700.0, 700.0))
+    return weights
+
+
+def _told(schema: TableSchema, columns: Sequence[int], cells: Sequence[NDArray]) -> Floats:
+    """Return ones, indicators of categories and of missing values, and numbers in their ranges."""
+    found = [np.ones(len(cells[0]))]
+    for j, values in zip(columns, cells, strict=True):
+        column = schema.columns[j]
+        if schema.values(j) is not None:
+            codes = column.read(values)  # type: ignore[attr-defined]
+            found += [codes == k for k in range(1, column.n_codes)]  # type: ignore[attr-defined]
+            continue
+        numbers = values.astype(np.float64)
+        gone = np.isnan(numbers)
+        low, high = schema.bound(j) or (0.0, 1.0)
+        found.append(np.where(gone, 0.0, (numbers - low) / (high - low)))
+        if gone.any():
+            found.append(gone)
+    return np.column_stack(found).astype(np.float64)
+
+
+def rounded_rows(cells: Sequence[NDArray], weights: Floats, n_rows: int) -> NDArray:
+    """Return so many whole rows of weighted ones, shape (n_rows, d), rounded and not drawn.
+
+    Rows are sorted, so that what one of them is rounded up by, the next is rounded down.
+    """
+    keys = [
+        np.unique(one.astype(str) if one.dtype == object else one, return_inverse=True)[1]
+        for one in cells
+    ]
+    order = np.lexsort(keys[::-1])
+    ends = np.cumsum(weights[order])
+    at = np.searchsorted(ends, (np.arange(n_rows) + 0.5) / n_rows * ends[-1])
+    chosen = order[np.minimum(at, len(order) - 1)]
+    return stack_columns([one[chosen] for one in cells])
+
+
+def part_of(schema: TableSchema, columns: Sequence[int]) -> TableSchema:
+    """Return the schema of some columns."""
+    some: Any = [schema.columns[j] for j in columns]
+    if schema.names is None:
+        return TableSchema(some)
+    return TableSchema({schema.name(j): column for j, column in zip(columns, some, strict=True)})
