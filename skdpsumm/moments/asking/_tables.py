@@ -71,8 +71,8 @@ def _told(schema: TableSchema, columns: Sequence[int], cells: Sequence[NDArray])
     for j, values in zip(columns, cells, strict=True):
         column = schema.columns[j]
         if schema.values(j) is not None:
-            codes = column.read(values)  # type: ignore[attr-defined]
-            found += [codes == k for k in range(1, column.n_codes)]  # type: ignore[attr-defined]
+            codes = column.read(values)
+            found += [codes == k for k in range(1, column.n_codes)]
             continue
         numbers = values.astype(np.float64)
         gone = np.isnan(numbers)
