@@ -516,11 +516,12 @@ def test_a_jump_of_another_column_inside_a_bin_is_as_far_off_as_densities_allow(
     )
     model = M2MEstimator(sketcher).fit(X)._plausible.model
     a, p, b = shares
-    jumps = Jumps.of(model, 0, 1)
-    place, first = jumps.place[1, 1], jumps.first[1, 1]
-    assert place == pytest.approx((p - b) / (a - b))
+    table = 1e12 * model.table((0, 1))  # of so many rows that chance does nothing
+    jumps = Jumps.of(table[None], 3, np.random.default_rng(0))
+    place = jumps.place[0, 1, 1]
+    assert place == pytest.approx((p - b) / (a - b), rel=1e-4)
     u = (np.arange(100_000) + 0.5) / 100_000
-    before = jumps.moved(u, place, first) < place
+    before = jumps.moved(u, (0, 1, 1)) < place
     assert before.mean() / place == pytest.approx(a / p, rel=1e-3)
     assert (~before).mean() / (1 - place) == pytest.approx(b / p, rel=1e-2)
 

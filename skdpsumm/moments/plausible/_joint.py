@@ -13,7 +13,7 @@ What is likely moves these quantiles, one table beside the other:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ from ._places import Places
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
+Group = tuple[int, ...]
 _STEEPEST = 1.9  # of a share that grows evenly, none is negative
 _SMALLEST = 1e-300
 _AT_ONCE = 2**15
@@ -213,7 +214,7 @@ class Jumps(NamedTuple):
 
     Parameters
     ----------
-    place, first : ndarray of shape (n_cells of j, n_cells of the other)
+    place, first : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
         Where, and how many of the rows are before it: place a / p.
     possible : ndarray of bool
         Whether p lies between a and b.
@@ -224,21 +225,31 @@ class Jumps(NamedTuple):
     possible: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, model: TableModel, j: int, other: int) -> Jumps:
-        """Return the jumps that the neighbours of each cell of j let expect."""
-        shape = (model.sizes[j], model.sizes[other])
-        _, p, before, after = beside(model, j, other)
-        a, b = p[before], p[after]
+    def of(cls, tables: Floats, n: int, rng: np.random.Generator) -> Jumps:
+        """Return the jumps that the neighbours of each cell let expect, in each table.
+
+        All cells have the rows that they have by chance.
+
+        Parameters
+        ----------
+        tables : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
+        n : int
+            Cells of j that hold values.
+        rng : Generator
+        """
+        tables = np.maximum(tables, 0.0)
+        tables = np.maximum(tables + np.sqrt(tables) * rng.standard_normal(tables.shape), 0.0)
+        p = tables / np.maximum(tables.sum(axis=2, keepdims=True), _SMALLEST)
+        a, b = np.roll(p, 1, axis=1), np.roll(p, -1, axis=1)
+        a[:, 0], b[:, n - 1 :] = p[:, 0], p[:, n - 1 :]
         possible = (a - p) * (p - b) > 0
         place = np.where(possible, (p - b) / np.where(possible, a - b, 1.0), 0.5)
         first = np.where(possible, place * a / np.maximum(p, _SMALLEST), 0.5)
-        found = cls(np.full(shape, 0.5), np.full(shape, 0.5), np.zeros(shape, np.bool_))
-        for whole, own in zip(found, (place, first, possible), strict=True):
-            whole[: len(p)] = own
-        return found
+        return cls(place, first, possible)
 
-    def moved(self, u: Floats, place: Floats, first: Floats) -> Floats:
-        """Return quantiles of rows whose cells have these jumps."""
+    def moved(self, u: Floats, rows: tuple) -> Floats:
+        """Return quantiles of rows, of which ``array[rows]`` are the jumps."""
+        place, first = self.place[rows], self.first[rows]
         before = u * (place / np.maximum(first, 1e-9))
         after = 1 - (1 - u) * ((1 - place) / np.maximum(1 - first, 1e-9))
         return np.where(u < first, before, after)
@@ -260,6 +271,8 @@ class InsideCells:
         Rows of a unit.
     n_tables : int
     rng : Generator
+    counts : callable
+        Takes two columns and returns the rows in their cells, in each table.
     """
 
     def __init__(
@@ -271,8 +284,10 @@ class InsideCells:
         m: int,
         n_tables: int,
         rng: np.random.Generator,
+        counts: Callable[[Group], Floats],
     ):
         self._model, self._places, self._code, self._m = model, places, code, m
+        self._counts = counts
         self._n_tables, self._rng = n_tables, rng
         self.loose = [k for k, one in enumerate(places) if not one.is_exact]
         n, drawn = len(self.loose), (len(self.loose), n_tables, mass.size)
@@ -303,13 +318,15 @@ class InsideCells:
         for a, b, odds, start, share in self._pairs:
             u[a] = gone_along(u[a], start + share * u[b], odds[block][:, self._code[a]])
         for k in self.loose:
-            slope = np.repeat(self._tilts[k][block], self._m, axis=1)
-            for own, coin, jumps, cells in self._beside[k]:
-                jumped = coin[block][:, self._code[k]] & jumps.possible[cells]
-                moved = jumps.moved(u[k], jumps.place[cells], jumps.first[cells])
-                u[k] = np.where(jumped, moved, u[k])
+            slope, jumps = np.repeat(self._tilts[k][block], self._m, axis=1), []
+            for own, coin, jump, cells in self._beside[k]:
+                rows = (block, *cells)
+                jumped = coin[block][:, self._code[k]] & jump.possible[rows]
                 slope = slope + np.where(jumped, 0.0, own)
+                jumps.append((jumped, jump, rows))
             u[k] = tilted(u[k], slope)
+            for jumped, jump, rows in jumps:  # at last: where nobody is, there stays nobody
+                u[k] = np.where(jumped, jump.moved(u[k], rows), u[k])
         return u
 
     def _pair(self, a: int, b: int) -> tuple:
@@ -329,7 +346,9 @@ class InsideCells:
         cells = self._code[k], self._code[other]
         coin = self._rng.random((1 + self._n_tables, self._model.sizes[i])) < JUMPS
         coin[0] = False
-        return slopes(self._model, i, j)[cells], coin, Jumps.of(self._model, i, j), cells
+        n = self._model.sizes[i] - self._model.schema.missing(i)
+        tables = self._counts((i, j))[: 1 + self._n_tables]
+        return slopes(self._model, i, j)[cells], coin, Jumps.of(tables, n, self._rng), cells
 
     def _tilt(self, mass: Floats, k: int) -> Floats:
         """Return by how much the density of a column tilts in each unit, (1 + n_tables, n_units).

@@ -35,11 +35,12 @@ PLACES = 12.0
 ALIKE = 0.5
 # Standard deviation of the share of a half of which nothing is known.
 LOOSE = 0.4
-# Chance that rows which no neighbour explains are all at one place, and that this is not an end.
-CROWD, ANYWHERE = 0.9, 0.1
+# Chance that rows which no neighbour explains are all at one place; that it is not an end; and the
+# same of cells of which nothing tells where in them rows lie.
+CROWD, ANYWHERE, BLIND = 0.9, 0.1, 0.5
 # Standard deviation of the tilt of a cell of several columns, and of all cells of one side alike.
 APART, TOGETHER = 0.4, 0.05
-# Chance that the share of another column's cell jumps inside a cell.
+# Chance that a density, or the share of another column's cell, jumps inside a cell.
 JUMPS = 0.25
 # Correlation of two numbers inside a cell (as Fisher's z): of each cell, and of all alike; the part
 # of what neighbours tell of it that is unsure; and by how much it is steeper where it jumps.

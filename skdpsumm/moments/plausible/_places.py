@@ -6,6 +6,7 @@ binary tree (`Shape`): a mean share and its standard deviation. In a plausible t
 - the share on the left of a node is a Beta draw of that mean and deviation. At the top nodes all
   cells are off alike, too: to one side, or outwards;
 - places in an atom are drawn as if `PLACES` rows had told them;
+- densities of neighbours may meet inside a piece (nobody below 18), instead of going over evenly;
 - rows that no neighbour explains (`Inside.crowded`) are all at one place, mostly an end of their
   piece: the low ends of all pieces, the high, the outer or the inner ones, or each its own.
 
@@ -22,13 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr
 
+from ..inferring._shapes import by_a_jump
 from ..inferring._table_model import TableModel
 from ._crowds import Inside
 from ._numbers import (
     ALIKE,
     ANYWHERE,
+    BLIND,
     CROWD,
     FEWEST_IN_ATOM,
+    JUMPS,
     LOOSE,
     MOST_IN_ATOM,
     N_PLACES,
@@ -54,6 +58,8 @@ class Places:
     n_tables : int
     stream : callable
         Takes a use and returns its random numbers.
+    counts : ndarray of shape (1 + n_tables, n_cells)
+        Rows of each cell, by the model and in each plausible table.
     moves : bool
         Whether plausible tables differ in where rows lie. If not, all are as the model says.
 
@@ -75,6 +81,7 @@ class Places:
         j: int,
         n_tables: int,
         stream: Callable[..., np.random.Generator],
+        counts: Floats,
         *,
         moves: bool,
     ):
@@ -82,7 +89,7 @@ class Places:
         self.weights: Floats
         self._known = Inside(model, j)
         self._n_tables = n_tables if moves else 0
-        self._stream = stream
+        self._stream, self._counts = stream, counts
         self._fill(model.schema.step(j))
         if self._known.crowded.any() and self.column.edges is not None:
             self._crowd()
@@ -135,6 +142,9 @@ class Places:
         spread /= np.add.reduceat(spread, starts, axis=1)[:, at]
         self.atom, self.inside = order[at], (rank + 0.5) / counts[at]
         self.cell, self.weights = column.cell_of_atom[self.atom], spread * shares[:, at]
+        if column.edges is not None and self._n_tables:
+            known = np.minimum(self.atom, column.n_present - 1)
+            self._jump(column.edges[known] + rank / counts[at] * np.diff(column.edges)[known])
 
     def _shares(self, order: Codes) -> Floats:
         """Return the share of each atom in its cell, atoms in the order of cells."""
@@ -156,6 +166,27 @@ class Places:
             noise = self._stream("together").standard_normal((self._n_tables, len(order)))
             found[1:] += np.sqrt(more) * noise
         return found
+
+    def _jump(self, starts: Floats) -> None:
+        """Let densities jump inside pieces, from one neighbour's to the other's, in some tables.
+
+        Where they meet follows from the rows of three cells, which fell there by chance.
+        """
+        column, rng = self.column, self._stream("jumps")
+        n = int(np.searchsorted(self.atom, column.n_present))
+        edges = np.append(starts[:n], column.edges[-1])  # type: ignore[index]
+        piece = column.piece_of_atom[self.atom[:n]]
+        firsts = np.flatnonzero(np.diff(piece, prepend=-1))
+        rank = np.cumsum(np.diff(piece, prepend=piece[:1]) != 0)
+        coin = rng.random((self._n_tables, column.n_cells)) < JUMPS
+        coin &= ~column.blind
+        rows = np.maximum(self._counts[1:], 0.0)
+        rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
+        for own, here, there in zip(self.weights[1:], coin, rows, strict=True):
+            jumped = by_a_jump(edges, self.cell[:n], there)
+            whole = np.maximum(np.add.reduceat(jumped, firsts), _SMALLEST)
+            jumped *= (np.add.reduceat(own[:n], firsts) / whole)[rank]
+            np.copyto(own[:n], jumped, where=here[self.cell[:n]])
 
     def _left(self, shares: Floats, cell: Codes) -> Floats:
         """Return the part of each node that is on its left, shape (n_tables, n_nodes)."""
@@ -201,6 +232,7 @@ class Places:
         if not self._n_tables:
             return
         rng, n = self._stream("crowds"), self._n_tables
+        values = self.values().astype(np.float64)
         # Low, high, outer or inner ends, of all pieces alike in half of the tables.
         common, alike = rng.integers(4, size=n), rng.random(n) < 0.5
         middle = known.cell_of_piece.max() / 2
@@ -210,7 +242,10 @@ class Places:
             above = known.cell_of_piece[p] > middle
             low = (side == 0) | ((side == 2) & (not above)) | ((side == 3) & above)
             place = np.where(low, 0, len(rows) - 1)
-            place = np.where(rng.random(n) < ANYWHERE, rng.integers(len(rows), size=n), place)
+            at = values[rows]
+            even = np.searchsorted(at, at[0] + rng.random(n) * (at[-1] - at[0]))
+            chance = BLIND if self.column.blind[known.cell_of_piece[p]] else ANYWHERE
+            place = np.where(rng.random(n) < chance, np.minimum(even, len(rows) - 1), place)
             moved = (rng.random(n) < CROWD) * known.crowded[p]
             mass = self.weights[1:, rows].sum(axis=1)
             self.weights[1:, rows] *= (1 - moved)[:, None]

@@ -252,7 +252,8 @@ class DrawnTables:
             return self._stream("places", j, *use)
 
         return self._once(
-            ("places", j), lambda: Places(self.model, j, self.n_tables, stream, moves=moves)
+            ("places", j),
+            lambda: Places(self.model, j, self.n_tables, stream, self.counts((j,)), moves=moves),
         )
 
     def rows(self, columns: Sequence[int]) -> Rows:
@@ -302,7 +303,7 @@ class DrawnTables:
         }
         n_tables = self.n_tables if PLACES in self.priors else 0
         mass, rng = np.maximum(table[0], 0.0), self._stream("joint", columns)
-        inside = InsideCells(self.model, places, code, mass, m, n_tables, rng)
+        inside = InsideCells(self.model, places, code, mass, m, n_tables, rng, self.counts)
         for k, found in inside.values().items():
             values[columns[k]] = found[0] if len(found) == 1 else found
         weights = table.reshape(1 + self.n_tables, n_units)[:, unit]
