@@ -134,7 +134,7 @@ class StatisticsMixin:
     ) -> Callable[[str], Floats]:
         """Return how to ask a statistic of each column, in each group of rows.
 
-        The statistic takes weights, values, groups, their number and the column. Answers have an
+        The statistic takes rows, values, groups, their number and the column. Answers have an
         axis for each of `axes`, then one for the columns.
         """
         rows_of = self._told(survey_weight, [*which, *(axis.column for axis in axes)])
@@ -144,9 +144,8 @@ class StatisticsMixin:
             for j in which:
                 rows = rows_of([j, *(axis.column for axis in axes)], covers)
                 codes = codes_of(rows, axes)
-                found.append(
-                    statistic(rows.weights, rows.numbers(j), codes, prod(map(len, axes)), j)
-                )
+                n = prod(map(len, axes))
+                found.append(statistic(rows, rows.numbers(j), codes, n, j))
             return np.stack(found, axis=-1).reshape(-1, *map(len, axes), len(which))
 
         return ask
@@ -277,7 +276,10 @@ class StatisticsMixin:
         bounds = dict(zip(which, self._ranges(which), strict=True))
         answer = self._answer(
             self._by_column(
-                which, axes, lambda w, x, c, n, j: mean(w, x, c, n, bounds[j]), survey_weight
+                which,
+                axes,
+                lambda r, x, c, n, j: mean(r.weights, x, c, n, bounds[j], r.n_rows),
+                survey_weight,
             ),
             possible=tuple(self._ranges(which).T),
             labels=[*(axis.labels for axis in axes), names],
@@ -321,7 +323,7 @@ class StatisticsMixin:
             self._by_column(
                 which,
                 axes,
-                lambda w, x, c, n, j: group_sums(w, c, n, np.nan_to_num(x, nan=0.0)),
+                lambda r, x, c, n, j: group_sums(r.weights, c, n, np.nan_to_num(x, nan=0.0)),
                 survey_weight,
             ),
             possible=(np.minimum(low, 0.0), np.maximum(high, 0.0)),
@@ -421,7 +423,7 @@ class StatisticsMixin:
             self._by_column(
                 which,
                 [],
-                lambda w, x, c, n, j: mean(w, x**order, c, n, ends[j]),
+                lambda r, x, c, n, j: mean(r.weights, x**order, c, n, ends[j], r.n_rows),
             ),
             labels=[names],
             about=[f"the {of} of {name!r}" for name in names],
@@ -452,7 +454,7 @@ class StatisticsMixin:
 
     def _of_variances(self, which: list[int]) -> Callable[[str], Floats]:
         """Return how to ask the variances of columns, shape (1 + B, d)."""
-        return self._by_column(which, [], lambda w, x, c, n, j: covariance(w, x, x))
+        return self._by_column(which, [], lambda r, x, c, n, j: covariance(r.weights, x, x))
 
     def covariance(self) -> Estimate:
         """Return the covariance matrix of the numeric columns, shape (d, d).
@@ -575,7 +577,7 @@ class StatisticsMixin:
                     if counts:
                         one = group_sums(rows.weights, codes, n, at)
                     else:
-                        one = mean(rows.weights, at, codes, n, asked.extremes(k))
+                        one = mean(rows.weights, at, codes, n, asked.extremes(k), rows.n_rows)
                     if found is None:
                         found = np.empty((*one.shape, asked.n_outputs))
                     found[..., k] = one

@@ -51,11 +51,23 @@ def ratio(above: Floats, below: Floats, low: Floats | float, high: Floats | floa
     return np.where(there, found, np.where(turn == 0, np.nan, ends))
 
 
-def mean(weights: Floats, values: Floats, codes: Codes, n_groups: int, bound: tuple) -> Floats:
-    """Return the means of values in each group of rows; rows without a value are left out."""
+def mean(
+    weights: Floats,
+    values: Floats,
+    codes: Codes,
+    n_groups: int,
+    bound: tuple,
+    n_rows: float | None = None,
+) -> Floats:
+    """Return the means of values in each group of rows; rows without a value are left out.
+
+    Of all rows, all of which have a value, there may be told how many there are.
+    """
     present = ~np.isnan(values)
     codes = np.where(present, codes, -1)
     sums = group_sums(weights, codes, n_groups, np.where(present, values, 0.0))
+    if n_rows is not None and n_groups == 1 and np.all(codes == 0):
+        return sums / n_rows
     return ratio(sums, group_sums(weights, codes, n_groups), *bound)
 
 

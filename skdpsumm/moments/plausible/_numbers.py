@@ -25,6 +25,8 @@ AS_GOOD = 0.003
 TYPICAL_SQUARE, UNSEEN_SQUARE = 0.04, 0.025**2
 # Part of the rows that a choice of groups may overlook without a word.
 NOTICED = 0.1
+# Stretches of the range of a column without a histogram.
+N_STRETCHES = 32
 # Of what is missed of two columns of numbers, as squared by phi, this part is how they go up and
 # down together: their correlation by ranks. It was about 0 to 0.7 in eleven releases of six tables
 # (Adult, ACS, Covertype and three made-up ones).

@@ -38,7 +38,7 @@ _SMALLEST = 1e-300
 # Sweeps that bring the cells of an uncounted group to what was counted of it.
 _SWEEPS = 3
 
-NOISE, UNCOUNTED, PLACES = "noise", "uncounted", "places"
+NOISE, UNCOUNTED, PLACES, SAMPLING = "noise", "uncounted", "places", "sampling"
 # In what plausible tables differ, by what an interval covers.
 _PRIORS = {
     "model": (),
@@ -46,6 +46,8 @@ _PRIORS = {
     "uncounted": (UNCOUNTED,),
     "places": (PLACES,),
     "table": (NOISE, UNCOUNTED, PLACES),
+    "sampling": (SAMPLING,),
+    "population": (NOISE, UNCOUNTED, PLACES, SAMPLING),
 }
 
 
@@ -67,8 +69,6 @@ class PlausibleTables:
         self.n_rows = model.n_rows
         self._drawn: dict[str, DrawnTables] = {}
         self._interactions = Interactions(model)
-        # Of rows that one person may have, all may be alike.
-        self._alike = float(most_rows_of_a_unit(model.sketch.privacy))
 
     def __getstate__(self) -> dict[str, Any]:
         # Tables take much room, and come out the same when they are asked again.
@@ -89,8 +89,6 @@ class PlausibleTables:
         -------
         Rows
         """
-        if covers in ("population", "sampling"):
-            return self._of_population(columns, "table" if covers == "population" else "model")
         if covers not in self._drawn:
             self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], self._interactions)
         return self._drawn[covers].rows(columns)
@@ -124,23 +122,6 @@ class PlausibleTables:
         possible = np.flatnonzero(possible_rows(rows, self.model, columns))
         return NamedRows(self.schema, len(possible), lambda j: column(j)[possible])
 
-    def _of_population(self, columns: Sequence[int], covers: str) -> Rows:
-        """Return rows of tables of other people: as many, drawn from what the model says.
-
-        A bootstrap: each row of weight w stands for w rows of the table, of which another table
-        has w and a Gaussian error of variance w; all tables have as many rows. Weights of the
-        model are never negative, however noise has them elsewhere.
-        """
-        rows = self.rows(columns, covers)
-        own, drawn = np.maximum(rows.weights[0], 0.0), rows.weights[1:]
-        if not len(drawn):
-            drawn = np.repeat(rows.weights, N_TABLES, axis=0)
-        rng = generator(self.model.released, "population", tuple(sorted(columns)))
-        off = rng.standard_normal(drawn.shape) * np.sqrt(self._alike * own)
-        off -= own * (off.sum(axis=1, keepdims=True) / max(own.sum(), _SMALLEST))
-        weights = np.concatenate([rows.weights[:1], drawn + off])
-        return rows.with_weights(weights)
-
 
 class DrawnTables:
     """The model of a release, and tables that differ from it in what some priors leave open.
@@ -148,7 +129,7 @@ class DrawnTables:
     Parameters
     ----------
     model : TableModel
-    priors : sequence of {"noise", "uncounted", "places"}
+    priors : sequence of {"noise", "uncounted", "places", "sampling"}
         Of none there is the model alone.
     interactions : Interactions
     n_tables : int, default=100
@@ -192,6 +173,7 @@ class DrawnTables:
             return own[None]
         if self.model.model.residuals.covers(group):
             drawn = self._counts.table(group) if NOISE in self.priors else self._unbiased(group)
+            drawn = drawn + self._other_people(group)
             drawn = np.where(self.model.model.possible(group), drawn, 0.0)
         else:
             drawn = self._uncounted(group, own)
@@ -199,6 +181,30 @@ class DrawnTables:
             total = drawn.sum(axis=tuple(range(1, drawn.ndim)), keepdims=True)
             drawn = drawn * (self.model.n_rows / total)
         return np.concatenate([own[None], drawn])
+
+    def _other_people(self, group: Group) -> Any:
+        """Return by how much tables of other people differ, in the cells of some columns.
+
+        It is a bootstrap of points of the model. A point of weight w stands for w rows, of which
+        another table has w and a Gaussian error of variance w; all tables have as many rows. So it
+        is one draw for all columns, and hangs on the rows of the table and not of the points.
+        """
+        if SAMPLING not in self.priors:
+            return 0.0
+        codes, off = self._once("people", self._drawn_people)
+        sizes = [self.model.sizes[a] for a in group]
+        place = np.ravel_multi_index([codes[:, a] for a in group], sizes)
+        n_cells = math.prod(sizes)
+        found = [np.bincount(place, one, n_cells) for one in off]
+        return np.reshape(found, (self.n_tables, *sizes))
+
+    def _drawn_people(self) -> tuple[NDArray[np.int64], Floats]:
+        codes, own = self._once("points", self._drawn)
+        # Of rows that one person may have, all may be alike.
+        alike = float(most_rows_of_a_unit(self.model.sketch.privacy))
+        off = self._stream("people").standard_normal((self.n_tables, len(own)))
+        off *= np.sqrt(alike * own)
+        return codes, off - own * (off.sum(axis=1, keepdims=True) / own.sum())
 
     def _unbiased(self, group: Group) -> Floats:
         counts = self.model.model.residuals.marginal(group)
@@ -209,7 +215,7 @@ class DrawnTables:
         covers = self.model.model.residuals.covers
         told = [g for k in range(1, len(group)) for g in combinations(group, k) if covers(g)]
         told = [g for g in told if not any(set(g) < set(other) for other in told)]
-        drawn = np.repeat(own[None], self.n_tables, axis=0)
+        drawn = np.repeat(own[None], self.n_tables, axis=0) + self._other_people(group)
         for _ in range(1 if all(len(g) == 1 for g in told) else _SWEEPS):
             for g in told:
                 self._move_to(drawn, own, group, g)
@@ -356,6 +362,8 @@ class DrawnTables:
             else:
                 u = rng.random((len(places.quantiles), n))
                 values[j] = at_quantiles(places.quantiles, cell, u)
+        if SAMPLING in self.priors:
+            weights[1:] += self._once("people", self._drawn_people)[1]
         self._follow(columns, codes, base, weights)
         return self._made(values, weights)
 
@@ -390,14 +398,16 @@ class DrawnTables:
 
     def _by_chance(self, weights: Floats, cell: NDArray, columns: Group) -> Floats:
         """Let rows of plausible tables fall by chance inside their cells."""
-        if PLACES not in self.priors:
+        alike = most_rows_of_a_unit(self.model.sketch.privacy) * (SAMPLING in self.priors)
+        spread = math.sqrt((PLACES in self.priors) + alike)
+        if not spread:
             return weights
         rng = self._stream("chance", columns)
         starts = np.flatnonzero(np.diff(cell, prepend=-1))
         rank = np.cumsum(np.diff(cell, prepend=cell[:1]) != 0)
         for own in weights[1:]:
             there = np.maximum(own, 0.0)
-            off = np.sqrt(there) * rng.standard_normal(len(own), dtype=np.float32)
+            off = spread * np.sqrt(there) * rng.standard_normal(len(own), dtype=np.float32)
             whole = np.maximum(np.add.reduceat(there, starts), _SMALLEST)
             own += off - there * (np.add.reduceat(off, starts) / whole)[rank]
         return weights

@@ -27,6 +27,8 @@ class Rows:
     others : callable
         Takes a column that is not among these, and a number, and returns some values of it: what
         a function takes and does not depend on.
+    n_rows : float, default=None
+        What weights are shares of, where they do not sum to it. None, where they do.
     """
 
     def __init__(
@@ -35,8 +37,10 @@ class Rows:
         columns: Mapping[int, NDArray],
         weights: Floats,
         others: Callable[[int, int], NDArray],
+        n_rows: float | None = None,
     ):
         self.schema, self.columns, self.weights, self._others = schema, columns, weights, others
+        self.n_rows = n_rows
 
     @property
     def n(self) -> int:

@@ -31,7 +31,7 @@ from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import at_quantiles
 from ._named_rows import NamedRows, column_of
-from ._numbers import N_TABLES
+from ._numbers import JUMPS, N_STRETCHES, N_TABLES
 from ._plausible import PLACES, DrawnTables
 from ._rows import Rows
 from ._seeds import generator
@@ -62,6 +62,9 @@ class PlausiblePoints:
     ):
         self._regression, self.shift, self.schema = regression, shift, schema
         self._of_histograms = of_histograms
+        # What histograms do not tell of columns together may be as much as of pairs that they tell.
+        phi = 0.0 if of_histograms is None else Interactions(of_histograms).phi[0]
+        self._square = max(shift.of_residuals, phi**2)
         self.sketch = regression.sketch
         self.n_rows = self.sketch.n_samples
         self._kept: dict[str, Floats] = {}
@@ -76,7 +79,8 @@ class PlausiblePoints:
             self._kept[covers] = self._weights(covers)
         moves = covers in ("places", "table", "population")
         known = {j: self._moved(j) if moves else self._column(j) for j in columns}
-        return Rows(self.schema, known, self._kept[covers], self._some)
+        whole = None if self._regression.center else self.n_rows
+        return Rows(self.schema, known, self._kept[covers], self._some, whole)
 
     def some_rows(self, n: int) -> NamedRows:
         """Return rows to try a function on."""
@@ -104,7 +108,7 @@ class PlausiblePoints:
         """Return a column of each table: points that move inside their bins."""
         own, tables = self._column(j), self._inside
         if tables is None or j not in histogram_columns(self.sketch.feature_map):
-            return own
+            return own if self.schema.bound(j) is None else self._at_ends(j, own)
         places, column = tables.places(j), tables.model.cells[j]
         if places.is_exact or column.edges is None:
             return own
@@ -115,6 +119,22 @@ class PlausiblePoints:
         moved = np.repeat(own[None], 1 + N_TABLES, axis=0)
         moved[1:, present] = at_quantiles(places.quantiles[1:], cell, u)
         return moved
+
+    def _at_ends(self, j: int, own: Floats) -> Floats:
+        """Return a column without a histogram: in some tables rows are at ends of stretches of it.
+
+        Features tell places hardly better than such stretches of the range.
+        """
+        low, high = self.schema.bound(j) or (0.0, 1.0)
+        width, rng = (high - low) / N_STRETCHES, self._stream("ends", j)
+        stretch = np.clip(np.floor((own - low) / width), 0, N_STRETCHES - 1)
+        above = stretch >= N_STRETCHES / 2
+        found = np.repeat(own[None], 1 + N_TABLES, axis=0)
+        for table in found[1:][rng.random(N_TABLES) < JUMPS]:
+            # All at low, high, outer or inner ends.
+            upper = (np.zeros_like(above), np.ones_like(above), above, ~above)[rng.integers(4)]
+            table[:] = self.schema.on_grid(low + width * (stretch + upper), j)
+        return found
 
     def _some(self, j: int, n: int) -> NDArray:
         return self._column(j)[:n]
@@ -143,14 +163,16 @@ class PlausiblePoints:
     @cached_property
     def _of_noise(self) -> Floats:
         means, n_rows = self.sketch.simulate(N_TABLES, self._stream("noise"))
+        if not self._regression.center:  # then z is a share of as many rows as it says
+            n_rows = np.full(N_TABLES, self.n_rows)
         return n_rows[:, None] * self._regression.weights_for(means.T).T
 
     @cached_property
     def _unexplained(self) -> Floats:
         n = len(self._regression.points)
-        if self.shift.of_residuals <= 0:
+        if self._square <= 0:
             return np.zeros((N_TABLES, n))
         white = self._stream("unexplained").standard_normal((n, N_TABLES), dtype=np.float32)
         slope = self._regression.coefficients(white)
         left = self._regression.residuals(white, slope)
-        return self.n_rows * math.sqrt(self.shift.of_residuals / n) * left.T
+        return self.n_rows * math.sqrt(self._square / n) * left.T
