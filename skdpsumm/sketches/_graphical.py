@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ._elimination import Stack, sum_out
+from ._elimination import sum_out
 from ._junction_tree import JunctionTree, n_cells, triangulate, within
 from ._raking import Anderson, Factor, Key, Target, overlaps, rake, targets, update
 from ._residuals import Floats, Group, Marginal, Residuals
@@ -54,8 +54,6 @@ _TRUST, _LEAST_EXCESS = 10.0, 1 / 8
 _OF_CLIQUE, _FEW_CELLS = 16, 4096
 # Cells of tables that are kept, of each model: questions come back to the same columns.
 _MOST_KEPT = 2**18
-# Cells of parts of cliques that are kept, of all models of a bootstrap together.
-_MOST_KEPT_PARTS = 2**22
 # Of a cell, so that counts can say that there is somebody after all.
 _LEAST_PRIOR = 1e-12
 _SMALLEST = 1e-300
@@ -394,37 +392,3 @@ class GraphicalModel:
 
 def _keys(blocks: Iterable[Iterable[_Block]]) -> frozenset[Key]:
     return frozenset(f.target.key for hosted in blocks for block in hosted for f in block.factors)
-
-
-class Refits:
-    """Models of other counts on one tree, whose tables are asked together.
-
-    Parameters
-    ----------
-    models : iterable of GraphicalModel
-        Copies (`GraphicalModel.copy_with`) of one model.
-    n_models : int
-
-    Attributes
-    ----------
-    models : list of GraphicalModel
-    """
-
-    def __init__(self, models: Iterable[GraphicalModel], n_models: int):
-        self.models: list[GraphicalModel] = []
-        stacked: list[Floats] = []
-        for k, model in enumerate(models):
-            tree = model.tree
-            stacked = stacked or [np.empty((n_models, *shape)) for shape in tree.shapes]
-            for all_tables, table in zip(stacked, tree.probabilities, strict=True):
-                all_tables[k] = table
-            tree.probabilities = [all_tables[k] for all_tables in stacked]  # held once
-            self.models.append(model)
-        self._stack = Stack(self.models[0].tree, stacked, most_kept=_MOST_KEPT_PARTS)
-
-    def table(self, group: Sequence[int]) -> Floats:
-        """Return `GraphicalModel.table` of each model, shape (n_models, *sizes of the group)."""
-        ordered = tuple(sorted(group))
-        tables = zip(self.models, self._stack.table(ordered), strict=True)
-        found = np.array([model._completed(ordered, table) for model, table in tables])
-        return np.transpose(found, [0, *(ordered.index(a) + 1 for a in group)])

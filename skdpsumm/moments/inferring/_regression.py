@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg import cho_solve, cholesky
 from sklearn.exceptions import ConvergenceWarning
 
@@ -94,10 +93,6 @@ class MomentRegression:
         """Return the mean of f over the rows, for its `values` at the points, shape (k,)."""
         return self.weights @ values
 
-    def in_cells(self, place: NDArray, n_cells: int) -> CellRegression:
-        """Return the same regression for values in cells, of which each point has one."""
-        return CellRegression(self, place, n_cells)
-
     def coefficients(self, values: NDArray) -> NDArray:
         """Return a for targets `values` of shape (n_synthetic, k); shape (m, k)."""
         return self.approximate(values)[0]
@@ -124,73 +119,8 @@ class MomentRegression:
 
     def residuals(self, values: NDArray, slope: NDArray) -> NDArray:
         """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""
-        return self.residuals_elsewhere(self.features, values, values, slope)
-
-    def residuals_elsewhere(
-        self, phi: FeatureBlocks, found: NDArray, values: NDArray, slope: NDArray
-    ) -> NDArray:
-        """Return f - its approximation at rows of features `phi`, where f is `found`."""
-        fitted = phi.dot(slope) - self.offset @ slope
-        return found - fitted - (values.mean(axis=0) if self.center else 0.0)
-
-    @cached_property
-    def _replicates(self) -> tuple[NDArray, NDArray]:
-        # The simulation of noise is public: it starts from the release.
-        means, n_rows = self.sketch.simulate(_N_REPLICATES, np.random.default_rng(0))
-        return self.weights_for(means.T, tolerance=_ROUGH_TOLERANCE), n_rows
-
-    def replicates(self, values: NDArray) -> tuple[NDArray, NDArray]:
-        """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
-        weights, n_rows = self._replicates
-        return weights.T @ values, n_rows
-
-
-class CellRegression(MomentRegression):
-    """The same regression for what is constant in cells of the points, as conditions on a column.
-
-    Values are of shape (n_cells, k), not (n_synthetic, k): many thresholds take little time.
-
-    Parameters
-    ----------
-    model : MomentRegression
-    place : ndarray of shape (n_synthetic,)
-        The cell of each point.
-    n_cells : int
-    """
-
-    def __init__(self, model: MomentRegression, place: NDArray, n_cells: int):
-        self.__dict__.update(model.__dict__)
-        self._model, self._place, self._n_cells = model, place, n_cells
-        self._shares = np.bincount(place, minlength=n_cells) / len(place)
-        self.weights = np.bincount(place, model.weights, n_cells)
-
-    @cached_property
-    def _indicators(self) -> sparse.csr_array:
-        n = len(self._place)
-        return sparse.csr_array(
-            (np.ones(n), self._place, np.arange(n + 1)), shape=(n, self._n_cells)
-        )
-
-    @cached_property
-    def _cross(self) -> NDArray:
-        return self.features.tdot(self._indicators) / len(self._place)
-
-    def _products(self, values: NDArray) -> NDArray:
-        return self._cross @ values
-
-    def average(self, values: NDArray) -> NDArray:
-        """Return the mean of values over the points, shape (k,)."""
-        return self._shares @ values
-
-    def residuals(self, values: NDArray, slope: NDArray) -> NDArray:
-        """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""
-        return self._model.residuals(values[self._place], slope)
-
-    def replicates(self, values: NDArray) -> tuple[NDArray, NDArray]:
-        """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
-        # Summed by cell first: 100 replicates of few cells, not of 100,000 points.
-        weights, n_rows = self._model._replicates
-        return (self._indicators.T @ weights).T @ values, n_rows
+        fitted = self.features.dot(slope) - self.offset @ slope
+        return values - fitted - (values.mean(axis=0) if self.center else 0.0)
 
 
 def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDArray:

@@ -78,10 +78,6 @@ class Rows:
         weights = self.weights * np.nan_to_num(truths)
         return Rows(self.schema, self.columns, weights, self._others)
 
-    def with_weights(self, weights: Floats) -> Rows:
-        """Return the same rows with other weights."""
-        return Rows(self.schema, self.columns, weights, self._others)
-
 
 # Values of a column that a function does not depend on.
 _FEW = 256
