@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ._elimination import sum_out
+from ._elimination import Stack, sum_out
 from ._junction_tree import JunctionTree, n_cells, triangulate, within
 from ._raking import Anderson, Factor, Key, Target, overlaps, rake, targets, update
 from ._residuals import Floats, Group, Marginal, Residuals
@@ -181,6 +181,8 @@ class GraphicalModel:
             if sweep > 1 and ahead.accelerate(before, self._potentials):
                 self._start(blocks)
         self._settle(blocks)  # which sweeps away what rounding has piled up
+        tables = [table[None] for table in self.tree.probabilities]
+        self._parts = Stack(self.tree, tables, most_kept=_MOST_KEPT)
         return self
 
     def _blocks(self, hosts: Sequence[int | None]) -> list[list[_Block]]:
@@ -296,7 +298,7 @@ class GraphicalModel:
 
     def marginal(self, group: Sequence[int]) -> Floats:
         """Return the probabilities of the cells of a group, from the tree."""
-        return self.tree.marginal(tuple(group))
+        return self._parts.table(tuple(group))[0]
 
     def marginals(self, groups: Iterable[Sequence[int]]) -> dict[Group, Floats]:
         """Return `marginal` of many groups: much faster for pairs than one after another."""
@@ -350,7 +352,7 @@ class GraphicalModel:
         bare = copy.copy(self)
         bare.tree = copy.copy(self.tree)
         bare._start([[] for _ in self.tree.cliques])
-        return bare.marginal(group) > 0
+        return bare.tree.marginal(tuple(group)) > 0
 
     def rake(
         self, codes: NDArray[np.int64], *, weights: Floats | None = None, sweeps: int = 20
