@@ -22,7 +22,7 @@ def people(n=9000, seed=0):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "age": rng.integers(18, 65, n)})
     frame["hours"] = rng.binomial(60, np.where(frame["sex"] == "f", 0.5, 0.7))
-    frame["pay"] = np.round(rng.lognormal(8 + frame["hours"] / 40, 1), 2).clip(upper=200_000)
+    frame["pay"] = np.round(rng.lognormal(8 + frame["hours"] / 40, 1), 2).clip(max=200_000)
     frame["w"] = np.where(frame["sex"] == "f", 2, 1)
     return frame
 
@@ -69,8 +69,8 @@ def test_counts_and_means_are_those_of_the_signed_tables(m2m):
     mean = m2m.statistic(lambda rows, w: np.average(rows["pay"], weights=w), "pay")
     np.testing.assert_allclose(mean.tables(), m2m.mean("pay").tables(), rtol=1e-6)
     share = m2m.statistic(lambda rows, w: w[rows["sex"] == "f"].sum() / w.sum(), ["sex", "pay"])
-    women = m2m.where(lambda rows: rows["pay"] >= 0).table("sex", normalize=True)
-    np.testing.assert_allclose(share.tables(), women.tables()[:, 0], atol=0.01)
+    women = m2m.table("sex", normalize=True)
+    np.testing.assert_allclose(share.tables(), women.tables()[:, 0], atol=1e-6)
 
 
 def test_calibration_keeps_sums_that_clipping_loses():

@@ -981,10 +981,10 @@ class StatisticsMixin:
         >>> people = pd.DataFrame({"age": rng.integers(18, 65, 9000), "job": ["nurse"] * 9000})
         >>> schema = {"age": Numeric(18, 64, step=1), "job": ["clerk", "nurse"]}
         >>> m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
-        >>> m2m.describe()[["column", "median", "most frequent"]]
-          column  median most frequent
-        0    age    41.0          None
-        1    job     NaN         nurse
+        >>> m2m.describe()[["column", "mean", "share"]].round(1)
+          column  mean  share
+        0    age  41.0    NaN
+        1    job   NaN    1.0
         """
         found = [self._described_column(j) for j in range(self._asked.n_columns)]
         columns: dict[str, Any] = {}
