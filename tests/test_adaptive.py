@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,8 @@ from skdpsumm.schema import _reading
 from skdpsumm.schema._cells import Cells
 from skdpsumm.sketches import _adaptive, _bins, _steps
 from skdpsumm.sketches._bins import N_BINS, find_bins, joined_categories
-from skdpsumm.sketches._steps import MOST_CELLS, Design, first_map
+from skdpsumm.sketches._residuals import Marginal, Residuals
+from skdpsumm.sketches._steps import MOST_CELLS, Design, first_map, variance_left
 
 pytestmark = pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 
@@ -787,3 +789,13 @@ def test_cells_stand_out_of_the_noise_that_is_drawn(delta, monkeypatch):
     monkeypatch.setattr(Cells, "leaves", recorded)
     AdaptiveSketcher([(0, 1)], delta=delta).fit(np.full((100, 1), 0.5))
     assert set(told) == {delta == 0}
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (2, 10), (10, 10), (3, 30), (2, 3, 4)])
+def test_a_score_takes_off_the_noise_that_a_count_leaves(sizes):
+    """Beside sums over each column, with like noise: by the best estimate from all of them."""
+    columns = tuple(range(len(sizes)))
+    groups = [columns, *combinations(columns, len(sizes) - 1)]
+    counted = [Marginal(g, np.zeros([sizes[a] for a in g]), 1.0) for g in groups]
+    best = Residuals(sizes, counted).cell_variances(columns)
+    assert 0.94 < variance_left(sizes) / best.flat[0] <= 1.0

@@ -116,6 +116,7 @@ def show(runs, rivals, path):
         epsilons = sorted({run["epsilon"] for run in of})
         names = {run["table"].removesuffix("-ns") for run in of}
         beside = {one.upper(): rivals_of(rivals, one, names) for one in ("aim", "mst")}
+        beside = {name: found for name, found in beside.items() if found}
         heads = [f"epsilon {epsilon:g}" for epsilon in epsilons]
         heads += [f"{name}, 1" for name in beside]
         if not of:
@@ -139,8 +140,9 @@ def show(runs, rivals, path):
             title="Ten tables that nobody tuned on",
             about="Six real tables and four made ones, read from `M2MEstimator(schema, epsilon)` "
             "with round, wide ranges and no label. delta = 1e-6, means over the tables, "
-            f"{seeds} seeds. Beside them dpmm 0.1.9 at epsilon 1, which is given the natural cuts "
-            "as bins; a dash where it has not every table.",
+            f"{seeds} seeds."
+            + " Beside them dpmm 0.1.9 at epsilon 1, which is given the natural cuts as bins."
+            * bool(beside),
             columns=["what", *heads],
             rows=rows,
         )

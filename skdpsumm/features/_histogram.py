@@ -19,8 +19,8 @@ from ._feature_maps import GRID, OneHotMap, batches, check_size, is_count
 
 # All threes of 90 columns. A file could list as many as it likes, of one bin each.
 MOST_GROUPS = 2**17
-# Buckets by which values are found. Of even values, one in eight then shares a bucket with an edge.
-# A search among 2**8 edges takes eight steps: as many, over all values, as there are values.
+# Buckets by which values are found. One in eight even values then shares a bucket with an edge, and
+# is searched for: among 2**8 edges that takes eight steps, which is one step for each value.
 _BUCKETS_PER_BIN = 8
 
 

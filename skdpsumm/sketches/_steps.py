@@ -88,7 +88,8 @@ MEAN_NOISE = math.sqrt(2 / math.pi)
 _WORTH_A_BIN, _WORTH_A_BIN_WITH_TARGET = 4.0, 1.0
 # That a release may tell: sums of 64 bits, in grid units.
 _MOST_ROWS = 2.0**48
-# As long, in JSON, as the longest float, -2.2250738585072014e-308, and written 50 times as fast.
+# This text is as long in JSON as the longest float, -2.2250738585072014e-308. JSON writes it some
+# twenty times as fast.
 _LONGEST = "-2.2250738585072014e-3"
 # Of rows, in grid units, that a model may expect.
 _LARGEST = 2**60
@@ -488,10 +489,10 @@ class Steps:
             # Whatever a model says: no NaN, and no sum beyond 64 bits, would keep the sensitivity.
             expected = on_grid(likely[group].ravel() * rows, 1.0)
             expected = np.clip(expected, 0, 2 * _LARGEST // len(table))
-            # Counts of a column of k cells, with like noise, take 1 / (k + 1) of the variance.
+            # Sums over each column but the target were counted before.
             sizes = zip(group, likely[group].shape, strict=True)
-            left = math.prod(1 - 1 / (k + 1) for j, k in sizes if j != target)
-            noise = min(round(MEAN_NOISE * std * len(table) * math.sqrt(left)), _LARGEST)
+            left = math.sqrt(variance_left([k for j, k in sizes if j != target]))
+            noise = min(round(MEAN_NOISE * std * len(table) * left), _LARGEST)
             scores[i] = np.abs(table - expected).sum() - noise
         return scores
 
@@ -528,6 +529,17 @@ class Steps:
             open_ &= [pair != pairs[found] for pair in pairs]
             self._join(groups[found])
         return picked
+
+
+def variance_left(sizes: Sequence[int]) -> float:
+    """Return the part of a count's variance that is left beside known sums over some columns.
+
+    A sum over the k cells of a column has k times the variance of a cell. A count of that sum, with
+    the noise of one cell, leaves 1 / (k + 1) of it. The sum is 1 / k of a cell's variance, so that
+    k / (k + 1) is left. Of several columns it is about the product, and 0 to 6 per cent less than
+    `Residuals` says.
+    """
+    return math.prod(k / (k + 1) for k in sizes)
 
 
 def first_map(design: Design) -> HistogramMap:
