@@ -444,9 +444,9 @@ def test_a_condition_that_is_multiplied_is_one(scaled):
             warnings.simplefilter("ignore", AnswerWarning)
             plain = model.estimate(condition)
             answer = model.estimate(lambda r, holds=condition: scaled(holds(r)))
-        low, high = answer.interval()
+        low, high = answer.interval(0.999)
         assert low <= scaled(condition(rows)).mean() <= high
-        expected = sorted(float(scaled(end)) for end in plain.interval())
+        expected = sorted(float(scaled(end)) for end in plain.interval(0.999))
         assert [low, high] == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 

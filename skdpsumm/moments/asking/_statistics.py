@@ -981,7 +981,7 @@ class StatisticsMixin:
         >>> people = pd.DataFrame({"age": rng.integers(18, 65, 9000), "job": ["nurse"] * 9000})
         >>> schema = {"age": Numeric(18, 64, step=1), "job": ["clerk", "nurse"]}
         >>> m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
-        >>> m2m.describe()[["column", "mean", "share"]].round(1)
+        >>> m2m.describe()[["column", "mean", "share"]].round()
           column  mean  share
         0    age  41.0    NaN
         1    job   NaN    1.0

@@ -48,6 +48,13 @@ _MOST_ATOMS, _MOST_OF_PIECE = 512, 8
 _SMALLEST = 1e-300
 
 
+class Jumped(NamedTuple):
+    """The mass of each atom if densities jump, and whether its cell lies between two others."""
+
+    masses: Floats
+    is_between: NDArray[np.bool_]
+
+
 @dataclass(frozen=True, eq=False)
 class Shape:
     """How the rows of each cell are spread over its atoms, and how sure that is.
@@ -192,7 +199,7 @@ def expected_masses(
     ranks = np.interp(edges, pieces, np.arange(len(pieces)))
     by_rank = _by_densities(ranks, cell_of_atom, masses)
     expected = by_rank + known[cell_of_atom] * (by_width - by_rank)
-    jumped = by_a_jump(edges, cell_of_atom, masses)
+    jumped = by_a_jump(edges, cell_of_atom, masses).masses
     return Expected(expected, jumped, PLACES**known, part >= _MOST)
 
 
@@ -212,18 +219,29 @@ def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     return np.maximum(own, _FEWEST)[at] * np.maximum(part, 1e-9 * (high - low))
 
 
-def by_a_jump(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
+def by_a_jump(edges: Floats, cell_of_atom: Codes, masses: Floats, beyond: float = 0.0) -> Jumped:
     """Return the mass of each atom if a cell has the densities of its neighbours, side by side.
 
-    As where nobody is below 18: the mass of the cell tells where one density ends. Beyond the range
-    there is nobody. A cell denser than both neighbours, or than none, is even.
+    As where nobody is below 18: the mass of the cell tells where one density ends. A cell denser
+    than both neighbours, or than none, is even.
+
+    Parameters
+    ----------
+    edges : ndarray
+        Of the atoms.
+    cell_of_atom : ndarray of int
+    masses : ndarray of shape (n_cells,)
+    beyond : float, default=0.0
+        The density beyond the range, as a part of that of the cell at its end. By default there is
+        nobody.
     """
     first, ends, own = _cells(edges, cell_of_atom, masses)
     width = np.diff(ends)
     density = own / width
     smooth = np.flatnonzero(~_spiked(np.log(np.maximum(own, _FEWEST) / width), width))
     left, right = density.copy(), density.copy()
-    beside = np.concatenate([[0.0], density[smooth], [0.0]])
+    beside = np.pad(density[smooth], 1, mode="edge") if len(smooth) else np.zeros(2)
+    beside[[0, -1]] *= beyond
     left[smooth], right[smooth] = beside[:-2], beside[2:]
     is_between = (left - density) * (density - right) > 0
     left, right = np.where(is_between, left, density), np.where(is_between, right, density)
@@ -232,7 +250,8 @@ def by_a_jump(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     at = np.searchsorted(first, np.arange(len(cell_of_atom)), side="right") - 1
     low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
     on_left = np.minimum(high, place[at]) - np.minimum(low, place[at])
-    return (left[at] * on_left + right[at] * (high - low - on_left)) * width[at]
+    found = (left[at] * on_left + right[at] * (high - low - on_left)) * width[at]
+    return Jumped(found, is_between[at])
 
 
 def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> Floats:

@@ -43,7 +43,7 @@ CROWD, ANYWHERE, BLIND = 0.9, 0.1, 0.5
 # Standard deviation of the tilt of a cell of several columns, and of all cells of one side alike.
 APART, TOGETHER = 0.4, 0.05
 # Chance that a density, or the share of another column's cell, jumps inside a cell.
-JUMPS = 0.25
+JUMPS = 0.5
 # Correlation of two numbers inside a cell (as Fisher's z): of each cell, and of all alike; the part
 # of what neighbours tell of it that is unsure; and by how much it is steeper where it jumps.
 CONCORD, CONCORD_ALIKE, UNSURE, STEEPER = 0.1, 0.03, 0.25, 3.0

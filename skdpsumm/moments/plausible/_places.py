@@ -183,10 +183,11 @@ class Places:
         rows = np.maximum(self._counts[1:], 0.0)
         rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
         for own, here, there in zip(self.weights[1:], coin, rows, strict=True):
-            jumped = by_a_jump(edges, self.cell[:n], there)
+            # Where a range ends, rows may well, so nothing jumps there.
+            jumped, is_between = by_a_jump(edges, self.cell[:n], there, beyond=1.0)
             whole = np.maximum(np.add.reduceat(jumped, firsts), _SMALLEST)
             jumped *= (np.add.reduceat(own[:n], firsts) / whole)[rank]
-            np.copyto(own[:n], jumped, where=here[self.cell[:n]])
+            np.copyto(own[:n], jumped, where=is_between & here[self.cell[:n]])
 
     def _left(self, shares: Floats, cell: Codes) -> Floats:
         """Return the part of each node that is on its left, shape (n_tables, n_nodes)."""

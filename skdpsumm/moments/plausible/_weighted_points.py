@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ...schema._schema import TableSchema
 from ...sketches._file import most_rows_of_a_unit
+from ...sketches._rounding import evenly, in_order
 from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression
 from ..inferring._shift import Shift
@@ -115,7 +116,10 @@ class PlausiblePoints:
         present = np.flatnonzero(~np.isnan(own))
         atom = np.searchsorted(column.edges, own[present], side="right") - 1
         cell = column.cell_of_atom[np.clip(atom, 0, column.n_present - 1)]
-        u = np.broadcast_to(self._stream("inside", j).random(len(cell)), (N_TABLES, len(cell)))
+        # Few points of a cell are at other places in each table, and evenly in all.
+        rng, u = self._stream("inside", j), np.empty(len(cell))
+        u[in_order(rng.permutation(len(cell)), cell)] = evenly(0.0, len(cell))
+        u = (u + rng.random((N_TABLES, column.n_cells))[:, cell]) % 1.0
         moved = np.repeat(own[None], 1 + N_TABLES, axis=0)
         moved[1:, present] = at_quantiles(places.quantiles[1:], cell, u)
         return moved
@@ -130,10 +134,10 @@ class PlausiblePoints:
         stretch = np.clip(np.floor((own - low) / width), 0, N_STRETCHES - 1)
         above = stretch >= N_STRETCHES / 2
         found = np.repeat(own[None], 1 + N_TABLES, axis=0)
-        for table in found[1:][rng.random(N_TABLES) < JUMPS]:
+        for k in 1 + np.flatnonzero(rng.random(N_TABLES) < JUMPS):
             # All at low, high, outer or inner ends.
             upper = (np.zeros_like(above), np.ones_like(above), above, ~above)[rng.integers(4)]
-            table[:] = self.schema.on_grid(low + width * (stretch + upper), j)
+            found[k] = self.schema.on_grid(low + width * (stretch + upper), j)
         return found
 
     def _some(self, j: int, n: int) -> NDArray:
