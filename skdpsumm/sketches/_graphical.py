@@ -53,7 +53,7 @@ _TRUST, _LEAST_EXCESS = 10.0, 1 / 8
 # Of a clique's cells: those of a block are so few that they cost next to nothing.
 _OF_CLIQUE, _FEW_CELLS = 16, 4096
 # Cells of tables that are kept, of each model: questions come back to the same columns.
-_MOST_KEPT = 2**18
+_MOST_KEPT = 2**21
 # Of a cell, so that counts can say that there is somebody after all.
 _LEAST_PRIOR = 1e-12
 _SMALLEST = 1e-300
@@ -115,6 +115,7 @@ class GraphicalModel:
         self.most_cells, self.zeros = most_cells, tuple(z for z in zeros if z[0] in fitting)
         self._potentials: dict[Key, Floats] = {}
         self._tables: dict[Group, Floats] = {}  # that were asked for
+        self._n_kept = 0
         self._held: tuple[Group, ...] | None = None
         # By whose potentials the tree is calibrated, None where they have moved.
         self._told: frozenset[Key] | None = None
@@ -156,7 +157,7 @@ class GraphicalModel:
         return other._fit(marginals, sweeps)
 
     def _fit(self, marginals: Sequence[Marginal], sweeps: int) -> GraphicalModel:
-        self.counted, self._tables = list(marginals), {}
+        self.counted, self._tables, self._n_kept = list(marginals), {}, 0
         self.residuals = Residuals(self.sizes, self.counted, getattr(self, "residuals", None))
         self.n_rows = max(self.residuals.n_rows, 1.0)
         self.targets = targets(self.sizes, self.counted, self.residuals, self.n_rows)
@@ -312,16 +313,29 @@ class GraphicalModel:
         thirds of the error of its own counts (mean total variation, projected to the simplex).
         """
         ordered = tuple(sorted(group))
-        if ordered not in self._tables:
-            kept = sum(table.size for table in self._tables.values())
-            if kept + math.prod(self.sizes[a] for a in ordered) > _MOST_KEPT:
-                self._tables.clear()
-            self._tables[ordered] = self._table(ordered)
-            self._tables[ordered].flags.writeable = False
-        return np.transpose(self._tables[ordered], [ordered.index(a) for a in group])
+        found = self._tables.get(ordered)  # which another thread may let go of
+        if found is None:
+            found = self._keep(ordered, self.marginal(ordered))
+        return np.transpose(found, [ordered.index(a) for a in group])
 
-    def _table(self, group: Group) -> Floats:
-        return self._completed(group, self.marginal(group))
+    def ahead(self, groups: Iterable[Group]) -> None:
+        """Prepare for `table` of many groups, in this order: of as many as are kept."""
+        left, cells = [], 0
+        for group in groups:
+            cells += math.prod(self.sizes[a] for a in group)
+            if group in self._tables or cells > _MOST_KEPT:
+                break
+            left.append(group)
+        for group, table in self.marginals(left).items() if left else ():
+            self._keep(group, table)
+
+    def _keep(self, group: Group, marginal: Floats) -> Floats:
+        self._n_kept += marginal.size
+        if self._n_kept > _MOST_KEPT:
+            self._tables, self._n_kept = {}, marginal.size
+        table = self._tables[group] = self._completed(group, marginal)
+        table.flags.writeable = False
+        return table
 
     def _completed(self, group: Group, table: Floats) -> Floats:
         """Return the tree's table with what was counted of its columns and the tree cannot hold."""

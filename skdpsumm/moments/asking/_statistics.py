@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice, product
+from itertools import combinations_with_replacement, islice, product
 from math import prod
 from numbers import Integral, Real
 from typing import Any
@@ -475,13 +475,15 @@ class StatisticsMixin:
 
         def ask(covers: str) -> Floats:
             d = len(which)
-            found: Any = None
-            for a, b in zip(*np.triu_indices(d), strict=True):
+            pairs = list(combinations_with_replacement(range(d), 2))
+            found: dict[tuple[int, int], Floats] = {}
+            for k, (a, b) in enumerate(pairs):
+                if a < b:
+                    self._plausible.ahead((which[i], which[j]) for i, j in islice(pairs, k, None) if i < j)
                 rows = rows_of(sorted({which[a], which[b]}), covers)
-                one = covariance(rows.weights, rows.numbers(which[a]), rows.numbers(which[b]))
-                found = np.empty((len(one), d, d)) if found is None else found
-                found[:, a, b] = found[:, b, a] = one
-            return found
+                values = rows.numbers(which[a]), rows.numbers(which[b])
+                found[a, b] = found[b, a] = covariance(rows.weights, *values)
+            return np.stack([found[key] for key in sorted(found)], axis=-1).reshape(-1, d, d)
 
         return ask
 

@@ -8,6 +8,7 @@ independent as the counts allow.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -52,7 +53,7 @@ class TableModel:
     released_groups : list of bytes
         What was released of each group that the model is fitted to.
     released : bytes
-        All of it.
+        A hash of all of it.
     model : GraphicalModel
     """
 
@@ -70,7 +71,7 @@ class TableModel:
         found = [(group, in_cells(group, self.cells)) for group in groups]
         self.marginals = [marginal for _, marginal in found if marginal is not None]
         self.released_groups = [g.released for g, marginal in found if marginal is not None]
-        self.released = b"".join(self.released_groups)
+        self.released = hashlib.sha256(b"".join(self.released_groups)).digest()
         self.n_rows = sketch.n_samples
         # Combinations that the schema rules out are public zeros.
         self._zeros = schema.possible_cells([column.contents() for column in self.cells])

@@ -171,14 +171,14 @@ class Interactions:
     def _surprises(self) -> tuple[Floats, bool]:
         """Return the surprise of each of some pairs, and whether these were chosen for it."""
         pairs = self._pairs
-        phases = sorted({m.phase for m in pairs})
+        new_of = {k: [m for m in pairs if m.phase == k] for k in sorted({m.phase for m in pairs})}
+        # The model learns: only what the last rounds found is true of it now.
+        enough = [k for k, new in new_of.items() if len(new) >= FEWEST_CHOSEN]
+        later = [k for k in new_of if k != min(new_of)]
         found: list[float] = []
-        for phase in phases[1:]:
-            new = [m for m in pairs if m.phase == phase]
-            # The model learns: only what the last rounds found is true of it now.
-            if not found or len(new) >= FEWEST_CHOSEN:
-                before = self._model.fitted([m for m in self._model.marginals if m.phase < phase])
-                found = [self._surprise(m, before.marginal(m.columns)) for m in new]
+        for phase in ([k for k in enough if k in later] or later[:1])[-1:]:
+            before = self._model.fitted([m for m in self._model.marginals if m.phase < phase])
+            found = [self._surprise(m, before.marginal(m.columns)) for m in new_of[phase]]
         if len(found) >= FEWEST_CHOSEN:
             return np.array(found), True
         if len(pairs) < 2:

@@ -13,7 +13,7 @@ answers are moved to what is possible.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -92,6 +92,10 @@ class PlausibleTables:
         if covers not in self._drawn:
             self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], self._interactions)
         return self._drawn[covers].rows(columns)
+
+    def ahead(self, pairs: Iterable[Group]) -> None:
+        """Prepare for questions about many pairs of columns, in this order."""
+        self.model.model.ahead(pairs)
 
     def some_rows(self, n: int) -> NamedRows:
         """Return rows to try a function on."""

@@ -14,8 +14,9 @@ histograms do (`_places.py`).
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -68,6 +69,7 @@ class PlausiblePoints:
         self._square = max(shift.of_residuals, phi**2)
         self.sketch = regression.sketch
         self.n_rows = self.sketch.n_samples
+        self._released = hashlib.sha256(np.ascontiguousarray(self.sketch.sums).tobytes()).digest()
         self._kept: dict[str, Floats] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,6 +84,9 @@ class PlausiblePoints:
         known = {j: self._moved(j) if moves else self._column(j) for j in columns}
         whole = None if self._regression.center else self.n_rows
         return Rows(self.schema, known, self._kept[covers], self._some, whole)
+
+    def ahead(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Do nothing: all questions are about the same points."""
 
     def some_rows(self, n: int) -> NamedRows:
         """Return rows to try a function on."""
@@ -144,7 +149,7 @@ class PlausiblePoints:
         return self._column(j)[:n]
 
     def _stream(self, *use: object) -> np.random.Generator:
-        return generator(np.ascontiguousarray(self.sketch.sums).tobytes(), *use)
+        return generator(self._released, *use)
 
     def _weights(self, covers: str) -> Floats:
         own = self.n_rows * self._regression.weights[None]
