@@ -479,7 +479,9 @@ class StatisticsMixin:
             found: dict[tuple[int, int], Floats] = {}
             for k, (a, b) in enumerate(pairs):
                 if a < b:
-                    self._plausible.ahead((which[i], which[j]) for i, j in islice(pairs, k, None) if i < j)
+                    self._plausible.ahead(
+                        (which[i], which[j]) for i, j in islice(pairs, k, None) if i < j
+                    )
                 rows = rows_of(sorted({which[a], which[b]}), covers)
                 values = rows.numbers(which[a]), rows.numbers(which[b])
                 found[a, b] = found[b, a] = covariance(rows.weights, *values)

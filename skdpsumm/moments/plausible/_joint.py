@@ -24,11 +24,9 @@ from ..inferring._table_model import TableModel
 from ._numbers import (
     APART,
     CONCORD,
-    CONCORD_ALIKE,
     JUMPS,
     N_QUANTILES,
     STEEPER,
-    TOGETHER,
     UNSURE,
 )
 from ._places import Places
@@ -150,9 +148,8 @@ def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator)
     own, alike = np.arctanh(expected)
     n = len(own)
     z = own + rng.random((n_tables, 1)) * (alike - own)
-    z = z * np.where(rng.random((n_tables, n)) < JUMPS, STEEPER, 1.0)
+    z = z * np.where(rng.random((n_tables, 1)) < JUMPS, STEEPER, 1.0)
     z = z * (1 + UNSURE * rng.standard_normal((n_tables, 1)))
-    z = z + CONCORD_ALIKE * rng.standard_normal((n_tables, 1))
     z = z + CONCORD * rng.standard_normal((n_tables, n))
     return np.tanh(np.concatenate([[(own + alike) / 2], z]))
 
@@ -315,8 +312,10 @@ class InsideCells:
     def _quantiles(self, block: slice) -> dict[int, Floats]:
         """Return at which quantiles of their cells the rows of some tables lie."""
         u = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
-        for a, b, odds, start, share in self._pairs:
-            u[a] = gone_along(u[a], start + share * u[b], odds[block][:, self._code[a]])
+        for a, b, of_a, of_b in self._pairs:
+            between = (u[a] + u[b]) % 1.0  # even, and independent of either
+            u[b] = self._along(b, of_b, u[b], between, block)
+            u[a] = self._along(a, of_a, u[a], self._ranks(u[b]), block)
         for k in self.loose:
             slope, jumps = np.repeat(self._tilts[k][block], self._m, axis=1), []
             for own, coin, jump, cells in self._beside[k]:
@@ -329,16 +328,34 @@ class InsideCells:
                 u[k] = np.where(jumped, jump.moved(u[k], rows), u[k])
         return u
 
+    def _along(self, k: int, how: tuple, u: Floats, other: Floats, block: slice) -> Floats:
+        """Return quantiles that go along with those of another column in the same unit."""
+        odds, start, share = how
+        return gone_along(u, start + share * other, odds[block][:, self._code[k]])
+
+    def _ranks(self, u: Floats) -> Floats:
+        """Return where in its unit each row is by its quantile, from 0 to 1."""
+        order = np.argsort(u.reshape(len(u), -1, self._m), axis=2)
+        found = np.empty(order.shape)
+        np.put_along_axis(found, order, (np.arange(self._m) + 0.5)[None, None] / self._m, axis=2)
+        return found.reshape(u.shape)
+
     def _pair(self, a: int, b: int) -> tuple:
-        """Let two numbers go up and down together in the cells of the one that tells more."""
+        """Let two numbers go up and down together in their cells, first in those of the latter.
+
+        It is the one of which neighbours tell less.
+        """
         i, j = self._places[a].j, self._places[b].j
         told, back = correlation(self._model, i, j), correlation(self._model, j, i)
         if back.size > told.size:
-            a, b, i, j, told = b, a, j, i, back
+            a, b, i, j, told, back = b, a, j, i, back, told
+        return a, b, self._going(told, a, (i, j), b), self._going(back, b, (j, i), a)
+
+    def _going(self, told: Correlation, k: int, pair: Group, other: int) -> tuple:
         odds = odds_ratio(drawn_correlation(told.expected, self._n_tables, self._rng))
-        start, share = together(self._model, i, j)
-        cells = self._code[a], self._code[b]
-        return a, b, odds, start[cells], share[cells]
+        start, share = together(self._model, *pair)
+        cells = self._code[k], self._code[other]
+        return odds, start[cells], share[cells]
 
     def _other(self, k: int, other: int) -> tuple:
         """Let rows lie where another column's cell has more of its share, evenly or by a jump."""
@@ -353,13 +370,11 @@ class InsideCells:
     def _tilt(self, mass: Floats, k: int) -> Floats:
         """Return by how much the density of a column tilts in each unit, (1 + n_tables, n_units).
 
-        The tilts of the units that share a cell cancel out, but for a little.
+        The tilts of the units that share a cell cancel out.
         """
         theta = APART * self._rng.standard_normal((self._n_tables, *mass.shape))
         others = tuple(a for a in range(mass.ndim) if a != k)
         whole = np.maximum(mass.sum(axis=others, keepdims=True), _SMALLEST)
         theta -= (theta * mass).sum(axis=tuple(a + 1 for a in others), keepdims=True) / whole
-        sides = [1 if a == k else size for a, size in enumerate(mass.shape)]
-        theta += TOGETHER * self._rng.standard_normal((self._n_tables, *sides))
         found = math.sqrt(12) * theta.reshape(self._n_tables, mass.size)
         return np.concatenate([np.zeros((1, mass.size)), found])

@@ -40,12 +40,12 @@ LOOSE = 0.4
 # Chance that rows which no neighbour explains are all at one place; that it is not an end; and the
 # same of cells of which nothing tells where in them rows lie.
 CROWD, ANYWHERE, BLIND = 0.9, 0.1, 0.5
-# Standard deviation of the tilt of a cell of several columns, and of all cells of one side alike.
-APART, TOGETHER = 0.4, 0.05
+# Standard deviation of the tilt of a cell of several columns.
+APART = 0.4
 # Chance that a density, or the share of another column's cell, jumps inside a cell.
 JUMPS = 0.5
-# Correlation of two numbers inside a cell (as Fisher's z): of each cell, and of all alike; the part
-# of what neighbours tell of it that is unsure; and by how much it is steeper where it jumps.
-CONCORD, CONCORD_ALIKE, UNSURE, STEEPER = 0.1, 0.03, 0.25, 3.0
+# Correlation of two numbers inside a cell (as Fisher's z); the part of what neighbours tell of it
+# that is unsure; and by how much it is steeper where rows jump.
+CONCORD, UNSURE, STEEPER = 0.1, 0.25, 3.0
 # Standard errors of the noise from the middle of the plausible tables, within which an answer lies.
 NEAR = 0.7
