@@ -27,10 +27,12 @@ import copy
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._computing import Kept
 from ._elimination import Stack, sum_out
 from ._junction_tree import JunctionTree, n_cells, triangulate, within
 from ._raking import Anderson, Factor, Key, Target, overlaps, rake, targets, update
@@ -114,8 +116,7 @@ class GraphicalModel:
         fitting = set(within(self.sizes, [group for group, _ in zeros], most_cells // 2))
         self.most_cells, self.zeros = most_cells, tuple(z for z in zeros if z[0] in fitting)
         self._potentials: dict[Key, Floats] = {}
-        self._tables: dict[Group, Floats] = {}  # that were asked for
-        self._n_kept = 0
+        self._tables = Kept(_MOST_KEPT)  # that were asked for
         self._held: tuple[Group, ...] | None = None
         # By whose potentials the tree is calibrated, None where they have moved.
         self._told: frozenset[Key] | None = None
@@ -157,7 +158,7 @@ class GraphicalModel:
         return other._fit(marginals, sweeps)
 
     def _fit(self, marginals: Sequence[Marginal], sweeps: int) -> GraphicalModel:
-        self.counted, self._tables, self._n_kept = list(marginals), {}, 0
+        self.counted, self._tables = list(marginals), Kept(_MOST_KEPT)
         self.residuals = Residuals(self.sizes, self.counted, getattr(self, "residuals", None))
         self.n_rows = max(self.residuals.n_rows, 1.0)
         self.targets = targets(self.sizes, self.counted, self.residuals, self.n_rows)
@@ -313,9 +314,8 @@ class GraphicalModel:
         thirds of the error of its own counts (mean total variation, projected to the simplex).
         """
         ordered = tuple(sorted(group))
-        found = self._tables.get(ordered)  # which another thread may let go of
-        if found is None:
-            found = self._keep(ordered, self.marginal(ordered))
+        found = self._tables.get(ordered, lambda: self._completed(ordered, self.marginal(ordered)))
+        found.flags.writeable = False
         return np.transpose(found, [ordered.index(a) for a in group])
 
     def ahead(self, groups: Iterable[Group]) -> None:
@@ -327,22 +327,14 @@ class GraphicalModel:
                 break
             left.append(group)
         for group, table in self.marginals(left).items() if left else ():
-            self._keep(group, table)
-
-    def _keep(self, group: Group, marginal: Floats) -> Floats:
-        self._n_kept += marginal.size
-        if self._n_kept > _MOST_KEPT:
-            self._tables, self._n_kept = {}, marginal.size
-        table = self._tables[group] = self._completed(group, marginal)
-        table.flags.writeable = False
-        return table
+            self._tables.get(group, partial(self._completed, group, table))
 
     def _completed(self, group: Group, table: Floats) -> Floats:
         """Return the tree's table with what was counted of its columns and the tree cannot hold."""
+        if not any(set(other) <= set(group) for other in self.left_out):
+            return table
         told = [target for target in self.targets if set(target.group) <= set(group)]
         outside = [target for target in told if target.group in self.left_out]
-        if not outside:
-            return table
         cells = np.zeros((table.size, len(self.sizes)), np.int64)
         cells[:, list(group)] = np.indices(table.shape).reshape(len(group), -1).T
         prior = np.maximum(table.ravel(), _LEAST_PRIOR) * self.possible(group).ravel()

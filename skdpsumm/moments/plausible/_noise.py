@@ -18,7 +18,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._computing import Kept
 from ...sketches._residuals import Residuals, subsets
+from ._numbers import MOST_KEPT
 from ._seeds import generator
 
 Floats = NDArray[np.float64]
@@ -40,7 +42,7 @@ class RedrawnCounts:
     def __init__(self, residuals: Residuals, released: Sequence[bytes], n_tables: int):
         self._residuals, self._released, self._n_tables = residuals, released, n_tables
         self._told: dict[tuple[int, Group], Floats] = {}
-        self._errors: dict[Group, Floats] = {}
+        self._errors = Kept(MOST_KEPT)
 
     def table(self, group: Group) -> Floats:
         """Return the counts of a group of increasing columns, shape (n_tables, *sizes)."""
@@ -54,11 +56,10 @@ class RedrawnCounts:
 
     def _error(self, part: Group) -> Floats:
         """Return the error of a residual, shape (n_tables, *sizes of the part)."""
-        if part not in self._errors:
-            tellers = self._residuals.tellers(part)
-            told = [weight * self._of(k, part) for k, weight in tellers]
-            self._errors[part] = np.sum(told, axis=0)
-        return self._errors[part]
+        return self._errors.get(part, lambda: self._told_of(part))
+
+    def _told_of(self, part: Group) -> Floats:
+        return np.sum([w * self._of(k, part) for k, w in self._residuals.tellers(part)], axis=0)
 
     def _of(self, k: int, part: Group) -> Floats:
         """Return what the noise of one marginal does to a residual.

@@ -6,6 +6,8 @@ N_TABLES = 100
 MOST_ROWS, FEWEST_IN_CELL = 2**12, 4
 # Cells of two or three columns; of more cells, and of more columns, so many points are asked.
 MOST_UNITS, N_POINTS = 2**15, 2**14
+# Numbers that are kept of what was asked, for each kind of interval: 256 MB, twice.
+MOST_KEPT = 2**25
 # Steps at which quantiles of a cell are kept; places of a column, and the fewest and the most in an
 # atom of it.
 N_QUANTILES, N_PLACES, FEWEST_IN_ATOM, MOST_IN_ATOM = 64, 2048, 4, 64

@@ -99,6 +99,11 @@ class Places:
         """Whether all rows of a cell have one value, or none that can be compared."""
         return self.column.edges is None or self._known.is_exact
 
+    @property
+    def size(self) -> int:
+        """How many numbers it holds."""
+        return self.weights.size + len(self.weights) * self.column.n_cells * N_QUANTILES
+
     def values(self) -> NDArray:
         """Return the value at each place."""
         return self.column.values(self.atom, self.inside)

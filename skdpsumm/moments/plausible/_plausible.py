@@ -13,7 +13,7 @@ answers are moved to what is possible.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ..._computing import Kept
 from ...sketches._file import most_rows_of_a_unit
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import InsideCells, at_quantiles
 from ._named_rows import NamedRows, possible_rows
 from ._noise import RedrawnCounts
-from ._numbers import FEWEST_IN_CELL, MOST_ROWS, MOST_UNITS, N_POINTS, N_TABLES
+from ._numbers import FEWEST_IN_CELL, MOST_KEPT, MOST_ROWS, MOST_UNITS, N_POINTS, N_TABLES
 from ._places import Places
 from ._rows import Rows
 from ._seeds import generator
@@ -149,16 +150,10 @@ class DrawnTables:
         self.model, self.priors, self._interactions = model, frozenset(priors), interactions
         self.n_tables = n_tables if self.priors else 0
         self._counts = RedrawnCounts(model.model.residuals, model.released_groups, self.n_tables)
-        self._kept: dict[Any, Any] = {}
+        self._kept, self._rows = Kept(MOST_KEPT), Kept(MOST_KEPT)
 
     def _stream(self, *use: object) -> np.random.Generator:
         return generator(self.model.released, *use)
-
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        found = self._kept.get(key)  # which another thread may let go of
-        if found is None:
-            found = self._kept[key] = make()
-        return found
 
     # ---- how many rows are in each cell
 
@@ -168,7 +163,7 @@ class DrawnTables:
         By the model first, where no cell is negative.
         """
         ordered = tuple(sorted(columns))
-        found = self._once(("counts", ordered), lambda: self._tables(ordered))
+        found = self._kept.get(("counts", ordered), lambda: self._tables(ordered))
         return np.transpose(found, [0, *(ordered.index(a) + 1 for a in columns)])
 
     def _tables(self, group: Group) -> Floats:
@@ -195,7 +190,7 @@ class DrawnTables:
         """
         if SAMPLING not in self.priors:
             return 0.0
-        codes, off = self._once("people", self._drawn_people)
+        codes, off = self._kept.get("people", self._drawn_people)
         sizes = [self.model.sizes[a] for a in group]
         place = np.ravel_multi_index([codes[:, a] for a in group], sizes)
         n_cells = math.prod(sizes)
@@ -203,7 +198,7 @@ class DrawnTables:
         return np.reshape(found, (self.n_tables, *sizes))
 
     def _drawn_people(self) -> tuple[NDArray[np.int64], Floats]:
-        codes, own = self._once("points", self._drawn)
+        codes, own = self._kept.get("points", self._drawn)
         # Of rows that one person may have, all may be alike.
         alike = float(most_rows_of_a_unit(self.model.sketch.privacy))
         off = self._stream("people").standard_normal((self.n_tables, len(own)))
@@ -240,7 +235,7 @@ class DrawnTables:
 
     def _grown(self, group: Group, part: Group) -> Floats:
         """Return the interaction of a part of a group in all of its cells, in shares of rows."""
-        found = self._once(
+        found = self._kept.get(
             ("interaction", part),
             lambda: self._interactions.drawn(part, self.n_tables, self._stream),
         )
@@ -261,7 +256,7 @@ class DrawnTables:
         def stream(*use: object) -> np.random.Generator:
             return self._stream("places", j, *use)
 
-        return self._once(
+        return self._kept.get(
             ("places", j),
             lambda: Places(self.model, j, self.n_tables, stream, self.counts((j,)), moves=moves),
         )
@@ -272,15 +267,14 @@ class DrawnTables:
         Up to three columns have rows that fill all of their cells; more have points of the model.
         """
         columns = tuple(sorted(columns))
+        return self._rows.get(columns, lambda: self._made_rows(columns))
+
+    def _made_rows(self, columns: Group) -> Rows:
         if len(columns) == 1:
-            return self._once(("rows", columns), lambda: self._rows_of_one(columns[0]))
-        last = ("rows", columns)
-        if last not in self._kept:  # they are large, so only the last ones are kept
-            for key in [k for k in list(self._kept) if k[0] == "rows" and len(k[1]) > 1]:
-                self._kept.pop(key, None)
+            return self._rows_of_one(columns[0])
         n_units = math.prod(len(self._units(j)[0]) for j in columns)
-        make = self._joint if len(columns) <= 3 and n_units <= MOST_UNITS else self._points
-        return self._once(last, lambda: make(columns))
+        is_joint = len(columns) <= 3 and n_units <= MOST_UNITS
+        return self._joint(columns) if is_joint else self._points(columns)
 
     def _made(self, values: dict[int, NDArray], weights: Floats) -> Rows:
         return Rows(self.model.schema, values, weights, self.model.some_values)
@@ -352,7 +346,7 @@ class DrawnTables:
 
     def _points(self, columns: Group) -> Rows:
         """Return rows drawn from the model's tree, with weights that follow each table's counts."""
-        codes, base = self._once("points", self._drawn)
+        codes, base = self._kept.get("points", self._drawn)
         n, weights = len(base), np.repeat(base[None], 1 + self.n_tables, axis=0)
         rng, values = self._stream("points", columns), {}
         for j in columns:
@@ -367,7 +361,7 @@ class DrawnTables:
                 u = rng.random((len(places.quantiles), n))
                 values[j] = at_quantiles(places.quantiles, cell, u)
         if SAMPLING in self.priors:
-            weights[1:] += self._once("people", self._drawn_people)[1]
+            weights[1:] += self._kept.get("people", self._drawn_people)[1]
         self._follow(columns, codes, base, weights)
         return self._made(values, weights)
 

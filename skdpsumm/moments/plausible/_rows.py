@@ -47,6 +47,11 @@ class Rows:
         """Number of rows of each table."""
         return self.weights.shape[1]
 
+    @property
+    def size(self) -> int:
+        """How many numbers it holds."""
+        return self.weights.size + sum(values.size for values in self.columns.values())
+
     def column(self, j: int) -> NDArray:
         """Return a column, shape (1 or 1 + B, n)."""
         return np.atleast_2d(self.columns[j])
