@@ -56,7 +56,7 @@ def both(sketch, monkeypatch, n_points=3000, **parameters):
     for largest, kind in ((10**9, DenseSolver), (0, IterativeSolver)):
         monkeypatch.setattr(_regression, "LARGEST_DENSE", largest)
         found.append(MomentRegression(sketch, points, **given))
-        assert type(found[-1]._solver) is kind
+        assert type(found[-1]._solve) is kind
     return found
 
 
@@ -115,7 +115,7 @@ def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
 def test_blocks_beyond_the_memory_limit_fall_back_on_the_diagonal(monkeypatch):
     monkeypatch.setattr(_regression, "_MOST_ENTRIES", 0)
     dense, iterative = both(released("pairs", 0.3), monkeypatch)
-    assert not iterative._solver._preconditioner._inverses
+    assert not iterative._solve._preconditioner._inverses
     values = outputs(dense.points)
     assert np.allclose(dense.weights @ values, iterative.weights @ values, atol=1e-7)
 
@@ -135,7 +135,7 @@ def test_a_right_side_of_zeros_is_solved():
     right[0, 1] = 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = solver.solve(right)
+        found = solver(right)
     assert not found[:, 0].any()
     assert np.allclose(covariance @ found + 1e-6 * found, right, atol=1e-8)
 

@@ -83,7 +83,7 @@ class Plan:
         sketch = self._release(own_clone(self.sketcher).set_params(epsilon=epsilon))
         ridge = penalties(self.estimator.regularization, sketch.noise_std, sketch.n_samples)
         noise = (sketch.noise_std / self.n_samples) ** 2
-        a = solver_for(copy(self.covariance), ridge).solve(self.cross)
+        a = solver_for(copy(self.covariance), ridge)(self.cross)
         explained = np.sum(a * (2 * self.cross - self.covariance @ a), axis=0)
         return np.sqrt(np.maximum(self.power - explained, 0.0) + noise @ a**2)
 
