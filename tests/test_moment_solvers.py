@@ -128,7 +128,7 @@ def test_what_does_not_converge_says_so(monkeypatch):
 
 def test_a_right_side_of_zeros_is_solved():
     points = TableSchema([(0, 1)] * 4).sample(500, check_random_state(0))
-    features = FeatureBlocks(released("pairs", 1.0).feature_map, points)
+    features = FeatureBlocks.of(released("pairs", 1.0).feature_map, points)
     covariance = _regression.FeatureCovariance(features, features.mean())
     solver = IterativeSolver(covariance, np.full(features.n_features, 1e-6))
     right = np.zeros((features.n_features, 2))
@@ -158,7 +158,7 @@ def test_the_dual_is_solved_to_its_tolerance(largest, monkeypatch):
     monkeypatch.setattr(_points, "_POINTS_PER_HESSIAN", 1000)
     sketch = released("fourier", 3.0)
     points = TableSchema([(0, 1)] * 4).sample(4000, check_random_state(0))
-    features = FeatureBlocks(sketch.feature_map, points)
+    features = FeatureBlocks.of(sketch.feature_map, points)
     slack = (sketch.noise_std / sketch.n_samples) ** 2 + 1e-5
     weights = maxent_weights(features, sketch.mean, slack, tol=1e-3)
     gradient = dual_gradient(features, weights, sketch.mean, slack)

@@ -64,7 +64,7 @@ class Plan:
         points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
         values, self.is_scalar = evaluate_rows(f, NamedRows.of(points, columns))
         values = _of_those_present(values)
-        features = FeatureBlocks(self.map, points)
+        features = FeatureBlocks.of(self.map, points)
         offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
         centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])
         self.covariance = feature_covariance(features, offset)

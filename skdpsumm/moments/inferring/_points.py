@@ -190,8 +190,7 @@ def draw_points(
         n_spread = max(int(_SPREAD_SHARE * n_points), 1)
         points = (model or TableModel(sketch, columns)).sample(n_points - n_spread, generator)
         return np.concatenate([points, columns.sample(n_spread, rng)])
-    found = [private_marginal(sketch, j) for j in range(columns.n_columns)]
-    drawn = (_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found))
+    drawn = [_from_histogram(sketch, j, n_points, rng) for j in range(columns.n_columns)]
     return stack_columns([columns.on_grid(values, j) for j, values in enumerate(drawn)])
 
 
@@ -280,12 +279,10 @@ def private_marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArr
 
 
 def _from_histogram(
-    histogram: HistogramMap,
-    probabilities: NDArray,
-    j: int,
-    n_points: int,
-    rng: np.random.RandomState,
+    sketch: PrivateSketch, j: int, n_points: int, rng: np.random.RandomState
 ) -> NDArray:
+    """Return points of column `j` alone, drawn by its private histogram."""
+    histogram, probabilities = private_marginal(sketch, j)
     u = stratified(n_points, rng)
     raised = np.maximum(probabilities, max(_LEAST_SHARE, 2 / n_points))  # so two points at least
     ends = np.cumsum(raised / raised.sum())
@@ -469,7 +466,7 @@ def maxent_points(
     """
     noise = (sketch.noise_std / sketch.n_samples) ** 2
     cloud = points[:_POINTS_PER_ROUND]
-    features = FeatureBlocks(sketch.feature_map, cloud)
+    features = FeatureBlocks.of(sketch.feature_map, cloud)
     _, variance = features.moments()
     # A feature that hardly varies, as an empty cell, would have to be met exactly.
     variance = np.maximum(variance, 1e-3 * variance.max())
@@ -477,7 +474,7 @@ def maxent_points(
     for temperature in TEMPERATURES[1:]:
         size = len(points) if temperature == TEMPERATURES[-1] else len(cloud)
         cloud = _spread(cloud, weights, columns, size, rng)
-        features = FeatureBlocks(sketch.feature_map, cloud)
+        features = FeatureBlocks.of(sketch.feature_map, cloud)
         weights = maxent_weights(features, sketch.mean, noise + temperature * variance)
     return cloud, weights
 

@@ -8,7 +8,6 @@ solve it, with the inverses of `LocalBlocks` as their preconditioner.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from itertools import pairwise
 from typing import Any
 
@@ -63,7 +62,7 @@ class MomentRegression:
     ):
         self.sketch = sketch
         self.points = points
-        self.features = FeatureBlocks(sketch.feature_map, points)
+        self.features = FeatureBlocks.of(sketch.feature_map, points)
         mean = self.features.mean()
         self.offset = mean if center else np.zeros_like(mean)
         self.center = center
@@ -119,17 +118,19 @@ class FeatureBlocks:
     that is 80 times less memory.
     """
 
-    def __init__(self, feature_map: FeatureMap, points: NDArray):
-        self.feature_map = feature_map
-        self._hold([part.matrix(points) for part in feature_map.parts()])
-        advance()
-
-    def _hold(self, blocks: Sequence[Any]) -> None:
-        self.blocks = blocks
+    def __init__(self, feature_map: FeatureMap, blocks: Sequence[Any]):
+        self.feature_map, self.blocks = feature_map, blocks
         self.n_points = blocks[0].shape[0]
         ends = np.cumsum([0, *(block.shape[1] for block in blocks)]).tolist()
         self._slices = [slice(start, end) for start, end in pairwise(ends)]
         self.n_features = ends[-1]
+
+    @classmethod
+    def of(cls, feature_map: FeatureMap, points: Any) -> FeatureBlocks:
+        """Return the features of points."""
+        blocks = [part.matrix(points) for part in feature_map.parts()]
+        advance()
+        return cls(feature_map, blocks)
 
     def dot(self, vectors: NDArray) -> NDArray:
         """Return P @ vectors, shape (n,) or (n, k)."""
@@ -153,22 +154,21 @@ class FeatureBlocks:
 
     def by_column(self) -> FeatureBlocks:
         """Return a copy from which few columns are taken fast."""
-        return self._like([b.tocsc() if hasattr(b, "tocsc") else b for b in self.blocks])
+        return FeatureBlocks(
+            self.feature_map, [b.tocsc() if hasattr(b, "tocsc") else b for b in self.blocks]
+        )
 
     def take(self, positions: NDArray) -> FeatureBlocks:
         """Return some columns of P, at increasing `positions`."""
         local = [positions[(s.start <= positions) & (positions < s.stop)] for s in self._slices]
         pairs = zip(self.blocks, self._slices, local, strict=True)
-        return self._like([b[:, which - s.start] for b, s, which in pairs if len(which)])
+        return FeatureBlocks(
+            self.feature_map, [b[:, which - s.start] for b, s, which in pairs if len(which)]
+        )
 
     def rows(self, positions: NDArray) -> FeatureBlocks:
         """Return some rows of P."""
-        return self._like([b[positions] for b in self.blocks])
-
-    def _like(self, blocks: Sequence[Any]) -> FeatureBlocks:
-        other = copy(self)
-        other._hold(blocks)
-        return other
+        return FeatureBlocks(self.feature_map, [b[positions] for b in self.blocks])
 
     def gram(self) -> NDArray:
         """Return P.T @ P, shape (m, m)."""
@@ -344,21 +344,19 @@ def overlapping_blocks(feature_map: FeatureMap) -> list[NDArray[np.int64]]:
     by_value: dict[tuple[int, int], list[NDArray]] = {}
     others, start = [], 0
     for part in feature_map.parts():
-        end = start + part.n_features
+        positions = np.arange(start, start + part.n_features)
+        start += part.n_features
         if isinstance(part, HistogramMap):
-            _add_cells(by_value, part, start)
+            _add_cells(by_value, part, positions)
         else:
-            cuts = np.arange(start + _LARGEST_RUN, end, _LARGEST_RUN)
-            others += np.split(np.arange(start, end), cuts - start)
-        start = end
+            others += np.split(positions, range(_LARGEST_RUN, len(positions), _LARGEST_RUN))
     return [np.concatenate(cells) for cells in by_value.values()] + others
 
 
-def _add_cells(by_value: dict, histogram: HistogramMap, start: int) -> None:
+def _add_cells(by_value: dict, histogram: HistogramMap, positions: NDArray) -> None:
     """List the cells of every histogram by the values of its columns."""
     for group, place in zip(histogram.groups, histogram.row_groups(), strict=True):
-        shape = [histogram.n_bins[j] for j in group]
-        cells = np.arange(start + place.start, start + place.stop).reshape(shape)
+        cells = positions[place].reshape([histogram.n_bins[j] for j in group])
         for axis, j in enumerate(group):
             for value, slab in enumerate(np.moveaxis(cells, axis, 0)):
                 by_value.setdefault((j, value), []).append(slab.ravel())

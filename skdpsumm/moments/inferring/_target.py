@@ -48,18 +48,18 @@ class TargetEmbedding:
     def of(cls, rows: NDArray | Table, schema: TableSchema) -> TargetEmbedding:
         """Embed rows, checked, of a table; the map follows from the schema alone."""
         feature_map = HistogramMap.build(schema, _N_BINS, [(j,) for j in range(schema.n_columns)])
-        features = FeatureBlocks(feature_map, rows)  # type: ignore[arg-type]
+        features = FeatureBlocks.of(feature_map, rows)
         (mean, variance), n = features.moments(), features.n_points
         # What no row of few has may still be there: its share is below some 1 / n.
         return cls(feature_map, mean, np.maximum(variance, 1 / n) / n)
 
     def weights(self, points: NDArray) -> NDArray[np.float64]:
         """Return the weights of points, which sum to one, whose embedding is that of the target."""
-        return maxent_weights(FeatureBlocks(self.feature_map, points), self.mean, self.slack)
+        return maxent_weights(FeatureBlocks.of(self.feature_map, points), self.mean, self.slack)
 
     def is_out_of_reach(self, points: NDArray, weights: NDArray) -> bool:
         """Return whether no weights make the points look like the target."""
-        found = FeatureBlocks(self.feature_map, points).tdot(weights)
+        found = FeatureBlocks.of(self.feature_map, points).tdot(weights)
         missed = np.sqrt(np.mean((found - self.mean) ** 2 / self.slack))
         return bool(missed > _MISSED)
 

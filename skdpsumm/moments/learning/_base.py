@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,8 +41,7 @@ from ..inferring._points import (
 from ..inferring._regression import MomentRegression
 from ..inferring._table_model import TableModel
 from ..inferring._target import TargetEmbedding
-from ..plausible._plausible import PlausibleTables
-from ._coefficients import Design, Regression
+from ._coefficients import Regression
 from ._targeted import TargetedPrivacy
 
 # Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
@@ -273,9 +271,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self._table, self._target = columns, target
         self._seed = int(rng.randint(np.iinfo(np.int32).max))
         graphical = self._is_graphical(sketch.feature_map)
-        points, weights = (self._drawn_rows if graphical else self._weighted_points)(
-            sketch, columns, rng
-        )
+        draw = self._drawn_rows if graphical else self._weighted_points
+        points, weights = draw(sketch, columns, rng)
         if columns.missing(target):  # of which nothing is learnt
             known = ~absent(columns, points[:, target], target)
             if not known.any():
@@ -297,8 +294,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
         if embedding is not None or not graphical:
             out_of_reach = None if embedding is None else embedding.is_out_of_reach(rows, weights)
-            self._warn_of_few_points(columns, inputs.shape[1], out_of_reach)
-        warn_of_invisible_inputs(sketch, columns, target, self.prior, graphical=graphical)
+            self._warn_of_few_points(inputs.shape[1], out_of_reach)
+        warn_of_invisible_inputs(sketch, columns, target, None if graphical else self.prior)
         return self
 
     def _drawn_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
@@ -401,13 +398,12 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                 "coefficients are those of the rows that were sketched, and this model is for "
                 "X_target: call from_sketch without X_target."
             )
-        table, target = self._table, self._target
         if not self._is_graphical(self.sketch_.feature_map):
             raise ValueError(
                 "coefficients needs a sketch of histograms, read by a graphical model: leave the "
                 "sketcher out, or train with from_sketch(sketch, inference='graphical')."
             )
-        inputs = [j for j in range(table.n_columns) if j != target]
+        inputs = [j for j in range(self._table.n_columns) if j != self._target]
         if columns is not None:
             chosen = [self._columns.index(key, "columns") for key in columns]
             if not chosen or len(set(chosen)) < len(chosen):
@@ -416,32 +412,15 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                 )
             inputs = [inputs[k] for k in chosen]
         with progress(f"{type(self).__name__}.coefficients", self.verbose):
-            plain = self._plain_estimator() if estimator is None else estimator
-            regression = Regression(
-                PlausibleTables(TableModel(self.sketch_, table)),
-                Design(table, inputs),
-                target,
-                partial(self._regressed, plain),
-                self._observed,
-                is_plain=estimator is None,
-            )
-        classes = [str(label) for label in getattr(self, "classes_", ())]
-        return regression.to_estimate(classes, self._frame)
-
-    def _regressed(self, plain: Any, rows: NDArray, cells: NDArray, weights: NDArray) -> Any:
-        """Return an estimator, fitted to weighted rows; to drawn ones if it takes no weights."""
-        learnt = self._training_target(cells)
-        if has_fit_parameter(plain, "sample_weight"):
-            rows, learnt, weights = self._completed(rows, learnt, weights)
-            return clone(plain).fit(rows, learnt, sample_weight=weights)
-        rng = check_random_state(self._seed)
-        drawn = systematic(weights / weights.sum(), len(weights), rng)
-        rows, learnt, _ = self._completed(rows[drawn], learnt[drawn], np.ones(len(drawn)))
-        return clone(plain).fit(rows, learnt)
+            regression = Regression(self, inputs, estimator)
+        return regression.to_estimate()
 
     @abstractmethod
     def _observed(self, cells: NDArray) -> NDArray:
-        """Return cells of the target as numbers, (n, 1), or as indicators, (n, n_classes)."""
+        """Return cells of the target as numbers, (n, 1), or as indicators, (n, n_classes).
+
+        Of two classes it is the indicator of the second, (n, 1).
+        """
 
     def _plain_estimator(self) -> BaseEstimator:
         """Return the regression without a penalty: the default one, unless it has one."""
@@ -458,9 +437,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             ridge = MomentRegression(sketch, points, regularization="theory", center=True)
             return points, project_to_simplex(ridge.weights)
 
-    def _warn_of_few_points(
-        self, columns: TableSchema, n_inputs: int, out_of_reach: bool | None
-    ) -> None:
+    def _warn_of_few_points(self, n_inputs: int, out_of_reach: bool | None) -> None:
         """Warn where the weights have collapsed on few points; all of it was released before.
 
         `out_of_reach` tells whether no points are like a target's rows; None, where there is none.
@@ -469,7 +446,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if worth >= _POINTS_A_PARAMETER * (n_inputs + 1) and not out_of_reach:
             return
         ways = ["more synthetic points (n_synthetic)", "fewer columns", "a larger epsilon"]
-        if missing_histogram(self.sketch_.feature_map, columns) is not None:
+        if missing_histogram(self.sketch_.feature_map, self._table) is not None:
             ways.insert(0, "a sketch with a histogram of each column (SketchUnion)")
         elif self.prior == "uniform":
             ways.insert(0, "prior='marginals'")
@@ -510,10 +487,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if isinstance(column, Categorical):
             return np.eye(column.n_codes)[self._columns.code(X, j)]
         numbers = column.numbers(X[:, j])
-        if not column.missing:
-            return numbers
         gone = np.isnan(numbers)
-        return np.column_stack([np.where(gone, np.mean(column.bounds), numbers), gone])
+        known = np.where(gone, np.mean(column.bounds), numbers)
+        return np.column_stack([known, gone][: 1 + column.missing])
 
     def predict(self, X):
         """Predict with the trained estimator.
@@ -587,12 +563,7 @@ def _with_target(inputs: TableSchema, target: Column) -> TableSchema:
 
 
 def warn_of_invisible_inputs(
-    sketch: PrivateSketch,
-    columns: TableSchema,
-    target: int,
-    prior: Any,
-    *,
-    graphical: bool = False,
+    sketch: PrivateSketch, columns: TableSchema, target: int, prior: str | None
 ) -> None:
     """Warn where the sketch tells of too few inputs how the target goes with them.
 
@@ -610,15 +581,14 @@ def warn_of_invisible_inputs(
         With the range of every numeric column.
     target : int
         The column that is learnt.
-    prior : as in `draw_points`
-    graphical : bool, default=False
-        Whether the model is trained on rows of the graphical model.
+    prior : {"auto", "uniform", "marginals"} or None
+        As in `draw_points`. None, where the model is trained on rows of the graphical model.
     """
     if sketch.is_drowned:
         warn_of_the_drowned(sketch, "the model has learnt nothing")
         return
     inputs = np.array([j for j in range(columns.n_columns) if j != target])
-    if graphical:
+    if prior is None:
         shares = np.isin(inputs, _connected(sketch.feature_map, target)).astype(np.float64)
     elif sketch.feature_map.n_features > _MOST_FEATURES:
         return
@@ -631,7 +601,7 @@ def warn_of_invisible_inputs(
     told = f"{first_of([repr(columns.name(j)) for j in unseen])}, of {len(inputs)} inputs"
     pair = [j if columns.names is None else columns.name(j) for j in (unseen[0], target)]
     count = f"(HistogramSketcher(marginals=[{pair!r}, ...]))"
-    if graphical:
+    if prior is None:
         message = (
             f"Leave the sketcher out, name the target (AdaptiveSketcher(target={pair[1]!r})), or "
             f"count pairs with it {count}. The sketch does not tell how {name!r} goes with {told}, "

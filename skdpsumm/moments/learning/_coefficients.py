@@ -15,17 +15,23 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import has_fit_parameter
 
 from ..._computing import advance, warn_caller
 from ...schema._columns import Categorical, read_cells
 from ...schema._schema import TableSchema
 from ..asking._estimate import Estimate
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
+from ..inferring._points import systematic
+from ..inferring._table_model import TableModel
+from ..plausible._plausible import PlausibleTables
 
 Floats = NDArray[np.float64]
 
@@ -98,46 +104,32 @@ class Regression:
 
     Parameters
     ----------
-    plausible : PlausibleTables
-    design : Design
-    target : int
-        Column of the table.
-    fit : callable
-        Takes inputs, cells of the target and weights of rows, and returns a fitted linear
-        estimator.
-    observed : callable
-        Takes cells of the target and returns numbers, shape (n, 1), or indicators of the classes,
-        shape (n, n_classes); of two classes that of the second, shape (n, 1).
-    is_plain : bool
-        Whether the estimator has no penalty: squares for numbers, log-loss for classes.
+    model : M2MClassifier or M2MRegressor
+        That a graphical model of the release has trained.
+    inputs : sequence of int
+        Columns of its table.
+    estimator : estimator or None
+        Linear. None has no penalty: the loss is squares for numbers, log-loss for classes.
     """
 
-    def __init__(
-        self,
-        plausible: Any,
-        design: Design,
-        target: int,
-        fit: Callable[[Floats, NDArray, Floats], Any],
-        observed: Callable[[NDArray], Floats],
-        *,
-        is_plain: bool,
-    ):
-        self._plausible, self._design, self._target = plausible, design, target
-        self._fit, self._observed, self._is_plain = fit, observed, is_plain
-        self._columns = tuple(sorted((*design.columns, target)))
-        self._inputs, self._cells, self._weights = next(self._tables("model"))
-        kept = self._weights > _NOTHING * self._weights.mean()
-        self._inputs, self._cells = self._inputs[kept], self._cells[kept]
+    def __init__(self, model: Any, inputs: Sequence[int], estimator: Any):
+        self._model, self._target, self._is_plain = model, model._target, estimator is None
+        self._plain = model._plain_estimator() if estimator is None else estimator
+        self._plausible = PlausibleTables(TableModel(model.sketch_, model._table))
+        self._design = Design(model._table, inputs)
+        rows, cells, weights = next(self._tables("model"))
+        kept = weights > _NOTHING * weights.mean()
+        self._inputs, self._cells = rows[kept], cells[kept]
         # As many rows as the table has: what a penalty does depends on their number.
-        weights = self._weights[kept]
-        self._weights = weights / weights.sum() * plausible.n_rows
+        self._weights = weights[kept] / weights[kept].sum() * self._plausible.n_rows
         self._estimator = self._fitted(self._weights)
         self._start = self._scaled(self._estimator)
 
-    def to_estimate(self, classes: Sequence[str], frame: str | None) -> Estimate:
+    def to_estimate(self) -> Estimate:
         """Return the coefficients as users see them."""
-        names, is_single = self._design.names, len(self._start) == 1
-        unknown = self._unknown()
+        unknown, is_single, labels = self._unknown(), len(self._start) == 1, [self._design.names]
+        if not is_single:
+            labels.insert(0, [str(label) for label in self._model.classes_])
         self._warn_of(unknown)
 
         def ask(covers: str) -> Floats:
@@ -146,19 +138,20 @@ class Regression:
             found[1:, unknown] = np.nan
             return found[:, 0] if is_single else found
 
-        return Estimate(ask, labels=[names] if is_single else [classes, names], frame=frame)
+        return Estimate(ask, labels=labels, frame=self._model._frame)
 
     def _steps(self, covers: str) -> Iterator[Floats]:
         """Yield how far the coefficients of each plausible table are from the model's."""
-        expected = self._curvature(self._inputs, self._weights) if self._is_plain else None
-        root = None if expected is None else _inverse_root(expected)
-        response = None if self._is_plain else self._response()
+        if self._is_plain:
+            root = _inverse_root(self._curvature(self._inputs, self._weights))
+        else:
+            response = self._response()
         tables = self._tables(covers)
         next(tables)  # the model's own
         own = self._weights @ self._scores(self._inputs, self._cells)
         for inputs, cells, weights in tables:
             score = weights @ self._scores(inputs, cells)
-            if root is None:
+            if not self._is_plain:
                 step = (score - own) / weights.sum() @ response
             else:
                 values, vectors = np.linalg.eigh(root.T @ self._curvature(inputs, weights) @ root)
@@ -168,7 +161,8 @@ class Regression:
 
     def _tables(self, covers: str) -> Iterator[tuple[Floats, NDArray, Floats]]:
         """Yield inputs, cells of the target and weights of the rows of each table."""
-        rows, design = self._plausible.rows(self._columns, covers), self._design
+        design = self._design
+        rows = self._plausible.rows(sorted((*design.columns, self._target)), covers)
         shape = rows.weights.shape
         present = np.broadcast_to(~rows.absent(self._target), shape)
         cells = np.broadcast_to(rows.column(self._target), shape)
@@ -183,8 +177,17 @@ class Regression:
             yield np.column_stack(parts)[kept], cells[k][kept], rows.weights[k][kept]
 
     def _fitted(self, weights: Floats) -> Any:
+        """Return an estimator, fitted to weighted rows; to drawn ones if it takes no weights."""
         advance()
-        return self._fit(self._inputs, self._cells, weights)
+        model, estimator, rows = self._model, clone(self._plain), self._inputs
+        learnt = model._training_target(self._cells)
+        if has_fit_parameter(estimator, "sample_weight"):
+            rows, learnt, weights = model._completed(rows, learnt, weights)
+            return estimator.fit(rows, learnt, sample_weight=weights)
+        rng = check_random_state(model._seed)
+        drawn = systematic(weights / weights.sum(), len(weights), rng)
+        rows, learnt, _ = model._completed(rows[drawn], learnt[drawn], np.ones(len(drawn)))
+        return estimator.fit(rows, learnt)
 
     def _scaled(self, estimator: Any) -> Floats:
         """Return intercepts and slopes for scaled inputs, shape (n_outputs, 1 + k)."""
@@ -228,13 +231,13 @@ class Regression:
 
     def _scores(self, inputs: Floats, cells: NDArray) -> Floats:
         """Return residuals times inputs, shape (n, n_outputs * (1 + k))."""
-        rest = self._observed(cells) - self._predicted(inputs)
+        rest = self._model._observed(cells) - self._predicted(inputs)
         return (rest[:, :, None] * _with_ones(inputs)[:, None, :]).reshape(len(inputs), -1)
 
     def _predicted(self, inputs: Floats) -> Floats:
-        """Return what the regression expects where `_observed` says what is."""
+        """Return what the regression expects where the model says what is."""
         if not self._is_of_classes:
-            return self._observed(self._estimator.predict(inputs))
+            return self._model._observed(self._estimator.predict(inputs))
         expected = self._estimator.predict_proba(inputs)
         return expected[:, 1:] if expected.shape[1] == 2 else expected
 
