@@ -258,11 +258,9 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
 
     def _check_groups(self, groups: Any) -> None:
         """Raise where `groups` comes without `max_rows_per_group`, or that alone."""
-        own, name = self._own_sketcher, type(self).__name__
-        if own is None:
-            check_groups(name, self.max_rows_per_group, groups)
-        else:
-            check_groups(f"the sketcher of {name}", own.max_rows_per_group, groups)
+        name, releases = type(self).__name__, self._own_sketcher or self
+        told = name if releases is self else f"the sketcher of {name}"
+        check_groups(told, releases.max_rows_per_group, groups)
 
     def _seeded(self, sketcher: Any, rng: np.random.RandomState) -> Any:
         """Return the sketcher with a map that is drawn by an int: it can be drawn again."""

@@ -303,12 +303,11 @@ def _from_histogram(
 
 def absent(schema: TableSchema, cells: NDArray, j: int) -> NDArray[np.bool_]:
     """Return which cells of column `j` of synthetic points are missing."""
-    if not schema.missing(j):
+    column = schema.columns[j]
+    if not column.missing:
         return np.zeros(len(cells), np.bool_)
-    known = schema.values(j)
-    if known is None:
-        return np.isnan(cells.astype(np.float64))
-    return read_cells(schema.columns[j], cells, schema.name(j)) == len(known)
+    read = read_cells(column, cells, schema.name(j))
+    return np.isnan(read) if schema.values(j) is None else read == column.n_codes - 1
 
 
 def _public_points(points: Any, columns: TableSchema) -> NDArray:

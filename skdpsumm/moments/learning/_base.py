@@ -308,17 +308,17 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _trained(self, inputs: NDArray, learnt: NDArray, weights: NDArray, rng) -> Any:
         """Return the estimator, trained on weighted rows: on drawn ones if it takes no weights."""
         estimator = clone(self._unfitted)
-        if np.ptp(weights) and not takes_weights(estimator):
+        parameter = weight_parameter(estimator)
+        if np.ptp(weights) and parameter is None:
             drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
             inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
         if self.weights != "printed":
             inputs, learnt, weights = self._completed(inputs, learnt, weights)
-        if not np.ptp(weights):
+        if parameter is None or not np.ptp(weights):
             return estimator.fit(inputs, learnt)
         # Points without weight teach nothing and cost the estimator time.
         kept = np.abs(weights) > np.abs(weights).max() * 1e-9
-        path, _ = _last_step(estimator)
-        given = {f"{path}sample_weight": weights[kept] * len(weights)}
+        given = {parameter: weights[kept] * len(weights)}
         return estimator.fit(inputs[kept], learnt[kept], **given)
 
     def _completed(self, inputs: NDArray, learnt: NDArray, weights: NDArray) -> Any:
@@ -532,18 +532,13 @@ def _check_names(sketcher: Any, table: TableSchema) -> None:
             )
 
 
-def _last_step(estimator: Any) -> tuple[str, Any]:
-    """Return the step of a pipeline that learns, and the prefix of its parameters."""
+def weight_parameter(estimator: Any) -> str | None:
+    """Return what `fit` calls the weights of rows, None where it takes none."""
     path = ""
     while isinstance(estimator, Pipeline):
         name, estimator = estimator.steps[-1]
         path += f"{name}__"
-    return path, estimator
-
-
-def takes_weights(estimator: Any) -> bool:
-    """Return whether `fit` takes weights of rows."""
-    return has_fit_parameter(_last_step(estimator)[1], "sample_weight")
+    return f"{path}sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
 def _all_but(columns: TableSchema, which: int) -> TableSchema:

@@ -24,7 +24,7 @@ from ...schema._reading import validate_table
 from ...schema._schema import as_schema
 from ..inferring._points import draw_points
 from ..inferring._regression import MomentRegression
-from ._base import BaseImplicitM2M, takes_weights
+from ._base import BaseImplicitM2M, weight_parameter
 
 # Of the gradient of the log-loss: coefficients are then known better than any release tells.
 _TOLERANCE = 1e-7
@@ -186,7 +186,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     def _check_parameters(self):
         super()._check_parameters()
-        if self.weights == "printed" and not takes_weights(self._unfitted):
+        if self.weights == "printed" and weight_parameter(self._unfitted) is None:
             raise ValueError(
                 "weights='printed' needs an estimator whose fit takes sample_weight: rows "
                 "cannot be drawn by negative weights. Take weights='maxent' or another estimator."

@@ -123,6 +123,7 @@ class Regression:
         # As many rows as the table has: what a penalty does depends on their number.
         self._weights = weights[kept] / weights[kept].sum() * self._plausible.n_rows
         self._estimator = self._fitted(self._weights)
+        self._is_of_classes = hasattr(self._estimator, "predict_proba")
         self._start = self._scaled(self._estimator)
 
     def to_estimate(self) -> Estimate:
@@ -211,8 +212,7 @@ class Regression:
         return found | found.any(axis=0)
 
     def _warn_of(self, unknown: NDArray[np.bool_]) -> None:
-        some = np.any(unknown, axis=0).tolist()
-        names = [repr(name) for name, is_so in zip(self._design.names, some, strict=True) if is_so]
+        names = [repr(self._design.names[k]) for k in np.flatnonzero(unknown.any(axis=0))]
         if names:
             message = (
                 "Leave columns out, merge rare categories, or give an estimator with a penalty. "
@@ -225,14 +225,11 @@ class Regression:
 
     # ---- how rows move coefficients
 
-    @property
-    def _is_of_classes(self) -> bool:
-        return hasattr(self._estimator, "predict_proba")
-
     def _scores(self, inputs: Floats, cells: NDArray) -> Floats:
         """Return residuals times inputs, shape (n, n_outputs * (1 + k))."""
         rest = self._model._observed(cells) - self._predicted(inputs)
-        return (rest[:, :, None] * _with_ones(inputs)[:, None, :]).reshape(len(inputs), -1)
+        rows = np.insert(inputs, 0, 1.0, axis=1)
+        return np.einsum("no,nk->nok", rest, rows).reshape(len(rows), -1)
 
     def _predicted(self, inputs: Floats) -> Floats:
         """Return what the regression expects where the model says what is."""
@@ -247,7 +244,7 @@ class Regression:
         if self._is_of_classes:
             expected = self._predicted(inputs)
             slope = expected[:, :, None] * (np.eye(expected.shape[1]) - expected[:, None, :])
-        rows = _with_ones(inputs)
+        rows = np.insert(inputs, 0, 1.0, axis=1)
         blocks = [
             [(rows * (weights * one)[:, None]).T @ rows for one in by_class]
             for by_class in slope.transpose(1, 2, 0)
@@ -276,7 +273,3 @@ def _inverse_root(curvature: Floats) -> Floats:
     values, vectors = np.linalg.eigh(curvature)
     kept = values > _SINGULAR * values.max()
     return vectors[:, kept] / np.sqrt(values[kept])
-
-
-def _with_ones(inputs: Floats) -> Floats:
-    return np.column_stack([np.ones(len(inputs)), inputs])
