@@ -530,7 +530,7 @@ def from_release(
     _summarize(summarizer, claims, inputs, label, rows)
     warn_of_reach(summarizer, inputs, rows)
     if label is not None:
-        warn_of_invisible_inputs(sketch, table, label, "auto", graphical=True)
+        warn_of_invisible_inputs(sketch, table, label, None)
     return summarizer
 
 

@@ -25,13 +25,14 @@ from ..inferring._points import (
     KDE,
     PRIORS,
     draw_points,
-    fitted_model,
+    histogram_columns,
     maxent_points,
     points_for_a_look,
     systematic,
 )
 from ..inferring._regression import MomentRegression
 from ..inferring._shift import Shift
+from ..inferring._table_model import TableModel
 from ..plausible._named_rows import NamedRows, values_at
 from ..plausible._plausible import PlausibleTables
 from ..plausible._weighted_points import PlausiblePoints
@@ -270,8 +271,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         )
         columns = estimator._described(sketch, schema)
         estimator._set_inputs(columns)
-        estimator._frame = frame_for(None, columns.names)
-        estimator._read_by = columns
         return estimator._prepare(sketch, columns, check_random_state(random_state))
 
     def estimate(
@@ -556,7 +555,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         self.privacy_ = sketch.privacy
         self.schema_ = columns
         with progress(type(self).__name__, self.verbose):
-            self._model = fitted_model(sketch, columns)
+            counted = histogram_columns(sketch.feature_map)
+            self._model = TableModel(sketch, columns) if counted else None
             if self._is_graphical(sketch.feature_map):
                 assert self._model is not None  # of histograms alone
                 self._regression = None

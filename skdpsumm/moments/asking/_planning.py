@@ -64,7 +64,7 @@ class Plan:
         points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
         values, self.is_scalar = evaluate_rows(f, NamedRows.of(points, columns))
         values = _of_those_present(values)
-        features = FeatureBlocks(self.map, points)
+        features = FeatureBlocks.of(self.map, points)
         offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
         centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])
         self.covariance = feature_covariance(features, offset)
@@ -83,7 +83,7 @@ class Plan:
         sketch = self._release(own_clone(self.sketcher).set_params(epsilon=epsilon))
         ridge = penalties(self.estimator.regularization, sketch.noise_std, sketch.n_samples)
         noise = (sketch.noise_std / self.n_samples) ** 2
-        a = solver_for(copy(self.covariance), ridge).solve(self.cross)
+        a = solver_for(copy(self.covariance), ridge)(self.cross)
         explained = np.sum(a * (2 * self.cross - self.covariance @ a), axis=0)
         return np.sqrt(np.maximum(self.power - explained, 0.0) + noise @ a**2)
 

@@ -15,19 +15,23 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import has_fit_parameter
 
 from ..._computing import advance, warn_caller
-from ...schema._columns import Categorical
+from ...schema._columns import Categorical, read_cells
 from ...schema._schema import TableSchema
 from ..asking._estimate import Estimate
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
-from ..plausible._named_rows import NamedRows
-from ..plausible._rows import Rows
+from ..inferring._points import systematic
+from ..inferring._table_model import TableModel
+from ..plausible._plausible import PlausibleTables
 
 Floats = NDArray[np.float64]
 
@@ -62,38 +66,31 @@ class Design:
 
     def __init__(self, schema: TableSchema, columns: Sequence[int]):
         self.schema, self.columns = schema, tuple(columns)
-        names, low, width, indicators = ["intercept"], [], [], []
-        for j in self.columns:
-            own, name = schema.columns[j], schema.name(j)
-            if isinstance(own, Categorical):
-                names += [f"{name}={value}" for value in own.categories[1:]]
-                low += [0.0] * (len(own.categories) - 1)
-                width += [1.0] * (len(own.categories) - 1)
-                indicators += [True] * (len(own.categories) - 1)
-            else:
-                names.append(name)
-                low.append(own.bounds[0])
-                width.append(own.bounds[1] - own.bounds[0])
-                indicators.append(False)
-            if own.missing:
-                names.append(f"{name} is missing")
-                low.append(0.0)
-                width.append(1.0)
-                indicators.append(True)
-        self.names, self.indicators = names, np.array(indicators, bool)
-        self._low, self._width = np.array(low), np.array(width)
+        terms = [term for j in self.columns for term in self._terms(j)]
+        self.names = ["intercept", *(name for name, *_ in terms)]
+        self.indicators = np.array([not bound for _, bound in terms], bool)
+        self._low, high = np.array([bound or (0.0, 1.0) for _, bound in terms]).reshape(-1, 2).T
+        self._width = high - self._low
 
-    def encoded(self, rows: Any, j: int) -> list[NDArray]:
-        """Return the inputs that a column makes of rows."""
-        own = self.schema.columns[j]
+    def _terms(self, j: int) -> list[tuple[str, tuple[float, float] | None]]:
+        """Return the name of each input that a column makes, and the range of one of numbers."""
+        own, name = self.schema.columns[j], self.schema.name(j)
         if isinstance(own, Categorical):
-            codes = self.schema.code(rows, j)
-            return list(np.eye(own.n_codes)[codes].T[1:])
-        numbers = self.schema.number(rows, j)
-        gone, (low, high) = np.isnan(numbers), own.bounds
+            terms: list = [(f"{name}={value}", None) for value in own.categories[1:]]
+        else:
+            terms = [(name, own.bounds)]
+        return [*terms, (f"{name} is missing", None)] if own.missing else terms
+
+    def encoded(self, cells: NDArray, j: int) -> list[NDArray]:
+        """Return the inputs that a column makes of its cells."""
+        own = self.schema.columns[j]
+        values = read_cells(own, cells, self.schema.name(j))
+        if isinstance(own, Categorical):
+            return list(np.eye(own.n_codes)[values].T[1:])
+        gone, (low, high) = np.isnan(values), own.bounds
         # A missing number counts as the lowest one: its indicator tells the rest.
-        scaled = np.where(gone, 0.0, (numbers - low) / (high - low))
-        return [scaled, gone.astype(np.float64)] if own.missing else [scaled]
+        scaled = np.where(gone, 0.0, (values - low) / (high - low))
+        return [scaled, gone.astype(np.float64)][: 1 + own.missing]
 
     def in_units(self, scaled: Floats) -> Floats:
         """Return intercepts and slopes, on the last axis, in the units of the columns."""
@@ -107,46 +104,33 @@ class Regression:
 
     Parameters
     ----------
-    plausible : PlausibleTables
-    design : Design
-    target : int
-        Column of the table.
-    fit : callable
-        Takes inputs, cells of the target and weights of rows, and returns a fitted linear
-        estimator.
-    observed : callable
-        Takes cells of the target and returns numbers, shape (n, 1), or indicators of the classes,
-        shape (n, n_classes).
-    is_plain : bool
-        Whether the estimator has no penalty: squares for numbers, log-loss for classes.
+    model : M2MClassifier or M2MRegressor
+        That a graphical model of the release has trained.
+    inputs : sequence of int
+        Columns of its table.
+    estimator : estimator or None
+        Linear. None has no penalty: the loss is squares for numbers, log-loss for classes.
     """
 
-    def __init__(
-        self,
-        plausible: Any,
-        design: Design,
-        target: int,
-        fit: Callable[[Floats, NDArray, Floats], Any],
-        observed: Callable[[NDArray], Floats],
-        *,
-        is_plain: bool,
-    ):
-        self._plausible, self._design, self._target = plausible, design, target
-        self._fit, self._observed, self._is_plain = fit, observed, is_plain
-        self._columns = tuple(sorted((*design.columns, target)))
-        self._inputs, self._cells, self._weights = next(self._tables("model"))
-        kept = self._weights > _NOTHING * self._weights.mean()
-        self._inputs, self._cells = self._inputs[kept], self._cells[kept]
+    def __init__(self, model: Any, inputs: Sequence[int], estimator: Any):
+        self._model, self._target, self._is_plain = model, model._target, estimator is None
+        self._plain = model._plain_estimator() if estimator is None else estimator
+        self._plausible = PlausibleTables(TableModel(model.sketch_, model._table))
+        self._design = Design(model._table, inputs)
+        rows, cells, weights = next(self._tables("model"))
+        kept = weights > _NOTHING * weights.mean()
+        self._inputs, self._cells = rows[kept], cells[kept]
         # As many rows as the table has: what a penalty does depends on their number.
-        weights = self._weights[kept]
-        self._weights = weights / weights.sum() * plausible.n_rows
+        self._weights = weights[kept] / weights[kept].sum() * self._plausible.n_rows
         self._estimator = self._fitted(self._weights)
+        self._is_of_classes = hasattr(self._estimator, "predict_proba")
         self._start = self._scaled(self._estimator)
 
-    def to_estimate(self, classes: Sequence[str], frame: str | None) -> Estimate:
+    def to_estimate(self) -> Estimate:
         """Return the coefficients as users see them."""
-        names, is_single = self._design.names, len(self._start) == 1
-        unknown = self._unknown()
+        unknown, is_single, labels = self._unknown(), len(self._start) == 1, [self._design.names]
+        if not is_single:
+            labels.insert(0, [str(label) for label in self._model.classes_])
         self._warn_of(unknown)
 
         def ask(covers: str) -> Floats:
@@ -155,19 +139,20 @@ class Regression:
             found[1:, unknown] = np.nan
             return found[:, 0] if is_single else found
 
-        return Estimate(ask, labels=[names] if is_single else [classes, names], frame=frame)
+        return Estimate(ask, labels=labels, frame=self._model._frame)
 
     def _steps(self, covers: str) -> Iterator[Floats]:
         """Yield how far the coefficients of each plausible table are from the model's."""
-        expected = self._curvature(self._inputs, self._weights) if self._is_plain else None
-        root = None if expected is None else _inverse_root(expected)
-        response = None if self._is_plain else self._response()
+        if self._is_plain:
+            root = _inverse_root(self._curvature(self._inputs, self._weights))
+        else:
+            response = self._response()
         tables = self._tables(covers)
         next(tables)  # the model's own
-        own = self._score(self._inputs, self._cells, self._weights)
+        own = self._weights @ self._scores(self._inputs, self._cells)
         for inputs, cells, weights in tables:
-            score = self._score(inputs, cells, weights)
-            if root is None:
+            score = weights @ self._scores(inputs, cells)
+            if not self._is_plain:
                 step = (score - own) / weights.sum() @ response
             else:
                 values, vectors = np.linalg.eigh(root.T @ self._curvature(inputs, weights) @ root)
@@ -177,29 +162,33 @@ class Regression:
 
     def _tables(self, covers: str) -> Iterator[tuple[Floats, NDArray, Floats]]:
         """Yield inputs, cells of the target and weights of the rows of each table."""
-        rows = self._plausible.rows(self._columns, covers)
-        gone = rows.absent(self._target)
-        known = {j: self._encoded(rows, j, 0) for j in self._design.columns}
-        for k, weights in enumerate(rows.weights):
-            for j in self._design.columns:
-                if len(rows.column(j)) > 1:
-                    known[j] = self._encoded(rows, j, k)
-            parts = [part for j in self._design.columns for part in known[j]]
-            kept = ~gone[k if len(gone) > 1 else 0]
-            cells = rows.column(self._target)
-            yield (
-                np.column_stack(parts)[kept],
-                cells[k if len(cells) > 1 else 0][kept],
-                weights[kept],
-            )
-
-    def _encoded(self, rows: Rows, j: int, k: int) -> list[NDArray]:
-        one = NamedRows(rows.schema, rows.n, lambda j: rows.column(j)[k])
-        return self._design.encoded(one, j)
+        design = self._design
+        rows = self._plausible.rows(sorted((*design.columns, self._target)), covers)
+        shape = rows.weights.shape
+        present = np.broadcast_to(~rows.absent(self._target), shape)
+        cells = np.broadcast_to(rows.column(self._target), shape)
+        columns = {j: rows.column(j) for j in design.columns}
+        alike = {j: design.encoded(own[0], j) for j, own in columns.items() if len(own) == 1}
+        for k, kept in enumerate(present):
+            parts = [
+                part
+                for j, own in columns.items()
+                for part in (alike[j] if j in alike else design.encoded(own[k], j))
+            ]
+            yield np.column_stack(parts)[kept], cells[k][kept], rows.weights[k][kept]
 
     def _fitted(self, weights: Floats) -> Any:
+        """Return an estimator, fitted to weighted rows; to drawn ones if it takes no weights."""
         advance()
-        return self._fit(self._inputs, self._cells, weights)
+        model, estimator, rows = self._model, clone(self._plain), self._inputs
+        learnt = model._training_target(self._cells)
+        if has_fit_parameter(estimator, "sample_weight"):
+            rows, learnt, weights = model._completed(rows, learnt, weights)
+            return estimator.fit(rows, learnt, sample_weight=weights)
+        rng = check_random_state(model._seed)
+        drawn = systematic(weights / weights.sum(), len(weights), rng)
+        rows, learnt, _ = model._completed(rows[drawn], learnt[drawn], np.ones(len(drawn)))
+        return estimator.fit(rows, learnt)
 
     def _scaled(self, estimator: Any) -> Floats:
         """Return intercepts and slopes for scaled inputs, shape (n_outputs, 1 + k)."""
@@ -212,23 +201,18 @@ class Regression:
         They are those of indicators that hold for no rows, or for rows of one class alone. Their
         true values may be anything, which no error to first order tells. A penalty decides them.
         """
-        indicators, expected = self._design.indicators, self._predicted(self._inputs)
-        worth = np.ones((len(self._cells), 1))
-        if expected.shape[1] > 1:
-            worth = expected * (1 - expected)
-        if expected.shape[1] == 2:
-            worth = worth[:, 1:]
+        expected = self._predicted(self._inputs)
+        worth = expected * (1 - expected) if self._is_of_classes else np.ones_like(expected)
         found = np.zeros((worth.shape[1], len(self._design.names)), bool)
         if self._is_plain:
             rows = (worth * self._weights[:, None]).T @ self._inputs
-            found[:, 1:] = indicators & (rows < _FEWEST_ROWS)
+            found[:, 1:] = self._design.indicators & (rows < _FEWEST_ROWS)
             found |= (worth.T @ self._weights < _FEWEST_ROWS)[:, None]  # a class that nobody has
         # Of several classes each coefficient is less their mean: one is known with all others.
-        return found | found.any(axis=0) if len(found) > 1 else found
+        return found | found.any(axis=0)
 
     def _warn_of(self, unknown: NDArray[np.bool_]) -> None:
-        some = np.any(unknown, axis=0).tolist()
-        names = [repr(name) for name, is_so in zip(self._design.names, some, strict=True) if is_so]
+        names = [repr(self._design.names[k]) for k in np.flatnonzero(unknown.any(axis=0))]
         if names:
             message = (
                 "Leave columns out, merge rare categories, or give an estimator with a penalty. "
@@ -241,36 +225,26 @@ class Regression:
 
     # ---- how rows move coefficients
 
-    def _score(self, inputs: Floats, cells: NDArray, weights: Floats) -> Floats:
-        """Return the sum of residuals times inputs, shape (n_outputs * (1 + k),)."""
-        rest = self._rest(inputs, cells) * weights[:, None]
-        return (rest.T @ _with_ones(inputs)).ravel()
-
     def _scores(self, inputs: Floats, cells: NDArray) -> Floats:
         """Return residuals times inputs, shape (n, n_outputs * (1 + k))."""
-        rest = self._rest(inputs, cells)
-        return (rest[:, :, None] * _with_ones(inputs)[:, None, :]).reshape(len(inputs), -1)
-
-    def _rest(self, inputs: Floats, cells: NDArray) -> Floats:
-        rest = self._observed(cells) - self._predicted(inputs)
-        return rest[:, 1:] if rest.shape[1] == 2 else rest
+        rest = self._model._observed(cells) - self._predicted(inputs)
+        rows = np.insert(inputs, 0, 1.0, axis=1)
+        return np.einsum("no,nk->nok", rest, rows).reshape(len(rows), -1)
 
     def _predicted(self, inputs: Floats) -> Floats:
-        """Return what the regression expects where `_observed` says what is."""
-        if hasattr(self._estimator, "predict_proba"):
-            return self._estimator.predict_proba(inputs)
-        return self._observed(self._estimator.predict(inputs))
+        """Return what the regression expects where the model says what is."""
+        if not self._is_of_classes:
+            return self._model._observed(self._estimator.predict(inputs))
+        expected = self._estimator.predict_proba(inputs)
+        return expected[:, 1:] if expected.shape[1] == 2 else expected
 
     def _curvature(self, inputs: Floats, weights: Floats) -> Floats:
         """Return the curvature of the loss, of scaled inputs."""
-        expected = self._predicted(inputs)
-        n_outputs = expected.shape[1]
         slope = np.ones((len(weights), 1, 1))
-        if n_outputs > 1:
-            slope = expected[:, :, None] * (np.eye(n_outputs) - expected[:, None, :])
-        if n_outputs == 2:
-            slope = slope[:, 1:, 1:]
-        rows = _with_ones(inputs)
+        if self._is_of_classes:
+            expected = self._predicted(inputs)
+            slope = expected[:, :, None] * (np.eye(expected.shape[1]) - expected[:, None, :])
+        rows = np.insert(inputs, 0, 1.0, axis=1)
         blocks = [
             [(rows * (weights * one)[:, None]).T @ rows for one in by_class]
             for by_class in slope.transpose(1, 2, 0)
@@ -299,7 +273,3 @@ def _inverse_root(curvature: Floats) -> Floats:
     values, vectors = np.linalg.eigh(curvature)
     kept = values > _SINGULAR * values.max()
     return vectors[:, kept] / np.sqrt(values[kept])
-
-
-def _with_ones(inputs: Floats) -> Floats:
-    return np.column_stack([np.ones(len(inputs)), inputs])
