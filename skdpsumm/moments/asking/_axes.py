@@ -51,13 +51,11 @@ class Axis:
         codes[numbers == self.edges[-1]] = len(self) - 1
         return np.where((codes < len(self)) & ~np.isnan(numbers), codes, -1)
 
-    def is_whole(self, bound: tuple[float, float] | None) -> bool:
-        """Whether every value in a range lies somewhere on the axis."""
-        return (
-            bound is None
-            or self.edges is None
-            or (bool(self.edges[0] <= bound[0]) and bool(self.edges[-1] >= bound[1]))
-        )
+    @property
+    def is_whole(self) -> bool:
+        """Whether every value that the schema allows lies somewhere on the axis."""
+        low, high = self.schema.bound(self.column) or (0.0, 0.0)
+        return self.edges is None or bool(self.edges[0] <= low and high <= self.edges[-1])
 
 
 def category_axis(schema: TableSchema, j: int) -> Axis:
@@ -77,8 +75,7 @@ def binned_axis(schema: TableSchema, j: int, edges: Floats) -> Axis:
 def model_axis(model: TableModel, j: int) -> Axis:
     """Return the axis of the cells of the model."""
     schema, column = model.schema, model.cells[j]
-    if column.edges is None:
-        return category_axis(schema, j)
+    assert column.edges is not None  # of numbers
     n = column.n_present
     first = np.flatnonzero(np.diff(column.cell_of_atom[:n], prepend=-1))
     edges = np.append(column.edges[first], column.edges[-1])

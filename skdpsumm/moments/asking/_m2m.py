@@ -41,7 +41,6 @@ from ._statistics import StatisticsMixin
 from ._synthetic import framed
 from ._warnings import (
     warn_of_coarse_bins,
-    warn_of_constants,
     warn_of_the_drowned,
     warn_of_the_lone,
 )
@@ -357,8 +356,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         asked = self._function(condition, is_condition=True)
         if asked.n_outputs > 1:
             raise ValueError("where takes one condition: one truth for each row.")
-        constant, certain = asked.constants()
-        warn_of_constants(asked.extremes_of_all[0], constant, certain)
+        asked.constants()  # of which it warns
         found = copy.copy(self)
         found._conditions = (*self._conditions, asked)
         return found

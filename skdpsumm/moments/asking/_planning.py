@@ -62,8 +62,9 @@ class Plan:
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
         empty = self._release(own_clone(self.sketcher))
         points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
-        values, self.is_scalar = evaluate_rows(f, NamedRows.of(points, columns))
-        values = _of_those_present(values)
+        found = evaluate_rows(f, NamedRows.of(points, columns))
+        self.is_scalar = found.ndim == 1
+        values = _of_those_present(found.astype(np.float64).reshape(len(points), -1))
         features = FeatureBlocks(self.map, points)
         offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
         centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])

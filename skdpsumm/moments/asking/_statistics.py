@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice, product
-from math import prod
+from itertools import combinations_with_replacement, islice, product
 from numbers import Integral, Real
 from typing import Any
 
@@ -19,21 +18,19 @@ from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of
 from ..plausible._numbers import N_TABLES
-from ..plausible._rows import Rows
 from ._axes import Axis, binned_axis, category_axis, model_axis
 from ._estimate import Estimate, near_the_middle
 from ._functions import AskedFunction
 from ._possible import correlations, nearest_possible
 from ._synthetic import framed
-from ._tables import part_of, positive_tables, rounded_rows
+from ._tables import positive_tables, rounded_rows
 from ._warnings import (
     AnswerWarning,
     first_of,
-    warn_of_constants,
     warn_of_the_lone,
     warn_of_the_wide,
 )
-from ._weighted import covariance, group_sums, mean, quantiles, ratio
+from ._weighted import GroupedRows, covariance, grouped, ratio
 
 Floats = NDArray[np.float64]
 
@@ -45,9 +42,8 @@ _MOST_JUDGED = 64
 _LOWEST_LEVEL = 1e-12
 
 
-_DESCRIBED = (
-    *("column", "missing", "mean", "std error", "25 %", "median", "75 %", "most frequent", "share"),
-)
+_QUARTILES = ("25 %", "median", "75 %")
+_DESCRIBED = ("column", "missing", "mean", "std error", *_QUARTILES, "most frequent", "share")
 
 
 class StatisticsMixin:
@@ -66,23 +62,28 @@ class StatisticsMixin:
         return self.schema_
 
     def _told(
-        self, survey_weight: int | str | None = None, beside: Sequence[int] = ()
-    ) -> Callable[[Sequence[int], str], Rows]:
+        self,
+        axes: Sequence[Axis] = (),
+        survey_weight: int | str | None = None,
+        beside: Sequence[int] = (),
+    ) -> Callable[[Sequence[int], str], GroupedRows]:
         """Return how to ask this release for rows, those that meet all conditions of `where`.
 
         What is asked of it stays an answer of this release when the estimator is fitted again. Rows
         count by their survey weight, if there is one; `beside` are the columns it goes with.
         """
         plausible, conditions = self._plausible, self._conditions
-        needed = {j for one in conditions for j in one.columns}
-        weight = None if survey_weight is None else self._survey_weight(survey_weight, beside)
+        by = [axis.column for axis in axes]
+        own = [] if survey_weight is None else [self._survey_weight(survey_weight, [*beside, *by])]
+        needed = {*by, *own, *(j for one in conditions for j in one.columns)}
 
-        def rows_of(columns: Sequence[int], covers: str) -> Rows:
-            own = () if weight is None else (weight,)
-            rows = plausible.rows(tuple(sorted({*columns, *needed, *own})), covers)
+        def rows_of(columns: Sequence[int], covers: str) -> GroupedRows:
+            rows = plausible.rows(tuple(sorted({*columns, *needed})), covers)
             for condition in conditions:
                 rows = rows.where(condition.at(rows)[..., 0])
-            return rows if weight is None else rows.where(rows.numbers(weight))
+            for j in own:
+                rows = rows.where(rows.numbers(j))
+            return grouped(rows, axes)
 
         return rows_of
 
@@ -106,10 +107,12 @@ class StatisticsMixin:
             )
         return j
 
-    def _largest_weight(self, survey_weight: int | str | None) -> float:
+    def _most_rows(self, survey_weight: int | str | None = None) -> float:
+        """Return how many rows are possible: three standard errors above the release's number."""
+        most = float(self._plausible.n_rows) + 3 * self.sketch_.n_noise_std
         if survey_weight is None:
-            return 1.0
-        return self._bound(self._column(survey_weight, "survey_weight"))[1]
+            return most
+        return most * self._bound(self._column(survey_weight, "survey_weight"))[1]
 
     def _answer(
         self,
@@ -125,30 +128,59 @@ class StatisticsMixin:
             warn_of_the_wide(self.sketch_, found, about)
         return found
 
-    def _by_column(
+    def _in_groups(
         self,
+        statistic: Callable[[GroupedRows, int], Floats],
         which: Sequence[int],
-        axes: Sequence[Axis],
-        statistic: Callable[..., Floats],
+        names: Sequence[str],
+        *,
+        about: Sequence[str],
+        is_one: bool,
+        axes: Sequence[Axis] = (),
+        last: str = "column",
+        units: Sequence[str | None] = (),
         survey_weight: int | str | None = None,
-    ) -> Callable[[str], Floats]:
-        """Return how to ask a statistic of each column, in each group of rows.
+        **how: Any,
+    ) -> Estimate:
+        """Return statistics of columns, in each group of rows.
 
-        The statistic takes rows, values, groups, their number and the column. Answers have an
-        axis for each of `axes`, then one for the columns.
+        A statistic takes rows and a column. Answers have an axis for each of `axes`, and a `last`
+        one for its `names`: of the columns, or of what the statistic returns of a single one. If
+        `is_one`, they are without that axis.
         """
-        rows_of = self._told(survey_weight, [*which, *(axis.column for axis in axes)])
+        rows_of = self._told(axes, survey_weight, which)
 
         def ask(covers: str) -> Floats:
-            found = []
-            for j in which:
-                rows = rows_of([j, *(axis.column for axis in axes)], covers)
-                codes = codes_of(rows, axes)
-                n = prod(map(len, axes))
-                found.append(statistic(rows, rows.numbers(j), codes, n, j))
-            return np.stack(found, axis=-1).reshape(-1, *map(len, axes), len(which))
+            found = np.stack([statistic(rows_of([j], covers), j) for j in which], axis=-1)
+            return found.reshape(-1, *map(len, axes), len(names))
 
-        return ask
+        groups = groups_of(axes)
+        answer = self._answer(
+            ask,
+            labels=[*(axis.labels for axis in axes), names],
+            about=[f"{one}{_where(group)}" for group in groups for one in about],
+            axes=(*(axis.name for axis in axes), last) if axes else (),
+            units=[*units] * len(groups),
+            refused=_design(survey_weight),
+            **how,
+        )
+        if not is_one:
+            return answer
+        one = answer[..., 0]
+        one.labels, one.frame, one.axes = answer.labels[:-1], answer.frame, answer.axes[:-1]
+        return one
+
+    def _of_columns(
+        self, statistic: Callable, column: Any, which: list[int], told: str, **how: Any
+    ) -> Estimate:
+        """Return a statistic of each column, without an axis for them if one was asked for."""
+        names = self._names(which)
+        about = [f"the {told} of {name!r}" for name in names]
+        is_one = not (column is None or isinstance(column, list | tuple))
+        return self._in_groups(statistic, which, names, about=about, is_one=is_one, **how)
+
+    def _units(self, which: Sequence[int]) -> list[str | None]:
+        return [self._asked.columns[j].unit for j in which]
 
     def _names(self, which: list[int]) -> list[str]:
         return [self._asked.name(j) for j in which]
@@ -175,9 +207,17 @@ class StatisticsMixin:
             raise ValueError("column is empty: name some, such as ['age'], or leave it out.")
         return [self._column(one) for one in several]
 
-    def _axis(self, column: int | str, bins: Any = None, parameter: str = "column") -> Axis:
-        """Return the categories of a column, or its bins: those given, or the release's."""
-        j = self._column(column, parameter)
+    def _axes(self, which: list[int], bins: Any) -> list[Axis]:
+        """Return the categories of columns, or their bins: those given, or the release's."""
+        if not isinstance(bins, Mapping):
+            bins = {j: bins for j in which if self._asked.values(j) is None}
+        named = {self._asked.index(key, "bins"): given for key, given in bins.items()}
+        unknown = [self._asked.name(j) for j in named if j not in which]
+        if unknown:
+            raise ValueError(f"bins names {unknown[0]!r}, which is not among the columns.")
+        return [self._axis(j, named.get(j)) for j in which]
+
+    def _axis(self, j: int, bins: Any) -> Axis:
         if self._asked.values(j) is not None:
             if bins is not None:
                 raise ValueError(
@@ -204,22 +244,19 @@ class StatisticsMixin:
             return []
         several = list(by) if isinstance(by, list | tuple) else [by]
         which = [self._column(one, "by") for one in several]
-        axes = [self._axis(j, self._bins_of(bins, which, j), "by") for j in which]
+        axes = self._axes(which, bins)
         if not alone:
             then = "The answer takes all groups of it to be alike."
             warn_of_the_lone(self.sketch_, which, then)
         return axes
 
-    def _numeric(self, column: Any) -> list[int]:
-        """Return the columns that are meant: all numeric ones for None."""
-        if column is None:
-            if not self._asked.numeric:
-                raise ValueError(_NO_NUMBERS)
-            return self._asked.numeric
-        which = self._columns(column)
-        for j in which:
-            self._bound(j)  # which says that it is no number
-        return which
+    def _numeric(self, column: Any) -> tuple[list[int], Floats, Floats]:
+        """Return the columns that are meant, all numeric ones for None, and their ranges."""
+        which = self._asked.numeric if column is None else self._columns(column)
+        if not which:
+            raise ValueError(_NO_NUMBERS)
+        low, high = np.array([self._bound(j) for j in which]).T
+        return which, low, high
 
     def mean(
         self,
@@ -269,26 +306,25 @@ class StatisticsMixin:
         >>> round(float(m2m.mean("hours", by="sex")["m"]))
         42
         """
-        if not (axes := self._axes_by(by, bins)) and survey_weight is None:
-            return self.moment(1, column)
-        which = self._numeric(column)
-        names, groups = self._names(which), groups_of(axes)
-        bounds = dict(zip(which, self._ranges(which), strict=True))
-        answer = self._answer(
-            self._by_column(
-                which,
-                axes,
-                lambda r, x, c, n, j: mean(r.weights, x, c, n, bounds[j], r.n_rows),
-                survey_weight,
-            ),
-            possible=tuple(self._ranges(which).T),
-            labels=[*(axis.labels for axis in axes), names],
-            about=[f"the mean of {name!r}{_where(group)}" for group in groups for name in names],
-            refused=_design(survey_weight),
+        return self._of_powers(1, column, self._axes_by(by, bins), survey_weight)
+
+    def _of_powers(
+        self, order: int, column: Any, axes: Sequence[Axis] = (), survey_weight: Any = None
+    ) -> Estimate:
+        which, low, high = self._numeric(column)
+        powers = np.stack([low, high, np.clip(0.0, low, high)]) ** order  # even ones: least at 0
+        possible = powers.min(axis=0), powers.max(axis=0)
+        ends = dict(zip(which, zip(*possible, strict=True), strict=True))
+        return self._of_columns(
+            lambda rows, j: rows.mean(rows.numbers(j) ** order, *ends[j]),
+            column,
+            which,
+            "mean" if order == 1 else f"moment {order}",
+            possible=possible,
+            axes=axes,
+            units=self._units(which) if order == 1 else (),
+            survey_weight=survey_weight,
         )
-        answer.units = tuple(self._asked.columns[j].unit for j in which) * len(groups)
-        answer.axes = (*(axis.name for axis in axes), "column") if axes else ()
-        return _as_asked(answer, column)
 
     def total(
         self,
@@ -316,29 +352,18 @@ class StatisticsMixin:
         >>> bool(abs(float(m2m.total(0)) / hours.sum() - 1) < 0.02)
         True
         """
-        axes, which = self._axes_by(by, bins), self._numeric(column)
-        names, groups = self._names(which), groups_of(axes)
-        low, high = self._ranges(which).T * self._most_rows * self._largest_weight(survey_weight)
-        answer = self._answer(
-            self._by_column(
-                which,
-                axes,
-                lambda r, x, c, n, j: group_sums(r.weights, c, n, np.nan_to_num(x, nan=0.0)),
-                survey_weight,
-            ),
-            possible=(np.minimum(low, 0.0), np.maximum(high, 0.0)),
-            labels=[*(axis.labels for axis in axes), names],
-            about=[f"the total of {name!r}{_where(group)}" for group in groups for name in names],
-            refused=_design(survey_weight),
+        axes, (which, low, high) = self._axes_by(by, bins), self._numeric(column)
+        most = self._most_rows(survey_weight)
+        return self._of_columns(
+            lambda rows, j: rows.sums(np.nan_to_num(rows.numbers(j), nan=0.0)),
+            column,
+            which,
+            "total",
+            possible=(np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)),
+            axes=axes,
+            units=self._units(which),
+            survey_weight=survey_weight,
         )
-        answer.units = tuple(self._asked.columns[j].unit for j in which) * len(groups)
-        answer.axes = (*(axis.name for axis in axes), "column") if axes else ()
-        return _as_asked(answer, column)
-
-    @property
-    def _most_rows(self) -> float:
-        """Number of rows that is possible: three standard errors above the release's."""
-        return float(self._plausible.n_rows) + 3 * self.sketch_.n_noise_std
 
     def missing_share(self, column: Any = None) -> Estimate:
         """Return the share of rows without a value, for each column that may lack values.
@@ -376,20 +401,13 @@ class StatisticsMixin:
             whole = self._names([j for j in which if j not in lacking])
             if whole:
                 raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
-        names = self._names(which)
-        rows_of = self._told()
-
-        def ask(covers: str) -> Floats:
-            found = []
-            for j in which:
-                rows = rows_of([j], covers)
-                lacking = (rows.weights * rows.absent(j)).sum(axis=1)
-                found.append(ratio(lacking, rows.weights.sum(axis=1), 0.0, 1.0))
-            return np.stack(found, axis=-1)
-
-        about = [f"the missing values of {name!r}" for name in names]
-        answer = self._answer(ask, possible=(0.0, 1.0), labels=[names], about=about)
-        return _as_asked(answer, column)
+        return self._of_columns(
+            lambda rows, j: ratio(rows.sums(rows.rows.absent(j)), rows.sums(), 0.0, 1.0),
+            column,
+            which,
+            "missing values",
+            possible=(0.0, 1.0),
+        )
 
     def moment(self, order: int, column: Any = None) -> Estimate:
         """Return the raw moments E[x_j^order] of the numeric columns, shape (d,).
@@ -412,26 +430,7 @@ class StatisticsMixin:
         """
         if not isinstance(order, Real) or order != int(order) or order < 1:
             raise ValueError(f"order must be a positive integer, got {order!r}.")
-        which, order = self._numeric(column), int(order)
-        names = self._names(which)
-        of = "mean" if order == 1 else f"moment {order}"
-        low, high = self._ranges(which).T
-        least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**order, high**order))
-        possible = (low**order if order % 2 else least, np.maximum(low**order, high**order))
-        ends = dict(zip(which, zip(*possible, strict=True), strict=True))
-        answer = self._answer(
-            self._by_column(
-                which,
-                [],
-                lambda r, x, c, n, j: mean(r.weights, x**order, c, n, ends[j], r.n_rows),
-            ),
-            labels=[names],
-            about=[f"the {of} of {name!r}" for name in names],
-            possible=possible,
-        )
-        if order == 1:
-            answer.units = tuple(self._asked.columns[j].unit for j in which)
-        return _as_asked(answer, column)
+        return self._of_powers(int(order), column)
 
     def variance(self, column: Any = None) -> Estimate:
         """Return the variances of the numeric columns, shape (d,), at least 0.
@@ -442,19 +441,9 @@ class StatisticsMixin:
             The columns, by number or name. For one you get a number. None takes all numeric
             columns.
         """
-        which = self._numeric(column)
-        names = self._names(which)
-        answer = self._answer(
-            self._of_variances(which),
-            possible=(0.0, np.ptp(self._ranges(which), axis=1) ** 2 / 4),
-            labels=[names],
-            about=[f"the variance of {name!r}" for name in names],
-        )
-        return _as_asked(answer, column)
-
-    def _of_variances(self, which: list[int]) -> Callable[[str], Floats]:
-        """Return how to ask the variances of columns, shape (1 + B, d)."""
-        return self._by_column(which, [], lambda r, x, c, n, j: covariance(r.weights, x, x))
+        which, low, high = self._numeric(column)
+        possible = (0.0, (high - low) ** 2 / 4)
+        return self._of_columns(_variance, column, which, "variance", possible=possible)
 
     def covariance(self) -> Estimate:
         """Return the covariance matrix of the numeric columns, shape (d, d).
@@ -463,56 +452,44 @@ class StatisticsMixin:
         is known least moves most. Where values are missing, an entry describes the rows that have a
         value in both columns.
         """
-        which = self._numeric(None)
-        largest = np.outer(*[np.ptp(self._ranges(which), axis=1)] * 2) / 4
-        possible = (np.where(np.eye(len(which)), 0.0, -largest), largest)
-        ask = self._of_pairs(which)
-        return self._matrix(which, ask, self._possible_covariance(which, ask), possible)
-
-    def _of_pairs(self, which: list[int]) -> Callable[[str], Floats]:
-        """Return how to ask the covariances of all pairs of columns, shape (1 + B, d, d)."""
-        rows_of = self._told()
-
-        def ask(covers: str) -> Floats:
-            d = len(which)
-            found: Any = None
-            for a, b in zip(*np.triu_indices(d), strict=True):
-                rows = rows_of(sorted({which[a], which[b]}), covers)
-                one = covariance(rows.weights, rows.numbers(which[a]), rows.numbers(which[b]))
-                found = np.empty((len(one), d, d)) if found is None else found
-                found[:, a, b] = found[:, b, a] = one
-            return found
-
-        return ask
-
-    def _possible_covariance(self, which: list[int], ask: Callable[[str], Floats]) -> Floats:
-        """Return the model's covariances, moved to a matrix that is possible."""
-        spans = np.ptp(self._ranges(which), axis=1)
-        noise = np.std(self._of_variances(which)("noise")[1:], axis=0)
-        noise = np.where(np.isnan(noise), spans**2 / 4, noise)
-        return nearest_possible(ask("model")[0], spans, noise)
-
-    def _matrix(self, which: list[int], ask: Callable, value: Floats, possible: Any) -> Estimate:
-        names = self._names(which)
-        return self._answer(
-            ask,
-            value=value,
-            possible=possible,
-            labels=[names, names],
-            about=[_pair(*sorted((a, b), key=names.index)) for a in names for b in names],
-            judged=value.size <= _MOST_JUDGED,
-        )
+        _, low, high = self._numeric(None)
+        largest = np.outer(high - low, high - low) / 4
+        least = np.where(np.eye(len(low)), 0.0, -largest)
+        return self._matrix(np.asarray, (least, largest))
 
     def correlation(self) -> Estimate:
         """Return the correlation matrix of the numeric columns, shape (d, d).
 
         ``correlation()["age", "hours"]`` is one entry. The matrix comes from `covariance`.
         """
-        which = self._numeric(None)
-        of_pairs, ones = self._of_pairs(which), np.eye(len(which))
-        value = correlations(self._possible_covariance(which, of_pairs))
-        possible = (2 * ones - 1, np.ones_like(ones))
-        return self._matrix(which, lambda c: correlations(of_pairs(c)), value, possible)
+        same = np.eye(len(self._numeric(None)[0]))
+        return self._matrix(correlations, (2 * same - 1, np.ones_like(same)))
+
+    def _matrix(self, of: Callable[[Floats], Floats], possible: Any) -> Estimate:
+        """Return what covariances tell of all pairs of numeric columns."""
+        which, low, high = self._numeric(None)
+        names, d, rows_of = self._names(which), len(which), self._told()
+
+        def covariances(covers: str) -> Floats:
+            found: dict[tuple[int, int], Floats] = {}
+            for a, b in combinations_with_replacement(which, 2):
+                rows = rows_of([a, b], covers)
+                one = covariance(rows.weights, rows.numbers(a), rows.numbers(b))
+                found[a, b] = found[b, a] = one
+            stacked = np.stack([found[a, b] for a, b in product(which, repeat=2)], axis=-1)
+            return stacked.reshape(-1, d, d)
+
+        spread = [np.std(_variance(rows_of([j], "noise"), j)[1:]) for j in which]
+        noise = np.where(np.isnan(spread), (high - low) ** 2 / 4, spread)
+        value = of(nearest_possible(covariances("model")[0], high - low, noise))
+        return self._answer(
+            lambda covers: of(covariances(covers)),
+            value=value,
+            possible=possible,
+            labels=[names, names],
+            about=[_pair(*sorted(pair, key=names.index)) for pair in product(names, repeat=2)],
+            judged=value.size <= _MOST_JUDGED,
+        )
 
     def count(
         self,
@@ -558,63 +535,42 @@ class StatisticsMixin:
         if axes and asked.n_outputs > 1:
             name = "count takes one condition" if counts else "estimate takes one function"
             raise ValueError(f"With by, {name}: one number for each row.")
-        rows_of = self._told()
-
-        unseen, possible = np.zeros(asked.n_outputs, np.bool_), asked.possible
+        most = self._most_rows() if counts else 1.0
+        low, high = asked.extremes
+        unseen, possible = np.zeros(asked.n_outputs, np.bool_), (low, high)
         if counts or asked.is_condition:
-            unseen, possible = self._of_constants(asked, axes, self._most_rows if counts else 1.0)
+            # Of a condition that never changes at the rows that are asked, all is possible; of one
+            # that holds at none of the rows that there can be, nothing else, and so of the share of
+            # one that holds at all of them.
+            unseen, certain = asked.constants()
+            certain &= not axes
+            possible = (
+                np.where(certain & (not counts), low, 0.0),
+                np.where(certain & (high == 0), 0.0, most),
+            )
+        rows_of = self._told(axes)
 
         def ask(covers: str) -> Floats:
-            found: Any = None
+            by_output: dict[int, Floats] = {}
             for outputs, columns in asked.parts:
-                rows = rows_of([*columns, *(axis.column for axis in axes)], covers)
-                codes, n, values = (
-                    codes_of(rows, axes),
-                    prod(map(len, axes)),
-                    asked.at(rows, outputs),
-                )
-                for k, at in zip(outputs, np.moveaxis(values, -1, 0), strict=True):
-                    if counts:
-                        one = group_sums(rows.weights, codes, n, at)
-                    else:
-                        one = mean(rows.weights, at, codes, n, asked.extremes(k), rows.n_rows)
-                    if found is None:
-                        found = np.empty((*one.shape, asked.n_outputs))
-                    found[..., k] = one
+                rows = rows_of(columns, covers)
+                values = np.moveaxis(asked.at(rows.rows, outputs), -1, 0)
+                for k, at in zip(outputs.tolist(), values, strict=True):
+                    by_output[k] = rows.sums(at) if counts else rows.mean(at, low[k], high[k])
+            found = np.stack([by_output[k] for k in range(asked.n_outputs)], axis=-1)
             if covers in ("table", "population"):
-                turn = np.arange(len(found) - 1)[:, None, None] % 2
-                found[1:, :, unseen] = np.max(possible[1]) * turn
+                found[1:, :, unseen] = most * (np.arange(len(found) - 1)[:, None, None] % 2)
             return found.reshape(len(found), *(map(len, axes) if axes else asked.shape))
 
-        groups = groups_of(axes)
         told = f"the {'count' if counts else 'mean'}"
-        answer = self._answer(
+        return self._answer(
             ask,
-            possible=possible,
+            possible=tuple(end.reshape(asked.shape) for end in possible),
             labels=[axis.labels for axis in axes],
-            about=[f"{told} where {group}" for group in groups] if axes else (),
+            about=[f"{told}{_where(group)}" for group in groups_of(axes)] if axes else (),
             judged=not unseen.any(),  # of which another warning tells
+            axes=[axis.name for axis in axes],
         )
-        answer.axes = tuple(axis.name for axis in axes)
-        return answer
-
-    def _of_constants(
-        self, asked: AskedFunction, axes: Sequence[Axis], most: float
-    ) -> tuple[NDArray[np.bool_], tuple[Any, Any]]:
-        """Return of which outputs nothing is known, and what is possible; and warn of these.
-
-        Of a condition that never changes at the rows that are asked, all is possible; of one that
-        holds at none of the rows that there can be, nothing else, and so of the share of one that
-        holds at all of them.
-        """
-        constant, certain = asked.constants()
-        low, high = asked.extremes_of_all
-        warn_of_constants(low, constant, certain)
-        unseen = constant & ~certain
-        if axes:
-            return unseen, (0.0, most)
-        least = np.where(certain & (most == 1.0), low, 0.0).reshape(asked.shape)
-        return unseen, (least, np.where(certain & (high == 0), 0.0, most).reshape(asked.shape))
 
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
         """Return the share of values at or below each threshold, P(x_column <= t).
@@ -658,33 +614,32 @@ class StatisticsMixin:
                 f"({low:g}, {high:g}): values are clipped to it, and nothing is known outside."
             )
             warn_caller(AnswerWarning(message, outside))
-        order = np.argsort(cuts, kind="stable")
-        rows_of = self._told()
+        ordered, place = np.unique(cuts, return_inverse=True)
 
-        def ask(covers: str) -> Floats:
-            rows = rows_of([j], covers)
+        def shares(rows: GroupedRows, j: int) -> Floats:
             x = rows.numbers(j)
             # The first threshold that a value is at most.
-            codes = np.where(np.isnan(x), -1, np.searchsorted(cuts[order], x))
-            sums = group_sums(rows.weights, codes, len(cuts) + 1)
-            shares = ratio(
-                np.cumsum(sums, axis=1)[:, :-1], sums.sum(axis=1, keepdims=True), 0.0, 1.0
-            )
-            return shares[:, np.argsort(order)]
+            codes = np.where(np.isnan(x), -1, np.searchsorted(ordered, x))
+            sums = GroupedRows(rows.rows, codes, len(ordered) + 1).sums()
+            below = np.cumsum(sums, axis=1)[:, :-1]
+            return ratio(below, sums.sum(axis=1, keepdims=True), 0.0, 1.0)[:, place]
 
-        labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]
-        value = np.array(Estimate(ask))
+        rows_of = self._told()
+        value = near_the_middle(shares(rows_of([j], "noise"), j))
         if not np.isnan(value).any():
+            order = np.argsort(cuts, kind="stable")
             value[order] = isotonic_regression(value[order])
-        answer = self._answer(
-            ask,
+        labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]
+        return self._in_groups(
+            shares,
+            [j],
+            labels,
+            about=labels,
+            is_one=not np.ndim(thresholds),
             value=value,
             possible=(0.0, 1.0),
-            labels=[labels],
-            about=labels,
             judged=len(cuts) <= _MOST_QUESTIONS,
         )
-        return answer if np.ndim(thresholds) else _only(answer)
 
     def quantile(
         self,
@@ -743,27 +698,20 @@ class StatisticsMixin:
         names = [f"{self._asked.name(j)} {level:.12g}" for level in levels]
         # The lowest value is where the first rows are, not where there are none yet.
         reached = np.maximum(levels, _LOWEST_LEVEL)
-        rows_of = self._told(survey_weight, [j, *(axis.column for axis in axes)])
-
-        def ask(covers: str) -> Floats:
-            rows = rows_of([j, *(axis.column for axis in axes)], covers)
-            n = prod(map(len, axes))
-            found = quantiles(rows.weights, rows.numbers(j), codes_of(rows, axes), n, reached)
-            return found.reshape(-1, *map(len, axes), len(levels))
-
-        groups = groups_of(axes)
-        answer = self._answer(
-            ask,
+        return self._in_groups(
+            lambda rows, j: rows.quantiles(rows.numbers(j), reached),
+            [j],
+            names,
+            about=[f"the quantile {name}" for name in names],
+            is_one=not np.ndim(q),
+            axes=axes,
+            last="quantile",
+            units=self._units([j]) * len(levels),
+            survey_weight=survey_weight,
             possible=bound,
-            labels=[*(axis.labels for axis in axes), names],
-            about=[f"the quantile {name}{_where(group)}" for group in groups for name in names],
             step=self._asked.step(j),
             judged=len(levels) <= _MOST_QUESTIONS,
-            refused=_design(survey_weight),
         )
-        answer.units = (self._asked.columns[j].unit,) * np.size(answer)
-        answer.axes = (*(axis.name for axis in axes), "quantile") if axes else ()
-        return answer if np.ndim(q) else _only(answer)
 
     def histogram(self, column: Any, bins: Any = None) -> Estimate:
         """Return the shares of a column's values in bins, or in categories.
@@ -786,10 +734,10 @@ class StatisticsMixin:
         """
         if isinstance(column, list | tuple):
             return self.table(column, bins=bins, normalize=True)
-        axis = self._axis(column, None if self._asked.values(self._column(column)) else bins)
+        [axis] = self._axes([self._column(column)], bins)
         answer = self._table([axis], (), judged=len(axis) <= _MOST_QUESTIONS)
         shares = np.asarray(answer)
-        if axis.is_whole(self._asked.bound(axis.column)) and not np.isnan(shares).any():
+        if axis.is_whole and not np.isnan(shares).any():
             answer._value = project_to_simplex(shares)
         answer.axes = ()
         return answer
@@ -857,7 +805,7 @@ class StatisticsMixin:
         m       0.3       0.7
         """
         which, over = self._several(columns, normalize)
-        axes = [self._axis(j, self._bins_of(bins, which, j)) for j in which]
+        axes = self._axes(which, bins)
         return self._table(axes, over, margins=margins, survey_weight=survey_weight)
 
     def _table(
@@ -870,26 +818,22 @@ class StatisticsMixin:
         survey_weight: int | str | None = None,
     ) -> Estimate:
         """Return a table: shares of the sums over some axes, numbers of rows for None."""
-        rows_of = self._told(survey_weight, [axis.column for axis in axes])
-        most = self._most_rows * self._largest_weight(survey_weight)
+        rows_of, most = self._told(axes, survey_weight), self._most_rows(survey_weight)
+        every = range(len(axes))
 
         def ask(covers: str) -> Floats:
-            rows = rows_of([axis.column for axis in axes], covers)
-            sums = group_sums(rows.weights, codes_of(rows, axes), prod(map(len, axes)))
-            found = sums.reshape(-1, *map(len, axes))
+            rows = rows_of([], covers)
+            found = _with_margins(rows.sums().reshape(-1, *map(len, axes)))
             whole = np.ones(1)
-            if over is not None:
-                present = np.ones((1, rows.n), np.bool_)
+            if over:
+                whole = found[:, *(slice(-1 if k in over else None, None) for k in every)]
+            elif over is not None:
+                present = rows.rows
                 for axis in axes:
-                    present = present & ~rows.absent(axis.column)
-                total = (rows.weights * present).sum(axis=1).reshape(-1, *[1] * len(axes))
-                kept = tuple(1 + k for k in over)
-                whole = found.sum(axis=kept, keepdims=True) if over else total
-            if margins:
-                found = _with_margins(found)
-                if over:
-                    whole = _with_margins(whole, [k for k in range(len(axes)) if k not in over])
-            return ratio(found, whole, 0.0, 1.0)
+                    present = present.where(~present.absent(axis.column))
+                whole = present.weights.sum(axis=1).reshape(-1, *(1 for _ in every))
+            found = ratio(found, whole, 0.0, 1.0)
+            return found if margins else found[:, *(slice(-1) for _ in every)]
 
         labels = [(*axis.labels, *(["All"] * margins)) for axis in axes]
         answer = self._answer(
@@ -898,9 +842,9 @@ class StatisticsMixin:
             labels=labels,
             about=groups_of(axes, labels),
             judged=judged,
+            axes=[axis.name for axis in axes],
             refused=_design(survey_weight),
         )
-        answer.axes = tuple(axis.name for axis in axes)
         if over is not None and not margins:
             # Entries are moved to the middle of the tables one by one: their sum is the model's.
             own, shares, summed = ask("model")[0], np.asarray(answer), over or None
@@ -947,13 +891,12 @@ class StatisticsMixin:
         0.4
         """
         which = self._columns(columns)
-        if len(set(which)) < len(which):
-            raise ValueError(f"columns names a column twice: {columns!r}.")
-        rows_of, schema, privacy = self._told(), part_of(self._asked, which), self.sketch_.privacy
+        self._check_distinct(which, columns)
+        rows_of, schema, privacy = self._told(), self._asked.take(which), self.sketch_.privacy
 
         def ask(covers: str) -> Floats:
             found = []
-            for cells, weights in positive_tables(rows_of(which, covers), which):
+            for cells, weights in positive_tables(rows_of(which, covers).rows, which):
                 kept = weights > 0
                 table = stack_columns([one[kept] for one in cells])
                 given = framed(table, schema, self._frame, privacy)
@@ -1004,7 +947,7 @@ class StatisticsMixin:
             return said | {"most frequent": shares.labels[0][top], "share": float(shares[top])}
         mean, quartiles = self.mean(j), np.asarray(self.quantile(j, [0.25, 0.5, 0.75]))
         said |= {"mean": float(mean), "std error": float(mean.std_error)}
-        return said | dict(zip(("25 %", "median", "75 %"), quartiles.tolist(), strict=True))
+        return said | dict(zip(_QUARTILES, quartiles.tolist(), strict=True))
 
     def draw_tables(self, n_tables: int, n_rows: int | None = None) -> list[Any]:
         """Return synthetic tables, each of which the confidential table may have been.
@@ -1027,14 +970,13 @@ class StatisticsMixin:
         list of DataFrame or ndarray
             Each as from `sample`.
         """
-        most = N_TABLES
-        if not (isinstance(n_tables, Integral) and 1 <= n_tables <= most):
-            raise ValueError(f"n_tables must be from 1 to {most}, got {n_tables!r}.")
+        if not (isinstance(n_tables, Integral) and 1 <= n_tables <= N_TABLES):
+            raise ValueError(f"n_tables must be from 1 to {N_TABLES}, got {n_tables!r}.")
         n = round(self._plausible.n_rows) if n_rows is None else n_rows
         if not (isinstance(n, Integral) and n > 0):
             raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
         which = list(range(self._asked.n_columns))
-        tables = positive_tables(self._told()(which, "table"), which)
+        tables = positive_tables(self._told()(which, "table").rows, which)
         some = islice(tables, 1, 1 + int(n_tables))
         return [
             framed(rounded_rows(*one, int(n)), self._asked, self._frame, self.sketch_.privacy)
@@ -1047,8 +989,7 @@ class StatisticsMixin:
         if not len(columns):
             raise ValueError("columns is empty: name some, such as ['age', 'job'].")
         which = [self._asked.index(column, "columns") for column in columns]
-        if len(set(which)) < len(which):
-            raise ValueError(f"columns names a column twice: {list(columns)!r}.")
+        self._check_distinct(which, list(columns))
         if isinstance(normalize, bool | np.bool_):
             return which, () if normalize else None
         if normalize in ("index", "columns"):
@@ -1057,22 +998,16 @@ class StatisticsMixin:
             return which, (1,) if normalize == "index" else (0,)
         if isinstance(normalize, list | tuple):
             over = [self._asked.index(column, "normalize") for column in normalize]
-            unknown = [self._asked.name(j) for j in over if j not in which]
-            if over and not unknown:
+            if over and set(over) <= set(which):
                 return which, tuple(which.index(j) for j in over)
         raise ValueError(
             "normalize must be True, False, 'index', 'columns' or a list of some of the columns, "
             f"got {normalize!r}."
         )
 
-    def _bins_of(self, bins: Any, which: list[int], j: int) -> Any:
-        if not isinstance(bins, Mapping):
-            return None if self._asked.values(j) is not None else bins
-        named = {self._asked.index(key, "bins"): given for key, given in bins.items()}
-        unknown = [self._asked.name(k) for k in named if k not in which]
-        if unknown:
-            raise ValueError(f"bins names {unknown[0]!r}, which is not among the columns.")
-        return named.get(j)
+    def _check_distinct(self, which: list[int], columns: Any) -> None:
+        if len(set(which)) < len(which):
+            raise ValueError(f"columns names a column twice: {columns!r}.")
 
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
         low, high = self._bound(j)
@@ -1104,9 +1039,6 @@ class StatisticsMixin:
             )
         return bound
 
-    def _ranges(self, which: list[int]) -> NDArray:
-        return np.array([self._bound(j) for j in which]).reshape(-1, 2)
-
 
 _NO_NUMBERS = (
     "No column is numeric, and only numbers have means, variances and covariances. Ask `histogram` "
@@ -1115,14 +1047,8 @@ _NO_NUMBERS = (
 )
 
 
-def codes_of(rows: Rows, axes: Sequence[Axis]) -> NDArray[np.int64]:
-    """Return the group of each row, shape (1 or 1 + B, n); -1 for rows of none."""
-    codes = np.zeros((1, rows.n), np.int64)
-    for axis in axes:
-        values = rows.column(axis.column)
-        own = axis.codes(values.ravel()).reshape(values.shape)
-        codes = np.where((codes < 0) | (own < 0), -1, codes * len(axis) + own)
-    return codes
+def _variance(rows: GroupedRows, j: int) -> Floats:
+    return covariance(rows.weights, rows.numbers(j), rows.numbers(j))
 
 
 def groups_of(axes: Sequence[Axis], labels: Sequence[Sequence[str]] | None = None) -> list[str]:
@@ -1143,25 +1069,11 @@ def _where(group: str) -> str:
     return f" where {group}" if group else ""
 
 
-def _with_margins(tables: Floats, axes: Sequence[int] | None = None) -> Floats:
-    """Return tables with their sums at the end of some axes, by default of all."""
-    for k in range(tables.ndim - 1) if axes is None else axes:
-        tables = np.concatenate([tables, tables.sum(axis=k + 1, keepdims=True)], axis=k + 1)
+def _with_margins(tables: Floats) -> Floats:
+    """Return tables with their sums at the end of each axis."""
+    for k in range(1, tables.ndim):
+        tables = np.concatenate([tables, tables.sum(axis=k, keepdims=True)], axis=k)
     return tables
-
-
-def _as_asked(answer: Estimate, column: Any) -> Estimate:
-    """Return an answer without its axis of columns, the last one, if one column was asked for."""
-    if column is None or isinstance(column, list | tuple):
-        return answer
-    return _only(answer)
-
-
-def _only(answer: Estimate) -> Estimate:
-    """Return an answer without its last axis, of which there is one entry."""
-    one = answer[..., 0]
-    one.labels, one.frame, one.axes = answer.labels[:-1], answer.frame, answer.axes[:-1]
-    return one
 
 
 def _numbers(given: Any, name: str) -> NDArray[np.float64]:

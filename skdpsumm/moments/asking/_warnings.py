@@ -110,7 +110,7 @@ def warn_of_the_lone(sketch: PrivateSketch, columns: Iterable[int], then: str) -
 
 
 def warn_of_constants(
-    truths: NDArray, constant: NDArray[np.bool_], certain: NDArray[np.bool_]
+    truths: NDArray, unseen: NDArray[np.bool_], certain: NDArray[np.bool_]
 ) -> None:
     """Warn of conditions that hold at all rows that were asked, or at none of them.
 
@@ -120,11 +120,12 @@ def warn_of_constants(
     ----------
     truths : ndarray of shape (k,)
         What they are.
-    constant : ndarray of bool, shape (k,)
+    unseen : ndarray of bool, shape (k,)
+        Those of which not all rows were asked that the schema allows.
     certain : ndarray of bool, shape (k,)
-        Whether all rows were asked that the schema allows.
+        Those of which all were.
     """
-    for which, then in ((constant & certain, _CERTAIN), (constant & ~certain, _UNSEEN)):
+    for which, then in ((certain, _CERTAIN), (unseen, _UNSEEN)):
         outputs = np.flatnonzero(which)
         if len(outputs):
             named = "" if len(truths) == 1 else f" (outputs {outputs.tolist()})"
