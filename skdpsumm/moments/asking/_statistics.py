@@ -24,12 +24,7 @@ from ._functions import AskedFunction
 from ._possible import correlations, nearest_possible
 from ._synthetic import framed
 from ._tables import positive_tables, rounded_rows
-from ._warnings import (
-    AnswerWarning,
-    first_of,
-    warn_of_the_lone,
-    warn_of_the_wide,
-)
+from ._warnings import AnswerWarning, first_of, warn_of_the_lone, warn_of_the_wide
 from ._weighted import GroupedRows, covariance, grouped, ratio
 
 Floats = NDArray[np.float64]
@@ -62,10 +57,7 @@ class StatisticsMixin:
         return self.schema_
 
     def _told(
-        self,
-        axes: Sequence[Axis] = (),
-        survey_weight: int | str | None = None,
-        beside: Sequence[int] = (),
+        self, axes: Sequence[Axis] = (), survey_weight: Any = None, beside: Sequence[int] = ()
     ) -> Callable[[Sequence[int], str], GroupedRows]:
         """Return how to ask this release for rows, those that meet all conditions of `where`.
 
@@ -115,12 +107,7 @@ class StatisticsMixin:
         return most * self._bound(self._column(survey_weight, "survey_weight"))[1]
 
     def _answer(
-        self,
-        ask: Callable[[str], Floats],
-        *,
-        about: Sequence[str] = (),
-        judged: bool = True,
-        **how: Any,
+        self, ask: Callable[[str], Floats], about: Sequence[str], judged: bool = True, **how: Any
     ) -> Estimate:
         """Return what is asked of plausible tables; `about` are the names of its entries."""
         found = Estimate(ask, frame=self._frame, **how)
@@ -131,58 +118,47 @@ class StatisticsMixin:
     def _in_groups(
         self,
         statistic: Callable[[GroupedRows, int], Floats],
+        told: str,
+        asked: Any,
         which: Sequence[int],
-        names: Sequence[str],
-        *,
-        about: Sequence[str],
-        is_one: bool,
+        possible: tuple[Any, Any],
         axes: Sequence[Axis] = (),
-        last: str = "column",
-        units: Sequence[str | None] = (),
         survey_weight: int | str | None = None,
+        has_units: bool = False,
+        names: Sequence[str] = (),
         **how: Any,
     ) -> Estimate:
-        """Return statistics of columns, in each group of rows.
+        """Return a statistic of columns in each group of rows, `told` with the name of each.
 
-        A statistic takes rows and a column. Answers have an axis for each of `axes`, and a `last`
-        one for its `names`: of the columns, or of what the statistic returns of a single one. If
-        `is_one`, they are without that axis.
+        It takes rows and a column. Answers have an axis for each of `axes`, and a last one: of the
+        columns, or of what the statistic returns of a single one, which has `names`. They are
+        without that one where a single thing was `asked`.
         """
-        rows_of = self._told(axes, survey_weight, which)
+        last, names = ("quantile", names) if names else ("column", self._names(which))
+        rows_of, groups = self._told(axes, survey_weight, which), groups_of(axes)
+        units = [self._asked.columns[j].unit for j in which] * (len(names) // len(which))
 
         def ask(covers: str) -> Floats:
             found = np.stack([statistic(rows_of([j], covers), j) for j in which], axis=-1)
             return found.reshape(-1, *map(len, axes), len(names))
 
-        groups = groups_of(axes)
         answer = self._answer(
             ask,
+            [told.format(name) + _where(group) for group in groups for name in names],
+            possible=possible,
             labels=[*(axis.labels for axis in axes), names],
-            about=[f"{one}{_where(group)}" for group in groups for one in about],
-            axes=(*(axis.name for axis in axes), last) if axes else (),
-            units=[*units] * len(groups),
+            axes=[*(axis.name for axis in axes), last] if axes else (),
+            units=units * len(groups) if has_units else (),
             refused=_design(survey_weight),
             **how,
         )
-        if not is_one:
+        if asked is None or np.ndim(asked):
             return answer
         one = answer[..., 0]
         one.labels, one.frame, one.axes = answer.labels[:-1], answer.frame, answer.axes[:-1]
         return one
 
-    def _of_columns(
-        self, statistic: Callable, column: Any, which: list[int], told: str, **how: Any
-    ) -> Estimate:
-        """Return a statistic of each column, without an axis for them if one was asked for."""
-        names = self._names(which)
-        about = [f"the {told} of {name!r}" for name in names]
-        is_one = not (column is None or isinstance(column, list | tuple))
-        return self._in_groups(statistic, which, names, about=about, is_one=is_one, **how)
-
-    def _units(self, which: Sequence[int]) -> list[str | None]:
-        return [self._asked.columns[j].unit for j in which]
-
-    def _names(self, which: list[int]) -> list[str]:
+    def _names(self, which: Sequence[int]) -> list[str]:
         return [self._asked.name(j) for j in which]
 
     def _column(self, column: int | str, parameter: str = "column") -> int:
@@ -254,7 +230,11 @@ class StatisticsMixin:
         """Return the columns that are meant, all numeric ones for None, and their ranges."""
         which = self._asked.numeric if column is None else self._columns(column)
         if not which:
-            raise ValueError(_NO_NUMBERS)
+            raise ValueError(
+                "No column is numeric, and only numbers have means, variances and covariances. Ask "
+                "`histogram` for the shares of the categories of a column, `table` for how columns "
+                "go together, or `estimate` for the share of rows for which a condition holds."
+            )
         low, high = np.array([self._bound(j) for j in which]).T
         return which, low, high
 
@@ -315,16 +295,13 @@ class StatisticsMixin:
         powers = np.stack([low, high, np.clip(0.0, low, high)]) ** order  # even ones: least at 0
         possible = powers.min(axis=0), powers.max(axis=0)
         ends = dict(zip(which, zip(*possible, strict=True), strict=True))
-        return self._of_columns(
-            lambda rows, j: rows.mean(rows.numbers(j) ** order, *ends[j]),
-            column,
-            which,
-            "mean" if order == 1 else f"moment {order}",
-            possible=possible,
-            axes=axes,
-            units=self._units(which) if order == 1 else (),
-            survey_weight=survey_weight,
-        )
+
+        def means(rows: GroupedRows, j: int) -> Floats:
+            return rows.mean(rows.numbers(j) ** order, *ends[j])
+
+        told = "the mean of {!r}" if order == 1 else f"the moment {order} of {{!r}}"
+        units = order == 1
+        return self._in_groups(means, told, column, which, possible, axes, survey_weight, units)
 
     def total(
         self,
@@ -354,15 +331,9 @@ class StatisticsMixin:
         """
         axes, (which, low, high) = self._axes_by(by, bins), self._numeric(column)
         most = self._most_rows(survey_weight)
-        return self._of_columns(
-            lambda rows, j: rows.sums(np.nan_to_num(rows.numbers(j), nan=0.0)),
-            column,
-            which,
-            "total",
-            possible=(np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)),
-            axes=axes,
-            units=self._units(which),
-            survey_weight=survey_weight,
+        possible = np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)
+        return self._in_groups(
+            _total, "the total of {!r}", column, which, possible, axes, survey_weight, True
         )
 
     def missing_share(self, column: Any = None) -> Estimate:
@@ -393,21 +364,15 @@ class StatisticsMixin:
         >>> bool(abs(m2m.mean()[0] - 30) < 1)
         True
         """
-        which = [j for j in range(self._asked.n_columns) if self._asked.missing(j)]
-        if not which:
+        lacking = [j for j in range(self._asked.n_columns) if self._asked.missing(j)]
+        if not lacking:
             raise ValueError("No value can be missing: the schema has no column with missing=True.")
-        if column is not None:
-            lacking, which = which, self._columns(column)
-            whole = self._names([j for j in which if j not in lacking])
-            if whole:
-                raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
-        return self._of_columns(
-            lambda rows, j: ratio(rows.sums(rows.rows.absent(j)), rows.sums(), 0.0, 1.0),
-            column,
-            which,
-            "missing values",
-            possible=(0.0, 1.0),
-        )
+        which = lacking if column is None else self._columns(column)
+        whole = self._names([j for j in which if j not in lacking])
+        if whole:
+            raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
+        told = "the missing values of {!r}"
+        return self._in_groups(_missing_share, told, column, which, (0.0, 1.0))
 
     def moment(self, order: int, column: Any = None) -> Estimate:
         """Return the raw moments E[x_j^order] of the numeric columns, shape (d,).
@@ -442,8 +407,8 @@ class StatisticsMixin:
             columns.
         """
         which, low, high = self._numeric(column)
-        possible = (0.0, (high - low) ** 2 / 4)
-        return self._of_columns(_variance, column, which, "variance", possible=possible)
+        possible = 0.0, (high - low) ** 2 / 4
+        return self._in_groups(_variance, "the variance of {!r}", column, which, possible)
 
     def covariance(self) -> Estimate:
         """Return the covariance matrix of the numeric columns, shape (d, d).
@@ -484,19 +449,15 @@ class StatisticsMixin:
         value = of(nearest_possible(covariances("model")[0], high - low, noise))
         return self._answer(
             lambda covers: of(covariances(covers)),
+            [_pair(*sorted(pair, key=names.index)) for pair in product(names, repeat=2)],
             value=value,
             possible=possible,
             labels=[names, names],
-            about=[_pair(*sorted(pair, key=names.index)) for pair in product(names, repeat=2)],
             judged=value.size <= _MOST_JUDGED,
         )
 
     def count(
-        self,
-        query: Callable[[Any], ArrayLike] | None = None,
-        *,
-        by: Any = None,
-        bins: Any = None,
+        self, query: Callable[[Any], ArrayLike] | None = None, *, by: Any = None, bins: Any = None
     ) -> Estimate:
         """Return the number of rows for which `query` holds.
 
@@ -544,10 +505,8 @@ class StatisticsMixin:
             # one that holds at all of them.
             unseen, certain = asked.constants()
             certain &= not axes
-            possible = (
-                np.where(certain & (not counts), low, 0.0),
-                np.where(certain & (high == 0), 0.0, most),
-            )
+            always, never = certain & (low == 1) & (not counts), certain & (high == 0)
+            possible = 1.0 * always, most * ~never
         rows_of = self._told(axes)
 
         def ask(covers: str) -> Floats:
@@ -565,9 +524,9 @@ class StatisticsMixin:
         told = f"the {'count' if counts else 'mean'}"
         return self._answer(
             ask,
+            [f"{told}{_where(group)}" for group in groups_of(axes)] if axes else (),
             possible=tuple(end.reshape(asked.shape) for end in possible),
             labels=[axis.labels for axis in axes],
-            about=[f"{told}{_where(group)}" for group in groups_of(axes)] if axes else (),
             judged=not unseen.any(),  # of which another warning tells
             axes=[axis.name for axis in axes],
         )
@@ -622,22 +581,19 @@ class StatisticsMixin:
             codes = np.where(np.isnan(x), -1, np.searchsorted(ordered, x))
             sums = GroupedRows(rows.rows, codes, len(ordered) + 1).sums()
             below = np.cumsum(sums, axis=1)[:, :-1]
-            return ratio(below, sums.sum(axis=1, keepdims=True), 0.0, 1.0)[:, place]
+            return ratio(below, sums.sum(axis=1, keepdims=True), 0.0, 1.0)
 
-        rows_of = self._told()
-        value = near_the_middle(shares(rows_of([j], "noise"), j))
+        value = near_the_middle(shares(self._told()([j], "noise"), j))
         if not np.isnan(value).any():
-            order = np.argsort(cuts, kind="stable")
-            value[order] = isotonic_regression(value[order])
-        labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]
+            value = isotonic_regression(value)
         return self._in_groups(
-            shares,
+            lambda rows, j: shares(rows, j)[:, place],
+            "{}",
+            thresholds,
             [j],
-            labels,
-            about=labels,
-            is_one=not np.ndim(thresholds),
-            value=value,
-            possible=(0.0, 1.0),
+            (0.0, 1.0),
+            names=[f"{self._asked.name(j)} <= {c:.12g}" for c in cuts],
+            value=value[place],
             judged=len(cuts) <= _MOST_QUESTIONS,
         )
 
@@ -695,20 +651,18 @@ class StatisticsMixin:
         if not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must lie in [0, 1], got {q!r}.")
         axes = self._axes_by(by, bins)
-        names = [f"{self._asked.name(j)} {level:.12g}" for level in levels]
         # The lowest value is where the first rows are, not where there are none yet.
         reached = np.maximum(levels, _LOWEST_LEVEL)
         return self._in_groups(
             lambda rows, j: rows.quantiles(rows.numbers(j), reached),
+            "the quantile {}",
+            q,
             [j],
-            names,
-            about=[f"the quantile {name}" for name in names],
-            is_one=not np.ndim(q),
-            axes=axes,
-            last="quantile",
-            units=self._units([j]) * len(levels),
-            survey_weight=survey_weight,
-            possible=bound,
+            bound,
+            axes,
+            survey_weight,
+            has_units=True,
+            names=[f"{self._asked.name(j)} {level:.12g}" for level in levels],
             step=self._asked.step(j),
             judged=len(levels) <= _MOST_QUESTIONS,
         )
@@ -806,16 +760,15 @@ class StatisticsMixin:
         """
         which, over = self._several(columns, normalize)
         axes = self._axes(which, bins)
-        return self._table(axes, over, margins=margins, survey_weight=survey_weight)
+        return self._table(axes, over, margins, survey_weight)
 
     def _table(
         self,
         axes: list[Axis],
         over: tuple[int, ...] | None,
-        *,
         margins: bool = False,
-        judged: bool = True,
         survey_weight: int | str | None = None,
+        **how: Any,
     ) -> Estimate:
         """Return a table: shares of the sums over some axes, numbers of rows for None."""
         rows_of, most = self._told(axes, survey_weight), self._most_rows(survey_weight)
@@ -838,12 +791,12 @@ class StatisticsMixin:
         labels = [(*axis.labels, *(["All"] * margins)) for axis in axes]
         answer = self._answer(
             ask,
+            groups_of(axes, labels),
             possible=(0.0, most if over is None else 1.0),
             labels=labels,
-            about=groups_of(axes, labels),
-            judged=judged,
             axes=[axis.name for axis in axes],
             refused=_design(survey_weight),
+            **how,
         )
         if over is not None and not margins:
             # Entries are moved to the middle of the tables one by one: their sum is the model's.
@@ -903,7 +856,7 @@ class StatisticsMixin:
                 found.append(np.asarray(function(given, weights[kept]), np.float64))
             return np.stack(found)
 
-        return self._answer(ask, value=near_the_middle(ask("table")), judged=False)
+        return self._answer(ask, (), judged=False, value=near_the_middle(ask("table")))
 
     def describe(self) -> Any:
         """Return a frame of all columns, for people: what is in them, as far as the release tells.
@@ -930,15 +883,12 @@ class StatisticsMixin:
         1    job   NaN    1.0
         """
         found = [self._described_column(j) for j in range(self._asked.n_columns)]
-        columns: dict[str, Any] = {}
-        for name in _DESCRIBED:
-            cells = [one.get(name) for one in found]
-            is_text = name in ("column", "most frequent")
-            columns[name] = cells if is_text else np.array(cells, np.float64)
+        columns = {name: [one[name] for one in found] for name in _DESCRIBED}
         return frame_of(columns, chosen(self._frame) or "pandas")
 
     def _described_column(self, j: int) -> dict[str, Any]:
-        said: dict[str, Any] = {"column": self._asked.name(j), "missing": 0.0}
+        said: dict[str, Any] = dict.fromkeys(_DESCRIBED, np.nan)
+        said |= {"column": self._asked.name(j), "missing": 0.0, "most frequent": None}
         if self._asked.missing(j):
             said["missing"] = float(self.missing_share(j))
         if self._asked.values(j) is not None:
@@ -977,11 +927,8 @@ class StatisticsMixin:
             raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
         which = list(range(self._asked.n_columns))
         tables = positive_tables(self._told()(which, "table").rows, which)
-        some = islice(tables, 1, 1 + int(n_tables))
-        return [
-            framed(rounded_rows(*one, int(n)), self._asked, self._frame, self.sketch_.privacy)
-            for one in some
-        ]
+        some = [rounded_rows(*one, int(n)) for one in islice(tables, 1, 1 + int(n_tables))]
+        return [framed(one, self._asked, self._frame, self.sketch_.privacy) for one in some]
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
         """Return the columns of a table, and the axes whose sums are one, None for none."""
@@ -995,7 +942,7 @@ class StatisticsMixin:
         if normalize in ("index", "columns"):
             if len(which) != 2:
                 raise ValueError(f"normalize={normalize!r} is for tables of two columns.")
-            return which, (1,) if normalize == "index" else (0,)
+            return which, (int(normalize == "index"),)
         if isinstance(normalize, list | tuple):
             over = [self._asked.index(column, "normalize") for column in normalize]
             if over and set(over) <= set(which):
@@ -1011,17 +958,14 @@ class StatisticsMixin:
 
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
         low, high = self._bound(j)
-        if bins is None:
-            known = self._asked.edges(j)
-            bins = 10 if known is None else known
+        bins = (self._asked.edges(j) or 10) if bins is None else bins
         bad = f"bins must be a positive whole number, or increasing edges; got {bins!r}."
         try:
             edges = np.asarray(bins, dtype=np.float64)
         except (TypeError, ValueError):
             raise ValueError(bad) from None
-        if edges.ndim == 0:
-            n = float(edges)
-            edges = np.linspace(low, high, int(n) + 1) if n >= 1 and n == n // 1 else np.empty(0)
+        if edges.ndim == 0 and edges >= 1 and float(edges).is_integer():
+            edges = np.linspace(low, high, int(edges) + 1)
         if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
             raise ValueError(bad)
         if edges[0] < low or edges[-1] > high:
@@ -1040,11 +984,12 @@ class StatisticsMixin:
         return bound
 
 
-_NO_NUMBERS = (
-    "No column is numeric, and only numbers have means, variances and covariances. Ask `histogram` "
-    "for the shares of the categories of a column, `table` for how columns go together, or "
-    "`estimate` for the share of rows for which a condition holds."
-)
+def _total(rows: GroupedRows, j: int) -> Floats:
+    return rows.sums(np.nan_to_num(rows.numbers(j), nan=0.0))
+
+
+def _missing_share(rows: GroupedRows, j: int) -> Floats:
+    return ratio(rows.sums(rows.rows.absent(j)), rows.sums(), 0.0, 1.0)
 
 
 def _variance(rows: GroupedRows, j: int) -> Floats:
