@@ -45,11 +45,11 @@ class Axis:
         """Return the place of each value on the axis, -1 where it has none."""
         if self.edges is None:
             codes = read_cells(self.schema.columns[self.column], values, self.name)
-            return np.where(codes < len(self), codes, -1)
-        numbers = values.astype(np.float64)
-        codes = np.searchsorted(self.edges, numbers, side="right") - 1
-        codes[numbers == self.edges[-1]] = len(self) - 1
-        return np.where((codes < len(self)) & ~np.isnan(numbers), codes, -1)
+        else:
+            numbers = values.astype(np.float64)
+            codes = np.searchsorted(self.edges, numbers, side="right") - 1  # NaN is beyond the last
+            codes[numbers == self.edges[-1]] = len(self) - 1
+        return np.where(codes < len(self), codes, -1)
 
     @property
     def is_whole(self) -> bool:

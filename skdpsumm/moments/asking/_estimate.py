@@ -136,11 +136,8 @@ class Estimate(NDArrayOperatorsMixin):
         self._value = np.asarray(np.clip(np.asarray(found, np.float64), *possible))
         self._possible = tuple(np.broadcast_to(end, self._value.shape) for end in possible)
         self.labels = tuple(tuple(names) for names in labels)
-        self.frame = frame
-        self.step = step
-        self.units = tuple(units)
-        self.axes = tuple(axes)
-        self._refused = refused
+        self.units, self.axes = tuple(units), tuple(axes)
+        self.frame, self.step, self._refused = frame, step, refused
 
     def tables(self, covers: str = "table") -> Floats:
         """Return the statistic of each plausible table, shape (B, ...).
@@ -319,10 +316,9 @@ class Estimate(NDArrayOperatorsMixin):
         if self.step is not None:
             low = self.step * np.floor(low / self.step + _ROUNDING)
             high = self.step * np.ceil(high / self.step - _ROUNDING)
-        unknown = np.isnan(self._value)
-        sides = zip((low, high), self._possible, strict=True)
-        ends = [np.where(unknown, most, end) for end, most in sides]
-        return np.stack([np.clip(end, *self._possible) for end in ends], axis=-1)
+        possible = np.stack(self._possible, axis=-1)
+        ends = np.where(np.isnan(self._value)[..., None], possible, np.stack([low, high], axis=-1))
+        return np.clip(ends, possible[..., :1], possible[..., 1:])
 
     def _open_share(self) -> Floats:
         """Return how much of what is possible the 95% interval holds, 0 where that is unlimited."""
@@ -406,28 +402,20 @@ class Estimate(NDArrayOperatorsMixin):
                 raise ValueError(f"These answers are of different numbers of tables: {sizes}.")
             return np.array([of(*table) for table in zip(*given, strict=False)])
 
-        named = [one for one in several if one.shape == value.shape and one._is_named()]
-        first = named[0] if named else several[0]
         refused = next((one._refused for one in several if one._refused is not None), None)
-        return Estimate(
-            ask,
-            value=value,
-            labels=first.labels if named else (),
-            frame=first.frame if named else None,
-            axes=first.axes if named else (),
-            refused=refused,
-        )
+        named = [one for one in several if one.shape == value.shape and one._is_named()]
+        names = {name: getattr(named[0], name) for name in ("labels", "frame", "axes") if named}
+        return Estimate(ask, value=value, refused=refused, **names)
 
     def __len__(self) -> int:
         return len(self._value)
 
     def __getitem__(self, key) -> Estimate:
         key = self._places(key)
-        least, largest = self._possible
         return Estimate(
             lambda covers: self._asked(covers)[:, *key],
             value=self._value[key],
-            possible=(least[key], largest[key]),
+            possible=(self._possible[0][key], self._possible[1][key]),
             step=self.step,
             refused=self._refused,
         )
@@ -484,12 +472,6 @@ class Estimate(NDArrayOperatorsMixin):
             return [", ".join(names) for names in islice(product(*self.labels), most)]
         return [str(i) for i in range(self._value.size)[:most]]
 
-    def _heads(self, most: int) -> list[str]:
-        """Return the names of the first entries as they are printed."""
-        names = self._names(most)
-        units = self.units if len(self.units) == self._value.size else [None] * len(names)
-        return [with_unit(*pair) for pair in zip(names, units[:most], strict=True)]
-
     def _note(self) -> str:
         """Return why an error may be 0, empty if none is."""
         on_grid = self.step is not None and not self._shown_error().all()
@@ -507,9 +489,11 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _rows(self, most: int) -> list[tuple[str, str, str]]:
         """Return the names of the first entries, their values and their errors, as printed."""
-        names = map(cut, self._heads(most))
-        numbers = self._value.ravel()[:most], self._shown_error().ravel()[:most]
-        return [(name, *_written_pair(*pair)) for name, *pair in zip(names, *numbers, strict=True)]
+        size = self._value.size
+        units = self.units if len(self.units) == size else [None] * size
+        numbers = self._value.flat, self._shown_error().flat
+        each = zip(self._names(most), units, *numbers, strict=False)
+        return [(cut(with_unit(name, unit)), *_written_pair(*pair)) for name, unit, *pair in each]
 
     def _repr_html_(self) -> str:
         if not (self._is_named() and len(self.shape) == 2):

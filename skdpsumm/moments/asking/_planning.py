@@ -52,17 +52,16 @@ class Plan:
         if known.names is None:
             by_position = known.n_columns if known.keys is None else max(known.keys) + 1
             known = known.for_table(n_features or by_position)
-        columns = known
-        columns.require_bounds()
-        self.sketcher = estimator._seeded(estimator._made_sketcher(estimator._known), rng)
+        known.require_bounds()
+        self.sketcher = estimator._build_sketcher(rng, None)
         check_params(self.sketcher)
         if not hasattr(self.sketcher, "_draw_map"):
             raise ValueError(_CHOOSES.format(type(self.sketcher).__name__))
-        self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
+        self.map = self.sketcher._draw_map(known, check_random_state(self.sketcher.random_state))
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
         empty = self._release(own_clone(self.sketcher))
-        points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
-        found = evaluate_rows(f, NamedRows.of(points, columns))
+        points = draw_points(prior, empty, known, estimator.n_synthetic, rng)
+        found = evaluate_rows(f, NamedRows.of(points, known))
         self.is_scalar = found.ndim == 1
         values = _of_those_present(found.astype(np.float64).reshape(len(points), -1))
         features = FeatureBlocks(self.map, points)

@@ -79,6 +79,4 @@ def _cells(library: str, cells: Any) -> Any:
         import pyarrow as pa
 
         return pa.array(cells, from_pandas=True)
-    import pandas as pd
-
-    return pd.Series(cells)
+    return cells

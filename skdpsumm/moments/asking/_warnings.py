@@ -198,17 +198,14 @@ def warn_of_coarse_bins(model: MomentRegression, columns: TableSchema) -> None:
     """
     if model.sketch.is_drowned:
         return
-    for j in sorted(histogram_columns(model.sketch.feature_map)):
-        bound = columns.bound(j)
-        if bound is None:
-            continue
+    for j in sorted(histogram_columns(model.sketch.feature_map).intersection(columns.numeric)):
         histogram, shares = private_marginal(model.sketch, j)
         mass = shares[: histogram.n_present(j)]
         mass = mass / max(mass.sum(), 1e-300)
         place = int(np.argmax(mass))
         left, right = histogram.edges(j)[place : place + 2]
         width = right - left - (columns.step(j) or 0.0)
-        least = (bound[1] - bound[0]) * _VISIBLE_SHIFT
+        least = np.ptp(columns.columns[j].bounds) * _VISIBLE_SHIFT
         if mass[place] <= _CROWDED_SHARE or mass[place] * width / 2 < least:
             continue
         values = model.points[:, [j]].astype(np.float64)

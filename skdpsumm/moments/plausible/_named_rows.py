@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -142,10 +141,9 @@ class NamedRows(NDArrayOperatorsMixin):
         """Return the columns that ``rows[:, ...]`` takes, None if it takes anything else."""
         if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], slice)):
             return None
-        if key[0] != slice(None) or not isinstance(key[1], Integral | slice | list | np.ndarray):
+        if key[0] != slice(None) or isinstance(key[1], tuple):
             return None
-        of_none = isinstance(key[1], list) and not key[1]
-        which = np.arange(self.shape[1])[slice(0) if of_none else key[1]]
+        which = np.arange(self.shape[1])[key[1]]
         return which if which.ndim < 2 else None
 
     def _column(self, j: int) -> AskedColumn:
@@ -205,15 +203,15 @@ def check_each_row(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDA
     size = np.max(np.abs(values), axis=0, where=np.isfinite(values), initial=0.0)
     for part in (slice(0, (n + 1) // 2), *(slice(k, k + 1) for k in range(min(n, _ALONE)))):
         expected, of_part = values[part], values_at(function, rows.part(part))
-        if of_part.shape == expected.shape:
-            off = ~(np.abs(of_part - expected) <= 1e-6 * size)
-            if not np.any(off & ~np.isnan(expected)):
-                continue
-        raise ValueError(
-            "f must be a function of each row alone, and what this one returns for a row changes "
-            "with the other rows, as a mean, a median or a rank over the rows does. Ask for that "
-            "number first, such as float(m2m.mean('age')), and use it in f."
+        is_same = of_part.shape == expected.shape and np.all(
+            (np.abs(of_part - expected) <= 1e-6 * size) | np.isnan(expected)
         )
+        if not is_same:
+            raise ValueError(
+                "f must be a function of each row alone, and what this one returns for a row "
+                "changes with the other rows, as a mean, a median or a rank over the rows does. "
+                "Ask for that number first, such as float(m2m.mean('age')), and use it in f."
+            )
     return found
 
 
@@ -234,10 +232,8 @@ def possible_rows(rows: NamedRows, model: TableModel, columns: Sequence[int]) ->
     return possible
 
 
-def _holds(model: TableModel, j: int, taken: Sequence[Any], values: NDArray) -> NDArray[np.bool_]:
+def _holds(model: TableModel, j: int, taken: Any, values: AskedColumn) -> NDArray[np.bool_]:
     """Return where a column has what a combination takes of it."""
     if model.cells[j].edges is not None:
-        low, high = taken
-        return (low <= values) & (values <= high)
-    named = set(model.schema.decode(j, np.asarray(taken)).tolist())
-    return np.array([value in named for value in values.tolist()], bool)
+        return values.between(*taken)
+    return values.isin(model.schema.decode(j, np.asarray(taken)).tolist())
