@@ -58,11 +58,6 @@ class Axis:
         return self.edges is None or bool(self.edges[0] <= low and high <= self.edges[-1])
 
 
-def category_axis(schema: TableSchema, j: int) -> Axis:
-    """Return the axis of a column of categories."""
-    return Axis(schema, j, tuple(map(str, schema.values(j) or ())), None)
-
-
 def binned_axis(schema: TableSchema, j: int, edges: Floats) -> Axis:
     """Return an axis of bins; edges are values, each the first of its bin but the last."""
     ends = ")" * (len(edges) - 2) + "]"

@@ -26,7 +26,6 @@ _MOST_PRINTED = 60
 # What an interval may cover, and what its parts are called.
 _COVERS = ("table", "noise", "population")
 _PARTS = ("noise", "uncounted", "places", "sampling")
-_ALL = dict.fromkeys((*_COVERS, *_PARTS))
 # Ends of quantiles so far out, in units of a Gaussian's, are those of a Gaussian: the quantile of
 # 100 draws has a standard deviation of 0.13 of it.
 _LIKE_GAUSSIAN = 0.8, 1.25
@@ -371,7 +370,7 @@ class Estimate(NDArrayOperatorsMixin):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all that is known of the answer, without the release that it came from."""
-        kept = [one for one in _ALL if one != "population" or self._refused is None]
+        kept = {*_COVERS, *_PARTS} - {"population" if self._refused else ""}
         return self.__dict__ | {"_ask": None, "_tables": {one: self._asked(one) for one in kept}}
 
     def __array__(self, dtype=None, copy=None):
@@ -423,16 +422,13 @@ class Estimate(NDArrayOperatorsMixin):
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
-    def __float__(self) -> float:
-        return self._number()
-
     def __format__(self, spec: str) -> str:
-        return format(self._number(), spec) if spec else str(self)
+        return format(float(self), spec) if spec else str(self)
 
     def __round__(self, ndigits: int | None = None) -> Any:
         """Return the value, rounded: a number, or an array or frame as `value` is."""
         if not self.shape:
-            return round(self._number(), ndigits)
+            return round(float(self), ndigits)
         return self._framed(np.round(self._value, ndigits or 0), "value")
 
     def __bool__(self) -> bool:
@@ -442,7 +438,7 @@ class Estimate(NDArrayOperatorsMixin):
             "answer.interval()[0] > 3 for one number."
         )
 
-    def _number(self) -> float:
+    def __float__(self) -> float:
         """Return the only number of this answer, or raise TypeError."""
         if self._value.size != 1:
             raise TypeError(
@@ -517,10 +513,8 @@ def _quantiles(drawn: Floats, tail: float) -> tuple[Floats, Floats]:
     """
     gone = np.isnan(drawn)
     with np.errstate(invalid="ignore"):
-        low, high = (
-            np.quantile(np.where(gone, end, drawn), at, axis=0, method="weibull")
-            for end, at in ((-np.inf, tail), (np.inf, 1 - tail))
-        )
+        low = np.quantile(np.where(gone, -np.inf, drawn), tail, axis=0, method="weibull")
+        high = np.quantile(np.where(gone, np.inf, drawn), 1 - tail, axis=0, method="weibull")
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 

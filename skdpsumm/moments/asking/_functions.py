@@ -50,11 +50,7 @@ class AskedFunction:
     """
 
     def __init__(
-        self,
-        function: Callable[[Any], ArrayLike],
-        plausible: Any,
-        *,
-        is_condition: bool = False,
+        self, function: Callable[[Any], ArrayLike], plausible: Any, *, is_condition: bool = False
     ):
         self._plausible = plausible
         self.function = _checked(function) if is_condition else function

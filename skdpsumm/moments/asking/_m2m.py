@@ -215,8 +215,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             sketcher = self._seeded(self._made_sketcher(known), rng)
             feature_map = sketcher.preview_map(self.n_features_in_, names)
             self._release(sketcher, X, feature_map, groups)
-        self._frame = frame_for(X, names)
-        self._read_by = known
+        self._frame, self._read_by = frame_for(X, names), known
         return self._prepare(sketcher.sketch_, feature_map.schema, rng)
 
     @classmethod
@@ -262,8 +261,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         )
         columns = estimator._described(sketch, schema)
         estimator._set_inputs(columns)
-        estimator._frame = frame_for(None, columns.names)
-        estimator._read_by = columns
+        estimator._frame, estimator._read_by = frame_for(None, columns.names), columns
         return estimator._prepare(sketch, columns, check_random_state(random_state))
 
     def estimate(
@@ -438,8 +436,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         lone, n_columns = self.sketch_.lone_columns, self.schema_.n_columns
         # Who had single columns counted alone was told so by `marginals=1`.
         if self._regression is None and len(lone) < n_columns:
-            then = "The rows have them independent of all others."
-            warn_of_the_lone(self.sketch_, lone, then)
+            warn_of_the_lone(self.sketch_, lone, "The rows have them independent of all others.")
         rows = self._sampled(int(n_samples), rng)
         return framed(rows, self.schema_, self._frame, self.privacy_)
 
@@ -449,19 +446,18 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             return self._drawn(n, rng)
         found: list[NDArray] = []
         n_drawn = n
-        while n_drawn <= _MOST_DRAWN and sum(map(len, found)) < n:
+        while sum(map(len, found)) < n:
+            if found and n_drawn > _MOST_DRAWN:
+                raise ValueError(
+                    f"n_samples={n} is too many: of {n_drawn // 4:,} synthetic rows, "
+                    f"{len(found[-1])} meet the condition. Ask for fewer."
+                )
             rows = self._drawn(n_drawn, rng)
             named = NamedRows.of(rows, self.schema_)
             kept = [values_at(one.function, named)[:, 0] > 0 for one in self._conditions]
             found.append(rows[np.all(kept, axis=0)])
             n_drawn *= 4
-        enough = np.concatenate(found)
-        if len(enough) < n:
-            raise ValueError(
-                f"n_samples={n} is too many: of {n_drawn // 4:,} synthetic rows, "
-                f"{len(found[-1])} meet the condition. Ask for fewer."
-            )
-        return enough[:n]
+        return np.concatenate(found)[:n]
 
     def _drawn(self, n: int, rng: np.random.RandomState) -> NDArray:
         """Return n synthetic rows."""
@@ -537,9 +533,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
         for name in ("_regression", "_plausible", "_model", "_matched", "_conditions"):
             self.__dict__.pop(name, None)
-        self.sketch_ = sketch
-        self.privacy_ = sketch.privacy
-        self.schema_ = columns
+        self.sketch_, self.privacy_, self.schema_ = sketch, sketch.privacy, columns
         with progress(type(self).__name__, self.verbose):
             self._model = fitted_model(sketch, columns)
             if self._is_graphical(sketch.feature_map):

@@ -30,8 +30,6 @@ _CHOOSES = (
 def _of_those_present(values: NDArray) -> NDArray[np.float64]:
     """Return values whose mean over all points, and its noise, are those of the present ones."""
     present = ~np.isnan(values)
-    if present.all():
-        return values
     mean, share = np.nanmean(values, axis=0), present.mean(axis=0)
     return np.where(present, mean + (values - mean) / share, mean)
 

@@ -18,7 +18,7 @@ from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of
 from ..plausible._numbers import N_TABLES
-from ._axes import Axis, binned_axis, category_axis, model_axis
+from ._axes import Axis, binned_axis, model_axis
 from ._estimate import Estimate, near_the_middle
 from ._functions import AskedFunction
 from ._possible import correlations, nearest_possible
@@ -28,6 +28,7 @@ from ._warnings import AnswerWarning, first_of, warn_of_the_lone, warn_of_the_wi
 from ._weighted import GroupedRows, covariance, grouped, ratio
 
 Floats = NDArray[np.float64]
+Weight = int | str | None
 
 # More thresholds or bins than that are a picture of a column, not questions.
 _MOST_QUESTIONS = 16
@@ -37,6 +38,7 @@ _MOST_JUDGED = 64
 _LOWEST_LEVEL = 1e-12
 
 
+_NO_DESIGN = "survey_weight says how rows count, and not how they were chosen. Use covers='table'."
 _QUARTILES = ("25 %", "median", "75 %")
 _DESCRIBED = ("column", "missing", "mean", "std error", *_QUARTILES, "most frequent", "share")
 
@@ -57,7 +59,7 @@ class StatisticsMixin:
         return self.schema_
 
     def _told(
-        self, axes: Sequence[Axis] = (), survey_weight: Any = None, beside: Sequence[int] = ()
+        self, axes: Sequence[Axis] = (), survey_weight: Weight = None, beside: Sequence[int] = ()
     ) -> Callable[[Sequence[int], str], GroupedRows]:
         """Return how to ask this release for rows, those that meet all conditions of `where`.
 
@@ -82,24 +84,24 @@ class StatisticsMixin:
     def _survey_weight(self, column: int | str, beside: Sequence[int]) -> int:
         """Return the column of a survey weight; warn where it was not counted with others."""
         j = self._column(column, "survey_weight")
-        if self._bound(j)[0] < 0:
+        name, bound = self._asked.name(j), self._bound(j)
+        if bound[0] < 0:
             raise ValueError(
-                f"survey_weight must not be negative, and the range of column "
-                f"{self._asked.name(j)!r} is {self._bound(j)}."
+                f"survey_weight must not be negative, and the range of column {name!r} is {bound}."
             )
         model = self._plausible.model
         apart = [k for k in beside if k != j and not (model and model.counts_together((j, k)))]
         if apart:
-            names = first_of([repr(name) for name in self._names(apart)])
+            others = first_of(list(map(repr, self._names(apart))))
             warn_caller(
-                f"When you sketch again, name {self._asked.name(j)!r} with {names} in `workload`: "
+                f"When you sketch again, name {name!r} with {others} in `workload`: "
                 "the release counts survey_weight in no group with them, so the answer takes the "
                 "weight to be alike there.",
                 AnswerWarning,
             )
         return j
 
-    def _most_rows(self, survey_weight: int | str | None = None) -> float:
+    def _most_rows(self, survey_weight: Weight = None) -> float:
         """Return how many rows are possible: three standard errors above the release's number."""
         most = float(self._plausible.n_rows) + 3 * self.sketch_.n_noise_std
         if survey_weight is None:
@@ -123,7 +125,7 @@ class StatisticsMixin:
         which: Sequence[int],
         possible: tuple[Any, Any],
         axes: Sequence[Axis] = (),
-        survey_weight: int | str | None = None,
+        survey_weight: Weight = None,
         has_units: bool = False,
         names: Sequence[str] = (),
         **how: Any,
@@ -149,7 +151,7 @@ class StatisticsMixin:
             labels=[*(axis.labels for axis in axes), names],
             axes=[*(axis.name for axis in axes), last] if axes else (),
             units=units * len(groups) if has_units else (),
-            refused=_design(survey_weight),
+            refused=None if survey_weight is None else _NO_DESIGN,
             **how,
         )
         if asked is None or np.ndim(asked):
@@ -194,12 +196,13 @@ class StatisticsMixin:
         return [self._axis(j, named.get(j)) for j in which]
 
     def _axis(self, j: int, bins: Any) -> Axis:
-        if self._asked.values(j) is not None:
+        categories = self._asked.values(j)
+        if categories is not None:
             if bins is not None:
                 raise ValueError(
                     f"Column {self._asked.name(j)!r} has categories; leave its bins out."
                 )
-            return category_axis(self._asked, j)
+            return Axis(self._asked, j, tuple(map(str, categories)), None)
         if bins is None and self._plausible.model is not None:
             return model_axis(self._plausible.model, j)
         return binned_axis(self._asked, j, self._edges(j, bins))
@@ -218,12 +221,11 @@ class StatisticsMixin:
             if bins is not None:
                 raise ValueError("bins are those of by: give by=, the column to group by, too.")
             return []
-        several = list(by) if isinstance(by, list | tuple) else [by]
+        several = by if isinstance(by, list | tuple) else [by]
         which = [self._column(one, "by") for one in several]
         axes = self._axes(which, bins)
         if not alone:
-            then = "The answer takes all groups of it to be alike."
-            warn_of_the_lone(self.sketch_, which, then)
+            warn_of_the_lone(self.sketch_, which, "The answer takes all groups of it to be alike.")
         return axes
 
     def _numeric(self, column: Any) -> tuple[list[int], Floats, Floats]:
@@ -239,12 +241,7 @@ class StatisticsMixin:
         return which, low, high
 
     def mean(
-        self,
-        column: Any = None,
-        *,
-        by: Any = None,
-        bins: Any = None,
-        survey_weight: int | str | None = None,
+        self, column: Any = None, *, by: Any = None, bins: Any = None, survey_weight: Weight = None
     ) -> Estimate:
         """Return the mean of a numeric column, or the means of several, shape (d,).
 
@@ -289,7 +286,7 @@ class StatisticsMixin:
         return self._of_powers(1, column, self._axes_by(by, bins), survey_weight)
 
     def _of_powers(
-        self, order: int, column: Any, axes: Sequence[Axis] = (), survey_weight: Any = None
+        self, order: int, column: Any, axes: Sequence[Axis] = (), survey_weight: Weight = None
     ) -> Estimate:
         which, low, high = self._numeric(column)
         powers = np.stack([low, high, np.clip(0.0, low, high)]) ** order  # even ones: least at 0
@@ -304,12 +301,7 @@ class StatisticsMixin:
         return self._in_groups(means, told, column, which, possible, axes, survey_weight, units)
 
     def total(
-        self,
-        column: Any = None,
-        *,
-        by: Any = None,
-        bins: Any = None,
-        survey_weight: int | str | None = None,
+        self, column: Any = None, *, by: Any = None, bins: Any = None, survey_weight: Weight = None
     ) -> Estimate:
         """Return the sum of a numeric column over all rows, or the sums of several, shape (d,).
 
@@ -417,20 +409,16 @@ class StatisticsMixin:
         is known least moves most. Where values are missing, an entry describes the rows that have a
         value in both columns.
         """
-        _, low, high = self._numeric(None)
-        largest = np.outer(high - low, high - low) / 4
-        least = np.where(np.eye(len(low)), 0.0, -largest)
-        return self._matrix(np.asarray, (least, largest))
+        return self._matrix(np.asarray)
 
     def correlation(self) -> Estimate:
         """Return the correlation matrix of the numeric columns, shape (d, d).
 
         ``correlation()["age", "hours"]`` is one entry. The matrix comes from `covariance`.
         """
-        same = np.eye(len(self._numeric(None)[0]))
-        return self._matrix(correlations, (2 * same - 1, np.ones_like(same)))
+        return self._matrix(correlations)
 
-    def _matrix(self, of: Callable[[Floats], Floats], possible: Any) -> Estimate:
+    def _matrix(self, of: Callable[[Floats], Floats]) -> Estimate:
         """Return what covariances tell of all pairs of numeric columns."""
         which, low, high = self._numeric(None)
         names, d, rows_of = self._names(which), len(which), self._told()
@@ -447,11 +435,13 @@ class StatisticsMixin:
         spread = [np.std(_variance(rows_of([j], "noise"), j)[1:]) for j in which]
         noise = np.where(np.isnan(spread), (high - low) ** 2 / 4, spread)
         value = of(nearest_possible(covariances("model")[0], high - low, noise))
+        largest = of(np.outer(high - low, high - low) / 4)
+        least = np.where(np.eye(d), of(np.zeros((d, d))), -largest)
         return self._answer(
             lambda covers: of(covariances(covers)),
             [_pair(*sorted(pair, key=names.index)) for pair in product(names, repeat=2)],
             value=value,
-            possible=possible,
+            possible=(least, largest),
             labels=[names, names],
             judged=value.size <= _MOST_JUDGED,
         )
@@ -604,7 +594,7 @@ class StatisticsMixin:
         *,
         by: Any = None,
         bins: Any = None,
-        survey_weight: int | str | None = None,
+        survey_weight: Weight = None,
     ) -> Estimate:
         """Return quantiles of a column, such as its median.
 
@@ -703,7 +693,7 @@ class StatisticsMixin:
         bins: Any = None,
         normalize: Any = False,
         margins: bool = False,
-        survey_weight: int | str | None = None,
+        survey_weight: Weight = None,
     ) -> Estimate:
         """Return how many rows have each combination of values of some columns.
 
@@ -767,7 +757,7 @@ class StatisticsMixin:
         axes: list[Axis],
         over: tuple[int, ...] | None,
         margins: bool = False,
-        survey_weight: int | str | None = None,
+        survey_weight: Weight = None,
         **how: Any,
     ) -> Estimate:
         """Return a table: shares of the sums over some axes, numbers of rows for None."""
@@ -795,7 +785,7 @@ class StatisticsMixin:
             possible=(0.0, most if over is None else 1.0),
             labels=labels,
             axes=[axis.name for axis in axes],
-            refused=_design(survey_weight),
+            refused=None if survey_weight is None else _NO_DESIGN,
             **how,
         )
         if over is not None and not margins:
@@ -844,7 +834,8 @@ class StatisticsMixin:
         0.4
         """
         which = self._columns(columns)
-        self._check_distinct(which, columns)
+        if len(set(which)) < len(which):
+            raise ValueError(f"columns names a column twice: {columns!r}.")
         rows_of, schema, privacy = self._told(), self._asked.take(which), self.sketch_.privacy
 
         def ask(covers: str) -> Floats:
@@ -936,7 +927,8 @@ class StatisticsMixin:
         if not len(columns):
             raise ValueError("columns is empty: name some, such as ['age', 'job'].")
         which = [self._asked.index(column, "columns") for column in columns]
-        self._check_distinct(which, list(columns))
+        if len(set(which)) < len(which):
+            raise ValueError(f"columns names a column twice: {list(columns)!r}.")
         if isinstance(normalize, bool | np.bool_):
             return which, () if normalize else None
         if normalize in ("index", "columns"):
@@ -951,10 +943,6 @@ class StatisticsMixin:
             "normalize must be True, False, 'index', 'columns' or a list of some of the columns, "
             f"got {normalize!r}."
         )
-
-    def _check_distinct(self, which: list[int], columns: Any) -> None:
-        if len(set(which)) < len(which):
-            raise ValueError(f"columns names a column twice: {columns!r}.")
 
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
         low, high = self._bound(j)
@@ -1001,13 +989,6 @@ def groups_of(axes: Sequence[Axis], labels: Sequence[Sequence[str]] | None = Non
     named = zip(axes, labels or [axis.labels for axis in axes], strict=True)
     each = [[f"{axis.name} = {label}" for label in own] for axis, own in named]
     return [" and ".join(one) for one in product(*each)]
-
-
-def _design(survey_weight: Any) -> str | None:
-    """Return why survey weights have no interval for a population."""
-    if survey_weight is None:
-        return None
-    return "survey_weight says how rows count, and not how they were chosen. Use covers='table'."
 
 
 def _where(group: str) -> str:

@@ -173,16 +173,14 @@ def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDAr
     """
     try:
         found = np.asarray(function(rows))
-    except AttributeError as error:
-        if isinstance(error.obj, np.ndarray):
+    except (AttributeError, TypeError, ValueError) as error:
+        if isinstance(getattr(error, "obj", None), np.ndarray):
             error.add_note(_NO_SERIES)
-        raise
-    except (TypeError, ValueError) as error:
         if _OF_JOINING.search(str(error)):
             error.add_note(_JOIN)
         raise
     values = found.astype(np.float64)
-    if values.shape[:1] != (len(rows),) or values.ndim > 2:
+    if values.shape[:1] != (len(rows),) or values.ndim > 2 or not values.size:
         raise ValueError(
             f"f must be vectorised: for rows of shape {rows.shape} it must return an array of "
             f"shape ({len(rows)},) or ({len(rows)}, k), got {values.shape}."
