@@ -34,10 +34,6 @@ Weight = int | str | None
 _MOST_QUESTIONS = 16
 # Entries of a matrix, of which more are not judged.
 _MOST_JUDGED = 64
-# The least level of a quantile: shares below it are rounding.
-_LOWEST_LEVEL = 1e-12
-
-
 _NO_DESIGN = "survey_weight says how rows count, and not how they were chosen. Use covers='table'."
 _QUARTILES = ("25 %", "median", "75 %")
 _DESCRIBED = ("column", "missing", "mean", "std error", *_QUARTILES, "most frequent", "share")
@@ -641,10 +637,8 @@ class StatisticsMixin:
         if not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must lie in [0, 1], got {q!r}.")
         axes = self._axes_by(by, bins)
-        # The lowest value is where the first rows are, not where there are none yet.
-        reached = np.maximum(levels, _LOWEST_LEVEL)
         return self._in_groups(
-            lambda rows, j: rows.quantiles(rows.numbers(j), reached),
+            lambda rows, j: rows.quantiles(rows.numbers(j), levels),
             "the quantile {}",
             q,
             [j],
@@ -678,7 +672,8 @@ class StatisticsMixin:
         """
         if isinstance(column, list | tuple):
             return self.table(column, bins=bins, normalize=True)
-        [axis] = self._axes([self._column(column)], bins)
+        j = self._column(column)
+        axis = self._axis(j, bins if self._asked.values(j) is None else None)
         answer = self._table([axis], (), judged=len(axis) <= _MOST_QUESTIONS)
         shares = np.asarray(answer)
         if axis.is_whole and not np.isnan(shares).any():
@@ -947,15 +942,13 @@ class StatisticsMixin:
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
         low, high = self._bound(j)
         bins = (self._asked.edges(j) or 10) if bins is None else bins
-        bad = f"bins must be a positive whole number, or increasing edges; got {bins!r}."
-        try:
-            edges = np.asarray(bins, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(bad) from None
+        edges = _floats(bins)
         if edges.ndim == 0 and edges >= 1 and float(edges).is_integer():
             edges = np.linspace(low, high, int(edges) + 1)
         if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
-            raise ValueError(bad)
+            raise ValueError(
+                f"bins must be a positive whole number, or increasing edges; got {bins!r}."
+            )
         if edges[0] < low or edges[-1] > high:
             raise ValueError(
                 f"bins reach outside the range ({low:g}, {high:g}) of column "
@@ -1004,13 +997,18 @@ def _with_margins(tables: Floats) -> Floats:
 
 def _numbers(given: Any, name: str) -> NDArray[np.float64]:
     """Return one number or several as an array, or raise ValueError for what is none."""
-    try:
-        numbers = np.atleast_1d(np.asarray(given, dtype=np.float64))
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
+    numbers = np.atleast_1d(_floats(given))
     if numbers.ndim != 1 or not len(numbers) or np.isnan(numbers).any():
         raise ValueError(f"{name} must be a number, or a list of numbers; got {given!r}.")
     return numbers
+
+
+def _floats(given: Any) -> Floats:
+    """Return an array of numbers, empty for what is none."""
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.empty(0)
 
 
 def _pair(a: str, b: str) -> str:

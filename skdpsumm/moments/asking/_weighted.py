@@ -80,6 +80,8 @@ class GroupedRows:
         ndarray of shape (n_tables, n_groups, n_levels)
             NaN in a group of nobody.
         """
+        # The lowest value is where the first rows are, not where there are none yet.
+        levels = np.maximum(levels, _ROUNDING)
         shape, codes = self.weights.shape, self.of_present(values).codes
         found = np.full((len(self.weights), self.n_groups, len(levels)), np.nan)
         are_alike = len(values) == len(codes) == 1  # in all tables: these are sorted once
