@@ -79,9 +79,6 @@ def model_axis(model: TableModel, j: int) -> Axis:
         return binned_axis(schema, j, edges)
     low = schema.on_grid(edges[:-1] + step / 2, j)
     high = schema.on_grid(edges[1:] - step / 2, j)
-    after = np.append(low[1:], np.nan)
-    labels = [
-        f"{a:.12g}" if a == b else f"[{a:.12g}, {b:.12g}]" if c != c else f"[{a:.12g}, {c:.12g})"
-        for a, b, c in zip(low, high, after, strict=True)
-    ]
+    bins = binned_axis(schema, j, np.append(low, high[-1])).labels
+    labels = [f"{a:.12g}" if a == b else bin for a, b, bin in zip(low, high, bins, strict=True)]
     return Axis(schema, j, tuple(labels), edges)

@@ -28,6 +28,7 @@ from ._warnings import AnswerWarning, first_of, warn_of_the_lone, warn_of_the_wi
 from ._weighted import GroupedRows, covariance, grouped, ratio
 
 Floats = NDArray[np.float64]
+# The column of a survey weight.
 Weight = int | str | None
 
 # More thresholds or bins than that are a picture of a column, not questions.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...schema._schema import stack_columns
+from ...schema._schema import TableSchema, stack_columns
 from ..plausible._rows import Rows
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ def positive_tables(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[list[N
     for k, weights in enumerate(rows.weights):
         cells = [np.broadcast_to(rows.column(j), rows.weights.shape)[k] for j in columns]
         if k > 0:
-            told = _told(rows, columns, cells)
+            told = _told(rows.schema, columns, cells)
             weights = calibrated(weights, np.maximum(rows.weights[0], 0.0), told)
         yield cells, np.maximum(weights, 0.0)
 
@@ -63,11 +63,22 @@ def calibrated(signed: Floats, own: Floats, told: Floats) -> Floats:
     return weights
 
 
-def _told(rows: Rows, columns: Sequence[int], cells: Sequence[NDArray]) -> Floats:
+def _told(schema: TableSchema, columns: Sequence[int], cells: Sequence[NDArray]) -> Floats:
     """Return ones, indicators of categories and of missing values, and numbers in their ranges."""
-    described = [rows.schema.columns[j] for j in columns]
-    parts = [one.encode(one.read(own)) for one, own in zip(described, cells, strict=True)]
-    return np.column_stack([np.ones(rows.n), *parts])
+    found = [np.ones(len(cells[0]))]
+    for j, values in zip(columns, cells, strict=True):
+        column = schema.columns[j]
+        if schema.values(j) is not None:
+            codes = column.read(values)
+            found += [codes == k for k in range(1, column.n_codes)]
+            continue
+        numbers = values.astype(np.float64)
+        gone = np.isnan(numbers)
+        low, high = schema.bound(j) or (0.0, 1.0)
+        found.append(np.where(gone, 0.0, (numbers - low) / (high - low)))
+        if gone.any():
+            found.append(gone)
+    return np.column_stack(found).astype(np.float64)
 
 
 def rounded_rows(cells: Sequence[NDArray], weights: Floats, n_rows: int) -> NDArray:
