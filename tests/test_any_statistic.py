@@ -1,5 +1,8 @@
 """Any statistic with an interval, whole plausible tables, survey weights and a frame of columns."""
 
+import copy
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -160,3 +163,59 @@ def test_a_frame_describes_all_columns(m2m):
     assert found.loc["sex", "most frequent"] in ("f", "m")
     assert found.loc["sex", "share"] == pytest.approx(0.5, abs=0.02)
     assert np.isnan(found.loc["sex", "mean"])
+
+
+# ------------------------------------------------------------------------------ a part of the rows
+
+
+def old_women(rows):
+    return (rows["sex"] == "f") & (rows["age"] >= 40)
+
+
+def test_questions_about_a_part_of_the_rows_have_its_answers(m2m):
+    rows = people()
+    part = rows[old_women(rows)]
+    some = m2m.where(old_women)
+    asked = {
+        "mean": (some.mean("hours"), part["hours"].mean()),
+        "count": (some.count(lambda r: r["hours"] > 30), (part["hours"] > 30).sum()),
+        "total": (some.total("hours"), part["hours"].sum()),
+        "quantile": (some.quantile("hours", 0.5), part["hours"].median()),
+        "share": (some.estimate(lambda r: r["pay"] > 5000), (part["pay"] > 5000).mean()),
+    }
+    for name, (answer, truth) in asked.items():
+        low, high = answer.interval(0.999)
+        assert low <= truth <= high, name
+    drawn = some.sample(1000)
+    assert old_women(drawn).all()
+
+
+def test_conditions_join_and_travel(m2m):
+    """A pickle and a copy ask the same; a condition that cannot be pickled says so."""
+    some = m2m.where(lambda rows: rows["sex"] == "f").where(lambda rows: rows["age"] >= 40)
+    named = m2m.where(old_women)
+    for one in (some, pickle.loads(pickle.dumps(named)), copy.deepcopy(named)):
+        assert float(one.mean("hours")) == pytest.approx(float(named.mean("hours")), rel=1e-6)
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(some)
+    with pytest.warns(AnswerWarning, match="holds nowhere"):
+        m2m.where(lambda rows: rows["age"] > 64)
+
+
+def test_groups_of_several_columns_have_an_axis_each(m2m):
+    rows = people()
+    answer = m2m.mean("hours", by=["sex", "age"], bins={"age": [18, 40, 64]})
+    old = rows["age"] >= 40
+    for i, sex in enumerate("fm"):
+        for k, part in enumerate((~old, old)):
+            low, high = answer[i, k].interval(0.999)
+            assert low < rows["hours"][part & (rows["sex"] == sex)].mean() < high
+
+
+def test_margins_are_the_sums_of_the_cells(m2m):
+    whole = m2m.table(["sex", "age"], bins={"age": [18, 40, 64]}, margins=True)
+    cells = np.asarray(whole)
+    assert whole.shape == (3, 3)
+    np.testing.assert_allclose(cells[:2, :2].sum(), cells[2, 2], rtol=0.01)
+    tables = whole.tables()
+    np.testing.assert_allclose(tables[:, :2].sum(axis=1), tables[:, 2], atol=1e-6)

@@ -16,7 +16,9 @@ import pandas as pd
 import pytest
 
 from skdpsumm import HistogramSketcher, M2MEstimator, Numeric, PrivateSketch, RFFSketcher
+from skdpsumm.moments.asking._weighted import GroupedRows
 from skdpsumm.moments.plausible._interactions import Interactions
+from skdpsumm.moments.plausible._rows import Rows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
@@ -368,3 +370,10 @@ def test_any_level_between_0_and_1_has_an_interval(m2m):
     for level in (0, 1, -0.1, 1.5, np.nan):
         with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
             m2m.mean("a").interval(level)
+
+
+def test_quantiles_of_rows_whose_groups_differ_between_tables():
+    rows = Rows(None, {0: np.array([1.0, 2.0, 3.0])}, np.ones((3, 3)), None)
+    codes = np.array([[0, 0, 0], [0, -1, -1], [-1, -1, 0]])
+    found = GroupedRows(rows, codes, 1).quantiles(rows.numbers(0), np.array([0.5]))
+    assert found[:, 0, 0].tolist() == [2.0, 1.0, 3.0]

@@ -45,24 +45,17 @@ class Axis:
         """Return the place of each value on the axis, -1 where it has none."""
         if self.edges is None:
             codes = read_cells(self.schema.columns[self.column], values, self.name)
-            return np.where(codes < len(self), codes, -1)
-        numbers = values.astype(np.float64)
-        codes = np.searchsorted(self.edges, numbers, side="right") - 1
-        codes[numbers == self.edges[-1]] = len(self) - 1
-        return np.where((codes < len(self)) & ~np.isnan(numbers), codes, -1)
+        else:
+            numbers = values.astype(np.float64)
+            codes = np.searchsorted(self.edges, numbers, side="right") - 1  # NaN is beyond the last
+            codes[numbers == self.edges[-1]] = len(self) - 1
+        return np.where(codes < len(self), codes, -1)
 
-    def is_whole(self, bound: tuple[float, float] | None) -> bool:
-        """Whether every value in a range lies somewhere on the axis."""
-        return (
-            bound is None
-            or self.edges is None
-            or (bool(self.edges[0] <= bound[0]) and bool(self.edges[-1] >= bound[1]))
-        )
-
-
-def category_axis(schema: TableSchema, j: int) -> Axis:
-    """Return the axis of a column of categories."""
-    return Axis(schema, j, tuple(map(str, schema.values(j) or ())), None)
+    @property
+    def is_whole(self) -> bool:
+        """Whether every value that the schema allows lies somewhere on the axis."""
+        low, high = self.schema.bound(self.column) or (0.0, 0.0)
+        return self.edges is None or bool(self.edges[0] <= low and high <= self.edges[-1])
 
 
 def binned_axis(schema: TableSchema, j: int, edges: Floats) -> Axis:
@@ -77,8 +70,7 @@ def binned_axis(schema: TableSchema, j: int, edges: Floats) -> Axis:
 def model_axis(model: TableModel, j: int) -> Axis:
     """Return the axis of the cells of the model."""
     schema, column = model.schema, model.cells[j]
-    if column.edges is None:
-        return category_axis(schema, j)
+    assert column.edges is not None  # of numbers
     n = column.n_present
     first = np.flatnonzero(np.diff(column.cell_of_atom[:n], prepend=-1))
     edges = np.append(column.edges[first], column.edges[-1])
@@ -87,9 +79,6 @@ def model_axis(model: TableModel, j: int) -> Axis:
         return binned_axis(schema, j, edges)
     low = schema.on_grid(edges[:-1] + step / 2, j)
     high = schema.on_grid(edges[1:] - step / 2, j)
-    after = np.append(low[1:], np.nan)
-    labels = [
-        f"{a:.12g}" if a == b else f"[{a:.12g}, {b:.12g}]" if c != c else f"[{a:.12g}, {c:.12g})"
-        for a, b, c in zip(low, high, after, strict=True)
-    ]
+    bins = binned_axis(schema, j, np.append(low, high[-1])).labels
+    labels = [f"{a:.12g}" if a == b else bin for a, b, bin in zip(low, high, bins, strict=True)]
     return Axis(schema, j, tuple(labels), edges)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from itertools import islice, product, repeat
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ _MOST_PRINTED = 60
 # What an interval may cover, and what its parts are called.
 _COVERS = ("table", "noise", "population")
 _PARTS = ("noise", "uncounted", "places", "sampling")
-_ALL = dict.fromkeys((*_COVERS, *_PARTS))
 # Ends of quantiles so far out, in units of a Gaussian's, are those of a Gaussian: the quantile of
 # 100 draws has a standard deviation of 0.13 of it.
 _LIKE_GAUSSIAN = 0.8, 1.25
@@ -124,26 +122,21 @@ class Estimate(NDArrayOperatorsMixin):
         axes: Sequence[str] = (),
         refused: str | None = None,
     ):
-        self._ask: Any = tables if callable(tables) else None
-        self._lock = threading.Lock()
-        self._tables: dict[str, Floats] = {}
-        if self._ask is None:
+        if not callable(tables):
             given = np.asarray(tables, np.float64)
             if given.ndim < 1 or len(given) < 3:
                 raise ValueError(
                     "tables must hold the statistic of the model, then of two or more plausible "
                     f"tables along its first axis; got shape {given.shape}."
                 )
-            self._tables = dict.fromkeys(_ALL, given)
+        self._ask: Any = tables if callable(tables) else lambda covers: given
+        self._tables: dict[str, Floats] = {}
         found = near_the_middle(self._asked("noise")) if value is None else value
         self._value = np.asarray(np.clip(np.asarray(found, np.float64), *possible))
         self._possible = tuple(np.broadcast_to(end, self._value.shape) for end in possible)
         self.labels = tuple(tuple(names) for names in labels)
-        self.frame = frame
-        self.step = step
-        self.units = tuple(units)
-        self.axes = tuple(axes)
-        self._refused = refused
+        self.units, self.axes = tuple(units), tuple(axes)
+        self.frame, self.step, self._refused = frame, step, refused
 
     def tables(self, covers: str = "table") -> Floats:
         """Return the statistic of each plausible table, shape (B, ...).
@@ -159,10 +152,9 @@ class Estimate(NDArrayOperatorsMixin):
         return self._asked(covers)[1:]
 
     def _asked(self, covers: str) -> Floats:
-        with self._lock:
-            if covers not in self._tables:
-                self._tables[covers] = np.asarray(self._ask(covers), np.float64)
-            return self._tables[covers]
+        if covers not in self._tables:  # two threads that ask at once get the same
+            self._tables[covers] = np.asarray(self._ask(covers), np.float64)
+        return self._tables[covers]
 
     @property
     def value(self) -> Any:
@@ -198,9 +190,8 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _labels_of_entries(self) -> dict[str, list[str]]:
         """Return the labels of each entry, those of an axis together."""
-        where = np.indices(self.shape).reshape(len(self.shape), -1)
-        each = zip(distinct(self._axes()), self.labels, where, strict=True)
-        return {axis: [names[i] for i in at] for axis, names, at in each}
+        each = np.array(list(product(*self.labels)), object).reshape(-1, len(self.shape))
+        return dict(zip(distinct(self._axes()), each.T.tolist(), strict=True))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -216,22 +207,18 @@ class Estimate(NDArrayOperatorsMixin):
         known to lie, such as 0.5 for a share. It comes as `value` does: in an array, or in the same
         kind of frame.
         """
-        return self._framed(self._shown_error, "std_error")
+        return self._framed(self._shown_error(), "std_error")
 
-    @property
-    def _shown_error(self) -> Floats:
-        return self._at_most_half(self._error("table"))
+    def _shown_error(self, covers: str = "table") -> Floats:
+        """Return an error, at most half of what is possible: no value there has a larger one."""
+        least, largest = self._possible
+        half, error = (largest - least) / 2, self._error(covers)
+        return np.where(np.isnan(self._value) | np.isnan(error), half, np.minimum(error, half))
 
     def _error(self, covers: str) -> Floats:
         """Return the standard deviation over the tables, 0 where it is a rounding error."""
         error = spread_of(self.tables(covers))
         return error if self.step is None else np.where(error < _ROUNDING * self.step, 0.0, error)
-
-    def _at_most_half(self, error: Floats) -> Floats:
-        """Return an error, at most half of what is possible: no value there has a larger one."""
-        least, largest = self._possible
-        half = (largest - least) / 2
-        return np.where(np.isnan(self._value) | np.isnan(error), half, np.minimum(error, half))
 
     @property
     def noise_std_error(self) -> Any:
@@ -240,7 +227,7 @@ class Estimate(NDArrayOperatorsMixin):
         On a grid it can be 0, where the noise moves the answer to no other value. It is at most
         half of the range in which the answer is known to lie. It comes as `value` does.
         """
-        return self._framed(self._at_most_half(self._error("noise")), "noise_std_error")
+        return self._framed(self._shown_error("noise"), "noise_std_error")
 
     def parts(self) -> str:
         """Return one line that says what the interval is made of.
@@ -328,10 +315,9 @@ class Estimate(NDArrayOperatorsMixin):
         if self.step is not None:
             low = self.step * np.floor(low / self.step + _ROUNDING)
             high = self.step * np.ceil(high / self.step - _ROUNDING)
-        unknown = np.isnan(self._value)
-        sides = zip((low, high), self._possible, strict=True)
-        ends = [np.where(unknown, most, end) for end, most in sides]
-        return np.stack([np.clip(end, *self._possible) for end in ends], axis=-1)
+        possible = np.stack(self._possible, axis=-1)
+        ends = np.where(np.isnan(self._value)[..., None], possible, np.stack([low, high], axis=-1))
+        return np.clip(ends, possible[..., :1], possible[..., 1:])
 
     def _open_share(self) -> Floats:
         """Return how much of what is possible the 95% interval holds, 0 where that is unlimited."""
@@ -370,7 +356,7 @@ class Estimate(NDArrayOperatorsMixin):
         0    5.0        0.1  4.8   5.2
         1    7.0        0.2  6.6   7.4
         """
-        columns = {"value": self._value.ravel(), "std_error": self._shown_error.ravel()}
+        columns = {"value": self._value.ravel(), "std_error": self._shown_error().ravel()}
         if level is not None:
             low, high = self._interval(level, covers).reshape(-1, 2).T
             columns |= {"low": low, "high": high}
@@ -384,12 +370,8 @@ class Estimate(NDArrayOperatorsMixin):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all that is known of the answer, without the release that it came from."""
-        kept = [one for one in _ALL if one != "population" or self._refused is None]
-        tables = {one: self._asked(one) for one in kept}
-        return self.__dict__ | {"_ask": None, "_lock": None, "_tables": tables}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state | {"_lock": threading.Lock()})
+        kept = {*_COVERS, *_PARTS} - {"population" if self._refused else ""}
+        return self.__dict__ | {"_ask": None, "_tables": {one: self._asked(one) for one in kept}}
 
     def __array__(self, dtype=None, copy=None):
         return np.array(self._value, dtype=dtype)
@@ -419,29 +401,20 @@ class Estimate(NDArrayOperatorsMixin):
                 raise ValueError(f"These answers are of different numbers of tables: {sizes}.")
             return np.array([of(*table) for table in zip(*given, strict=False)])
 
-        named = [one for one in several if one.shape == value.shape and one._is_named()]
-        first = named[0] if named else several[0]
         refused = next((one._refused for one in several if one._refused is not None), None)
-        return Estimate(
-            ask,
-            value=value,
-            labels=first.labels if named else (),
-            frame=first.frame if named else None,
-            axes=first.axes if named else (),
-            refused=refused,
-        )
+        named = [one for one in several if one.shape == value.shape and one._is_named()]
+        names = {name: getattr(named[0], name) for name in ("labels", "frame", "axes") if named}
+        return Estimate(ask, value=value, refused=refused, **names)
 
     def __len__(self) -> int:
         return len(self._value)
 
     def __getitem__(self, key) -> Estimate:
         key = self._places(key)
-        whole = (slice(None), *key) if isinstance(key, tuple) else (slice(None), key)
-        least, largest = self._possible
         return Estimate(
-            lambda covers: self._asked(covers)[whole],
+            lambda covers: self._asked(covers)[:, *key],
             value=self._value[key],
-            possible=(least[key], largest[key]),
+            possible=(self._possible[0][key], self._possible[1][key]),
             step=self.step,
             refused=self._refused,
         )
@@ -449,16 +422,13 @@ class Estimate(NDArrayOperatorsMixin):
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
-    def __float__(self) -> float:
-        return self._number()
-
     def __format__(self, spec: str) -> str:
-        return format(self._number(), spec) if spec else str(self)
+        return format(float(self), spec) if spec else str(self)
 
     def __round__(self, ndigits: int | None = None) -> Any:
         """Return the value, rounded: a number, or an array or frame as `value` is."""
         if not self.shape:
-            return round(self._number(), ndigits)
+            return round(float(self), ndigits)
         return self._framed(np.round(self._value, ndigits or 0), "value")
 
     def __bool__(self) -> bool:
@@ -468,7 +438,7 @@ class Estimate(NDArrayOperatorsMixin):
             "answer.interval()[0] > 3 for one number."
         )
 
-    def _number(self) -> float:
+    def __float__(self) -> float:
         """Return the only number of this answer, or raise TypeError."""
         if self._value.size != 1:
             raise TypeError(
@@ -480,11 +450,9 @@ class Estimate(NDArrayOperatorsMixin):
     def _is_named(self) -> bool:
         return bool(self.labels) and tuple(map(len, self.labels)) == self.shape
 
-    def _places(self, key: Any) -> Any:
+    def _places(self, key: Any) -> tuple[Any, ...]:
         """Return an index with the names in it, which stand for one entry each, replaced."""
         keys = key if isinstance(key, tuple) else (key,)
-        if not any(isinstance(k, str) for k in keys):
-            return key
         labels = self.labels if self._is_named() else ()
         for axis, k in enumerate(keys):
             if isinstance(k, str) and (axis >= len(labels) or k not in labels[axis]):
@@ -496,31 +464,20 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _names(self, most: int | None = None) -> list[str]:
         """Return the names of the entries, or of the first of them."""
-        places = range(self._value.size)[:most]
         if self._is_named():
-            grid = zip(*np.unravel_index(places, self.shape), strict=True) if self.shape else [()]
-            return [
-                ", ".join(names[i] for names, i in zip(self.labels, where, strict=True))
-                for where in grid
-            ]
-        return [str(i) for i in places]
-
-    def _heads(self, most: int) -> list[str]:
-        """Return the names of the first entries as they are printed."""
-        names = self._names(most)
-        units = self.units if len(self.units) == self._value.size else [None] * len(names)
-        return [with_unit(*pair) for pair in zip(names, units[:most], strict=True)]
+            return [", ".join(names) for names in islice(product(*self.labels), most)]
+        return [str(i) for i in range(self._value.size)[:most]]
 
     def _note(self) -> str:
         """Return why an error may be 0, empty if none is."""
-        on_grid = self.step is not None and not self._shown_error.all()
+        on_grid = self.step is not None and not self._shown_error().all()
         return f"on a grid of step {self.step:g}" if on_grid else ""
 
     def __repr__(self) -> str:
         note = self._note()
         if not self.shape:
             told = f"std error; {note}" if note else "std error"
-            value, error = _written_pair(self._value, self._shown_error)
+            value, error = _written_pair(self._value, self._shown_error())
             return f"{value} +- {error} ({told})"
         lines = _align([("", "value", "std error"), *self._rows(_MOST_PRINTED)])
         lines += more_of(range(self._value.size), _MOST_PRINTED)
@@ -528,9 +485,11 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _rows(self, most: int) -> list[tuple[str, str, str]]:
         """Return the names of the first entries, their values and their errors, as printed."""
-        names = map(cut, self._heads(most))
-        numbers = self._value.ravel()[:most], self._shown_error.ravel()[:most]
-        return [(name, *_written_pair(*pair)) for name, *pair in zip(names, *numbers, strict=True)]
+        size = self._value.size
+        units = self.units if len(self.units) == size else [None] * size
+        numbers = self._value.flat, self._shown_error().flat
+        each = zip(self._names(most), units, *numbers, strict=False)
+        return [(cut(with_unit(name, unit)), *_written_pair(*pair)) for name, unit, *pair in each]
 
     def _repr_html_(self) -> str:
         if not (self._is_named() and len(self.shape) == 2):
@@ -538,7 +497,7 @@ class Estimate(NDArrayOperatorsMixin):
             return html_table(self._note(), ("", "value", "std error"), rows, self._value.size)
         names, heads = self.labels
         shown = np.s_[:MOST_ROWS, :MOST_COLUMNS]  # beside the names: a column more, which is told
-        numbers = zip(self._value[shown], self._shown_error[shown], strict=True)
+        numbers = zip(self._value[shown], self._shown_error()[shown], strict=True)
         lines = (
             [name, *(" ± ".join(_written_pair(*pair)) for pair in zip(*pairs, strict=True))]
             for name, pairs in zip(names, numbers, strict=False)
@@ -554,10 +513,8 @@ def _quantiles(drawn: Floats, tail: float) -> tuple[Floats, Floats]:
     """
     gone = np.isnan(drawn)
     with np.errstate(invalid="ignore"):
-        low, high = (
-            np.quantile(np.where(gone, end, drawn), at, axis=0, method="weibull")
-            for end, at in ((-np.inf, tail), (np.inf, 1 - tail))
-        )
+        low = np.quantile(np.where(gone, -np.inf, drawn), tail, axis=0, method="weibull")
+        high = np.quantile(np.where(gone, np.inf, drawn), 1 - tail, axis=0, method="weibull")
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 

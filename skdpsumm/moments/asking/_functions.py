@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import compress
 from math import prod
 from typing import Any
 
@@ -11,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..inferring._table_model import TableModel
-from ..plausible._named_rows import NamedRows, check_each_row, evaluate_rows, values_at
+from ..plausible._named_rows import NamedRows, check_each_row, values_at
 from ..plausible._numbers import MOST_UNITS
 from ..plausible._rows import Rows
+from ._warnings import warn_of_constants
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
@@ -48,20 +50,15 @@ class AskedFunction:
     """
 
     def __init__(
-        self,
-        function: Callable[[Any], ArrayLike],
-        plausible: Any,
-        *,
-        is_condition: bool = False,
+        self, function: Callable[[Any], ArrayLike], plausible: Any, *, is_condition: bool = False
     ):
         self._plausible = plausible
-        self.function = _checked(function) if is_condition else function
+        self.function = partial(_truths, function) if is_condition else function
         few = plausible.some_rows(_FEW_ROWS)
-        check_each_row(self.function, few)
-        values, is_scalar = evaluate_rows(self.function, few)
-        self.n_outputs = values.shape[1]
-        self.shape: tuple[int, ...] = () if is_scalar else (self.n_outputs,)
-        self.is_condition = np.asarray(function(few)).dtype == bool
+        found = check_each_row(self.function, few)
+        self.shape: tuple[int, ...] = found.shape[1:]
+        self.n_outputs = prod(self.shape)
+        self.is_condition = found.dtype == bool
         self.parts = self._parts(tuple(sorted(few.taken)))
 
     @property
@@ -81,11 +78,11 @@ class AskedFunction:
         # A column that was asked for by itself matters, though only rare values of it may.
         if len(taken) <= 3 and few_units and len(taken) < model.schema.n_columns:
             return [(outputs, taken)]
-        return [(which, group) for group, which in _depends(self.function, model, taken).items()]
+        return _depends(self.function, model, taken)
 
     @cached_property
-    def _ends(self) -> tuple[Floats, Floats]:
-        """The least and the largest of each output, at rows of all kinds."""
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Between what two numbers the values of each output lie, at rows of all kinds."""
         low, high = np.full((2, self.n_outputs), [[np.inf], [-np.inf]])
         for outputs, columns in self.parts:
             seen = self.at(self._plausible.rows(columns, "model"), outputs)[0]
@@ -95,57 +92,42 @@ class AskedFunction:
             high[outputs] = np.nanmax(both, axis=0)
         return low, high
 
-    def extremes(self, output: int) -> tuple[float, float]:
-        """Return between what two numbers the values of an output lie."""
-        return float(self._ends[0][output]), float(self._ends[1][output])
-
-    @property
-    def possible(self) -> tuple[Floats, Floats]:
-        """Least and largest mean of each output, of its shape."""
-        low, high = (end.reshape(self.shape) for end in self._ends)
-        return low, high
-
-    @property
-    def extremes_of_all(self) -> tuple[Floats, Floats]:
-        """Between what two numbers the values of each output lie, shape (k,)."""
-        return self._ends
-
     def constants(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return which outputs of a condition never change, and of which that is certain.
+        """Return which outputs of a condition may never change, and which never do; and warn.
 
         It is certain where the columns have few values, so that all rows could be asked that the
         schema allows.
         """
-        low, high = self._ends
+        low, high = self.extremes
         constant = (low == high) & np.isin(low, (0, 1))
         certain = np.zeros(self.n_outputs, np.bool_)
         for outputs, columns in self.parts:
-            rows = (
-                self._plausible.all_rows(columns, _MOST_ASKED) if constant[outputs].any() else None
-            )
+            if not constant[outputs].any():
+                continue
+            rows = self._plausible.all_rows(columns, _MOST_ASKED)
             if rows is not None:
                 values = values_at(self.function, rows)[:, outputs]
-                certain[outputs] = np.all(values == values[:1], axis=0) if len(values) else True
-        return constant, constant & certain
+                certain[outputs] = constant[outputs] & np.all(values == values[:1], axis=0)
+        unseen = constant & ~certain
+        warn_of_constants(low, unseen, certain)
+        return unseen, certain
 
 
-def _checked(query: Callable[[Any], ArrayLike]) -> Callable[[Any], NDArray]:
-    """Return a condition that says so where it is none."""
-
-    def truths(rows: Any) -> NDArray:
-        found = np.asarray(query(rows))
-        if found.dtype != bool and not np.all((found >= 0) & (found <= 1)):
-            raise ValueError(
-                "count takes a condition, such as rows['age'] > 40, and this query returns "
-                "other numbers than 0 to 1. For the mean of a number, use `estimate`."
-            )
-        return found
-
-    return truths
+def _truths(query: Callable[[Any], ArrayLike], rows: Any) -> NDArray:
+    """Return what a condition says of rows; raise where it is none."""
+    found = np.asarray(query(rows))
+    if found.dtype != bool and not np.all((found >= 0) & (found <= 1)):
+        raise ValueError(
+            "count takes a condition, such as rows['age'] > 40, and this query returns "
+            "other numbers than 0 to 1. For the mean of a number, use `estimate`."
+        )
+    return found
 
 
-def _depends(function: Callable, model: TableModel, columns: Group) -> dict[Group, NDArray]:
-    """Return the outputs of a function by the columns that they depend on.
+def _depends(
+    function: Callable, model: TableModel, columns: Group
+) -> list[tuple[NDArray[np.int64], Group]]:
+    """Return the outputs of a function, and the columns that these depend on.
 
     It is asked of rows from anywhere, and of these with other values of one column.
     """
@@ -155,13 +137,12 @@ def _depends(function: Callable, model: TableModel, columns: Group) -> dict[Grou
     def at(values: dict[int, NDArray]) -> Floats:
         return values_at(function, NamedRows(model.schema, _MANY_ROWS, values.__getitem__))
 
-    base, changed = at(known), []
-    for j in columns:
+    base, found = at(known), dict[Group, list[int]]()
+    changed = np.zeros((base.shape[1], len(columns)), np.bool_)
+    for place, j in enumerate(columns):
         other = at(known | {j: model.cells[j].anywhere(_MANY_ROWS, rng)})
-        same = (base == other) | (np.isnan(base) & np.isnan(other))
-        changed.append(~np.all(same, axis=0))
-    found: dict[Group, list[int]] = {}
-    for k, of in enumerate(np.transpose(changed).tolist()):
-        group = tuple(j for j, is_taken in zip(columns, of, strict=True) if is_taken)
-        found.setdefault(group or (columns[0],), []).append(k)
-    return {group: np.array(which) for group, which in found.items()}
+        changed[:, place] = ~np.all((base == other) | (np.isnan(base) & np.isnan(other)), axis=0)
+    for k, of in enumerate(changed):
+        group = tuple(compress(columns, of)) or columns[:1]
+        found.setdefault(group, []).append(k)
+    return [(np.array(which), group) for group, which in found.items()]

@@ -40,12 +40,7 @@ from ._estimate import Estimate
 from ._planning import Plan
 from ._statistics import StatisticsMixin
 from ._synthetic import framed
-from ._warnings import (
-    warn_of_coarse_bins,
-    warn_of_constants,
-    warn_of_the_drowned,
-    warn_of_the_lone,
-)
+from ._warnings import warn_of_coarse_bins, warn_of_the_drowned, warn_of_the_lone
 
 # Synthetic rows that are drawn to find such as meet a condition, at most.
 _MOST_DRAWN = 2**22
@@ -125,10 +120,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseM2M._parameter_constraints,
         "prior": [StrOptions(set(PRIORS)), KDE, "array-like"],
-        "regularization": [
-            StrOptions({"theory", "paper"}),
-            Interval(Real, 0, None, closed="left"),
-        ],
+        "regularization": [StrOptions({"theory", "paper"}), Interval(Real, 0, None, closed="left")],
         "center": ["boolean"],
     }
 
@@ -224,8 +216,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             sketcher = self._seeded(self._made_sketcher(known), rng)
             feature_map = sketcher.preview_map(self.n_features_in_, names)
             self._release(sketcher, X, feature_map, groups)
-        self._frame = frame_for(X, names)
-        self._read_by = known
+        self._frame, self._read_by = frame_for(X, names), known
         return self._prepare(sketcher.sketch_, feature_map.schema, rng)
 
     @classmethod
@@ -356,8 +347,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         asked = self._function(condition, is_condition=True)
         if asked.n_outputs > 1:
             raise ValueError("where takes one condition: one truth for each row.")
-        constant, certain = asked.constants()
-        warn_of_constants(asked.extremes_of_all[0], constant, certain)
+        asked.constants()  # of which it warns
         found = copy.copy(self)
         found._conditions = (*self._conditions, asked)
         return found
@@ -399,13 +389,12 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     def _errors_of_numbers(self, X: NDArray) -> list[float]:
         """Return the errors of means and covariances, in units of range."""
-        numeric = self.schema_.numeric
-        spans = np.array([np.ptp(self._bound(j)) for j in numeric])
+        numeric, low, high = self._numeric(None)
+        spans = high - low
         columns = [self.schema_.columns[j].numbers(X[:, j]) for j in numeric]
         means, covariance = _moments(np.column_stack(columns))
         first = (np.asarray(self.mean()) - means) / spans
-        second = np.asarray(self.covariance()) - covariance
-        second = second / spans[:, None] / spans
+        second = (np.asarray(self.covariance()) - covariance) / np.outer(spans, spans)
         return [*first, *second[np.triu_indices(len(spans))]]
 
     def sample(self, n_samples: int, random_state: Any = None) -> Any:
@@ -447,8 +436,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         lone, n_columns = self.sketch_.lone_columns, self.schema_.n_columns
         # Who had single columns counted alone was told so by `marginals=1`.
         if self._regression is None and len(lone) < n_columns:
-            then = "The rows have them independent of all others."
-            warn_of_the_lone(self.sketch_, lone, then)
+            warn_of_the_lone(self.sketch_, lone, "The rows have them independent of all others.")
         rows = self._sampled(int(n_samples), rng)
         return framed(rows, self.schema_, self._frame, self.privacy_)
 
@@ -458,19 +446,18 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             return self._drawn(n, rng)
         found: list[NDArray] = []
         n_drawn = n
-        while n_drawn <= _MOST_DRAWN and sum(map(len, found)) < n:
+        while sum(map(len, found)) < n:
+            if found and n_drawn > _MOST_DRAWN:
+                raise ValueError(
+                    f"n_samples={n} is too many: of {n_drawn // 4:,} synthetic rows, "
+                    f"{len(found[-1])} meet the condition. Ask for fewer."
+                )
             rows = self._drawn(n_drawn, rng)
             named = NamedRows.of(rows, self.schema_)
             kept = [values_at(one.function, named)[:, 0] > 0 for one in self._conditions]
             found.append(rows[np.all(kept, axis=0)])
             n_drawn *= 4
-        enough = np.concatenate(found)
-        if len(enough) < n:
-            raise ValueError(
-                f"n_samples={n} is too many: of {n_drawn // 4:,} synthetic rows, "
-                f"{len(found[-1])} meet the condition. Ask for fewer."
-            )
-        return enough[:n]
+        return np.concatenate(found)[:n]
 
     def _drawn(self, n: int, rng: np.random.RandomState) -> NDArray:
         """Return n synthetic rows."""
@@ -478,17 +465,12 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             assert self._model is not None
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
             return self._model.sample(n, generator)
-        points, weights = self._matched_points()
-        return points[rng.permutation(systematic(weights, n, rng))]
-
-    def _matched_points(self) -> tuple[NDArray, NDArray]:
-        """Return points near the rows and weights that match the sketch; they are kept."""
         if not hasattr(self, "_matched"):
-            assert self._regression is not None
             points = self._regression.points
-            rng = check_random_state(0)  # always the same: it is the estimator's view of the table
-            self._matched = maxent_points(self.sketch_, points, self.schema_, rng)
-        return self._matched
+            always = check_random_state(0)  # it is the estimator's view of the table
+            self._matched = maxent_points(self.sketch_, points, self.schema_, always)
+        points, weights = self._matched
+        return points[rng.permutation(systematic(weights, n, rng))]
 
     def predict_error(
         self, f: Callable[[Any], ArrayLike], *, n_samples: int, n_features: int | None = None
@@ -551,9 +533,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
         for name in ("_regression", "_plausible", "_model", "_matched", "_conditions"):
             self.__dict__.pop(name, None)
-        self.sketch_ = sketch
-        self.privacy_ = sketch.privacy
-        self.schema_ = columns
+        self.sketch_, self.privacy_, self.schema_ = sketch, sketch.privacy, columns
         with progress(type(self).__name__, self.verbose):
             counted = histogram_columns(sketch.feature_map)
             self._model = TableModel(sketch, columns) if counted else None
@@ -571,26 +551,20 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def _prepare_points(self, sketch, columns, rng):
         prior, shift = self.prior, None
         if self._model is None and isinstance(prior, str) and prior != "uniform":
-            shift = self._shift_from_ranges(sketch, columns, rng)
+            look = columns.sample(points_for_a_look(sketch, self.n_synthetic), rng)
+            shift = Shift.of(self._regressed(sketch, look))
             prior = "kde" if prior == "kde" or shift.is_worth_a_density else "uniform"
         points = draw_points(prior, sketch, columns, self.n_synthetic, rng, self._model)
         self._regression = self._regressed(sketch, points)
         left = Shift.of(self._regression)
-        if shift is not None and isinstance(prior, str) and prior == "kde":
+        if shift is not None and prior == "kde":
             left = shift.left_by_density(left)
         self._plausible = PlausiblePoints(self._regression, left, columns, self._model)
 
-    def _shift_from_ranges(self, sketch, columns, rng):
-        size = points_for_a_look(sketch, self.n_synthetic)
-        return Shift.of(self._regressed(sketch, columns.sample(size, rng)))
-
     def _regressed(self, sketch, points):
-        return MomentRegression(
-            sketch.unprojected(),  # whose means noise does not bias
-            points,
-            regularization=self.regularization,
-            center=self.center,
-        )
+        means = sketch.unprojected()  # which noise does not bias
+        how = {"regularization": self.regularization, "center": self.center}
+        return MomentRegression(means, points, **how)
 
 
 def _moments(columns: NDArray) -> tuple[NDArray, NDArray]:

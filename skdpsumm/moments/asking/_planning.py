@@ -30,8 +30,6 @@ _CHOOSES = (
 def _of_those_present(values: NDArray) -> NDArray[np.float64]:
     """Return values whose mean over all points, and its noise, are those of the present ones."""
     present = ~np.isnan(values)
-    if present.all():
-        return values
     mean, share = np.nanmean(values, axis=0), present.mean(axis=0)
     return np.where(present, mean + (values - mean) / share, mean)
 
@@ -52,18 +50,18 @@ class Plan:
         if known.names is None:
             by_position = known.n_columns if known.keys is None else max(known.keys) + 1
             known = known.for_table(n_features or by_position)
-        columns = known
-        columns.require_bounds()
-        self.sketcher = estimator._seeded(estimator._made_sketcher(estimator._known), rng)
+        known.require_bounds()
+        self.sketcher = estimator._build_sketcher(rng, None)
         check_params(self.sketcher)
         if not hasattr(self.sketcher, "_draw_map"):
             raise ValueError(_CHOOSES.format(type(self.sketcher).__name__))
-        self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
+        self.map = self.sketcher._draw_map(known, check_random_state(self.sketcher.random_state))
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
         empty = self._release(own_clone(self.sketcher))
-        points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
-        values, self.is_scalar = evaluate_rows(f, NamedRows.of(points, columns))
-        values = _of_those_present(values)
+        points = draw_points(prior, empty, known, estimator.n_synthetic, rng)
+        found = evaluate_rows(f, NamedRows.of(points, known))
+        self.is_scalar = found.ndim == 1
+        values = _of_those_present(found.astype(np.float64).reshape(len(points), -1))
         features = FeatureBlocks.of(self.map, points)
         offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
         centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])

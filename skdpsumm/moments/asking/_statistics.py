@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations_with_replacement, islice, product
-from math import prod
 from numbers import Integral, Real
 from typing import Any
 
@@ -19,35 +18,26 @@ from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of
 from ..plausible._numbers import N_TABLES
-from ..plausible._rows import Rows
-from ._axes import Axis, binned_axis, category_axis, model_axis
+from ._axes import Axis, binned_axis, model_axis
 from ._estimate import Estimate, near_the_middle
 from ._functions import AskedFunction
 from ._possible import correlations, nearest_possible
 from ._synthetic import framed
-from ._tables import part_of, positive_tables, rounded_rows
-from ._warnings import (
-    AnswerWarning,
-    first_of,
-    warn_of_constants,
-    warn_of_the_lone,
-    warn_of_the_wide,
-)
-from ._weighted import covariance, group_sums, mean, quantiles, ratio
+from ._tables import positive_tables, rounded_rows
+from ._warnings import AnswerWarning, first_of, warn_of_the_lone, warn_of_the_wide
+from ._weighted import GroupedRows, covariance, grouped, ratio
 
 Floats = NDArray[np.float64]
+# The column of a survey weight.
+Weight = int | str | None
 
 # More thresholds or bins than that are a picture of a column, not questions.
 _MOST_QUESTIONS = 16
 # Entries of a matrix, of which more are not judged.
 _MOST_JUDGED = 64
-# The least level of a quantile: shares below it are rounding.
-_LOWEST_LEVEL = 1e-12
-
-
-_DESCRIBED = (
-    *("column", "missing", "mean", "std error", "25 %", "median", "75 %", "most frequent", "share"),
-)
+_NO_DESIGN = "survey_weight says how rows count, and not how they were chosen. Use covers='table'."
+_QUARTILES = ("25 %", "median", "75 %")
+_DESCRIBED = ("column", "missing", "mean", "std error", *_QUARTILES, "most frequent", "share")
 
 
 class StatisticsMixin:
@@ -66,58 +56,57 @@ class StatisticsMixin:
         return self.schema_
 
     def _told(
-        self, survey_weight: int | str | None = None, beside: Sequence[int] = ()
-    ) -> Callable[[Sequence[int], str], Rows]:
+        self, axes: Sequence[Axis] = (), survey_weight: Weight = None, beside: Sequence[int] = ()
+    ) -> Callable[[Sequence[int], str], GroupedRows]:
         """Return how to ask this release for rows, those that meet all conditions of `where`.
 
         What is asked of it stays an answer of this release when the estimator is fitted again. Rows
         count by their survey weight, if there is one; `beside` are the columns it goes with.
         """
         plausible, conditions = self._plausible, self._conditions
-        needed = {j for one in conditions for j in one.columns}
-        weight = None if survey_weight is None else self._survey_weight(survey_weight, beside)
+        by = [axis.column for axis in axes]
+        own = [] if survey_weight is None else [self._survey_weight(survey_weight, [*beside, *by])]
+        needed = {*by, *own, *(j for one in conditions for j in one.columns)}
 
-        def rows_of(columns: Sequence[int], covers: str) -> Rows:
-            own = () if weight is None else (weight,)
-            rows = plausible.rows(tuple(sorted({*columns, *needed, *own})), covers)
+        def rows_of(columns: Sequence[int], covers: str) -> GroupedRows:
+            rows = plausible.rows(tuple(sorted({*columns, *needed})), covers)
             for condition in conditions:
                 rows = rows.where(condition.at(rows)[..., 0])
-            return rows if weight is None else rows.where(rows.numbers(weight))
+            for j in own:
+                rows = rows.where(rows.numbers(j))
+            return grouped(rows, axes)
 
         return rows_of
 
     def _survey_weight(self, column: int | str, beside: Sequence[int]) -> int:
         """Return the column of a survey weight; warn where it was not counted with others."""
         j = self._column(column, "survey_weight")
-        if self._bound(j)[0] < 0:
+        name, bound = self._asked.name(j), self._bound(j)
+        if bound[0] < 0:
             raise ValueError(
-                f"survey_weight must not be negative, and the range of column "
-                f"{self._asked.name(j)!r} is {self._bound(j)}."
+                f"survey_weight must not be negative, and the range of column {name!r} is {bound}."
             )
         model = self._plausible.model
         apart = [k for k in beside if k != j and not (model and model.counts_together((j, k)))]
         if apart:
-            names = first_of([repr(name) for name in self._names(apart)])
+            others = first_of(list(map(repr, self._names(apart))))
             warn_caller(
-                f"When you sketch again, name {self._asked.name(j)!r} with {names} in `workload`: "
+                f"When you sketch again, name {name!r} with {others} in `workload`: "
                 "the release counts survey_weight in no group with them, so the answer takes the "
                 "weight to be alike there.",
                 AnswerWarning,
             )
         return j
 
-    def _largest_weight(self, survey_weight: int | str | None) -> float:
+    def _most_rows(self, survey_weight: Weight = None) -> float:
+        """Return how many rows are possible: three standard errors above the release's number."""
+        most = float(self._plausible.n_rows) + 3 * self.sketch_.n_noise_std
         if survey_weight is None:
-            return 1.0
-        return self._bound(self._column(survey_weight, "survey_weight"))[1]
+            return most
+        return most * self._bound(self._column(survey_weight, "survey_weight"))[1]
 
     def _answer(
-        self,
-        ask: Callable[[str], Floats],
-        *,
-        about: Sequence[str] = (),
-        judged: bool = True,
-        **how: Any,
+        self, ask: Callable[[str], Floats], about: Sequence[str], judged: bool = True, **how: Any
     ) -> Estimate:
         """Return what is asked of plausible tables; `about` are the names of its entries."""
         found = Estimate(ask, frame=self._frame, **how)
@@ -125,32 +114,50 @@ class StatisticsMixin:
             warn_of_the_wide(self.sketch_, found, about)
         return found
 
-    def _by_column(
+    def _in_groups(
         self,
+        statistic: Callable[[GroupedRows, int], Floats],
+        told: str,
+        asked: Any,
         which: Sequence[int],
-        axes: Sequence[Axis],
-        statistic: Callable[..., Floats],
-        survey_weight: int | str | None = None,
-    ) -> Callable[[str], Floats]:
-        """Return how to ask a statistic of each column, in each group of rows.
+        possible: tuple[Any, Any],
+        axes: Sequence[Axis] = (),
+        survey_weight: Weight = None,
+        has_units: bool = False,
+        names: Sequence[str] = (),
+        **how: Any,
+    ) -> Estimate:
+        """Return a statistic of columns in each group of rows, `told` with the name of each.
 
-        The statistic takes rows, values, groups, their number and the column. Answers have an
-        axis for each of `axes`, then one for the columns.
+        It takes rows and a column. Answers have an axis for each of `axes`, and a last one: of the
+        columns, or of what the statistic returns of a single one, which has `names`. They are
+        without that one where a single thing was `asked`.
         """
-        rows_of = self._told(survey_weight, [*which, *(axis.column for axis in axes)])
+        last, names = ("quantile", names) if names else ("column", self._names(which))
+        rows_of, groups = self._told(axes, survey_weight, which), groups_of(axes)
+        units = [self._asked.columns[j].unit for j in which] * (len(names) // len(which))
 
         def ask(covers: str) -> Floats:
-            found = []
-            for j in which:
-                rows = rows_of([j, *(axis.column for axis in axes)], covers)
-                codes = codes_of(rows, axes)
-                n = prod(map(len, axes))
-                found.append(statistic(rows, rows.numbers(j), codes, n, j))
-            return np.stack(found, axis=-1).reshape(-1, *map(len, axes), len(which))
+            found = np.stack([statistic(rows_of([j], covers), j) for j in which], axis=-1)
+            return found.reshape(-1, *map(len, axes), len(names))
 
-        return ask
+        answer = self._answer(
+            ask,
+            [told.format(name) + _where(group) for group in groups for name in names],
+            possible=possible,
+            labels=[*(axis.labels for axis in axes), names],
+            axes=[*(axis.name for axis in axes), last] if axes else (),
+            units=units * len(groups) if has_units else (),
+            refused=None if survey_weight is None else _NO_DESIGN,
+            **how,
+        )
+        if asked is None or np.ndim(asked):
+            return answer
+        one = answer[..., 0]
+        one.labels, one.frame, one.axes = answer.labels[:-1], answer.frame, answer.axes[:-1]
+        return one
 
-    def _names(self, which: list[int]) -> list[str]:
+    def _names(self, which: Sequence[int]) -> list[str]:
         return [self._asked.name(j) for j in which]
 
     def _column(self, column: int | str, parameter: str = "column") -> int:
@@ -175,15 +182,24 @@ class StatisticsMixin:
             raise ValueError("column is empty: name some, such as ['age'], or leave it out.")
         return [self._column(one) for one in several]
 
-    def _axis(self, column: int | str, bins: Any = None, parameter: str = "column") -> Axis:
-        """Return the categories of a column, or its bins: those given, or the release's."""
-        j = self._column(column, parameter)
-        if self._asked.values(j) is not None:
+    def _axes(self, which: list[int], bins: Any) -> list[Axis]:
+        """Return the categories of columns, or their bins: those given, or the release's."""
+        if not isinstance(bins, Mapping):
+            bins = {j: bins for j in which if self._asked.values(j) is None}
+        named = {self._asked.index(key, "bins"): given for key, given in bins.items()}
+        unknown = [self._asked.name(j) for j in named if j not in which]
+        if unknown:
+            raise ValueError(f"bins names {unknown[0]!r}, which is not among the columns.")
+        return [self._axis(j, named.get(j)) for j in which]
+
+    def _axis(self, j: int, bins: Any) -> Axis:
+        categories = self._asked.values(j)
+        if categories is not None:
             if bins is not None:
                 raise ValueError(
                     f"Column {self._asked.name(j)!r} has categories; leave its bins out."
                 )
-            return category_axis(self._asked, j)
+            return Axis(self._asked, j, tuple(map(str, categories)), None)
         if bins is None and self._plausible.model is not None:
             return model_axis(self._plausible.model, j)
         return binned_axis(self._asked, j, self._edges(j, bins))
@@ -202,32 +218,27 @@ class StatisticsMixin:
             if bins is not None:
                 raise ValueError("bins are those of by: give by=, the column to group by, too.")
             return []
-        several = list(by) if isinstance(by, list | tuple) else [by]
+        several = by if isinstance(by, list | tuple) else [by]
         which = [self._column(one, "by") for one in several]
-        axes = [self._axis(j, self._bins_of(bins, which, j), "by") for j in which]
+        axes = self._axes(which, bins)
         if not alone:
-            then = "The answer takes all groups of it to be alike."
-            warn_of_the_lone(self.sketch_, which, then)
+            warn_of_the_lone(self.sketch_, which, "The answer takes all groups of it to be alike.")
         return axes
 
-    def _numeric(self, column: Any) -> list[int]:
-        """Return the columns that are meant: all numeric ones for None."""
-        if column is None:
-            if not self._asked.numeric:
-                raise ValueError(_NO_NUMBERS)
-            return self._asked.numeric
-        which = self._columns(column)
-        for j in which:
-            self._bound(j)  # which says that it is no number
-        return which
+    def _numeric(self, column: Any) -> tuple[list[int], Floats, Floats]:
+        """Return the columns that are meant, all numeric ones for None, and their ranges."""
+        which = self._asked.numeric if column is None else self._columns(column)
+        if not which:
+            raise ValueError(
+                "No column is numeric, and only numbers have means, variances and covariances. Ask "
+                "`histogram` for the shares of the categories of a column, `table` for how columns "
+                "go together, or `estimate` for the share of rows for which a condition holds."
+            )
+        low, high = np.array([self._bound(j) for j in which]).T
+        return which, low, high
 
     def mean(
-        self,
-        column: Any = None,
-        *,
-        by: Any = None,
-        bins: Any = None,
-        survey_weight: int | str | None = None,
+        self, column: Any = None, *, by: Any = None, bins: Any = None, survey_weight: Weight = None
     ) -> Estimate:
         """Return the mean of a numeric column, or the means of several, shape (d,).
 
@@ -269,34 +280,25 @@ class StatisticsMixin:
         >>> round(float(m2m.mean("hours", by="sex")["m"]))
         42
         """
-        if not (axes := self._axes_by(by, bins)) and survey_weight is None:
-            return self.moment(1, column)
-        which = self._numeric(column)
-        names, groups = self._names(which), groups_of(axes)
-        bounds = dict(zip(which, self._ranges(which), strict=True))
-        answer = self._answer(
-            self._by_column(
-                which,
-                axes,
-                lambda r, x, c, n, j: mean(r.weights, x, c, n, bounds[j], r.n_rows),
-                survey_weight,
-            ),
-            possible=tuple(self._ranges(which).T),
-            labels=[*(axis.labels for axis in axes), names],
-            about=[f"the mean of {name!r}{_where(group)}" for group in groups for name in names],
-            refused=_design(survey_weight),
-        )
-        answer.units = tuple(self._asked.columns[j].unit for j in which) * len(groups)
-        answer.axes = (*(axis.name for axis in axes), "column") if axes else ()
-        return _as_asked(answer, column)
+        return self._of_powers(1, column, self._axes_by(by, bins), survey_weight)
+
+    def _of_powers(
+        self, order: int, column: Any, axes: Sequence[Axis] = (), survey_weight: Weight = None
+    ) -> Estimate:
+        which, low, high = self._numeric(column)
+        powers = np.stack([low, high, np.clip(0.0, low, high)]) ** order  # even ones: least at 0
+        possible = powers.min(axis=0), powers.max(axis=0)
+        ends = dict(zip(which, zip(*possible, strict=True), strict=True))
+
+        def means(rows: GroupedRows, j: int) -> Floats:
+            return rows.mean(rows.numbers(j) ** order, *ends[j])
+
+        told = "the mean of {!r}" if order == 1 else f"the moment {order} of {{!r}}"
+        units = order == 1
+        return self._in_groups(means, told, column, which, possible, axes, survey_weight, units)
 
     def total(
-        self,
-        column: Any = None,
-        *,
-        by: Any = None,
-        bins: Any = None,
-        survey_weight: int | str | None = None,
+        self, column: Any = None, *, by: Any = None, bins: Any = None, survey_weight: Weight = None
     ) -> Estimate:
         """Return the sum of a numeric column over all rows, or the sums of several, shape (d,).
 
@@ -316,29 +318,12 @@ class StatisticsMixin:
         >>> bool(abs(float(m2m.total(0)) / hours.sum() - 1) < 0.02)
         True
         """
-        axes, which = self._axes_by(by, bins), self._numeric(column)
-        names, groups = self._names(which), groups_of(axes)
-        low, high = self._ranges(which).T * self._most_rows * self._largest_weight(survey_weight)
-        answer = self._answer(
-            self._by_column(
-                which,
-                axes,
-                lambda r, x, c, n, j: group_sums(r.weights, c, n, np.nan_to_num(x, nan=0.0)),
-                survey_weight,
-            ),
-            possible=(np.minimum(low, 0.0), np.maximum(high, 0.0)),
-            labels=[*(axis.labels for axis in axes), names],
-            about=[f"the total of {name!r}{_where(group)}" for group in groups for name in names],
-            refused=_design(survey_weight),
+        axes, (which, low, high) = self._axes_by(by, bins), self._numeric(column)
+        most = self._most_rows(survey_weight)
+        possible = np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)
+        return self._in_groups(
+            _total, "the total of {!r}", column, which, possible, axes, survey_weight, True
         )
-        answer.units = tuple(self._asked.columns[j].unit for j in which) * len(groups)
-        answer.axes = (*(axis.name for axis in axes), "column") if axes else ()
-        return _as_asked(answer, column)
-
-    @property
-    def _most_rows(self) -> float:
-        """Number of rows that is possible: three standard errors above the release's."""
-        return float(self._plausible.n_rows) + 3 * self.sketch_.n_noise_std
 
     def missing_share(self, column: Any = None) -> Estimate:
         """Return the share of rows without a value, for each column that may lack values.
@@ -368,28 +353,15 @@ class StatisticsMixin:
         >>> bool(abs(m2m.mean()[0] - 30) < 1)
         True
         """
-        which = [j for j in range(self._asked.n_columns) if self._asked.missing(j)]
-        if not which:
+        lacking = [j for j in range(self._asked.n_columns) if self._asked.missing(j)]
+        if not lacking:
             raise ValueError("No value can be missing: the schema has no column with missing=True.")
-        if column is not None:
-            lacking, which = which, self._columns(column)
-            whole = self._names([j for j in which if j not in lacking])
-            if whole:
-                raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
-        names = self._names(which)
-        rows_of = self._told()
-
-        def ask(covers: str) -> Floats:
-            found = []
-            for j in which:
-                rows = rows_of([j], covers)
-                lacking = (rows.weights * rows.absent(j)).sum(axis=1)
-                found.append(ratio(lacking, rows.weights.sum(axis=1), 0.0, 1.0))
-            return np.stack(found, axis=-1)
-
-        about = [f"the missing values of {name!r}" for name in names]
-        answer = self._answer(ask, possible=(0.0, 1.0), labels=[names], about=about)
-        return _as_asked(answer, column)
+        which = lacking if column is None else self._columns(column)
+        whole = self._names([j for j in which if j not in lacking])
+        if whole:
+            raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
+        told = "the missing values of {!r}"
+        return self._in_groups(_missing_share, told, column, which, (0.0, 1.0))
 
     def moment(self, order: int, column: Any = None) -> Estimate:
         """Return the raw moments E[x_j^order] of the numeric columns, shape (d,).
@@ -412,26 +384,7 @@ class StatisticsMixin:
         """
         if not isinstance(order, Real) or order != int(order) or order < 1:
             raise ValueError(f"order must be a positive integer, got {order!r}.")
-        which, order = self._numeric(column), int(order)
-        names = self._names(which)
-        of = "mean" if order == 1 else f"moment {order}"
-        low, high = self._ranges(which).T
-        least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**order, high**order))
-        possible = (low**order if order % 2 else least, np.maximum(low**order, high**order))
-        ends = dict(zip(which, zip(*possible, strict=True), strict=True))
-        answer = self._answer(
-            self._by_column(
-                which,
-                [],
-                lambda r, x, c, n, j: mean(r.weights, x**order, c, n, ends[j], r.n_rows),
-            ),
-            labels=[names],
-            about=[f"the {of} of {name!r}" for name in names],
-            possible=possible,
-        )
-        if order == 1:
-            answer.units = tuple(self._asked.columns[j].unit for j in which)
-        return _as_asked(answer, column)
+        return self._of_powers(int(order), column)
 
     def variance(self, column: Any = None) -> Estimate:
         """Return the variances of the numeric columns, shape (d,), at least 0.
@@ -442,19 +395,9 @@ class StatisticsMixin:
             The columns, by number or name. For one you get a number. None takes all numeric
             columns.
         """
-        which = self._numeric(column)
-        names = self._names(which)
-        answer = self._answer(
-            self._of_variances(which),
-            possible=(0.0, np.ptp(self._ranges(which), axis=1) ** 2 / 4),
-            labels=[names],
-            about=[f"the variance of {name!r}" for name in names],
-        )
-        return _as_asked(answer, column)
-
-    def _of_variances(self, which: list[int]) -> Callable[[str], Floats]:
-        """Return how to ask the variances of columns, shape (1 + B, d)."""
-        return self._by_column(which, [], lambda r, x, c, n, j: covariance(r.weights, x, x))
+        which, low, high = self._numeric(column)
+        possible = 0.0, (high - low) ** 2 / 4
+        return self._in_groups(_variance, "the variance of {!r}", column, which, possible)
 
     def covariance(self) -> Estimate:
         """Return the covariance matrix of the numeric columns, shape (d, d).
@@ -463,67 +406,48 @@ class StatisticsMixin:
         is known least moves most. Where values are missing, an entry describes the rows that have a
         value in both columns.
         """
-        which = self._numeric(None)
-        largest = np.outer(*[np.ptp(self._ranges(which), axis=1)] * 2) / 4
-        possible = (np.where(np.eye(len(which)), 0.0, -largest), largest)
-        ask = self._of_pairs(which)
-        return self._matrix(which, ask, self._possible_covariance(which, ask), possible)
-
-    def _of_pairs(self, which: list[int]) -> Callable[[str], Floats]:
-        """Return how to ask the covariances of all pairs of columns, shape (1 + B, d, d)."""
-        rows_of = self._told()
-
-        def ask(covers: str) -> Floats:
-            d = len(which)
-            pairs = list(combinations_with_replacement(range(d), 2))
-            found: dict[tuple[int, int], Floats] = {}
-            for k, (a, b) in enumerate(pairs):
-                if a < b:
-                    self._plausible.ahead(
-                        (which[i], which[j]) for i, j in islice(pairs, k, None) if i < j
-                    )
-                rows = rows_of(sorted({which[a], which[b]}), covers)
-                values = rows.numbers(which[a]), rows.numbers(which[b])
-                found[a, b] = found[b, a] = covariance(rows.weights, *values)
-            return np.stack([found[key] for key in sorted(found)], axis=-1).reshape(-1, d, d)
-
-        return ask
-
-    def _possible_covariance(self, which: list[int], ask: Callable[[str], Floats]) -> Floats:
-        """Return the model's covariances, moved to a matrix that is possible."""
-        spans = np.ptp(self._ranges(which), axis=1)
-        noise = np.std(self._of_variances(which)("noise")[1:], axis=0)
-        noise = np.where(np.isnan(noise), spans**2 / 4, noise)
-        return nearest_possible(ask("model")[0], spans, noise)
-
-    def _matrix(self, which: list[int], ask: Callable, value: Floats, possible: Any) -> Estimate:
-        names = self._names(which)
-        return self._answer(
-            ask,
-            value=value,
-            possible=possible,
-            labels=[names, names],
-            about=[_pair(*sorted((a, b), key=names.index)) for a in names for b in names],
-            judged=value.size <= _MOST_JUDGED,
-        )
+        return self._matrix(np.asarray)
 
     def correlation(self) -> Estimate:
         """Return the correlation matrix of the numeric columns, shape (d, d).
 
         ``correlation()["age", "hours"]`` is one entry. The matrix comes from `covariance`.
         """
-        which = self._numeric(None)
-        of_pairs, ones = self._of_pairs(which), np.eye(len(which))
-        value = correlations(self._possible_covariance(which, of_pairs))
-        possible = (2 * ones - 1, np.ones_like(ones))
-        return self._matrix(which, lambda c: correlations(of_pairs(c)), value, possible)
+        return self._matrix(correlations)
+
+    def _matrix(self, of: Callable[[Floats], Floats]) -> Estimate:
+        """Return what covariances tell of all pairs of numeric columns."""
+        which, low, high = self._numeric(None)
+        names, d, rows_of = self._names(which), len(which), self._told()
+
+        def covariances(covers: str) -> Floats:
+            found: dict[tuple[int, int], Floats] = {}
+            pairs = list(combinations_with_replacement(which, 2))
+            for k, (a, b) in enumerate(pairs):
+                self._plausible.ahead(pair for pair in islice(pairs, k, None) if len({*pair}) > 1)
+                rows = rows_of([a, b], covers)
+                one = covariance(rows.weights, rows.numbers(a), rows.numbers(b))
+                found[a, b] = found[b, a] = one
+            stacked = np.stack([found[a, b] for a, b in product(which, repeat=2)], axis=-1)
+            return stacked.reshape(-1, d, d)
+
+        spread = [np.std(_variance(rows_of([j], "noise"), j)[1:]) for j in which]
+        noise = np.where(np.isnan(spread), (high - low) ** 2 / 4, spread)
+        # The model has no negative counts: with much noise, its covariances lean to 0.
+        value = of(nearest_possible(covariances("counts")[1], high - low, noise))
+        largest = of(np.outer(high - low, high - low) / 4)
+        least = np.where(np.eye(d), of(np.zeros((d, d))), -largest)
+        return self._answer(
+            lambda covers: of(covariances(covers)),
+            [_pair(*sorted(pair, key=names.index)) for pair in product(names, repeat=2)],
+            value=value,
+            possible=(least, largest),
+            labels=[names, names],
+            judged=value.size <= _MOST_JUDGED,
+        )
 
     def count(
-        self,
-        query: Callable[[Any], ArrayLike] | None = None,
-        *,
-        by: Any = None,
-        bins: Any = None,
+        self, query: Callable[[Any], ArrayLike] | None = None, *, by: Any = None, bins: Any = None
     ) -> Estimate:
         """Return the number of rows for which `query` holds.
 
@@ -562,63 +486,40 @@ class StatisticsMixin:
         if axes and asked.n_outputs > 1:
             name = "count takes one condition" if counts else "estimate takes one function"
             raise ValueError(f"With by, {name}: one number for each row.")
-        rows_of = self._told()
-
-        unseen, possible = np.zeros(asked.n_outputs, np.bool_), asked.possible
+        most = self._most_rows() if counts else 1.0
+        low, high = asked.extremes
+        unseen, possible = np.zeros(asked.n_outputs, np.bool_), (low, high)
         if counts or asked.is_condition:
-            unseen, possible = self._of_constants(asked, axes, self._most_rows if counts else 1.0)
+            # Of a condition that never changes at the rows that are asked, all is possible; of one
+            # that holds at none of the rows that there can be, nothing else, and so of the share of
+            # one that holds at all of them.
+            unseen, certain = asked.constants()
+            certain &= not axes
+            always, never = certain & (low == 1) & (not counts), certain & (high == 0)
+            possible = 1.0 * always, most * ~never
+        rows_of = self._told(axes)
 
         def ask(covers: str) -> Floats:
-            found: Any = None
+            by_output: dict[int, Floats] = {}
             for outputs, columns in asked.parts:
-                rows = rows_of([*columns, *(axis.column for axis in axes)], covers)
-                codes, n, values = (
-                    codes_of(rows, axes),
-                    prod(map(len, axes)),
-                    asked.at(rows, outputs),
-                )
-                for k, at in zip(outputs, np.moveaxis(values, -1, 0), strict=True):
-                    if counts:
-                        one = group_sums(rows.weights, codes, n, at)
-                    else:
-                        one = mean(rows.weights, at, codes, n, asked.extremes(k), rows.n_rows)
-                    if found is None:
-                        found = np.empty((*one.shape, asked.n_outputs))
-                    found[..., k] = one
+                rows = rows_of(columns, covers)
+                values = np.moveaxis(asked.at(rows.rows, outputs), -1, 0)
+                for k, at in zip(outputs.tolist(), values, strict=True):
+                    by_output[k] = rows.sums(at) if counts else rows.mean(at, low[k], high[k])
+            found = np.stack([by_output[k] for k in range(asked.n_outputs)], axis=-1)
             if covers in ("table", "population"):
-                turn = np.arange(len(found) - 1)[:, None, None] % 2
-                found[1:, :, unseen] = np.max(possible[1]) * turn
+                found[1:, :, unseen] = most * (np.arange(len(found) - 1)[:, None, None] % 2)
             return found.reshape(len(found), *(map(len, axes) if axes else asked.shape))
 
-        groups = groups_of(axes)
         told = f"the {'count' if counts else 'mean'}"
-        answer = self._answer(
+        return self._answer(
             ask,
-            possible=possible,
+            [f"{told}{_where(group)}" for group in groups_of(axes)] if axes else (),
+            possible=tuple(end.reshape(asked.shape) for end in possible),
             labels=[axis.labels for axis in axes],
-            about=[f"{told} where {group}" for group in groups] if axes else (),
             judged=not unseen.any(),  # of which another warning tells
+            axes=[axis.name for axis in axes],
         )
-        answer.axes = tuple(axis.name for axis in axes)
-        return answer
-
-    def _of_constants(
-        self, asked: AskedFunction, axes: Sequence[Axis], most: float
-    ) -> tuple[NDArray[np.bool_], tuple[Any, Any]]:
-        """Return of which outputs nothing is known, and what is possible; and warn of these.
-
-        Of a condition that never changes at the rows that are asked, all is possible; of one that
-        holds at none of the rows that there can be, nothing else, and so of the share of one that
-        holds at all of them.
-        """
-        constant, certain = asked.constants()
-        low, high = asked.extremes_of_all
-        warn_of_constants(low, constant, certain)
-        unseen = constant & ~certain
-        if axes:
-            return unseen, (0.0, most)
-        least = np.where(certain & (most == 1.0), low, 0.0).reshape(asked.shape)
-        return unseen, (least, np.where(certain & (high == 0), 0.0, most).reshape(asked.shape))
 
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
         """Return the share of values at or below each threshold, P(x_column <= t).
@@ -662,33 +563,29 @@ class StatisticsMixin:
                 f"({low:g}, {high:g}): values are clipped to it, and nothing is known outside."
             )
             warn_caller(AnswerWarning(message, outside))
-        order = np.argsort(cuts, kind="stable")
-        rows_of = self._told()
+        ordered, place = np.unique(cuts, return_inverse=True)
 
-        def ask(covers: str) -> Floats:
-            rows = rows_of([j], covers)
+        def shares(rows: GroupedRows, j: int) -> Floats:
             x = rows.numbers(j)
             # The first threshold that a value is at most.
-            codes = np.where(np.isnan(x), -1, np.searchsorted(cuts[order], x))
-            sums = group_sums(rows.weights, codes, len(cuts) + 1)
-            shares = ratio(
-                np.cumsum(sums, axis=1)[:, :-1], sums.sum(axis=1, keepdims=True), 0.0, 1.0
-            )
-            return shares[:, np.argsort(order)]
+            codes = np.where(np.isnan(x), -1, np.searchsorted(ordered, x))
+            sums = GroupedRows(rows.rows, codes, len(ordered) + 1).sums()
+            below = np.cumsum(sums, axis=1)[:, :-1]
+            return ratio(below, sums.sum(axis=1, keepdims=True), 0.0, 1.0)
 
-        labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]
-        value = np.array(Estimate(ask))
+        value = near_the_middle(shares(self._told()([j], "noise"), j))
         if not np.isnan(value).any():
-            value[order] = isotonic_regression(value[order])
-        answer = self._answer(
-            ask,
-            value=value,
-            possible=(0.0, 1.0),
-            labels=[labels],
-            about=labels,
+            value = isotonic_regression(value)
+        return self._in_groups(
+            lambda rows, j: shares(rows, j)[:, place],
+            "{}",
+            thresholds,
+            [j],
+            (0.0, 1.0),
+            names=[f"{self._asked.name(j)} <= {c:.12g}" for c in cuts],
+            value=value[place],
             judged=len(cuts) <= _MOST_QUESTIONS,
         )
-        return answer if np.ndim(thresholds) else _only(answer)
 
     def quantile(
         self,
@@ -697,7 +594,7 @@ class StatisticsMixin:
         *,
         by: Any = None,
         bins: Any = None,
-        survey_weight: int | str | None = None,
+        survey_weight: Weight = None,
     ) -> Estimate:
         """Return quantiles of a column, such as its median.
 
@@ -744,30 +641,19 @@ class StatisticsMixin:
         if not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must lie in [0, 1], got {q!r}.")
         axes = self._axes_by(by, bins)
-        names = [f"{self._asked.name(j)} {level:.12g}" for level in levels]
-        # The lowest value is where the first rows are, not where there are none yet.
-        reached = np.maximum(levels, _LOWEST_LEVEL)
-        rows_of = self._told(survey_weight, [j, *(axis.column for axis in axes)])
-
-        def ask(covers: str) -> Floats:
-            rows = rows_of([j, *(axis.column for axis in axes)], covers)
-            n = prod(map(len, axes))
-            found = quantiles(rows.weights, rows.numbers(j), codes_of(rows, axes), n, reached)
-            return found.reshape(-1, *map(len, axes), len(levels))
-
-        groups = groups_of(axes)
-        answer = self._answer(
-            ask,
-            possible=bound,
-            labels=[*(axis.labels for axis in axes), names],
-            about=[f"the quantile {name}{_where(group)}" for group in groups for name in names],
+        return self._in_groups(
+            lambda rows, j: rows.quantiles(rows.numbers(j), levels),
+            "the quantile {}",
+            q,
+            [j],
+            bound,
+            axes,
+            survey_weight,
+            has_units=True,
+            names=[f"{self._asked.name(j)} {level:.12g}" for level in levels],
             step=self._asked.step(j),
             judged=len(levels) <= _MOST_QUESTIONS,
-            refused=_design(survey_weight),
         )
-        answer.units = (self._asked.columns[j].unit,) * np.size(answer)
-        answer.axes = (*(axis.name for axis in axes), "quantile") if axes else ()
-        return answer if np.ndim(q) else _only(answer)
 
     def histogram(self, column: Any, bins: Any = None) -> Estimate:
         """Return the shares of a column's values in bins, or in categories.
@@ -790,10 +676,11 @@ class StatisticsMixin:
         """
         if isinstance(column, list | tuple):
             return self.table(column, bins=bins, normalize=True)
-        axis = self._axis(column, None if self._asked.values(self._column(column)) else bins)
+        j = self._column(column)
+        axis = self._axis(j, bins if self._asked.values(j) is None else None)
         answer = self._table([axis], (), judged=len(axis) <= _MOST_QUESTIONS)
         shares = np.asarray(answer)
-        if axis.is_whole(self._asked.bound(axis.column)) and not np.isnan(shares).any():
+        if axis.is_whole and not np.isnan(shares).any():
             answer._value = project_to_simplex(shares)
         answer.axes = ()
         return answer
@@ -805,7 +692,7 @@ class StatisticsMixin:
         bins: Any = None,
         normalize: Any = False,
         margins: bool = False,
-        survey_weight: int | str | None = None,
+        survey_weight: Weight = None,
     ) -> Estimate:
         """Return how many rows have each combination of values of some columns.
 
@@ -861,50 +748,45 @@ class StatisticsMixin:
         m       0.3       0.7
         """
         which, over = self._several(columns, normalize)
-        axes = [self._axis(j, self._bins_of(bins, which, j)) for j in which]
-        return self._table(axes, over, margins=margins, survey_weight=survey_weight)
+        axes = self._axes(which, bins)
+        return self._table(axes, over, margins, survey_weight)
 
     def _table(
         self,
         axes: list[Axis],
         over: tuple[int, ...] | None,
-        *,
         margins: bool = False,
-        judged: bool = True,
-        survey_weight: int | str | None = None,
+        survey_weight: Weight = None,
+        **how: Any,
     ) -> Estimate:
         """Return a table: shares of the sums over some axes, numbers of rows for None."""
-        rows_of = self._told(survey_weight, [axis.column for axis in axes])
-        most = self._most_rows * self._largest_weight(survey_weight)
+        rows_of, most = self._told(axes, survey_weight), self._most_rows(survey_weight)
+        every = range(len(axes))
 
         def ask(covers: str) -> Floats:
-            rows = rows_of([axis.column for axis in axes], covers)
-            sums = group_sums(rows.weights, codes_of(rows, axes), prod(map(len, axes)))
-            found = sums.reshape(-1, *map(len, axes))
+            rows = rows_of([], covers)
+            found = _with_margins(rows.sums().reshape(-1, *map(len, axes)))
             whole = np.ones(1)
-            if over is not None:
-                present = np.ones((1, rows.n), np.bool_)
+            if over:
+                whole = found[:, *(slice(-1 if k in over else None, None) for k in every)]
+            elif over is not None:
+                present = rows.rows
                 for axis in axes:
-                    present = present & ~rows.absent(axis.column)
-                total = (rows.weights * present).sum(axis=1).reshape(-1, *[1] * len(axes))
-                kept = tuple(1 + k for k in over)
-                whole = found.sum(axis=kept, keepdims=True) if over else total
-            if margins:
-                found = _with_margins(found)
-                if over:
-                    whole = _with_margins(whole, [k for k in range(len(axes)) if k not in over])
-            return ratio(found, whole, 0.0, 1.0)
+                    present = present.where(~present.absent(axis.column))
+                whole = present.weights.sum(axis=1).reshape(-1, *(1 for _ in every))
+            found = ratio(found, whole, 0.0, 1.0)
+            return found if margins else found[:, *(slice(-1) for _ in every)]
 
         labels = [(*axis.labels, *(["All"] * margins)) for axis in axes]
         answer = self._answer(
             ask,
+            groups_of(axes, labels),
             possible=(0.0, most if over is None else 1.0),
             labels=labels,
-            about=groups_of(axes, labels),
-            judged=judged,
-            refused=_design(survey_weight),
+            axes=[axis.name for axis in axes],
+            refused=None if survey_weight is None else _NO_DESIGN,
+            **how,
         )
-        answer.axes = tuple(axis.name for axis in axes)
         if over is not None and not margins:
             # Entries are moved to the middle of the tables one by one: their sum is the model's.
             own, shares, summed = ask("model")[0], np.asarray(answer), over or None
@@ -953,18 +835,18 @@ class StatisticsMixin:
         which = self._columns(columns)
         if len(set(which)) < len(which):
             raise ValueError(f"columns names a column twice: {columns!r}.")
-        rows_of, schema, privacy = self._told(), part_of(self._asked, which), self.sketch_.privacy
+        rows_of, schema, privacy = self._told(), self._asked.take(which), self.sketch_.privacy
 
         def ask(covers: str) -> Floats:
             found = []
-            for cells, weights in positive_tables(rows_of(which, covers), which):
+            for cells, weights in positive_tables(rows_of(which, covers).rows, which):
                 kept = weights > 0
                 table = stack_columns([one[kept] for one in cells])
                 given = framed(table, schema, self._frame, privacy)
                 found.append(np.asarray(function(given, weights[kept]), np.float64))
             return np.stack(found)
 
-        return self._answer(ask, value=near_the_middle(ask("table")), judged=False)
+        return self._answer(ask, (), judged=False, value=near_the_middle(ask("table")))
 
     def describe(self) -> Any:
         """Return a frame of all columns, for people: what is in them, as far as the release tells.
@@ -991,15 +873,12 @@ class StatisticsMixin:
         1    job   NaN    1.0
         """
         found = [self._described_column(j) for j in range(self._asked.n_columns)]
-        columns: dict[str, Any] = {}
-        for name in _DESCRIBED:
-            cells = [one.get(name) for one in found]
-            is_text = name in ("column", "most frequent")
-            columns[name] = cells if is_text else np.array(cells, np.float64)
+        columns = {name: [one[name] for one in found] for name in _DESCRIBED}
         return frame_of(columns, chosen(self._frame) or "pandas")
 
     def _described_column(self, j: int) -> dict[str, Any]:
-        said: dict[str, Any] = {"column": self._asked.name(j), "missing": 0.0}
+        said: dict[str, Any] = dict.fromkeys(_DESCRIBED, np.nan)
+        said |= {"column": self._asked.name(j), "missing": 0.0, "most frequent": None}
         if self._asked.missing(j):
             said["missing"] = float(self.missing_share(j))
         if self._asked.values(j) is not None:
@@ -1008,7 +887,7 @@ class StatisticsMixin:
             return said | {"most frequent": shares.labels[0][top], "share": float(shares[top])}
         mean, quartiles = self.mean(j), np.asarray(self.quantile(j, [0.25, 0.5, 0.75]))
         said |= {"mean": float(mean), "std error": float(mean.std_error)}
-        return said | dict(zip(("25 %", "median", "75 %"), quartiles.tolist(), strict=True))
+        return said | dict(zip(_QUARTILES, quartiles.tolist(), strict=True))
 
     def draw_tables(self, n_tables: int, n_rows: int | None = None) -> list[Any]:
         """Return synthetic tables, each of which the confidential table may have been.
@@ -1031,19 +910,15 @@ class StatisticsMixin:
         list of DataFrame or ndarray
             Each as from `sample`.
         """
-        most = N_TABLES
-        if not (isinstance(n_tables, Integral) and 1 <= n_tables <= most):
-            raise ValueError(f"n_tables must be from 1 to {most}, got {n_tables!r}.")
+        if not (isinstance(n_tables, Integral) and 1 <= n_tables <= N_TABLES):
+            raise ValueError(f"n_tables must be from 1 to {N_TABLES}, got {n_tables!r}.")
         n = round(self._plausible.n_rows) if n_rows is None else n_rows
         if not (isinstance(n, Integral) and n > 0):
             raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
         which = list(range(self._asked.n_columns))
-        tables = positive_tables(self._told()(which, "table"), which)
-        some = islice(tables, 1, 1 + int(n_tables))
-        return [
-            framed(rounded_rows(*one, int(n)), self._asked, self._frame, self.sketch_.privacy)
-            for one in some
-        ]
+        tables = positive_tables(self._told()(which, "table").rows, which)
+        some = [rounded_rows(*one, int(n)) for one in islice(tables, 1, 1 + int(n_tables))]
+        return [framed(one, self._asked, self._frame, self.sketch_.privacy) for one in some]
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
         """Return the columns of a table, and the axes whose sums are one, None for none."""
@@ -1058,41 +933,26 @@ class StatisticsMixin:
         if normalize in ("index", "columns"):
             if len(which) != 2:
                 raise ValueError(f"normalize={normalize!r} is for tables of two columns.")
-            return which, (1,) if normalize == "index" else (0,)
+            return which, (int(normalize == "index"),)
         if isinstance(normalize, list | tuple):
             over = [self._asked.index(column, "normalize") for column in normalize]
-            unknown = [self._asked.name(j) for j in over if j not in which]
-            if over and not unknown:
+            if over and set(over) <= set(which):
                 return which, tuple(which.index(j) for j in over)
         raise ValueError(
             "normalize must be True, False, 'index', 'columns' or a list of some of the columns, "
             f"got {normalize!r}."
         )
 
-    def _bins_of(self, bins: Any, which: list[int], j: int) -> Any:
-        if not isinstance(bins, Mapping):
-            return None if self._asked.values(j) is not None else bins
-        named = {self._asked.index(key, "bins"): given for key, given in bins.items()}
-        unknown = [self._asked.name(k) for k in named if k not in which]
-        if unknown:
-            raise ValueError(f"bins names {unknown[0]!r}, which is not among the columns.")
-        return named.get(j)
-
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
         low, high = self._bound(j)
-        if bins is None:
-            known = self._asked.edges(j)
-            bins = 10 if known is None else known
-        bad = f"bins must be a positive whole number, or increasing edges; got {bins!r}."
-        try:
-            edges = np.asarray(bins, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(bad) from None
-        if edges.ndim == 0:
-            n = float(edges)
-            edges = np.linspace(low, high, int(n) + 1) if n >= 1 and n == n // 1 else np.empty(0)
+        bins = (self._asked.edges(j) or 10) if bins is None else bins
+        edges = _floats(bins)
+        if edges.ndim == 0 and edges >= 1 and float(edges).is_integer():
+            edges = np.linspace(low, high, int(edges) + 1)
         if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
-            raise ValueError(bad)
+            raise ValueError(
+                f"bins must be a positive whole number, or increasing edges; got {bins!r}."
+            )
         if edges[0] < low or edges[-1] > high:
             raise ValueError(
                 f"bins reach outside the range ({low:g}, {high:g}) of column "
@@ -1108,25 +968,17 @@ class StatisticsMixin:
             )
         return bound
 
-    def _ranges(self, which: list[int]) -> NDArray:
-        return np.array([self._bound(j) for j in which]).reshape(-1, 2)
+
+def _total(rows: GroupedRows, j: int) -> Floats:
+    return rows.sums(np.nan_to_num(rows.numbers(j), nan=0.0))
 
 
-_NO_NUMBERS = (
-    "No column is numeric, and only numbers have means, variances and covariances. Ask `histogram` "
-    "for the shares of the categories of a column, `table` for how columns go together, or "
-    "`estimate` for the share of rows for which a condition holds."
-)
+def _missing_share(rows: GroupedRows, j: int) -> Floats:
+    return ratio(rows.sums(rows.rows.absent(j)), rows.sums(), 0.0, 1.0)
 
 
-def codes_of(rows: Rows, axes: Sequence[Axis]) -> NDArray[np.int64]:
-    """Return the group of each row, shape (1 or 1 + B, n); -1 for rows of none."""
-    codes = np.zeros((1, rows.n), np.int64)
-    for axis in axes:
-        values = rows.column(axis.column)
-        own = axis.codes(values.ravel()).reshape(values.shape)
-        codes = np.where((codes < 0) | (own < 0), -1, codes * len(axis) + own)
-    return codes
+def _variance(rows: GroupedRows, j: int) -> Floats:
+    return covariance(rows.weights, rows.numbers(j), rows.numbers(j))
 
 
 def groups_of(axes: Sequence[Axis], labels: Sequence[Sequence[str]] | None = None) -> list[str]:
@@ -1136,47 +988,31 @@ def groups_of(axes: Sequence[Axis], labels: Sequence[Sequence[str]] | None = Non
     return [" and ".join(one) for one in product(*each)]
 
 
-def _design(survey_weight: Any) -> str | None:
-    """Return why survey weights have no interval for a population."""
-    if survey_weight is None:
-        return None
-    return "survey_weight says how rows count, and not how they were chosen. Use covers='table'."
-
-
 def _where(group: str) -> str:
     return f" where {group}" if group else ""
 
 
-def _with_margins(tables: Floats, axes: Sequence[int] | None = None) -> Floats:
-    """Return tables with their sums at the end of some axes, by default of all."""
-    for k in range(tables.ndim - 1) if axes is None else axes:
-        tables = np.concatenate([tables, tables.sum(axis=k + 1, keepdims=True)], axis=k + 1)
+def _with_margins(tables: Floats) -> Floats:
+    """Return tables with their sums at the end of each axis."""
+    for k in range(1, tables.ndim):
+        tables = np.concatenate([tables, tables.sum(axis=k, keepdims=True)], axis=k)
     return tables
-
-
-def _as_asked(answer: Estimate, column: Any) -> Estimate:
-    """Return an answer without its axis of columns, the last one, if one column was asked for."""
-    if column is None or isinstance(column, list | tuple):
-        return answer
-    return _only(answer)
-
-
-def _only(answer: Estimate) -> Estimate:
-    """Return an answer without its last axis, of which there is one entry."""
-    one = answer[..., 0]
-    one.labels, one.frame, one.axes = answer.labels[:-1], answer.frame, answer.axes[:-1]
-    return one
 
 
 def _numbers(given: Any, name: str) -> NDArray[np.float64]:
     """Return one number or several as an array, or raise ValueError for what is none."""
-    try:
-        numbers = np.atleast_1d(np.asarray(given, dtype=np.float64))
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
+    numbers = np.atleast_1d(_floats(given))
     if numbers.ndim != 1 or not len(numbers) or np.isnan(numbers).any():
         raise ValueError(f"{name} must be a number, or a list of numbers; got {given!r}.")
     return numbers
+
+
+def _floats(given: Any) -> Floats:
+    """Return an array of numbers, empty for what is none."""
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.empty(0)
 
 
 def _pair(a: str, b: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +31,11 @@ def positive_tables(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[list[N
     .. [1] Deville and Särndal (1992), "Calibration estimators in survey sampling".
     """
     for k, weights in enumerate(rows.weights):
-        cells = [rows.column(j)[k if len(rows.column(j)) > 1 else 0] for j in columns]
-        if k == 0:
-            yield cells, np.maximum(weights, 0.0)
-            continue
-        told = _told(rows.schema, columns, cells)
-        yield cells, calibrated(weights, np.maximum(rows.weights[0], 0.0), told)
+        cells = [np.broadcast_to(rows.column(j), rows.weights.shape)[k] for j in columns]
+        if k > 0:
+            told = _told(rows.schema, columns, cells)
+            weights = calibrated(weights, np.maximum(rows.weights[0], 0.0), told)
+        yield cells, np.maximum(weights, 0.0)
 
 
 def calibrated(signed: Floats, own: Floats, told: Floats) -> Floats:
@@ -97,11 +95,3 @@ def rounded_rows(cells: Sequence[NDArray], weights: Floats, n_rows: int) -> NDAr
     at = np.searchsorted(ends, (np.arange(n_rows) + 0.5) / n_rows * ends[-1])
     chosen = order[np.minimum(at, len(order) - 1)]
     return stack_columns([one[chosen] for one in cells])
-
-
-def part_of(schema: TableSchema, columns: Sequence[int]) -> TableSchema:
-    """Return the schema of some columns."""
-    some: Any = [schema.columns[j] for j in columns]
-    if schema.names is None:
-        return TableSchema(some)
-    return TableSchema({schema.name(j): column for j, column in zip(columns, some, strict=True)})

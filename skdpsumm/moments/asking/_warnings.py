@@ -110,7 +110,7 @@ def warn_of_the_lone(sketch: PrivateSketch, columns: Iterable[int], then: str) -
 
 
 def warn_of_constants(
-    truths: NDArray, constant: NDArray[np.bool_], certain: NDArray[np.bool_]
+    truths: NDArray, unseen: NDArray[np.bool_], certain: NDArray[np.bool_]
 ) -> None:
     """Warn of conditions that hold at all rows that were asked, or at none of them.
 
@@ -120,11 +120,12 @@ def warn_of_constants(
     ----------
     truths : ndarray of shape (k,)
         What they are.
-    constant : ndarray of bool, shape (k,)
+    unseen : ndarray of bool, shape (k,)
+        Those of which not all rows were asked that the schema allows.
     certain : ndarray of bool, shape (k,)
-        Whether all rows were asked that the schema allows.
+        Those of which all were.
     """
-    for which, then in ((constant & certain, _CERTAIN), (constant & ~certain, _UNSEEN)):
+    for which, then in ((certain, _CERTAIN), (unseen, _UNSEEN)):
         outputs = np.flatnonzero(which)
         if len(outputs):
             named = "" if len(truths) == 1 else f" (outputs {outputs.tolist()})"
@@ -197,17 +198,14 @@ def warn_of_coarse_bins(model: MomentRegression, columns: TableSchema) -> None:
     """
     if model.sketch.is_drowned:
         return
-    for j in sorted(histogram_columns(model.sketch.feature_map)):
-        bound = columns.bound(j)
-        if bound is None:
-            continue
+    for j in sorted(histogram_columns(model.sketch.feature_map).intersection(columns.numeric)):
         histogram, shares = private_marginal(model.sketch, j)
         mass = shares[: histogram.n_present(j)]
         mass = mass / max(mass.sum(), 1e-300)
         place = int(np.argmax(mass))
         left, right = histogram.edges(j)[place : place + 2]
         width = right - left - (columns.step(j) or 0.0)
-        least = (bound[1] - bound[0]) * _VISIBLE_SHIFT
+        least = np.ptp(columns.columns[j].bounds) * _VISIBLE_SHIFT
         if mass[place] <= _CROWDED_SHARE or mass[place] * width / 2 < least:
             continue
         values = model.points[:, [j]].astype(np.float64)

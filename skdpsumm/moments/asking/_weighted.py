@@ -6,37 +6,104 @@ Values and codes have that shape, or (1, n) where all tables have the same rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
 import numpy as np
 from numpy.typing import NDArray
+
+from ..plausible._rows import Rows
+from ._axes import Axis
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 # Fewer rows are rounding.
 _NOBODY = 1e-9
+# Sums of weights are off by so much: a share of exactly one half reaches the median.
+_ROUNDING = 1e-12
 
 
-def group_sums(
-    weights: Floats, codes: Codes, n_groups: int, values: Floats | None = None
-) -> Floats:
-    """Return the sums of weights, or of weights times values, of each group of rows.
+@dataclass(frozen=True)
+class GroupedRows:
+    """Rows of all tables, each in a group.
 
     Parameters
     ----------
-    weights : ndarray of shape (n_tables, n)
+    rows : Rows
     codes : ndarray of int, shape (n_tables, n) or (1, n)
         The group of each row; -1 for rows of none.
     n_groups : int
-    values : ndarray of shape (n_tables, n) or (1, n), default=None
-
-    Returns
-    -------
-    ndarray of shape (n_tables, n_groups)
     """
-    n_tables, width = len(weights), n_groups + 1
-    weighted = weights if values is None else weights * values
-    place = np.where(codes < 0, n_groups, codes) + width * np.arange(n_tables)[:, None]
-    found = np.bincount(place.ravel(), weighted.ravel(), n_tables * width).astype(np.float64)
-    return found.reshape(n_tables, width)[:, :n_groups]
+
+    rows: Rows
+    codes: Codes
+    n_groups: int
+
+    @property
+    def weights(self) -> Floats:
+        """How many rows of the table each row stands for, shape (n_tables, n)."""
+        return self.rows.weights
+
+    def numbers(self, j: int) -> Floats:
+        """Return a column of numbers, shape (1 or n_tables, n)."""
+        return self.rows.numbers(j)
+
+    def sums(self, values: NDArray | float = 1.0) -> Floats:
+        """Return the sums of weights times values in each group, shape (n_tables, n_groups)."""
+        weighted, width = self.weights * values, self.n_groups + 1
+        place = np.where(self.codes < 0, self.n_groups, self.codes)
+        place = place + width * np.arange(len(weighted))[:, None]
+        found = np.bincount(place.ravel(), weighted.ravel(), len(weighted) * width)
+        return found.astype(np.float64).reshape(-1, width)[:, :-1]
+
+    def of_present(self, values: Floats) -> GroupedRows:
+        """Return the same rows, of which those without a value are in no group."""
+        return replace(self, codes=np.where(np.isnan(values), -1, self.codes))
+
+    def mean(self, values: Floats, low: float, high: float) -> Floats:
+        """Return the means of those values that are present in each group.
+
+        Values lie between `low` and `high`.
+        """
+        present = self.of_present(values)
+        sums = present.sums(np.where(np.isnan(values), 0.0, values))
+        if self.rows.n_rows is not None and self.n_groups == 1 and np.all(present.codes == 0):
+            return sums / self.rows.n_rows
+        return ratio(sums, present.sums(), low, high)
+
+    def quantiles(self, values: Floats, levels: Floats) -> Floats:
+        """Return the smallest values whose share of the group's rows reaches each level.
+
+        Returns
+        -------
+        ndarray of shape (n_tables, n_groups, n_levels)
+            NaN in a group of nobody.
+        """
+        # The lowest value is where the first rows are, not where there are none yet.
+        levels = np.maximum(levels, _ROUNDING)
+        shape, codes = self.weights.shape, self.of_present(values).codes
+        found = np.full((len(self.weights), self.n_groups, len(levels)), np.nan)
+        are_alike = len(values) == len(codes) == 1  # in all tables: these are sorted once
+        for k in range(1 if are_alike else len(found)):
+            tables = slice(None) if are_alike else slice(k, k + 1)
+            of, at = np.broadcast_to(codes, shape)[k], np.broadcast_to(values, shape)[k]
+            for g in range(self.n_groups):
+                rows = np.flatnonzero(of == g)
+                rows = rows[np.argsort(at[rows], kind="stable")]
+                if len(rows):
+                    found[tables, g] = _inverted(at[rows], self.weights[tables][:, rows], levels)
+        return found
+
+
+def grouped(rows: Rows, axes: Sequence[Axis]) -> GroupedRows:
+    """Return rows, grouped by all axes together."""
+    codes = np.zeros((1, rows.n), np.int64)
+    for axis in axes:
+        values = rows.column(axis.column)
+        own = axis.codes(values.ravel()).reshape(values.shape)
+        codes = np.where((codes < 0) | (own < 0), -1, codes * len(axis) + own)
+    return GroupedRows(rows, codes, prod(map(len, axes)))
 
 
 def ratio(above: Floats, below: Floats, low: Floats | float, high: Floats | float) -> Floats:
@@ -49,26 +116,6 @@ def ratio(above: Floats, below: Floats, low: Floats | float, high: Floats | floa
     turn = np.arange(len(above)).reshape(-1, *[1] * (above.ndim - 1))
     ends = np.where(turn % 2 == 1, low, high)
     return np.where(there, found, np.where(turn == 0, np.nan, ends))
-
-
-def mean(
-    weights: Floats,
-    values: Floats,
-    codes: Codes,
-    n_groups: int,
-    bound: tuple,
-    n_rows: float | None = None,
-) -> Floats:
-    """Return the means of values in each group of rows; rows without a value are left out.
-
-    Of all rows, all of which have a value, there may be told how many there are.
-    """
-    present = ~np.isnan(values)
-    codes = np.where(present, codes, -1)
-    sums = group_sums(weights, codes, n_groups, np.where(present, values, 0.0))
-    if n_rows is not None and n_groups == 1 and np.all(codes == 0):
-        return sums / n_rows
-    return ratio(sums, group_sums(weights, codes, n_groups), *bound)
 
 
 def covariance(weights: Floats, x: Floats, y: Floats) -> Floats:
@@ -88,29 +135,6 @@ def covariance(weights: Floats, x: Floats, y: Floats) -> Floats:
     return average(off_x * off_y) - average(off_x) * average(off_y)
 
 
-def quantiles(
-    weights: Floats, values: Floats, codes: Codes, n_groups: int, levels: Floats
-) -> Floats:
-    """Return the smallest values whose share of the group's rows reaches each level.
-
-    Returns
-    -------
-    ndarray of shape (n_tables, n_groups, n_levels)
-        NaN in a group of nobody.
-    """
-    found = np.full((len(weights), n_groups, len(levels)), np.nan)
-    codes = np.where(np.isnan(values), -1, codes)
-    for k in range(max(len(values), len(codes)) if len(values) == 1 else len(weights)):
-        which = slice(None) if len(values) == 1 else slice(k, k + 1)
-        of, at = codes[k if len(codes) > 1 else 0], values[k if len(values) > 1 else 0]
-        for g in range(n_groups):
-            rows = np.flatnonzero(of == g)
-            rows = rows[np.argsort(at[rows], kind="stable")]
-            if len(rows):
-                found[which, g] = _inverted(at[rows], weights[which][:, rows], levels)
-    return found
-
-
 def _inverted(values: Floats, weights: Floats, levels: Floats) -> Floats:
     """Return quantiles of increasing values, for each of several weights of them."""
     curves = np.maximum.accumulate(np.cumsum(weights, axis=1), axis=1)
@@ -121,7 +145,3 @@ def _inverted(values: Floats, weights: Floats, levels: Floats) -> Floats:
     ]
     found = values[np.minimum(places, len(values) - 1)]
     return np.where(total > 0, found, np.nan)
-
-
-# Sums of weights are off by so much: a share of exactly one half reaches the median.
-_ROUNDING = 1e-12

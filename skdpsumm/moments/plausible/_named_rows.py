@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -80,22 +79,14 @@ class NamedRows(NDArrayOperatorsMixin):
     n_rows : int
     make : callable
         Takes the number of a column and returns it, shape (n_rows,).
-    whole : callable, default=None
-        Returns all columns side by side, where they are kept.
     """
 
     ndim = 2
 
-    def __init__(
-        self,
-        columns: TableSchema,
-        n_rows: int,
-        make: Callable[[int], NDArray],
-        whole: Callable[[], NDArray] | None = None,
-    ):
+    def __init__(self, columns: TableSchema, n_rows: int, make: Callable[[int], NDArray]):
         self.shape = (n_rows, columns.n_columns)
         self.taken: set[int] = set()
-        self.columns, self.make, self._whole = columns, make, whole
+        self.columns, self.make = columns, make
 
     @classmethod
     def of(cls, rows: NDArray, columns: TableSchema) -> NamedRows:
@@ -113,21 +104,11 @@ class NamedRows(NDArrayOperatorsMixin):
         return iter(np.asarray(self))
 
     def __array__(self, dtype=None, copy=None):
-        found = self._all()
-        return np.asarray(found if self._whole is None else found.copy(), dtype=dtype)
+        return np.asarray(self._stacked(np.arange(self.shape[1])), dtype=dtype)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        plain = [i._all() if isinstance(i, NamedRows) else i for i in inputs]
+        plain = [np.asarray(i) if isinstance(i, NamedRows) else i for i in inputs]
         return getattr(ufunc, method)(*plain, **kwargs)
-
-    def _all(self) -> NDArray:
-        """Return all columns; what is kept cannot be written to."""
-        if self._whole is None:
-            return self._stacked(np.arange(self.shape[1]))
-        self.taken.update(range(self.shape[1]))
-        kept = self._whole().view()
-        kept.flags.writeable = False
-        return kept
 
     def __getattr__(self, name: str) -> Any:  # asked for what this class does not have
         if not name.startswith("__") and hasattr(np.ndarray, name):
@@ -160,10 +141,9 @@ class NamedRows(NDArrayOperatorsMixin):
         """Return the columns that ``rows[:, ...]`` takes, None if it takes anything else."""
         if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], slice)):
             return None
-        if key[0] != slice(None) or not isinstance(key[1], Integral | slice | list | np.ndarray):
+        if key[0] != slice(None) or isinstance(key[1], tuple):
             return None
-        of_none = isinstance(key[1], list) and not key[1]
-        which = np.arange(self.shape[1])[slice(0) if of_none else key[1]]
+        which = np.arange(self.shape[1])[key[1]]
         return which if which.ndim < 2 else None
 
     def _column(self, j: int) -> AskedColumn:
@@ -186,54 +166,51 @@ def column_of(rows: NDArray, columns: TableSchema, j: int) -> NDArray:
 _ALONE = 8
 
 
-def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> tuple[NDArray, bool]:
-    """Return f(rows) as floats of shape (n, k), and if f gave one number per row.
+def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDArray:
+    """Return f(rows), of shape (n,) or (n, k).
 
     It may be NaN where a cell is missing that f takes, and nowhere else.
     """
     try:
         found = np.asarray(function(rows))
-    except AttributeError as error:
-        if isinstance(error.obj, np.ndarray):
+    except (AttributeError, TypeError, ValueError) as error:
+        if isinstance(getattr(error, "obj", None), np.ndarray):
             error.add_note(_NO_SERIES)
-        raise
-    except (TypeError, ValueError) as error:
         if _OF_JOINING.search(str(error)):
             error.add_note(_JOIN)
         raise
     values = found.astype(np.float64)
-    if values.shape[:1] != (len(rows),) or values.ndim > 2:
+    if values.shape[:1] != (len(rows),) or values.ndim > 2 or not values.size:
         raise ValueError(
             f"f must be vectorised: for rows of shape {rows.shape} it must return an array of "
             f"shape ({len(rows)},) or ({len(rows)}, k), got {values.shape}."
         )
-    if not np.all(np.isfinite(values)):
-        known = values[~rows.absent()]
-        if not np.all(np.isfinite(known)) or np.any(np.isinf(values)):
-            raise ValueError(
-                "f must return finite numbers, and NaN only where a cell that it reads is missing. "
-                "For a mean over some rows, let f be 0 for the others, and divide its mean by the "
-                "share of these rows."
-            )
-    return values.reshape(len(rows), -1), values.ndim == 1
-
-
-def check_each_row(function: Callable[[Any], ArrayLike], rows: NamedRows) -> None:
-    """Raise ValueError for a function whose value for a row hangs on which other rows there are."""
-    found, _ = evaluate_rows(function, rows)
-    size = np.max(np.abs(found), axis=0, where=np.isfinite(found), initial=0.0)
-    n = len(rows)
-    for part in (slice(0, (n + 1) // 2), *(slice(k, k + 1) for k in range(min(n, _ALONE)))):
-        expected, of_part = found[part], values_at(function, rows.part(part))
-        if of_part.shape == expected.shape:
-            off = ~(np.abs(of_part - expected) <= 1e-6 * size)
-            if not np.any(off & ~np.isnan(expected)):
-                continue
+    if not np.all(np.isfinite(values[~rows.absent()])) or np.any(np.isinf(values)):
         raise ValueError(
-            "f must be a function of each row alone, and what this one returns for a row changes "
-            "with the other rows, as a mean, a median or a rank over the rows does. Ask for that "
-            "number first, such as float(m2m.mean('age')), and use it in f."
+            "f must return finite numbers, and NaN only where a cell that it reads is missing. "
+            "For a mean over some rows, let f be 0 for the others, and divide its mean by the "
+            "share of these rows."
         )
+    return found
+
+
+def check_each_row(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDArray:
+    """Return f(rows), or raise ValueError where a row's value hangs on which others there are."""
+    found, n = evaluate_rows(function, rows), len(rows)
+    values = found.astype(np.float64).reshape(n, -1)
+    size = np.max(np.abs(values), axis=0, where=np.isfinite(values), initial=0.0)
+    for part in (slice(0, (n + 1) // 2), *(slice(k, k + 1) for k in range(min(n, _ALONE)))):
+        expected, of_part = values[part], values_at(function, rows.part(part))
+        is_same = of_part.shape == expected.shape and np.all(
+            (np.abs(of_part - expected) <= 1e-6 * size) | np.isnan(expected)
+        )
+        if not is_same:
+            raise ValueError(
+                "f must be a function of each row alone, and what this one returns for a row "
+                "changes with the other rows, as a mean, a median or a rank over the rows does. "
+                "Ask for that number first, such as float(m2m.mean('age')), and use it in f."
+            )
+    return found
 
 
 def values_at(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDArray[np.float64]:
@@ -253,10 +230,8 @@ def possible_rows(rows: NamedRows, model: TableModel, columns: Sequence[int]) ->
     return possible
 
 
-def _holds(model: TableModel, j: int, taken: Sequence[Any], values: NDArray) -> NDArray[np.bool_]:
+def _holds(model: TableModel, j: int, taken: Any, values: AskedColumn) -> NDArray[np.bool_]:
     """Return where a column has what a combination takes of it."""
     if model.cells[j].edges is not None:
-        low, high = taken
-        return (low <= values) & (values <= high)
-    named = set(model.schema.decode(j, np.asarray(taken)).tolist())
-    return np.array([value in named for value in values.tolist()], bool)
+        return values.between(*taken)
+    return values.isin(model.schema.decode(j, np.asarray(taken)).tolist())

@@ -78,7 +78,7 @@ class Rows:
         found = function(NamedRows(self.schema, shape[0] * shape[1], column))
         return found.reshape(*shape, -1)
 
-    def where(self, truths: Floats) -> Rows:
+    def where(self, truths: NDArray) -> Rows:
         """Return the same rows with weights times `truths`, shape (1 or 1 + B, n)."""
         weights = self.weights * np.nan_to_num(truths)
         return Rows(self.schema, self.columns, weights, self._others)

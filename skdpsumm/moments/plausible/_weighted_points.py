@@ -108,7 +108,9 @@ class PlausiblePoints:
     def _inside(self) -> DrawnTables | None:
         """Where inside the bins of histograms rows may lie."""
         model = self._of_histograms
-        return None if model is None else DrawnTables(model, (PLACES,), Interactions(model), N_TABLES)
+        return (
+            None if model is None else DrawnTables(model, (PLACES,), Interactions(model), N_TABLES)
+        )
 
     def _moved(self, j: int) -> NDArray:
         """Return a column of each table: points that move inside their bins."""
