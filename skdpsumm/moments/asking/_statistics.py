@@ -106,12 +106,20 @@ class StatisticsMixin:
         return most * self._bound(self._column(survey_weight, "survey_weight"))[1]
 
     def _answer(
-        self, ask: Callable[[str], Floats], about: Sequence[str], judged: bool = True, **how: Any
+        self,
+        ask: Callable[[str], Floats],
+        about: Sequence[str],
+        judged: bool = True,
+        spread: Floats | float = np.inf,
+        **how: Any,
     ) -> Estimate:
-        """Return what is asked of plausible tables; `about` are the names of its entries."""
+        """Return what is asked of plausible tables; `about` are the names of its entries.
+
+        It warns of intervals wider than `spread`.
+        """
         found = Estimate(ask, frame=self._frame, **how)
         if judged:
-            warn_of_the_wide(self.sketch_, found, about)
+            warn_of_the_wide(self.sketch_, found, about, spread)
         return found
 
     def _in_groups(
@@ -294,8 +302,13 @@ class StatisticsMixin:
             return rows.mean(rows.numbers(j) ** order, *ends[j])
 
         told = "the mean of {!r}" if order == 1 else f"the moment {order} of {{!r}}"
-        units = order == 1
-        return self._in_groups(means, told, column, which, possible, axes, survey_weight, units)
+        units, rows_of = order == 1, self._told()
+        spread: Any = np.inf
+        if units:  # wider than two standard deviations of the column, a mean tells next to nothing
+            spread = 2 * np.sqrt([_variance(rows_of([j], "model"), j)[0] for j in which])
+        return self._in_groups(
+            means, told, column, which, possible, axes, survey_weight, units, spread=spread
+        )
 
     def total(
         self, column: Any = None, *, by: Any = None, bins: Any = None, survey_weight: Weight = None
@@ -433,8 +446,10 @@ class StatisticsMixin:
 
         spread = [np.std(_variance(rows_of([j], "noise"), j)[1:]) for j in which]
         noise = np.where(np.isnan(spread), (high - low) ** 2 / 4, spread)
-        # The model has no negative counts: with much noise, its covariances lean to 0.
-        value = of(nearest_possible(covariances("counts")[1], high - low, noise))
+        # The model has no negative counts: with much noise its covariances lean to 0, while those
+        # of the counts themselves scatter more. Half way, errors were least.
+        between = covariances("counts")[:2].mean(axis=0)
+        value = of(nearest_possible(between, high - low, noise))
         largest = of(np.outer(high - low, high - low) / 4)
         least = np.where(np.eye(d), of(np.zeros((d, d))), -largest)
         return self._answer(

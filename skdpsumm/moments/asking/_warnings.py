@@ -144,7 +144,12 @@ _UNSEEN = (
 )
 
 
-def warn_of_the_wide(sketch: PrivateSketch, found: Estimate, about: Sequence[str]) -> None:
+def warn_of_the_wide(
+    sketch: PrivateSketch,
+    found: Estimate,
+    about: Sequence[str],
+    spread: NDArray[np.float64] | float = np.inf,
+) -> None:
     """Warn of 95% intervals that hold more than half of what is possible, or of a drowned sketch.
 
     Parameters
@@ -153,14 +158,20 @@ def warn_of_the_wide(sketch: PrivateSketch, found: Estimate, about: Sequence[str
     found : Estimate
     about : sequence of str
         What its entries are called.
+    spread : ndarray or float, default=np.inf
+        How wide intervals may be besides: of a mean, two standard deviations of the column.
     """
-    wide = np.flatnonzero(found._open_share() > _MOST_OPEN)
+    spread = np.broadcast_to(spread, found.shape).ravel()
+    width = np.diff(found._interval(0.95, "table"), axis=-1).ravel()
+    is_open, is_spread = found._open_share().ravel() > _MOST_OPEN, width > spread
+    wide = np.flatnonzero(is_open | is_spread)
     if len(wide):
+        limit = "half of what is possible"
+        limit += ", or than two standard deviations of the column" * bool(is_spread.any())
         message = (
-            f"Do not rely on {_named(wide, about)}: an interval is wider than half of what is "
-            "possible. When you sketch again, use a larger epsilon or fewer columns, count columns "
-            "together that you ask together (`workload` or `marginals`), and give `step` or "
-            "`edges` in the schema."
+            f"Do not rely on {_named(wide, about)}: an interval is wider than {limit}. When you "
+            "sketch again, use a larger epsilon or fewer columns, count columns together that you "
+            "ask together (`workload` or `marginals`), and give `step` or `edges` in the schema."
         )
         warn_caller(AnswerWarning(message, wide))
     else:  # noise may drown what tells how wide an interval is, too

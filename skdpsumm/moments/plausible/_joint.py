@@ -27,7 +27,6 @@ from ._numbers import (
     JUMPS,
     N_QUANTILES,
     STEEPER,
-    UNSURE,
 )
 from ._places import Places
 
@@ -149,7 +148,6 @@ def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator)
     n = len(own)
     z = own + rng.random((n_tables, 1)) * (alike - own)
     z = z * np.where(rng.random((n_tables, 1)) < JUMPS, STEEPER, 1.0)
-    z = z * (1 + UNSURE * rng.standard_normal((n_tables, 1)))
     z = z + CONCORD * rng.standard_normal((n_tables, n))
     return np.tanh(np.concatenate([[(own + alike) / 2], z]))
 

@@ -46,8 +46,8 @@ CROWD, ANYWHERE, BLIND = 0.9, 0.1, 0.5
 APART = 0.4
 # Chance that a density, or the share of another column's cell, jumps inside a cell.
 JUMPS = 0.5
-# Correlation of two numbers inside a cell (as Fisher's z); the part of what neighbours tell of it
-# that is unsure; and by how much it is steeper where rows jump.
-CONCORD, UNSURE, STEEPER = 0.1, 0.25, 3.0
+# Correlation of two numbers inside a cell (as Fisher's z), beyond what neighbours tell of it; and
+# how many times as steep that may be.
+CONCORD, STEEPER = 0.1, 3.0
 # Standard errors of the noise from the middle of the plausible tables, within which an answer lies.
 NEAR = 0.7
