@@ -106,7 +106,8 @@ def test_persons_whose_rows_are_alike_have_the_error_of_a_cluster_sample(name, l
     table, person = diary(limit if limit != "average" else 3, alike=True)
     m2m = M2MEstimator.from_sketch(released(table, person, limit))
     truth = clustered(values(table).to_numpy(float), weights_of(person, limit), person)
-    assert sampling(ask(m2m)) == pytest.approx(truth, rel=0.05)
+    # A hundred tables tell a standard deviation to 7 per cent.
+    assert sampling(ask(m2m)) == pytest.approx(truth, rel=0.15)
 
 
 @pytest.mark.parametrize("limit", [6, "average"])
@@ -142,7 +143,7 @@ def test_coefficients_have_it_too():
     )
     np.testing.assert_allclose(sampling(days), sampling(people), rtol=0.06)
     east = table["mood"].where(table["town"] == "east").to_numpy(float)
-    assert sampling(days)[0] == pytest.approx(clustered(east, np.ones(len(east)), person), rel=0.05)
+    assert sampling(days)[0] == pytest.approx(clustered(east, np.ones(len(east)), person), rel=0.15)
 
 
 def test_a_sum_of_sketches_takes_the_most_rows_of_all(tmp_path):

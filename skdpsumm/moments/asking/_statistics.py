@@ -446,10 +446,11 @@ class StatisticsMixin:
 
         spread = [np.std(_variance(rows_of([j], "noise"), j)[1:]) for j in which]
         noise = np.where(np.isnan(spread), (high - low) ** 2 / 4, spread)
-        # The model has no negative counts: with much noise its covariances lean to 0, while those
-        # of the counts themselves scatter more. Half way, errors were least.
-        between = covariances("counts")[:2].mean(axis=0)
-        value = of(nearest_possible(between, high - low, noise))
+        # The model has no negative counts: with much noise its covariances lean to 0. Those of many
+        # columns are its own all the same, for a hundred tables of each pair take long.
+        few = d * d <= _MOST_JUDGED
+        likely = near_the_middle(covariances("table")) if few else covariances("model")[0]
+        value = of(nearest_possible(likely, high - low, noise))
         largest = of(np.outer(high - low, high - low) / 4)
         least = np.where(np.eye(d), of(np.zeros((d, d))), -largest)
         return self._answer(
@@ -458,7 +459,7 @@ class StatisticsMixin:
             value=value,
             possible=(least, largest),
             labels=[names, names],
-            judged=value.size <= _MOST_JUDGED,
+            judged=few,
         )
 
     def count(

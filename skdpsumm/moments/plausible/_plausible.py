@@ -43,7 +43,6 @@ NOISE, UNCOUNTED, PLACES, SAMPLING = "noise", "uncounted", "places", "sampling"
 # In what plausible tables differ, by what an interval covers.
 _PRIORS = {
     "model": (),
-    "counts": (),
     "noise": (NOISE,),
     "uncounted": (UNCOUNTED,),
     "places": (PLACES,),
@@ -82,20 +81,17 @@ class PlausibleTables:
         Parameters
         ----------
         columns : sequence of int
-        covers : {"table", "model", "counts", "noise", "uncounted", "places", "sampling", \
-                "population"}
+        covers : {"table", "model", "noise", "uncounted", "places", "sampling", "population"}
             What plausible tables differ in: all priors, which is the default; nothing, so that
-            there are none, or one that has the unbiased counts; one of the priors; which rows a
-            population happened to have; or all priors and that.
+            there are none; one of the priors; which rows a population happened to have; or all
+            priors and that.
 
         Returns
         -------
         Rows
         """
         if covers not in self._drawn:
-            priors = _PRIORS[covers]
-            n_tables = N_TABLES if priors else int(covers == "counts")
-            self._drawn[covers] = DrawnTables(self.model, priors, self._interactions, n_tables)
+            self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], self._interactions)
         return self._drawn[covers].rows(columns)
 
     def ahead(self, pairs: Iterable[Group]) -> None:
@@ -139,9 +135,8 @@ class DrawnTables:
     ----------
     model : TableModel
     priors : sequence of {"noise", "uncounted", "places", "sampling"}
-        Of none all tables have the unbiased counts.
+        Of none there is the model alone.
     interactions : Interactions
-    n_tables : int
     """
 
     def __init__(
@@ -149,10 +144,9 @@ class DrawnTables:
         model: TableModel,
         priors: Sequence[str],
         interactions: Interactions,
-        n_tables: int,
     ):
         self.model, self.priors, self._interactions = model, frozenset(priors), interactions
-        self.n_tables = n_tables
+        self.n_tables = N_TABLES if self.priors else 0
         self._counts = RedrawnCounts(model.model.residuals, model.released_groups, self.n_tables)
         self._kept, self._rows = Kept(MOST_KEPT), Kept(MOST_KEPT)
 

@@ -108,9 +108,7 @@ class PlausiblePoints:
     def _inside(self) -> DrawnTables | None:
         """Where inside the bins of histograms rows may lie."""
         model = self._of_histograms
-        return (
-            None if model is None else DrawnTables(model, (PLACES,), Interactions(model), N_TABLES)
-        )
+        return None if model is None else DrawnTables(model, (PLACES,), Interactions(model))
 
     def _moved(self, j: int) -> NDArray:
         """Return a column of each table: points that move inside their bins."""
@@ -152,8 +150,8 @@ class PlausiblePoints:
 
     def _weights(self, covers: str) -> Floats:
         own = self.n_rows * self._regression.weights[None]
-        if covers in ("model", "counts"):
-            return np.repeat(own, 2, axis=0)[: 1 + (covers == "counts")]
+        if covers == "model":
+            return own
         drawn = self._of_noise if covers in ("noise", "table", "population") else own + 0.0
         if covers in ("uncounted", "table", "population"):
             drawn = drawn + self._unexplained
