@@ -238,30 +238,33 @@ class Kept:
     """
 
     def __init__(self, most: int):
-        self._most = most
+        self._most, self._n_kept, self._lock = most, 0, threading.Lock()
         self._found: dict[Any, Any] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_most": self._most, "_found": {}}
+    def __getstate__(self) -> int:
+        return self._most
+
+    def __setstate__(self, most: int) -> None:
+        self.__init__(most)  # type: ignore[misc]
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._found
 
     def get(self, key: Any, find: Callable[[], Any]) -> Any:
         """Return what is kept, or find it."""
         found = self._found.get(key)
         if found is None:
             found = find()
-            self._keep(key, found)
+            if _size(found) <= self._most:
+                with self._lock:
+                    self._keep(key, found)
         return found
 
     def _keep(self, key: Any, found: Any) -> None:
-        size = _size(found)
-        if size > self._most:
-            return
-        left = self._most - sum(map(_size, list(self._found.values())))
-        for oldest in list(self._found):
-            if left >= size:
-                break
-            left += _size(self._found.pop(oldest, None))
+        self._n_kept += _size(found) - _size(self._found.pop(key, None))
         self._found[key] = found
+        while self._n_kept > self._most:
+            self._n_kept -= _size(self._found.pop(next(iter(self._found))))
 
 
 def _size(found: Any) -> int:

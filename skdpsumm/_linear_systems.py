@@ -159,9 +159,7 @@ def _ratio(top: Any, bottom: Any, where: Any) -> Any:
     return np.divide(top, bottom, out=np.zeros_like(top), where=where)
 
 
-def positive_cholesky(
-    matrix: Floats, factorise: Callable[[Floats], Any] = np.linalg.cholesky
-) -> Floats:
+def positive_cholesky(matrix: Floats) -> Floats:
     """Return the lower Cholesky factor of a positive definite matrix, overwritten here.
 
     If rounding has left it indefinite, its diagonal is raised until it is not.
@@ -169,8 +167,6 @@ def positive_cholesky(
     Parameters
     ----------
     matrix : ndarray of shape (k, k)
-    factorise : callable, default=np.linalg.cholesky
-        Another one gives other last digits.
 
     Raises
     ------
@@ -181,7 +177,7 @@ def positive_cholesky(
     raised = 0.0
     while True:
         try:
-            return factorise(matrix)
+            return np.linalg.cholesky(matrix)  # type: ignore[return-value]
         except np.linalg.LinAlgError:
             if not raised < 0.1:
                 raise

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.special import ndtri
 from sklearn import __version__ as sklearn_version
 from sklearn.utils.fixes import parse_version
 
@@ -144,6 +145,13 @@ def test_each_statistic_is_answered_with_labels_or_says_what_to_ask(fitted, tabl
     assert frame == "numpy" or list(drawn.columns) == TABLES[table]
 
 
+def spread(value, error):
+    """Return a value, and 100 tables around it of just this standard deviation."""
+    off = ndtri((np.arange(100) + 0.5) / 100)
+    off = np.concatenate([[0.0], off / np.std(off, ddof=1)])
+    return np.asarray(value) + np.multiply.outer(off, np.asarray(error, np.float64))
+
+
 def check_frames(answer, frame):
     """Check that value, errors and interval come in one kind of frame, with the same labels."""
     plain = answer[...]
@@ -199,7 +207,7 @@ def test_no_label_is_lost_to_a_column_of_its_name(name):
 def test_frames_of_pyarrow_have_the_labels_first():
     pytest.importorskip("pyarrow")
     answer = Estimate(
-        np.eye(2), lambda: np.ones((2, 2)), labels=[["a", "b"], ["c", "d"]], frame="pyarrow"
+        spread(np.eye(2), np.ones((2, 2))), labels=[["a", "b"], ["c", "d"]], frame="pyarrow"
     )
     assert answer.value.to_pydict() == {"row": ["a", "b"], "c": [1, 0], "d": [0, 1]}
     assert answer.interval().column_names == ["row", "column", "low", "high"]
@@ -219,12 +227,11 @@ def test_coefficients_come_in_the_library_of_the_table():
 
 
 def one():
-    return Estimate(3.14159, lambda: 0.5)
+    return Estimate(spread(3.14159, 0.5))
 
 
 def two(frame=None):
-    value, error = np.array([1.234, 5.678]), np.array([0.1, 0.2])
-    return Estimate(value, lambda: error, labels=[["a", "b"]], frame=frame)
+    return Estimate(spread([1.234, 5.678], [0.1, 0.2]), labels=[["a", "b"]], frame=frame)
 
 
 def test_one_number_is_formatted_and_rounded():
@@ -302,10 +309,20 @@ def test_groups_that_are_no_column_are_refused(fitted, name):
     model, _ = fitted("mixed", "pandas", "graphical")
     with pytest.raises(TypeError, match=r"by must be a column.*got a function.*bins=.*`count`"):
         BY[name](model, lambda rows: rows["c"])
-    with pytest.raises(ValueError, match=r"by must be one column.*`table`"):
-        BY[name](model, ["c", "x"])
     with pytest.raises(ValueError, match="by names column 'k'"):
         BY[name](model, "k")
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
+@pytest.mark.parametrize("sketcher", ["graphical", "fourier"])
+def test_groups_may_be_those_of_several_columns(fitted, sketcher):
+    model, _ = fitted("mixed", "pandas", sketcher)
+    for ask in BY.values():
+        answer = ask(model, ["c", "x"])
+        assert answer.shape[:2] == (2, len(answer.labels[1]))
+        assert answer.axes[:2] == ("c", "x")
+    counts = model.count(by=["c", "x"])
+    np.testing.assert_allclose(counts.tables(), model.table(["c", "x"]).tables())
 
 
 @pytest.mark.parametrize("ask", ["mean", "variance", "missing_share"])

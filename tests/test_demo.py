@@ -3,27 +3,23 @@
 import re
 import sys
 
-import numpy as np
 import pytest
+from answers import answer_of
 
-from skdpsumm import Estimate, PrivateSketch, __main__, _demo
-
-
-def estimate(value, std):
-    return Estimate(np.asarray(value, dtype=float), lambda: np.asarray(std, dtype=float))
+from skdpsumm import PrivateSketch, __main__, _demo
 
 
 def test_a_cell_shows_the_interval_or_that_the_answer_is_drowned():
     question = _demo.Question(lambda m2m: m2m, 10.0)
-    assert _demo.written(estimate(3.0, 0.5), question) == "3.0 [2.0, 4.0]"
+    assert _demo.written(answer_of(3.0, 0.5), question) == "3.0 [2.0, 4.0]"
     assert _demo.written(2.0, question) == "2.0"
     assert _demo.written(None, question) == "drowned in noise"
 
 
 def test_what_is_wider_than_half_of_what_is_possible_is_drowned(monkeypatch):
     questions = {
-        "told": _demo.Question(lambda m2m: estimate(3.0, 1.0), 10.0),
-        "drowned": _demo.Question(lambda m2m: estimate(3.0, 2.0), 10.0),
+        "told": _demo.Question(lambda m2m: answer_of(3.0, 1.0), 10.0),
+        "drowned": _demo.Question(lambda m2m: answer_of(3.0, 2.0), 10.0),
     }
     monkeypatch.setattr(_demo, "QUESTIONS", questions)
     told, drowned = _demo.ask_all(None)
@@ -32,7 +28,7 @@ def test_what_is_wider_than_half_of_what_is_possible_is_drowned(monkeypatch):
 
 
 def test_hits_are_counted_of_what_is_shown():
-    answers = [estimate(3.0, 1.0), None, estimate(3.0, 0.1)]
+    answers = [answer_of(3.0, 1.0), None, answer_of(3.0, 0.1)]
     assert _demo.covered(answers, [4.0, 9.0, 4.0]) == [True, False]
 
 

@@ -100,8 +100,9 @@ def agree(expected, printed, instance=False):
 @pytest.mark.parametrize(("code", "expected", "instance", "runs"), blocks())
 def test_blocks_run_and_print_what_is_shown(code, expected, instance, runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if "import dask" in code:
-        pytest.importorskip("dask")
+    for name in ("dask", "statsmodels"):
+        if f"import {name}" in code:
+            pytest.importorskip(name)
     printed = run(code if runs else imports_of(code))
     if runs:
         assert agree(expected or "", printed, instance), f"shown:\n{expected}\nprinted:\n{printed}"

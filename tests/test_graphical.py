@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from skdpsumm.sketches import _graphical
 from skdpsumm.sketches._elimination import Stack, max_out, sum_out
-from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, Refits, n_cells
+from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, n_cells
 from skdpsumm.sketches._junction_tree import triangulate, within
 from skdpsumm.sketches._raking import rake, solve_block, targets
 from skdpsumm.sketches._residuals import Marginal, Residuals, subsets
@@ -938,16 +938,3 @@ def test_tables_of_many_distributions_on_one_tree(seed):
             expected = [summed(joint, group) for joint in joints]
             np.testing.assert_allclose(stack.table(group), expected, atol=1e-12)
     assert sum(table.size for table in stack._kept._found.values()) <= 200
-
-
-def test_models_of_other_counts_are_asked_together():
-    rng = np.random.default_rng(31)
-    sizes, groups = (4, 5, 3, 4), [(0, 1), (1, 2), (2, 3), (0, 3)]
-    model = GraphicalModel(sizes, most_cells=60)
-    model.fit(measured(a_truth(sizes, rng), groups, rng))
-    assert model.left_out
-    releases = [measured(a_truth(sizes, rng), groups, rng) for _ in range(3)]
-    refits = Refits((model.copy_with(release) for release in releases), len(releases))
-    for group in ((0, 1), (3, 0), (0, 2), (3, 1, 0)):
-        expected = [model.copy_with(release).table(group) for release in releases]
-        np.testing.assert_allclose(refits.table(group), expected, atol=1e-12)

@@ -64,7 +64,7 @@ def test_more_budget_does_not_collapse_the_weights(epsilon):
         points = columns.sample(4000, check_random_state(0))
         slack = (model.sketch_.noise_std / model.sketch_.n_samples) ** 2 + 1e-8
         plain = maxent_weights(
-            FeatureBlocks(model.sketch_.feature_map, points), model.sketch_.mean, slack
+            FeatureBlocks.of(model.sketch_.feature_map, points), model.sketch_.mean, slack
         )
         assert 1 / np.sum(plain**2) < 50
 
@@ -78,7 +78,7 @@ def test_maxent_matches_the_moments_and_is_the_least_informative():
         .sketch_
     )
     points = columns.sample(5000, rng)
-    features = FeatureBlocks(sketch.feature_map, points)
+    features = FeatureBlocks.of(sketch.feature_map, points)
     weights = maxent_weights(features, sketch.mean, np.full(20, 1e-6))
     assert weights.min() > 0
     assert weights.sum() == pytest.approx(1)
@@ -97,7 +97,7 @@ def test_large_and_small_feature_spaces_solve_alike(monkeypatch):
         .sketch_
     )
     points = TableSchema([(0, 1)] * 2).sample(2000, rng)
-    features = FeatureBlocks(sketch.feature_map, points)
+    features = FeatureBlocks.of(sketch.feature_map, points)
     direct = maxent_weights(features, sketch.mean, np.full(30, 1e-4), tol=1e-6)
     monkeypatch.setattr(_points, "_LARGEST_HESSIAN", 0)
     products = maxent_weights(features, sketch.mean, np.full(30, 1e-4), tol=1e-6)

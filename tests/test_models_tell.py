@@ -374,16 +374,11 @@ def lambdas():
     m2m = M2MEstimator(union, schema=(0, 1), **QUICK)
     crowded = np.full((500, 10), 0.3) + 1e-3 * rows[:500]
     asked = M2MEstimator.from_sketch(weak, **QUICK)
-    both = lambda x: (x["x0"] > 0.5) & (x["x1"] > 0.5)  # noqa: E731
     return {
         "fit of a classifier": lambda: classifier.fit(rows, labels),
         "fit of a regressor": lambda: number.fit(rows, rows[:, 0]),
         "from_sketch": lambda: M2MClassifier.from_sketch(weak, **few),
         "fit": lambda: m2m.fit(crowded),
-        "estimate": lambda: asked.estimate(both),
-        "count": lambda: asked.count(both),
-        "mean": lambda: asked.mean(),
-        "covariance": lambda: asked.covariance(),
         "cdf": lambda: asked.cdf("x0", [2.0]),
         "a question that holds nowhere": lambda: asked.count(lambda x: x["x0"] > 2),
     }

@@ -56,7 +56,7 @@ def both(sketch, monkeypatch, n_points=3000, **parameters):
     for largest, kind in ((10**9, DenseSolver), (0, IterativeSolver)):
         monkeypatch.setattr(_regression, "LARGEST_DENSE", largest)
         found.append(MomentRegression(sketch, points, **given))
-        assert type(found[-1]._solver) is kind
+        assert type(found[-1]._solve) is kind
     return found
 
 
@@ -76,8 +76,6 @@ def test_dense_and_iterative_agree(name, epsilon, center, monkeypatch):
     close = 1e-6 * errors[0]
     assert np.all(np.abs((dense.weights - iterative.weights) @ values) < close)
     assert np.all(np.abs(errors[0] - errors[1]) < close)
-    spreads = [m.replicates(values)[0].std(axis=0) for m in (dense, iterative)]
-    assert np.allclose(*spreads, rtol=0.01)
 
 
 @pytest.mark.parametrize("name", ["pairs", "triples", "fourier", "union"])
@@ -117,7 +115,7 @@ def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
 def test_blocks_beyond_the_memory_limit_fall_back_on_the_diagonal(monkeypatch):
     monkeypatch.setattr(_regression, "_MOST_ENTRIES", 0)
     dense, iterative = both(released("pairs", 0.3), monkeypatch)
-    assert not iterative._solver._preconditioner._inverses
+    assert not iterative._solve._preconditioner._inverses
     values = outputs(dense.points)
     assert np.allclose(dense.weights @ values, iterative.weights @ values, atol=1e-7)
 
@@ -130,14 +128,14 @@ def test_what_does_not_converge_says_so(monkeypatch):
 
 def test_a_right_side_of_zeros_is_solved():
     points = TableSchema([(0, 1)] * 4).sample(500, check_random_state(0))
-    features = FeatureBlocks(released("pairs", 1.0).feature_map, points)
+    features = FeatureBlocks.of(released("pairs", 1.0).feature_map, points)
     covariance = _regression.FeatureCovariance(features, features.mean())
     solver = IterativeSolver(covariance, np.full(features.n_features, 1e-6))
     right = np.zeros((features.n_features, 2))
     right[0, 1] = 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = solver.solve(right)
+        found = solver(right)
     assert not found[:, 0].any()
     assert np.allclose(covariance @ found + 1e-6 * found, right, atol=1e-8)
 
@@ -160,7 +158,7 @@ def test_the_dual_is_solved_to_its_tolerance(largest, monkeypatch):
     monkeypatch.setattr(_points, "_POINTS_PER_HESSIAN", 1000)
     sketch = released("fourier", 3.0)
     points = TableSchema([(0, 1)] * 4).sample(4000, check_random_state(0))
-    features = FeatureBlocks(sketch.feature_map, points)
+    features = FeatureBlocks.of(sketch.feature_map, points)
     slack = (sketch.noise_std / sketch.n_samples) ** 2 + 1e-5
     weights = maxent_weights(features, sketch.mean, slack, tol=1e-3)
     gradient = dual_gradient(features, weights, sketch.mean, slack)

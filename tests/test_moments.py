@@ -285,10 +285,12 @@ def test_theory_beats_paper_on_uniform_data():
     """REVIEW 13.2: lambda = sigma^2/n shrinks too much."""
     X = np.random.default_rng(0).random((20_000, 3)) ** 1.5
     errors = {
-        rule: np.abs(
-            fitted(SKETCHERS["rff"], X, 1.0, prior="uniform", regularization=rule).mean()
-            - X.mean(axis=0)
-        ).mean()
+        rule: np.mean(
+            np.abs(
+                fitted(SKETCHERS["rff"], X, 1.0, prior="uniform", regularization=rule).mean()
+                - X.mean(axis=0)
+            )
+        )
         for rule in ("theory", "paper")
     }
     assert errors["theory"] < errors["paper"] / 2
@@ -297,9 +299,9 @@ def test_theory_beats_paper_on_uniform_data():
 def test_marginals_prior_removes_shift():
     X = table(20_000) ** 3
     errors = {
-        prior: np.abs(
-            fitted(SKETCHERS["union"], X, 1.0, prior=prior).mean() / X.mean(axis=0) - 1
-        ).mean()
+        prior: np.mean(
+            np.abs(fitted(SKETCHERS["union"], X, 1.0, prior=prior).mean() / X.mean(axis=0) - 1)
+        )
         for prior in ("uniform", "marginals")
     }
     assert errors["marginals"] < errors["uniform"]
@@ -684,7 +686,7 @@ def test_a_share_moved_to_zero_has_not_become_certain(inference):
         model = M2MEstimator(sketcher, n_synthetic=5000, random_state=0, inference=inference)
         shares = model.fit(X).histogram("kind")
         # The model's are no less than about 0; the points' are moved to it.
-        moved = 0.1 * shares.noise_std_error[1:].max() if inference == "graphical" else 0.0
+        moved = 0.1 * shares.noise_std_error[1:].max() if inference == "graphical" else 1e-9
         assert 0 <= np.asarray(shares).min() <= moved
         assert shares.noise_std_error.min() > 0.5 * shares.noise_std_error[1:].max()
         truth = X["kind"].value_counts(normalize=True)[names].to_numpy()

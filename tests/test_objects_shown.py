@@ -18,6 +18,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from answers import answer_of
 from catalogue import INSTANCES
 from IPython.core.completer import IPCompleter, provisionalcompleter
 from sklearn.base import BaseEstimator
@@ -26,7 +27,6 @@ from skdpsumm import (
     KDE,
     AdaptiveSketcher,
     Categorical,
-    Estimate,
     HistogramSketcher,
     M2MEstimator,
     Numeric,
@@ -118,7 +118,7 @@ def from_toml(tmp_path):
 
 def answered(shape):
     labels = [[f"{axis}{i}" for i in range(size)] for axis, size in zip("rc", shape, strict=False)]
-    return Estimate(np.ones(shape), lambda: np.full(shape, 0.5), labels=labels)
+    return answer_of(np.ones(shape), labels=labels)
 
 
 def curator(n_rounds=0):
@@ -562,7 +562,7 @@ STRANGERS = {
     "data set": lambda path: evil_ledger(path).dataset(EVIL),
     "schema": lambda _: evil_sketch().schema,
     "answer": lambda _: M2MEstimator.from_sketch(evil_sketch()).table([0, 1], bins=2),
-    "vector": lambda _: Estimate(np.ones(1), lambda: np.ones(1), labels=[[EVIL]], units=[EVIL]),
+    "vector": lambda _: answer_of([1.0], labels=[[EVIL]], units=[EVIL]),
 }
 
 
@@ -579,7 +579,7 @@ def test_words_of_strangers_are_escaped(name, tmp_path):
 )
 def test_words_of_strangers_do_not_steer_a_terminal(steering):
     told = guarantee(**dict.fromkeys(WORDS, f"a{steering}b"))
-    named = Estimate(np.ones(1), lambda: np.ones(1), labels=[[f"a{steering}b"]])
+    named = answer_of([1.0], labels=[[f"a{steering}b"]])
     column = TableSchema(
         {f"a{steering}b": Categorical([f"a{steering}b", "c"], unit=f"a{steering}b")}
     )
@@ -620,7 +620,7 @@ LARGE = {
     "answers": lambda: answered((200, 300)),
     "answer": lambda: answered((30_000,)),
     "cube": lambda: answered((30, 30)).__getitem__(np.s_[:, :, None]),
-    "names of answers": lambda: Estimate(np.ones(1), lambda: np.ones(1), labels=[[LONG]]),
+    "names of answers": lambda: answer_of([1.0], labels=[[LONG]]),
 }
 
 

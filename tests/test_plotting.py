@@ -8,12 +8,12 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from answers import answer_of
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
     AdaptiveSketcher,
-    Estimate,
     HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
@@ -100,8 +100,7 @@ def choice():
 
 
 def estimate(value, std=0.1, **options):
-    value = np.asarray(value, dtype=float)
-    return Estimate(value, lambda: np.full(value.shape, std), **options)
+    return answer_of(value, std, **options)
 
 
 def examples():

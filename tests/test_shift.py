@@ -68,9 +68,9 @@ def test_intervals_of_noise_alone_would_be_noticed(monkeypatch):
 def test_rows_like_points_are_no_shift():
     """And their intervals are as sharp as the noise lets them be."""
     model = read(np.random.default_rng(0).random((30_000, 5)))
-    assert model._shift.largest < 0.01
+    assert model._plausible.shift.largest < 0.01
     assert np.all(model.mean().std_error < 2 * model.mean().noise_std_error + 0.002)
-    assert read(bands(0), "uniform")._shift.largest > 0.3
+    assert read(bands(0), "uniform")._plausible.shift.largest > 0.3
 
 
 def test_one_point_of_the_prior_is_a_shift_of_one():
@@ -80,13 +80,13 @@ def test_one_point_of_the_prior_is_a_shift_of_one():
     moves = np.vstack([b for b in regression.features.blocks]).T - regression.offset[:, None]
     mean_square = regression.squares(moves).mean() / len(regression.offset)
     assert mean_square == pytest.approx(1.0, abs=0.01)
-    assert model._shift.told == pytest.approx(1.0, abs=0.01)
+    assert model._plausible.shift.told == pytest.approx(1.0, abs=0.01)
 
 
 def test_noise_alone_is_no_shift():
     """Public points that are the rows: all that the sketch differs by is noise."""
     X = bands(0)
-    found = [read(X, X, seed, 1.0)._shift for seed in range(5)]
+    found = [read(X, X, seed, 1.0)._plausible.shift for seed in range(5)]
     errors = [shift.mean_square / shift.error for shift in found]
     assert np.mean(errors) < 2
     assert all(shift.told < 0.999 for shift in found)
@@ -124,7 +124,7 @@ def test_the_choice_is_made_from_the_release_alone():
 
 def test_public_points_near_the_rows_are_a_smaller_shift():
     X, public = bands(0), bands(1, n=300)
-    near, anywhere = (read(X, prior)._shift.largest for prior in (KDE(public), "uniform"))
+    near, anywhere = (read(X, prior)._plausible.shift.largest for prior in (KDE(public), "uniform"))
     assert near < anywhere / 2
 
 

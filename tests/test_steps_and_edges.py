@@ -30,7 +30,6 @@ from skdpsumm import (
 )
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.features._histogram import HistogramMap
-from skdpsumm.moments.asking._quantiles import monotone
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
@@ -336,14 +335,6 @@ def test_another_step_costs_nothing():
 
 
 # -------------------------------------------------------------------------------- the error bars
-
-
-@quick
-@given(st.lists(st.floats(-2, 2), min_size=1, max_size=30), st.integers(0, 99))
-def test_monotone_curves_are_no_farther_from_a_true_one(curve, seed):
-    truth = np.sort(np.random.default_rng(seed).random(len(curve)))
-    error = np.abs(np.array(curve) - truth).max()
-    assert np.abs(np.clip(monotone(np.array(curve)), 0, 1) - truth).max() <= error + 1e-12
 
 
 @pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")

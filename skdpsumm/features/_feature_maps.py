@@ -666,7 +666,7 @@ class UnionMap(FeatureMap):
                 f"Unions can be nested {DEEPEST_UNION} deep; list all parts in one union."
             )
         self.schema = self.maps[0].schema
-        if any(_table(m.schema) != _table(self.schema) for m in self.maps):
+        if any(m.schema != self.schema for m in self.maps):
             raise ValueError("The maps of a union must have the same schema.")
         self.n_features = check_size(sum(m.n_features for m in self.maps))
 
@@ -731,7 +731,3 @@ class UnionMap(FeatureMap):
             own.setdefault(place, {})[rest] = array
         parts = enumerate(state["maps"])
         return cls([feature_map_from_state(part, own.get(str(i), {})) for i, part in parts])
-
-
-def _table(schema: TableSchema) -> tuple[Any, ...]:
-    return schema.n_columns, schema.names, [column.unit for column in schema.columns]

@@ -205,24 +205,17 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
         """Raise for whatever can be told without data, before any are looked at."""
         own = self._own_sketcher  # which says what to write where it is a schema
         check_params(self)
-        self._check_said_once(own)
-        self._require_schema()
-        self._check_inference()
-        known = self._sketched_schema(as_schema(self.schema))
-        self._made_sketcher(known).check_budget()
-
-    def _check_said_once(self, own: Any) -> None:
-        """Raise ValueError for a budget beside a sketcher, which has its own."""
-        if own is None:
-            return
-        given = list(self._protection)
-        if given:
+        if own is not None and self._protection:
             name = type(self).__name__
-            told = ", ".join(f"{one}=..." for one in given)
+            told = ", ".join(f"{one}=..." for one in self._protection)
             raise ValueError(
                 f"{name} has {told} beside a sketcher of your own, which makes the release: give "
                 f"it to the sketcher, {name}({type(own).__name__}({told}))."
             )
+        self._require_schema()
+        self._check_inference()
+        known = self._sketched_schema(as_schema(self.schema))
+        self._made_sketcher(known).check_budget()
 
     def _check_inference(self) -> None:
         """Raise ValueError for a graphical model with parameters of points."""
@@ -252,11 +245,10 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
 
     def _require_schema(self) -> None:
         """Raise ValueError unless one schema is given, here or to the sketcher."""
-        sketcher = self._own_sketcher
+        sketcher, given = self._own_sketcher, as_schema(self.schema)
         own = None if sketcher is None else as_schema(sketcher.schema)
-        given = as_schema(self.schema)
         if own is None and given is None:
-            inner = [part for part in with_parts(sketcher)[1:] if part.schema is not None]
+            inner = any(part.schema is not None for part in with_parts(sketcher))
             raise ValueError(_TO_THE_UNION if inner else NO_SCHEMA)
         if own is not None and given not in (None, own):
             raise ValueError(
@@ -266,12 +258,9 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
 
     def _check_groups(self, groups: Any) -> None:
         """Raise where `groups` comes without `max_rows_per_group`, or that alone."""
-        own = self._own_sketcher
-        if own is None:
-            check_groups(type(self).__name__, self.max_rows_per_group, groups)
-            return
-        limit = getattr(own, "max_rows_per_group", None)
-        check_groups(f"the sketcher of {type(self).__name__}", limit, groups)
+        name, releases = type(self).__name__, self._own_sketcher or self
+        told = name if releases is self else f"the sketcher of {name}"
+        check_groups(told, releases.max_rows_per_group, groups)
 
     def _seeded(self, sketcher: Any, rng: np.random.RandomState) -> Any:
         """Return the sketcher with a map that is drawn by an int: it can be drawn again."""
@@ -301,7 +290,8 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
         return table
 
     def _set_inputs(self, schema: TableSchema) -> None:
-        """Set what scikit-learn asks of a fitted estimator's inputs."""
+        """Set what there is to know of an analyst's inputs, and by what names to answer."""
+        self._read_by, self._frame = schema, frame_for(None, schema.names)
         self.n_features_in_ = schema.n_columns
         if schema.names is not None:
             self.feature_names_in_ = np.array(schema.names, dtype=object)
@@ -312,9 +302,7 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
         own = None if isinstance(self.sketcher, STANDS_FOR_SCHEMA) else self._own_sketcher
         noisy = bool(self.epsilon != np.inf and self.noise_seed is None)
         tags.non_deterministic = noisy if own is None else inner_tags(own).non_deterministic
-        known = (
-            self.schema if self.schema is not None or own is None else getattr(own, "schema", None)
-        )
+        known = getattr(own, "schema", None) if self.schema is None else self.schema
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(known)
         return tags
 
@@ -327,23 +315,18 @@ def table_of(sketch: PrivateSketch, schema: Any = None) -> TableSchema:
     ValueError
         Where it says something else of a column than the sketch, and for columns without a range.
     """
-    parts = [part.schema for part, _ in sketch.blocks()]
-    table = parts[0]
-    schema = as_schema(schema)
-    given = None if schema is None else schema.for_table(table.n_columns, table.names)
-    columns = []
-    for j, column in enumerate(table.columns):
-        # Parts of old files may know more of a column than the first one.
-        known = next((p.columns[j] for p in parts if p.columns[j] != Numeric()), column)
-        if known == Numeric() and given is not None:
-            known = given.columns[j]
-        # One range for all columns is of those that are numbers.
-        elif given is not None and not (schema.is_for_all and isinstance(known, Categorical)):
-            _check_alike(table.name(j), known, given.columns[j])
-        columns.append(known)
-    table = table.with_columns(columns)
-    if given is not None and not table.impossible:
-        table = table.ruling_out(given.impossible)
+    table, schema = sketch.schema, as_schema(schema)
+    if schema is not None:
+        given = schema.for_table(table.n_columns, table.names)
+        columns = list(table.columns)
+        for j, known in enumerate(table.columns):
+            if known == Numeric():
+                columns[j] = given.columns[j]
+            # One range for all columns is of those that are numbers.
+            elif not (schema.is_for_all and isinstance(known, Categorical)):
+                _check_alike(table.name(j), known, given.columns[j])
+        impossible = table.impossible or given.impossible
+        table = table.with_columns(columns).ruling_out(impossible)
     if any(table.bound(j) is None for j in table.numeric):
         raise ValueError(
             "schema is missing: this sketch was made without, and synthetic points are drawn "
@@ -366,13 +349,12 @@ def _check_alike(name: str, known: Column, given: Column) -> None:
 
 def _paper_sketcher(name: str, n_bins: int) -> BaseSketcher:
     """Return a sketcher of the paper's experiments, without schema and budget."""
-    if name == "rff":
-        made: BaseSketcher = RFFSketcher(200, gamma=0.5)  # sigma = 1
-    elif name == "race":
-        made = RACESketcher(80, n_buckets=80, bandwidth=0.1)
-    else:
-        made = HistogramSketcher(n_bins=n_bins)
-    return made.set_params(denominator="budget")  # 2 per cent of it
+    made = {
+        "rff": RFFSketcher(200, gamma=0.5),  # sigma = 1
+        "race": RACESketcher(80, n_buckets=80, bandwidth=0.1),
+        "hist": HistogramSketcher(n_bins=n_bins),
+    }
+    return made[name].set_params(denominator="budget")  # 2 per cent of it
 
 
 def with_parts(sketcher: Any) -> list[Any]:

@@ -27,10 +27,12 @@ import copy
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._computing import Kept
 from ._elimination import Stack, sum_out
 from ._junction_tree import JunctionTree, n_cells, triangulate, within
 from ._raking import Anderson, Factor, Key, Target, overlaps, rake, targets, update
@@ -53,9 +55,7 @@ _TRUST, _LEAST_EXCESS = 10.0, 1 / 8
 # Of a clique's cells: those of a block are so few that they cost next to nothing.
 _OF_CLIQUE, _FEW_CELLS = 16, 4096
 # Cells of tables that are kept, of each model: questions come back to the same columns.
-_MOST_KEPT = 2**18
-# Cells of parts of cliques that are kept, of all models of a bootstrap together.
-_MOST_KEPT_PARTS = 2**22
+_MOST_KEPT = 2**21
 # Of a cell, so that counts can say that there is somebody after all.
 _LEAST_PRIOR = 1e-12
 _SMALLEST = 1e-300
@@ -116,7 +116,7 @@ class GraphicalModel:
         fitting = set(within(self.sizes, [group for group, _ in zeros], most_cells // 2))
         self.most_cells, self.zeros = most_cells, tuple(z for z in zeros if z[0] in fitting)
         self._potentials: dict[Key, Floats] = {}
-        self._tables: dict[Group, Floats] = {}  # that were asked for
+        self._tables = Kept(_MOST_KEPT)  # that were asked for
         self._held: tuple[Group, ...] | None = None
         # By whose potentials the tree is calibrated, None where they have moved.
         self._told: frozenset[Key] | None = None
@@ -158,7 +158,7 @@ class GraphicalModel:
         return other._fit(marginals, sweeps)
 
     def _fit(self, marginals: Sequence[Marginal], sweeps: int) -> GraphicalModel:
-        self.counted, self._tables = list(marginals), {}
+        self.counted, self._tables = list(marginals), Kept(_MOST_KEPT)
         self.residuals = Residuals(self.sizes, self.counted, getattr(self, "residuals", None))
         self.n_rows = max(self.residuals.n_rows, 1.0)
         self.targets = targets(self.sizes, self.counted, self.residuals, self.n_rows)
@@ -183,6 +183,8 @@ class GraphicalModel:
             if sweep > 1 and ahead.accelerate(before, self._potentials):
                 self._start(blocks)
         self._settle(blocks)  # which sweeps away what rounding has piled up
+        tables = [table[None] for table in self.tree.probabilities]
+        self._parts = Stack(self.tree, tables, most_kept=_MOST_KEPT)
         return self
 
     def _blocks(self, hosts: Sequence[int | None]) -> list[list[_Block]]:
@@ -298,7 +300,7 @@ class GraphicalModel:
 
     def marginal(self, group: Sequence[int]) -> Floats:
         """Return the probabilities of the cells of a group, from the tree."""
-        return self.tree.marginal(tuple(group))
+        return self._parts.table(tuple(group))[0]
 
     def marginals(self, groups: Iterable[Sequence[int]]) -> dict[Group, Floats]:
         """Return `marginal` of many groups: much faster for pairs than one after another."""
@@ -312,23 +314,27 @@ class GraphicalModel:
         thirds of the error of its own counts (mean total variation, projected to the simplex).
         """
         ordered = tuple(sorted(group))
-        if ordered not in self._tables:
-            kept = sum(table.size for table in self._tables.values())
-            if kept + math.prod(self.sizes[a] for a in ordered) > _MOST_KEPT:
-                self._tables.clear()
-            self._tables[ordered] = self._table(ordered)
-            self._tables[ordered].flags.writeable = False
-        return np.transpose(self._tables[ordered], [ordered.index(a) for a in group])
+        found = self._tables.get(ordered, lambda: self._completed(ordered, self.marginal(ordered)))
+        found.flags.writeable = False
+        return np.transpose(found, [ordered.index(a) for a in group])
 
-    def _table(self, group: Group) -> Floats:
-        return self._completed(group, self.marginal(group))
+    def ahead(self, groups: Iterable[Group]) -> None:
+        """Prepare for `table` of many groups, in this order: of as many as are kept."""
+        left, cells = [], 0
+        for group in groups:
+            cells += math.prod(self.sizes[a] for a in group)
+            if group in self._tables or cells > _MOST_KEPT:
+                break
+            left.append(group)
+        for group, table in self.marginals(left).items() if left else ():
+            self._tables.get(group, partial(self._completed, group, table))
 
     def _completed(self, group: Group, table: Floats) -> Floats:
         """Return the tree's table with what was counted of its columns and the tree cannot hold."""
+        if not any(set(other) <= set(group) for other in self.left_out):
+            return table
         told = [target for target in self.targets if set(target.group) <= set(group)]
         outside = [target for target in told if target.group in self.left_out]
-        if not outside:
-            return table
         cells = np.zeros((table.size, len(self.sizes)), np.int64)
         cells[:, list(group)] = np.indices(table.shape).reshape(len(group), -1).T
         prior = np.maximum(table.ravel(), _LEAST_PRIOR) * self.possible(group).ravel()
@@ -352,7 +358,7 @@ class GraphicalModel:
         bare = copy.copy(self)
         bare.tree = copy.copy(self.tree)
         bare._start([[] for _ in self.tree.cliques])
-        return bare.marginal(group) > 0
+        return bare.tree.marginal(tuple(group)) > 0
 
     def rake(
         self, codes: NDArray[np.int64], *, weights: Floats | None = None, sweeps: int = 20
@@ -394,37 +400,3 @@ class GraphicalModel:
 
 def _keys(blocks: Iterable[Iterable[_Block]]) -> frozenset[Key]:
     return frozenset(f.target.key for hosted in blocks for block in hosted for f in block.factors)
-
-
-class Refits:
-    """Models of other counts on one tree, whose tables are asked together.
-
-    Parameters
-    ----------
-    models : iterable of GraphicalModel
-        Copies (`GraphicalModel.copy_with`) of one model.
-    n_models : int
-
-    Attributes
-    ----------
-    models : list of GraphicalModel
-    """
-
-    def __init__(self, models: Iterable[GraphicalModel], n_models: int):
-        self.models: list[GraphicalModel] = []
-        stacked: list[Floats] = []
-        for k, model in enumerate(models):
-            tree = model.tree
-            stacked = stacked or [np.empty((n_models, *shape)) for shape in tree.shapes]
-            for all_tables, table in zip(stacked, tree.probabilities, strict=True):
-                all_tables[k] = table
-            tree.probabilities = [all_tables[k] for all_tables in stacked]  # held once
-            self.models.append(model)
-        self._stack = Stack(self.models[0].tree, stacked, most_kept=_MOST_KEPT_PARTS)
-
-    def table(self, group: Sequence[int]) -> Floats:
-        """Return `GraphicalModel.table` of each model, shape (n_models, *sizes of the group)."""
-        ordered = tuple(sorted(group))
-        tables = zip(self.models, self._stack.table(ordered), strict=True)
-        found = np.array([model._completed(ordered, table) for model, table in tables])
-        return np.transpose(found, [0, *(ordered.index(a) + 1 for a in group)])

@@ -154,11 +154,6 @@ class PrivateSketch:
         """
         return self if self.is_drowned else replace(self, postprocess=False)
 
-    @property
-    def is_linear(self) -> bool:
-        """Whether post-processing left this release alone, so that `mean` is a plain ratio."""
-        return np.allclose(self.mean, self.sums / self.n_samples, rtol=1e-12, atol=1e-12)
-
     def linear_noise_std(self, slope: NDArray) -> NDArray[np.float64]:
         """Return the standard deviation of the noise in ``slope.T @ mean``, for a linear release.
 

@@ -158,10 +158,14 @@ class Residuals:
         found = self._precision.get(tuple(sorted(part)))
         return None if found is None else 1 / found
 
-    @property
-    def is_even(self) -> bool:
-        """Whether the noise of each group is alike in all of its cells."""
-        return self._even
+    def tellers(self, part: Group) -> list[tuple[int, float]]:
+        """Return the marginals that tell the residual of a set, and how much each counts."""
+        weights = self._tellers.get(part, [])
+        return [(k, weight / self._precision[part]) for k, weight in weights]
+
+    def noise_of(self, k: int) -> tuple[Group, Floats]:
+        """Return the columns of a marginal, in order, and the variance of its noise."""
+        return self._variances[k]
 
     def variance(self, group: Sequence[int], weights: Floats) -> float | None:
         """Return the variance of the sum of `weights` times the counts of a group.
@@ -200,24 +204,6 @@ class Residuals:
     def tell(self, group: Sequence[int], weights: Floats) -> bool:
         """Whether all residuals that sums with these `weights` need were counted."""
         return self._needed(group, weights)[1] is not None
-
-    def counted_part(self, group: Sequence[int], weights: Floats) -> Floats:
-        """Return `weights` less what they say of residuals that nobody counted.
-
-        Parameters
-        ----------
-        group : sequence of int
-        weights : ndarray of shape (*sizes of the columns, k)
-        """
-        ordered, last = tuple(sorted(group)), len(group)
-        weights = np.transpose(weights, [*(tuple(group).index(a) for a in ordered), last])
-        found = np.zeros(weights.shape)
-        for part in subsets(ordered):
-            if part in self._precision:
-                outside = _axes_outside(ordered, part)
-                inside = [k for k in range(last) if k not in outside]
-                found += _centred(weights.mean(axis=outside, keepdims=True), inside)
-        return np.transpose(found, [*(ordered.index(a) for a in group), last])
 
     def _needed(self, group: Sequence[int], weights: Floats) -> tuple[Group, dict | None]:
         """Return the group in order, and the weights of the residuals of its parts."""

@@ -453,7 +453,7 @@ def drawn_and_weighted(
     sketch: Any, inputs: TableSchema, label: int | None, target: Any, n_synthetic: int, seed: int
 ) -> Drawn:
     """Draw rows of the graphical model of a sketch, and weight them to match a target."""
-    model = TableModel(sketch, table_of(sketch), n_points=n_synthetic, rng=seed)
+    model = TableModel(sketch, table_of(sketch))
     rows = model.sample(n_synthetic, np.random.default_rng(seed))
     if label is not None and model.schema.missing(label):  # of which nothing is learnt
         rows = rows[~absent(model.schema, rows[:, label], label)]
@@ -530,7 +530,7 @@ def from_release(
     _summarize(summarizer, claims, inputs, label, rows)
     warn_of_reach(summarizer, inputs, rows)
     if label is not None:
-        warn_of_invisible_inputs(sketch, table, label, "auto", graphical=True)
+        warn_of_invisible_inputs(sketch, table, label, None)
     return summarizer
 
 

@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from itertools import islice, product, repeat
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
-from numpy.typing import NDArray
-from scipy.stats import norm
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import t as student
 
 from ..._html import MOST_COLUMNS, MOST_ROWS, cut, html_table, more_of
 from .._frames import chosen, distinct, labelled
+from ..plausible._numbers import NEAR
+
+Floats = NDArray[np.float64]
 
 # Of a step.
 _ROUNDING = 1e-9
+_TINY = 1e-300
 # Entries that are printed, as many as rows of a pandas frame.
 _MOST_PRINTED = 60
-# At which standard errors a pickle has the ends of intervals: those of the usual levels.
-_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
-_KEPT_Z = np.sort([0.0, 1.0, 2.0, 3.0, *norm.ppf(0.5 + np.array(_LEVELS) / 2), 4.0, 6.0])
-_NO_SAMPLING = "no sampling error of rows is computed for this statistic. Use covers='table'."
-
-
-@dataclass(frozen=True)
-class _KeptEnds:
-    """The ends of intervals as a pickle has them: at some z, and on lines between these."""
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, ends: Callable[[float], tuple[NDArray, NDArray]]) -> _KeptEnds:
-        low, high = zip(*map(ends, _KEPT_Z.tolist()), strict=True)
-        return cls(np.array(low), np.array(high))
-
-    def __call__(self, z: float) -> tuple[NDArray, NDArray]:
-        k = int(np.clip(np.searchsorted(_KEPT_Z, z), 1, len(_KEPT_Z) - 1))
-        part = (z - _KEPT_Z[k - 1]) / (_KEPT_Z[k] - _KEPT_Z[k - 1])
-        low, high = (end[k - 1] + part * (end[k] - end[k - 1]) for end in (self.low, self.high))
-        return low, high
+# What an interval may cover, and what its parts are called.
+_COVERS = ("table", "noise", "population")
+_PARTS = ("noise", "uncounted", "places", "sampling")
+# Ends of quantiles so far out, in units of a Gaussian's, are those of a Gaussian: the quantile of
+# 100 draws has a standard deviation of 0.13 of it.
+_LIKE_GAUSSIAN = 0.8, 1.25
 
 
 class Estimate(NDArrayOperatorsMixin):
@@ -49,26 +37,25 @@ class Estimate(NDArrayOperatorsMixin):
     `M2MEstimator` makes these; you rarely make one yourself. Read the answer from `value`, its
     error from `std_error`, and a confidence interval from `interval`.
 
+    An answer is asked of the release's model, and of B plausible tables, from which the release may
+    have come as well. Its interval is where the answers of these lie. Answers of one release are
+    joint: ``a - b``, ``a / b`` and ``np.log(a)`` are asked of the same tables, so they have the
+    right error.
+
     Parameters
     ----------
-    value : ndarray of any shape
-        The answer.
-    noise_std_error : callable returning an ndarray of the same shape
-        Standard deviation that the privacy noise gives to `value`. It is called when you first ask.
-    std_error : callable returning an ndarray of the same shape, default=None
-        Standard deviation of the whole error of `value`: of the noise, and of all that the release
-        does not tell. None takes it from `ends`, or from the noise where there are no ends, as for
-        an answer that only noise makes wrong.
-    ends : callable, default=None
-        Takes a normal quantile and returns two ndarrays of the same shape: the lower and the upper
-        ends between which the statistic of the table lies at that level. None makes them from
-        `std_error`, as suits an interval that is symmetric.
-    sampling : callable returning an ndarray of the same shape, or str, default=None
-        Standard deviation that the choice of the rows gives to the statistic, if they are a sample
-        of a population; or the reason why it is not known. By default it is not known.
+    tables : ndarray of shape (1 + B, ...), or callable
+        The statistic of the model, then of each plausible table. A callable takes what differs
+        between the tables ("table", "noise", "population", "uncounted" or "places") and returns
+        that array. An array stands for all of these.
+    value : ndarray, default=None
+        The answer. None takes that of the model, moved to within 0.7 standard errors (of the noise)
+        of the middle of the tables: where these are farther away, the model's want of negative
+        counts has biased it.
     possible : pair of float or ndarray, default=(-inf, inf)
-        Least and largest value that the statistic can have; by default it has no limits. `value` is
-        moved inside and keeps its error: a share that noise made negative is not certain to be 0.
+        Least and largest value that the statistic can have; by default it has no limits. `value`
+        and the ends of intervals are moved inside. Errors are not: a share that noise made negative
+        is not certain to be 0.
     labels : sequence of sequences of str, default=()
         Names along each axis, for tables. Empty, as a single number has none.
     frame : {"pandas", "polars", "pyarrow", "auto", None}, default=None
@@ -85,6 +72,8 @@ class Estimate(NDArrayOperatorsMixin):
     axes : sequence of str, default=()
         What each axis of a table stands for. Empty, as only tables, and answers for each group of
         rows, have such axes.
+    refused : str, default=None
+        Why there is no interval for a population. None, where there is one.
 
     Notes
     -----
@@ -97,75 +86,75 @@ class Estimate(NDArrayOperatorsMixin):
     A number after ``+-`` or ``±`` is one `std_error`, here and in pictures. A bar or a band in a
     picture is `interval` at its level, 0.95 unless you ask for another.
 
-    Operations on an `Estimate` give plain arrays, because the error of a combination depends on
-    correlations. Ask `M2MEstimator.estimate` for the combination instead. Comparisons do, too:
-    ``answer > 3`` compares the value alone, noise and all. To allow for the noise, compare an end
-    of `interval`. An `Estimate` by itself is neither true nor false.
+    Comparisons give plain arrays: ``answer > 3`` compares the value alone, noise and all. To allow
+    for the noise, compare an end of `interval`. An `Estimate` by itself is neither true nor false.
+    For a plain array, take ``np.asarray(answer)``.
 
     You can format one number, ``f"{answer:.2f}"``, and round any answer: ``round(answer, 2)`` is
     its value, rounded.
 
-    A pickle of it has all errors, without the release: its intervals are exact at levels of 0.5,
-    0.8, 0.9, 0.95, 0.98, 0.99 and 0.999, and nearly so between them.
+    A pickle of it has its answers of all tables, without the release.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skdpsumm import Estimate
-    >>> answer = Estimate(np.array([1.0, 2.0]), lambda: np.array([0.1, 0.2]), labels=[["a", "b"]])
-    >>> answer.interval(0.95).round(2)
-    array([[0.8 , 1.2 ],
-           [1.61, 2.39]])
-    >>> answer + 1
-    array([2., 3.])
-    >>> answer
-       value  std error
-    a      1        0.1
-    b      2        0.2
-
-    Noise is one part of the error. The rest is what the release does not tell:
-
-    >>> rough = Estimate(3.0, lambda: 0.3, std_error=lambda: 0.5)
-    >>> rough
-    3 +- 0.5 (std error)
-    >>> float(rough.noise_std_error)
-    0.3
-
-    A median of whole years is a whole number. Its error is 0 where the noise moves it to no other
-    value. The ends of its interval are whole numbers, too:
-
-    >>> Estimate(40.0, lambda: 0.0, step=1)
-    40 +- 0 (std error; on a grid of step 1)
-    >>> Estimate(40.0, lambda: 0.1, step=1).interval(0.95)
-    array([39., 41.])
+    >>> rng = np.random.default_rng(4)
+    >>> noise = rng.normal(size=(100, 2)) * [0.1, 0.2]
+    >>> answer = Estimate(np.vstack([[1.0, 2.0], [1.0, 2.0] + noise]), labels=[["a", "b"]])
+    >>> answer.interval(0.95).round(1)
+    array([[0.8, 1.2],
+           [1.6, 2.4]])
+    >>> answer["b"] - answer["a"]
+    1 +- 0.22 (std error)
     """
 
     def __init__(
         self,
-        value: NDArray,
-        noise_std_error: Callable[[], NDArray],
+        tables: ArrayLike | Callable[[str], Floats],
         *,
-        std_error: Callable[[], NDArray] | None = None,
-        ends: Callable[[float], tuple[NDArray, NDArray]] | None = None,
-        sampling: Callable[[], NDArray] | str | None = None,
+        value: ArrayLike | None = None,
         possible: tuple[Any, Any] = (-np.inf, np.inf),
         labels: Sequence[Sequence[str]] = (),
         frame: str | None = None,
         step: float | None = None,
         units: Sequence[str | None] = (),
         axes: Sequence[str] = (),
+        refused: str | None = None,
     ):
-        self._value = np.asarray(np.clip(np.asarray(value, dtype=np.float64), *possible))
+        if not callable(tables):
+            given = np.asarray(tables, np.float64)
+            if given.ndim < 1 or len(given) < 3:
+                raise ValueError(
+                    "tables must hold the statistic of the model, then of two or more plausible "
+                    f"tables along its first axis; got shape {given.shape}."
+                )
+        self._ask: Any = tables if callable(tables) else lambda covers: given
+        self._tables: dict[str, Floats] = {}
+        found = near_the_middle(self._asked("noise")) if value is None else value
+        self._value = np.asarray(np.clip(np.asarray(found, np.float64), *possible))
         self._possible = tuple(np.broadcast_to(end, self._value.shape) for end in possible)
-        self._ends = ends
-        self._noise_std_error: Any = noise_std_error
-        self._std_error: Any = std_error
-        self._sampling: Any = _NO_SAMPLING if sampling is None else sampling
         self.labels = tuple(tuple(names) for names in labels)
-        self.frame = frame
-        self.step = step
-        self.units = tuple(units)
-        self.axes = tuple(axes)
+        self.units, self.axes = tuple(units), tuple(axes)
+        self.frame, self.step, self._refused = frame, step, refused
+
+    def tables(self, covers: str = "table") -> Floats:
+        """Return the statistic of each plausible table, shape (B, ...).
+
+        Nothing in them is moved to what is possible. Tables of all answers of a release go
+        together: the k-th ones are of the same table.
+
+        Parameters
+        ----------
+        covers : {"table", "noise", "population"}, default="table"
+            What they differ in, as in `interval`.
+        """
+        return self._asked(covers)[1:]
+
+    def _asked(self, covers: str) -> Floats:
+        if covers not in self._tables:  # two threads that ask at once get the same
+            self._tables[covers] = np.asarray(self._ask(covers), np.float64)
+        return self._tables[covers]
 
     @property
     def value(self) -> Any:
@@ -201,9 +190,8 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _labels_of_entries(self) -> dict[str, list[str]]:
         """Return the labels of each entry, those of an axis together."""
-        where = np.indices(self.shape).reshape(len(self.shape), -1)
-        each = zip(distinct(self._axes()), self.labels, where, strict=True)
-        return {axis: [names[i] for i in at] for axis, names, at in each}
+        each = np.array(list(product(*self.labels)), object).reshape(-1, len(self.shape))
+        return dict(zip(distinct(self._axes()), each.T.tolist(), strict=True))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -215,40 +203,22 @@ class Estimate(NDArrayOperatorsMixin):
         """Standard deviation of the whole error, on which ``interval(covers="table")`` is based.
 
         It includes the noise, what the release does not tell about how columns go together, and
-        where in their bins rows may lie. Where an interval reaches farther to one side than to the
-        other, it is half the width of the interval at one standard error. It is at most half of the
-        range in which the answer is known to lie, such as 0.5 for a share. It comes as `value`
-        does: in an array, or in the same kind of frame.
+        where in their bins rows may lie. It is at most half of the range in which the answer is
+        known to lie, such as 0.5 for a share. It comes as `value` does: in an array, or in the same
+        kind of frame.
         """
-        return self._framed(self._shown_error, "std_error")
+        return self._framed(self._shown_error(), "std_error")
 
-    @property
-    def _shown_error(self) -> NDArray[np.float64]:
-        return self._at_most_half(self._whole_error)
-
-    @property
-    def _whole_error(self) -> NDArray[np.float64]:
-        if self._std_error is None:
-            self._std_error = self._half_width
-        if callable(self._std_error):
-            self._std_error = self._without_rounding(self._std_error())
-        return self._std_error.reshape(self.shape)
-
-    def _half_width(self) -> NDArray[np.float64]:
-        if self._ends is None:
-            return self._noise_error
-        low, high = self._ends(1.0)
-        return np.maximum((high - low) / 2, self._noise_error)
-
-    def _at_most_half(self, error: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return an error, at most half of what is possible: no value there has a larger one.
-
-        That is of what is shown. Intervals are made from the whole error and then cut: made from
-        this one, they would miss too much.
-        """
+    def _shown_error(self, covers: str = "table") -> Floats:
+        """Return an error, at most half of what is possible: no value there has a larger one."""
         least, largest = self._possible
-        half = (largest - least) / 2
-        return np.where(np.isnan(self._value), half, np.minimum(error, half))
+        half, error = (largest - least) / 2, self._error(covers)
+        return np.where(np.isnan(self._value) | np.isnan(error), half, np.minimum(error, half))
+
+    def _error(self, covers: str) -> Floats:
+        """Return the standard deviation over the tables, 0 where it is a rounding error."""
+        error = spread_of(self.tables(covers))
+        return error if self.step is None else np.where(error < _ROUNDING * self.step, 0.0, error)
 
     @property
     def noise_std_error(self) -> Any:
@@ -257,21 +227,23 @@ class Estimate(NDArrayOperatorsMixin):
         On a grid it can be 0, where the noise moves the answer to no other value. It is at most
         half of the range in which the answer is known to lie. It comes as `value` does.
         """
-        return self._framed(self._at_most_half(self._noise_error), "noise_std_error")
+        return self._framed(self._shown_error("noise"), "noise_std_error")
 
-    @property
-    def _noise_error(self) -> NDArray[np.float64]:
-        if callable(self._noise_std_error):
-            self._noise_std_error = self._without_rounding(self._noise_std_error())
-        return self._noise_std_error.reshape(self.shape)
+    def parts(self) -> str:
+        """Return one line that says what the interval is made of.
 
-    def _without_rounding(self, error: Any) -> NDArray[np.float64]:
-        error = np.array(error, dtype=np.float64)
-        if self.step is not None:  # the mean of equal values leaves a rounding error
-            error[error < _ROUNDING * self.step] = 0.0
-        return error
+        The parts are the standard deviations of the noise, of how columns go together that nobody
+        counted together, and of where in their bins rows lie; and of which rows a population
+        happened to have, which ``interval(covers="population")`` adds. They are the largest of all
+        entries.
+        """
+        names = [name for name in _PARTS if name != "sampling" or self._refused is None]
+        errors = {name: self._error(name) for name in names}
+        return ", ".join(f"{name} {np.max(one):.2g}" for name, one in errors.items())
 
-    def interval(self, level: float = 0.95, *, covers: str = "table") -> Any:
+    def interval(
+        self, level: float = 0.95, *, covers: str = "table", simultaneous: bool = False
+    ) -> Any:
         """Return the ends of a confidence interval, lower and upper.
 
         Parameters
@@ -289,6 +261,9 @@ class Estimate(NDArrayOperatorsMixin):
             groups that are protected, are a random sample of it. It adds the sampling error to
             "table". For groups it takes the largest that they can have, as if the rows of each
             group were alike.
+        simultaneous : bool, default=False
+            Whether all entries are held at once with this probability. The default is the usual
+            interval of one number.
 
         Returns
         -------
@@ -298,19 +273,22 @@ class Estimate(NDArrayOperatorsMixin):
 
         Notes
         -----
-        An interval is the value plus and minus a normal quantile times `std_error`
-        (`noise_std_error` for "noise"), before that is cut to half of what is possible. On a grid,
-        its ends move outwards to the next values. It is wider where the release does not tell where
-        the rows that decide lie, as for a threshold inside a bin in which rows may be crowded. All
-        are cut to what is possible: a share lies between 0 and 1. Where the value is NaN, as the
-        mean of a category of which the release shows no rows, the interval is all that is possible.
+        An end is a quantile of what the B plausible tables answer, the k-th of them for the level
+        ``k / (B + 1)``: a truth that is like these tables lies between two such ends with just that
+        probability. Where both ends are about those of a Gaussian, or beyond the last of the
+        tables, it is the mean plus and minus a quantile of Student's t times the standard
+        deviation, whose length varies less. Beyond the last of the tables it is at least as far as
+        the tables reach. A table without an answer, such as 0 / 0, may have any. On a grid, ends
+        move outwards to the next values. All are cut to what is possible: a share lies between 0
+        and 1. Where the value is NaN, as the mean of a category of which the release shows no rows,
+        the interval is all that is possible.
 
         Raises
         ------
         ValueError
             If the level is outside (0, 1), or the sampling error is not known for "population".
         """
-        ends, library = self._interval(level, covers), self._library()
+        ends, library = self._interval(level, covers, simultaneous), self._library()
         if library is None:
             return ends
         both = ends.reshape(-1, 2).T
@@ -323,49 +301,31 @@ class Estimate(NDArrayOperatorsMixin):
             index = pd.MultiIndex.from_product(self.labels, names=self.axes or None)
         return pd.DataFrame(both.T, index=index, columns=["low", "high"])
 
-    def _interval(self, level: float, covers: str) -> NDArray[np.float64]:
+    def _interval(self, level: float, covers: str, simultaneous: bool = False) -> Floats:
         """Return both ends of all entries, shape ``(*shape, 2)``."""
         if not 0 < level < 1:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
-        if covers not in ("table", "noise", "population"):
+        if covers not in _COVERS:
             raise ValueError(f"covers must be 'table', 'noise' or 'population', got {covers!r}.")
-        z = float(norm.ppf(0.5 + level / 2))
-        below = above = z * self._noise_error
-        if covers != "noise":
-            below, above = self._reach(z)
-        if covers == "population":
-            more = z * self._sampling_error()
-            below, above = np.hypot(below, more), np.hypot(above, more)
+        if covers == "population" and self._refused is not None:
+            raise ValueError(f"covers='population' is not known here: {self._refused}")
+        drawn = self.tables(covers)
+        low, high = band_of(drawn, level) if simultaneous else ends_of(drawn, level)
+        low, high = np.minimum(low, self._value), np.maximum(high, self._value)
         if self.step is not None:
-            below, above = (
-                self.step * np.ceil(reach / self.step - _ROUNDING) for reach in (below, above)
-            )
-        sides = zip((self._value - below, self._value + above), self._possible, strict=True)
-        ends = [np.where(np.isnan(end), most, end) for end, most in sides]
-        return np.stack([np.clip(end, *self._possible) for end in ends], axis=-1)
+            low = self.step * np.floor(low / self.step + _ROUNDING)
+            high = self.step * np.ceil(high / self.step - _ROUNDING)
+        possible = np.stack(self._possible, axis=-1)
+        ends = np.where(np.isnan(self._value)[..., None], possible, np.stack([low, high], axis=-1))
+        return np.clip(ends, possible[..., :1], possible[..., 1:])
 
-    def _reach(self, z: float) -> tuple[NDArray, NDArray]:
-        """Return how far below and above the value the table's own may lie."""
-        if self._ends is None:
-            return z * self._whole_error, z * self._whole_error
-        low, high = self._ends(z)
-        least = z * self._noise_error
-        return np.maximum(self._value - low, least), np.maximum(high - self._value, least)
-
-    def _open_share(self) -> NDArray[np.float64]:
+    def _open_share(self) -> Floats:
         """Return how much of what is possible the 95% interval holds, 0 where that is unlimited."""
         least, largest = self._possible
         width = np.diff(self._interval(0.95, "table"), axis=-1)[..., 0]
         known = np.isfinite(least) & np.isfinite(largest) & (least < largest)
         share = np.divide(width, largest - least, out=np.zeros(self.shape), where=known)
         return np.where(known & np.isnan(share), 1.0, share)
-
-    def _sampling_error(self) -> NDArray[np.float64]:
-        if isinstance(self._sampling, str):
-            raise ValueError(f"covers='population' is not known here: {self._sampling}")
-        if callable(self._sampling):
-            self._sampling = np.asarray(self._sampling(), dtype=np.float64)
-        return self._sampling.reshape(self.shape)
 
     def to_frame(self, level: float | None = None, *, covers: str = "table") -> Any:
         """Return a data frame with one row per entry: its value and its standard error.
@@ -389,13 +349,14 @@ class Estimate(NDArrayOperatorsMixin):
         --------
         >>> import numpy as np
         >>> from skdpsumm import Estimate
-        >>> answer = Estimate(np.array([5.0, 7.0]), lambda: np.array([0.1, 0.2]), frame="pandas")
-        >>> answer.to_frame(0.95).round(2)
-           value  std_error   low  high
-        0    5.0        0.1  4.80  5.20
-        1    7.0        0.2  6.61  7.39
+        >>> noise = np.random.default_rng(0).normal(size=(100, 2)) * [0.1, 0.2]
+        >>> answer = Estimate(np.vstack([[5.0, 7.0], [5.0, 7.0] + noise]), frame="pandas")
+        >>> answer.to_frame(0.95).round(1)
+           value  std_error  low  high
+        0    5.0        0.1  4.8   5.2
+        1    7.0        0.2  6.6   7.4
         """
-        columns = {"value": self._value.ravel(), "std_error": self._shown_error.ravel()}
+        columns = {"value": self._value.ravel(), "std_error": self._shown_error().ravel()}
         if level is not None:
             low, high = self._interval(level, covers).reshape(-1, 2).T
             columns |= {"low": low, "high": high}
@@ -409,62 +370,65 @@ class Estimate(NDArrayOperatorsMixin):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all that is known of the answer, without the release that it came from."""
-        sampling = self._sampling if isinstance(self._sampling, str) else self._sampling_error()
-        ends = None if self._ends is None else _KeptEnds.of(self._ends)
-        known = {"_sampling": sampling, "_ends": ends}
-        errors = {"_noise_std_error": self._noise_error, "_std_error": self._whole_error}
-        return self.__dict__ | errors | known
+        kept = {*_COVERS, *_PARTS} - {"population" if self._refused else ""}
+        return self.__dict__ | {"_ask": None, "_tables": {one: self._asked(one) for one in kept}}
 
     def __array__(self, dtype=None, copy=None):
         return np.array(self._value, dtype=dtype)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        if method == "at" or any(isinstance(out, Estimate) for out in kwargs.get("out", ())):
-            raise TypeError(
-                "Write a = a + b in place of a += b: an Estimate keeps its value, and arithmetic "
-                "gives an array, without errors."
-            )
-        plain = [i._value if isinstance(i, Estimate) else i for i in inputs]
-        return getattr(ufunc, method)(*plain, **kwargs)
+        if any(isinstance(out, Estimate) for out in kwargs.get("out", ())) or method == "at":
+            raise TypeError("Write a = a + b in place of a += b: an Estimate keeps its value.")
+
+        def of(*given: Any) -> Any:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                return getattr(ufunc, method)(*given, **kwargs)
+
+        value = of(*(one._value if isinstance(one, Estimate) else one for one in inputs))
+        is_plain = kwargs.get("out") or ufunc.nout > 1 or value.dtype == np.bool_
+        return value if is_plain else self._combined(of, inputs, value)
+
+    def _combined(self, of: Callable, inputs: Sequence[Any], value: Floats) -> Estimate:
+        """Return a function of several answers, asked of each of their tables."""
+        several = [one for one in inputs if isinstance(one, Estimate)]
+
+        def ask(covers: str) -> Floats:
+            given = [
+                one._asked(covers) if isinstance(one, Estimate) else repeat(one) for one in inputs
+            ]
+            sizes = {len(tables) for tables in given if isinstance(tables, np.ndarray)}
+            if len(sizes) > 1:
+                raise ValueError(f"These answers are of different numbers of tables: {sizes}.")
+            return np.array([of(*table) for table in zip(*given, strict=False)])
+
+        refused = next((one._refused for one in several if one._refused is not None), None)
+        named = [one for one in several if one.shape == value.shape and one._is_named()]
+        names = {name: getattr(named[0], name) for name in ("labels", "frame", "axes") if named}
+        return Estimate(ask, value=value, refused=refused, **names)
 
     def __len__(self) -> int:
         return len(self._value)
 
     def __getitem__(self, key) -> Estimate:
         key = self._places(key)
-
-        def part(of: Callable[[], NDArray]) -> Callable[[], NDArray]:
-            return lambda: of()[key]
-
-        def ends(z: float) -> tuple[NDArray, NDArray]:
-            low, high = self._ends(z)  # type: ignore[misc]
-            return low[key], high[key]
-
-        least, largest = self._possible
-        known = isinstance(self._sampling, str)
         return Estimate(
-            self._value[key],
-            part(lambda: self._noise_error),
-            std_error=part(lambda: self._whole_error),
-            ends=None if self._ends is None else ends,
-            sampling=self._sampling if known else part(self._sampling_error),
-            possible=(least[key], largest[key]),
+            lambda covers: self._asked(covers)[:, *key],
+            value=self._value[key],
+            possible=(self._possible[0][key], self._possible[1][key]),
             step=self.step,
+            refused=self._refused,
         )
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
-    def __float__(self) -> float:
-        return self._number()
-
     def __format__(self, spec: str) -> str:
-        return format(self._number(), spec) if spec else str(self)
+        return format(float(self), spec) if spec else str(self)
 
     def __round__(self, ndigits: int | None = None) -> Any:
         """Return the value, rounded: a number, or an array or frame as `value` is."""
         if not self.shape:
-            return round(self._number(), ndigits)
+            return round(float(self), ndigits)
         return self._framed(np.round(self._value, ndigits or 0), "value")
 
     def __bool__(self) -> bool:
@@ -474,7 +438,7 @@ class Estimate(NDArrayOperatorsMixin):
             "answer.interval()[0] > 3 for one number."
         )
 
-    def _number(self) -> float:
+    def __float__(self) -> float:
         """Return the only number of this answer, or raise TypeError."""
         if self._value.size != 1:
             raise TypeError(
@@ -486,11 +450,9 @@ class Estimate(NDArrayOperatorsMixin):
     def _is_named(self) -> bool:
         return bool(self.labels) and tuple(map(len, self.labels)) == self.shape
 
-    def _places(self, key: Any) -> Any:
+    def _places(self, key: Any) -> tuple[Any, ...]:
         """Return an index with the names in it, which stand for one entry each, replaced."""
         keys = key if isinstance(key, tuple) else (key,)
-        if not any(isinstance(k, str) for k in keys):
-            return key
         labels = self.labels if self._is_named() else ()
         for axis, k in enumerate(keys):
             if isinstance(k, str) and (axis >= len(labels) or k not in labels[axis]):
@@ -502,31 +464,20 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _names(self, most: int | None = None) -> list[str]:
         """Return the names of the entries, or of the first of them."""
-        places = range(self._value.size)[:most]
         if self._is_named():
-            grid = zip(*np.unravel_index(places, self.shape), strict=True) if self.shape else [()]
-            return [
-                ", ".join(names[i] for names, i in zip(self.labels, where, strict=True))
-                for where in grid
-            ]
-        return [str(i) for i in places]
-
-    def _heads(self, most: int) -> list[str]:
-        """Return the names of the first entries as they are printed."""
-        names = self._names(most)
-        units = self.units if len(self.units) == self._value.size else [None] * len(names)
-        return [with_unit(*pair) for pair in zip(names, units[:most], strict=True)]
+            return [", ".join(names) for names in islice(product(*self.labels), most)]
+        return [str(i) for i in range(self._value.size)[:most]]
 
     def _note(self) -> str:
         """Return why an error may be 0, empty if none is."""
-        on_grid = self.step is not None and not self._shown_error.all()
+        on_grid = self.step is not None and not self._shown_error().all()
         return f"on a grid of step {self.step:g}" if on_grid else ""
 
     def __repr__(self) -> str:
         note = self._note()
         if not self.shape:
             told = f"std error; {note}" if note else "std error"
-            value, error = _written_pair(self._value, self._shown_error)
+            value, error = _written_pair(self._value, self._shown_error())
             return f"{value} +- {error} ({told})"
         lines = _align([("", "value", "std error"), *self._rows(_MOST_PRINTED)])
         lines += more_of(range(self._value.size), _MOST_PRINTED)
@@ -534,9 +485,11 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _rows(self, most: int) -> list[tuple[str, str, str]]:
         """Return the names of the first entries, their values and their errors, as printed."""
-        names = map(cut, self._heads(most))
-        numbers = self._value.ravel()[:most], self._shown_error.ravel()[:most]
-        return [(name, *_written_pair(*pair)) for name, *pair in zip(names, *numbers, strict=True)]
+        size = self._value.size
+        units = self.units if len(self.units) == size else [None] * size
+        numbers = self._value.flat, self._shown_error().flat
+        each = zip(self._names(most), units, *numbers, strict=False)
+        return [(cut(with_unit(name, unit)), *_written_pair(*pair)) for name, unit, *pair in each]
 
     def _repr_html_(self) -> str:
         if not (self._is_named() and len(self.shape) == 2):
@@ -544,12 +497,90 @@ class Estimate(NDArrayOperatorsMixin):
             return html_table(self._note(), ("", "value", "std error"), rows, self._value.size)
         names, heads = self.labels
         shown = np.s_[:MOST_ROWS, :MOST_COLUMNS]  # beside the names: a column more, which is told
-        numbers = zip(self._value[shown], self._shown_error[shown], strict=True)
+        numbers = zip(self._value[shown], self._shown_error()[shown], strict=True)
         lines = (
             [name, *(" ± ".join(_written_pair(*pair)) for pair in zip(*pairs, strict=True))]
             for name, pairs in zip(names, numbers, strict=False)
         )
         return html_table("value ± std error", ["", *heads[:MOST_COLUMNS]], lines, len(names))
+
+
+def _quantiles(drawn: Floats, tail: float) -> tuple[Floats, Floats]:
+    """Return the quantiles of answers at both tails.
+
+    A table that has no answer, such as 0 / 0, may have any: it is below the lower quantile, and
+    above the upper one. What lies between a number and infinity is infinite.
+    """
+    gone = np.isnan(drawn)
+    with np.errstate(invalid="ignore"):
+        low = np.quantile(np.where(gone, -np.inf, drawn), tail, axis=0, method="weibull")
+        high = np.quantile(np.where(gone, np.inf, drawn), 1 - tail, axis=0, method="weibull")
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+def _moments(drawn: Floats) -> tuple[Floats, Floats]:
+    """Return the means of answers and their standard deviations, NaN where one is not finite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return drawn.mean(axis=0), np.std(drawn, axis=0, ddof=1)
+
+
+def near_the_middle(tables: Floats) -> Floats:
+    """Return the model's answer, the first one, moved towards the middle of plausible tables'."""
+    own, drawn = tables[0], tables[1:]
+    low, high = _quantiles(drawn, 0.5)
+    reach = NEAR * spread_of(drawn)
+    near = np.fmin(np.fmax(own, low - reach), high + reach)
+    return np.where(np.isnan(own), own, near)
+
+
+def spread_of(drawn: Floats) -> Floats:
+    """Return the standard deviation of answers, which single wild ones do not make larger.
+
+    Of a ratio, a table may say anything: twice the distance of the 16 and 84 % quantiles is the
+    most.
+    """
+    low, high = _quantiles(drawn, 0.16)
+    with np.errstate(invalid="ignore"):
+        return np.fmin(_moments(drawn)[1], 2 * (high - low))
+
+
+def ends_of(drawn: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return the ends between which a truth like the drawn answers lies with a probability."""
+    n, tail = len(drawn), (1 - level) / 2
+    low, high = _quantiles(drawn, tail)
+    middle, spread = _moments(drawn)
+    # The truth is one more of them, and the mean is off, too.
+    reach = student.ppf(1 - tail, n - 1) * math.sqrt(1 + 1 / n) * spread
+    if tail < 1 / (n + 1):  # farther out than the last of the tables
+        return np.fmin(low, middle - reach), np.fmax(high, middle + reach)
+    with np.errstate(invalid="ignore"):
+        even = np.maximum(high - middle, middle - low) < _LIKE_GAUSSIAN[1] * reach
+        even &= np.minimum(high - middle, middle - low) > _LIKE_GAUSSIAN[0] * reach
+    return np.where(even, middle - reach, low), np.where(even, middle + reach, high)
+
+
+def band_of(drawn: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return ends that hold all entries of a truth like the drawn answers with a probability.
+
+    As many standard deviations around the means as the largest of a table's own is, at a quantile.
+    Mean and deviation are those of all other tables then, as the drawn ones are other than the
+    truth. No number is more than ``(n - 1) / sqrt(n)`` standard deviations from the mean of n: a
+    table that is farther from the others counts as so far. Beyond the last of the tables, ends are
+    at least those of single entries that miss so rarely that all together miss no more often.
+
+    An entry without an answer in some table may be anything.
+    """
+    n, known = len(drawn), np.isfinite(drawn).all(axis=0)
+    middle, spread = _moments(np.where(known, drawn, 0.0))
+    units = np.divide(drawn - middle, spread, out=np.zeros_like(drawn), where=spread > 0)
+    others = np.sqrt(np.maximum(((n - 1) - units**2 * n / (n - 1)) / (n - 2), _TINY))
+    off = np.minimum(np.abs(units) * n / (n - 1) / others, (n - 1) / math.sqrt(n))
+    reach = spread * np.quantile(off.reshape(n, -1).max(axis=1), level, method="weibull")
+    low, high = middle - reach, middle + reach
+    if 1 - level < 1 / (n + 1):
+        wide = ends_of(drawn, 1 - (1 - level) / spread.size)
+        low, high = np.fmin(low, wide[0]), np.fmax(high, wide[1])
+    return np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
 
 def with_unit(name: str, unit: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -24,19 +25,25 @@ from ..inferring._points import (
     KDE,
     PRIORS,
     draw_points,
-    fitted_model,
+    histogram_columns,
     maxent_points,
     points_for_a_look,
     systematic,
 )
 from ..inferring._regression import MomentRegression
 from ..inferring._shift import Shift
+from ..inferring._table_model import TableModel
+from ..plausible._named_rows import NamedRows, values_at
+from ..plausible._plausible import PlausibleTables
+from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate
 from ._planning import Plan
-from ._positions import Positions, check_each_row
 from ._statistics import StatisticsMixin
 from ._synthetic import framed
 from ._warnings import warn_of_coarse_bins, warn_of_the_drowned, warn_of_the_lone
+
+# Synthetic rows that are drawn to find such as meet a condition, at most.
+_MOST_DRAWN = 2**22
 
 
 @inherited_docs
@@ -103,7 +110,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.beta(2, 5, size=(20_000, 3))
     >>> m2m = M2MEstimator(schema=(0, 1), random_state=0).fit(X)
-    >>> bool(np.abs(m2m.mean() - X.mean(axis=0)).max() < 0.01)
+    >>> bool(np.max(np.abs(m2m.mean() - X.mean(axis=0))) < 0.01)
     True
     >>> tail = m2m.estimate(lambda x: x[:, 0] + x[:, 1] > 1)
     >>> tail.interval(0.95).shape
@@ -113,10 +120,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseM2M._parameter_constraints,
         "prior": [StrOptions(set(PRIORS)), KDE, "array-like"],
-        "regularization": [
-            StrOptions({"theory", "paper"}),
-            Interval(Real, 0, None, closed="left"),
-        ],
+        "regularization": [StrOptions({"theory", "paper"}), Interval(Real, 0, None, closed="left")],
         "center": ["boolean"],
     }
 
@@ -212,8 +216,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             sketcher = self._seeded(self._made_sketcher(known), rng)
             feature_map = sketcher.preview_map(self.n_features_in_, names)
             self._release(sketcher, X, feature_map, groups)
-        self._frame = frame_for(X, names)
-        self._read_by = known
+        self._frame, self._read_by = frame_for(X, names), known
         return self._prepare(sketcher.sketch_, feature_map.schema, rng)
 
     @classmethod
@@ -259,8 +262,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         )
         columns = estimator._described(sketch, schema)
         estimator._set_inputs(columns)
-        estimator._frame = frame_for(None, columns.names)
-        estimator._read_by = columns
         return estimator._prepare(sketch, columns, check_random_state(random_state))
 
     def estimate(
@@ -300,11 +301,56 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> m2m.estimate(lambda rows: rows[:, 0] == 1, by=1).value.round(1)
         array([0.5, 0.5])
         """
-        axis = self._axis_by(by, bins)
-        if axis is None:
-            check_each_row(f, self._few_rows())
-            return self._answer(f, judged=f, of_user=True)
-        return self._mean_by(f, axis)
+        asked = self._function(f)
+        return self._of_function(asked, self._axes_by(by, bins), counts=False)
+
+    def where(self, condition: Callable[[Any], ArrayLike]) -> M2MEstimator:
+        """Return the same estimator, for the rows that meet a condition.
+
+        All of its questions and intervals are about these rows, and so is `sample`. Conditions can
+        be joined: ``m2m.where(a).where(b)`` is about rows that meet both. A row without a value
+        that the condition needs does not meet it.
+
+        Parameters
+        ----------
+        condition : callable
+            As in `count`: it takes rows and returns whether each meets it.
+
+        Returns
+        -------
+        M2MEstimator
+            A copy that shares the release. It can be pickled if the condition can: a function of a
+            module, but no lambda.
+
+        Warns
+        -----
+        AnswerWarning
+            If the condition holds nowhere or everywhere. Answers about few rows have wide
+            intervals, and say so.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skdpsumm import M2MEstimator, Numeric
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"sex": rng.choice(["f", "m"], 9000)})
+        >>> people["age"] = rng.integers(18, 65, 9000)
+        >>> people["hours"] = rng.binomial(60, np.where(people["sex"] == "f", 0.5, 0.7))
+        >>> schema = {"sex": ["f", "m"], "age": Numeric(18, 64, step=1)}
+        >>> schema["hours"] = Numeric(0, 60, step=1)
+        >>> m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
+        >>> older = m2m.where(lambda rows: (rows["sex"] == "f") & (rows["age"] >= 40))
+        >>> bool(abs(float(older.mean("hours")) - 30) < 2)
+        True
+        """
+        asked = self._function(condition, is_condition=True)
+        if asked.n_outputs > 1:
+            raise ValueError("where takes one condition: one truth for each row.")
+        asked.constants()  # of which it warns
+        found = copy.copy(self)
+        found._conditions = (*self._conditions, asked)
+        return found
 
     def score(self, X, y=None) -> float:
         """Return minus the root mean squared error of means, covariances and shares of categories.
@@ -343,13 +389,12 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     def _errors_of_numbers(self, X: NDArray) -> list[float]:
         """Return the errors of means and covariances, in units of range."""
-        numeric = self.schema_.numeric
-        spans = np.array([np.ptp(self._bound(j)) for j in numeric])
+        numeric, low, high = self._numeric(None)
+        spans = high - low
         columns = [self.schema_.columns[j].numbers(X[:, j]) for j in numeric]
         means, covariance = _moments(np.column_stack(columns))
         first = (np.asarray(self.mean()) - means) / spans
-        second = np.asarray(self.covariance()) - covariance
-        second = second / spans[:, None] / spans
+        second = (np.asarray(self.covariance()) - covariance) / np.outer(spans, spans)
         return [*first, *second[np.triu_indices(len(spans))]]
 
     def sample(self, n_samples: int, random_state: Any = None) -> Any:
@@ -388,26 +433,44 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         if not (isinstance(n_samples, Integral) and n_samples > 0):
             raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}.")
         rng = check_random_state(random_state)
-        if self._regression is None:
-            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            rows = self._model.sample(int(n_samples), generator)
-            lone, n_columns = self.sketch_.lone_columns, self.schema_.n_columns
-            # Who had single columns counted alone was told so by `marginals=1`.
-            if len(lone) < n_columns:
-                then = "The rows have them independent of all others."
-                warn_of_the_lone(self.sketch_, lone, then)
-        else:
-            points, weights = self._matched_points()
-            rows = points[rng.permutation(systematic(weights, int(n_samples), rng))]
+        lone, n_columns = self.sketch_.lone_columns, self.schema_.n_columns
+        # Who had single columns counted alone was told so by `marginals=1`.
+        if self._regression is None and len(lone) < n_columns:
+            warn_of_the_lone(self.sketch_, lone, "The rows have them independent of all others.")
+        rows = self._sampled(int(n_samples), rng)
         return framed(rows, self.schema_, self._frame, self.privacy_)
 
-    def _matched_points(self) -> tuple[NDArray, NDArray]:
-        """Return points near the rows and weights that match the sketch; they are kept."""
-        if not hasattr(self, "_rows"):
+    def _sampled(self, n: int, rng: np.random.RandomState) -> NDArray:
+        """Return n synthetic rows that meet the conditions of `where`."""
+        if not self._conditions:
+            return self._drawn(n, rng)
+        found: list[NDArray] = []
+        n_drawn = n
+        while sum(map(len, found)) < n:
+            if found and n_drawn > _MOST_DRAWN:
+                raise ValueError(
+                    f"n_samples={n} is too many: of {n_drawn // 4:,} synthetic rows, "
+                    f"{len(found[-1])} meet the condition. Ask for fewer."
+                )
+            rows = self._drawn(n_drawn, rng)
+            named = NamedRows.of(rows, self.schema_)
+            kept = [values_at(one.function, named)[:, 0] > 0 for one in self._conditions]
+            found.append(rows[np.all(kept, axis=0)])
+            n_drawn *= 4
+        return np.concatenate(found)[:n]
+
+    def _drawn(self, n: int, rng: np.random.RandomState) -> NDArray:
+        """Return n synthetic rows."""
+        if self._regression is None:
+            assert self._model is not None
+            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+            return self._model.sample(n, generator)
+        if not hasattr(self, "_matched"):
             points = self._regression.points
-            rng = check_random_state(0)  # always the same: it is the estimator's view of the table
-            self._rows = maxent_points(self.sketch_, points, self.schema_, rng)
-        return self._rows
+            always = check_random_state(0)  # it is the estimator's view of the table
+            self._matched = maxent_points(self.sketch_, points, self.schema_, always)
+        points, weights = self._matched
+        return points[rng.permutation(systematic(weights, n, rng))]
 
     def predict_error(
         self, f: Callable[[Any], ArrayLike], *, n_samples: int, n_features: int | None = None
@@ -468,15 +531,16 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     def _prepare(self, sketch, columns, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
-        for name in ("_regression", "_positions", "_model", "_rows", "_shift"):
+        for name in ("_regression", "_plausible", "_model", "_matched", "_conditions"):
             self.__dict__.pop(name, None)
-        self.sketch_ = sketch
-        self.privacy_ = sketch.privacy
-        self.schema_ = columns
+        self.sketch_, self.privacy_, self.schema_ = sketch, sketch.privacy, columns
         with progress(type(self).__name__, self.verbose):
-            self._model = fitted_model(sketch, columns, self.n_synthetic, rng)
+            counted = histogram_columns(sketch.feature_map)
+            self._model = TableModel(sketch, columns) if counted else None
             if self._is_graphical(sketch.feature_map):
-                self._regression = self._positions = None
+                assert self._model is not None  # of histograms alone
+                self._regression = None
+                self._plausible = PlausibleTables(self._model)
             else:
                 self._prepare_points(sketch, columns, rng)
         warn_of_the_drowned(sketch, "answers tell next to nothing")
@@ -487,27 +551,20 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def _prepare_points(self, sketch, columns, rng):
         prior, shift = self.prior, None
         if self._model is None and isinstance(prior, str) and prior != "uniform":
-            shift = self._shift_from_ranges(sketch, columns, rng)
+            look = columns.sample(points_for_a_look(sketch, self.n_synthetic), rng)
+            shift = Shift.of(self._regressed(sketch, look))
             prior = "kde" if prior == "kde" or shift.is_worth_a_density else "uniform"
         points = draw_points(prior, sketch, columns, self.n_synthetic, rng, self._model)
         self._regression = self._regressed(sketch, points)
-        # With histograms, what is not known is where in their bins rows lie: `Positions`.
-        self._shift = Shift.of(self._regression) if self._model is None else None
-        if shift is not None and isinstance(prior, str) and prior == "kde":
-            self._shift = shift.left_by_density(self._shift)
-        self._positions = Positions(sketch.feature_map, columns, points)
-
-    def _shift_from_ranges(self, sketch, columns, rng):
-        size = points_for_a_look(sketch, self.n_synthetic)
-        return Shift.of(self._regressed(sketch, columns.sample(size, rng)))
+        left = Shift.of(self._regression)
+        if shift is not None and prior == "kde":
+            left = shift.left_by_density(left)
+        self._plausible = PlausiblePoints(self._regression, left, columns, self._model)
 
     def _regressed(self, sketch, points):
-        return MomentRegression(
-            sketch.unprojected(),  # whose means noise does not bias
-            points,
-            regularization=self.regularization,
-            center=self.center,
-        )
+        means = sketch.unprojected()  # which noise does not bias
+        how = {"regularization": self.regularization, "center": self.center}
+        return MomentRegression(means, points, **how)
 
 
 def _moments(columns: NDArray) -> tuple[NDArray, NDArray]:

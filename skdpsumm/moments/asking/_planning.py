@@ -16,8 +16,7 @@ from ...privacy._clone_watch import own_clone
 from ...sketches import PrivateSketch
 from ..inferring._points import draw_points
 from ..inferring._regression import FeatureBlocks, feature_covariance, penalties, solver_for
-from ._points_answer import Among
-from ._positions import NamedRows, evaluate_rows
+from ..plausible._named_rows import NamedRows, evaluate_rows
 
 _EPSILON_RANGE = (1e-4, 1e4)
 _EPSILON_TOLERANCE = 1e-3
@@ -31,10 +30,8 @@ _CHOOSES = (
 def _of_those_present(values: NDArray) -> NDArray[np.float64]:
     """Return values whose mean over all points, and its noise, are those of the present ones."""
     present = ~np.isnan(values)
-    if present.all():
-        return values
-    among = Among(np.nanmean(values, axis=0), present.mean(axis=0))
-    return among.values(values, present)
+    mean, share = np.nanmean(values, axis=0), present.mean(axis=0)
+    return np.where(present, mean + (values - mean) / share, mean)
 
 
 class Plan:
@@ -53,19 +50,19 @@ class Plan:
         if known.names is None:
             by_position = known.n_columns if known.keys is None else max(known.keys) + 1
             known = known.for_table(n_features or by_position)
-        columns = known
-        columns.require_bounds()
-        self.sketcher = estimator._seeded(estimator._made_sketcher(estimator._known), rng)
+        known.require_bounds()
+        self.sketcher = estimator._build_sketcher(rng, None)
         check_params(self.sketcher)
         if not hasattr(self.sketcher, "_draw_map"):
             raise ValueError(_CHOOSES.format(type(self.sketcher).__name__))
-        self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
+        self.map = self.sketcher._draw_map(known, check_random_state(self.sketcher.random_state))
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
         empty = self._release(own_clone(self.sketcher))
-        points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
-        values, self.is_scalar = evaluate_rows(f, NamedRows.of(points, columns))
-        values = _of_those_present(values)
-        features = FeatureBlocks(self.map, points)
+        points = draw_points(prior, empty, known, estimator.n_synthetic, rng)
+        found = evaluate_rows(f, NamedRows.of(points, known))
+        self.is_scalar = found.ndim == 1
+        values = _of_those_present(found.astype(np.float64).reshape(len(points), -1))
+        features = FeatureBlocks.of(self.map, points)
         offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
         centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])
         self.covariance = feature_covariance(features, offset)
@@ -84,7 +81,7 @@ class Plan:
         sketch = self._release(own_clone(self.sketcher).set_params(epsilon=epsilon))
         ridge = penalties(self.estimator.regularization, sketch.noise_std, sketch.n_samples)
         noise = (sketch.noise_std / self.n_samples) ** 2
-        a = solver_for(copy(self.covariance), ridge).solve(self.cross)
+        a = solver_for(copy(self.covariance), ridge)(self.cross)
         explained = np.sum(a * (2 * self.cross - self.covariance @ a), axis=0)
         return np.sqrt(np.maximum(self.power - explained, 0.0) + noise @ a**2)
 

@@ -2,74 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations_with_replacement, islice, product
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import warn_caller
 from ...features._feature_maps import project_to_simplex
-from ...schema._schema import TableSchema
-from ..inferring._points import absent
-from ..inferring._shift import Shift
-from ._estimate import Estimate
-from ._filled_cells import some_values
-from ._graphical_answer import GraphicalAnswer
-from ._parts import ModelAnswers
-from ._points_answer import PointsAnswer
-from ._positions import NamedRows, Positions, check_each_row, evaluate_rows, values_at
-from ._quantiles import InverseCDF, monotone
-from ._question import ColumnCondition, OfGroups, Question
-from ._second_moments import SecondMoments, correlations, floats, from_the_mean
-from ._tables import Axis, TableAnswer, binned_axis, category_axis, model_axis
-from ._warnings import AnswerWarning, warn_of_the_lone, warn_of_the_wide
+from ...schema._schema import TableSchema, stack_columns
+from ...sketches._private_sketch import PrivateSketch
+from .._frames import chosen, frame_of
+from ..plausible._numbers import N_TABLES
+from ._axes import Axis, binned_axis, model_axis
+from ._estimate import Estimate, near_the_middle
+from ._functions import AskedFunction
+from ._possible import correlations, nearest_possible
+from ._synthetic import framed
+from ._tables import positive_tables, rounded_rows
+from ._warnings import AnswerWarning, first_of, warn_of_the_lone, warn_of_the_wide
+from ._weighted import GroupedRows, covariance, grouped, ratio
+
+Floats = NDArray[np.float64]
+# The column of a survey weight.
+Weight = int | str | None
 
 # More thresholds or bins than that are a picture of a column, not questions.
 _MOST_QUESTIONS = 16
-# On which a user's function is tried.
-_FEW_ROWS = 256
-# Steps of a column's range on which quantiles are looked for; and within a group.
-_N_STEPS, _N_STEPS_BY = 512, 128
-# The least level of a quantile: shares below it are rounding.
-_LOWEST_LEVEL = 1e-12
-# Part of a step that is added to a number, so that the closest value is the next one.
-_NEARLY_HALF = 0.5 - 1e-9
-# Of a table that is asked at weighted points.
-_MOST_CELLS_OF_POINTS = 400
+# Entries of a matrix, of which more are not judged.
+_MOST_JUDGED = 64
+_NO_DESIGN = "survey_weight says how rows count, and not how they were chosen. Use covers='table'."
+_QUARTILES = ("25 %", "median", "75 %")
+_DESCRIBED = ("column", "missing", "mean", "std error", *_QUARTILES, "most frequent", "share")
 
 
 class StatisticsMixin:
-    """Named statistics, each through one call of `_answer`."""
+    """Named statistics: each a plain statistic of weighted rows, asked of all plausible tables."""
 
     schema_: TableSchema
-    _model: Any  # a TableModel, None where there are no histograms
-    _regression: Any
-    _positions: Any  # Positions, None where a graphical model answers
-    _shift: Shift | None
+    sketch_: PrivateSketch
+    _plausible: Any
     _frame: str | None
-
-    def _ask(
-        self, function: Any, then: Callable | None = None, **parts: Any
-    ) -> PointsAnswer | GraphicalAnswer:
-        """Put the `Question` with these parts to the sketch."""
-        question, model = Question(function, then, **parts), self._answers_by_model()
-        if model is not None:
-            return GraphicalAnswer(question, model)
-        return PointsAnswer(question, self._regression, self._positions, self._shift)
-
-    def _answers_by_model(self) -> ModelAnswers | None:
-        """Return what the graphical model answers from, None where points are asked."""
-        check_is_fitted(self, "_regression")
-        if self._regression is not None:
-            return None
-        known = self.__dict__.get("_answers")
-        if known is None or known.model is not self._model:
-            known = self._answers = ModelAnswers(self._model)
-        return known
+    _conditions: tuple[AskedFunction, ...] = ()
 
     @property
     def _asked(self) -> TableSchema:
@@ -77,10 +55,117 @@ class StatisticsMixin:
         check_is_fitted(self, "schema_")
         return self.schema_
 
-    def _answer(self, *parts: Any, **more: Any) -> Estimate:
-        return self._ask(*parts, **more).to_estimate(self._frame)
+    def _told(
+        self, axes: Sequence[Axis] = (), survey_weight: Weight = None, beside: Sequence[int] = ()
+    ) -> Callable[[Sequence[int], str], GroupedRows]:
+        """Return how to ask this release for rows, those that meet all conditions of `where`.
 
-    def _names(self, which: list[int]) -> list[str]:
+        What is asked of it stays an answer of this release when the estimator is fitted again. Rows
+        count by their survey weight, if there is one; `beside` are the columns it goes with.
+        """
+        plausible, conditions = self._plausible, self._conditions
+        by = [axis.column for axis in axes]
+        own = [] if survey_weight is None else [self._survey_weight(survey_weight, [*beside, *by])]
+        needed = {*by, *own, *(j for one in conditions for j in one.columns)}
+
+        def rows_of(columns: Sequence[int], covers: str) -> GroupedRows:
+            rows = plausible.rows(tuple(sorted({*columns, *needed})), covers)
+            for condition in conditions:
+                rows = rows.where(condition.at(rows)[..., 0])
+            for j in own:
+                rows = rows.where(rows.numbers(j))
+            return grouped(rows, axes)
+
+        return rows_of
+
+    def _survey_weight(self, column: int | str, beside: Sequence[int]) -> int:
+        """Return the column of a survey weight; warn where it was not counted with others."""
+        j = self._column(column, "survey_weight")
+        name, bound = self._asked.name(j), self._bound(j)
+        if bound[0] < 0:
+            raise ValueError(
+                f"survey_weight must not be negative, and the range of column {name!r} is {bound}."
+            )
+        model = self._plausible.model
+        apart = [k for k in beside if k != j and not (model and model.counts_together((j, k)))]
+        if apart:
+            others = first_of(list(map(repr, self._names(apart))))
+            warn_caller(
+                f"When you sketch again, name {name!r} with {others} in `workload`: "
+                "the release counts survey_weight in no group with them, so the answer takes the "
+                "weight to be alike there.",
+                AnswerWarning,
+            )
+        return j
+
+    def _most_rows(self, survey_weight: Weight = None) -> float:
+        """Return how many rows are possible: three standard errors above the release's number."""
+        most = float(self._plausible.n_rows) + 3 * self.sketch_.n_noise_std
+        if survey_weight is None:
+            return most
+        return most * self._bound(self._column(survey_weight, "survey_weight"))[1]
+
+    def _answer(
+        self,
+        ask: Callable[[str], Floats],
+        about: Sequence[str],
+        judged: bool = True,
+        spread: Floats | float = np.inf,
+        **how: Any,
+    ) -> Estimate:
+        """Return what is asked of plausible tables; `about` are the names of its entries.
+
+        It warns of intervals wider than `spread`.
+        """
+        found = Estimate(ask, frame=self._frame, **how)
+        if judged:
+            warn_of_the_wide(self.sketch_, found, about, spread)
+        return found
+
+    def _in_groups(
+        self,
+        statistic: Callable[[GroupedRows, int], Floats],
+        told: str,
+        asked: Any,
+        which: Sequence[int],
+        possible: tuple[Any, Any],
+        axes: Sequence[Axis] = (),
+        survey_weight: Weight = None,
+        has_units: bool = False,
+        names: Sequence[str] = (),
+        **how: Any,
+    ) -> Estimate:
+        """Return a statistic of columns in each group of rows, `told` with the name of each.
+
+        It takes rows and a column. Answers have an axis for each of `axes`, and a last one: of the
+        columns, or of what the statistic returns of a single one, which has `names`. They are
+        without that one where a single thing was `asked`.
+        """
+        last, names = ("quantile", names) if names else ("column", self._names(which))
+        rows_of, groups = self._told(axes, survey_weight, which), groups_of(axes)
+        units = [self._asked.columns[j].unit for j in which] * (len(names) // len(which))
+
+        def ask(covers: str) -> Floats:
+            found = np.stack([statistic(rows_of([j], covers), j) for j in which], axis=-1)
+            return found.reshape(-1, *map(len, axes), len(names))
+
+        answer = self._answer(
+            ask,
+            [told.format(name) + _where(group) for group in groups for name in names],
+            possible=possible,
+            labels=[*(axis.labels for axis in axes), names],
+            axes=[*(axis.name for axis in axes), last] if axes else (),
+            units=units * len(groups) if has_units else (),
+            refused=None if survey_weight is None else _NO_DESIGN,
+            **how,
+        )
+        if asked is None or np.ndim(asked):
+            return answer
+        one = answer[..., 0]
+        one.labels, one.frame, one.axes = answer.labels[:-1], answer.frame, answer.axes[:-1]
+        return one
+
+    def _names(self, which: Sequence[int]) -> list[str]:
         return [self._asked.name(j) for j in which]
 
     def _column(self, column: int | str, parameter: str = "column") -> int:
@@ -105,44 +190,63 @@ class StatisticsMixin:
             raise ValueError("column is empty: name some, such as ['age'], or leave it out.")
         return [self._column(one) for one in several]
 
-    def _axis(self, column: int | str, bins: Any = None, parameter: str = "column") -> Axis:
-        """Return the categories of a column, or its bins: those given, or the model's."""
-        j, model = self._column(column, parameter), self._answers_by_model()
-        if self._asked.values(j) is not None:
+    def _axes(self, which: list[int], bins: Any) -> list[Axis]:
+        """Return the categories of columns, or their bins: those given, or the release's."""
+        if not isinstance(bins, Mapping):
+            bins = {j: bins for j in which if self._asked.values(j) is None}
+        named = {self._asked.index(key, "bins"): given for key, given in bins.items()}
+        unknown = [self._asked.name(j) for j in named if j not in which]
+        if unknown:
+            raise ValueError(f"bins names {unknown[0]!r}, which is not among the columns.")
+        return [self._axis(j, named.get(j)) for j in which]
+
+    def _axis(self, j: int, bins: Any) -> Axis:
+        categories = self._asked.values(j)
+        if categories is not None:
             if bins is not None:
                 raise ValueError(
                     f"Column {self._asked.name(j)!r} has categories; leave its bins out."
                 )
-            return category_axis(self._asked, j)
-        if bins is None and model is not None:
-            return model_axis(model.model, j)
+            return Axis(self._asked, j, tuple(map(str, categories)), None)
+        if bins is None and self._plausible.model is not None:
+            return model_axis(self._plausible.model, j)
         return binned_axis(self._asked, j, self._edges(j, bins))
 
-    def _axis_by(self, by: int | str | None, bins: Any) -> Axis | None:
-        """Return the groups that `by` and `bins` stand for, None for all rows together."""
-        if by is not None:
-            axis, model = self._axis(by, bins, "by"), self._answers_by_model()
-            if model is not None:
-                then = "The answer takes all groups of it to be alike."
-                warn_of_the_lone(model.model.sketch, [axis.column], then)
-            return axis
-        if bins is not None:
-            raise ValueError("bins are those of by: give by=, the column to group by, too.")
-        return None
+    def _function(self, f: Callable[[Any], ArrayLike], **how: Any) -> AskedFunction:
+        """Return a function of rows that a user has given."""
+        check_is_fitted(self, "schema_")
+        return AskedFunction(f, self._plausible, **how)
 
-    def _numeric(self, column: Any) -> list[int]:
-        """Return the columns that are meant: all numeric ones for None."""
-        if column is None:
-            if not self._asked.numeric:
-                raise ValueError(_NO_NUMBERS)
-            return self._asked.numeric
-        which = self._columns(column)
-        for j in which:
-            self._bound(j)  # which says that it is no number
-        return which
+    def _axes_by(self, by: Any, bins: Any, *, alone: bool = False) -> list[Axis]:
+        """Return the axes that `by` and `bins` stand for; none for all rows together.
+
+        It warns of columns that were counted with no other, unless they are asked for `alone`.
+        """
+        if by is None:
+            if bins is not None:
+                raise ValueError("bins are those of by: give by=, the column to group by, too.")
+            return []
+        several = by if isinstance(by, list | tuple) else [by]
+        which = [self._column(one, "by") for one in several]
+        axes = self._axes(which, bins)
+        if not alone:
+            warn_of_the_lone(self.sketch_, which, "The answer takes all groups of it to be alike.")
+        return axes
+
+    def _numeric(self, column: Any) -> tuple[list[int], Floats, Floats]:
+        """Return the columns that are meant, all numeric ones for None, and their ranges."""
+        which = self._asked.numeric if column is None else self._columns(column)
+        if not which:
+            raise ValueError(
+                "No column is numeric, and only numbers have means, variances and covariances. Ask "
+                "`histogram` for the shares of the categories of a column, `table` for how columns "
+                "go together, or `estimate` for the share of rows for which a condition holds."
+            )
+        low, high = np.array([self._bound(j) for j in which]).T
+        return which, low, high
 
     def mean(
-        self, column: Any = None, *, by: int | str | None = None, bins: Any = None
+        self, column: Any = None, *, by: Any = None, bins: Any = None, survey_weight: Weight = None
     ) -> Estimate:
         """Return the mean of a numeric column, or the means of several, shape (d,).
 
@@ -161,6 +265,10 @@ class StatisticsMixin:
         bins : int or array-like of edges, default=None
             For `by` with numbers: increasing edges within the range, or a number of equal bins, as
             in `table`. None takes the bins of the release, which may be uneven.
+        survey_weight : int or str, default=None
+            A column by which rows count, such as the number of people that each stands for. Rows
+            whose weight is missing or 0 do not count. None counts all rows alike. There is no
+            interval for a population then: nobody has said how rows were chosen.
 
         Examples
         --------
@@ -180,65 +288,55 @@ class StatisticsMixin:
         >>> round(float(m2m.mean("hours", by="sex")["m"]))
         42
         """
-        axis = self._axis_by(by, bins)
-        if axis is None:
-            return self.moment(1, column)
-        which = self._numeric(column)
-        names = self._names(which)
-        shape = (len(which), len(axis))
+        return self._of_powers(1, column, self._axes_by(by, bins), survey_weight)
 
-        def of(j: int) -> OfGroups:
-            return OfGroups(lambda rows: floats(rows, [j]), axis.column, axis.holds)
+    def _of_powers(
+        self, order: int, column: Any, axes: Sequence[Axis] = (), survey_weight: Weight = None
+    ) -> Estimate:
+        which, low, high = self._numeric(column)
+        powers = np.stack([low, high, np.clip(0.0, low, high)]) ** order  # even ones: least at 0
+        possible = powers.min(axis=0), powers.max(axis=0)
+        ends = dict(zip(which, zip(*possible, strict=True), strict=True))
 
-        def table(t: NDArray, n: NDArray) -> NDArray:
-            return np.swapaxes(t.reshape(*t.shape[:-1], *shape), -1, -2)
+        def means(rows: GroupedRows, j: int) -> Floats:
+            return rows.mean(rows.numbers(j) ** order, *ends[j])
 
-        def said(name: str, label: str) -> str:
-            return f"the mean of {name!r} where {axis.name} = {label}"
-
-        parts = [of(j) for j in which]
-        low, high = self._ranges(which).T
-        whole = OfGroups.side_by_side(parts)
-        answer = self._answer(
-            whole,
-            table,
-            linear=table,
-            parts=parts,
-            possible=(low, high),
-            labels=[axis.labels, names],
-            judged=whole,
-            about=[said(name, label) for name in names for label in axis.labels],
-            entries=[said(name, label) for label in axis.labels for name in names],
+        told = "the mean of {!r}" if order == 1 else f"the moment {order} of {{!r}}"
+        units, rows_of = order == 1, self._told()
+        spread: Any = np.inf
+        if units:  # wider than two standard deviations of the column, a mean tells next to nothing
+            spread = 2 * np.sqrt([_variance(rows_of([j], "model"), j)[0] for j in which])
+        return self._in_groups(
+            means, told, column, which, possible, axes, survey_weight, units, spread=spread
         )
-        answer.units = tuple(self._asked.columns[j].unit for j in which) * len(axis)
-        answer.axes = (axis.name, "column")
-        return _as_asked(answer, column)
 
-    def _mean_by(self, f: Callable[[Any], ArrayLike], axis: Axis) -> Estimate:
-        """Return the mean of a user's function over the rows of each group."""
-        few = self._few_rows()
-        check_each_row(f, few)
-        if evaluate_rows(f, few)[0].shape[1] != 1:  # checked here: elsewhere it may be NaN
-            raise ValueError("With by, estimate takes one function: one number for each row.")
-        is_condition = np.asarray(f(few)).dtype == bool
-        whole = OfGroups(lambda rows: values_at(f, rows), axis.column, axis.holds)
-        answer = self._answer(
-            whole,
-            possible=(0.0, 1.0) if is_condition else None,
-            labels=[axis.labels],
-            judged=whole,
-            about=[f"the mean where {axis.name} = {label}" for label in axis.labels],
+    def total(
+        self, column: Any = None, *, by: Any = None, bins: Any = None, survey_weight: Weight = None
+    ) -> Estimate:
+        """Return the sum of a numeric column over all rows, or the sums of several, shape (d,).
+
+        Rows without a value add nothing.
+
+        Parameters
+        ----------
+        column, by, bins, survey_weight :
+            As in `mean`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import M2MEstimator, Numeric
+        >>> hours = np.random.default_rng(0).integers(0, 41, size=(5000, 1))
+        >>> m2m = M2MEstimator(schema=Numeric(0, 40, step=1), random_state=0).fit(hours)
+        >>> bool(abs(float(m2m.total(0)) / hours.sum() - 1) < 0.02)
+        True
+        """
+        axes, (which, low, high) = self._axes_by(by, bins), self._numeric(column)
+        most = self._most_rows(survey_weight)
+        possible = np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)
+        return self._in_groups(
+            _total, "the total of {!r}", column, which, possible, axes, survey_weight, True
         )
-        answer.axes = (axis.name,)
-        return answer
-
-    def _few_rows(self) -> NamedRows:
-        """Return rows to try a function on."""
-        known = self._answers_by_model()
-        if known is None:
-            return NamedRows.of(self._regression.points[:_FEW_ROWS], self._asked)
-        model = known.model
-        return NamedRows(model.schema, _FEW_ROWS, lambda j: some_values(model, j, _FEW_ROWS))
 
     def missing_share(self, column: Any = None) -> Estimate:
         """Return the share of rows without a value, for each column that may lack values.
@@ -268,29 +366,15 @@ class StatisticsMixin:
         >>> bool(abs(m2m.mean()[0] - 30) < 1)
         True
         """
-        which = [j for j in range(self._asked.n_columns) if self._asked.missing(j)]
-        if not which:
+        lacking = [j for j in range(self._asked.n_columns) if self._asked.missing(j)]
+        if not lacking:
             raise ValueError("No value can be missing: the schema has no column with missing=True.")
-        if column is not None:
-            lacking, which = which, self._columns(column)
-            whole = [name for name in self._names([j for j in which if j not in lacking])]
-            if whole:
-                raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
-
-        def missing(X: NDArray) -> NDArray:
-            return np.column_stack([absent(self._asked, X[:, j], j) for j in which])
-
-        names = self._names(which)
-        answer = self._answer(
-            missing,
-            lambda t, n: np.clip(t, 0.0, 1.0),
-            linear=lambda t, n: t,
-            parts=[lambda X, j=j: absent(self._asked, X[:, j], j)[:, None] for j in which],
-            labels=[names],
-            judged=missing,
-            about=[f"the missing values of {name!r}" for name in names],
-        )
-        return _as_asked(answer, column)
+        which = lacking if column is None else self._columns(column)
+        whole = self._names([j for j in which if j not in lacking])
+        if whole:
+            raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
+        told = "the missing values of {!r}"
+        return self._in_groups(_missing_share, told, column, which, (0.0, 1.0))
 
     def moment(self, order: int, column: Any = None) -> Estimate:
         """Return the raw moments E[x_j^order] of the numeric columns, shape (d,).
@@ -313,24 +397,7 @@ class StatisticsMixin:
         """
         if not isinstance(order, Real) or order != int(order) or order < 1:
             raise ValueError(f"order must be a positive integer, got {order!r}.")
-        which = self._numeric(column)
-        names = self._names(which)
-
-        def powers(X: NDArray) -> NDArray:
-            return floats(X, which) ** int(order)
-
-        of = "mean" if order == 1 else f"moment {int(order)}"
-        about = [f"the {of} of {name!r}" for name in names]
-        low, high = self._ranges(which).T
-        least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**order, high**order))
-        possible = (low**order if order % 2 else least, np.maximum(low**order, high**order))
-        parts = [lambda X, j=j: floats(X, [j]) ** int(order) for j in which]
-        answer = self._answer(
-            powers, parts=parts, labels=[names], judged=powers, about=about, possible=possible
-        )
-        if order == 1:
-            answer.units = tuple(self._asked.columns[j].unit for j in which)
-        return _as_asked(answer, column)
+        return self._of_powers(int(order), column)
 
     def variance(self, column: Any = None) -> Estimate:
         """Return the variances of the numeric columns, shape (d,), at least 0.
@@ -341,159 +408,62 @@ class StatisticsMixin:
             The columns, by number or name. For one you get a number. None takes all numeric
             columns.
         """
-        answer = self._variances(self._numeric(column))
-        return _as_asked(answer, column)
-
-    def _variances(self, which: list[int]) -> Estimate:
-        names = self._names(which)
-        d, ranges = len(which), self._ranges(which)
-        named: dict[str, Any] = {
-            "possible": (0.0, np.ptp(ranges, axis=1) ** 2 / 4),
-            "labels": [names],
-            "about": [f"the variance of {name!r}" for name in names],
-        }
-        if self._answers_by_model() is not None:
-            own = [lambda X, j=j: floats(X, [j]) for j in which]
-            means = np.clip(self._ask(None, parts=own).value, *ranges.T)
-            parts = [
-                lambda X, j=j, m=m: (floats(X, [j]) - m) ** 2
-                for j, m in zip(which, means, strict=True)
-            ]
-            return self._answer(None, parts=parts, judged=True, **named)
-
-        def powers(X: NDArray) -> NDArray:
-            columns = floats(X, which) - ranges.mean(axis=1)
-            return np.hstack([columns, columns**2])
-
-        return self._answer(
-            powers,
-            lambda t, n: t[..., d:] - t[..., :d] ** 2,
-            judged=lambda X: from_the_mean(X, which) ** 2,
-            **named,
-        )
+        which, low, high = self._numeric(column)
+        possible = 0.0, (high - low) ** 2 / 4
+        return self._in_groups(_variance, "the variance of {!r}", column, which, possible)
 
     def covariance(self) -> Estimate:
         """Return the covariance matrix of the numeric columns, shape (d, d).
 
         The matrix is moved to a positive semi-definite one near by, with the same variances. What
-        is known least moves most. The error of an entry includes how far that moved it. Where
-        values are missing, an entry describes the rows that have a value in both columns.
+        is known least moves most. Where values are missing, an entry describes the rows that have a
+        value in both columns.
         """
-        which = self._numeric(None)
-        second = self._second_moments(which)
-        largest = second.units / 4
-        possible = (np.where(np.eye(len(which)), 0.0, -largest), largest)
-        if self._answers_by_model() is not None:
-            parts = second.centred(self._means_of_pairs(second))
-            noise = self._noise_of_variances(second, parts)
-            return self._of_pairs(
-                which,
-                None,
-                lambda t, n: second.possible(second.matrix(t), noise),
-                linear=lambda t, n: second.matrix(t),
-                parts=parts,
-                moved=True,
-                possible=possible,
-            )
-
-        def error(mean: NDArray, draws: NDArray) -> NDArray:
-            found = second.covariance(mean)
-            moved = second.possible(found) - found
-            return np.hypot(np.std(second.covariance(draws), axis=0), moved)
-
-        return self._of_pairs(
-            which,
-            second.products,
-            lambda t, n: second.possible(second.covariance(t)),
-            error=error,
-            possible=possible,
-        )
-
-    def _means_of_pairs(self, second: SecondMoments) -> NDArray:
-        """Return the means of both columns of each pair, shape (n_pairs, 2)."""
-        answer = self._ask(None, parts=second.columns_of_pairs())
-        return np.reshape(answer.value, (-1, 2))
-
-    def _noise_of_variances(self, second: SecondMoments, parts: list[Callable]) -> NDArray:
-        """Return the noise that variances have, of the parts of all covariances."""
-        return self._ask(None, parts=[parts[k] for k in second.diagonal]).noise_std_error()
+        return self._matrix(np.asarray)
 
     def correlation(self) -> Estimate:
         """Return the correlation matrix of the numeric columns, shape (d, d).
 
-        ``correlation()["age", "hours"]`` is one entry. The matrix comes from `covariance`, so the
-        error of an entry includes how far the projection moved it.
+        ``correlation()["age", "hours"]`` is one entry. The matrix comes from `covariance`.
         """
-        which = self._numeric(None)
-        second = self._second_moments(which)
+        return self._matrix(correlations)
 
-        ones = np.eye(len(which))
-        possible = (2 * ones - 1, np.ones_like(ones))
-        if self._answers_by_model() is not None:
-            means = self._means_of_pairs(second)
-            parts = second.centred(means)
-            found = second.matrix(self._ask(None, parts=parts).value)
-            covariance = second.possible(found, self._noise_of_variances(second, parts))
-            moved = np.abs(correlations(covariance) - correlations(found))
-            return self._of_pairs(
-                which,
-                None,
-                lambda t, n: correlations(covariance),
-                linear=lambda t, n: second.matrix(t),
-                parts=second.influence(means, covariance),
-                possible=possible,
-                moved=moved,
-            )
+    def _matrix(self, of: Callable[[Floats], Floats]) -> Estimate:
+        """Return what covariances tell of all pairs of numeric columns."""
+        which, low, high = self._numeric(None)
+        names, d, rows_of = self._names(which), len(which), self._told()
 
-        def scaled(t: NDArray) -> NDArray:
-            return correlations(second.possible(second.covariance(t)))
+        def covariances(covers: str) -> Floats:
+            found: dict[tuple[int, int], Floats] = {}
+            pairs = list(combinations_with_replacement(which, 2))
+            for k, (a, b) in enumerate(pairs):
+                self._plausible.ahead(pair for pair in islice(pairs, k, None) if len({*pair}) > 1)
+                rows = rows_of([a, b], covers)
+                one = covariance(rows.weights, rows.numbers(a), rows.numbers(b))
+                found[a, b] = found[b, a] = one
+            stacked = np.stack([found[a, b] for a, b in product(which, repeat=2)], axis=-1)
+            return stacked.reshape(-1, d, d)
 
-        def error(mean: NDArray, draws: NDArray) -> NDArray:
-            found, answered = second.covariance(mean), scaled(mean)
-            variances = np.maximum(np.diagonal(second.possible(found)), 1e-300)
-            spread = np.sqrt(np.outer(variances, variances))
-
-            def linear(covariances: NDArray) -> NDArray:
-                """Return the first order of the correlations about those that are answered."""
-                own = np.diagonal(covariances, axis1=-2, axis2=-1) / variances
-                return covariances / spread - answered * (own[..., None] + own[..., None, :]) / 2
-
-            moved = np.hypot(np.std(linear(second.covariance(draws)), axis=0), linear(found))
-            np.fill_diagonal(moved, 0.0)
-            return moved
-
-        return self._of_pairs(
-            which, second.products, lambda t, n: scaled(t), error=error, possible=possible
+        spread = [np.std(_variance(rows_of([j], "noise"), j)[1:]) for j in which]
+        noise = np.where(np.isnan(spread), (high - low) ** 2 / 4, spread)
+        # The model has no negative counts: with much noise its covariances lean to 0. Those of many
+        # columns are its own all the same, for a hundred tables of each pair take long.
+        few = d * d <= _MOST_JUDGED
+        likely = near_the_middle(covariances("table")) if few else covariances("model")[0]
+        value = of(nearest_possible(likely, high - low, noise))
+        largest = of(np.outer(high - low, high - low) / 4)
+        least = np.where(np.eye(d), of(np.zeros((d, d))), -largest)
+        return self._answer(
+            lambda covers: of(covariances(covers)),
+            [_pair(*sorted(pair, key=names.index)) for pair in product(names, repeat=2)],
+            value=value,
+            possible=(least, largest),
+            labels=[names, names],
+            judged=few,
         )
 
-    def _second_moments(self, which: list[int]) -> SecondMoments:
-        gaps = np.array([self._asked.missing(j) for j in which], np.bool_)
-        return SecondMoments(which, self._ranges(which), gaps)
-
-    def _of_pairs(self, which: list[int], *parts: Any, **more: Any) -> Estimate:
-        """Answer a matrix; what is hard of it is how two columns go together."""
-        left, right = np.triu_indices(len(which), 1)
-        names = self._names(which)
-        more |= {
-            "labels": [names, names],
-            "entries": [_pair(*sorted((a, b), key=names.index)) for a in names for b in names],
-        }
-        if self._answers_by_model() is not None:
-            return self._answer(*parts, **more, judged=True)
-
-        def together(X: NDArray) -> NDArray:
-            columns = from_the_mean(X, which)
-            return columns[:, left] * columns[:, right]
-
-        about = [_pair(names[a], names[b]) for a, b in zip(left, right, strict=True)]
-        return self._answer(*parts, **more, judged=together if about else None, about=about)
-
     def count(
-        self,
-        query: Callable[[Any], ArrayLike] | None = None,
-        *,
-        by: int | str | None = None,
-        bins: Any = None,
+        self, query: Callable[[Any], ArrayLike] | None = None, *, by: Any = None, bins: Any = None
     ) -> Estimate:
         """Return the number of rows for which `query` holds.
 
@@ -518,44 +488,54 @@ class StatisticsMixin:
             If the query returns numbers that do not lie between 0 and 1.
         """
         if query is None and by is not None:
-            self._column(by, "by")
-            return self.table([by], bins=None if bins is None else {by: bins})
-        axis = self._axis_by(by, bins)
+            return self._table(self._axes_by(by, bins, alone=True), None)
         if not callable(query):
             raise TypeError(
                 "count takes a function of rows, such as lambda rows: rows['age'] > 40; got "
                 f"{query!r}."
             )
+        asked = self._function(query, is_condition=True)
+        return self._of_function(asked, self._axes_by(by, bins), counts=True)
 
-        def truths(X: NDArray) -> NDArray:
-            found = np.asarray(query(X))
-            if found.dtype != bool and not np.all((found >= 0) & (found <= 1)):
-                raise ValueError(
-                    "count takes a condition, such as rows['age'] > 40, and this query returns "
-                    "other numbers than 0 to 1. For the mean of a number, use `estimate`."
-                )
-            return found
+    def _of_function(self, asked: AskedFunction, axes: Sequence[Axis], counts: bool) -> Estimate:
+        """Return the mean of a function in each group of rows, or for how many it holds."""
+        if axes and asked.n_outputs > 1:
+            name = "count takes one condition" if counts else "estimate takes one function"
+            raise ValueError(f"With by, {name}: one number for each row.")
+        most = self._most_rows() if counts else 1.0
+        low, high = asked.extremes
+        unseen, possible = np.zeros(asked.n_outputs, np.bool_), (low, high)
+        if counts or asked.is_condition:
+            # Of a condition that never changes at the rows that are asked, all is possible; of one
+            # that holds at none of the rows that there can be, nothing else, and so of the share of
+            # one that holds at all of them.
+            unseen, certain = asked.constants()
+            certain &= not axes
+            always, never = certain & (low == 1) & (not counts), certain & (high == 0)
+            possible = 1.0 * always, most * ~never
+        rows_of = self._told(axes)
 
-        check_each_row(truths, self._few_rows())
-        if axis is None:
-            return self._answer(truths, **_COUNTS, of_user=True, judged=truths)
+        def ask(covers: str) -> Floats:
+            by_output: dict[int, Floats] = {}
+            for outputs, columns in asked.parts:
+                rows = rows_of(columns, covers)
+                values = np.moveaxis(asked.at(rows.rows, outputs), -1, 0)
+                for k, at in zip(outputs.tolist(), values, strict=True):
+                    by_output[k] = rows.sums(at) if counts else rows.mean(at, low[k], high[k])
+            found = np.stack([by_output[k] for k in range(asked.n_outputs)], axis=-1)
+            if covers in ("table", "population"):
+                found[1:, :, unseen] = most * (np.arange(len(found) - 1)[:, None, None] % 2)
+            return found.reshape(len(found), *(map(len, axes) if axes else asked.shape))
 
-        def of_groups(X: NDArray) -> NDArray:
-            holds = np.asarray(truths(X), np.float64)
-            if holds.ndim != 1:
-                raise ValueError("With by, count takes one condition: one truth for each row.")
-            return holds[:, None] * axis.holds(X[:, axis.column])
-
-        answer = self._answer(
-            of_groups,
-            **_COUNTS,
-            labels=[axis.labels],
-            of_user=True,
-            judged=of_groups,
-            about=[f"the count where {axis.name} = {label}" for label in axis.labels],
+        told = f"the {'count' if counts else 'mean'}"
+        return self._answer(
+            ask,
+            [f"{told}{_where(group)}" for group in groups_of(axes)] if axes else (),
+            possible=tuple(end.reshape(asked.shape) for end in possible),
+            labels=[axis.labels for axis in axes],
+            judged=not unseen.any(),  # of which another warning tells
+            axes=[axis.name for axis in axes],
         )
-        answer.axes = (axis.name,)
-        return answer
 
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
         """Return the share of values at or below each threshold, P(x_column <= t).
@@ -592,8 +572,6 @@ class StatisticsMixin:
         numbers = categories and all(isinstance(value, Real) for value in categories)
         low, high = (-np.inf, np.inf) if numbers else self._bound(j)
         cuts = _numbers(thresholds, "thresholds")
-        order = np.argsort(cuts, kind="stable")
-        rank = np.argsort(order)
         outside = np.flatnonzero((cuts < low) | (cuts > high))
         if len(outside):
             message = (
@@ -601,29 +579,45 @@ class StatisticsMixin:
                 f"({low:g}, {high:g}): values are clipped to it, and nothing is known outside."
             )
             warn_caller(AnswerWarning(message, outside))
-        labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]
+        ordered, place = np.unique(cuts, return_inverse=True)
 
-        below = self._at_most(j, cuts)
-        answer = self._answer(
-            below,
-            lambda t, n: np.clip(monotone(t[..., order])[..., rank], 0.0, 1.0),
-            linear=lambda t, n: t,
-            labels=[labels],
-            judged=below if len(cuts) <= _MOST_QUESTIONS else None,
-            about=labels,
+        def shares(rows: GroupedRows, j: int) -> Floats:
+            x = rows.numbers(j)
+            # The first threshold that a value is at most.
+            codes = np.where(np.isnan(x), -1, np.searchsorted(ordered, x))
+            sums = GroupedRows(rows.rows, codes, len(ordered) + 1).sums()
+            below = np.cumsum(sums, axis=1)[:, :-1]
+            return ratio(below, sums.sum(axis=1, keepdims=True), 0.0, 1.0)
+
+        value = near_the_middle(shares(self._told()([j], "noise"), j))
+        if not np.isnan(value).any():
+            value = isotonic_regression(value)
+        return self._in_groups(
+            lambda rows, j: shares(rows, j)[:, place],
+            "{}",
+            thresholds,
+            [j],
+            (0.0, 1.0),
+            names=[f"{self._asked.name(j)} <= {c:.12g}" for c in cuts],
+            value=value[place],
+            judged=len(cuts) <= _MOST_QUESTIONS,
         )
-        return answer if np.ndim(thresholds) else _only(answer)
 
     def quantile(
-        self, column: int | str, q: ArrayLike, *, by: int | str | None = None, bins: Any = None
+        self,
+        column: int | str,
+        q: ArrayLike,
+        *,
+        by: Any = None,
+        bins: Any = None,
+        survey_weight: Weight = None,
     ) -> Estimate:
         """Return quantiles of a column, such as its median.
 
-        The column's CDF is inverted on 512 steps of its range, and where bins of the release end.
-        If the column has a step, its quantiles are among its values, exactly so if it has at most
-        513. Then `std_error` may be 0,
-        where no likely error moves the answer to another value, as for most medians of whole
-        numbers. The ends of `interval` are values, too.
+        A quantile is the smallest value of which the CDF reaches the level. If the column has a
+        step, its quantiles are among its values. Then `std_error` may be 0, where no likely error
+        moves the answer to another value, as for most medians of whole numbers. The ends of
+        `interval` are values, too.
 
         Parameters
         ----------
@@ -634,11 +628,13 @@ class StatisticsMixin:
             there are more than 16, they count as a curve, and no `AnswerWarning` judges each.
         by : int or str, default=None
             A column to group by. You get a row of quantiles for each of its categories, or bins.
-            This needs a release that is answered from a graphical model. None takes all rows
-            together, which every release can answer.
+            None takes all rows together.
         bins : int or array-like of edges, default=None
             For `by` with numbers: increasing edges within the range, or a number of equal bins, as
             in `table`. None takes the bins of the release, which may be uneven.
+
+        survey_weight : int or str, default=None
+            As in `mean`.
 
         Raises
         ------
@@ -656,129 +652,23 @@ class StatisticsMixin:
         36 +- 0 (std error; on a grid of step 1)
         """
         j = self._column(column)
-        self._bound(j)  # which says that it is no number
+        bound = self._bound(j)  # which says that it is no number
         levels = _numbers(q, "q")
         if not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must lie in [0, 1], got {q!r}.")
-        model = self._answers_by_model()
-        if by is not None and model is None:
-            raise ValueError(_NEEDS_MODEL.format("quantile with by"))
-        axis = self._axis_by(by, bins)
-        names = [f"{self._asked.name(j)} {level:.12g}" for level in levels]
-        # The lowest value is where the first rows are, not where there are none yet.
-        levels = np.maximum(levels, _LOWEST_LEVEL)
-        inverse = self._inverse(j, levels, _N_STEPS if by is None else _N_STEPS_BY)
-        about = [f"the quantile {name}" for name in names]
-        if model is not None:
-            found = self._quantiles_of_model(inverse, axis, names, about)
-        else:
-            found = self._answer(
-                self._at_most(j, inverse.cuts),
-                lambda t, n: inverse(t),
-                ends=self._quantile_ends(j, levels),
-                possible=self._bound(j),
-                labels=[names],
-            )
-            if len(levels) <= _MOST_QUESTIONS:  # only to be judged, now that the places are known
-                found.step = self._asked.step(j)
-                below = self._at_most(j, np.asarray(found))
-                judged = self._ask(below, judged=below, about=about)
-                if isinstance(judged, PointsAnswer) and not judged.warned:
-                    warn_of_the_wide(self._regression.sketch, found, found, about)
-        found.step = self._asked.step(j)
-        found.units = (self._asked.columns[j].unit,) * np.asarray(found).size
-        found.axes = () if axis is None else (axis.name, "quantile")
-        return found if np.ndim(q) else _only(found)
-
-    def _inverse(self, j: int, levels: NDArray, n_steps: int) -> InverseCDF:
-        (low, high), schema = self._bound(j), self._asked
-        grid = np.unique(schema.on_grid(np.linspace(low, high, n_steps + 1), j))
-        places = np.zeros((0, 2))
-        model = self._answers_by_model()
-        if model is not None and len(grid) != schema.n_values(j):
-            # Between the ends of atoms a CDF is straight, and most of a wide range may be empty.
-            ends, places = model.inside(j).places(low, high, n_steps)
-            grid = np.unique(schema.on_grid(np.union1d(grid, ends), j))
-        points = np.zeros(0) if model is None else model.inside(j).points
-        grid = np.union1d(grid, np.clip([*points, *np.nextafter(points, -np.inf)], low, high))
-        exact = len(grid) == schema.n_values(j)
-        # No row is at the lower bound of a continuous column, unless that is a point.
-        first = 0 if schema.step(j) is not None or low in points else 1
-
-        def on_grid(values: NDArray) -> NDArray:
-            """Return the value that is reached: no quantile lies between two of a grid."""
-            if (step := schema.step(j)) is not None:
-                return schema.on_grid(values + step * _NEARLY_HALF, j)
-            above = np.nextafter(values, np.inf)
-            return np.where(np.isin(above, points), above, values)
-
-        return InverseCDF(grid, first, exact, levels, on_grid, j, places)
-
-    def _quantiles_of_model(
-        self, inverse: InverseCDF, axis: Axis | None, names: list[str], about: list[str]
-    ) -> Estimate:
-        assert self._model is not None
-        j, step, sketch = inverse.column, self._asked.step(inverse.column), self._model.sketch
-        if axis is None:
-            return inverse.estimate(
-                [self._curve(j, inverse.cuts)],
-                [names],
-                self._bound(j),
-                self._frame,
-                about,
-                step,
-                sketch,
-            )
-
-        def below(rows: NDArray, k: int) -> NDArray:
-            values = floats(rows, [j])
-            found = np.where(np.isnan(values), np.nan, values <= inverse.cuts)
-            held = axis.codes(rows[:, axis.column]) == k
-            return np.where(held[:, None], found, np.nan)
-
-        answers = [
-            self._ask(lambda rows, k=k: below(rows, k), possible=(0.0, 1.0))
-            for k in range(len(axis))
-        ]
-        about = [f"{one} where {axis.name} = {label}" for label in axis.labels for one in about]
-        labels = [axis.labels, names]
-        return inverse.estimate(answers, labels, self._bound(j), self._frame, about, step, sketch)
-
-    def _curve(self, j: int, cuts: NDArray) -> Any:
-        """Return the answer about the CDF of column j, which all of its quantiles are read from."""
-        answers = self._answers_by_model()
-        assert answers is not None
-        return answers.once((j, cuts.tobytes()), lambda: self._ask(self._at_most(j, cuts)))
-
-    def _quantile_ends(self, j: int, levels: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
-        """Return the ends of quantiles, read off those of the shares of rows in whole bins."""
-        # Those of this fit, whatever is fitted before somebody asks for an interval.
-        places, regression, shift = self._positions, self._regression, self._shift
-
-        def shares(truths: NDArray) -> PointsAnswer:
-            return PointsAnswer(Question(_in_cells(places, j, truths)), regression, places, shift)
-
-        def ends(z: float) -> tuple[NDArray, NDArray]:
-            _, lows, highs = places.cells(j)
-            starts, stops = (np.unique(ends[~np.isnan(ends)]) for ends in (lows, highs))
-            most = shares(lows[:, None] <= starts).ends(z)[1]
-            least = shares(highs[:, None] <= stops).ends(z)[0]
-            from_ = np.array([_first_where(most >= q, starts) for q in levels])
-            to = np.array([_first_where(least >= q, stops) for q in levels])
-            return from_, to
-
-        return ends
-
-    def _at_most(self, j: int, cuts: NDArray) -> ColumnCondition:
-        """Return whether column `j` is at most each cut."""
-        order = np.argsort(cuts, kind="stable")
-        increasing, rank = cuts[order], np.argsort(order)
-        return ColumnCondition(
-            j,
-            lambda: np.searchsorted(increasing, self._positions.column(j).astype(np.float64)),
-            np.arange(len(cuts) + 1)[:, None] <= rank,
-            lambda low, high: (high <= cuts, low <= cuts),
-            lambda values: values.astype(np.float64)[:, None] <= cuts,
+        axes = self._axes_by(by, bins)
+        return self._in_groups(
+            lambda rows, j: rows.quantiles(rows.numbers(j), levels),
+            "the quantile {}",
+            q,
+            [j],
+            bound,
+            axes,
+            survey_weight,
+            has_units=True,
+            names=[f"{self._asked.name(j)} {level:.12g}" for level in levels],
+            step=self._asked.step(j),
+            judged=len(levels) <= _MOST_QUESTIONS,
         )
 
     def histogram(self, column: Any, bins: Any = None) -> Estimate:
@@ -794,62 +684,32 @@ class StatisticsMixin:
             ``table(column, normalize=True)``.
         bins : int or array-like of edges, default=None
             A number of equal bins of the column's range, or increasing edges within it. None takes
-            the `edges` of the schema, since whoever described the column chose them, or 10 equal
-            bins where there are none. A categorical column ignores it and has one share per
-            category. If there are more than 16, they count as a picture, and no `AnswerWarning`
-            judges each. For several columns, see `table`.
+            the bins of the release, as `table` does: these need no guess about where in a bin rows
+            lie. Of a release without bins it takes the `edges` of the schema, or 10 equal bins. A
+            categorical column ignores it and has one share per category. If there are more than 16,
+            they count as a picture, and no `AnswerWarning` judges each. For several columns, see
+            `table`.
         """
         if isinstance(column, list | tuple):
             return self.table(column, bins=bins, normalize=True)
         j = self._column(column)
-        known = self._asked.values(j)
-        if known is not None:
-            about = names = [f"{self._asked.name(j)} = {value}" for value in known]
-            question = self._in_categories(j)
-        else:
-            edges = self._edges(j, bins)
-            names = list(binned_axis(self._asked, j, edges).labels)
-            about = [f"{self._asked.name(j)} in {name}" for name in names]
-            question = self._in_bins(j, edges)
-        return self._answer(
-            question,
-            lambda t, n: np.apply_along_axis(project_to_simplex, -1, t)[..., : len(names)],
-            linear=lambda t, n: t[..., : len(names)],
-            labels=[names],
-            judged=question if len(names) <= _MOST_QUESTIONS else None,
-            about=[*about, f"{self._asked.name(j)} outside the edges"],
-        )
+        axis = self._axis(j, bins if self._asked.values(j) is None else None)
+        answer = self._table([axis], (), judged=len(axis) <= _MOST_QUESTIONS)
+        shares = np.asarray(answer)
+        if axis.is_whole and not np.isnan(shares).any():
+            answer._value = project_to_simplex(shares)
+        answer.axes = ()
+        return answer
 
-    def _in_categories(self, j: int) -> ColumnCondition:
-        axis = category_axis(self._asked, j)
-        if self._answers_by_model() is not None:
-            return ColumnCondition(j, _unasked, np.empty(0), _unasked, axis.holds)
-        values = self._positions.cells(j).low
-        known = self._asked.decode(j, np.arange(len(axis)))
-        return _in_cells(self._positions, j, values[:, None] == known)
-
-    def _in_bins(self, j: int, edges: NDArray) -> ColumnCondition:
-        low, high = self._bound(j)
-        # Without rows outside the edges there is no cell for them.
-        n_cells = len(edges) - int(edges[0] == low and edges[-1] == high)
-
-        def extremes(first: NDArray, last: NDArray) -> tuple[NDArray, NDArray]:
-            left, right = edges[:-1], edges[1:].copy()
-            right[-1] = np.nextafter(right[-1], np.inf)  # the last one is closed
-            certain = (first >= left) & (last < right), (last < left[0]) | (first >= right[-1])
-            possible = (first < right) & (last >= left), (first < left[0]) | (last >= right[-1])
-            return np.hstack(certain)[:, :n_cells], np.hstack(possible)[:, :n_cells]
-
-        truths = np.eye(len(edges), dtype=bool)[:, :n_cells]
-        return ColumnCondition(
-            j,
-            lambda: _bin(self._positions.column(j), edges),
-            truths,
-            extremes,
-            lambda values: truths[_bin(values.astype(np.float64), edges)],
-        )
-
-    def table(self, columns: Any, *, bins: Any = None, normalize: bool | str = False) -> Estimate:
+    def table(
+        self,
+        columns: Any,
+        *,
+        bins: Any = None,
+        normalize: Any = False,
+        margins: bool = False,
+        survey_weight: Weight = None,
+    ) -> Estimate:
         """Return how many rows have each combination of values of some columns.
 
         Rows that lack one of the values are left out. `missing_share` tells how many lack each.
@@ -863,10 +723,16 @@ class StatisticsMixin:
             Columns that you do not name, by default all, keep the cells of the graphical model, as
             these need no guess about where in a cell rows lie; or the bins of `histogram` where
             there is no such model.
-        normalize : bool or {"index", "columns"}, default=False
+        normalize : bool, {"index", "columns"} or list of columns, default=False
             What the cells hold, with the same default as in `pandas.crosstab`. False gives numbers
             of rows. True gives shares of the rows that have a value in all the columns. "index"
-            gives shares of each row of a table of two columns, and "columns" of each column.
+            gives shares of each row of a table of two columns, and "columns" of each column. A list
+            of some of the columns gives shares of each combination of the others.
+        margins : bool, default=False
+            Whether sums are added at the end of each axis, as "All". The default is that of
+            `pandas.crosstab`.
+        survey_weight : int or str, default=None
+            As in `mean`.
 
         Returns
         -------
@@ -897,98 +763,212 @@ class StatisticsMixin:
         f       0.3       0.7
         m       0.3       0.7
         """
-        which = self._several(columns, normalize)
-        normalize = normalize if isinstance(normalize, str) else bool(normalize)
-        axes = [self._axis(j, self._bins_of(bins, which, j)) for j in which]
-        model = self._answers_by_model()
-        if model is not None and len(axes) > 1:
-            answer = TableAnswer(model, axes, normalize)
-            found = answer.to_estimate(self._frame)
-            answer.warn_of_the_wide(found)
-            return found
-        return self._table_of_questions(axes, normalize)
+        which, over = self._several(columns, normalize)
+        axes = self._axes(which, bins)
+        return self._table(axes, over, margins, survey_weight)
 
-    def _several(self, columns: Any, normalize: Any) -> list[int]:
+    def _table(
+        self,
+        axes: list[Axis],
+        over: tuple[int, ...] | None,
+        margins: bool = False,
+        survey_weight: Weight = None,
+        **how: Any,
+    ) -> Estimate:
+        """Return a table: shares of the sums over some axes, numbers of rows for None."""
+        rows_of, most = self._told(axes, survey_weight), self._most_rows(survey_weight)
+        every = range(len(axes))
+
+        def ask(covers: str) -> Floats:
+            rows = rows_of([], covers)
+            found = _with_margins(rows.sums().reshape(-1, *map(len, axes)))
+            whole = np.ones(1)
+            if over:
+                whole = found[:, *(slice(-1 if k in over else None, None) for k in every)]
+            elif over is not None:
+                present = rows.rows
+                for axis in axes:
+                    present = present.where(~present.absent(axis.column))
+                whole = present.weights.sum(axis=1).reshape(-1, *(1 for _ in every))
+            found = ratio(found, whole, 0.0, 1.0)
+            return found if margins else found[:, *(slice(-1) for _ in every)]
+
+        labels = [(*axis.labels, *(["All"] * margins)) for axis in axes]
+        answer = self._answer(
+            ask,
+            groups_of(axes, labels),
+            possible=(0.0, most if over is None else 1.0),
+            labels=labels,
+            axes=[axis.name for axis in axes],
+            refused=None if survey_weight is None else _NO_DESIGN,
+            **how,
+        )
+        if over is not None and not margins:
+            # Entries are moved to the middle of the tables one by one: their sum is the model's.
+            own, shares, summed = ask("model")[0], np.asarray(answer), over or None
+            of_model, of_shares = (one.sum(axis=summed, keepdims=True) for one in (own, shares))
+            answer._value = shares * ratio(of_model, of_shares, 1.0, 1.0)
+        return answer
+
+    def statistic(self, function: Callable[[Any, Floats], ArrayLike], columns: Any) -> Estimate:
+        """Return any statistic of some columns, with its interval.
+
+        The function is called for the model and for each plausible table. So it should take
+        fractions of a second; it may be a fit of scikit-learn or statsmodels that takes weights.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a frame of the columns and weights, shape (n,), finite and at least 0, and returns
+            a number or an array. The frame is as that of `sample`: an array, where columns have no
+            names. Weights sum to about the number of rows.
+        columns : int, str or list of these
+            What the frame has. Up to three columns have rows in all of their cells.
+
+        Returns
+        -------
+        Estimate
+
+        Notes
+        -----
+        Weights of a plausible table may be negative, which few functions take. So they are clipped
+        and then tilted, until the number of rows, of each category and of missing values, and the
+        means of numbers are what they were.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import M2MEstimator
+        >>> pay = np.random.default_rng(0).gamma(2, 1000, size=(9000, 1))
+        >>> m2m = M2MEstimator(schema=(0, 20_000), random_state=0).fit(pay)
+        >>> def gini(rows, weights):
+        ...     order = np.argsort(rows[:, 0])
+        ...     people, money = np.cumsum(weights[order]), np.cumsum((weights * rows[:, 0])[order])
+        ...     return 1 - 2 * np.trapezoid(money / money[-1], people / people[-1])
+        >>> round(float(m2m.statistic(gini, 0)), 1)
+        0.4
+        """
+        which = self._columns(columns)
+        if len(set(which)) < len(which):
+            raise ValueError(f"columns names a column twice: {columns!r}.")
+        rows_of, schema, privacy = self._told(), self._asked.take(which), self.sketch_.privacy
+
+        def ask(covers: str) -> Floats:
+            found = []
+            for cells, weights in positive_tables(rows_of(which, covers).rows, which):
+                kept = weights > 0
+                table = stack_columns([one[kept] for one in cells])
+                given = framed(table, schema, self._frame, privacy)
+                found.append(np.asarray(function(given, weights[kept]), np.float64))
+            return np.stack(found)
+
+        return self._answer(ask, (), judged=False, value=near_the_middle(ask("table")))
+
+    def describe(self) -> Any:
+        """Return a frame of all columns, for people: what is in them, as far as the release tells.
+
+        Returns
+        -------
+        DataFrame
+            A row for each column. Numbers have their mean and its standard error, and quartiles;
+            categories the most frequent one and its share. It is of the library of `sample`, or of
+            pandas where that gives arrays.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skdpsumm import M2MEstimator, Numeric
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"age": rng.integers(18, 65, 9000), "job": ["nurse"] * 9000})
+        >>> schema = {"age": Numeric(18, 64, step=1), "job": ["clerk", "nurse"]}
+        >>> m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
+        >>> m2m.describe()[["column", "mean", "share"]].round()
+          column  mean  share
+        0    age  41.0    NaN
+        1    job   NaN    1.0
+        """
+        found = [self._described_column(j) for j in range(self._asked.n_columns)]
+        columns = {name: [one[name] for one in found] for name in _DESCRIBED}
+        return frame_of(columns, chosen(self._frame) or "pandas")
+
+    def _described_column(self, j: int) -> dict[str, Any]:
+        said: dict[str, Any] = dict.fromkeys(_DESCRIBED, np.nan)
+        said |= {"column": self._asked.name(j), "missing": 0.0, "most frequent": None}
+        if self._asked.missing(j):
+            said["missing"] = float(self.missing_share(j))
+        if self._asked.values(j) is not None:
+            shares = self.histogram(j)
+            top = int(np.argmax(shares))
+            return said | {"most frequent": shares.labels[0][top], "share": float(shares[top])}
+        mean, quartiles = self.mean(j), np.asarray(self.quantile(j, [0.25, 0.5, 0.75]))
+        said |= {"mean": float(mean), "std error": float(mean.std_error)}
+        return said | dict(zip(_QUARTILES, quartiles.tolist(), strict=True))
+
+    def draw_tables(self, n_tables: int, n_rows: int | None = None) -> list[Any]:
+        """Return synthetic tables, each of which the confidential table may have been.
+
+        Analyse each of m tables as if it were the confidential one, and combine: the estimate is
+        the mean of theirs. With B their variance and U the mean of the variances that each analysis
+        states, the variance is ``(1 + 1/m) B`` for the confidential table itself, and
+        ``U + (1 + 1/m) B`` for the population. Rows are rounded, and not drawn at random: so this
+        is not the rule for synthetic rows that are drawn from a population's posterior.
+
+        Parameters
+        ----------
+        n_tables : int
+            At most 100.
+        n_rows : int, default=None
+            Rows of each table. None takes as many as the release has, to which U then belongs.
+
+        Returns
+        -------
+        list of DataFrame or ndarray
+            Each as from `sample`.
+        """
+        if not (isinstance(n_tables, Integral) and 1 <= n_tables <= N_TABLES):
+            raise ValueError(f"n_tables must be from 1 to {N_TABLES}, got {n_tables!r}.")
+        n = round(self._plausible.n_rows) if n_rows is None else n_rows
+        if not (isinstance(n, Integral) and n > 0):
+            raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
+        which = list(range(self._asked.n_columns))
+        tables = positive_tables(self._told()(which, "table").rows, which)
+        some = [rounded_rows(*one, int(n)) for one in islice(tables, 1, 1 + int(n_tables))]
+        return [framed(one, self._asked, self._frame, self.sketch_.privacy) for one in some]
+
+    def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
+        """Return the columns of a table, and the axes whose sums are one, None for none."""
         columns = [columns] if isinstance(columns, str | Integral) else columns
         if not len(columns):
             raise ValueError("columns is empty: name some, such as ['age', 'job'].")
         which = [self._asked.index(column, "columns") for column in columns]
         if len(set(which)) < len(which):
             raise ValueError(f"columns names a column twice: {list(columns)!r}.")
-        is_truth = isinstance(normalize, bool | np.bool_)
-        if not is_truth and normalize not in ("index", "columns"):
-            raise ValueError(
-                f"normalize must be True, False, 'index' or 'columns', got {normalize!r}."
-            )
-        if isinstance(normalize, str) and len(which) != 2:
-            raise ValueError(f"normalize={normalize!r} is for tables of two columns.")
-        return which
-
-    def _bins_of(self, bins: Any, which: list[int], j: int) -> Any:
-        if not isinstance(bins, Mapping):
-            return None if self._asked.values(j) is not None else bins
-        named = {self._asked.index(key, "bins"): given for key, given in bins.items()}
-        unknown = [self._asked.name(k) for k in named if k not in which]
-        if unknown:
-            raise ValueError(f"bins names {unknown[0]!r}, which is not among the columns.")
-        return named.get(j)
-
-    def _table_of_questions(self, axes: list[Axis], normalize: Any) -> Estimate:
-        """Return a table whose cells are asked one by one."""
-        shape = tuple(map(len, axes))
-        n = int(np.prod(shape))
-        if isinstance(normalize, str) or (len(axes) > 1 and n > _MOST_CELLS_OF_POINTS):
-            raise ValueError(
-                _NEEDS_MODEL.format(f"A table of {n:,} cells, or of shares of a row or column,")
-            )
-
-        def inside(rows: NDArray) -> NDArray:
-            codes = np.array([axis.codes(rows[:, axis.column]) for axis in axes])
-            there = np.all(codes >= 0, axis=0)
-            flat = np.ravel_multi_index(tuple(np.where(there, codes, 0)), shape)
-            return (flat[:, None] == np.arange(n)) & there[:, None]
-
-        def shares(rows: NDArray) -> NDArray:
-            gone = [absent(self._asked, rows[:, axis.column], axis.column) for axis in axes]
-            return np.where(np.any(gone, axis=0)[:, None], np.nan, inside(rows))
-
-        def shaped(t: NDArray) -> NDArray:
-            return t.reshape(*t.shape[:-1], *shape)
-
-        parts: dict[str, Any] = {
-            "then": lambda t, n: shaped(np.clip(t, 0.0, 1.0)),
-            "linear": lambda t, n: shaped(t),
-            "possible": (0.0, 1.0),
-        }
-        if normalize is False:
-            parts = {
-                "then": lambda t, n: shaped(np.clip(t, 0.0, 1.0) * n[..., None]),
-                "linear": lambda t, n: shaped(t * n[..., None]),
-                "counts_rows": True,
-            }
-        asked = shares if normalize else inside
-        names = [", ".join(labels) for labels in product(*(axis.labels for axis in axes))]
-        found = self._answer(
-            asked, **parts, labels=[axis.labels for axis in axes], judged=asked, about=names
+        if isinstance(normalize, bool | np.bool_):
+            return which, () if normalize else None
+        if normalize in ("index", "columns"):
+            if len(which) != 2:
+                raise ValueError(f"normalize={normalize!r} is for tables of two columns.")
+            return which, (int(normalize == "index"),)
+        if isinstance(normalize, list | tuple):
+            over = [self._asked.index(column, "normalize") for column in normalize]
+            if over and set(over) <= set(which):
+                return which, tuple(which.index(j) for j in over)
+        raise ValueError(
+            "normalize must be True, False, 'index', 'columns' or a list of some of the columns, "
+            f"got {normalize!r}."
         )
-        found.axes = tuple(axis.name for axis in axes)
-        return found
 
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
         low, high = self._bound(j)
-        if bins is None:
-            known = self._asked.edges(j)
-            bins = 10 if known is None else known
-        bad = f"bins must be a positive whole number, or increasing edges; got {bins!r}."
-        try:
-            edges = np.asarray(bins, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(bad) from None
-        if edges.ndim == 0:
-            n = float(edges)
-            edges = np.linspace(low, high, int(n) + 1) if n >= 1 and n == n // 1 else np.empty(0)
+        bins = (self._asked.edges(j) or 10) if bins is None else bins
+        edges = _floats(bins)
+        if edges.ndim == 0 and edges >= 1 and float(edges).is_integer():
+            edges = np.linspace(low, high, int(edges) + 1)
         if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
-            raise ValueError(bad)
+            raise ValueError(
+                f"bins must be a positive whole number, or increasing edges; got {bins!r}."
+            )
         if edges[0] < low or edges[-1] > high:
             raise ValueError(
                 f"bins reach outside the range ({low:g}, {high:g}) of column "
@@ -1004,74 +984,52 @@ class StatisticsMixin:
             )
         return bound
 
-    def _ranges(self, which: list[int]) -> NDArray:
-        return np.array([self._bound(j) for j in which]).reshape(-1, 2)
+
+def _total(rows: GroupedRows, j: int) -> Floats:
+    return rows.sums(np.nan_to_num(rows.numbers(j), nan=0.0))
 
 
-_NO_NUMBERS = (
-    "No column is numeric, and only numbers have means, variances and covariances. Ask `histogram` "
-    "for the shares of the categories of a column, `table` for how columns go together, or "
-    "`estimate` for the share of rows for which a condition holds."
-)
-_NEEDS_MODEL = (
-    "{} needs a graphical model: use a sketch that has only histograms, or set "
-    "inference='graphical'."
-)
-# Of a number of rows.
-_COUNTS: dict[str, Any] = {
-    "then": lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None],
-    "linear": lambda t, n: t * n[..., None],
-    "counts_rows": True,
-}
+def _missing_share(rows: GroupedRows, j: int) -> Floats:
+    return ratio(rows.sums(rows.rows.absent(j)), rows.sums(), 0.0, 1.0)
 
 
-def _as_asked(answer: Estimate, column: Any) -> Estimate:
-    """Return an answer without its axis of columns, the last one, if one column was asked for."""
-    if column is None or isinstance(column, list | tuple):
-        return answer
-    return _only(answer)
+def _variance(rows: GroupedRows, j: int) -> Floats:
+    return covariance(rows.weights, rows.numbers(j), rows.numbers(j))
 
 
-def _only(answer: Estimate) -> Estimate:
-    """Return an answer without its last axis, of which there is one entry."""
-    one = answer[..., 0]
-    one.labels, one.frame, one.axes = answer.labels[:-1], answer.frame, answer.axes[:-1]
-    return one
+def groups_of(axes: Sequence[Axis], labels: Sequence[Sequence[str]] | None = None) -> list[str]:
+    """Return what groups are called, one for all rows together; labels are those of the axes."""
+    named = zip(axes, labels or [axis.labels for axis in axes], strict=True)
+    each = [[f"{axis.name} = {label}" for label in own] for axis, own in named]
+    return [" and ".join(one) for one in product(*each)]
+
+
+def _where(group: str) -> str:
+    return f" where {group}" if group else ""
+
+
+def _with_margins(tables: Floats) -> Floats:
+    """Return tables with their sums at the end of each axis."""
+    for k in range(1, tables.ndim):
+        tables = np.concatenate([tables, tables.sum(axis=k, keepdims=True)], axis=k)
+    return tables
 
 
 def _numbers(given: Any, name: str) -> NDArray[np.float64]:
     """Return one number or several as an array, or raise ValueError for what is none."""
-    try:
-        numbers = np.atleast_1d(np.asarray(given, dtype=np.float64))
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
+    numbers = np.atleast_1d(_floats(given))
     if numbers.ndim != 1 or not len(numbers) or np.isnan(numbers).any():
         raise ValueError(f"{name} must be a number, or a list of numbers; got {given!r}.")
     return numbers
 
 
-def _bin(values: NDArray, edges: NDArray) -> NDArray[np.int64]:
-    """Return the bin of each value, the last one closed, and one more for values outside."""
-    last = len(edges) - 2
-    bins = np.searchsorted(edges, values, side="right") - 1
-    bins[values == edges[-1]] = last
-    bins[(bins < 0) | (bins > last)] = last + 1
-    return bins
+def _floats(given: Any) -> Floats:
+    """Return an array of numbers, empty for what is none."""
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.empty(0)
 
 
 def _pair(a: str, b: str) -> str:
     return f"the variance of {a!r}" if a == b else f"how {a!r} and {b!r} go together"
-
-
-def _unasked(*_: Any) -> Any:
-    raise AssertionError("A graphical model has no points.")
-
-
-def _in_cells(places: Positions, j: int, truths: NDArray) -> ColumnCondition:
-    """Return a condition of which each cell of column `j` is one side."""
-    return ColumnCondition(j, lambda: places.cells(j).place, truths, lambda *_: (truths, truths))
-
-
-def _first_where(reached: NDArray, values: NDArray) -> float:
-    """Return the first of `values` that is reached, the last one where none is."""
-    return values[np.argmax(reached)] if reached.any() else values[-1]

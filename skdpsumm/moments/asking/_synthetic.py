@@ -33,7 +33,14 @@ def framed(rows: NDArray, schema: TableSchema, frame: str | None, privacy: Priva
     if library is None or schema.names is None:
         return rows
     columns = {name: _typed(rows[:, j], schema, j) for j, name in enumerate(schema.names)}
-    table = frame_of({name: _cells(library, column) for name, column in columns.items()}, library)
+    # Each library has its own mark of a missing value.
+    if library == "pyarrow":
+        import pyarrow as pa
+
+        columns = {name: pa.array(cells, from_pandas=True) for name, cells in columns.items()}
+    table = frame_of(columns, library)
+    if library == "polars":
+        table = table.fill_nan(None)
     if library == "pandas":
         table.attrs["privacy"] = privacy.badge  # text, which every format of files can hold
     return table
@@ -66,19 +73,3 @@ def of_one_kind(categories: Sequence[Any]) -> list[Any]:
         return list(categories)
     kind = str if str in kinds else float if float in kinds else int
     return [kind(value) for value in categories]
-
-
-def _cells(library: str, cells: Any) -> Any:
-    """Return a column as the library has it, with its own mark of a missing value."""
-    if library == "polars":
-        import polars as pl
-
-        column = pl.Series(cells, strict=False)
-        return column.fill_nan(None) if column.dtype.is_float() else column
-    if library == "pyarrow":
-        import pyarrow as pa
-
-        return pa.array(cells, from_pandas=True)
-    import pandas as pd
-
-    return pd.Series(cells)

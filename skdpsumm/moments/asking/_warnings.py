@@ -5,8 +5,7 @@ All of them look at the release alone, which costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,21 +16,12 @@ from ...sketches._private_sketch import PrivateSketch
 from ..inferring._points import histogram_columns, private_marginal
 from ..inferring._regression import MomentRegression
 from ._estimate import Estimate
-from ._positions import Positions, values_at
 
-# Of a question's variance over the synthetic points, what the sketch may leave unexplained.
-_UNEXPLAINED = 0.1
-# Answers on Adult were off by 0.04 to 0.5 of the standard deviation of what was left unexplained;
-# where it was more than 8 standard errors the error bar missed the truth, below that it held.
+# Standard errors of noise from which on what is left unexplained matters: where it was more than 8,
+# the error bar missed the truth, below that it held.
 ERRORS_MISSED = 8.0
-# And where it was more than 40, it missed however little was left unexplained, down to this.
-_LEAST_UNEXPLAINED, _MANY_ERRORS_MISSED = 0.05, 40.0
-# Of a share, what the release may leave open without a word: where in their bins the rows lie.
-_OPEN_SHARE = 0.5
-# Of what is possible, what the interval of an answer that tells something holds at most; and where
-# an interval that is known roughly is surely narrower.
-_MOST_OPEN, _SURELY_NARROW = 0.5, 0.25
-MOST_JUDGED = 64
+# Of what is possible, what the interval of an answer that tells something holds at most.
+_MOST_OPEN = 0.5
 _MOST_NAMED = 3
 # Half of the rows in a 64th of the range: unseen places in the bin move the mean by up to half of
 # its width, a 256th of the range.
@@ -119,186 +109,79 @@ def warn_of_the_lone(sketch: PrivateSketch, columns: Iterable[int], then: str) -
         )
 
 
-def warn_of_constants(truths: NDArray, hidden: NDArray, *, certain: bool = False) -> bool:
-    """Warn of a question that all synthetic points answer alike, wherever in their bins they are.
-
-    Return whether it did.
+def warn_of_constants(
+    truths: NDArray, unseen: NDArray[np.bool_], certain: NDArray[np.bool_]
+) -> None:
+    """Warn of conditions that hold at all rows that were asked, or at none of them.
 
     It touches nothing private.
 
     Parameters
     ----------
-    truths : ndarray of shape (n_synthetic, k)
-    hidden : ndarray of shape (k,)
-        The share of the points whose places in their bins decide.
-    certain : bool, default=False
-        Whether the points have all values that the schema allows.
+    truths : ndarray of shape (k,)
+        What they are.
+    unseen : ndarray of bool, shape (k,)
+        Those of which not all rows were asked that the schema allows.
+    certain : ndarray of bool, shape (k,)
+        Those of which all were.
     """
-    constant = np.flatnonzero(np.all(truths == truths[0], axis=0) & (hidden == 0))
-    if len(constant):
-        which = "" if truths.shape[1] == 1 else f" (outputs {constant.tolist()})"
-        held = sorted({"everywhere" if truths[0, k] else "nowhere" for k in constant})
-        then = (
-            "The schema allows no other rows."
-            if certain
-            else "If they are right, the sketch shows no such rows, or no others, and `interval` "
-            "reaches from none to all of them."
-        )
-        message = (
-            f"Check the spelling of categories and the range of thresholds: the question holds "
-            f"{' or '.join(held)} on the synthetic points{which}. {then}"
-        )
-        warn_caller(AnswerWarning(message, constant))
-    return bool(len(constant))
+    for which, then in ((certain, _CERTAIN), (unseen, _UNSEEN)):
+        outputs = np.flatnonzero(which)
+        if len(outputs):
+            named = "" if len(truths) == 1 else f" (outputs {outputs.tolist()})"
+            held = sorted({"everywhere" if truths[k] else "nowhere" for k in outputs})
+            message = (
+                "Check the spelling of categories and the range of thresholds: the question holds "
+                f"{' or '.join(held)} on the synthetic points{named}. {then}"
+            )
+            warn_caller(AnswerWarning(message, outputs))
+
+
+_CERTAIN = "The schema allows no other rows."
+_UNSEEN = (
+    "If they are right, the sketch shows no such rows, or no others, and `interval` reaches from "
+    "none to all of them."
+)
 
 
 def warn_of_the_wide(
     sketch: PrivateSketch,
-    rough: Estimate,
-    exact: Estimate,
+    found: Estimate,
     about: Sequence[str],
-    told: NDArray | bool = False,
+    spread: NDArray[np.float64] | float = np.inf,
 ) -> None:
     """Warn of 95% intervals that hold more than half of what is possible, or of a drowned sketch.
 
     Parameters
     ----------
     sketch : PrivateSketch
-    rough : Estimate
-        The answer with about its error. It decides where it is clear.
-    exact : Estimate
-        The answer as users see it, whose error may take simulated releases.
+    found : Estimate
     about : sequence of str
-        What the entries are called.
-    told : ndarray of bool, default=False
-        Entries of which there was a warning already.
+        What its entries are called.
+    spread : ndarray or float, default=np.inf
+        How wide intervals may be besides: of a mean, two standard deviations of the column.
     """
-    share = rough._open_share()
-    if np.any((share > _SURELY_NARROW) & (share <= _MOST_OPEN)):
-        share = exact._open_share()
-    wide = np.flatnonzero(np.ravel(share > _MOST_OPEN) & ~np.ravel(told))
+    spread = np.broadcast_to(spread, found.shape).ravel()
+    width = np.diff(found._interval(0.95, "table"), axis=-1).ravel()
+    is_open, is_spread = found._open_share().ravel() > _MOST_OPEN, width > spread
+    wide = np.flatnonzero(is_open | is_spread)
     if len(wide):
+        limit = "half of what is possible"
+        limit += ", or than two standard deviations of the column" * bool(is_spread.any())
         message = (
-            f"Do not rely on {_named(wide, about)}: an interval is wider than half of what is "
-            "possible. When you sketch again, use a larger epsilon or fewer columns, count columns "
-            "together that you ask together (`workload` or `marginals`), and give `step` or "
-            "`edges` in the schema."
+            f"Do not rely on {_named(wide, about)}: an interval is wider than {limit}. When you "
+            "sketch again, use a larger epsilon or fewer columns, count columns together that you "
+            "ask together (`workload` or `marginals`), and give `step` or `edges` in the schema."
         )
         warn_caller(AnswerWarning(message, wide))
-    elif not np.any(told):  # noise may drown what tells how wide an interval is, too
+    else:  # noise may drown what tells how wide an interval is, too
         warn_of_the_drowned(sketch, "this answer tells next to nothing")
-
-
-def warn_of_the_unseen(
-    model: MomentRegression, question: Callable[[Any], Any], positions: Positions
-) -> bool:
-    """Warn of columns that a question takes and no histogram has; return whether there are any."""
-    seen = model.sketch.feature_map.seen_columns()
-    unseen = set(range(model.sketch.schema.n_columns)) - seen
-    if not unseen:
-        return False
-    rows = positions.rows()
-    values_at(question, rows)
-    names = [positions.columns.name(j) for j in sorted(unseen & rows.taken)]
-    if names:
-        warn_caller(
-            f"Add {first_of([repr(name) for name in names])} to `marginals` when you sketch again: "
-            "no histogram of this sketch has it. The answer takes the values to be spread evenly, "
-            "and `noise_std_error` does not cover that.",
-            AnswerWarning,
-        )
-    return bool(names)
-
-
-def unexplained(
-    model: MomentRegression, slope: NDArray, rest: NDArray, spread: NDArray, *, errors: float = 1.0
-) -> NDArray:
-    """Return of which questions phi explains too little for an error bar of noise to hold.
-
-    Over the synthetic points a question is ``a . phi`` and a rest. How the data differ from the
-    points in the rest, no sketch of phi can tell: the answer is that of the prior.
-
-    Parameters
-    ----------
-    model : MomentRegression
-    slope : ndarray of shape (m, k)
-        a, of k questions.
-    rest, spread : ndarray of shape (k,)
-        The mean square of the rest, and the variance of the question, at the points.
-    errors : float, default=1
-        A multiple of the noise, below which the rest is of no account.
-
-    Returns
-    -------
-    ndarray of bool, shape (k,)
-    """
-    noise = errors * model.sketch.linear_noise_std(slope)
-    much = (rest > _UNEXPLAINED * spread) & (rest > (ERRORS_MISSED * noise) ** 2)
-    little = (rest > _LEAST_UNEXPLAINED * spread) & (rest > (_MANY_ERRORS_MISSED * noise) ** 2)
-    return (much | little) & (spread > 0)  # nothing is missed of a constant
-
-
-def warn_of_the_unexplained(
-    model: MomentRegression,
-    values: NDArray,
-    names: Sequence[str],
-    hidden: NDArray,
-    known: tuple[NDArray, NDArray] | None = None,
-    entries: Sequence[str] = (),
-) -> bool:
-    """Warn where noise is the smaller part of an answer's error; return whether it did.
-
-    Parameters
-    ----------
-    model : MomentRegression
-    values : ndarray of shape (n_synthetic, k)
-        Of the question at the synthetic points. Of more than 64 outputs, 64 are looked at.
-    names : sequence of k str, or empty
-    hidden : ndarray of shape (k,)
-        The share of the rows whose places in their bins decide a condition.
-    known : pair of ndarray, default=None
-        `MomentRegression.approximate` of the values, where it is known; of at most 64 outputs.
-    entries : sequence of str, default=()
-        What the entries of the answer are called, if they are not the outputs in their order.
-    """
-    judged = np.arange(0, values.shape[1], 1 + (values.shape[1] - 1) // MOST_JUDGED)
-    values, hidden = values[:, judged], hidden[judged]
-    slope, rest = known or model.approximate(values)
-    spread = model.variance(values)
-    missed, wide = unexplained(model, slope, rest, spread), hidden > _OPEN_SHARE
-    found = judged[missed | wide]
-    which, places = _named(found, names), _places(found, names, entries)
-    if missed.any():
-        worst = float(np.min(1 - rest[missed] / spread[missed]))
-        message = (
-            "When you sketch again, give `step`, `edges` or `n_bins` for the values asked, count "
-            "columns together that you ask together (marginals=[['a', 'b']]), or use fewer columns "
-            f"or more n_components. The sketch explains only {max(worst, 0.0):.0%} of {which} over "
-            "the synthetic points. It answers the rest as if columns were independent and rows "
-            "even within bins, and `noise_std_error` does not cover that."
-        )
-        warn_caller(AnswerWarning(message, places))
-    elif wide.any():
-        message = (
-            "When you sketch again, give `edges` in the schema at the values asked, or `step` if "
-            f"values are on a grid: {hidden.max():.0%} of the rows decide {which} by where in "
-            "their bins they are, which the sketch does not tell. `interval` allows for all of it."
-        )
-        warn_caller(AnswerWarning(message, places))
-    return bool(missed.any() or wide.any())
 
 
 def _named(which: NDArray, names: Sequence[str]) -> str:
     if not names:
         return "the question" if which.max(initial=0) == 0 else f"outputs {which.tolist()}"
     return first_of(list(dict.fromkeys(names[k] for k in which)))  # a matrix has each pair twice
-
-
-def _places(which: NDArray, names: Sequence[str], entries: Sequence[str]) -> NDArray:
-    """Return where in an answer outputs are: a matrix has each pair of columns twice."""
-    if not entries:
-        return which
-    return np.flatnonzero(np.isin(entries, [names[k] for k in which]))
 
 
 def first_of(names: Sequence[str]) -> str:
@@ -326,17 +209,14 @@ def warn_of_coarse_bins(model: MomentRegression, columns: TableSchema) -> None:
     """
     if model.sketch.is_drowned:
         return
-    for j in sorted(histogram_columns(model.sketch.feature_map)):
-        bound = columns.bound(j)
-        if bound is None:
-            continue
+    for j in sorted(histogram_columns(model.sketch.feature_map).intersection(columns.numeric)):
         histogram, shares = private_marginal(model.sketch, j)
         mass = shares[: histogram.n_present(j)]
         mass = mass / max(mass.sum(), 1e-300)
         place = int(np.argmax(mass))
         left, right = histogram.edges(j)[place : place + 2]
         width = right - left - (columns.step(j) or 0.0)
-        least = (bound[1] - bound[0]) * _VISIBLE_SHIFT
+        least = np.ptp(columns.columns[j].bounds) * _VISIBLE_SHIFT
         if mass[place] <= _CROWDED_SHARE or mass[place] * width / 2 < least:
             continue
         values = model.points[:, [j]].astype(np.float64)

@@ -42,6 +42,11 @@ class Counted:
     phase: int
     part: HistogramMap
 
+    @property
+    def released(self) -> bytes:
+        """What was released of the group, as one string of bytes."""
+        return repr(self.columns).encode() + np.ascontiguousarray(self.counts).tobytes()
+
 
 def counted_groups(sketch: PrivateSketch) -> list[Counted]:
     """Return the groups of all histograms of a sketch, in the order of its parts."""
@@ -160,6 +165,45 @@ class ColumnCells:
     def draw(self, codes: Codes, rng: np.random.Generator) -> NDArray:
         """Return a value in each cell that is asked for."""
         return self.values(*self.atoms(codes, rng))
+
+    def anywhere(self, n: int, rng: np.random.Generator) -> NDArray:
+        """Return values of the column, whatever is likely, to find what depends on it.
+
+        A quarter each are ends of its range, ends of cells, ends of atoms, and places in atoms.
+        """
+        kind, upper = rng.integers(4, size=n), rng.random(n) < 0.5
+        cells, atoms = rng.integers(self.n_cells, size=n), rng.integers(self.n_atoms, size=n)
+        by_cell = np.argsort(self.cell_of_atom, kind="stable")
+        firsts = np.searchsorted(self.cell_of_atom[by_cell], np.arange(self.n_cells + 1))
+        of_cells = by_cell[np.where(upper, firsts[cells + 1] - 1, firsts[cells])]
+        of_range = np.where(upper, self.n_present - 1, 0)
+        atoms = np.where(kind == 0, of_range, np.where(kind == 1, of_cells, atoms))
+        inside = self.values(atoms, rng.random(n) * (1 - 1e-12))
+        return np.where(kind == 3, inside, self.ends(atoms, upper))
+
+    def ends(self, atoms: Codes, upper: NDArray[np.bool_]) -> NDArray:
+        """Return the lowest or, where `upper` says so, the highest value of each atom."""
+        found = self.values(atoms, np.where(upper, 1 - 1e-12, 0.0))
+        if self.edges is None or self.schema.step(self.column) is not None:
+            return found
+        there = atoms < self.n_present
+        known = np.where(there, atoms, 0)
+        high = np.nextafter(self.edges[known + 1], -np.inf)
+        high = np.where(known == self.n_present - 1, self.edges[-1], high)
+        points = self.points[known]
+        ends = np.where(np.isnan(points), np.where(upper, high, self.edges[known]), points)
+        return np.where(there, ends, found)
+
+    def all_values(self) -> NDArray | None:
+        """Return all values that the schema allows, or None where they are on no grid."""
+        schema, j = self.schema, self.column
+        if self.edges is None:
+            return schema.decode(j, np.arange(self.n_atoms))
+        n, step, bound = schema.n_values(j), schema.step(j), schema.bound(j)
+        if n is None or step is None or bound is None:
+            return None
+        values = schema.on_grid(bound[0] + step * np.arange(n), j)
+        return np.append(values, np.nan) if schema.missing(j) else values
 
 
 def column_cells(schema: TableSchema, groups: Sequence[Counted], j: int) -> ColumnCells:

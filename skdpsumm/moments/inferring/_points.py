@@ -38,7 +38,6 @@ _SPREAD_OF_DENSITY = 0.1
 # Points that the sketch is fitted by for that: answers on Adult and Occupancy are as good with
 # 5,000 of them, for 200 features, as with 20,000.
 _FEWEST_OF_DENSITY, _OF_DENSITY_A_FEATURE = 5_000, 25
-_LARGEST_SEED = 2**31 - 1
 # Variance, relative to that of a feature, that the moments may miss their target by in each
 # round; the last is that of about 1,000 points, and is what finite points can resolve.
 TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
@@ -140,15 +139,6 @@ def _around(
     return np.concatenate([drawn, columns.sample(n_spread, rng)])
 
 
-def fitted_model(
-    sketch: PrivateSketch, columns: TableSchema, n_points: int, rng: np.random.RandomState
-) -> TableModel | None:
-    """Return the graphical model of a sketch's histograms, None where it has none."""
-    if not histogram_columns(sketch.feature_map):
-        return None
-    return TableModel(sketch, columns, n_points=n_points, rng=rng.randint(_LARGEST_SEED))
-
-
 def draw_points(
     prior: Any,
     sketch: PrivateSketch,
@@ -190,18 +180,17 @@ def draw_points(
         size = points_for_a_look(sketch, n_points)
         first = draw_points("auto", sketch, columns, size, rng, model)
         return _around(*maxent_points(sketch, first, columns, rng), columns, n_points, rng)
-    if prior == "uniform" or not histogram_columns(sketch.feature_map):
+    groups = counted_columns(sketch.feature_map)
+    if prior == "uniform" or not groups:
         return columns.sample(n_points, rng)
-    if prior == "auto" and not _of_single_columns(sketch.feature_map, columns):
-        model = model or fitted_model(sketch, columns, n_points, rng)
-        assert model is not None  # there are histograms
-        generator = np.random.default_rng(rng.randint(_LARGEST_SEED))
+    lacking = missing_histogram(sketch.feature_map, columns)
+    if prior == "auto" and (lacking is not None or any(len(group) > 1 for group in groups)):
+        generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
         # A few lie anywhere: what features say of places that noise has emptied is heard there.
         n_spread = max(int(_SPREAD_SHARE * n_points), 1)
-        points = model.sample(n_points - n_spread, generator)
+        points = (model or TableModel(sketch, columns)).sample(n_points - n_spread, generator)
         return np.concatenate([points, columns.sample(n_spread, rng)])
-    found = [private_marginal(sketch, j) for j in range(columns.n_columns)]
-    drawn = (_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found))
+    drawn = [_from_histogram(sketch, j, n_points, rng) for j in range(columns.n_columns)]
     return stack_columns([columns.on_grid(values, j) for j, values in enumerate(drawn)])
 
 
@@ -209,12 +198,6 @@ def points_for_a_look(sketch: PrivateSketch, n_points: int) -> int:
     """Return how many of the points are enough for a density, or to see if one is worth it."""
     enough = max(_FEWEST_OF_DENSITY, _OF_DENSITY_A_FEATURE * sketch.feature_map.n_features)
     return min(n_points, enough, _POINTS_PER_ROUND)
-
-
-def _of_single_columns(feature_map: FeatureMap, columns: TableSchema) -> bool:
-    """Return whether there is a histogram of every column, and none of two."""
-    alone = all(len(group) == 1 for group in counted_columns(feature_map))
-    return alone and missing_histogram(feature_map, columns) is None
 
 
 def check_ranges(columns: TableSchema) -> None:
@@ -240,31 +223,12 @@ def check_answerable(feature_map: FeatureMap, columns: TableSchema, prior: Any) 
     prior : as in `draw_points`
     """
     check_ranges(columns)
-    for part in feature_map.parts():
-        for j in range(columns.n_columns):
-            own = part.schema
-            for what, there, here in (
-                ("range", own.bound(j), columns.bound(j)),
-                ("step", own.step(j), columns.step(j)),
-            ):
-                if columns.values(j) is None and there not in (None, here):
-                    raise ValueError(
-                        f"The {what} of column {columns.name(j)!r} is {there} in a part of the "
-                        f"sketch, which moves values to it, and {here} in another; sketch the "
-                        "table again, with one schema."
-                    )
+    missing = missing_histogram(feature_map, columns)
     if isinstance(prior, KDE):
         prior.check(columns)
-        return
-    if not isinstance(prior, str):
+    elif not isinstance(prior, str):
         _public_points(prior, columns)
-        return
-    if prior not in PRIORS:
-        raise ValueError(
-            f"prior must be one of {PRIORS}, a KDE or an array of points, got {prior!r}."
-        )
-    missing = missing_histogram(feature_map, columns)
-    if prior == "marginals" and missing is not None:
+    elif prior == "marginals" and missing is not None:
         raise ValueError(
             f"prior='marginals' needs a histogram of column {missing!r} in the sketch; add a "
             "HistogramSketcher to a SketchUnion, or use prior='uniform'."
@@ -294,14 +258,14 @@ def private_marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArr
     Of the histograms that count the column those of the fewest columns are taken, each by its
     noise in a bin, and their mean is moved to the simplex.
     """
-    fewest, part, where = min(
-        (
-            (min(len(group) for group in part.groups if j in group), part, where)
-            for part, where in sketch.blocks()
-            if isinstance(part, HistogramMap) and j in histogram_columns(part)
-        ),
-        key=lambda found: found[0],
-    )
+    counted = [
+        (len(group), part, where)
+        for part, where in sketch.blocks()
+        if isinstance(part, HistogramMap)
+        for group in part.groups
+        if j in group
+    ]
+    fewest, part, where = min(counted, key=lambda found: found[0])
     mean = sketch.unprojected().mean[where]
     total, precision = np.zeros(part.n_bins[j]), 0.0
     for group, cells in zip(part.groups, part.row_groups(), strict=True):
@@ -315,25 +279,22 @@ def private_marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArr
 
 
 def _from_histogram(
-    histogram: HistogramMap,
-    probabilities: NDArray,
-    j: int,
-    n_points: int,
-    rng: np.random.RandomState,
+    sketch: PrivateSketch, j: int, n_points: int, rng: np.random.RandomState
 ) -> NDArray:
+    """Return points of column `j` alone, drawn by its private histogram."""
+    histogram, probabilities = private_marginal(sketch, j)
     u = stratified(n_points, rng)
     raised = np.maximum(probabilities, max(_LEAST_SHARE, 2 / n_points))  # so two points at least
     ends = np.cumsum(raised / raised.sum())
     # Rounding may leave the last end just below 1.
     codes = np.minimum(np.searchsorted(ends, u, side="right"), len(ends) - 1)
     if histogram.schema.values(j) is not None:
-        # Evenly among the categories of a cell, mostly one.
-        cells = histogram.cell_of_codes(j)
-        order, sizes = np.argsort(cells, kind="stable"), np.bincount(cells)
-        place = (
-            (rng.uniform(size=n_points) * sizes[codes]).astype(int) if j in histogram.bins else 0
-        )
-        return histogram.schema.decode(j, order[(np.cumsum(sizes) - sizes)[codes] + place])
+        if j in histogram.bins:  # evenly among the categories of a cell
+            cells = histogram.cell_of_codes(j)
+            order, sizes = np.argsort(cells, kind="stable"), np.bincount(cells)
+            place = (rng.uniform(size=n_points) * sizes[codes]).astype(int)
+            codes = order[(np.cumsum(sizes) - sizes)[codes] + place]
+        return histogram.schema.decode(j, codes)
     absent = codes == histogram.n_present(j)
     codes, edges = np.where(absent, 0, codes), histogram.edges(j)
     values = edges[codes] + rng.uniform(size=n_points) * np.diff(edges)[codes]
@@ -342,12 +303,11 @@ def _from_histogram(
 
 def absent(schema: TableSchema, cells: NDArray, j: int) -> NDArray[np.bool_]:
     """Return which cells of column `j` of synthetic points are missing."""
-    if not schema.missing(j):
+    column = schema.columns[j]
+    if not column.missing:
         return np.zeros(len(cells), np.bool_)
-    known = schema.values(j)
-    if known is None:
-        return np.isnan(cells.astype(np.float64))
-    return read_cells(schema.columns[j], cells, schema.name(j)) == len(known)
+    read = read_cells(column, cells, schema.name(j))
+    return np.isnan(read) if schema.values(j) is None else read == column.n_codes - 1
 
 
 def _public_points(points: Any, columns: TableSchema) -> NDArray:
@@ -418,83 +378,63 @@ def maxent_weights(
 
     v, goal = np.zeros(len(target)), tol * np.sqrt(len(target))
     for _ in range(_MOST_METRICS):
-        metric = _Metric(features, tilt(v * scale)[0], scale)
-        v, gradient = _descend(dual, v, metric, goal)
-        if np.linalg.norm(gradient) <= goal:
+        v, is_near = _descend(dual, v, _root(features, tilt(v * scale)[0], scale), goal)
+        if is_near:
             break
         advance()
     return tilt(v * scale)[0]
 
 
-class _Metric:
-    """Variables ``u = L.T @ v`` in which the dual's Hessian is near the identity.
+def _root(features: FeatureBlocks, weights: NDArray, scale: NDArray) -> NDArray:
+    """Return L with ``L @ L.T`` near the dual's Hessian, or its diagonal for many features.
 
     The Hessian, ``scale covariance scale + 1``, is that of points drawn by their weights, which
     costs a tenth of that of all; its diagonal is exact, for a rare category may not be drawn. Where
     the dual ends does not depend on it: gradients are of all points.
     """
-
-    def __init__(self, features: FeatureBlocks, weights: NDArray, scale: NDArray):
-        mean, square = features.tdot(weights), features.tdot_squares(weights)
-        variance = np.maximum(square - mean**2, 0.0)
-        self._diagonal = np.sqrt(1 + variance * scale**2)
-        self._root, self.n_steps = None, _STEPS_WITH_DIAGONAL
-        if features.n_features > _LARGEST_HESSIAN:
-            return
-        self.n_steps = _STEPS_PER_METRIC
-        size = min(_POINTS_PER_HESSIAN, features.n_points)
-        drawn = features.rows(_at_quantiles(weights, (np.arange(size) + 0.5) / size))
-        mean = drawn.mean()
-        hessian = drawn.gram() / size - np.outer(mean, mean)
-        missing = np.maximum(variance - np.diagonal(hessian), 0.0)
-        hessian[np.diag_indices_from(hessian)] += missing
-        hessian *= np.outer(scale, scale)
-        hessian[np.diag_indices_from(hessian)] += 1.0
-        self._root = cholesky(hessian, lower=True, overwrite_a=True, check_finite=False)
-
-    def variables(self, v: NDArray) -> NDArray:
-        """Return u for v."""
-        return self._diagonal * v if self._root is None else self._root.T @ v
-
-    def original(self, u: NDArray) -> NDArray:
-        """Return v for u."""
-        return u / self._diagonal if self._root is None else self._solve(u, "T")
-
-    def gradient(self, along_v: NDArray) -> NDArray:
-        """Return the gradient along u for that along v."""
-        return along_v / self._diagonal if self._root is None else self._solve(along_v, "N")
-
-    def _solve(self, right: NDArray, transposed: str) -> NDArray:
-        return solve_triangular(self._root, right, lower=True, trans=transposed, check_finite=False)
+    _, variance = features.moments(weights)
+    if features.n_features > _LARGEST_HESSIAN:
+        return np.sqrt(1 + variance * scale**2)
+    size = min(_POINTS_PER_HESSIAN, features.n_points)
+    drawn = features.rows(_at_quantiles(weights, (np.arange(size) + 0.5) / size))
+    mean = drawn.mean()
+    hessian = drawn.gram() / size - np.outer(mean, mean)
+    diagonal = np.diag_indices_from(hessian)
+    hessian[diagonal] = np.maximum(variance, hessian[diagonal])
+    hessian *= np.outer(scale, scale)
+    hessian[diagonal] += 1.0
+    return cholesky(hessian, lower=True, overwrite_a=True, check_finite=False)
 
 
 def _descend(
-    dual: Callable[[NDArray], tuple[float, NDArray]], start: NDArray, metric: _Metric, goal: float
-) -> tuple[NDArray, NDArray]:
-    """Return where a few steps of L-BFGS in `metric` lead, and the gradient there."""
-    seen: dict[bytes, NDArray] = {}
+    dual: Callable[[NDArray], tuple[float, NDArray]], start: NDArray, root: NDArray, goal: float
+) -> tuple[NDArray, bool]:
+    """Return where some steps of L-BFGS lead, and if the gradient is small there.
+
+    Its variables are ``u = root.T @ v``, in which the Hessian is near the identity.
+    """
+    is_diagonal, size = root.ndim == 1, np.inf
+
+    def solve(right: NDArray, trans: str) -> NDArray:
+        if is_diagonal:
+            return right / root
+        return solve_triangular(root, right, lower=True, trans=trans, check_finite=False)
 
     def objective(u: NDArray) -> tuple[float, NDArray]:
-        value, gradient = dual(metric.original(u))
-        seen.clear()
-        seen[u.tobytes()] = gradient
-        return value, metric.gradient(gradient)
+        nonlocal size
+        value, gradient = dual(solve(u, "T"))
+        size = float(np.linalg.norm(gradient))
+        return value, solve(gradient, "N")
 
-    def stop(u: NDArray) -> None:
-        if np.linalg.norm(seen.get(u.tobytes(), np.inf)) <= goal:
+    def stop(_: NDArray) -> None:
+        if size <= goal:
             raise StopIteration
 
-    found = minimize(
-        objective,
-        metric.variables(start),
-        jac=True,
-        method="L-BFGS-B",
-        callback=stop,
-        options={"gtol": 0.0, "ftol": 0.0, "maxiter": metric.n_steps, "maxcor": 20},
-    )
-    end = metric.original(found.x)
-    last = seen.get(found.x.tobytes())
-    return end, dual(end)[1] if last is None else last
+    n_steps = _STEPS_WITH_DIAGONAL if is_diagonal else _STEPS_PER_METRIC
+    first = root * start if is_diagonal else root.T @ start
+    options = {"gtol": 0.0, "ftol": 0.0, "maxiter": n_steps, "maxcor": 20}
+    found = minimize(objective, first, jac=True, method="L-BFGS-B", callback=stop, options=options)
+    return solve(found.x, "T"), size <= goal
 
 
 def maxent_points(
@@ -525,15 +465,15 @@ def maxent_points(
     """
     noise = (sketch.noise_std / sketch.n_samples) ** 2
     cloud = points[:_POINTS_PER_ROUND]
-    features = FeatureBlocks(sketch.feature_map, cloud)
-    variance = features.mean_square() - features.mean() ** 2
+    features = FeatureBlocks.of(sketch.feature_map, cloud)
+    _, variance = features.moments()
     # A feature that hardly varies, as an empty cell, would have to be met exactly.
     variance = np.maximum(variance, 1e-3 * variance.max())
     weights = maxent_weights(features, sketch.mean, noise + TEMPERATURES[0] * variance)
     for temperature in TEMPERATURES[1:]:
         size = len(points) if temperature == TEMPERATURES[-1] else len(cloud)
         cloud = _spread(cloud, weights, columns, size, rng)
-        features = FeatureBlocks(sketch.feature_map, cloud)
+        features = FeatureBlocks.of(sketch.feature_map, cloud)
         weights = maxent_weights(features, sketch.mean, noise + temperature * variance)
     return cloud, weights
 
@@ -553,19 +493,19 @@ def _spread(
     """
     chosen = rng.permutation(systematic(weights, size, rng))
     numeric = columns.numeric
-    moved = points[chosen].copy()
+    moved = points[chosen]
     if numeric:
         moved[:, numeric] = _jitter(points, weights, chosen, numeric, columns, rng, width)
     parts = []
     for j in range(columns.n_columns):
-        known, column = columns.values(j), moved[:, j]
-        if known is not None:
+        column = moved[:, j]
+        if columns.values(j) is None:
+            column = columns.on_grid(column.astype(np.float64), j)
+        else:
             fresh = rng.uniform(size=size) < _FRESH_SHARE
             n_codes = columns.columns[j].n_codes
             column[fresh] = columns.decode(j, rng.randint(n_codes, size=int(fresh.sum())))
-            parts.append(column)
-        else:
-            parts.append(columns.on_grid(column.astype(np.float64), j))
+        parts.append(column)
     return stack_columns(parts)
 
 
@@ -579,7 +519,8 @@ def _jitter(points, weights, chosen, numeric, columns, rng, width):
     unit = (points[:, numeric].astype(np.float64) - low) / (high - low)
     # Without bias, and finite where one point has all the weight.
     freedom = max(1 - np.sum(weights**2), _LEAST_FREEDOM)
-    covariance = np.atleast_2d(np.cov(_filled(unit).T, aweights=weights, ddof=0)) / freedom
+    known = np.where(np.isnan(unit), 0.5, unit)
+    covariance = np.atleast_2d(np.cov(known.T, aweights=weights, ddof=0)) / freedom
     if width is None:
         width = _OF_SCOTT * np.sum(weights**2) ** (1 / (len(numeric) + 4))
     # Columns of the points may be constant, or depend on one another exactly.
@@ -588,11 +529,6 @@ def _jitter(points, weights, chosen, numeric, columns, rng, width):
     noise[rng.uniform(size=noise.shape) < _UNMOVED_SHARE] = 0.0
     folded = np.mod(unit[chosen] + width * noise, 2.0)
     return low + (high - low) * np.minimum(folded, 2.0 - folded)
-
-
-def _filled(numbers: NDArray) -> NDArray:
-    """Return numbers with the middle of the unit interval for those that are missing."""
-    return np.where(np.isnan(numbers), 0.5, numbers)
 
 
 def systematic(weights: NDArray, size: int, rng: np.random.RandomState) -> NDArray[np.int64]:

@@ -8,15 +8,12 @@ solve it, with the inverses of `LocalBlocks` as their preconditioner.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.linalg import cho_solve, cholesky
+from scipy.linalg import cho_solve
 from sklearn.exceptions import ConvergenceWarning
 
 from ..._computing import advance, warn_caller
@@ -25,14 +22,11 @@ from ...features._feature_maps import FeatureMap
 from ...features._histogram import HistogramMap
 from ...sketches import PrivateSketch
 
-_N_REPLICATES = 100
 # With more features than this the matrix takes more time and memory than products with it.
 LARGEST_DENSE = 7_000
 # Of a residual, in the norm of the preconditioner. Answers and errors of 24,000 features are then
 # within 1e-7 of a standard error of those of a factorisation.
 _TOLERANCE = 1e-10
-# Enough for replicates, whose spread over 100 of them is known to seven per cent.
-_ROUGH_TOLERANCE = 1e-4
 # Right sides that are solved together: more of them fall out of the processor's cache.
 _RIGHT_SIDES_AT_ONCE = 16
 # Entries of all inverses together: 256 MiB. The largest blocks beyond that are left out.
@@ -68,18 +62,17 @@ class MomentRegression:
     ):
         self.sketch = sketch
         self.points = points
-        self.features = FeatureBlocks(sketch.feature_map, points)
+        self.features = FeatureBlocks.of(sketch.feature_map, points)
         mean = self.features.mean()
         self.offset = mean if center else np.zeros_like(mean)
         self.center = center
         self.penalty = penalties(regularization, sketch.noise_std, sketch.n_samples)
-        self._solver = solver_for(feature_covariance(self.features, self.offset), self.penalty)
+        self._solve = solver_for(feature_covariance(self.features, self.offset), self.penalty)
         self.weights = self.weights_for(sketch.mean)
 
-    def weights_for(self, means: NDArray, **accuracy: float) -> NDArray:
+    def weights_for(self, means: NDArray) -> NDArray:
         """Return the weights of the points for sketch mean(s) of shape (m,) or (m, B)."""
-        shifted = (means.T - self.offset).T
-        direction = self._solver.solve(shifted, **accuracy)
+        direction = self._solve((means.T - self.offset).T)
         weights = (self.features.dot(direction) - self.offset @ direction) / len(self.points)
         return weights + (1 / len(self.points) if self.center else 0.0)
 
@@ -88,15 +81,7 @@ class MomentRegression:
 
         In units of what the mean of one point drawn from the prior moves, with the noise's.
         """
-        return np.einsum("ij,ij->j", means, self._solver.solve(means, **accuracy))
-
-    def answer(self, values: NDArray) -> NDArray:
-        """Return the mean of f over the rows, for its `values` at the points, shape (k,)."""
-        return self.weights @ values
-
-    def in_cells(self, place: NDArray, n_cells: int) -> CellRegression:
-        """Return the same regression for values in cells, of which each point has one."""
-        return CellRegression(self, place, n_cells)
+        return _dots(means, self._solve(means, **accuracy))
 
     def coefficients(self, values: NDArray) -> NDArray:
         """Return a for targets `values` of shape (n_synthetic, k); shape (m, k)."""
@@ -104,93 +89,17 @@ class MomentRegression:
 
     def approximate(self, values: NDArray) -> tuple[NDArray, NDArray]:
         """Return a, and the mean square of what ``a . phi`` misses at the points, shape (k,)."""
-        mean = self.average(values)
-        covariance = self._products(values) - np.outer(self.offset, mean)
-        slope = self._solver.solve(covariance)
-        square = self.average(values**2) - (mean**2 if self.center else 0.0)
+        mean = values.mean(axis=0)
+        products = self.features.tdot(values) / len(self.points)
+        covariance = products - np.outer(self.offset, mean)
+        slope = self._solve(covariance)
+        square = np.mean(values**2, axis=0) - (mean**2 if self.center else 0.0)
         return slope, np.maximum(square - np.sum(slope * covariance, axis=0), 0.0)
 
-    def average(self, values: NDArray) -> NDArray:
-        """Return the mean of values at the points, shape (k,)."""
-        return values.mean(axis=0)
-
-    def variance(self, values: NDArray) -> NDArray:
-        """Return the variance of values at the points, shape (k,)."""
-        return self.average((values - self.average(values)) ** 2)
-
-    def _products(self, values: NDArray) -> NDArray:
-        """Return the mean of phi times values, shape (m, k)."""
-        return self.features.tdot(values) / len(self.points)
-
     def residuals(self, values: NDArray, slope: NDArray) -> NDArray:
         """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""
-        return self.residuals_elsewhere(self.features, values, values, slope)
-
-    def residuals_elsewhere(
-        self, phi: FeatureBlocks, found: NDArray, values: NDArray, slope: NDArray
-    ) -> NDArray:
-        """Return f - its approximation at rows of features `phi`, where f is `found`."""
-        fitted = phi.dot(slope) - self.offset @ slope
-        return found - fitted - (values.mean(axis=0) if self.center else 0.0)
-
-    @cached_property
-    def _replicates(self) -> tuple[NDArray, NDArray]:
-        # The simulation of noise is public: it starts from the release.
-        means, n_rows = self.sketch.simulate(_N_REPLICATES, np.random.default_rng(0))
-        return self.weights_for(means.T, tolerance=_ROUGH_TOLERANCE), n_rows
-
-    def replicates(self, values: NDArray) -> tuple[NDArray, NDArray]:
-        """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
-        weights, n_rows = self._replicates
-        return weights.T @ values, n_rows
-
-
-class CellRegression(MomentRegression):
-    """The same regression for what is constant in cells of the points, as conditions on a column.
-
-    Values are of shape (n_cells, k), not (n_synthetic, k): many thresholds take little time.
-
-    Parameters
-    ----------
-    model : MomentRegression
-    place : ndarray of shape (n_synthetic,)
-        The cell of each point.
-    n_cells : int
-    """
-
-    def __init__(self, model: MomentRegression, place: NDArray, n_cells: int):
-        self.__dict__.update(model.__dict__)
-        self._model, self._place, self._n_cells = model, place, n_cells
-        self._shares = np.bincount(place, minlength=n_cells) / len(place)
-        self.weights = np.bincount(place, model.weights, n_cells)
-
-    @cached_property
-    def _indicators(self) -> sparse.csr_array:
-        n = len(self._place)
-        return sparse.csr_array(
-            (np.ones(n), self._place, np.arange(n + 1)), shape=(n, self._n_cells)
-        )
-
-    @cached_property
-    def _cross(self) -> NDArray:
-        return self.features.tdot(self._indicators) / len(self._place)
-
-    def _products(self, values: NDArray) -> NDArray:
-        return self._cross @ values
-
-    def average(self, values: NDArray) -> NDArray:
-        """Return the mean of values over the points, shape (k,)."""
-        return self._shares @ values
-
-    def residuals(self, values: NDArray, slope: NDArray) -> NDArray:
-        """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""
-        return self._model.residuals(values[self._place], slope)
-
-    def replicates(self, values: NDArray) -> tuple[NDArray, NDArray]:
-        """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
-        # Summed by cell first: 100 replicates of few cells, not of 100,000 points.
-        weights, n_rows = self._model._replicates
-        return (self._indicators.T @ weights).T @ values, n_rows
+        fitted = self.features.dot(slope) - self.offset @ slope
+        return values - fitted - (values.mean(axis=0) if self.center else 0.0)
 
 
 def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDArray:
@@ -209,16 +118,19 @@ class FeatureBlocks:
     that is 80 times less memory.
     """
 
-    def __init__(self, feature_map: FeatureMap, points: NDArray):
-        self.feature_map = feature_map
-        self._hold([_matrix(part, points) for part in feature_map.parts()])
-
-    def _hold(self, blocks: Sequence[Any]) -> None:
-        self.blocks = blocks
+    def __init__(self, feature_map: FeatureMap, blocks: Sequence[Any]):
+        self.feature_map, self.blocks = feature_map, blocks
         self.n_points = blocks[0].shape[0]
         ends = np.cumsum([0, *(block.shape[1] for block in blocks)]).tolist()
         self._slices = [slice(start, end) for start, end in pairwise(ends)]
         self.n_features = ends[-1]
+
+    @classmethod
+    def of(cls, feature_map: FeatureMap, points: Any) -> FeatureBlocks:
+        """Return the features of points."""
+        blocks = [part.matrix(points) for part in feature_map.parts()]
+        advance()
+        return cls(feature_map, blocks)
 
     def dot(self, vectors: NDArray) -> NDArray:
         """Return P @ vectors, shape (n,) or (n, k)."""
@@ -232,32 +144,31 @@ class FeatureBlocks:
         """Return the mean of the rows of P, shape (m,)."""
         return self.tdot(np.full(self.n_points, 1 / self.n_points))
 
-    def mean_square(self) -> NDArray:
-        """Return the mean of the squares of the entries of each column of P, shape (m,)."""
-        return self.tdot_squares(np.full(self.n_points, 1 / self.n_points))
-
-    def tdot_squares(self, values: NDArray) -> NDArray:
-        """Return ``(P * P).T @ values``, shape (m,) or (m, k)."""
-        return np.concatenate([(b * b).T @ values for b in self.blocks])
+    def moments(self, weights: NDArray | None = None) -> tuple[NDArray, NDArray]:
+        """Return the mean and the variance of each column of P, by weights that sum to one."""
+        if weights is None:
+            weights = np.full(self.n_points, 1 / self.n_points)
+        mean = self.tdot(weights)
+        square = np.concatenate([(b * b).T @ weights for b in self.blocks])
+        return mean, np.maximum(square - mean**2, 0.0)
 
     def by_column(self) -> FeatureBlocks:
         """Return a copy from which few columns are taken fast."""
-        return self._like([b.tocsc() if hasattr(b, "tocsc") else b for b in self.blocks])
+        return FeatureBlocks(
+            self.feature_map, [b.tocsc() if hasattr(b, "tocsc") else b for b in self.blocks]
+        )
 
     def take(self, positions: NDArray) -> FeatureBlocks:
         """Return some columns of P, at increasing `positions`."""
         local = [positions[(s.start <= positions) & (positions < s.stop)] for s in self._slices]
         pairs = zip(self.blocks, self._slices, local, strict=True)
-        return self._like([b[:, which - s.start] for b, s, which in pairs if len(which)])
+        return FeatureBlocks(
+            self.feature_map, [b[:, which - s.start] for b, s, which in pairs if len(which)]
+        )
 
     def rows(self, positions: NDArray) -> FeatureBlocks:
         """Return some rows of P."""
-        return self._like([b[positions] for b in self.blocks])
-
-    def _like(self, blocks: Sequence[Any]) -> FeatureBlocks:
-        other = copy(self)
-        other._hold(blocks)
-        return other
+        return FeatureBlocks(self.feature_map, [b[positions] for b in self.blocks])
 
     def gram(self) -> NDArray:
         """Return P.T @ P, shape (m, m)."""
@@ -272,12 +183,6 @@ class FeatureBlocks:
 
 def _dense(product: Any) -> NDArray:
     return product.toarray() if hasattr(product, "toarray") else product
-
-
-def _matrix(part: FeatureMap, points: NDArray) -> Any:
-    matrix = part.matrix(points)
-    advance()
-    return matrix
 
 
 class FeatureCovariance:
@@ -299,8 +204,9 @@ class FeatureCovariance:
         return product - np.multiply.outer(self.offset, self.offset @ vectors)
 
     def diagonal(self) -> NDArray[np.float64]:
-        """Return the variance of each feature."""
-        return np.maximum(self.features.mean_square() - self.offset**2, 0.0)
+        """Return the mean square of each feature, less what is subtracted."""
+        mean, variance = self.features.moments()
+        return variance + mean**2 - self.offset**2
 
 
 def feature_covariance(features: FeatureBlocks, offset: NDArray) -> Any:
@@ -311,7 +217,7 @@ def feature_covariance(features: FeatureBlocks, offset: NDArray) -> Any:
 
 
 def solver_for(covariance: Any, penalty: NDArray) -> DenseSolver | IterativeSolver:
-    """Return what solves ``(covariance + diag(penalty)) x = b``.
+    """Return what solves ``(covariance + diag(penalty)) x = b``, for b of shape (m,) or (m, k).
 
     Parameters
     ----------
@@ -331,39 +237,24 @@ class DenseSolver:
     def __init__(self, covariance: NDArray, penalty: NDArray):
         diagonal = np.diag_indices_from(covariance)
         covariance[diagonal] += np.maximum(penalty, _rounding(covariance[diagonal]))
-        factorise = partial(cholesky, lower=True, check_finite=False)
-        self._factor = positive_cholesky(covariance, factorise), True
+        self._factor = positive_cholesky(covariance), True
 
-    def solve(self, right: NDArray, tolerance: float = 0.0) -> NDArray:
-        """Return x for b of shape (m,) or (m, k), as exactly as numbers are."""
+    def __call__(self, right: NDArray, tolerance: float = 0.0) -> NDArray:
+        """Return x, as exactly as numbers are."""
         return cho_solve(self._factor, right, check_finite=False)
 
 
 class IterativeSolver:
-    """By conjugate gradients with the preconditioner of `LocalBlocks`.
-
-    The last system and its solution are kept: an answer, its error and its judgement solve the
-    same one.
-    """
+    """By conjugate gradients with the preconditioner of `LocalBlocks`."""
 
     def __init__(self, covariance: FeatureCovariance, penalty: NDArray):
         self._covariance = covariance
         variance = covariance.diagonal()
         self._penalty = np.maximum(penalty, _rounding(variance))[:, None]
-        self._preconditioner = LocalBlocks(
-            covariance.features, covariance.offset, variance, self._penalty[:, 0]
-        )
-        self._last: tuple[NDArray, NDArray] | None = None
+        self._preconditioner = LocalBlocks(covariance, variance, self._penalty[:, 0])
 
-    def solve(self, right: NDArray, tolerance: float = _TOLERANCE) -> NDArray:
-        """Return x for b of shape (m,) or (m, k)."""
-        if tolerance > _TOLERANCE:
-            return self._in_batches(right, tolerance)
-        if self._last is None or not np.array_equal(self._last[0], right):
-            self._last = right.copy(), self._in_batches(right, tolerance)
-        return self._last[1]
-
-    def _in_batches(self, right: NDArray, tolerance: float) -> NDArray:
+    def __call__(self, right: NDArray, tolerance: float = _TOLERANCE) -> NDArray:
+        """Return x within a relative error."""
         columns = right.reshape(len(right), -1)
         batches = [
             columns[:, s : s + _RIGHT_SIDES_AT_ONCE]
@@ -379,7 +270,7 @@ class IterativeSolver:
             return self._covariance @ vectors + self._penalty * vectors
 
         def precondition(residual: NDArray) -> tuple[NDArray, NDArray]:
-            solved = self._preconditioner.solve(residual)
+            solved = self._preconditioner(residual)
             return solved, _dots(residual, solved)
 
         goal = tolerance**2 * precondition(right)[1]
@@ -419,19 +310,16 @@ class LocalBlocks:
 
     Parameters
     ----------
-    features : FeatureBlocks
-    offset : ndarray of shape (m,)
-        What is subtracted from each row, or zero.
+    covariance : FeatureCovariance
     variance, penalty : ndarray of shape (m,)
         The diagonal of the matrix, in two parts.
     """
 
-    def __init__(
-        self, features: FeatureBlocks, offset: NDArray, variance: NDArray, penalty: NDArray
-    ):
+    def __init__(self, covariance: FeatureCovariance, variance: NDArray, penalty: NDArray):
+        features, offset = covariance.features, covariance.offset
         self._inverses: list[tuple[NDArray, NDArray]] = []
         self._alone = 1 / (variance + penalty)
-        seen = features.mean_square() > 0
+        seen = features.mean() != 0
         columns = features.by_column()
         blocks = [block[seen[block]] for block in overlapping_blocks(features.feature_map)]
         blocks = sorted((block for block in blocks if len(block)), key=len)
@@ -443,7 +331,7 @@ class LocalBlocks:
             self._inverses.append((block, np.linalg.inv(own)))
             self._alone[block] = 0.0
 
-    def solve(self, residual: NDArray) -> NDArray:
+    def __call__(self, residual: NDArray) -> NDArray:
         """Return the preconditioned residual(s), shape (m, k)."""
         out = self._alone[:, None] * residual
         for block, inverse in self._inverses:
@@ -456,21 +344,19 @@ def overlapping_blocks(feature_map: FeatureMap) -> list[NDArray[np.int64]]:
     by_value: dict[tuple[int, int], list[NDArray]] = {}
     others, start = [], 0
     for part in feature_map.parts():
-        end = start + part.n_features
+        positions = np.arange(start, start + part.n_features)
+        start += part.n_features
         if isinstance(part, HistogramMap):
-            _add_cells(by_value, part, start)
+            _add_cells(by_value, part, positions)
         else:
-            cuts = np.arange(start + _LARGEST_RUN, end, _LARGEST_RUN)
-            others += np.split(np.arange(start, end), cuts - start)
-        start = end
+            others += np.split(positions, range(_LARGEST_RUN, len(positions), _LARGEST_RUN))
     return [np.concatenate(cells) for cells in by_value.values()] + others
 
 
-def _add_cells(by_value: dict, histogram: HistogramMap, start: int) -> None:
+def _add_cells(by_value: dict, histogram: HistogramMap, positions: NDArray) -> None:
     """List the cells of every histogram by the values of its columns."""
     for group, place in zip(histogram.groups, histogram.row_groups(), strict=True):
-        shape = [histogram.n_bins[j] for j in group]
-        cells = np.arange(start + place.start, start + place.stop).reshape(shape)
+        cells = positions[place].reshape([histogram.n_bins[j] for j in group])
         for axis, j in enumerate(group):
             for value, slab in enumerate(np.moveaxis(cells, axis, 0)):
                 by_value.setdefault((j, value), []).append(slab.ravel())

@@ -48,6 +48,13 @@ _MOST_ATOMS, _MOST_OF_PIECE = 512, 8
 _SMALLEST = 1e-300
 
 
+class Jumped(NamedTuple):
+    """The mass of each atom if densities jump, and whether its cell lies between two others."""
+
+    masses: Floats
+    is_between: NDArray[np.bool_]
+
+
 @dataclass(frozen=True, eq=False)
 class Shape:
     """How the rows of each cell are spread over its atoms, and how sure that is.
@@ -65,9 +72,6 @@ class Shape:
         Standard deviation of the share of the cell's rows that is on the left of a node.
     of_count : ndarray of shape (n_atoms,)
         Of categories that were counted together, the variance that the own count leaves of a share.
-    jump : ndarray of shape (n_cells,)
-        Squared norm of the difference of the density in a cell and of one that jumps, in that of
-        the first: how far a mean may be off, in variances of a row.
     """
 
     cell_of_atom: Codes
@@ -77,7 +81,6 @@ class Shape:
     end: Codes
     std: Floats
     of_count: Floats
-    jump: Floats
 
     def variance(self, values: Floats) -> Floats:
         """Return the variance of the mean of values of the atoms in each cell.
@@ -196,7 +199,7 @@ def expected_masses(
     ranks = np.interp(edges, pieces, np.arange(len(pieces)))
     by_rank = _by_densities(ranks, cell_of_atom, masses)
     expected = by_rank + known[cell_of_atom] * (by_width - by_rank)
-    jumped = _by_a_jump(edges, cell_of_atom, masses)
+    jumped = by_a_jump(edges, cell_of_atom, masses).masses
     return Expected(expected, jumped, PLACES**known, part >= _MOST)
 
 
@@ -216,18 +219,29 @@ def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     return np.maximum(own, _FEWEST)[at] * np.maximum(part, 1e-9 * (high - low))
 
 
-def _by_a_jump(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
+def by_a_jump(edges: Floats, cell_of_atom: Codes, masses: Floats, beyond: float = 0.0) -> Jumped:
     """Return the mass of each atom if a cell has the densities of its neighbours, side by side.
 
-    As where nobody is below 18: the mass of the cell tells where one density ends. Beyond the range
-    there is nobody. A cell denser than both neighbours, or than none, is even.
+    As where nobody is below 18: the mass of the cell tells where one density ends. A cell denser
+    than both neighbours, or than none, is even.
+
+    Parameters
+    ----------
+    edges : ndarray
+        Of the atoms.
+    cell_of_atom : ndarray of int
+    masses : ndarray of shape (n_cells,)
+    beyond : float, default=0.0
+        The density beyond the range, as a part of that of the cell at its end. By default there is
+        nobody.
     """
     first, ends, own = _cells(edges, cell_of_atom, masses)
-    width, own = np.diff(ends), np.maximum(own, _FEWEST)
+    width = np.diff(ends)
     density = own / width
-    smooth = np.flatnonzero(~_spiked(np.log(density), width))
+    smooth = np.flatnonzero(~_spiked(np.log(np.maximum(own, _FEWEST) / width), width))
     left, right = density.copy(), density.copy()
-    beside = np.concatenate([[0.0], density[smooth], [0.0]])
+    beside = np.pad(density[smooth], 1, mode="edge") if len(smooth) else np.zeros(2)
+    beside[[0, -1]] *= beyond
     left[smooth], right[smooth] = beside[:-2], beside[2:]
     is_between = (left - density) * (density - right) > 0
     left, right = np.where(is_between, left, density), np.where(is_between, right, density)
@@ -236,7 +250,8 @@ def _by_a_jump(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     at = np.searchsorted(first, np.arange(len(cell_of_atom)), side="right") - 1
     low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
     on_left = np.minimum(high, place[at]) - np.minimum(low, place[at])
-    return (left[at] * on_left + right[at] * (high - low - on_left)) * width[at]
+    found = (left[at] * on_left + right[at] * (high - low - on_left)) * width[at]
+    return Jumped(found, is_between[at])
 
 
 def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> Floats:
@@ -372,19 +387,8 @@ def fitted_shape(
     nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
     std = np.array([node[3] for node in tree.nodes])
     std = np.where(blind[cell_of_atom[order][nodes[:, 0]]], 0.0, std)
-    jump = np.bincount(cell_of_atom, _squared_jump(piece_of_atom, expected, shares))
     cut = nodes[:, 0], nodes[:, 1], nodes[:, 2]
-    return Shape(cell_of_atom, shares, *cut, std, of_count, np.where(blind, 0.0, jump))
-
-
-def _squared_jump(pieces: Codes, expected: Expected, shares: Floats) -> Floats:
-    """Return what each atom adds to the squared norm `Shape.jump`; shares of pieces are counted."""
-    own, other = (
-        one / np.maximum(np.bincount(pieces, one)[pieces], _SMALLEST)
-        for one in (expected.masses, expected.jumped)
-    )
-    share = np.bincount(pieces, shares)[pieces]
-    return share * (other - own) ** 2 / np.maximum(own, _SMALLEST)
+    return Shape(cell_of_atom, shares, *cut, std, of_count)
 
 
 def _renumbered(pieces: Codes) -> Codes:
@@ -443,11 +447,12 @@ class _Tree:
         """Return the share of the cell's rows that is on the left, and its standard deviation."""
         part = _part_on_the_left(self._expected, start, middle, end, 0.5)
         jump = _part_on_the_left(self._jumped, start, middle, end, part) - part
-        spread = share * np.sqrt(max(part * (1 - part), _LEAST_SPREAD) / places + jump**2)
+        smooth = share * np.sqrt(max(part * (1 - part), _LEAST_SPREAD) / places)
+        spread = np.hypot(smooth, share * jump)
         at_end = bool(self._ends_of_range[start] or self._ends_of_range[end - 1])
         told = self._counted_left(start, middle, end, share, rows)
         if told is None:
-            return share * part, float(share / 2 if at_end else spread)
+            return share * part, float(share / 2 if at_end else smooth)
         count, variance = told
         left, std = _brought_together(share * part, spread, count, variance, share, at_end)
         if at_end and np.sqrt(variance) > share / 4:  # which is to say nothing

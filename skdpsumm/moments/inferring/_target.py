@@ -26,8 +26,6 @@ _N_BINS = 10
 # which on the synthetic rows do not reach the target. Weights that match it have about one.
 _MISSED = 2.0
 
-UNPROTECTED = "the weights follow its rows without noise"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TargetEmbedding:
@@ -49,33 +47,27 @@ class TargetEmbedding:
     @classmethod
     def of(cls, rows: NDArray | Table, schema: TableSchema) -> TargetEmbedding:
         """Embed rows, checked, of a table; the map follows from the schema alone."""
-        feature_map = _target_map(schema)
-        features = FeatureBlocks(feature_map, rows)  # type: ignore[arg-type]
-        mean, n = features.mean(), features.n_points
+        feature_map = HistogramMap.build(schema, _N_BINS, [(j,) for j in range(schema.n_columns)])
+        features = FeatureBlocks.of(feature_map, rows)
+        (mean, variance), n = features.moments(), features.n_points
         # What no row of few has may still be there: its share is below some 1 / n.
-        variance = np.maximum(features.mean_square() - mean**2, 1 / n)
-        return cls(feature_map, mean, variance / n)
+        return cls(feature_map, mean, np.maximum(variance, 1 / n) / n)
 
     def weights(self, points: NDArray) -> NDArray[np.float64]:
         """Return the weights of points, which sum to one, whose embedding is that of the target."""
-        return maxent_weights(FeatureBlocks(self.feature_map, points), self.mean, self.slack)
+        return maxent_weights(FeatureBlocks.of(self.feature_map, points), self.mean, self.slack)
 
     def is_out_of_reach(self, points: NDArray, weights: NDArray) -> bool:
         """Return whether no weights make the points look like the target."""
-        found = FeatureBlocks(self.feature_map, points).tdot(weights)
+        found = FeatureBlocks.of(self.feature_map, points).tdot(weights)
         missed = np.sqrt(np.mean((found - self.mean) ** 2 / self.slack))
         return bool(missed > _MISSED)
-
-
-def _target_map(schema: TableSchema) -> HistogramMap:
-    """Return the public map of a target's embedding."""
-    return HistogramMap.build(schema, _N_BINS, [(j,) for j in range(schema.n_columns)])
 
 
 def unprotected_target(unit: str = "one row", adjacency: str = "add_remove") -> PrivacyGuarantee:
     """Return what is claimed for the rows of a target that weights follow: nothing."""
     return PrivacyGuarantee(
-        Unprotected(UNPROTECTED),
+        Unprotected("the weights follow its rows without noise"),
         adjacency,
         protects="the target",
         against=(

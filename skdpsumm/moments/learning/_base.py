@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,12 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..._computing import progress, warn_caller
 from ..._sklearn import HasMethods, StrOptions
-from ...features._feature_maps import project_to_simplex
+from ...features._feature_maps import FeatureMap, project_to_simplex
 from ...privacy._contract import columns_kept
 from ...schema._columns import Categorical, Column, Numeric
 from ...schema._reading import (
@@ -32,20 +29,19 @@ from ...schema._schema import TableSchema, as_schema
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, frame_for, table_of, with_parts
 from ..asking._estimate import Estimate
-from ..asking._parts import ModelAnswers
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._points import (
     absent,
     counted_columns,
     draw_points,
-    fitted_model,
     maxent_points,
     missing_histogram,
     systematic,
 )
 from ..inferring._regression import MomentRegression
+from ..inferring._table_model import TableModel
 from ..inferring._target import TargetEmbedding
-from ._coefficients import Design, Regression
+from ._coefficients import Regression
 from ._targeted import TargetedPrivacy
 
 # Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
@@ -68,6 +64,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     Subclasses describe the column of y (`_describe_target`) and split it off again.
     """
 
+    _inner: ClassVar[str] = "estimator_"
     _of_points: ClassVar[tuple[str, ...]] = ("prior", "weights")
     _paper_bins: ClassVar[int] = 20
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -81,6 +78,11 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _default_estimator(self) -> BaseEstimator:
         """Return the estimator to train where none is given."""
 
+    @property
+    def _unfitted(self) -> Any:
+        """The estimator to train."""
+        return self._default_estimator() if self.estimator is None else self.estimator
+
     @abstractmethod
     def _checked_table(self, X, y) -> tuple[Any, NDArray]:
         """Return X and y, checked as scikit-learn does."""
@@ -92,10 +94,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     @abstractmethod
     def _set_target(self, columns: TableSchema, target: int) -> None:
         """Set fitted attributes from the schema of the column that is learnt."""
-
-    def _taken_as_public(self) -> str:
-        """Return what of y the guarantee takes as public, "" for nothing."""
-        return ""
 
     def fit(self, X, y, *, groups=None):
         """Release a sketch of (X, y), one charge, and train on it.
@@ -132,23 +130,20 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self._check_groups(groups)
         rng = check_random_state(self.random_state)
         with columns_kept(self):
-            self._sketch_table(*self._checked_table(X, y), groups, rng)
-        sketch = self.sketcher_.sketch_
+            cells, learnt = self._checked_table(X, y)
+            sketcher = self._build_sketcher(rng, self.n_features_in_, learnt)
+            feature_map = sketcher.preview_map(cells.shape[1] + 1)
+            table = Table([*(cells[:, j] for j in range(cells.shape[1])), learnt])
+            self._release(sketcher, table, feature_map, groups)
+            self._state_public(sketcher)
+        sketch = sketcher.sketch_
         columns = table_of(sketch)
         self._read_by = as_schema(self.schema)
         self._frame = frame_for(X, columns.names)
         return self._train(sketch, columns, columns.n_columns - 1, rng)
 
-    def _sketch_table(self, cells: NDArray | Table, y: NDArray, groups: Any, rng) -> None:
-        sketcher = self._build_sketcher(rng, self.n_features_in_, y)
-        columns = [cells[:, j] for j in range(cells.shape[1])]
-        feature_map = sketcher.preview_map(len(columns) + 1)
-        self._release(sketcher, Table([*columns, y]), feature_map, groups)
-        given = self._taken_as_public()
-        if given:
-            privacy = replace(sketcher.privacy_, given=f"{sketcher.privacy_.given}, and {given}")
-            sketcher.privacy_ = privacy
-            sketcher.sketch_ = replace(sketcher.sketch_, privacy=privacy)
+    def _state_public(self, sketcher: Any) -> None:
+        """Say in the guarantee what it takes as public of y."""
 
     def _build_sketcher(self, rng, n_features: int, y: NDArray):
         """Return a sketcher of the table (X, y), whose map is drawn by an int."""
@@ -243,9 +238,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         )
         columns = model._described(sketch, schema)
         which = columns.n_columns - 1 if target is None else columns.index(target, "target")
-        model._read_by = _all_but(columns, which)
-        model._frame = frame_for(None, columns.names)
-        model._set_inputs(model._read_by)
+        model._set_inputs(_all_but(columns, which))
         embedding = None if X_target is None else model._embedded(X_target)
         return model._train(sketch, columns, which, check_random_state(random_state), embedding)
 
@@ -278,9 +271,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self._table, self._target = columns, target
         self._seed = int(rng.randint(np.iinfo(np.int32).max))
         graphical = self._is_graphical(sketch.feature_map)
-        points, weights = (self._drawn_rows if graphical else self._weighted_points)(
-            sketch, columns, rng
-        )
+        draw = self._drawn_rows if graphical else self._weighted_points
+        points, weights = draw(sketch, columns, rng)
         if columns.missing(target):  # of which nothing is learnt
             known = ~absent(columns, points[:, target], target)
             if not known.any():
@@ -291,39 +283,38 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                 )
             points, weights = points[known], weights[known] / weights[known].sum()
         self._columns = _all_but(columns, target)
+        if embedding is not None and np.ptp(weights):  # it looks for the closest to equal weights
+            points = points[systematic(weights, len(points), rng)]
+        rows = np.delete(points, target, axis=1)
         if embedding is not None:
-            points, weights = _towards(embedding, points, weights, target, rng)
-        inputs = self._encoded(np.delete(points, target, axis=1))
+            weights = embedding.weights(rows)
+        inputs = self._encoded(rows)
         learnt = self._training_target(points[:, target])
         self.estimator_ = self._trained(inputs, learnt, weights, rng)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
-        if embedding is not None:
-            rows = np.delete(points, target, axis=1)
-            self._warn_of_target(embedding.is_out_of_reach(rows, weights), inputs.shape[1])
-        elif not graphical:
-            self._warn_of_few_points(columns, inputs.shape[1] + 1)
-        warn_of_invisible_inputs(sketch, columns, target, self.prior, graphical=graphical)
+        if embedding is not None or not graphical:
+            out_of_reach = None if embedding is None else embedding.is_out_of_reach(rows, weights)
+            self._warn_of_few_points(inputs.shape[1], out_of_reach)
+        warn_of_invisible_inputs(sketch, columns, target, None if graphical else self.prior)
         return self
 
     def _drawn_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return rows of the graphical model, shape (n, d), and their weights, which are equal."""
         with progress(type(self).__name__, self.verbose):
-            model = fitted_model(sketch, columns, self.n_synthetic, rng)
-            assert model is not None  # `_is_graphical` has seen its histograms
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            rows = model.sample(self.n_synthetic, generator)
+            rows = TableModel(sketch, columns).sample(self.n_synthetic, generator)
         return rows, np.full(len(rows), 1 / len(rows))
 
     def _trained(self, inputs: NDArray, learnt: NDArray, weights: NDArray, rng) -> Any:
         """Return the estimator, trained on weighted rows: on drawn ones if it takes no weights."""
-        estimator = self._default_estimator() if self.estimator is None else clone(self.estimator)
-        parameter, _ = _weight_parameter(estimator)
-        if np.ptp(weights) and not takes_weights(estimator):
+        estimator = clone(self._unfitted)
+        parameter = weight_parameter(estimator)
+        if np.ptp(weights) and parameter is None:
             drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
             inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
         if self.weights != "printed":
             inputs, learnt, weights = self._completed(inputs, learnt, weights)
-        if not np.ptp(weights):
+        if parameter is None or not np.ptp(weights):
             return estimator.fit(inputs, learnt)
         # Points without weight teach nothing and cost the estimator time.
         kept = np.abs(weights) > np.abs(weights).max() * 1e-9
@@ -407,13 +398,12 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                 "coefficients are those of the rows that were sketched, and this model is for "
                 "X_target: call from_sketch without X_target."
             )
-        table, target = self._table, self._target
         if not self._is_graphical(self.sketch_.feature_map):
             raise ValueError(
                 "coefficients needs a sketch of histograms, read by a graphical model: leave the "
                 "sketcher out, or train with from_sketch(sketch, inference='graphical')."
             )
-        inputs = [j for j in range(table.n_columns) if j != target]
+        inputs = [j for j in range(self._table.n_columns) if j != self._target]
         if columns is not None:
             chosen = [self._columns.index(key, "columns") for key in columns]
             if not chosen or len(set(chosen)) < len(chosen):
@@ -421,40 +411,20 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                     f"columns must name at least one input, each once, got {list(columns)!r}."
                 )
             inputs = [inputs[k] for k in chosen]
-        rng = check_random_state(self._seed)
         with progress(f"{type(self).__name__}.coefficients", self.verbose):
-            model = fitted_model(self.sketch_, table, self.n_synthetic, rng)
-            assert model is not None  # `_is_graphical` has seen its histograms
-            plain = self._plain_estimator() if estimator is None else estimator
-            regression = Regression(
-                ModelAnswers(model),
-                Design(table, inputs),
-                target,
-                partial(self._regressed, plain),
-                self._observed,
-                is_plain=estimator is None,
-            )
-        classes = [str(label) for label in getattr(self, "classes_", ())]
-        return regression.to_estimate(classes, self._frame)
-
-    def _regressed(self, plain: Any, rows: NDArray, cells: NDArray, weights: NDArray) -> Any:
-        """Return an estimator, fitted to weighted rows; to drawn ones if it takes no weights."""
-        learnt = self._training_target(cells)
-        if has_fit_parameter(plain, "sample_weight"):
-            rows, learnt, weights = self._completed(rows, learnt, weights)
-            return clone(plain).fit(rows, learnt, sample_weight=weights)
-        rng = check_random_state(self._seed)
-        drawn = systematic(weights / weights.sum(), len(weights), rng)
-        rows, learnt, _ = self._completed(rows[drawn], learnt[drawn], np.ones(len(drawn)))
-        return clone(plain).fit(rows, learnt)
+            regression = Regression(self, inputs, estimator)
+        return regression.to_estimate()
 
     @abstractmethod
     def _observed(self, cells: NDArray) -> NDArray:
-        """Return cells of the target as numbers, (n, 1), or as indicators, (n, n_classes)."""
+        """Return cells of the target as numbers, (n, 1), or as indicators, (n, n_classes).
 
-    @abstractmethod
+        Of two classes it is the indicator of the second, (n, 1).
+        """
+
     def _plain_estimator(self) -> BaseEstimator:
-        """Return the regression without a penalty."""
+        """Return the regression without a penalty: the default one, unless it has one."""
+        return self._default_estimator()
 
     def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return points, shape (n, d), and weights that are not negative and sum to one."""
@@ -467,40 +437,36 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             ridge = MomentRegression(sketch, points, regularization="theory", center=True)
             return points, project_to_simplex(ridge.weights)
 
-    def _warn_of_few_points(self, columns: TableSchema, n_parameters: int) -> None:
-        """Warn where the weights have collapsed on few points; all of it was released before."""
-        if self.effective_sample_size_ >= _POINTS_A_PARAMETER * n_parameters:
+    def _warn_of_few_points(self, n_inputs: int, out_of_reach: bool | None) -> None:
+        """Warn where the weights have collapsed on few points; all of it was released before.
+
+        `out_of_reach` tells whether no points are like a target's rows; None, where there is none.
+        """
+        worth = self.effective_sample_size_
+        if worth >= _POINTS_A_PARAMETER * (n_inputs + 1) and not out_of_reach:
             return
         ways = ["more synthetic points (n_synthetic)", "fewer columns", "a larger epsilon"]
-        if missing_histogram(self.sketch_.feature_map, columns) is not None:
+        if missing_histogram(self.sketch_.feature_map, self._table) is not None:
             ways.insert(0, "a sketch with a histogram of each column (SketchUnion)")
         elif self.prior == "uniform":
             ways.insert(0, "prior='marginals'")
         if self.weights == "ridge":
             ways.insert(0, "weights='maxent'")
-        warn_caller(
+        told = (
             f"Use {', '.join(ways[:-1])} or {ways[-1]}. Few synthetic points match the sketch: "
-            f"{self.n_synthetic} are worth {self.effective_sample_size_:.0f} of equal weight "
-            f"(effective_sample_size_), for {n_parameters - 1} inputs, so the model may be near "
-            "chance.",
+            f"{self.n_synthetic}"
+        )
+        if out_of_reach is not None:
+            told = (
+                "Add a sketch of rows that are more like X_target, or describe the target by fewer "
+                f"columns: the sketch has {'no' if out_of_reach else 'few'} rows there. The "
+                "weighted synthetic rows"
+            )
+        warn_caller(
+            f"{told} are worth {worth:.0f} of equal weight (effective_sample_size_), for "
+            f"{n_inputs} inputs, so the model may be near chance.",
             UserWarning,
         )
-
-    def _warn_of_target(self, out_of_reach: bool, n_inputs: int) -> None:
-        """Warn where the sketch has few rows like the target's, or none."""
-        worth = self.effective_sample_size_
-        if out_of_reach or worth < _POINTS_A_PARAMETER * (n_inputs + 1):
-            few = "no" if out_of_reach else "few"
-            warn_caller(
-                "Add a sketch of rows that are more like X_target, or describe the target by fewer "
-                f"columns: the sketch has {few} rows there. The weighted synthetic rows are worth "
-                f"{worth:.0f} of equal weight (effective_sample_size_), for {n_inputs} inputs, so "
-                "the model may be near chance.",
-                UserWarning,
-            )
-
-    def _training_target(self, target: NDArray) -> NDArray:
-        return target
 
     def _read_rows(self, X) -> NDArray[np.float64]:
         """Check rows that are predicted, and return what the estimator is given."""
@@ -521,10 +487,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if isinstance(column, Categorical):
             return np.eye(column.n_codes)[self._columns.code(X, j)]
         numbers = column.numbers(X[:, j])
-        if not column.missing:
-            return numbers
         gone = np.isnan(numbers)
-        return np.column_stack([np.where(gone, np.mean(column.bounds), numbers), gone])
+        known = np.where(gone, np.mean(column.bounds), numbers)
+        return np.column_stack([known, gone][: 1 + column.missing])
 
     def predict(self, X):
         """Predict with the trained estimator.
@@ -553,15 +518,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         return tags
 
 
-def _towards(
-    embedding: TargetEmbedding, points: NDArray, weights: NDArray, target: int, rng: Any
-) -> tuple[NDArray, NDArray]:
-    """Return points with weights by which their inputs look like the target's rows."""
-    if np.ptp(weights):  # weights are closest to uniform ones
-        points = points[systematic(weights, len(points), rng)]
-    return points, embedding.weights(np.delete(points, target, axis=1))
-
-
 def _check_names(sketcher: Any, table: TableSchema) -> None:
     """Raise ValueError where a sketcher names a column that the table (X, y) lacks."""
     names = table.names or ()
@@ -576,18 +532,13 @@ def _check_names(sketcher: Any, table: TableSchema) -> None:
             )
 
 
-def _weight_parameter(estimator: Any) -> tuple[str, Any]:
-    """Return what `fit` calls the weights of rows, and the step that they are for."""
+def weight_parameter(estimator: Any) -> str | None:
+    """Return what `fit` calls the weights of rows, None where it takes none."""
     path = ""
     while isinstance(estimator, Pipeline):
         name, estimator = estimator.steps[-1]
         path += f"{name}__"
-    return f"{path}sample_weight", estimator
-
-
-def takes_weights(estimator: Any) -> bool:
-    """Return whether `fit` takes weights of rows."""
-    return has_fit_parameter(_weight_parameter(estimator)[1], "sample_weight")
+    return f"{path}sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
 def _all_but(columns: TableSchema, which: int) -> TableSchema:
@@ -606,23 +557,8 @@ def _with_target(inputs: TableSchema, target: Column) -> TableSchema:
     return TableSchema({**dict(zip(inputs.names, inputs.columns, strict=True)), name: target})
 
 
-def estimator_has(name: str):
-    """Return a method's condition: the estimator, or the default one, has it too."""
-
-    def check(self) -> bool:
-        inner = getattr(self, "estimator_", self.estimator)
-        return hasattr(self._default_estimator() if inner is None else inner, name)
-
-    return available_if(check)
-
-
 def warn_of_invisible_inputs(
-    sketch: PrivateSketch,
-    columns: TableSchema,
-    target: int,
-    prior: Any,
-    *,
-    graphical: bool = False,
+    sketch: PrivateSketch, columns: TableSchema, target: int, prior: str | None
 ) -> None:
     """Warn where the sketch tells of too few inputs how the target goes with them.
 
@@ -640,52 +576,63 @@ def warn_of_invisible_inputs(
         With the range of every numeric column.
     target : int
         The column that is learnt.
-    prior : as in `draw_points`
-    graphical : bool, default=False
-        Whether the model is trained on rows of the graphical model.
+    prior : {"auto", "uniform", "marginals"} or None
+        As in `draw_points`. None, where the model is trained on rows of the graphical model.
     """
     if sketch.is_drowned:
         warn_of_the_drowned(sketch, "the model has learnt nothing")
         return
-    if graphical:
-        _warn_of_the_unconnected(sketch, columns, target)
+    inputs = np.array([j for j in range(columns.n_columns) if j != target])
+    if prior is None:
+        shares = np.isin(inputs, _connected(sketch.feature_map, target)).astype(np.float64)
+    elif sketch.feature_map.n_features > _MOST_FEATURES:
         return
-    n_features = sketch.feature_map.n_features
-    if n_features > _MOST_FEATURES:
+    else:
+        shares = _explained_shares(sketch, columns, target, inputs, prior)
+    hidden = shares < _EXPLAINED
+    if 2 * hidden.sum() <= len(inputs):
         return
+    name, unseen = columns.name(target), inputs[hidden].tolist()
+    told = f"{first_of([repr(columns.name(j)) for j in unseen])}, of {len(inputs)} inputs"
+    pair = [j if columns.names is None else columns.name(j) for j in (unseen[0], target)]
+    count = f"(HistogramSketcher(marginals=[{pair!r}, ...]))"
+    if prior is None:
+        message = (
+            f"Leave the sketcher out, name the target (AdaptiveSketcher(target={pair[1]!r})), or "
+            f"count pairs with it {count}. The sketch does not tell how {name!r} goes with {told}, "
+            "and the model takes them to be independent."
+        )
+    else:
+        message = (
+            f"Sketch histograms of pairs with the target {count}, fewer columns, more n_components "
+            f"or a smaller gamma. The sketch explains only {shares[hidden].mean():.0%} of how "
+            f"{name!r} goes with {told}, over the synthetic points. The model learns nothing about "
+            "the rest, and may be far worse than one that sees the rows."
+        )
+    warn_caller(message, AnswerWarning)
+
+
+def _connected(feature_map: FeatureMap, target: int) -> list[int]:
+    """Return the columns that histograms connect with the target, itself among them."""
+    connected, groups = {target}, counted_columns(feature_map)
+    while met := [g for g in groups if connected & g and not g <= connected]:
+        connected = connected.union(*met)
+    return list(connected)
+
+
+def _explained_shares(
+    sketch: PrivateSketch, columns: TableSchema, target: int, inputs: NDArray, prior: str
+) -> NDArray[np.float64]:
+    """Return of each input how much of its dependence with the target the features explain."""
     # Points of its own, always the same: a model does not change because it was judged.
-    n_points = max(_FEWEST_POINTS, _POINTS_A_FEATURE * n_features)
-    if isinstance(prior, str) and prior == "auto":
+    n_points = max(_FEWEST_POINTS, _POINTS_A_FEATURE * sketch.feature_map.n_features)
+    if prior == "auto":
         known = missing_histogram(sketch.feature_map, columns) is None
         prior = "marginals" if known else "uniform"
     points = draw_points(prior, sketch, columns, n_points, check_random_state(0))
     model = MomentRegression(sketch, points, regularization="theory", center=True)
     label = _standardised(points, columns, target)
-    inputs = np.array([j for j in range(columns.n_columns) if j != target])
-    shares = np.array([_explained(model, _standardised(points, columns, j), label) for j in inputs])
-    hidden = shares < _EXPLAINED
-    if 2 * hidden.sum() > len(inputs):
-        unseen, share = inputs[hidden].tolist(), float(shares[hidden].mean())
-        warn_caller(_message(columns, target, unseen, share), AnswerWarning)
-
-
-def _warn_of_the_unconnected(sketch: PrivateSketch, columns: TableSchema, target: int) -> None:
-    connected, groups = {target}, counted_columns(sketch.feature_map)
-    while met := [g for g in groups if connected & g and not g <= connected]:
-        connected = connected.union(*met)
-    inputs = [j for j in range(columns.n_columns) if j != target]
-    unseen = [j for j in inputs if j not in connected]
-    if 2 * len(unseen) <= len(inputs):
-        return
-    name, told = columns.name(target), first_of([repr(columns.name(j)) for j in unseen])
-    pair = [j if columns.names is None else columns.name(j) for j in (unseen[0], target)]
-    warn_caller(
-        f"Leave the sketcher out, name the target (AdaptiveSketcher(target={pair[1]!r})), or count "
-        f"pairs with it (HistogramSketcher(marginals=[{pair!r}, ...])). The sketch does not tell "
-        f"how {name!r} goes with {told}, of {len(inputs)} inputs, and the model takes them to be "
-        "independent.",
-        AnswerWarning,
-    )
+    return np.array([_explained(model, _standardised(points, columns, j), label) for j in inputs])
 
 
 def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
@@ -714,19 +661,6 @@ def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:
     number = points[:, j].astype(np.float64)
     gone = np.isnan(number)
     number[gone] = number[~gone].mean()
-    found = np.column_stack([number, gone]) if column.missing else number[:, None]
-    found = found - found.mean(axis=0)
+    found = np.column_stack([number, gone][: 1 + column.missing])
+    found -= found.mean(axis=0)
     return found / np.maximum(found.std(axis=0), 1e-300)
-
-
-def _message(columns: TableSchema, target: int, hidden: list[int], share: float) -> str:
-    name = columns.name(target)
-    told = first_of([repr(columns.name(j)) for j in hidden])
-    pair = [j if columns.names is None else columns.name(j) for j in (hidden[0], target)]
-    return (
-        f"Sketch histograms of pairs with the target (HistogramSketcher(marginals=[{pair!r}, "
-        "...])), fewer columns, more n_components or a smaller gamma. The sketch explains only "
-        f"{share:.0%} of how {name!r} goes with {told}, of {columns.n_columns - 1} inputs, over "
-        "the synthetic points. The model learns nothing about the rest, and may be far worse than "
-        "one that sees the rows."
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,9 +10,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..._computing import silence
+from ..._delegation import inner_has
 from ..._docs import inherited_docs
 from ..._sklearn import StrOptions
 from ...privacy._contract import estimator
@@ -21,7 +24,7 @@ from ...schema._reading import validate_table
 from ...schema._schema import as_schema
 from ..inferring._points import draw_points
 from ..inferring._regression import MomentRegression
-from ._base import BaseImplicitM2M, estimator_has, takes_weights
+from ._base import BaseImplicitM2M, weight_parameter
 
 # Of the gradient of the log-loss: coefficients are then known better than any release tells.
 _TOLERANCE = 1e-7
@@ -183,8 +186,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     def _check_parameters(self):
         super()._check_parameters()
-        estimator = self._default_estimator() if self.estimator is None else self.estimator
-        if self.weights == "printed" and not takes_weights(estimator):
+        if self.weights == "printed" and weight_parameter(self._unfitted) is None:
             raise ValueError(
                 "weights='printed' needs an estimator whose fit takes sample_weight: rows "
                 "cannot be drawn by negative weights. Take weights='maxent' or another estimator."
@@ -205,8 +207,11 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
             check_classification_targets(labels)
         return checked, labels
 
-    def _taken_as_public(self):
-        return "the set of labels in y" if self.classes is None else ""
+    def _state_public(self, sketcher):
+        if self.classes is None:
+            given = f"{sketcher.privacy_.given}, and the set of labels in y"
+            sketcher.privacy_ = replace(sketcher.privacy_, given=given)
+            sketcher.sketch_ = replace(sketcher.sketch_, privacy=sketcher.privacy_)
 
     def _default_estimator(self):
         return make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=1000))
@@ -232,7 +237,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         return self.classes_[self._codes(target)]
 
     def _observed(self, cells):
-        return np.eye(len(self.classes_))[self._codes(cells)]
+        indicators = np.eye(len(self.classes_))[self._codes(cells)]
+        return indicators[:, 1:] if len(self.classes_) == 2 else indicators
 
     def _codes(self, cells):
         codes = {value: k for k, value in enumerate(self.classes_.tolist())}
@@ -240,12 +246,12 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     def _completed(self, inputs, learnt, weights):
         # An estimator must see every class: of one without rows some other row is taken.
-        gone = [k for k, label in enumerate(self.classes_) if not np.any(learnt == label)]
-        if gone:
+        gone = np.setdiff1d(self.classes_, learnt)
+        if len(gone):
             extra = np.arange(len(gone)) % len(inputs)
             alike = 0.0 if np.ptp(weights) else weights[0]
             inputs = np.concatenate([inputs, inputs[extra]])
-            learnt = np.concatenate([learnt, self.classes_[gone]])
+            learnt = np.concatenate([learnt, gone])
             weights = np.concatenate([weights, np.full(len(gone), alike)])
         # And a class without weight keeps a trace.
         floor = max(1e-6 * weights.sum() / len(weights), 1e-8 * weights.max())
@@ -255,13 +261,13 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
                 weights = weights + floor * own
         return inputs, learnt, weights
 
-    @estimator_has("predict_proba")
+    @available_if(inner_has("predict_proba"))
     def predict_proba(self, X):
         """Return the probability of each class, shape (n_samples, n_classes)."""
         inputs = self._read_rows(X)
         return self.estimator_.predict_proba(inputs)
 
-    @estimator_has("decision_function")
+    @available_if(inner_has("decision_function"))
     def decision_function(self, X):
         """Return the decision function of the trained estimator."""
         inputs = self._read_rows(X)

@@ -95,19 +95,15 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     def _default_estimator(self):
         return LinearRegression()
 
-    def _plain_estimator(self):
-        return LinearRegression()
-
     def _describe_target(self, y):
         if self.y_bounds is None:
             raise ValueError("y_bounds is missing: give the public (low, high) of y.")
         try:
             return Numeric(*self.y_bounds)
         except (TypeError, ValueError):
-            pass
-        raise ValueError(
-            f"y_bounds must be a pair of finite numbers low < high, got {self.y_bounds!r}."
-        )
+            raise ValueError(
+                f"y_bounds must be a pair of finite numbers low < high, got {self.y_bounds!r}."
+            ) from None
 
     def _set_target(self, columns, target):
         if columns.values(target) is not None:

@@ -1,0 +1,148 @@
+"""Functions of rows that users write: on which columns they depend, and what they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from itertools import compress
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..inferring._table_model import TableModel
+from ..plausible._named_rows import NamedRows, check_each_row, values_at
+from ..plausible._numbers import MOST_UNITS
+from ..plausible._rows import Rows
+from ._warnings import warn_of_constants
+
+Floats = NDArray[np.float64]
+Group = tuple[int, ...]
+
+# Rows on which a function is tried, and of which several are, to see what each depends on.
+_FEW_ROWS, _MANY_ROWS = 256, 2**14
+# Rows of all values of some columns that are asked where a condition seems to hold for all.
+_MOST_ASKED = 2**18
+
+
+class AskedFunction:
+    """A function of rows, of which each row has one number or several.
+
+    Parameters
+    ----------
+    function : callable
+    plausible : PlausibleTables or PlausiblePoints
+    is_condition : bool, default=False
+        Whether only numbers from 0 to 1 are a mean's.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        () for one number, (k,) for several.
+    parts : list of (ndarray of int, tuple of int)
+        Outputs, and the columns that these depend on.
+
+    Raises
+    ------
+    ValueError
+        If a row's value changes with the other rows, or is no finite number.
+    """
+
+    def __init__(
+        self, function: Callable[[Any], ArrayLike], plausible: Any, *, is_condition: bool = False
+    ):
+        self._plausible = plausible
+        self.function = partial(_truths, function) if is_condition else function
+        few = plausible.some_rows(_FEW_ROWS)
+        found = check_each_row(self.function, few)
+        self.shape: tuple[int, ...] = found.shape[1:]
+        self.n_outputs = prod(self.shape)
+        self.is_condition = found.dtype == bool
+        self.parts = self._parts(tuple(sorted(few.taken)))
+
+    @property
+    def columns(self) -> Group:
+        """All columns that some output depends on."""
+        return tuple(sorted({j for _, columns in self.parts for j in columns}))
+
+    def at(self, rows: Rows, outputs: Sequence[int] | NDArray | slice = slice(None)) -> Floats:
+        """Return values at rows of each table, shape (1 or 1 + B, n, k)."""
+        return rows.ask(lambda one: values_at(self.function, one)[:, outputs])
+
+    def _parts(self, taken: Group) -> list[tuple[NDArray, Group]]:
+        outputs, model = np.arange(self.n_outputs), self._plausible.model
+        if model is None or not taken:
+            return [(outputs, taken or (0,))]
+        few_units = prod(model.cells[j].n_atoms for j in taken) <= MOST_UNITS
+        # A column that was asked for by itself matters, though only rare values of it may.
+        if len(taken) <= 3 and few_units and len(taken) < model.schema.n_columns:
+            return [(outputs, taken)]
+        return _depends(self.function, model, taken)
+
+    @cached_property
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Between what two numbers the values of each output lie, at rows of all kinds."""
+        low, high = np.full((2, self.n_outputs), [[np.inf], [-np.inf]])
+        for outputs, columns in self.parts:
+            seen = self.at(self._plausible.rows(columns, "model"), outputs)[0]
+            anywhere = values_at(self.function, self._plausible.rows_anywhere(_MANY_ROWS))
+            both = np.concatenate([seen, anywhere[:, outputs]])
+            low[outputs] = np.nanmin(both, axis=0)
+            high[outputs] = np.nanmax(both, axis=0)
+        return low, high
+
+    def constants(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which outputs of a condition may never change, and which never do; and warn.
+
+        It is certain where the columns have few values, so that all rows could be asked that the
+        schema allows.
+        """
+        low, high = self.extremes
+        constant = (low == high) & np.isin(low, (0, 1))
+        certain = np.zeros(self.n_outputs, np.bool_)
+        for outputs, columns in self.parts:
+            if not constant[outputs].any():
+                continue
+            rows = self._plausible.all_rows(columns, _MOST_ASKED)
+            if rows is not None:
+                values = values_at(self.function, rows)[:, outputs]
+                certain[outputs] = constant[outputs] & np.all(values == values[:1], axis=0)
+        unseen = constant & ~certain
+        warn_of_constants(low, unseen, certain)
+        return unseen, certain
+
+
+def _truths(query: Callable[[Any], ArrayLike], rows: Any) -> NDArray:
+    """Return what a condition says of rows; raise where it is none."""
+    found = np.asarray(query(rows))
+    if found.dtype != bool and not np.all((found >= 0) & (found <= 1)):
+        raise ValueError(
+            "count takes a condition, such as rows['age'] > 40, and this query returns "
+            "other numbers than 0 to 1. For the mean of a number, use `estimate`."
+        )
+    return found
+
+
+def _depends(
+    function: Callable, model: TableModel, columns: Group
+) -> list[tuple[NDArray[np.int64], Group]]:
+    """Return the outputs of a function, and the columns that these depend on.
+
+    It is asked of rows from anywhere, and of these with other values of one column.
+    """
+    rng = np.random.default_rng(0)
+    known = {j: model.cells[j].anywhere(_MANY_ROWS, rng) for j in range(model.schema.n_columns)}
+
+    def at(values: dict[int, NDArray]) -> Floats:
+        return values_at(function, NamedRows(model.schema, _MANY_ROWS, values.__getitem__))
+
+    base, found = at(known), dict[Group, list[int]]()
+    changed = np.zeros((base.shape[1], len(columns)), np.bool_)
+    for place, j in enumerate(columns):
+        other = at(known | {j: model.cells[j].anywhere(_MANY_ROWS, rng)})
+        changed[:, place] = ~np.all((base == other) | (np.isnan(base) & np.isnan(other)), axis=0)
+    for k, of in enumerate(changed):
+        group = tuple(compress(columns, of)) or columns[:1]
+        found.setdefault(group, []).append(k)
+    return [(np.array(which), group) for group, which in found.items()]

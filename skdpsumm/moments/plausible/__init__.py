@@ -1,0 +1,1 @@
+"""Plausible tables: tables that one release may have come from, drawn jointly."""

@@ -1,0 +1,229 @@
+"""How columns go together where nobody counted it: random interactions of size phi.
+
+The model takes a pair that no group holds to be as independent as all counts allow. How far the
+truth is from that, other pairs tell, by how far they were from the model before they were counted.
+A plausible table has an interaction of that size, white in functions that are orthonormal under the
+margins, so that all that fewer columns tell stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sketches._residuals import Marginal
+from ...sketches._steps import MEAN_NOISE
+from ..inferring._table_model import TableModel
+from ._numbers import (
+    ALIGNED,
+    AS_GOOD,
+    FEWEST_CHOSEN,
+    LEAST_SHARE,
+    MOST_LEFT_OUT,
+    NOTICED,
+    OF_PAIRS,
+    TYPICAL_SQUARE,
+    UNSEEN_SQUARE,
+)
+from ._seeds import generator
+
+Floats = NDArray[np.float64]
+Group = tuple[int, ...]
+_SMALLEST = 1e-300
+
+
+class Interactions:
+    """How far a model may be off, where nobody counted columns together.
+
+    Parameters
+    ----------
+    model : TableModel
+    """
+
+    def __init__(self, model: TableModel):
+        self._model = model
+
+    def drawn(
+        self, part: Group, n_tables: int, stream: Callable[..., np.random.Generator]
+    ) -> Floats:
+        """Return random interactions of two or three columns, in shares of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_tables, *sizes of the columns)
+            Sums along any axis are 0.
+        """
+        margins = [np.maximum(self._model.table((a,)), 0.0) for a in part]
+        roots = [np.sqrt(m / max(m.sum(), _SMALLEST)) for m in margins]
+        rng = stream("interaction", part)
+        white = rng.standard_normal((n_tables, *map(len, roots)))
+        for k, root in enumerate(roots):
+            along = np.moveaxis(white, k + 1, -1)
+            along -= (along * root).sum(axis=-1, keepdims=True) * root
+        if len(part) == 2:
+            white += self._up_and_down(part, roots, rng, n_tables)
+        for k, root in enumerate(roots):
+            white *= root.reshape([-1 if a == k else 1 for a in range(len(roots))])
+        return white * math.sqrt(self.square_of(part))
+
+    def _up_and_down(
+        self, pair: Group, roots: list[Floats], rng: np.random.Generator, n_tables: int
+    ) -> Any:
+        """Return how two numbers go up and down together, beyond what is white in that."""
+        if any(self._model.cells[a].edges is None for a in pair):
+            return 0.0
+        told = self.told_of_ranks(pair[0]) * self.told_of_ranks(pair[1])
+        more = math.sqrt(max(ALIGNED / told - 1.0, 0.0))
+        ranked = [root * self.ranks(j) for root, j in zip(roots, pair, strict=True)]
+        return more * rng.standard_normal((n_tables, 1, 1)) * np.multiply.outer(*ranked)
+
+    def told_of_ranks(self, j: int) -> float:
+        """Return how much conditions on a numeric column tell of its ranks, as a mean square."""
+        margin = np.maximum(self._model.table((j,)), 0.0)
+        found = _conditions(margin) @ (margin * self.ranks(j))
+        return float(np.mean(found**2)) if len(found) else 0.5
+
+    def ranks(self, j: int) -> Floats:
+        """Return the ranks of a numeric column's cells, standardised; those of no value are 0."""
+        margin, n = np.maximum(self._model.table((j,)), 0.0), self._model.cells[j].n_cells
+        n -= self._model.schema.missing(j)
+        ranks = np.cumsum(margin) - margin / 2
+        ranks[:n] -= margin[:n] @ ranks[:n] / max(margin[:n].sum(), _SMALLEST)
+        ranks[n:] = 0.0
+        return ranks / max(float(np.sqrt(margin @ ranks**2)), _SMALLEST)
+
+    @cached_property
+    def phi(self) -> tuple[float, float]:
+        """The model's error on a pair that was not counted, and on more columns of counted pairs.
+
+        In units of ``sqrt(pA (1 - pA) pB (1 - pB))`` for conditions A and B on two columns. It is
+        the error that groups had when they were counted, on conditions of single cells and of
+        thresholds: of groups of later phases under the model of the phases before, else of groups
+        that are left out in turn. In adaptive releases the groups were chosen for being worst, so
+        that it is rather too large. How columns go together beyond their pairs is taken to be a
+        part of how these go together, and how rows fall by chance.
+        """
+        together = [self._association(m) for m in self._pairs]
+        # Of a few pairs it is not known whether others are like them.
+        unknown = TYPICAL_SQUARE / (1 + len(together))
+        pairs = math.sqrt(max(float(np.mean(together or [0.0])), 0.0) + unknown)
+        beyond = math.hypot(OF_PAIRS * pairs, 1 / math.sqrt(self._model.n_rows))
+        found, chosen = self._surprises()
+        if not len(found):
+            return pairs, beyond
+        if chosen:
+            # The worst of each round: half of these are worse than nearly all that was not chosen.
+            square = max(float(np.median(found)) + found.std() / math.sqrt(len(found)), 0.0)
+            square += UNSEEN_SQUARE  # but among many pairs are some of which it took no notice
+        else:
+            square = found.mean() + found.std() / math.sqrt(len(found)) + unknown
+        return math.sqrt(max(square, 0.0)), beyond
+
+    def uncounted_pairs(self, columns: Group) -> list[Group]:
+        """Return the pairs of some columns that no group has."""
+        return [p for p in combinations(columns, 2) if not self._model.model.residuals.covers(p)]
+
+    def square_of(self, columns: Group) -> float:
+        """Return the square of phi for a group of columns that was not counted."""
+        (pair, beyond), uncounted = self.phi, self.uncounted_pairs(columns)
+        if len(columns) > 2:
+            return max(pair, beyond) ** 2 if uncounted else beyond**2
+        return pair**2 + sum(map(self._overlooked, uncounted))
+
+    def _overlooked(self, pair: Group) -> float:
+        """Return the square of what the choice of groups may have overlooked in a pair.
+
+        A group is chosen for the rows that are elsewhere than the model has them, less what the
+        noise of its own count would be. So a pair of many cells was left out not only where the
+        model explains it: all that is known is that it misplaces no more rows than the difference
+        of this noise to that of the smallest group that was chosen, and what that one misplaced. A
+        part phi of the rows, at least, is misplaced in a pair with an error of phi.
+        """
+        least, cell = self._chosen_noise
+        hidden = cell * self._model.n_cells(pair) / self._model.n_rows - least - NOTICED
+        return min(max(hidden, 0.0) ** 2, TYPICAL_SQUARE)
+
+    @cached_property
+    def _chosen_noise(self) -> tuple[float, float]:
+        """The least noise in a pair that was chosen, as a part of the rows; and in each cell."""
+        chosen = [m for m in self._pairs if m.phase > min(one.phase for one in self._pairs)]
+        if not chosen:
+            return 0.0, 0.0
+        cell = MEAN_NOISE * float(np.median([np.mean(m.std) for m in chosen]))
+        return cell * min(m.counts.size for m in chosen) / self._model.n_rows, cell
+
+    @cached_property
+    def _pairs(self) -> list[Marginal]:
+        return [m for m in self._model.marginals if len(m.columns) == 2 and not m.coarse]
+
+    def _association(self, marginal: Marginal) -> float:
+        """Return how far a pair is from independence, as squared by `phi`."""
+        a, b = marginal.columns
+        independent = np.multiply.outer(self._model.table((a,)), self._model.table((b,)))
+        return self._surprise(marginal, independent)
+
+    def _surprises(self) -> tuple[Floats, bool]:
+        """Return the surprise of each of some pairs, and whether these were chosen for it."""
+        pairs = self._pairs
+        new_of = {k: [m for m in pairs if m.phase == k] for k in sorted({m.phase for m in pairs})}
+        # The model learns: only what the last rounds found is true of it now.
+        enough = [k for k, new in new_of.items() if len(new) >= FEWEST_CHOSEN]
+        later = [k for k in new_of if k != min(new_of)]
+        found: list[float] = []
+        for phase in ([k for k in enough if k in later] or later[:1])[-1:]:
+            before = self._model.fitted([m for m in self._model.marginals if m.phase < phase])
+            found = [self._surprise(m, before.marginal(m.columns)) for m in new_of[phase]]
+        if len(found) >= FEWEST_CHOSEN:
+            return np.array(found), True
+        if len(pairs) < 2:
+            return np.empty(0), False
+        places = generator(self._model.released, "left out").permutation(len(pairs))[:MOST_LEFT_OUT]
+        return np.array([self._surprise_without(pairs[place]) for place in places.tolist()]), False
+
+    def _surprise_without(self, left: Marginal) -> float:
+        """Return the surprise of a pair under a model that knows its columns, not the pair."""
+        others = [m for m in self._model.marginals if m is not left]
+        singles = [
+            Marginal((j,), self._model.table((j,)) * self._model.n_rows, float(np.mean(left.std)))
+            for j in left.columns
+            if not any(j in m.columns for m in others)
+        ]
+        model = self._model.model.copy_with([*others, *singles])
+        return self._surprise(left, model.marginal(left.columns))
+
+    def _surprise(self, marginal: Marginal, expected: Floats) -> float:
+        """Return the mean square of the errors of conditions on a pair, in units of phi^2.
+
+        Conditions that hold together for many rows count for more: these are what is asked.
+        """
+        a, b = marginal.columns
+        margins = [np.maximum(self._model.table((j,)), 0.0) for j in (a, b)]
+        left, right = (_conditions(margin) for margin in margins)
+        if not len(left) or not len(right):
+            return 0.0
+        missed = left @ (marginal.counts / self._model.n_rows - expected) @ right.T
+        variance = np.broadcast_to(np.square(marginal.std), marginal.shape) / self._model.n_rows**2
+        noise = left**2 @ variance @ (right**2).T
+        shares = [(one > 0) @ margin for one, margin in zip((left, right), margins, strict=True)]
+        both = (left > 0) @ np.maximum(expected, 0.0) @ (right > 0).T
+        # Conditions that noise drowns say little.
+        weights = both / np.sqrt(np.outer(*shares)) / (noise + AS_GOOD) ** 2
+        if not weights.sum() > 0:
+            return 0.0
+        return float(np.average(missed**2 - noise, weights=weights))
+
+
+def _conditions(margin: Floats) -> Floats:
+    """Return conditions on a column, standardised: of single cells and of thresholds."""
+    n = len(margin)
+    asked = np.concatenate([np.eye(n), np.tril(np.ones((n, n)))[:-1]])
+    share = asked @ margin / max(margin.sum(), _SMALLEST)
+    kept = (share > LEAST_SHARE) & (share < 1 - LEAST_SHARE)
+    asked, share = asked[kept], share[kept]
+    return (asked - share[:, None]) / np.sqrt(share * (1 - share))[:, None]

@@ -1,0 +1,378 @@
+"""How rows of several columns lie inside their common cells, in each plausible table.
+
+Each cell has a few rows of each table, at quantiles u of its columns: a lattice, shifted at random.
+What is likely moves these quantiles, one table beside the other:
+
+- two numbers go up and down together inside a cell (`together`), as far as the step tells that one
+  makes across the cells of the other;
+- rows of one category, or of one cell of another column, lie more to one side (`along`): the share
+  of that cell grows evenly from one end to the other, or it jumps;
+- and anything else tilts them, in each cell and a little in all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..inferring._table_model import TableModel
+from ._numbers import (
+    APART,
+    CONCORD,
+    JUMPS,
+    N_QUANTILES,
+    STEEPER,
+)
+from ._places import Places
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Group = tuple[int, ...]
+_STEEPEST = 1.9  # of a share that grows evenly, none is negative
+_SMALLEST = 1e-300
+_AT_ONCE = 2**15
+# Fractional parts whose multiples fill a cube evenly (Roberts 2018, the R3 sequence).
+_EVEN = (0.8191725134, 0.6710436067, 0.5497004779)
+
+
+def lattice(m: int, shifts: Floats) -> Floats:
+    """Return m places in each cell, evenly along each axis.
+
+    Parameters
+    ----------
+    m : int
+        A power of two.
+    shifts : ndarray of shape (n_axes, n_tables, n_cells)
+        In [0, 1).
+
+    Returns
+    -------
+    ndarray of shape (n_axes, n_tables, n_cells * m)
+    """
+    steps = [1, *(2 * int(m * part / 2) + 1 for part in _EVEN[1:])][: len(shifts)]
+    even = np.outer(steps, np.arange(m)) % m / m
+    found = even[:, None, None] + shifts[..., None]
+    found -= found >= 1.0
+    return found.reshape(*shifts.shape[:2], -1)
+
+
+def even_shifts(n_axes: int, n_cells: int) -> Floats:
+    """Return shifts of the cells that are spread evenly, shape (n_axes, 1, n_cells)."""
+    return np.outer(_EVEN[:n_axes], 0.5 + np.arange(n_cells))[:, None] % 1.0
+
+
+def beside(model: TableModel, j: int, other: int) -> tuple[Floats, Floats, Codes, Codes]:
+    """Return each cell's mass, the shares of another column in it, and the cells beside it."""
+    n = model.sizes[j] - model.schema.missing(j)
+    table = np.maximum(model.table((j, other)), 0.0)[:n]
+    mass = table.sum(axis=1) + _SMALLEST
+    before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
+    return mass, table / mass[:, None], before, after
+
+
+def slopes(model: TableModel, j: int, other: int) -> Floats:
+    """Return how another column goes along inside the cells of a numeric one.
+
+    Between the middles of two cells the shares of the other column's cells change evenly, as the
+    rows do, from what they are in the one to what they are in the next.
+
+    Returns
+    -------
+    ndarray of shape (n_cells of j, n_cells of the other)
+        By what part of itself a share grows from the lowest to the highest row of a cell.
+    """
+    mass, shares, before, after = beside(model, j, other)
+    middle = np.cumsum(mass) - mass / 2
+    apart = np.maximum(middle[after] - middle[before], _SMALLEST)
+    step = np.minimum(mass / apart, 1.0)[:, None] * (shares[after] - shares[before])
+    found = np.zeros((model.sizes[j], model.sizes[other]))
+    step /= np.maximum(shares, _SMALLEST)
+    found[: len(mass)] = np.clip(step, -_STEEPEST, _STEEPEST)
+    return found
+
+
+class Correlation(NamedTuple):
+    """How two numbers go up and down together inside the cells of the first.
+
+    Parameters
+    ----------
+    expected : ndarray of shape (2, n_cells)
+        The correlation by ranks, if only the step across the cell makes it, and if what is left
+        beside the steps is alike in all cells.
+    size : float
+        Mean square of the former.
+    """
+
+    expected: Floats
+    size: float
+
+
+def correlation(model: TableModel, a: int, b: int) -> Correlation:
+    """Return how b goes along with a inside the cells of a, by what neighbours tell.
+
+    The median of b changes from cell to cell of a by a step that neighbours tell, and b has
+    quartiles in the cell. If a is even in its cell and b the step times a plus normal errors, with
+    x = step / (distance of the quartiles), the correlation is about 0.389 x = x 1.349 / sqrt(12);
+    it is 1 at x = 2, where steps alone make the quartiles.
+    """
+    n = model.sizes[a] - model.schema.missing(a)
+    table = np.maximum(model.table((a, b)), 0.0)[:n]
+    mass = table.sum(axis=1) + _SMALLEST
+    ends = np.concatenate([[0.0], np.cumsum(np.maximum(model.table((b,)), 0.0))])
+    curves = np.concatenate([np.zeros((n, 1)), np.cumsum(table, axis=1)], axis=1) / mass[:, None]
+    low, median, high = np.array([np.interp([0.25, 0.5, 0.75], c, ends) for c in curves]).T
+    at = np.cumsum(mass) - mass / 2
+    before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
+    step = mass * (median[after] - median[before]) / np.maximum(at[after] - at[before], _SMALLEST)
+    spread = np.maximum(high - low, 1e-6)
+    x = step / spread
+    own = np.clip(0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4, -0.99, 0.99)
+    # Coarse cells of b hide what is left beside the steps: the least of a quarter of the rows.
+    left = np.maximum(spread**2 / 1.82 - 0.137 * step**2, 1e-8)
+    order = np.argsort(left)
+    quarter = np.searchsorted(np.cumsum(mass[order]), 0.25 * mass.sum())
+    alike = step / np.sqrt(step**2 + 12 * left[order][min(quarter, n - 1)])
+    found = np.zeros((2, model.sizes[a]))
+    found[:, :n] = own, np.clip(alike, -0.99, 0.99)
+    return Correlation(found, float(mass @ found[0, :n] ** 2))
+
+
+def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator) -> Floats:
+    """Return the correlation in each cell, by the model and in each table, (1 + n_tables, n)."""
+    own, alike = np.arctanh(expected)
+    n = len(own)
+    z = own + rng.random((n_tables, 1)) * (alike - own)
+    z = z * np.where(rng.random((n_tables, 1)) < JUMPS, STEEPER, 1.0)
+    z = z + CONCORD * rng.standard_normal((n_tables, n))
+    return np.tanh(np.concatenate([[(own + alike) / 2], z]))
+
+
+def together(model: TableModel, a: int, b: int) -> tuple[Floats, Floats]:
+    """Return where each cell of b begins in the rows of a cell of a, and how many it has of them.
+
+    Both have shape (n_cells of a, n_cells of b).
+    """
+    table = np.maximum(model.table((a, b)), 0.0) + _SMALLEST
+    share = table / table.sum(axis=1, keepdims=True)
+    return np.cumsum(share, axis=1) - share, share
+
+
+def gone_along(u: Floats, rank: Floats, odds: Floats) -> Floats:
+    """Return quantiles u that go along with a rank, by Plackett's copula of these odds ratios."""
+    a = u * (1 - u)
+    b = odds + a * (odds - 1) ** 2
+    c = 2 * a * (rank * (odds**2 - 1) + 1) + odds * (1 - 2 * a)
+    d = np.sqrt(odds * (odds + 4 * a * rank * (1 - rank) * (1 - odds) ** 2))
+    return np.clip((c - (1 - 2 * u) * d) / (2 * b), 0.0, 1.0)
+
+
+_ODDS = np.exp(np.linspace(-12, 12, 400))
+with np.errstate(all="ignore"):
+    # Spearman's correlation of Plackett's copula (Nelsen, An Introduction to Copulas, ex. 5.20).
+    _OF_ODDS = (_ODDS + 1) / (_ODDS - 1) - 2 * _ODDS * np.log(_ODDS) / (_ODDS - 1) ** 2
+
+
+def odds_ratio(correlation: Floats) -> Floats:
+    """Return the odds ratio of Plackett's copula that has a correlation by ranks."""
+    return np.exp(np.interp(correlation, _OF_ODDS, np.log(_ODDS)))
+
+
+def tilted(u: Floats, slope: Floats) -> Floats:
+    """Return quantiles under the density ``1 + slope (x - 1/2)`` for even ones."""
+    slope = np.clip(slope, -_STEEPEST, _STEEPEST)
+    first = 1 - slope / 2
+    return 2 * u / (first + np.sqrt(first**2 + 2 * slope * u))
+
+
+def at_quantiles(quantiles: NDArray, cell: Codes, u: Floats) -> NDArray:
+    """Return the values of rows at quantiles of their cells.
+
+    Parameters
+    ----------
+    quantiles : ndarray of shape (n_tables, n_cells, n_steps)
+    cell : ndarray of int, shape (n,)
+    u : ndarray of shape (n_tables, n)
+    """
+    place = np.minimum((u * N_QUANTILES).astype(np.int32), N_QUANTILES - 1)
+    place += (cell * N_QUANTILES).astype(np.int32)
+    place += np.arange(len(u), dtype=np.int32)[:, None] * quantiles[0].size
+    return quantiles.ravel()[place]
+
+
+class Jumps(NamedTuple):
+    """The share p of another column's cell is a up to a place of a cell, and b from there on.
+
+    Parameters
+    ----------
+    place, first : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
+        Where, and how many of the rows are before it: place a / p.
+    possible : ndarray of bool
+        Whether p lies between a and b.
+    """
+
+    place: Floats
+    first: Floats
+    possible: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, tables: Floats, n: int, rng: np.random.Generator) -> Jumps:
+        """Return the jumps that the neighbours of each cell let expect, in each table.
+
+        All cells have the rows that they have by chance.
+
+        Parameters
+        ----------
+        tables : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
+        n : int
+            Cells of j that hold values.
+        rng : Generator
+        """
+        tables = np.maximum(tables, 0.0)
+        tables = np.maximum(tables + np.sqrt(tables) * rng.standard_normal(tables.shape), 0.0)
+        p = tables / np.maximum(tables.sum(axis=2, keepdims=True), _SMALLEST)
+        a, b = np.roll(p, 1, axis=1), np.roll(p, -1, axis=1)
+        a[:, 0], b[:, n - 1 :] = p[:, 0], p[:, n - 1 :]
+        possible = (a - p) * (p - b) > 0
+        place = np.where(possible, (p - b) / np.where(possible, a - b, 1.0), 0.5)
+        first = np.where(possible, place * a / np.maximum(p, _SMALLEST), 0.5)
+        return cls(place, first, possible)
+
+    def moved(self, u: Floats, rows: tuple) -> Floats:
+        """Return quantiles of rows, of which ``array[rows]`` are the jumps."""
+        place, first = self.place[rows], self.first[rows]
+        before = u * (place / np.maximum(first, 1e-9))
+        after = 1 - (1 - u) * ((1 - place) / np.maximum(1 - first, 1e-9))
+        return np.where(u < first, before, after)
+
+
+class InsideCells:
+    """Where in the common cells of several columns rows lie, in the model and in each table.
+
+    Parameters
+    ----------
+    model : TableModel
+    places : sequence of Places
+        Of each column.
+    code : sequence of ndarray of int, shape (n,)
+        The cell of each row, for each column. Rows of one unit follow one another.
+    mass : ndarray, one axis for each column
+        Rows of each unit, by the model.
+    m : int
+        Rows of a unit.
+    n_tables : int
+    rng : Generator
+    counts : callable
+        Takes two columns and returns the rows in their cells, in each table.
+    """
+
+    def __init__(
+        self,
+        model: TableModel,
+        places: Sequence[Places],
+        code: Sequence[Codes],
+        mass: Floats,
+        m: int,
+        n_tables: int,
+        rng: np.random.Generator,
+        counts: Callable[[Group], Floats],
+    ):
+        self._model, self._places, self._code, self._m = model, places, code, m
+        self._counts = counts
+        self._n_tables, self._rng = n_tables, rng
+        self.loose = [k for k, one in enumerate(places) if not one.is_exact]
+        n, drawn = len(self.loose), (len(self.loose), n_tables, mass.size)
+        self._shifts = np.concatenate([even_shifts(n, mass.size), rng.random(drawn)], axis=1)
+        self._pairs = [self._pair(a, b) for a, b in combinations(self.loose, 2)]
+        others = [k for k in range(len(places)) if k not in self.loose]
+        self._beside = {k: [self._other(k, other) for other in others] for k in self.loose}
+        self._tilts = {k: self._tilt(mass, k) for k in self.loose}
+
+    def values(self) -> dict[int, NDArray]:
+        """Return the values of the columns whose cells hold several, (1 + n_tables, n) each."""
+        if not self.loose:
+            return {}
+        shape = (1 + self._n_tables, len(self._code[0]))
+        found = {k: np.empty(shape) for k in self.loose}
+        # So few tables at once that all that is computed of them stays in the processor's cache.
+        step = max(_AT_ONCE // shape[1], 1)
+        for start in range(0, shape[0], step):
+            block = slice(start, start + step)
+            for k, u in self._quantiles(block).items():
+                quantiles = self._places[k].quantiles[block]
+                found[k][block] = at_quantiles(quantiles, self._code[k], u)
+        return found
+
+    def _quantiles(self, block: slice) -> dict[int, Floats]:
+        """Return at which quantiles of their cells the rows of some tables lie."""
+        u = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
+        for a, b, of_a, of_b in self._pairs:
+            between = (u[a] + u[b]) % 1.0  # even, and independent of either
+            u[b] = self._along(b, of_b, u[b], between, block)
+            u[a] = self._along(a, of_a, u[a], self._ranks(u[b]), block)
+        for k in self.loose:
+            slope, jumps = np.repeat(self._tilts[k][block], self._m, axis=1), []
+            for own, coin, jump, cells in self._beside[k]:
+                rows = (block, *cells)
+                jumped = coin[block][:, self._code[k]] & jump.possible[rows]
+                slope = slope + np.where(jumped, 0.0, own)
+                jumps.append((jumped, jump, rows))
+            u[k] = tilted(u[k], slope)
+            for jumped, jump, rows in jumps:  # at last: where nobody is, there stays nobody
+                u[k] = np.where(jumped, jump.moved(u[k], rows), u[k])
+        return u
+
+    def _along(self, k: int, how: tuple, u: Floats, other: Floats, block: slice) -> Floats:
+        """Return quantiles that go along with those of another column in the same unit."""
+        odds, start, share = how
+        return gone_along(u, start + share * other, odds[block][:, self._code[k]])
+
+    def _ranks(self, u: Floats) -> Floats:
+        """Return where in its unit each row is by its quantile, from 0 to 1."""
+        order = np.argsort(u.reshape(len(u), -1, self._m), axis=2)
+        found = np.empty(order.shape)
+        np.put_along_axis(found, order, (np.arange(self._m) + 0.5)[None, None] / self._m, axis=2)
+        return found.reshape(u.shape)
+
+    def _pair(self, a: int, b: int) -> tuple:
+        """Let two numbers go up and down together in their cells, first in those of the latter.
+
+        It is the one of which neighbours tell less.
+        """
+        i, j = self._places[a].j, self._places[b].j
+        told, back = correlation(self._model, i, j), correlation(self._model, j, i)
+        if back.size > told.size:
+            a, b, i, j, told, back = b, a, j, i, back, told
+        return a, b, self._going(told, a, (i, j), b), self._going(back, b, (j, i), a)
+
+    def _going(self, told: Correlation, k: int, pair: Group, other: int) -> tuple:
+        odds = odds_ratio(drawn_correlation(told.expected, self._n_tables, self._rng))
+        start, share = together(self._model, *pair)
+        cells = self._code[k], self._code[other]
+        return odds, start[cells], share[cells]
+
+    def _other(self, k: int, other: int) -> tuple:
+        """Let rows lie where another column's cell has more of its share, evenly or by a jump."""
+        i, j = self._places[k].j, self._places[other].j
+        cells = self._code[k], self._code[other]
+        coin = self._rng.random((1 + self._n_tables, self._model.sizes[i])) < JUMPS
+        coin[0] = False
+        n = self._model.sizes[i] - self._model.schema.missing(i)
+        tables = self._counts((i, j))[: 1 + self._n_tables]
+        return slopes(self._model, i, j)[cells], coin, Jumps.of(tables, n, self._rng), cells
+
+    def _tilt(self, mass: Floats, k: int) -> Floats:
+        """Return by how much the density of a column tilts in each unit, (1 + n_tables, n_units).
+
+        The tilts of the units that share a cell cancel out.
+        """
+        theta = APART * self._rng.standard_normal((self._n_tables, *mass.shape))
+        others = tuple(a for a in range(mass.ndim) if a != k)
+        whole = np.maximum(mass.sum(axis=others, keepdims=True), _SMALLEST)
+        theta -= (theta * mass).sum(axis=tuple(a + 1 for a in others), keepdims=True) / whole
+        found = math.sqrt(12) * theta.reshape(self._n_tables, mass.size)
+        return np.concatenate([np.zeros((1, mass.size)), found])

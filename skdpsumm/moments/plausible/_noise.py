@@ -1,0 +1,88 @@
+"""What the noise of a release may have been: the counts of plausible tables, exact and signed.
+
+A group g of columns was counted with noise E_g. A plausible table has other noise, drawn anew about
+the best unbiased counts. The residual of a set t of columns (`sketches/_residuals.py`) is off by
+
+    e_t = sum_g w_g centred(E_g summed to t) / precision_t,
+
+and the counts of a group C are the sum of the residuals of its sets, each spread evenly. So the
+covariance of all counts is exact, and it is the same whatever is asked. Counts may be negative:
+clipped ones would be too many in long tails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._computing import Kept
+from ...sketches._residuals import Residuals, subsets
+from ._numbers import MOST_KEPT
+from ._seeds import generator
+
+Floats = NDArray[np.float64]
+Group = tuple[int, ...]
+
+
+class RedrawnCounts:
+    """Counts of groups that some histogram counted, in each plausible table.
+
+    Parameters
+    ----------
+    residuals : Residuals
+        Of the release.
+    released : sequence of bytes
+        What was released of each marginal, in the order of the residuals'.
+    n_tables : int
+    """
+
+    def __init__(self, residuals: Residuals, released: Sequence[bytes], n_tables: int):
+        self._residuals, self._released, self._n_tables = residuals, released, n_tables
+        self._told: dict[tuple[int, Group], Floats] = {}
+        self._errors = Kept(MOST_KEPT)
+
+    def table(self, group: Group) -> Floats:
+        """Return the counts of a group of increasing columns, shape (n_tables, *sizes)."""
+        sizes = self._residuals.sizes
+        total = np.zeros((self._n_tables, *(sizes[a] for a in group)))
+        for part in subsets(group):
+            shape = [sizes[a] if a in part else 1 for a in group]
+            n_summed = math.prod(sizes[a] for a in group if a not in part)
+            total += self._error(part).reshape(self._n_tables, *shape) / n_summed
+        return total + self._residuals.marginal(group)
+
+    def _error(self, part: Group) -> Floats:
+        """Return the error of a residual, shape (n_tables, *sizes of the part)."""
+        return self._errors.get(part, lambda: self._told_of(part))
+
+    def _told_of(self, part: Group) -> Floats:
+        return np.sum([w * self._of(k, part) for k, w in self._residuals.tellers(part)], axis=0)
+
+    def _of(self, k: int, part: Group) -> Floats:
+        """Return what the noise of one marginal does to a residual.
+
+        All smaller parts are kept, for each is asked for sooner or later; noise itself is drawn
+        again, for there is much of it.
+        """
+        if (k, part) not in self._told:
+            group, variance = self._residuals.noise_of(k)
+            rng = generator(self._released[k], "noise")
+            noise = rng.standard_normal((self._n_tables, *variance.shape)) * np.sqrt(variance)
+            for smaller in subsets(group):
+                if smaller != group or part == group:
+                    self._told[k, smaller] = _residual(noise, group, smaller)
+        found = self._told[k, part]
+        if part == self._residuals.noise_of(k)[0]:
+            del self._told[k, part]
+        return found
+
+
+def _residual(tables: Floats, group: Group, part: Group) -> Floats:
+    """Return the residual of a part of a group, of several tables at once."""
+    found = tables.sum(axis=tuple(1 + k for k, a in enumerate(group) if a not in part))
+    for axis in range(1, found.ndim):
+        found = found - found.mean(axis=axis, keepdims=True)
+    return found

@@ -1,0 +1,53 @@
+"""All numbers of plausible tables that were chosen: what each is, and which script measures it."""
+
+# Plausible tables: the width of an interval is then known to 7 per cent (1 / sqrt(2 * 100)).
+N_TABLES = 100
+# Rows of a plausible table of two or three columns, together; and the fewest of a cell.
+MOST_ROWS, FEWEST_IN_CELL = 2**12, 4
+# Cells of two or three columns; of more cells, and of more columns, so many points are asked.
+MOST_UNITS, N_POINTS = 2**15, 2**14
+# Numbers that are kept of what was asked, for each kind of interval: 256 MB, twice.
+MOST_KEPT = 2**25
+# Steps at which quantiles of a cell are kept; places of a column, and the fewest and the most in an
+# atom of it.
+N_QUANTILES, N_PLACES, FEWEST_IN_ATOM, MOST_IN_ATOM = 64, 2048, 4, 64
+# Groups whose surprise is looked at where all were counted at once; and of a round, fewer chosen
+# groups say little of the others.
+MOST_LEFT_OUT, FEWEST_CHOSEN = 12, 4
+# Conditions that hold for fewer rows, or for nearly all, tell little of how columns go together.
+LEAST_SHARE = 0.02
+# Of three and more columns together nothing may have been counted: a part of how pairs go together.
+# Where all pairs were counted it was 0 to 0.31, beside what chance does, in 24 tables of 2,000 and
+# 10,000 rows and seven columns of Adult, ACS, Covertype and Occupancy.
+OF_PAIRS = 0.35
+# Noise, as the square of phi, below which one condition tells as much as another.
+AS_GOOD = 0.003
+# The square of phi for two columns that go together as those of real tables often do; and of pairs
+# that were not counted, on Adult and tables like it, where the last found next to nothing.
+TYPICAL_SQUARE, UNSEEN_SQUARE = 0.04, 0.025**2
+# Part of the rows that a choice of groups may overlook without a word.
+NOTICED = 0.1
+# Stretches of the range of a column without a histogram.
+N_STRETCHES = 32
+# Of what is missed of two columns of numbers, as squared by phi, this part is how they go up and
+# down together: their correlation by ranks. It was about 0 to 0.7 in eleven releases of six tables
+# (Adult, ACS, Covertype and three made-up ones).
+ALIGNED = 0.75
+# A place in an atom is known as if so many rows had told it.
+PLACES = 12.0
+# Correlation of what the cells of a column do: all to one side, or all outwards.
+ALIKE = 0.5
+# Standard deviation of the share of a half of which nothing is known.
+LOOSE = 0.4
+# Chance that rows which no neighbour explains are all at one place; that it is not an end; and the
+# same of cells of which nothing tells where in them rows lie.
+CROWD, ANYWHERE, BLIND = 0.9, 0.1, 0.5
+# Standard deviation of the tilt of a cell of several columns.
+APART = 0.4
+# Chance that a density, or the share of another column's cell, jumps inside a cell.
+JUMPS = 0.5
+# Correlation of two numbers inside a cell (as Fisher's z), beyond what neighbours tell of it; and
+# how many times as steep that may be.
+CONCORD, STEEPER = 0.1, 3.0
+# Standard errors of the noise from the middle of the plausible tables, within which an answer lies.
+NEAR = 0.7

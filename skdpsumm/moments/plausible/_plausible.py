@@ -1,0 +1,414 @@
+"""Plausible tables: tables that one release may have come from, drawn jointly.
+
+Whatever is asked is a statistic of rows and weights. `PlausibleTables.rows` has these for the model
+of the release, and for each of B tables that are as plausible: a question is asked of each, and its
+interval is where the answers lie. Three priors say what a release does not tell, each in its file:
+what noise has done to counts (`_noise.py`), how columns go together that nobody counted together
+(`_interactions.py`), and where in their cells rows lie (`_places.py`, `_joint.py`).
+
+Nothing in a plausible table is clipped: its counts may be negative, as unbiased counts are. Only
+answers are moved to what is possible.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ..._computing import Kept
+from ...sketches._file import most_rows_of_a_unit
+from ..inferring._table_model import TableModel
+from ._interactions import Interactions
+from ._joint import InsideCells, at_quantiles
+from ._named_rows import NamedRows, possible_rows
+from ._noise import RedrawnCounts
+from ._numbers import FEWEST_IN_CELL, MOST_KEPT, MOST_ROWS, MOST_UNITS, N_POINTS, N_TABLES
+from ._places import Places
+from ._rows import Rows
+from ._seeds import generator
+
+Floats = NDArray[np.float64]
+Group = tuple[int, ...]
+_SMALLEST = 1e-300
+# Sweeps that bring the cells of an uncounted group to what was counted of it.
+_SWEEPS = 3
+
+NOISE, UNCOUNTED, PLACES, SAMPLING = "noise", "uncounted", "places", "sampling"
+# In what plausible tables differ, by what an interval covers.
+_PRIORS = {
+    "model": (),
+    "noise": (NOISE,),
+    "uncounted": (UNCOUNTED,),
+    "places": (PLACES,),
+    "table": (NOISE, UNCOUNTED, PLACES),
+    "sampling": (SAMPLING,),
+    "population": (NOISE, UNCOUNTED, PLACES, SAMPLING),
+}
+
+
+class PlausibleTables:
+    """What a release's histograms tell of a table: the model, and B tables that are as plausible.
+
+    Parameters
+    ----------
+    model : TableModel
+
+    Attributes
+    ----------
+    n_rows : float
+        Private number of rows.
+    """
+
+    def __init__(self, model: TableModel):
+        self.model, self.schema, self.sketch = model, model.schema, model.sketch
+        self.n_rows = model.n_rows
+        self._drawn: dict[str, DrawnTables] = {}
+        self._interactions = Interactions(model)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tables take much room, and come out the same when they are asked again.
+        return self.__dict__ | {"_drawn": {}}
+
+    def rows(self, columns: Sequence[int], covers: str = "table") -> Rows:
+        """Return rows for questions about some columns, and their weights.
+
+        Parameters
+        ----------
+        columns : sequence of int
+        covers : {"table", "model", "noise", "uncounted", "places", "sampling", "population"}
+            What plausible tables differ in: all priors, which is the default; nothing, so that
+            there are none; one of the priors; which rows a population happened to have; or all
+            priors and that.
+
+        Returns
+        -------
+        Rows
+        """
+        if covers not in self._drawn:
+            self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], self._interactions)
+        return self._drawn[covers].rows(columns)
+
+    def ahead(self, pairs: Iterable[Group]) -> None:
+        """Prepare for questions about many pairs of columns, in this order."""
+        self.model.model.ahead(pairs)
+
+    def some_rows(self, n: int) -> NamedRows:
+        """Return rows to try a function on."""
+        return NamedRows(self.schema, n, lambda j: self.model.some_values(j, n))
+
+    def rows_anywhere(self, n: int) -> NamedRows:
+        """Return rows whatever is likely, those at ends of cells and of ranges among them."""
+        return NamedRows(
+            self.schema, n, lambda j: self.model.cells[j].anywhere(n, np.random.default_rng(j))
+        )
+
+    def all_rows(self, columns: Sequence[int], most: int) -> NamedRows | None:
+        """Return all rows of some columns that the schema allows, None where there are too many."""
+        values = [self.model.cells[j].all_values() for j in columns]
+        sizes = [most + 1 if one is None else len(one) for one in values]
+        if math.prod(sizes) > most:
+            return None
+        codes = np.indices(sizes).reshape(len(sizes), -1)
+        known = {
+            j: np.asarray(one)[code] for j, one, code in zip(columns, values, codes, strict=True)
+        }
+        n = codes.shape[1]
+
+        def column(j: int) -> NDArray:
+            return known[j] if j in known else np.resize(self.model.some_values(j, 256), n)
+
+        rows = NamedRows(self.schema, n, column)
+        possible = np.flatnonzero(possible_rows(rows, self.model, columns))
+        return NamedRows(self.schema, len(possible), lambda j: column(j)[possible])
+
+
+class DrawnTables:
+    """The model of a release, and tables that differ from it in what some priors leave open.
+
+    Parameters
+    ----------
+    model : TableModel
+    priors : sequence of {"noise", "uncounted", "places", "sampling"}
+        Of none there is the model alone.
+    interactions : Interactions
+    """
+
+    def __init__(
+        self,
+        model: TableModel,
+        priors: Sequence[str],
+        interactions: Interactions,
+    ):
+        self.model, self.priors, self._interactions = model, frozenset(priors), interactions
+        self.n_tables = N_TABLES if self.priors else 0
+        self._counts = RedrawnCounts(model.model.residuals, model.released_groups, self.n_tables)
+        self._kept, self._rows = Kept(MOST_KEPT), Kept(MOST_KEPT)
+
+    def _stream(self, *use: object) -> np.random.Generator:
+        return generator(self.model.released, *use)
+
+    # ---- how many rows are in each cell
+
+    def counts(self, columns: Sequence[int]) -> Floats:
+        """Return the rows in each cell of some columns, shape (1 + n_tables, *sizes).
+
+        By the model first, where no cell is negative.
+        """
+        ordered = tuple(sorted(columns))
+        found = self._kept.get(("counts", ordered), lambda: self._tables(ordered))
+        return np.transpose(found, [0, *(ordered.index(a) + 1 for a in columns)])
+
+    def _tables(self, group: Group) -> Floats:
+        own = np.maximum(self.model.table(group), 0.0) * self.model.n_rows
+        if not self.n_tables:
+            return own[None]
+        if self.model.model.residuals.covers(group):
+            drawn = self._counts.table(group) if NOISE in self.priors else self._unbiased(group)
+            drawn = drawn + self._other_people(group)
+            drawn = np.where(self.model.model.possible(group), drawn, 0.0)
+        else:
+            drawn = self._uncounted(group, own)
+        if not self.model.sketch.n_noise_std:  # the number of rows is public
+            total = drawn.sum(axis=tuple(range(1, drawn.ndim)), keepdims=True)
+            drawn = drawn * (self.model.n_rows / total)
+        return np.concatenate([own[None], drawn])
+
+    def _other_people(self, group: Group) -> Any:
+        """Return by how much tables of other people differ, in the cells of some columns.
+
+        It is a bootstrap of points of the model. A point of weight w stands for w rows, of which
+        another table has w and a Gaussian error of variance w; all tables have as many rows. So it
+        is one draw for all columns, and hangs on the rows of the table and not of the points.
+        """
+        if SAMPLING not in self.priors:
+            return 0.0
+        codes, off = self._kept.get("people", self._drawn_people)
+        sizes = [self.model.sizes[a] for a in group]
+        place = np.ravel_multi_index([codes[:, a] for a in group], sizes)
+        n_cells = math.prod(sizes)
+        found = [np.bincount(place, one, n_cells) for one in off]
+        return np.reshape(found, (self.n_tables, *sizes))
+
+    def _drawn_people(self) -> tuple[NDArray[np.int64], Floats]:
+        codes, own = self._kept.get("points", self._drawn)
+        # Of rows that one person may have, all may be alike.
+        alike = float(most_rows_of_a_unit(self.model.sketch.privacy))
+        off = self._stream("people").standard_normal((self.n_tables, len(own)))
+        off *= np.sqrt(alike * own)
+        return codes, off - own * (off.sum(axis=1, keepdims=True) / own.sum())
+
+    def _unbiased(self, group: Group) -> Floats:
+        counts = self.model.model.residuals.marginal(group)
+        return np.repeat(counts[None], self.n_tables, axis=0)
+
+    def _uncounted(self, group: Group, own: Floats) -> Floats:
+        """Return the model's cells, moved to what their counted parts are, with interactions."""
+        covers = self.model.model.residuals.covers
+        told = [g for k in range(1, len(group)) for g in combinations(group, k) if covers(g)]
+        told = [g for g in told if not any(set(g) < set(other) for other in told)]
+        drawn = np.repeat(own[None], self.n_tables, axis=0) + self._other_people(group)
+        for _ in range(1 if all(len(g) == 1 for g in told) else _SWEEPS):
+            for g in told:
+                self._move_to(drawn, own, group, g)
+        if UNCOUNTED in self.priors:
+            for part in combinations_of(group):
+                if not covers(part):
+                    drawn += self.model.n_rows * self._grown(group, part)
+        return drawn
+
+    def _move_to(self, drawn: Floats, own: Floats, group: Group, part: Group) -> None:
+        """Move tables of a group to the counts of a part of it, in proportion to the model's."""
+        outside = tuple(k for k, a in enumerate(group) if a not in part)
+        whole = own.sum(axis=outside, keepdims=True)
+        shares = np.divide(own, whole, out=np.zeros_like(own), where=whole > 0)
+        counts = self.counts(part)[1:].reshape(self.n_tables, *whole.shape)
+        lifted = tuple(k + 1 for k in outside)
+        drawn += (counts - drawn.sum(axis=lifted, keepdims=True)) * shares
+
+    def _grown(self, group: Group, part: Group) -> Floats:
+        """Return the interaction of a part of a group in all of its cells, in shares of rows."""
+        found = self._kept.get(
+            ("interaction", part),
+            lambda: self._interactions.drawn(part, self.n_tables, self._stream),
+        )
+        for k, a in enumerate(group):
+            if a not in part:
+                margin = np.maximum(self.model.table((a,)), 0.0)
+                shape = [1] * (len(group) + 1)
+                shape[k + 1] = -1
+                found = np.expand_dims(found, k + 1) * margin.reshape(shape)
+        return found
+
+    # ---- rows of these cells
+
+    def places(self, j: int) -> Places:
+        """Return where in their cells the rows of a column may lie."""
+        moves = PLACES in self.priors
+
+        def stream(*use: object) -> np.random.Generator:
+            return self._stream("places", j, *use)
+
+        return self._kept.get(
+            ("places", j),
+            lambda: Places(self.model, j, self.n_tables, stream, self.counts((j,)), moves=moves),
+        )
+
+    def rows(self, columns: Sequence[int]) -> Rows:
+        """Return rows for questions about some columns, and their weights in each table.
+
+        Up to three columns have rows that fill all of their cells; more have points of the model.
+        """
+        columns = tuple(sorted(columns))
+        return self._rows.get(columns, lambda: self._made_rows(columns))
+
+    def _made_rows(self, columns: Group) -> Rows:
+        if len(columns) == 1:
+            return self._rows_of_one(columns[0])
+        n_units = math.prod(len(self._units(j)[0]) for j in columns)
+        is_joint = len(columns) <= 3 and n_units <= MOST_UNITS
+        return self._joint(columns) if is_joint else self._points(columns)
+
+    def _made(self, values: dict[int, NDArray], weights: Floats) -> Rows:
+        return Rows(self.model.schema, values, weights, self.model.some_values)
+
+    def _rows_of_one(self, j: int) -> Rows:
+        places = self.places(j)
+        weights = self.counts((j,))[:, places.cell] * places.weights
+        weights = self._by_chance(weights, places.cell, (j,))
+        return self._made({j: places.values()}, weights)
+
+    def _joint(self, columns: Group) -> Rows:
+        units = [self._units(j) for j in columns]
+        table = self.counts(columns)
+        for k, (cell, share) in enumerate(units):
+            if share is not None:
+                shape = [len(share)] + [len(cell) if a == k else 1 for a in range(len(columns))]
+                table = np.take(table, cell, axis=k + 1) * share.reshape(shape)
+        sizes, n_units = table.shape[1:], math.prod(table.shape[1:])
+        places = [self.places(j) for j in columns]
+        m = 1
+        if not all(one.is_exact for one in places):
+            m = 2 ** int(math.log2(max(MOST_ROWS / n_units, FEWEST_IN_CELL)))
+        unit = np.repeat(np.arange(n_units), m)
+        of_unit = np.unravel_index(unit, sizes)
+        code = [cell[of_unit[k]] for k, (cell, _) in enumerate(units)]
+        values = {
+            j: self._exact_values(j, of_unit[k], code[k])
+            for k, j in enumerate(columns)
+            if places[k].is_exact
+        }
+        n_tables = self.n_tables if PLACES in self.priors else 0
+        mass, rng = np.maximum(table[0], 0.0), self._stream("joint", columns)
+        inside = InsideCells(self.model, places, code, mass, m, n_tables, rng, self.counts)
+        for k, found in inside.values().items():
+            values[columns[k]] = found[0] if len(found) == 1 else found
+        weights = table.reshape(1 + self.n_tables, n_units)[:, unit]
+        weights = weights * self._shares_of_rows(self._made(values, weights), columns, m)
+        return self._made(values, self._by_chance(weights, unit, columns))
+
+    def _shares_of_rows(self, rows: Rows, columns: Group, m: int) -> Floats:
+        """Return the share of each row in its unit of m rows: none of rows that are ruled out."""
+        ruled = [{j for j, _ in one} for one in self.model.schema.impossible]
+        if not any(one <= set(columns) for one in ruled):
+            return np.full((1, 1), 1 / m)
+        found = rows.ask(lambda named: possible_rows(named, self.model, columns).astype(float))
+        possible = found.reshape(len(found), -1, m)
+        possible /= np.maximum(possible.sum(axis=2, keepdims=True), 1.0)
+        return possible.reshape(len(found), -1)
+
+    def _units(self, j: int) -> tuple[NDArray[np.int64], Floats | None]:
+        """Return the cell of each unit of a column, and its share of the cell's rows or None.
+
+        Units are the cells of numbers, and categories one by one.
+        """
+        column = self.model.cells[j]
+        if column.edges is not None or column.n_atoms == column.n_cells:
+            return np.arange(column.n_cells), None
+        return column.cell_of_atom, self.places(j).atom_shares()
+
+    def _exact_values(self, j: int, unit: NDArray, cell: NDArray) -> NDArray:
+        """Return the values of rows of a column whose units have one each."""
+        column, places = self.model.cells[j], self.places(j)
+        if column.edges is None:
+            atoms = unit if column.n_atoms != column.n_cells else places.atom[cell]
+            return column.values(atoms, np.full(len(atoms), 0.5))
+        return places.values()[np.searchsorted(places.cell, cell)]
+
+    # ---- points, of more columns
+
+    def _points(self, columns: Group) -> Rows:
+        """Return rows drawn from the model's tree, with weights that follow each table's counts."""
+        codes, base = self._kept.get("points", self._drawn)
+        n, weights = len(base), np.repeat(base[None], 1 + self.n_tables, axis=0)
+        rng, values = self._stream("points", columns), {}
+        for j in columns:
+            places = self.places(j)
+            cell = codes[:, j]
+            if places.is_exact:
+                atom, where = self.model.cells[j].at(cell, rng.random(n))
+                values[j] = self.model.cells[j].values(atom, where)
+                shares = places.atom_shares()[:, atom]
+                weights *= shares / np.maximum(shares[:1], _SMALLEST)
+            else:
+                u = rng.random((len(places.quantiles), n))
+                values[j] = at_quantiles(places.quantiles, cell, u)
+        if SAMPLING in self.priors:
+            weights[1:] += self._kept.get("people", self._drawn_people)[1]
+        self._follow(columns, codes, base, weights)
+        return self._made(values, weights)
+
+    def _drawn(self) -> tuple[NDArray[np.int64], Floats]:
+        """Return the cells of points, and their weights: rows of the table."""
+        codes = self.model.model.rounded(N_POINTS, self._stream("codes"))
+        return codes, self.model.model.rake(codes) * self.model.n_rows
+
+    def _follow(self, columns: Group, codes: NDArray, base: Floats, weights: Floats) -> None:
+        """Move weights to the counts of all counted groups and all pairs, in each table.
+
+        They are moved by what is missing in a cell, in proportion to the model's weights there: so
+        they stay linear in the counts, and signed as these are.
+        """
+        groups = self.model.counted_together(columns)
+        groups += [p for p in combinations(columns, 2) if p not in groups]
+        groups = [g for g in groups if not any(set(g) < set(other) for other in groups)]
+        cells = []
+        for g in groups:
+            shape = [self.model.sizes[a] for a in g]
+            place = np.ravel_multi_index([codes[:, a] for a in g], shape)
+            where = csr_array((np.ones(len(base)), place, np.arange(len(base) + 1)))
+            where.resize(len(base), math.prod(shape))
+            whole = np.maximum(where.T @ base, _SMALLEST)
+            cells.append((where, self.counts(g).reshape(1 + self.n_tables, -1).T, whole))
+        moved = weights.T.copy()
+        for _ in range(_SWEEPS):
+            for where, counts, whole in cells:
+                off = (counts - where.T @ moved) / whole[:, None]
+                moved += base[:, None] * (where @ off)
+        weights[1:] = moved.T[1:]
+
+    def _by_chance(self, weights: Floats, cell: NDArray, columns: Group) -> Floats:
+        """Let rows of plausible tables fall by chance inside their cells."""
+        alike = most_rows_of_a_unit(self.model.sketch.privacy) * (SAMPLING in self.priors)
+        spread = math.sqrt((PLACES in self.priors) + alike)
+        if not spread:
+            return weights
+        rng = self._stream("chance", columns)
+        starts = np.flatnonzero(np.diff(cell, prepend=-1))
+        rank = np.cumsum(np.diff(cell, prepend=cell[:1]) != 0)
+        for own in weights[1:]:
+            there = np.maximum(own, 0.0)
+            off = spread * np.sqrt(there) * rng.standard_normal(len(own), dtype=np.float32)
+            whole = np.maximum(np.add.reduceat(there, starts), _SMALLEST)
+            own += off - there * (np.add.reduceat(off, starts) / whole)[rank]
+        return weights
+
+
+def combinations_of(group: Group) -> list[Group]:
+    """Return all sets of two and more columns of a group."""
+    return [part for k in range(2, len(group) + 1) for part in combinations(group, k)]

@@ -1,0 +1,184 @@
+"""Plausible tables of sketches without histograms: points whose weights are redrawn.
+
+The regression from phi gives each synthetic point a weight that is linear in the sketch z. In a
+plausible table, z has other noise, and the points have besides what phi does not tell of them:
+
+    w = w(z + noise) + sqrt(D / n) zeta,
+
+with zeta white over the n points and orthogonal to phi, and D the mean square of the coordinates of
+the rows' density over that of the points (`Shift`). It is one table for all questions.
+
+Where a column has a histogram besides, as in a union, points move inside its bins, as rows of
+histograms do (`_places.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...schema._schema import TableSchema
+from ...sketches._file import most_rows_of_a_unit
+from ...sketches._rounding import evenly, in_order
+from ..inferring._points import histogram_columns
+from ..inferring._regression import MomentRegression
+from ..inferring._shift import Shift
+from ..inferring._table_model import TableModel
+from ._interactions import Interactions
+from ._joint import at_quantiles
+from ._named_rows import NamedRows, column_of
+from ._numbers import JUMPS, N_STRETCHES, N_TABLES
+from ._plausible import PLACES, DrawnTables
+from ._rows import Rows
+from ._seeds import generator
+
+Floats = NDArray[np.float64]
+
+
+class PlausiblePoints:
+    """What a release that is no histogram tells of a table, by weighted points.
+
+    Parameters
+    ----------
+    regression : MomentRegression
+    shift : Shift
+    schema : TableSchema
+    of_histograms : TableModel or None
+        The model of those columns that have a histogram.
+    """
+
+    model = None
+
+    def __init__(
+        self,
+        regression: MomentRegression,
+        shift: Shift,
+        schema: TableSchema,
+        of_histograms: TableModel | None,
+    ):
+        self._regression, self.shift, self.schema = regression, shift, schema
+        self._of_histograms = of_histograms
+        # What histograms do not tell of columns together may be as much as of pairs that they tell.
+        phi = 0.0 if of_histograms is None else Interactions(of_histograms).phi[0]
+        self._square = max(shift.of_residuals, phi**2)
+        self.sketch = regression.sketch
+        self.n_rows = self.sketch.n_samples
+        self._released = hashlib.sha256(np.ascontiguousarray(self.sketch.sums).tobytes()).digest()
+        self._kept: dict[str, Floats] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        left = {"_of_noise", "_unexplained", "_inside"}
+        return {k: v for k, v in self.__dict__.items() if k not in left} | {"_kept": {}}
+
+    def rows(self, columns: Sequence[int], covers: str = "table") -> Rows:
+        """Return the points, and their weights in each table: as `PlausibleTables.rows`."""
+        if covers not in self._kept:
+            self._kept[covers] = self._weights(covers)
+        moves = covers in ("places", "table", "population")
+        known = {j: self._moved(j) if moves else self._column(j) for j in columns}
+        whole = None if self._regression.center else self.n_rows
+        return Rows(self.schema, known, self._kept[covers], self._some, whole)
+
+    def ahead(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Do nothing: all questions are about the same points."""
+
+    def some_rows(self, n: int) -> NamedRows:
+        """Return rows to try a function on."""
+        return NamedRows.of(self._regression.points[:n], self.schema)
+
+    def rows_anywhere(self, n: int) -> NamedRows:
+        """Return rows whatever is likely."""
+        rng = np.random.RandomState(0)
+        points = self.schema.sample(n, rng)
+        return NamedRows.of(points, self.schema)
+
+    def all_rows(self, columns: Sequence[int], most: int) -> None:
+        """Return None: what rows there can be is looked for among points alone."""
+
+    def _column(self, j: int) -> NDArray:
+        return column_of(self._regression.points, self.schema, j)
+
+    @cached_property
+    def _inside(self) -> DrawnTables | None:
+        """Where inside the bins of histograms rows may lie."""
+        model = self._of_histograms
+        return None if model is None else DrawnTables(model, (PLACES,), Interactions(model))
+
+    def _moved(self, j: int) -> NDArray:
+        """Return a column of each table: points that move inside their bins."""
+        own, tables = self._column(j), self._inside
+        if tables is None or j not in histogram_columns(self.sketch.feature_map):
+            return own if self.schema.bound(j) is None else self._at_ends(j, own)
+        places, column = tables.places(j), tables.model.cells[j]
+        if places.is_exact or column.edges is None:
+            return own
+        present = np.flatnonzero(~np.isnan(own))
+        atom = np.searchsorted(column.edges, own[present], side="right") - 1
+        cell = column.cell_of_atom[np.clip(atom, 0, column.n_present - 1)]
+        # Few points of a cell are at other places in each table, and evenly in all.
+        rng, u = self._stream("inside", j), np.empty(len(cell))
+        u[in_order(rng.permutation(len(cell)), cell)] = evenly(0.0, len(cell))
+        u = (u + rng.random((N_TABLES, column.n_cells))[:, cell]) % 1.0
+        moved = np.repeat(own[None], 1 + N_TABLES, axis=0)
+        moved[1:, present] = at_quantiles(places.quantiles[1:], cell, u)
+        return moved
+
+    def _at_ends(self, j: int, own: Floats) -> Floats:
+        """Return a column without a histogram: in some tables rows near an end of it are there.
+
+        Features tell places hardly better than stretches of the range.
+        """
+        low, high = self.schema.bound(j) or (0.0, 1.0)
+        near, rng = (high - low) / N_STRETCHES, self._stream("ends", j)
+        found = np.repeat(own[None], 1 + N_TABLES, axis=0)
+        at_low, at_high = rng.random((2, N_TABLES, 1)) < JUMPS
+        found[1:] = np.where(at_low & (own < low + near), low, found[1:])
+        found[1:] = np.where(at_high & (own > high - near), high, found[1:])
+        return found
+
+    def _some(self, j: int, n: int) -> NDArray:
+        return self._column(j)[:n]
+
+    def _stream(self, *use: object) -> np.random.Generator:
+        return generator(self._released, *use)
+
+    def _weights(self, covers: str) -> Floats:
+        own = self.n_rows * self._regression.weights[None]
+        if covers == "model":
+            return own
+        drawn = self._of_noise if covers in ("noise", "table", "population") else own + 0.0
+        if covers in ("uncounted", "table", "population"):
+            drawn = drawn + self._unexplained
+        if covers in ("population", "sampling"):
+            there = np.maximum(own, 0.0)
+            alike = most_rows_of_a_unit(self.sketch.privacy)
+            rng = self._stream("population")
+            off = rng.standard_normal((N_TABLES, own.shape[1])) * np.sqrt(alike * there)
+            off -= there * (off.sum(axis=1, keepdims=True) / max(there.sum(), 1e-300))
+            drawn = drawn + off
+        if len(drawn) == 1:
+            drawn = np.repeat(drawn, N_TABLES, axis=0)
+        return np.concatenate([own, drawn])
+
+    @cached_property
+    def _of_noise(self) -> Floats:
+        means, n_rows = self.sketch.simulate(N_TABLES, self._stream("noise"))
+        if not self._regression.center:  # then z is a share of as many rows as it says
+            n_rows = np.full(N_TABLES, self.n_rows)
+        return n_rows[:, None] * self._regression.weights_for(means.T).T
+
+    @cached_property
+    def _unexplained(self) -> Floats:
+        n = len(self._regression.points)
+        if self._square <= 0:
+            return np.zeros((N_TABLES, n))
+        white = self._stream("unexplained").standard_normal((n, N_TABLES), dtype=np.float32)
+        slope = self._regression.coefficients(white)
+        left = self._regression.residuals(white, slope)
+        return self.n_rows * math.sqrt(self._square / n) * left.T

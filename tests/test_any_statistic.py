@@ -1,0 +1,221 @@
+"""Any statistic with an interval, whole plausible tables, survey weights and a frame of columns."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from skdpsumm import AnswerWarning, M2MEstimator, Numeric
+from skdpsumm.moments.asking._tables import calibrated
+
+SCHEMA = {
+    "sex": ["f", "m"],
+    "age": Numeric(18, 64, step=1),
+    "hours": Numeric(0, 60, step=1),
+    "pay": (0, 200_000),
+    "w": Numeric(0, 4, step=1),
+}
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+
+
+def people(n=9000, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "age": rng.integers(18, 65, n)})
+    frame["hours"] = rng.binomial(60, np.where(frame["sex"] == "f", 0.5, 0.7))
+    frame["pay"] = np.round(rng.lognormal(8 + frame["hours"] / 40, 1), 2).clip(max=200_000)
+    frame["w"] = np.where(frame["sex"] == "f", 2, 1)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def m2m():
+    return M2MEstimator(schema=SCHEMA, noise_seed=0, random_state=0).fit(people())
+
+
+def gini(rows, weights):
+    x = np.asarray(rows["pay"], float)
+    order = np.argsort(x)
+    some, money = np.cumsum(weights[order]), np.cumsum((weights * x)[order])
+    return 1 - 2 * np.trapezoid(money / money[-1], some / some[-1])
+
+
+def test_a_statistic_is_that_of_the_rows(m2m):
+    rows = people()
+    answer = m2m.statistic(gini, "pay")
+    low, high = answer.interval()
+    assert low < gini(rows, np.ones(len(rows))) < high
+    assert float(answer.std_error) < 0.05
+
+
+def test_a_function_gets_frames_and_weights_that_it_can_use(m2m):
+    seen = []
+
+    def look(rows, weights):
+        seen.append((rows, weights))
+        return weights.sum()
+
+    m2m.statistic(look, ["sex", "hours"]).interval()
+    for rows, weights in seen:
+        assert list(rows.columns) == ["sex", "hours"]
+        assert set(rows["sex"]) == {"f", "m"}
+        assert rows["hours"].dtype == np.int64
+        assert len(weights) == len(rows)
+        assert np.all(np.isfinite(weights))
+        assert np.all(weights > 0)
+
+
+def test_counts_and_means_are_those_of_the_signed_tables(m2m):
+    """Clipping negative weights moves the mean of a long tail; calibration moves it back."""
+    mean = m2m.statistic(lambda rows, w: np.average(rows["pay"], weights=w), "pay")
+    np.testing.assert_allclose(mean.tables(), m2m.mean("pay").tables(), rtol=1e-6)
+    share = m2m.statistic(lambda rows, w: w[rows["sex"] == "f"].sum() / w.sum(), ["sex", "pay"])
+    women = m2m.table("sex", normalize=True)
+    np.testing.assert_allclose(share.tables(), women.tables()[:, 0], atol=1e-6)
+
+
+def test_calibration_keeps_sums_that_clipping_loses():
+    rng = np.random.default_rng(0)
+    x = np.linspace(0, 1, 500)
+    own = np.exp(-8 * x)
+    signed = own + 0.2 * rng.standard_normal(500)
+    told = np.column_stack([np.ones(500), x])
+    found = calibrated(signed, own, told)
+    assert np.all(found >= 0)
+    np.testing.assert_allclose(found @ told, signed @ told, rtol=1e-8)
+    clipped = np.maximum(signed, 0)
+    assert abs(clipped @ x / clipped.sum() - signed @ x / signed.sum()) > 0.01
+
+
+def test_a_fit_of_scikit_learn_has_an_interval(m2m):
+    def slope(rows, weights):
+        fit = LinearRegression().fit(rows[["hours"]], np.log1p(rows["pay"]), sample_weight=weights)
+        return fit.coef_[0]
+
+    rows = people()
+    low, high = m2m.statistic(slope, ["hours", "pay"]).interval()
+    assert low < slope(rows, np.ones(len(rows))) < high
+
+
+def test_tables_are_whole_rows_of_the_schema(m2m):
+    tables = m2m.draw_tables(3)
+    assert [len(one) for one in tables] == [round(m2m.sketch_.n_samples)] * 3
+    means = m2m.mean("pay").tables()
+    for one in tables:
+        assert list(one.columns) == list(SCHEMA)
+        assert one["age"].between(18, 64).all()
+        assert one["hours"].dtype == np.int64
+    drawn = np.array([one["pay"].mean() for one in tables])
+    assert np.ptp(drawn) > 0
+    assert np.all(np.abs(drawn - means.mean()) < 6 * means.std())
+    assert len(m2m.draw_tables(1, 50)[0]) == 50
+    again = m2m.draw_tables(1)[0]
+    pd.testing.assert_frame_equal(again, tables[0])
+
+
+@pytest.mark.parametrize("bad", [0, 101, 1.5])
+def test_there_are_a_hundred_tables(m2m, bad):
+    with pytest.raises(ValueError, match="n_tables must be from 1 to 100"):
+        m2m.draw_tables(bad)
+
+
+def test_rows_count_by_their_survey_weight(m2m):
+    rows = people()
+    truth = np.average(rows["hours"], weights=rows["w"])
+    answer = m2m.mean("hours", survey_weight="w")
+    low, high = answer.interval()
+    assert low < truth < high
+    assert abs(truth - rows["hours"].mean()) > 5 * float(answer.std_error)
+    low, high = m2m.total("hours", survey_weight="w").interval()
+    assert low < np.sum(rows["hours"] * rows["w"]) < high
+    shares = m2m.table("sex", normalize=True, survey_weight="w")
+    assert shares["f"].interval()[0] < 2 / 3 < shares["f"].interval()[1]
+    assert float(m2m.quantile("hours", 0.5, survey_weight="w")) < float(m2m.quantile("hours", 0.5))
+    with pytest.raises(ValueError, match="not how they were chosen"):
+        answer.interval(covers="population")
+
+
+def test_a_survey_weight_is_checked(m2m):
+    with pytest.raises(ValueError, match="not numeric"):
+        m2m.mean("hours", survey_weight="sex")
+    schema = SCHEMA | {"w": Numeric(-1, 4, step=1)}
+    other = M2MEstimator(schema=schema, random_state=0).fit(people(500))
+    with pytest.raises(ValueError, match="survey_weight must not be negative"):
+        other.mean("hours", survey_weight="w")
+
+
+def test_a_weight_that_was_not_counted_with_the_column_is_told():
+    from skdpsumm import HistogramSketcher
+
+    sketcher = HistogramSketcher(schema=SCHEMA, marginals=1)
+    m2m = M2MEstimator(sketcher, random_state=0).fit(people())
+    with pytest.warns(AnswerWarning, match="survey_weight in no group"):
+        m2m.mean("hours", survey_weight="w")
+
+
+def test_a_frame_describes_all_columns(m2m):
+    rows, found = people(), m2m.describe().set_index("column")
+    assert list(found.index) == list(SCHEMA)
+    assert abs(found.loc["age", "mean"] - rows["age"].mean()) < 1
+    assert found.loc["age", "25 %"] <= found.loc["age", "median"] <= found.loc["age", "75 %"]
+    assert found.loc["sex", "most frequent"] in ("f", "m")
+    assert found.loc["sex", "share"] == pytest.approx(0.5, abs=0.02)
+    assert np.isnan(found.loc["sex", "mean"])
+
+
+# ------------------------------------------------------------------------------ a part of the rows
+
+
+def old_women(rows):
+    return (rows["sex"] == "f") & (rows["age"] >= 40)
+
+
+def test_questions_about_a_part_of_the_rows_have_its_answers(m2m):
+    rows = people()
+    part = rows[old_women(rows)]
+    some = m2m.where(old_women)
+    asked = {
+        "mean": (some.mean("hours"), part["hours"].mean()),
+        "count": (some.count(lambda r: r["hours"] > 30), (part["hours"] > 30).sum()),
+        "total": (some.total("hours"), part["hours"].sum()),
+        "quantile": (some.quantile("hours", 0.5), part["hours"].median()),
+        "share": (some.estimate(lambda r: r["pay"] > 5000), (part["pay"] > 5000).mean()),
+    }
+    for name, (answer, truth) in asked.items():
+        low, high = answer.interval(0.999)
+        assert low <= truth <= high, name
+    drawn = some.sample(1000)
+    assert old_women(drawn).all()
+
+
+def test_conditions_join_and_travel(m2m):
+    """A pickle and a copy ask the same; a condition that cannot be pickled says so."""
+    some = m2m.where(lambda rows: rows["sex"] == "f").where(lambda rows: rows["age"] >= 40)
+    named = m2m.where(old_women)
+    for one in (some, pickle.loads(pickle.dumps(named)), copy.deepcopy(named)):
+        assert float(one.mean("hours")) == pytest.approx(float(named.mean("hours")), rel=1e-6)
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(some)
+    with pytest.warns(AnswerWarning, match="holds nowhere"):
+        m2m.where(lambda rows: rows["age"] > 64)
+
+
+def test_groups_of_several_columns_have_an_axis_each(m2m):
+    rows = people()
+    answer = m2m.mean("hours", by=["sex", "age"], bins={"age": [18, 40, 64]})
+    old = rows["age"] >= 40
+    for i, sex in enumerate("fm"):
+        for k, part in enumerate((~old, old)):
+            low, high = answer[i, k].interval(0.999)
+            assert low < rows["hours"][part & (rows["sex"] == sex)].mean() < high
+
+
+def test_margins_are_the_sums_of_the_cells(m2m):
+    whole = m2m.table(["sex", "age"], bins={"age": [18, 40, 64]}, margins=True)
+    cells = np.asarray(whole)
+    assert whole.shape == (3, 3)
+    np.testing.assert_allclose(cells[:2, :2].sum(), cells[2, 2], rtol=0.01)
+    tables = whole.tables()
+    np.testing.assert_allclose(tables[:, :2].sum(axis=1), tables[:, 2], atol=1e-6)

@@ -1,0 +1,379 @@
+"""Plausible tables: drawn jointly, signed, with just the noise of the release, the same each time.
+
+A cell of these releases has noise of a known standard deviation, so that most of what is checked
+has a formula. With 100 tables a standard deviation is known to 7 per cent, and that of many cells
+together much better; everything has fixed seeds.
+"""
+
+import pickle
+import subprocess
+import sys
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsumm import HistogramSketcher, M2MEstimator, Numeric, PrivateSketch, RFFSketcher
+from skdpsumm.moments.asking._weighted import GroupedRows
+from skdpsumm.moments.plausible._interactions import Interactions
+from skdpsumm.moments.plausible._rows import Rows
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
+]
+
+N = 20_000
+SCHEMA = {
+    "a": Numeric(0, 19, step=1),
+    "b": Numeric(0, 19, step=1),
+    "c": ["x", "y", "z"],
+    "w": (0, 1),
+}
+GROUPS = [["a", "b"], ["c"], ["w"]]
+
+
+def people(n=N, seed=0):
+    """Return rows of which b goes along with a, and c with it."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 20, n)
+    b = (a // 2 + rng.integers(0, 11, n)).clip(0, 19)
+    c = np.where(rng.random(n) < 0.2, b // 7, rng.integers(0, 3, n))
+    return pd.DataFrame({"a": a, "b": b, "c": np.array([*"xyz"])[c], "w": rng.beta(2, 5, n)})
+
+
+def sketched(noise_seed=0, rows=None, **options):
+    options = {"epsilon": 1.0, "n_bins": 20, "marginals": GROUPS} | options
+    noise = {} if noise_seed is None else {"noise_seed": noise_seed}
+    sketcher = HistogramSketcher(schema=SCHEMA, **noise, **options)
+    return sketcher.fit(people() if rows is None else rows).sketch_
+
+
+def fourier():
+    sketcher = RFFSketcher(30, schema=SCHEMA, epsilon=1.0, random_state=0, noise_seed=0)
+    return sketcher.fit(people()).sketch_
+
+
+def estimator(sketch):
+    return M2MEstimator.from_sketch(sketch, n_synthetic=2000, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def m2m():
+    with warnings.catch_warnings(action="ignore"):
+        return estimator(sketched())
+
+
+def cell_std(sketch):
+    """Return the standard deviation of the noise in each cell of `a` and `b`, as it is declared."""
+    first = np.zeros((len(sketch.mean), 1))
+    first[0] = 1.0
+    return sketch.linear_noise_std(first)[0] * sketch.n_samples
+
+
+def low_b(k):
+    return lambda rows: rows["b"] < k
+
+
+# ------------------------------------------------------------------------------------------- noise
+
+
+def test_counts_have_the_noise_of_the_release_and_may_be_negative(m2m):
+    drawn = m2m.table(["a", "b"]).tables("noise")
+    # Of 400 cells and 100 tables: 0.7 per cent.
+    assert np.sqrt(drawn.var(axis=0, ddof=1).mean()) == pytest.approx(
+        cell_std(m2m.sketch_), rel=0.03
+    )
+    nobody = np.asarray(pd.crosstab(people()["a"], people()["b"])) == 0
+    assert nobody.sum() > 100
+    assert 0.4 < (drawn[:, nobody] < 0).mean() < 0.6
+    # All of the error of this pair is noise.
+    np.testing.assert_allclose(m2m.table(["a", "b"]).tables(), drawn, atol=1e-6)
+    # Cells are independent: sums of 20 have 20 times the variance.
+    sums = drawn.sum(axis=2).std(axis=0, ddof=1)
+    assert np.sqrt(np.mean(sums**2)) == pytest.approx(np.sqrt(20) * cell_std(m2m.sketch_), rel=0.1)
+
+
+def test_tables_lie_around_what_was_released_and_not_around_the_model(m2m):
+    counts = m2m._model.model.residuals.marginal((0, 1))
+    off = (m2m.table(["a", "b"]).tables("noise").mean(axis=0) - counts) / cell_std(m2m.sketch_)
+    assert np.sqrt(np.mean(off**2)) == pytest.approx(0.1, rel=0.15)  # 1 / sqrt(100)
+
+
+def test_no_table_has_the_noise_of_a_simulated_release():
+    """Drawn from the same stream, it would cancel the noise: the tables would be the truth."""
+    rows = people(2000)
+    truth = np.asarray(estimator(sketched(None, rows, epsilon=np.inf)).table(["a", "b"])).ravel()
+    released, drawn = [], []
+    for seed in range(21):
+        m2m = estimator(sketched(seed, rows))
+        counts = m2m._model.model.residuals.marginal((0, 1)).ravel()
+        released.append(counts - truth)
+        drawn.append(m2m.table(["a", "b"]).tables("noise").reshape(100, -1) - counts)
+    noise = np.vstack([*released, *drawn])
+    alike = np.abs(np.corrcoef(noise) - np.eye(len(noise)))
+    # Of 400 independent cells, a correlation has a standard deviation of 0.05: 6.5 of these are
+    # one in 10^10, and there are 2 million pairs.
+    assert alike.max() < 0.33
+
+
+# ----------------------------------------------------------------------------------- joint answers
+
+
+def test_answers_of_one_release_are_of_the_same_tables(m2m):
+    for covers in ("noise", "table", "population"):
+        few, more = (m2m.count(low_b(k)).tables(covers) for k in (5, 8))
+        between = m2m.count(lambda rows: (rows["b"] >= 5) & (rows["b"] < 8)).tables(covers)
+        np.testing.assert_allclose(more - few, between, atol=1e-6)
+    of_groups = m2m.mean("a", by="b").tables()
+    counts, totals = m2m.count(by="b").tables(), m2m.total("a", by="b").tables()
+    there = counts > 0  # of nobody there is no mean
+    np.testing.assert_allclose((of_groups * counts)[there], totals[there], rtol=1e-9)
+
+
+def test_a_difference_of_means_has_the_covariance_of_the_counts():
+    """Groups that share rows share noise: by the delta method, from the noise of each cell."""
+    x = np.arange(20)
+    counts = pd.crosstab(people()["a"], people()["b"]).to_numpy().astype(float)
+    sketch = sketched()
+    m2m = estimator(sketch)
+
+    def influence(k):
+        part = np.where(np.arange(20) < k, counts, 0.0)
+        off = x[:, None] - (x @ part.sum(axis=1)) / part.sum()
+        return off * (np.arange(20) < k) / part.sum()
+
+    few, more = (m2m.where(low_b(k)).mean("a") for k in (10, 12))
+    expected = cell_std(sketch) * np.linalg.norm(influence(10) - influence(12))
+    apart = cell_std(sketch) * np.hypot(*[np.linalg.norm(influence(k)) for k in (10, 12)])
+    assert apart > 2 * expected
+    difference = few - more
+    assert float(difference.std_error) == pytest.approx(expected, rel=0.2)
+    assert np.ptp(difference.interval()) == pytest.approx(3.92 * expected, rel=0.2)
+    share = m2m.count(low_b(10)) / m2m.count(low_b(12))
+    whole = counts[:, :12].sum()
+    p = counts[:, :10].sum() / whole
+    n_cells = 20 * (10 * (1 - p) ** 2 + 2 * p**2)
+    assert float(share.std_error) == pytest.approx(
+        cell_std(sketch) * np.sqrt(n_cells) / whole, rel=0.2
+    )
+
+
+def test_one_column_has_the_same_counts_beside_any_other(m2m):
+    for covers in ("noise", "table"):
+        alone = m2m.count(by="a").tables(covers)
+        for other in ("b", "c"):
+            beside = m2m.table(["a", other]).tables(covers).sum(axis=2)
+            np.testing.assert_allclose(beside, alone, atol=1e-6)
+        of_c = m2m.table(["a", "c"]).tables(covers).sum(axis=1)
+        np.testing.assert_allclose(of_c, m2m.count(by="c").tables(covers), atol=1e-6)
+        of_three = m2m.table(["a", "b", "c"]).tables(covers).sum(axis=2)
+        np.testing.assert_allclose(of_three.sum(axis=2), alone, atol=1e-3)
+
+
+def test_two_releases_share_no_noise_and_a_release_shares_all_of_its_own(tmp_path):
+    first, other = estimator(sketched(0)), estimator(sketched(1))
+    first.sketch_.save(tmp_path / "one.sketch")
+    again = estimator(PrivateSketch.load(tmp_path / "one.sketch"))
+    ones = [one.count(by="b") for one in (first, again, other)]
+    np.testing.assert_allclose((ones[0] - ones[1]).tables(), 0.0, atol=1e-9)
+    apart = np.hypot(ones[0].std_error, ones[2].std_error)
+    np.testing.assert_allclose((ones[0] - ones[2]).std_error, apart, rtol=0.35)
+
+
+# ------------------------------------------------------------------------------------- determinism
+
+QUESTIONS = {
+    "mean": lambda m: m.mean("w"),
+    "count": lambda m: m.count(lambda rows: (rows["a"] > 3) & (rows["w"] < 0.3)),
+    "table": lambda m: m.table(["a", "c"], bins={"a": 4}),
+    "four columns": lambda m: m.count(
+        lambda r: (r["a"] > 3) & (r["b"] > 2) & (r["c"] == "x") & (r["w"] < 0.3)
+    ),
+    "quantile": lambda m: m.quantile("w", 0.3),
+}
+
+
+def numbers(answer):
+    parts = [answer.tables(covers).ravel() for covers in ("noise", "table", "population")]
+    return np.concatenate([np.ravel(np.asarray(answer)), *parts])
+
+
+@pytest.mark.parametrize("make", [sketched, fourier])
+def test_the_same_question_has_the_same_answer(make, tmp_path):
+    sketch = make()
+    alone = {name: numbers(ask(estimator(sketch))) for name, ask in QUESTIONS.items()}
+    sketch.save(tmp_path / "one.sketch")
+    busy = M2MEstimator.from_sketch(
+        PrivateSketch.load(tmp_path / "one.sketch"), n_synthetic=2000, random_state=0
+    )
+    for name in reversed(QUESTIONS):
+        QUESTIONS[name](busy).interval(covers="noise")
+    for name, ask in QUESTIONS.items():
+        np.testing.assert_allclose(numbers(ask(busy)), alone[name], rtol=1e-12, err_msg=name)
+    answer = QUESTIONS["count"](pickle.loads(pickle.dumps(busy)))
+    np.testing.assert_allclose(numbers(answer), alone["count"], rtol=1e-12)
+    kept = pickle.loads(pickle.dumps(answer))
+    np.testing.assert_array_equal(kept.tables("population"), answer.tables("population"))
+
+
+IN_ANOTHER_PROCESS = """
+import sys, warnings
+warnings.simplefilter("ignore")
+from skdpsumm import M2MEstimator, PrivateSketch
+sketch = PrivateSketch.load(sys.argv[1])
+m2m = M2MEstimator.from_sketch(sketch, n_synthetic=2000, random_state=7)
+answer = m2m.count(lambda rows: (rows["a"] > 3) & (rows["w"] < 0.3))
+print(" ".join(map(repr, answer.tables("population").tolist())))
+"""
+
+
+def test_another_process_and_another_seed_give_the_same_tables(m2m, tmp_path):
+    m2m.sketch_.save(tmp_path / "one.sketch")
+    command = [sys.executable, "-c", IN_ANOTHER_PROCESS, str(tmp_path / "one.sketch")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    here = QUESTIONS["count"](m2m).tables("population")
+    np.testing.assert_allclose(np.array(found.split(), float), here, rtol=1e-12)
+
+
+# -------------------------------------------------------------------- what nobody counted together
+
+
+def test_a_pair_that_nobody_counted_has_an_interaction_of_size_phi(m2m):
+    drawn = m2m.table(["a", "c"]).tables("uncounted")
+    shares = [np.asarray(m2m.count(by=name)) / m2m.sketch_.n_samples for name in "ac"]
+    a, c = (share.clip(0) / share.clip(0).sum() for share in shares)
+    phi = np.sqrt(Interactions(m2m._model).square_of((0, 2)))
+    expected = phi * m2m.sketch_.n_samples * np.sqrt(np.outer(a * (1 - a), c * (1 - c)))
+    ratio = drawn.std(axis=0, ddof=1) / expected
+    assert np.sqrt(np.mean(ratio**2)) == pytest.approx(1, abs=0.05)
+    assert phi > 0.05
+
+
+def test_a_dependence_that_nobody_counted_is_held(m2m):
+    """c is told by b in a fifth of the rows; the model takes them to be independent."""
+    rows = people()
+
+    def both(one):
+        return (one["b"] < 7) & (one["c"] == "x")
+
+    answer, truth = m2m.count(both), both(rows).sum()
+    low, high = answer.interval()
+    assert low < truth < high
+    assert high - low < 0.3 * N
+    low, high = answer.interval(covers="noise")
+    assert not low < truth < high
+
+
+# ------------------------------------------------------------------------------ what is covered
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("make", [sketched, fourier])
+def test_more_is_covered_by_wider_intervals(make, name):
+    answer = QUESTIONS[name](estimator(make()))[...]
+    noise, table, population = (
+        np.ptp(answer.interval(covers=covers), axis=-1)
+        for covers in ("noise", "table", "population")
+    )
+    assert np.mean(noise) < np.mean(table)
+    # What sampling adds may be less than how well a hundred tables tell a width.
+    assert np.mean(table) < 1.15 * np.mean(population)
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_a_population_adds_the_sampling_error_of_its_units(k):
+    """Groups of k rows that are alike: k times the variance, whatever the pool of rows."""
+    rows = people(N // k)
+    whose = np.repeat(np.arange(N // k), k)
+    sketcher = HistogramSketcher(
+        schema=SCHEMA, n_bins=20, marginals=GROUPS, noise_seed=0, max_rows_per_group=k
+    )
+    repeated = rows.loc[whose].reset_index(drop=True)
+    sketcher.fit(repeated, groups=whose)
+    m2m = estimator(sketcher.sketch_)
+    added = {
+        name: ask(m2m).tables("population") - ask(m2m).tables("table")
+        for name, ask in {
+            "counts": lambda m: m.table(["a", "b"]),
+            "mean": lambda m: m.mean("a"),
+            "mean of w": lambda m: m.mean("w"),
+        }.items()
+    }
+    share = pd.crosstab(repeated["a"], repeated["b"]).to_numpy() / N
+    ratio = added["counts"].var(axis=0, ddof=1).sum() / (k * N * (share * (1 - share)).sum())
+    assert ratio == pytest.approx(1, abs=0.06)
+    np.testing.assert_allclose(added["counts"].sum(axis=(1, 2)), 0, atol=1e-6)
+    for name, column in (("mean", "a"), ("mean of w", "w")):
+        expected = np.sqrt(k) * rows[column].std() / np.sqrt(N)
+        assert added[name].std(ddof=1) == pytest.approx(expected, rel=0.2)
+
+
+def test_parts_say_what_an_interval_is_made_of(m2m):
+    answer = m2m.count(lambda rows: (rows["c"] == "x") & (rows["w"] < 0.3))
+    line = answer.parts()
+    told = dict(part.rsplit(" ", 1) for part in line.split(", "))
+    assert list(told) == ["noise", "uncounted", "places", "sampling"]
+    sizes = np.array([float(one) for one in told.values()])
+    assert np.sqrt(np.sum(sizes[:3] ** 2)) == pytest.approx(float(answer.std_error), rel=0.2)
+    whole = answer.tables("population").std(ddof=1)
+    assert np.linalg.norm(sizes) == pytest.approx(whole, rel=0.2)
+
+
+# ------------------------------------------------------------------------------------------- where
+
+
+def test_conditions_are_joined(m2m):
+    def first(rows):
+        return rows["b"] >= 5
+
+    def second(rows):
+        return rows["c"] == "x"
+
+    both = m2m.where(lambda rows: first(rows) & second(rows))
+    for joined in (m2m.where(first).where(second), m2m.where(second).where(first)):
+        for ask in (lambda m: m.mean("a"), lambda m: m.count(lambda rows: rows["a"] > 3)):
+            np.testing.assert_allclose(numbers(ask(joined)), numbers(ask(both)), rtol=1e-9)
+    by = m2m.mean("w", by="c")["x"]
+    np.testing.assert_allclose(m2m.where(second).mean("w").tables(), by.tables(), rtol=1e-9)
+    of_all = m2m.count(lambda rows: first(rows) & (rows["a"] > 3))
+    there = m2m.where(first).count(lambda rows: rows["a"] > 3)
+    np.testing.assert_allclose(numbers(there), numbers(of_all), rtol=1e-9)
+    drawn = both.sample(200, random_state=0)
+    assert (first(drawn) & second(drawn)).all()
+    assert float(m2m.count(first)) > float(both.count(first))  # and what was there is as it was
+
+
+def test_conditions_of_points_are_joined():
+    m2m = estimator(fourier())
+    there = m2m.where(low_b(8)).where(lambda rows: rows["w"] < 0.3).mean("a")
+    both = m2m.where(lambda rows: (rows["b"] < 8) & (rows["w"] < 0.3)).mean("a")
+    np.testing.assert_allclose(numbers(there), numbers(both), rtol=1e-9)
+
+
+# ------------------------------------------------------------------------------------------ levels
+
+
+def test_any_level_between_0_and_1_has_an_interval(m2m):
+    levels = [1e-6, 0.5, 0.9, 0.95, 0.98, 0.99, 0.999, 1 - 1e-9]
+    for ask in (lambda m: m.mean("w"), lambda m: m.count(low_b(5)), lambda m: m.mean("a", by="b")):
+        answer = ask(m2m)[...]
+        ends = [answer.interval(level) for level in levels]
+        for inner, outer in pairwise(ends):
+            assert np.all(np.isfinite(outer))
+            # An end is a quantile of the tables or a Gaussian's, whichever is surer.
+            slack = 0.1 * np.ptp(ends[3], axis=-1)
+            assert np.all(outer[..., 0] <= inner[..., 0] + slack)
+            assert np.all(outer[..., 1] >= inner[..., 1] - slack)
+    for level in (0, 1, -0.1, 1.5, np.nan):
+        with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+            m2m.mean("a").interval(level)
+
+
+def test_quantiles_of_rows_whose_groups_differ_between_tables():
+    rows = Rows(None, {0: np.array([1.0, 2.0, 3.0])}, np.ones((3, 3)), None)
+    codes = np.array([[0, 0, 0], [0, -1, -1], [-1, -1, 0]])
+    found = GroupedRows(rows, codes, 1).quantiles(rows.numbers(0), np.array([0.5]))
+    assert found[:, 0, 0].tolist() == [2.0, 1.0, 3.0]
