@@ -302,7 +302,9 @@ def _with_shape(
         present = cells[piece]
         expected = expected_masses(edges, pieces, present, masses, noise)
         at_end = np.zeros(len(piece) + missing, np.bool_)
-        at_end[[0, len(piece) - 1]] = ~np.isnan(points[[0, -1]])
+        step = schema.step(j) or 0.0  # of a column with a step, bins of one value are such points
+        is_point = ~np.isnan(known) | (np.diff(pieces) < 1.5 * step)
+        at_end[[0, len(piece) - 1]] = is_point[[0, -1]]
         if missing:
             piece = np.append(piece, len(cells) - 1)
             likely, jumped = (np.append(one, 1.0) for one in expected[:2])

@@ -206,8 +206,10 @@ class Places:
         std = np.where(known, shape.std / np.maximum(whole, _SMALLEST), LOOSE)
         std = np.where(self.column.blind[cell[shape.start]], LOOSE, std)
         std = np.clip(std, 1e-4, 0.49)
-        inner = np.clip(part, _LEAST_PART, 1 - _LEAST_PART)
-        rows = np.clip(inner * (1 - inner) / std**2 - 1, 0.05, 1e7)
+        # A Beta of this deviation has at least this mean, if no less than a row told it.
+        least = np.maximum(0.5 - np.sqrt(np.maximum(0.25 - 2 * std**2, 0.0)), _LEAST_PART)
+        inner = np.clip(part, least, 1 - least)
+        rows = np.clip(inner * (1 - inner) / std**2 - 1, 1.0, 1e7)
         a, b = inner * rows, (1 - inner) * rows
         found = rng.beta(a, b, (self._n_tables, len(part)))
         top = np.flatnonzero(np.diff(cell[shape.start], prepend=-1))
