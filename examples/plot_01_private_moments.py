@@ -3,7 +3,7 @@ Means and correlations of a private table
 =========================================
 
 A clinic has the records of 442 diabetes patients. It publishes one sketch of them, at
-epsilon = 3 and delta = 1e-6. From the sketch alone anyone can read means and correlations, with
+epsilon = 10 and delta = 1e-6. From the sketch alone anyone can read means and correlations, with
 error bars, at no further cost.
 """
 
@@ -39,7 +39,7 @@ table = columns[["age", "bmi", "bp", "s6"]].set_axis(list(schema), axis=1)
 sketcher = SketchUnion(
     [HistogramSketcher(n_bins=20), RFFSketcher(200)],
     schema=schema,
-    epsilon=3.0,
+    epsilon=10.0,
     delta=1e-6,
     random_state=0,  # of the public features; the noise is fresh in every run
 )
@@ -70,7 +70,7 @@ ax.set_xlim(0.25, 0.55)
 plt.show()
 
 # %%
-# *Means of four columns from one sketch of 442 rows, epsilon = 3, delta = 1e-6. Dots: private
+# *Means of four columns from one sketch of 442 rows, epsilon = 10, delta = 1e-6. Dots: private
 # means, at their place within the public range; bars: 95 per cent intervals; beside, means in
 # units ± one standard error; crosses: exact means.* Most crosses should lie within the
 # bars, which cover the noise, and what is lost by cutting columns into bins.
@@ -83,9 +83,8 @@ plt.show()
 
 # %%
 # *Correlations from the same sketch, each with its standard error.* Beside them,
-# the exact ones. Noise draws correlations of a small table towards 0; of Fourier features their
-# error is that of the noise alone, and does not show it. One that is smaller than twice its error
-# should not be read as one.
+# the exact ones. Noise draws correlations of a small table towards 0, and their error allows for
+# it. One that is smaller than twice its error should not be read as one.
 
 found = m2m.correlation()
 pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]

@@ -305,7 +305,8 @@ class StatisticsMixin:
         units, rows_of = order == 1, self._told()
         spread: Any = np.inf
         if units:  # wider than two standard deviations of the column, a mean tells next to nothing
-            spread = 2 * np.sqrt([_variance(rows_of([j], "model"), j)[0] for j in which])
+            found = np.array([_variance(rows_of([j], "model"), j)[0] for j in which])
+            spread = np.where(found > 0, 2 * np.sqrt(np.abs(found)), np.inf)  # points may have none
         return self._in_groups(
             means, told, column, which, possible, axes, survey_weight, units, spread=spread
         )
