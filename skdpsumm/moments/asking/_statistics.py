@@ -450,7 +450,9 @@ class StatisticsMixin:
         # The model has no negative counts: with much noise its covariances lean to 0. Those of many
         # columns are its own all the same, for a hundred tables of each pair take long.
         few = d * d <= _MOST_JUDGED
-        likely = near_the_middle(covariances("table")) if few else covariances("model")[0]
+        own = covariances("model")[0]
+        likely = near_the_middle(covariances("table")) if few else own
+        likely = np.where(np.eye(d), own, likely)  # variances are those of `variance`
         value = of(nearest_possible(likely, high - low, noise))
         largest = of(np.outer(high - low, high - low) / 4)
         least = np.where(np.eye(d), of(np.zeros((d, d))), -largest)
