@@ -509,9 +509,9 @@ class StatisticsMixin:
         low, high = asked.extremes
         unseen, possible = np.zeros(asked.n_outputs, np.bool_), (low, high)
         if counts or asked.is_condition:
-            # Of a condition that never changes at the rows that are asked, all is possible; of one
-            # that holds at none of the rows that there can be, nothing else, and so of the share of
-            # one that holds at all of them.
+            # A condition that never changes at the rows that are asked may be anything. One that
+            # holds at none of the rows that there can be is 0, and the share of one that holds at
+            # all of them is 1.
             unseen, certain = asked.constants()
             certain &= not axes
             always, never = certain & (low == 1) & (not counts), certain & (high == 0)

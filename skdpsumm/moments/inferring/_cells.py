@@ -302,7 +302,8 @@ def _with_shape(
         present = cells[piece]
         expected = expected_masses(edges, pieces, present, masses, noise)
         at_end = np.zeros(len(piece) + missing, np.bool_)
-        step = schema.step(j) or 0.0  # of a column with a step, bins of one value are such points
+        # A bin of one value of a column with a step stands for a number, too.
+        step = schema.step(j) or 0.0
         is_point = ~np.isnan(known) | (np.diff(pieces) < 1.5 * step)
         at_end[[0, len(piece) - 1]] = is_point[[0, -1]]
         if missing:

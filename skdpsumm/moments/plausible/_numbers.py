@@ -6,7 +6,7 @@ N_TABLES = 100
 MOST_ROWS, FEWEST_IN_CELL = 2**12, 4
 # Cells of two or three columns; of more cells, and of more columns, so many points are asked.
 MOST_UNITS, N_POINTS = 2**15, 2**14
-# Numbers that are kept of what was asked, for each kind of interval: 256 MB, twice.
+# Numbers that are kept of rows, of noise, and of all else, for each kind of interval: 256 MB each.
 MOST_KEPT = 2**25
 # Steps at which quantiles of a cell are kept; places of a column, and the fewest and the most in an
 # atom of it.
