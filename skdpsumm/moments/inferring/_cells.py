@@ -152,6 +152,15 @@ class ColumnCells:
             values = low + (np.floor(inside * n_values) + 0.5) * step
         return np.where(gone, np.nan, schema.on_grid(values, j))
 
+    def find(self, values: NDArray) -> Codes:
+        """Return the atom of each value, or category, as `values` gives them."""
+        read = self.schema.columns[self.column].read(values)
+        if self.edges is None:
+            return read
+        found = np.searchsorted(self.edges, read, side="right") - 1
+        found = np.clip(found, 0, self.n_present - 1)
+        return np.where(np.isnan(read), self.n_atoms - 1, found)
+
     def contents(self) -> list[Any]:
         """Return what each cell may hold, as `TableSchema.possible_cells` takes it."""
         cells = [np.flatnonzero(self.cell_of_atom == k) for k in range(self.n_cells)]

@@ -360,25 +360,29 @@ class DrawnTables:
                 values[j] = at_quantiles(places.quantiles, cell, u)
         if SAMPLING in self.priors:
             weights[1:] += self._kept.get("people", self._drawn_people)[1]
-        self._follow(columns, codes, base, weights)
-        return self._made(values, weights)
-
-    def _drawn(self) -> tuple[NDArray[np.int64], Floats]:
-        """Return the cells of points, and their weights: rows of the table."""
-        codes = self.model.model.rounded(N_POINTS, self._stream("codes"))
-        return codes, self.model.model.rake(codes) * self.model.n_rows
-
-    def _follow(self, columns: Group, codes: NDArray, base: Floats, weights: Floats) -> None:
-        """Move weights to the counts of all counted groups and all pairs, in each table.
-
-        They are moved by what is missing in a cell, in proportion to the model's weights there: so
-        they stay linear in the counts, and signed as these are.
-        """
         groups = self.model.counted_together(columns)
         groups += [p for p in combinations(columns, 2) if p not in groups]
-        groups = [g for g in groups if not any(set(g) < set(other) for other in groups)]
+        weights[1:] = self.followed(weights, codes, base, groups)[1:]
+        return self._made(values, weights)
+
+    def followed(
+        self, weights: Floats, codes: NDArray, base: Floats, groups: Sequence[Group]
+    ) -> Floats:
+        """Return weights of points, moved to the counts of some groups in each table.
+
+        They are moved by what is missing in a cell, in proportion to weights `base` there, which
+        are not negative: so they stay linear in the counts, and signed as these are.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (1 + n_tables, n)
+        codes : ndarray of int, shape (n, d)
+            The cells of the points.
+        base : ndarray of shape (n,)
+        groups : sequence of tuple of int
+        """
         cells = []
-        for g in groups:
+        for g in [g for g in groups if not any(set(g) < set(other) for other in groups)]:
             shape = [self.model.sizes[a] for a in g]
             place = np.ravel_multi_index([codes[:, a] for a in g], shape)
             where = csr_array((np.ones(len(base)), place, np.arange(len(base) + 1)))
@@ -390,7 +394,12 @@ class DrawnTables:
             for where, counts, whole in cells:
                 off = (counts - where.T @ moved) / whole[:, None]
                 moved += base[:, None] * (where @ off)
-        weights[1:] = moved.T[1:]
+        return moved.T
+
+    def _drawn(self) -> tuple[NDArray[np.int64], Floats]:
+        """Return the cells of points, and their weights: rows of the table."""
+        codes = self.model.model.rounded(N_POINTS, self._stream("codes"))
+        return codes, self.model.model.rake(codes) * self.model.n_rows
 
     def _by_chance(self, weights: Floats, cell: NDArray, columns: Group) -> Floats:
         """Let rows of plausible tables fall by chance inside their cells."""

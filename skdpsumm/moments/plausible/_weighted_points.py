@@ -34,7 +34,7 @@ from ._interactions import Interactions
 from ._joint import at_quantiles
 from ._named_rows import NamedRows, column_of
 from ._numbers import JUMPS, N_STRETCHES, N_TABLES
-from ._plausible import PLACES, DrawnTables
+from ._plausible import NOISE, PLACES, DrawnTables
 from ._rows import Rows
 from ._seeds import generator
 
@@ -119,8 +119,7 @@ class PlausiblePoints:
         if places.is_exact or column.edges is None:
             return own
         present = np.flatnonzero(~np.isnan(own))
-        atom = np.searchsorted(column.edges, own[present], side="right") - 1
-        cell = column.cell_of_atom[np.clip(atom, 0, column.n_present - 1)]
+        cell = column.cell_of_atom[column.find(own[present])]
         # Few points of a cell are at other places in each table, and evenly in all.
         rng, u = self._stream("inside", j), np.empty(len(cell))
         u[in_order(rng.permutation(len(cell)), cell)] = evenly(0.0, len(cell))
@@ -171,7 +170,23 @@ class PlausiblePoints:
         means, n_rows = self.sketch.simulate(N_TABLES, self._stream("noise"))
         if not self._regression.center:  # then z is a share of as many rows as it says
             n_rows = np.full(N_TABLES, self.n_rows)
-        return n_rows[:, None] * self._regression.weights_for(means.T).T
+        weights = n_rows[:, None] * self._regression.weights_for(means.T).T
+        return weights if self._of_histograms is None else self._counted(weights)
+
+    def _counted(self, weights: Floats) -> Floats:
+        """Return weights that follow the counts of histograms.
+
+        The regression hardly hears a cell that noise has emptied, for few points are there.
+        """
+        model: Any = self._of_histograms
+        codes = np.zeros((weights.shape[1], self.schema.n_columns), np.int64)
+        columns = sorted(histogram_columns(self.sketch.feature_map))
+        for j in columns:
+            codes[:, j] = model.cells[j].cell_of_atom[model.cells[j].find(self._column(j))]
+        tables = DrawnTables(model, (NOISE,), Interactions(model))
+        groups = model.counted_together(tuple(columns))
+        both = np.concatenate([weights[:1], weights])
+        return tables.followed(both, codes, np.ones(len(codes)), groups)[1:]
 
     @cached_property
     def _unexplained(self) -> Floats:
