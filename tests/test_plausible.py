@@ -377,3 +377,56 @@ def test_quantiles_of_rows_whose_groups_differ_between_tables():
     codes = np.array([[0, 0, 0], [0, -1, -1], [-1, -1, 0]])
     found = GroupedRows(rows, codes, 1).quantiles(rows.numbers(0), np.array([0.5]))
     assert found[:, 0, 0].tolist() == [2.0, 1.0, 3.0]
+
+
+# ---- conditions on more columns than cells can hold
+
+
+def mixed(seed, n=8000):
+    """Return five columns that go along with one that nobody has: no pairs tell it all."""
+    rng = np.random.default_rng([3, seed])
+    kind = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    ends = rng.dirichlet([1.5] * 4, (5, 3)).cumsum(axis=2)
+    codes = [(rng.random(n)[:, None] > own[kind]).sum(axis=1).clip(0, 3) for own in ends]
+    return pd.DataFrame(
+        {name: np.array([*"wxyz"])[c] for name, c in zip("abcde", codes, strict=True)}
+    ), rng
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_how_columns_go_together_beyond_their_pairs_is_held(knows):
+    """Without that part (a planted bug), intervals of four conditions hold in a sixth of cases."""
+    held = []
+    for seed in range(2):
+        X, rng = mixed(seed)
+        schema = {name: [*"wxyz"] for name in X}
+        m2m = M2MEstimator(schema=schema, epsilon=5.0, random_state=0, noise_seed=seed).fit(X)
+        if not knows:
+            of_tables = m2m._plausible._interactions
+            of_tables.__dict__["phi"] = (of_tables.phi[0], 0.0)
+        for row in X.iloc[rng.integers(len(X), size=12)].to_dict("records"):
+            names = rng.choice([*X], 4, replace=False)
+
+            def asked(rows, row=row, names=names):
+                return np.logical_and.reduce([rows[name] == row[name] for name in names])
+
+            low, high = m2m.count(asked).interval()
+            held.append(low <= asked(X).sum() <= high)
+    assert np.mean(held) > 0.9 if knows else np.mean(held) < 0.5
+
+
+def test_a_condition_on_four_columns_that_hardly_a_row_meets_is_not_nothing():
+    rng, names = np.random.default_rng(0), [*"abcdefghijkl"]
+    X = pd.DataFrame({name: rng.choice(names[1:], 6000) for name in "pqrs"})
+    X["t"] = rng.random(6000)
+    X.iloc[:25, :4] = "a"
+    schema = {name: names for name in "pqrs"} | {"t": (0, 1)}
+
+    def asked(rows):
+        return np.logical_and.reduce([rows[name] == "a" for name in "pqrs"])
+
+    for seed in range(3):
+        m2m = M2MEstimator(schema=schema, epsilon=0.5, random_state=0, noise_seed=seed).fit(X)
+        low, high = m2m.count(asked).interval()
+        assert low <= 25
+        assert 5 < high < 2000  # points alone, of which none meets it, say 0

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..inferring._table_model import TableModel
 from ..plausible._named_rows import NamedRows, check_each_row, values_at
-from ..plausible._numbers import MOST_UNITS
+from ..plausible._numbers import FEWEST_POINTS, MOST_UNITS
 from ..plausible._rows import Rows
 from ._warnings import warn_of_constants
 
@@ -129,7 +129,8 @@ def _depends(
 ) -> list[tuple[NDArray[np.int64], Group]]:
     """Return the outputs of a function, and the columns that these depend on.
 
-    It is asked of rows from anywhere, and of these with other values of one column.
+    It is asked of rows from anywhere, and of these with other values of one column. An output that
+    is the same at nearly all of them may depend on any of the columns.
     """
     rng = np.random.default_rng(0)
     known = {j: model.cells[j].anywhere(_MANY_ROWS, rng) for j in range(model.schema.n_columns)}
@@ -142,6 +143,8 @@ def _depends(
     for place, j in enumerate(columns):
         other = at(known | {j: model.cells[j].anywhere(_MANY_ROWS, rng)})
         changed[:, place] = ~np.all((base == other) | (np.isnan(base) & np.isnan(other)), axis=0)
+    usual = np.nanmedian(base, axis=0)
+    changed[np.count_nonzero(base != usual, axis=0) < FEWEST_POINTS] = True
     for k, of in enumerate(changed):
         group = tuple(compress(columns, of)) or columns[:1]
         found.setdefault(group, []).append(k)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from itertools import combinations_with_replacement, islice, product
 from numbers import Integral, Real
 from typing import Any
@@ -18,6 +19,7 @@ from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of
 from ..plausible._numbers import N_TABLES
+from ..plausible._rows import Rows
 from ._axes import Axis, binned_axis, model_axis
 from ._estimate import Estimate, near_the_middle
 from ._functions import AskedFunction
@@ -56,20 +58,30 @@ class StatisticsMixin:
         return self.schema_
 
     def _told(
-        self, axes: Sequence[Axis] = (), survey_weight: Weight = None, beside: Sequence[int] = ()
+        self,
+        axes: Sequence[Axis] = (),
+        survey_weight: Weight = None,
+        beside: Sequence[int] = (),
+        asked: AskedFunction | None = None,
     ) -> Callable[[Sequence[int], str], GroupedRows]:
         """Return how to ask this release for rows, those that meet all conditions of `where`.
 
         What is asked of it stays an answer of this release when the estimator is fitted again. Rows
-        count by their survey weight, if there is one; `beside` are the columns it goes with.
+        count by their survey weight, if there is one; `beside` are the columns it goes with. Where
+        few rows meet a condition, that which is `asked` included, more are drawn.
         """
         plausible, conditions = self._plausible, self._conditions
+        rare = [*conditions, asked] if asked is not None and asked.is_condition else conditions
         by = [axis.column for axis in axes]
         own = [] if survey_weight is None else [self._survey_weight(survey_weight, [*beside, *by])]
         needed = {*by, *own, *(j for one in conditions for j in one.columns)}
 
+        def meets(rows: Rows) -> NDArray[np.bool_]:
+            return reduce(np.multiply, [one.at(rows)[0] for one in rare]) > 0
+
         def rows_of(columns: Sequence[int], covers: str) -> GroupedRows:
-            rows = plausible.rows(tuple(sorted({*columns, *needed})), covers)
+            every = tuple(sorted({*columns, *needed}))
+            rows = plausible.rows(every, covers, meets if rare else None)
             for condition in conditions:
                 rows = rows.where(condition.at(rows)[..., 0])
             for j in own:
@@ -516,7 +528,7 @@ class StatisticsMixin:
             certain &= not axes
             always, never = certain & (low == 1) & (not counts), certain & (high == 0)
             possible = 1.0 * always, most * ~never
-        rows_of = self._told(axes)
+        rows_of = self._told(axes, asked=asked)
 
         def ask(covers: str) -> Floats:
             by_output: dict[int, Floats] = {}

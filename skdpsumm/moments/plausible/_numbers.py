@@ -6,6 +6,8 @@ N_TABLES = 100
 MOST_ROWS, FEWEST_IN_CELL = 2**12, 4
 # Cells of two or three columns; of more cells, and of more columns, so many points are asked.
 MOST_UNITS, N_POINTS = 2**15, 2**14
+# Where fewer points meet a condition, so many times as many are drawn, and so many anywhere.
+FEWEST_POINTS, MORE_POINTS, N_ANYWHERE = 30, 3, 2**18
 # Numbers that are kept of rows, of noise, and of all else, for each kind of interval: 256 MB each.
 MOST_KEPT = 2**25
 # Steps at which quantiles of a cell are kept; places of a column, and the fewest and the most in an

@@ -13,7 +13,7 @@ answers are moved to what is possible.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -28,13 +28,24 @@ from ._interactions import Interactions
 from ._joint import InsideCells, at_quantiles
 from ._named_rows import NamedRows, possible_rows
 from ._noise import RedrawnCounts
-from ._numbers import FEWEST_IN_CELL, MOST_KEPT, MOST_ROWS, MOST_UNITS, N_POINTS, N_TABLES
+from ._numbers import (
+    FEWEST_IN_CELL,
+    FEWEST_POINTS,
+    MORE_POINTS,
+    MOST_KEPT,
+    MOST_ROWS,
+    MOST_UNITS,
+    N_ANYWHERE,
+    N_POINTS,
+    N_TABLES,
+)
 from ._places import Places
 from ._rows import Rows
 from ._seeds import generator
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
+Meets = Callable[[Rows], NDArray[np.bool_]]
 _SMALLEST = 1e-300
 # Sweeps that bring the cells of an uncounted group to what was counted of it.
 _SWEEPS = 3
@@ -75,7 +86,9 @@ class PlausibleTables:
         # Tables take much room, and come out the same when they are asked again.
         return self.__dict__ | {"_drawn": {}}
 
-    def rows(self, columns: Sequence[int], covers: str = "table") -> Rows:
+    def rows(
+        self, columns: Sequence[int], covers: str = "table", meets: Meets | None = None
+    ) -> Rows:
         """Return rows for questions about some columns, and their weights.
 
         Parameters
@@ -85,6 +98,9 @@ class PlausibleTables:
             What plausible tables differ in: all priors, which is the default; nothing, so that
             there are none; one of the priors; which rows a population happened to have; or all
             priors and that.
+        meets : callable, default=None
+            Takes rows and returns which meet the conditions that are asked for, (n, k). Where few
+            points meet one, more are drawn for it.
 
         Returns
         -------
@@ -92,7 +108,7 @@ class PlausibleTables:
         """
         if covers not in self._drawn:
             self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], self._interactions)
-        return self._drawn[covers].rows(columns)
+        return self._drawn[covers].rows(columns, meets)
 
     def ahead(self, pairs: Iterable[Group]) -> None:
         """Prepare for questions about many pairs of columns, in this order."""
@@ -197,11 +213,15 @@ class DrawnTables:
 
     def _drawn_people(self) -> tuple[NDArray[np.int64], Floats]:
         codes, own = self._kept.get("points", self._drawn)
+        return codes, self._other_draw(own)
+
+    def _other_draw(self, own: Floats, *use: object) -> Floats:
+        """Return by how much weights of points differ in tables of other people."""
         # Of rows that one person may have, all may be alike.
         alike = float(most_rows_of_a_unit(self.model.sketch.privacy))
-        off = self._stream("people").standard_normal((self.n_tables, len(own)))
+        off = self._stream("people", *use).standard_normal((self.n_tables, len(own)))
         off *= np.sqrt(alike * own)
-        return codes, off - own * (off.sum(axis=1, keepdims=True) / own.sum())
+        return off - own * (off.sum(axis=1, keepdims=True) / own.sum())
 
     def _unbiased(self, group: Group) -> Floats:
         counts = self.model.model.residuals.marginal(group)
@@ -259,20 +279,29 @@ class DrawnTables:
             lambda: Places(self.model, j, self.n_tables, stream, self.counts((j,)), moves=moves),
         )
 
-    def rows(self, columns: Sequence[int]) -> Rows:
+    def rows(self, columns: Sequence[int], meets: Meets | None = None) -> Rows:
         """Return rows for questions about some columns, and their weights in each table.
 
         Up to three columns have rows that fill all of their cells; more have points of the model.
         """
         columns = tuple(sorted(columns))
-        return self._rows.get(columns, lambda: self._made_rows(columns))
+        found = self._rows.get(columns, lambda: self._made_rows(columns))
+        if meets is None or self._fills_cells(columns):
+            return found
+        pool = found.of_model()
+        few = np.flatnonzero(np.count_nonzero(meets(pool), axis=0) < FEWEST_POINTS)
+        if not len(few):
+            return found
+        return self._about(columns, lambda rows: np.any(meets(rows)[:, few], axis=1), pool)
+
+    def _fills_cells(self, columns: Group) -> bool:
+        n_units = math.prod(len(self._units(j)[0]) for j in columns)
+        return len(columns) == 1 or (len(columns) <= 3 and n_units <= MOST_UNITS)
 
     def _made_rows(self, columns: Group) -> Rows:
         if len(columns) == 1:
             return self._rows_of_one(columns[0])
-        n_units = math.prod(len(self._units(j)[0]) for j in columns)
-        is_joint = len(columns) <= 3 and n_units <= MOST_UNITS
-        return self._joint(columns) if is_joint else self._points(columns)
+        return self._joint(columns) if self._fills_cells(columns) else self._points(columns)
 
     def _made(self, values: dict[int, NDArray], weights: Floats) -> Rows:
         return Rows(self.model.schema, values, weights, self.model.some_values)
@@ -345,8 +374,49 @@ class DrawnTables:
     def _points(self, columns: Group) -> Rows:
         """Return rows drawn from the model's tree, with weights that follow each table's counts."""
         codes, base = self._kept.get("points", self._drawn)
-        n, weights = len(base), np.repeat(base[None], 1 + self.n_tables, axis=0)
-        rng, values = self._stream("points", columns), {}
+        weights = np.repeat(base[None], 1 + self.n_tables, axis=0)
+        if SAMPLING in self.priors:
+            weights[1:] += self._kept.get("people", self._drawn_people)[1]
+        if UNCOUNTED in self.priors:
+            weights[1:] += self._kept.get("beyond", lambda: self._beyond(base, "all"))
+        return self._rows_of_points(columns, codes, base, weights)
+
+    def _about(self, columns: Group, meets: Meets, pool: Rows) -> Rows:
+        """Return points of which many meet a condition that hardly one of the pool meets.
+
+        More are drawn from the model, and from anywhere, as one row of the table may be anywhere:
+        so what noise says of a cell that the model has empty is heard.
+        """
+        codes, base = self._kept.get("points", self._drawn)
+        met, rng, n = meets(pool), self._stream("about", columns), len(codes)
+        drawn = self.model.model.rounded(MORE_POINTS * n, self._stream("more codes"))
+        anywhere = rng.integers(self.model.sizes, size=(N_ANYWHERE, codes.shape[1]))
+        more, others = (part[meets(self._valued(columns, part, rng))] for part in (drawn, anywhere))
+        one_row = len(others) / N_ANYWHERE / max(len(others[:n]), 1)
+        rare = base.sum() / (n * (1 + MORE_POINTS))
+        own = np.where(met, base / (1 + MORE_POINTS), base)
+        base = np.concatenate([own, np.full(len(more), rare), np.full(len(others[:n]), one_row)])
+        codes = np.concatenate([codes, more, others[:n]])
+        weights = np.repeat(base[None], 1 + self.n_tables, axis=0)
+        if SAMPLING in self.priors:
+            weights[1:] += self._other_draw(base, "about", columns)
+        if UNCOUNTED in self.priors:
+            weights[1:] += self._beyond(base, "about", columns)
+        return self._rows_of_points(columns, codes, base, weights)
+
+    def _valued(self, columns: Group, codes: NDArray, rng: np.random.Generator) -> Rows:
+        """Return rows of the model in these cells."""
+        cells = self.model.cells
+        values = {
+            j: cells[j].values(*cells[j].at(codes[:, j], rng.random(len(codes)))) for j in columns
+        }
+        return self._made(values, np.ones((1, len(codes))))
+
+    def _rows_of_points(
+        self, columns: Group, codes: NDArray, base: Floats, weights: Floats
+    ) -> Rows:
+        """Return points in these cells, moved to the counts of groups and of pairs."""
+        rng, values, n = self._stream("points", columns), {}, len(base)
         for j in columns:
             places = self.places(j)
             cell = codes[:, j]
@@ -358,8 +428,6 @@ class DrawnTables:
             else:
                 u = rng.random((len(places.quantiles), n))
                 values[j] = at_quantiles(places.quantiles, cell, u)
-        if SAMPLING in self.priors:
-            weights[1:] += self._kept.get("people", self._drawn_people)[1]
         groups = self.model.counted_together(columns)
         groups += [p for p in combinations(columns, 2) if p not in groups]
         weights[1:] = self.followed(weights, codes, base, groups)[1:]
@@ -395,6 +463,11 @@ class DrawnTables:
                 off = (counts - where.T @ moved) / whole[:, None]
                 moved += base[:, None] * (where @ off)
         return moved.T
+
+    def _beyond(self, base: Floats, *use: object) -> Floats:
+        """Return how points go together beyond their pairs: white, in rows of each table."""
+        white = self._stream("beyond", *use).standard_normal((self.n_tables, len(base)), np.float32)
+        return white * (self._interactions.phi[1] * np.sqrt(base.sum() * base))
 
     def _drawn(self) -> tuple[NDArray[np.int64], Floats]:
         """Return the cells of points, and their weights: rows of the table."""

@@ -78,6 +78,11 @@ class Rows:
         found = function(NamedRows(self.schema, shape[0] * shape[1], column))
         return found.reshape(*shape, -1)
 
+    def of_model(self) -> Rows:
+        """Return the rows of the model alone."""
+        own = {j: values if values.ndim == 1 else values[0] for j, values in self.columns.items()}
+        return Rows(self.schema, own, self.weights[:1], self._others, self.n_rows)
+
     def where(self, truths: NDArray) -> Rows:
         """Return the same rows with weights times `truths`, shape (1 or 1 + B, n)."""
         weights = self.weights * np.nan_to_num(truths)

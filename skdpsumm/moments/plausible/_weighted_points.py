@@ -76,8 +76,11 @@ class PlausiblePoints:
         left = {"_of_noise", "_unexplained", "_inside"}
         return {k: v for k, v in self.__dict__.items() if k not in left} | {"_kept": {}}
 
-    def rows(self, columns: Sequence[int], covers: str = "table") -> Rows:
-        """Return the points, and their weights in each table: as `PlausibleTables.rows`."""
+    def rows(self, columns: Sequence[int], covers: str = "table", meets: Any = None) -> Rows:
+        """Return the points, and their weights in each table: as `PlausibleTables.rows`.
+
+        There are no others for a condition that few of them meet.
+        """
         if covers not in self._kept:
             self._kept[covers] = self._weights(covers)
         moves = covers in ("places", "table", "population")
