@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,6 +45,12 @@ class Counted:
     def released(self) -> bytes:
         """What was released of the group, as one string of bytes."""
         return repr(self.columns).encode() + np.ascontiguousarray(self.counts).tobytes()
+
+    def margin(self, j: int) -> tuple[Floats, float]:
+        """Return the counts of a column's bins, and the variance of the noise of each."""
+        others = tuple(axis for axis, a in enumerate(self.columns) if a != j)
+        counts = self.counts.sum(axis=others)
+        return counts, self.std**2 * (self.counts.size // len(counts))
 
 
 def counted_groups(sketch: PrivateSketch) -> list[Counted]:
@@ -348,8 +353,7 @@ def _told_nothing(cells: Codes, counted: Counts | None, masses: Floats) -> NDArr
     """Return of which cells noise hides whether a half has none of the rows or all of them."""
     if counted is None:
         return np.ones(len(masses), np.bool_)
-    ends = np.searchsorted(np.sort(cells), np.arange(len(masses) + 1))
-    variance = np.array([counted.of(*of_cell)[1] for of_cell in pairwise(ends.tolist())])
+    variance = np.bincount(np.sort(cells), counted.variance)
     # Two halves of this variance tell the share of one of them with a quarter of it.
     return np.sqrt(variance) / 2 >= np.maximum(masses, 0.0) / 2
 
@@ -369,14 +373,12 @@ def _masses(
     precision = _SMALLEST
     for group, division in zip(own, divisions, strict=True):
         if _refines(division, cells):
-            axes = tuple(k for k, a in enumerate(group.columns) if a != j)
-            found = group.counts.sum(axis=axes)
+            found, noise = group.margin(j)
             cell = _image(division, cells, len(found))
-            weight = 1 / max(group.std**2 * _n_others(group, j), _SMALLEST) / len(division)
-            total = total + weight * np.bincount(cell, found, len(total))
-            bins = np.bincount(cell, minlength=len(total))
+            weight = 1 / max(noise, _SMALLEST) / len(division)
+            total += weight * np.bincount(cell, found, len(total))
             # The square of the weight, times the noise of a bin.
-            variance = variance + weight / len(division) * bins
+            variance += weight / len(division) * np.bincount(cell, minlength=len(total))
             precision += weight
     return total / precision, np.sqrt(variance) / precision
 
@@ -397,10 +399,8 @@ def _finest(
     finer = [k for k, d in enumerate(divisions) if d.max() > cells.max()]
     if not finer:
         return None
-    best = max(finer, key=lambda k: (divisions[k].max(), -own[k].std * _n_others(own[k], j)))
-    division, group = divisions[best], own[best]
-    axes = tuple(k for k, a in enumerate(group.columns) if a != j)
-    counts, variance = group.counts.sum(axis=axes), group.std**2 * _n_others(group, j)
+    best = max(finer, key=lambda k: (divisions[k].max(), -own[k].margin(j)[1]))
+    division, (counts, variance) = divisions[best], own[best].margin(j)
     counts = np.bincount(_image(division, division, len(counts)), counts, len(counts))
     sizes = np.ones(len(cells))
     if edges is not None:
@@ -409,11 +409,6 @@ def _finest(
     part = sizes / np.bincount(division, sizes)[division]
     order = np.argsort(cells, kind="stable")
     return Counts((counts[division] * part)[order], (variance * part**2)[order])
-
-
-def _n_others(group: Counted, j: int) -> int:
-    """Return the number of cells that a bin of column `j` is the sum of."""
-    return group.counts.size // group.part.n_bins[j]
 
 
 def in_cells(group: Counted, cells: Sequence[ColumnCells]) -> Marginal | None:
