@@ -234,7 +234,8 @@ def column_cells(schema: TableSchema, groups: Sequence[Counted], j: int) -> Colu
     own = [group for group in groups if j in group.columns]
     edges = _atom_edges(schema, [group.part for group in own], j)
     divisions = [_division(group.part, j, edges) for group in own]
-    n_atoms = _n_atoms(schema, edges, j)
+    column = schema.columns[j]
+    n_atoms = column.n_codes if edges is None else len(edges) - 1 + column.missing
     joint = [d for d, group in zip(divisions, own, strict=True) if len(group.columns) > 1]
     cells = _chosen(joint or divisions, n_atoms)
     return _with_shape(schema, own, divisions, cells, edges, j)
@@ -252,12 +253,6 @@ def _atom_edges(schema: TableSchema, parts: Sequence[HistogramMap], j: int) -> F
     same = min(_SAME_EDGE * (high - low), half / 2 or np.inf)
     close = np.concatenate([[False], np.diff(edges) <= same])
     return edges[~close]
-
-
-def _n_atoms(schema: TableSchema, edges: Floats | None, j: int) -> int:
-    known = schema.values(j)
-    n_present = len(known) if known is not None else len(edges) - 1  # type: ignore[arg-type]
-    return n_present + schema.missing(j)
 
 
 def _division(part: HistogramMap, j: int, edges: Floats | None) -> Codes:
