@@ -210,14 +210,13 @@ class ColumnCells:
 
     def all_values(self) -> NDArray | None:
         """Return all values that the schema allows, or None where they are on no grid."""
-        schema, j = self.schema, self.column
+        column = self.schema.columns[self.column]
         if self.edges is None:
-            return schema.decode(j, np.arange(self.n_atoms))
-        n, step, bound = schema.n_values(j), schema.step(j), schema.bound(j)
-        if n is None or step is None or bound is None:
+            return column.decode(np.arange(self.n_atoms))
+        if column.n_values is None:
             return None
-        values = schema.on_grid(bound[0] + step * np.arange(n), j)
-        return np.append(values, np.nan) if schema.missing(j) else values
+        values = column.on_grid(column.low + column.step * np.arange(column.n_values))
+        return np.append(values, np.nan) if column.missing else values
 
 
 def column_cells(schema: TableSchema, groups: Sequence[Counted], j: int) -> ColumnCells:
