@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import field, fields
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -228,8 +228,8 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
 
     def _changed_for_points(self) -> list[str]:
         """Return the parameters of points that are not the default."""
-        usual = {one.name: one.default for one in fields(self)}
-        return [n for n in self._of_points if not _same(getattr(self, n), usual[n])]
+        usual: dict[str, Any] = {one.name: one.default for one in fields(self)}
+        return [n for n in self._of_points if not np.array_equal(getattr(self, n), usual[n])]
 
     def _is_graphical(self, feature_map: FeatureMap) -> bool:
         """Return whether a graphical model reads the release; raise where it cannot."""
@@ -246,10 +246,11 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
     def _require_schema(self) -> None:
         """Raise ValueError unless one schema is given, here or to the sketcher."""
         sketcher, given = self._own_sketcher, as_schema(self.schema)
-        own = None if sketcher is None else as_schema(sketcher.schema)
+        own = as_schema(getattr(sketcher, "schema", None))
         if own is None and given is None:
-            inner = any(part.schema is not None for part in with_parts(sketcher))
-            raise ValueError(_TO_THE_UNION if inner else NO_SCHEMA)
+            inner = () if sketcher is None else sketcher.sub_sketchers()
+            is_inside = any(part.schema is not None for part in inner)
+            raise ValueError(_TO_THE_UNION if is_inside else NO_SCHEMA)
         if own is not None and given not in (None, own):
             raise ValueError(
                 f"{type(self).__name__} has one schema, and its {type(sketcher).__name__} another; "
@@ -355,16 +356,6 @@ def _paper_sketcher(name: str, n_bins: int) -> BaseSketcher:
         "hist": HistogramSketcher(n_bins=n_bins),
     }
     return made[name].set_params(denominator="budget")  # 2 per cent of it
-
-
-def with_parts(sketcher: Any) -> list[Any]:
-    """Return a sketcher and all in it, nothing for None."""
-    return [] if sketcher is None else [sketcher, *sketcher.sub_sketchers()]
-
-
-def _same(value: Any, default: Any) -> bool:
-    """Return whether a parameter is its default; an array never is."""
-    return value is default or (isinstance(value, str | Real) and value == default)
 
 
 def frame_for(X: Any, names: Any) -> str | None:

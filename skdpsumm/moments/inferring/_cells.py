@@ -298,43 +298,30 @@ def _with_shape(
     j: int,
 ) -> ColumnCells:
     """Return cells with the shape of what is in them; pieces are divided into atoms."""
-    n = int(cells.max()) + 1
-    masses, noise = _masses(own, divisions, cells, j)
-    piece = np.arange(len(cells))
-    expected = Expected.even(len(cells), n)
-    points = np.full(len(cells), np.nan)
-    at_end = np.zeros(len(cells), np.bool_)
+    n, (masses, noise) = len(cells), _masses(own, divisions, cells, j)
+    piece, points, at_end = np.arange(n), np.full(n, np.nan), np.zeros(n, np.bool_)
+    expected, sizes = Expected.even(n, len(masses)), np.ones(n)
     if edges is not None:
-        missing = schema.missing(j)
-        pieces = edges
+        step, pieces = schema.step(j), edges
         known = _points([group.part for group in own], j, edges)
-        edges, piece = subdivided(edges, schema.step(j), ~np.isnan(known))
-        points = known[piece]
-        present = cells[piece]
-        expected = expected_masses(edges, pieces, present, masses, noise)
-        at_end = np.zeros(len(piece) + missing, np.bool_)
+        edges, piece = subdivided(edges, step, ~np.isnan(known))
+        points, sizes[: len(known)] = known[piece], np.diff(pieces)
+        expected = expected_masses(edges, pieces, cells[piece], masses, noise)
+        at_end = np.zeros(len(piece) + schema.missing(j), np.bool_)
         # A bin of one value of a column with a step stands for a number, too.
-        step = schema.step(j) or 0.0
-        is_point = ~np.isnan(known) | (np.diff(pieces) < 1.5 * step)
+        is_point = ~np.isnan(known) | (np.diff(pieces) < 1.5 * (step or 0.0))
         at_end[[0, len(piece) - 1]] = is_point[[0, -1]]
-        if missing:
-            piece = np.append(piece, len(cells) - 1)
+        if schema.missing(j):
+            piece = np.append(piece, n - 1)
             likely, jumped = (np.append(one, 1.0) for one in expected[:2])
             expected = expected._replace(masses=likely, jumped=jumped)
-    counted = _finest(schema, own, divisions, cells, edges, piece, j)
+    counted = _finest(own, divisions, cells, sizes, j)
     blind = expected.alone & _told_nothing(cells, counted, masses)
+    cell, is_categorical = cells[piece], edges is None
     shape = fitted_shape(
-        cells[piece],
-        piece,
-        expected,
-        masses,
-        counted,
-        blind,
-        at_end,
-        edges is None,
+        cell, piece, expected, masses, counted, blind, at_end, is_categorical=is_categorical
     )
-    joined = _joined(piece, cells[piece], blind)
-    return ColumnCells(schema, j, edges, shape, joined, points, blind)
+    return ColumnCells(schema, j, edges, shape, _joined(piece, cell, blind), points, blind)
 
 
 def _points(parts: Sequence[HistogramMap], j: int, edges: Floats) -> Floats:
@@ -381,31 +368,22 @@ def _masses(
 
 
 def _finest(
-    schema: TableSchema,
-    own: Sequence[Counted],
-    divisions: Sequence[Codes],
-    cells: Codes,
-    edges: Floats | None,
-    piece_of_atom: Codes,
-    j: int,
+    own: Sequence[Counted], divisions: Sequence[Codes], cells: Codes, sizes: Floats, j: int
 ) -> Counts | None:
     """Return the counts of pieces of the histogram with the most bins, None if none divides cells.
 
-    In the order of atoms by their cells. A bin may be cut by a cell's edge: its rows are spread.
+    In the order of pieces by their cells. A bin may be cut by a cell's edge: its rows are spread by
+    the sizes of the pieces.
     """
     finer = [k for k, d in enumerate(divisions) if d.max() > cells.max()]
     if not finer:
         return None
     best = max(finer, key=lambda k: (divisions[k].max(), -own[k].margin(j)[1]))
     division, (counts, variance) = divisions[best], own[best].margin(j)
-    counts = np.bincount(_image(division, division, len(counts)), counts, len(counts))
-    sizes = np.ones(len(cells))
-    if edges is not None:
-        widths = np.bincount(piece_of_atom[: len(edges) - 1], np.diff(edges))
-        sizes[: len(widths)] = widths
+    of_bin = np.bincount(_image(division, division, len(counts)), counts, len(counts))
     part = sizes / np.bincount(division, sizes)[division]
     order = np.argsort(cells, kind="stable")
-    return Counts((counts[division] * part)[order], (variance * part**2)[order])
+    return Counts((of_bin[division] * part)[order], (variance * part**2)[order])
 
 
 def in_cells(group: Counted, cells: Sequence[ColumnCells]) -> Marginal | None:

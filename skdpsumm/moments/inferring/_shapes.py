@@ -349,13 +349,14 @@ def fitted_shape(
     shares[order] = tree.shares
     of_count = np.zeros(len(order))
     if is_categorical and counted is not None:
-        noise, cell = counted.variance[pieces], cell_of_atom[order]
-        share = np.minimum(noise / np.maximum(masses[cell], _FEWEST) ** 2, 0.25)
-        of_count[order] = np.where(np.bincount(cell)[cell] > 1, share, 0.0)
+        cells, noise = cell_of_atom[order], counted.variance[pieces]
+        found = np.minimum(noise / np.maximum(masses[cells], _FEWEST) ** 2, 0.25)
+        of_count[order] = np.where(np.bincount(cells)[cells] > 1, found, 0.0)
     nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
     std = np.array([node[3] for node in tree.nodes])
     std = np.where(blind[cell_of_atom[order][nodes[:, 0]]], 0.0, std)
-    return Shape(cell_of_atom, shares, *nodes.T, std, of_count)
+    cut = nodes[:, 0], nodes[:, 1], nodes[:, 2]
+    return Shape(cell_of_atom, shares, *cut, std, of_count)
 
 
 class _Tree:

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..._computing import progress, warn_caller
+from ..._delegation import inner_tags
 from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import FeatureMap, project_to_simplex
 from ...privacy._contract import columns_kept
@@ -27,7 +28,7 @@ from ...schema._reading import (
 )
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import AdaptiveSketcher, PrivateSketch
-from .._base import BaseM2M, frame_for, table_of, with_parts
+from .._base import BaseM2M, frame_for, table_of
 from ..asking._estimate import Estimate
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._points import (
@@ -151,7 +152,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         inputs = as_schema(self.schema).for_table(n_features, names)
         inputs.require_bounds()
         table = _with_target(inputs, self._describe_target(y))
-        _check_names(self._own_sketcher, table)
         sketcher = self._made_sketcher(table)
         if isinstance(sketcher, AdaptiveSketcher) and sketcher.target is None:
             sketcher.target = table.n_columns - 1
@@ -355,8 +355,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Raises
         ------
         ValueError
-            If the release is not read by a graphical model, or if `columns` is empty or names an
-            input twice.
+            If the release is not read by a graphical model, if `columns` is empty or names an
+            input twice, or if `estimator` is a regressor where the target has classes, or a
+            classifier where it has numbers.
 
         Warns
         -----
@@ -402,6 +403,13 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             raise ValueError(
                 "coefficients needs a sketch of histograms, read by a graphical model: leave the "
                 "sketcher out, or train with from_sketch(sketch, inference='graphical')."
+            )
+        kind = inner_tags(self).estimator_type
+        if estimator is not None and inner_tags(estimator).estimator_type not in (None, kind):
+            raise ValueError(
+                f"estimator must be a linear {kind} for {type(self).__name__}, such as "
+                f"{type(self._plain_estimator()).__name__}(), got {estimator!r}: give one, or "
+                "leave it out."
             )
         inputs = [j for j in range(self._table.n_columns) if j != self._target]
         if columns is not None:
@@ -516,20 +524,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-def _check_names(sketcher: Any, table: TableSchema) -> None:
-    """Raise ValueError where a sketcher names a column that the table (X, y) lacks."""
-    names = table.names or ()
-    of_y = repr(names[-1]) if names else f"number {table.n_columns - 1}"
-    marginals = (getattr(one, "marginals", None) for one in with_parts(sketcher))
-    groups = (group for known in marginals if isinstance(known, list | tuple) for group in known)
-    for name in (name for group in groups if isinstance(group, list | tuple) for name in group):
-        if isinstance(name, str) and name not in names:
-            raise ValueError(
-                f"marginals names column {name!r}, which is not in the sketched table: it has the "
-                f"columns of X, and y as column {of_y}."
-            )
 
 
 def weight_parameter(estimator: Any) -> str | None:
