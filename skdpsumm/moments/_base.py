@@ -40,6 +40,14 @@ from .inferring._points import check_answerable
 
 # The sketches of the paper's experiments (section 4).
 PAPER_SKETCHES = ("rff", "race", "hist")
+# Other parameters of these experiments that estimators and classifiers share.
+OF_PAPER = {
+    "delta": 0.0,
+    "inference": "points",
+    "prior": "uniform",
+    "n_synthetic": 100_000,
+    "regularization": "paper",
+}
 # What says how a release protects: of the default sketcher. One of your own has its own.
 PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "noise_seed", "ledger")
 _TO_THE_UNION = (

@@ -20,7 +20,7 @@ from ...privacy._contract import columns_kept, estimator
 from ...schema._reading import validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import PrivateSketch
-from .._base import BaseM2M, frame_for
+from .._base import OF_PAPER, BaseM2M, frame_for
 from ..inferring._points import (
     KDE,
     PRIORS,
@@ -170,15 +170,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> m2m.fit(X).privacy_.epsilon(0)
         1.0
         """
-        return {
-            "sketcher": sketch,
-            "delta": 0.0,
-            "inference": "points",
-            "prior": "uniform",
-            "n_synthetic": 100_000,
-            "regularization": "paper",
-            "center": False,
-        }
+        return {"sketcher": sketch, **OF_PAPER, "center": False}
 
     def fit(self, X, y=None, *, groups=None):
         """Release a sketch of X (one charge) and prepare to answer from it.

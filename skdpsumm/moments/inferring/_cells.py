@@ -123,15 +123,6 @@ class ColumnCells:
         """Number of atoms that hold values."""
         return self.n_atoms - self.schema.missing(self.column)
 
-    def atoms(self, codes: Codes, rng: np.random.Generator) -> tuple[Codes, Floats]:
-        """Return an atom of each cell that is asked for, and where in it: a number in [0, 1).
-
-        Rows of a cell are spread over it evenly, as `shares` say.
-        """
-        order, u = in_order(rng.permutation(len(codes)), codes), np.empty(len(codes))
-        u[order] = evenly(rng.random(), len(codes))
-        return self.at(codes, u)
-
     def at(self, codes: Codes, u: Floats) -> tuple[Codes, Floats]:
         """Return the atom at each quantile `u`, in [0, 1), of a cell, and where in the atom."""
         by_cell = np.argsort(self.cell_of_atom, kind="stable")
@@ -180,8 +171,10 @@ class ColumnCells:
         return [(low[a[0]], high[a[-1]]) if len(a) else None for a in kept]
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> NDArray:
-        """Return a value in each cell that is asked for."""
-        return self.values(*self.atoms(codes, rng))
+        """Return a value in each cell that is asked for, spread over it evenly by `shares`."""
+        order, u = in_order(rng.permutation(len(codes)), codes), np.empty(len(codes))
+        u[order] = evenly(rng.random(), len(codes))
+        return self.values(*self.at(codes, u))
 
     def anywhere(self, n: int, rng: np.random.Generator) -> NDArray:
         """Return values of the column, whatever is likely, to find what depends on it.

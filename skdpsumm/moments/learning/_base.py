@@ -29,6 +29,7 @@ from ...schema._reading import (
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, frame_for, table_of
+from .._frames import distinct
 from ..asking._estimate import Estimate
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._points import (
@@ -544,11 +545,9 @@ def _with_target(inputs: TableSchema, target: Column) -> TableSchema:
     """Return the schema of the table (X, y)."""
     if inputs.names is None:
         return TableSchema([*inputs.columns, target])
-    name = "target"
     # A column of X may be called so: the two must not be taken for one.
-    while name in inputs.names:
-        name += "_"
-    return TableSchema({**dict(zip(inputs.names, inputs.columns, strict=True)), name: target})
+    names = distinct([*inputs.names, "target"])
+    return TableSchema(dict(zip(names, [*inputs.columns, target], strict=True)))
 
 
 def warn_of_invisible_inputs(

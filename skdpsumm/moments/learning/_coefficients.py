@@ -167,15 +167,11 @@ class Regression:
         shape = rows.weights.shape
         present = np.broadcast_to(~rows.absent(self._target), shape)
         cells = np.broadcast_to(rows.column(self._target), shape)
-        columns = {j: rows.column(j) for j in design.columns}
-        alike = {j: design.encoded(own[0], j) for j, own in columns.items() if len(own) == 1}
+        # Columns that are alike in all tables are encoded once.
+        parts = {j: [design.encoded(own, j) for own in rows.column(j)] for j in design.columns}
         for k, kept in enumerate(present):
-            parts = [
-                part
-                for j, own in columns.items()
-                for part in (alike[j] if j in alike else design.encoded(own[k], j))
-            ]
-            yield np.column_stack(parts)[kept], cells[k][kept], rows.weights[k][kept]
+            inputs = np.column_stack([part for own in parts.values() for part in own[k % len(own)]])
+            yield inputs[kept], cells[k][kept], rows.weights[k][kept]
 
     def _fitted(self, weights: Floats) -> Any:
         """Return an estimator, fitted to weighted rows; to drawn ones if it takes no weights."""
