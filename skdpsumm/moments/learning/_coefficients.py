@@ -25,9 +25,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from ..._computing import advance, warn_caller
-from ...schema._columns import Categorical, read_cells
+from ...schema._columns import Categorical
 from ...schema._schema import TableSchema
 from ..asking._estimate import Estimate
+from ..asking._tables import encoded
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._points import systematic
 from ..inferring._table_model import TableModel
@@ -80,17 +81,6 @@ class Design:
         else:
             terms = [(name, own.bounds)]
         return [*terms, (f"{name} is missing", None)] if own.missing else terms
-
-    def encoded(self, cells: NDArray, j: int) -> list[NDArray]:
-        """Return the inputs that a column makes of its cells."""
-        own = self.schema.columns[j]
-        values = read_cells(own, cells, self.schema.name(j))
-        if isinstance(own, Categorical):
-            return list(np.eye(own.n_codes)[values].T[1:])
-        gone, (low, high) = np.isnan(values), own.bounds
-        # A missing number counts as the lowest one: its indicator tells the rest.
-        scaled = np.where(gone, 0.0, (values - low) / (high - low))
-        return [scaled, gone.astype(np.float64)][: 1 + own.missing]
 
     def in_units(self, scaled: Floats) -> Floats:
         """Return intercepts and slopes, on the last axis, in the units of the columns."""
@@ -168,9 +158,10 @@ class Regression:
         present = np.broadcast_to(~rows.absent(self._target), shape)
         cells = np.broadcast_to(rows.column(self._target), shape)
         # Columns that are alike in all tables are encoded once.
-        parts = {j: [design.encoded(own, j) for own in rows.column(j)] for j in design.columns}
+        known = [(design.schema.columns[j], rows.column(j)) for j in design.columns]
+        parts = [[encoded(column, one) for one in own] for column, own in known]
         for k, kept in enumerate(present):
-            inputs = np.column_stack([part for own in parts.values() for part in own[k % len(own)]])
+            inputs = np.column_stack([part for own in parts for part in own[k % len(own)]])
             yield inputs[kept], cells[k][kept], rows.weights[k][kept]
 
     def _fitted(self, weights: Floats) -> Any:
