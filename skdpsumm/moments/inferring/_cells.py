@@ -293,12 +293,13 @@ def _with_shape(
     """Return cells with the shape of what is in them; pieces are divided into atoms."""
     n, (masses, noise) = len(cells), _masses(own, divisions, cells, j)
     piece, points, at_end = np.arange(n), np.full(n, np.nan), np.zeros(n, np.bool_)
-    expected, sizes = Expected.even(n, len(masses)), np.ones(n)
+    sizes, alike, apart = np.ones(n), np.ones(len(masses)), np.zeros(len(masses), np.bool_)
+    expected = Expected(sizes, sizes, alike, apart)  # of categories none tells of another
     if edges is not None:
         step, pieces = schema.step(j), edges
         known = _points([group.part for group in own], j, edges)
         edges, piece = subdivided(edges, step, ~np.isnan(known))
-        points, sizes[: len(known)] = known[piece], np.diff(pieces)
+        points, sizes = known[piece], np.append(np.diff(pieces), sizes)[:n]
         expected = expected_masses(edges, pieces, cells[piece], masses, noise)
         at_end = np.zeros(len(piece) + schema.missing(j), np.bool_)
         # A bin of one value of a column with a step stands for a number, too.

@@ -156,12 +156,6 @@ class Expected(NamedTuple):
     places: Floats
     alone: NDArray[np.bool_]
 
-    @classmethod
-    def even(cls, n_atoms: int, n_cells: int) -> Expected:
-        """Return what is expected of categories, of which none tells of another."""
-        ones = np.ones(n_atoms)
-        return cls(ones, ones, np.ones(n_cells), np.zeros(n_cells, np.bool_))
-
 
 def expected_masses(
     edges: Floats, pieces: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats
