@@ -291,7 +291,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             weights = embedding.weights(rows)
         inputs = self._encoded(rows)
         learnt = self._training_target(points[:, target])
-        self.estimator_ = self._trained(inputs, learnt, weights, rng)
+        each = weights * len(weights)
+        self.estimator_ = self._trained(self._unfitted, inputs, learnt, each, rng)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
         if embedding is not None or not graphical:
             out_of_reach = None if embedding is None else embedding.is_out_of_reach(rows, weights)
@@ -306,21 +307,21 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             rows = TableModel(sketch, columns).sample(self.n_synthetic, generator)
         return rows, np.full(len(rows), 1 / len(rows))
 
-    def _trained(self, inputs: NDArray, learnt: NDArray, weights: NDArray, rng) -> Any:
-        """Return the estimator, trained on weighted rows: on drawn ones if it takes no weights."""
-        estimator = clone(self._unfitted)
-        parameter = weight_parameter(estimator)
+    def _trained(
+        self, estimator: Any, inputs: NDArray, learnt: NDArray, weights: NDArray, rng: Any
+    ) -> Any:
+        """Return an estimator, trained on weighted rows: on drawn ones if it takes no weights."""
+        estimator, parameter = clone(estimator), weight_parameter(estimator)
         if np.ptp(weights) and parameter is None:
             drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
             inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
         if self.weights != "printed":
             inputs, learnt, weights = self._completed(inputs, learnt, weights)
-        if parameter is None or not np.ptp(weights):
+        if parameter is None or np.allclose(weights, 1.0):
             return estimator.fit(inputs, learnt)
         # Points without weight teach nothing and cost the estimator time.
         kept = np.abs(weights) > np.abs(weights).max() * 1e-9
-        given = {parameter: weights[kept] * len(weights)}
-        return estimator.fit(inputs[kept], learnt[kept], **given)
+        return estimator.fit(inputs[kept], learnt[kept], **{parameter: weights[kept]})
 
     def _completed(self, inputs: NDArray, learnt: NDArray, weights: NDArray) -> Any:
         """Return rows and weights that any estimator takes."""

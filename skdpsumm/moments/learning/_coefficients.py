@@ -20,9 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import has_fit_parameter
 
 from ..._computing import advance, warn_caller
 from ...schema._columns import Categorical
@@ -30,7 +28,6 @@ from ...schema._schema import TableSchema
 from ..asking._estimate import Estimate
 from ..asking._tables import encoded
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
-from ..inferring._points import systematic
 from ..inferring._table_model import TableModel
 from ..plausible._plausible import PlausibleTables
 
@@ -165,17 +162,11 @@ class Regression:
             yield inputs[kept], cells[k][kept], rows.weights[k][kept]
 
     def _fitted(self, weights: Floats) -> Any:
-        """Return an estimator, fitted to weighted rows; to drawn ones if it takes no weights."""
+        """Return an estimator, fitted to weighted rows."""
         advance()
-        model, estimator, rows = self._model, clone(self._plain), self._inputs
+        model, rng = self._model, check_random_state(self._model._seed)
         learnt = model._training_target(self._cells)
-        if has_fit_parameter(estimator, "sample_weight"):
-            rows, learnt, weights = model._completed(rows, learnt, weights)
-            return estimator.fit(rows, learnt, sample_weight=weights)
-        rng = check_random_state(model._seed)
-        drawn = systematic(weights / weights.sum(), len(weights), rng)
-        rows, learnt, _ = model._completed(rows[drawn], learnt[drawn], np.ones(len(drawn)))
-        return estimator.fit(rows, learnt)
+        return model._trained(self._plain, self._inputs, learnt, weights, rng)
 
     def _scaled(self, estimator: Any) -> Floats:
         """Return intercepts and slopes for scaled inputs, shape (n_outputs, 1 + k)."""
