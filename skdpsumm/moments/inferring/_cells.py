@@ -188,21 +188,11 @@ class ColumnCells:
         of_cells = by_cell[np.where(upper, firsts[cells + 1] - 1, firsts[cells])]
         of_range = np.where(upper, self.n_present - 1, 0)
         atoms = np.where(kind == 0, of_range, np.where(kind == 1, of_cells, atoms))
-        inside = self.values(atoms, rng.random(n) * (1 - 1e-12))
-        return np.where(kind == 3, inside, self.ends(atoms, upper))
-
-    def ends(self, atoms: Codes, upper: NDArray[np.bool_]) -> NDArray:
-        """Return the lowest or, where `upper` says so, the highest value of each atom."""
-        found = self.values(atoms, np.where(upper, 1 - 1e-12, 0.0))
+        found = self.values(atoms, np.where(kind == 3, rng.random(n), upper) * (1 - 1e-12))
         if self.edges is None or self.schema.step(self.column) is not None:
             return found
-        there = atoms < self.n_present
-        known = np.where(there, atoms, 0)
-        high = np.nextafter(self.edges[known + 1], -np.inf)
-        high = np.where(known == self.n_present - 1, self.edges[-1], high)
-        points = self.points[known]
-        ends = np.where(np.isnan(points), np.where(upper, high, self.edges[known]), points)
-        return np.where(there, ends, found)
+        at_top = upper & (kind < 3) & (atoms == self.n_present - 1) & np.isnan(self.points[-1])
+        return np.where(at_top, self.edges[-1], found)
 
     def all_values(self) -> NDArray | None:
         """Return all values that the schema allows, or None where they are on no grid."""

@@ -522,11 +522,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         inputs = self._read_rows(X)  # which raises where nothing is fitted
         return self.estimator_.predict(inputs)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
 
 def weight_parameter(estimator: Any) -> str | None:
     """Return what `fit` calls the weights of rows, None where it takes none."""
