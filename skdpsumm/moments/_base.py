@@ -38,9 +38,7 @@ from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
 from .inferring._points import check_answerable
 
-# The sketches of the paper's experiments (section 4).
-PAPER_SKETCHES = ("rff", "race", "hist")
-# Other parameters of these experiments that estimators and classifiers share.
+# Parameters of the paper's experiments (section 4) that estimators and classifiers share.
 OF_PAPER = {
     "delta": 0.0,
     "inference": "points",
@@ -50,6 +48,7 @@ OF_PAPER = {
 }
 # What says how a release protects: of the default sketcher. One of your own has its own.
 PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "noise_seed", "ledger")
+_BY_NAME = {"auto", "rff", "race", "hist"}
 _TO_THE_UNION = (
     "Give schema to the SketchUnion, and to none of its sketchers: they sketch one table."
 )
@@ -115,7 +114,7 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "sketcher": [StrOptions({"auto", *PAPER_SKETCHES}), HasMethods(["fit", "check_budget"])],
+        "sketcher": [StrOptions(_BY_NAME), HasMethods(["fit", "check_budget"])],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
         **{name: [None, *PrivateFit._parameter_constraints[name]] for name in PROTECTION},
         "inference": [StrOptions({"auto", "graphical", "points"})],
@@ -159,6 +158,7 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
         sketcher
         """
         copy = own_clone(self)
+        check_params(copy)
         copy._require_schema()
         labels = np.asarray([] if y is None else y)
         sketcher = copy._build_sketcher(check_random_state(copy.random_state), n_features, labels)
@@ -204,10 +204,14 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
         # One default for all tables: examples/benchmarks/narrow.py says why.
         if self._own_sketcher is not None:
             return with_schema(self._own_sketcher, schema)
-        if self.sketcher in PAPER_SKETCHES:
-            made = _paper_sketcher(self.sketcher, self._paper_bins)
-            return made.set_params(schema=schema, **self._protection)
-        return AdaptiveSketcher(schema, **self._protection)
+        by_name = {
+            "auto": AdaptiveSketcher(),
+            # Those of the paper; the number of rows has 2 per cent of the budget.
+            "rff": RFFSketcher(200, gamma=0.5, denominator="budget"),  # sigma = 1
+            "race": RACESketcher(80, n_buckets=80, bandwidth=0.1, denominator="budget"),
+            "hist": HistogramSketcher(n_bins=self._paper_bins, denominator="budget"),
+        }
+        return by_name[self.sketcher].set_params(schema=schema, **self._protection)
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""
@@ -354,16 +358,6 @@ def _check_alike(name: str, known: Column, given: Column) -> None:
                 f"Column {name!r} was sketched as {known!r}, and the schema given here says "
                 f"{given!r}; leave schema out, for the sketch knows its columns."
             )
-
-
-def _paper_sketcher(name: str, n_bins: int) -> BaseSketcher:
-    """Return a sketcher of the paper's experiments, without schema and budget."""
-    made = {
-        "rff": RFFSketcher(200, gamma=0.5),  # sigma = 1
-        "race": RACESketcher(80, n_buckets=80, bandwidth=0.1),
-        "hist": HistogramSketcher(n_bins=n_bins),
-    }
-    return made[name].set_params(denominator="budget")  # 2 per cent of it
 
 
 def frame_for(X: Any, names: Any) -> str | None:
