@@ -158,8 +158,8 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
         sketcher
         """
         copy = own_clone(self)
-        check_params(copy)
         copy._require_schema()
+        check_params(copy)
         labels = np.asarray([] if y is None else y)
         sketcher = copy._build_sketcher(check_random_state(copy.random_state), n_features, labels)
         return sketcher.set_params(ledger=None)
