@@ -359,6 +359,17 @@ def test_a_column_that_is_no_input_is_refused(one_shop):
             one_shop.coefficients([name])
 
 
+def test_an_estimator_of_the_other_kind_is_refused(one_shop):
+    message = r"estimator must be a linear classifier .*LogisticRegression\(\), got Ridge\(\): give"
+    with pytest.raises(ValueError, match=message):
+        one_shop.coefficients(estimator=Ridge())
+    schema = [Numeric(0, 1, step=1), Numeric(0, 3, step=1)]
+    rows = np.random.default_rng(0).integers(0, [2, 4], (500, 2))
+    model = M2MRegressor.from_sketch(released(rows, schema, [[0, 1]]), **SMALL)
+    with pytest.raises(ValueError, match=r"linear regressor .*, got LogisticRegression.*leave it"):
+        model.coefficients(estimator=LogisticRegression())
+
+
 def test_a_sketch_without_histograms_has_no_coefficients():
     rng = np.random.default_rng(0)
     X = rng.random((500, 2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import field, fields
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,10 +38,17 @@ from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
 from .inferring._points import check_answerable
 
-# The sketches of the paper's experiments (section 4).
-PAPER_SKETCHES = ("rff", "race", "hist")
+# Parameters of the paper's experiments (section 4) that estimators and classifiers share.
+OF_PAPER = {
+    "delta": 0.0,
+    "inference": "points",
+    "prior": "uniform",
+    "n_synthetic": 100_000,
+    "regularization": "paper",
+}
 # What says how a release protects: of the default sketcher. One of your own has its own.
 PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "noise_seed", "ledger")
+_BY_NAME = {"auto", "rff", "race", "hist"}
 _TO_THE_UNION = (
     "Give schema to the SketchUnion, and to none of its sketchers: they sketch one table."
 )
@@ -107,7 +114,7 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "sketcher": [StrOptions({"auto", *PAPER_SKETCHES}), HasMethods(["fit", "check_budget"])],
+        "sketcher": [StrOptions(_BY_NAME), HasMethods(["fit", "check_budget"])],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
         **{name: [None, *PrivateFit._parameter_constraints[name]] for name in PROTECTION},
         "inference": [StrOptions({"auto", "graphical", "points"})],
@@ -152,6 +159,7 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
         """
         copy = own_clone(self)
         copy._require_schema()
+        check_params(copy)
         labels = np.asarray([] if y is None else y)
         sketcher = copy._build_sketcher(check_random_state(copy.random_state), n_features, labels)
         return sketcher.set_params(ledger=None)
@@ -196,10 +204,14 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
         # One default for all tables: examples/benchmarks/narrow.py says why.
         if self._own_sketcher is not None:
             return with_schema(self._own_sketcher, schema)
-        if self.sketcher in PAPER_SKETCHES:
-            made = _paper_sketcher(self.sketcher, self._paper_bins)
-            return made.set_params(schema=schema, **self._protection)
-        return AdaptiveSketcher(schema, **self._protection)
+        by_name = {
+            "auto": AdaptiveSketcher(),
+            # Those of the paper; the number of rows has 2 per cent of the budget.
+            "rff": RFFSketcher(200, gamma=0.5, denominator="budget"),  # sigma = 1
+            "race": RACESketcher(80, n_buckets=80, bandwidth=0.1, denominator="budget"),
+            "hist": HistogramSketcher(n_bins=self._paper_bins, denominator="budget"),
+        }
+        return by_name[self.sketcher].set_params(schema=schema, **self._protection)
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""
@@ -228,8 +240,8 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
 
     def _changed_for_points(self) -> list[str]:
         """Return the parameters of points that are not the default."""
-        usual = {one.name: one.default for one in fields(self)}
-        return [n for n in self._of_points if not _same(getattr(self, n), usual[n])]
+        usual: dict[str, Any] = {one.name: one.default for one in fields(self)}
+        return [n for n in self._of_points if not np.array_equal(getattr(self, n), usual[n])]
 
     def _is_graphical(self, feature_map: FeatureMap) -> bool:
         """Return whether a graphical model reads the release; raise where it cannot."""
@@ -246,10 +258,11 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
     def _require_schema(self) -> None:
         """Raise ValueError unless one schema is given, here or to the sketcher."""
         sketcher, given = self._own_sketcher, as_schema(self.schema)
-        own = None if sketcher is None else as_schema(sketcher.schema)
+        own = as_schema(getattr(sketcher, "schema", None))
         if own is None and given is None:
-            inner = any(part.schema is not None for part in with_parts(sketcher))
-            raise ValueError(_TO_THE_UNION if inner else NO_SCHEMA)
+            inner = () if sketcher is None else sketcher.sub_sketchers()
+            is_inside = any(part.schema is not None for part in inner)
+            raise ValueError(_TO_THE_UNION if is_inside else NO_SCHEMA)
         if own is not None and given not in (None, own):
             raise ValueError(
                 f"{type(self).__name__} has one schema, and its {type(sketcher).__name__} another; "
@@ -345,26 +358,6 @@ def _check_alike(name: str, known: Column, given: Column) -> None:
                 f"Column {name!r} was sketched as {known!r}, and the schema given here says "
                 f"{given!r}; leave schema out, for the sketch knows its columns."
             )
-
-
-def _paper_sketcher(name: str, n_bins: int) -> BaseSketcher:
-    """Return a sketcher of the paper's experiments, without schema and budget."""
-    made = {
-        "rff": RFFSketcher(200, gamma=0.5),  # sigma = 1
-        "race": RACESketcher(80, n_buckets=80, bandwidth=0.1),
-        "hist": HistogramSketcher(n_bins=n_bins),
-    }
-    return made[name].set_params(denominator="budget")  # 2 per cent of it
-
-
-def with_parts(sketcher: Any) -> list[Any]:
-    """Return a sketcher and all in it, nothing for None."""
-    return [] if sketcher is None else [sketcher, *sketcher.sub_sketchers()]
-
-
-def _same(value: Any, default: Any) -> bool:
-    """Return whether a parameter is its default; an array never is."""
-    return value is default or (isinstance(value, str | Real) and value == default)
 
 
 def frame_for(X: Any, names: Any) -> str | None:

@@ -34,11 +34,22 @@ def frame_of(columns: Mapping[str, Any], library: str) -> Any:
 
 
 def labelled(
-    labels: Mapping[str, Sequence[str]], heads: Sequence[str], values: Any, library: str
+    labels: Mapping[str, Sequence[str]],
+    heads: Sequence[str],
+    values: Any,
+    library: str,
+    index: Sequence[str | None] | None = None,
 ) -> Any:
-    """Return a frame without an index: the labels first, then each column of values by its head."""
+    """Return a frame: the labels first, then each column of values by its head.
+
+    In pandas, labels are the index where their names in it are given.
+    """
     names = distinct([*labels, *heads], last=len(heads))
-    return frame_of(dict(zip(names, [*labels.values(), *values], strict=True)), library)
+    frame = frame_of(dict(zip(names, [*labels.values(), *values], strict=True)), library)
+    if library == "pandas" and index is not None:
+        frame = frame.set_index(names[: len(labels)]).rename_axis(index)
+        frame.columns = list(heads)
+    return frame
 
 
 def distinct(names: Sequence[str], last: int = 0) -> list[str]:

@@ -51,12 +51,6 @@ class Axis:
             codes[numbers == self.edges[-1]] = len(self) - 1
         return np.where(codes < len(self), codes, -1)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every value that the schema allows lies somewhere on the axis."""
-        low, high = self.schema.bound(self.column) or (0.0, 0.0)
-        return self.edges is None or bool(self.edges[0] <= low and high <= self.edges[-1])
-
 
 def binned_axis(schema: TableSchema, j: int, edges: Floats) -> Axis:
     """Return an axis of bins; edges are values, each the first of its bin but the last."""

@@ -175,14 +175,9 @@ class Estimate(NDArrayOperatorsMixin):
         if library is None:
             return numbers.copy()
         names, *heads = self.labels
-        if library == "pandas":
-            import pandas as pd
-
-            if not heads:
-                return pd.Series(numbers, index=list(names))
-            return pd.DataFrame(numbers, index=list(names), columns=list(*heads))
-        columns = numbers.reshape(len(names), -1).T
-        return labelled({self._axes()[0]: names}, heads[0] if heads else [of], columns, library)
+        known, columns = heads[0] if heads else [of], numbers.reshape(len(names), -1).T
+        frame = labelled({self._axes()[0]: names}, known, columns, library, [None])
+        return frame[of].rename(None) if library == "pandas" and not heads else frame
 
     def _axes(self) -> tuple[str, ...]:
         """Return what the columns of labels are called."""
@@ -291,15 +286,9 @@ class Estimate(NDArrayOperatorsMixin):
         ends, library = self._interval(level, covers, simultaneous), self._library()
         if library is None:
             return ends
+        index = self.axes if len(self.axes) == len(self.shape) == 2 else [None] * len(self.shape)
         both = ends.reshape(-1, 2).T
-        if library != "pandas":
-            return labelled(self._labels_of_entries(), ["low", "high"], both, library)
-        import pandas as pd
-
-        index = pd.Index(list(self.labels[0]))
-        if len(self.shape) == 2:
-            index = pd.MultiIndex.from_product(self.labels, names=self.axes or None)
-        return pd.DataFrame(both.T, index=index, columns=["low", "high"])
+        return labelled(self._labels_of_entries(), ["low", "high"], both, library, index)
 
     def _interval(self, level: float, covers: str, simultaneous: bool = False) -> Floats:
         """Return both ends of all entries, shape ``(*shape, 2)``."""
@@ -361,12 +350,9 @@ class Estimate(NDArrayOperatorsMixin):
             low, high = self._interval(level, covers).reshape(-1, 2).T
             columns |= {"low": low, "high": high}
         library = chosen(self.frame) or "pandas"
-        if library == "pandas" and not self.axes:
-            import pandas as pd
-
-            return pd.DataFrame(columns, index=pd.Index(self._names()))
         labels = self._labels_of_entries() if self.axes else {"name": self._names()}
-        return labelled(labels, list(columns), list(columns.values()), library)
+        index = None if self.axes else [None]
+        return labelled(labels, list(columns), list(columns.values()), library, index)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all that is known of the answer, without the release that it came from."""

@@ -84,12 +84,11 @@ class AskedFunction:
     def extremes(self) -> tuple[Floats, Floats]:
         """Between what two numbers the values of each output lie, at rows of all kinds."""
         low, high = np.full((2, self.n_outputs), [[np.inf], [-np.inf]])
+        anywhere = values_at(self.function, self._plausible.rows_anywhere(_MANY_ROWS))
         for outputs, columns in self.parts:
             seen = self.at(self._plausible.rows(columns, "model"), outputs)[0]
-            anywhere = values_at(self.function, self._plausible.rows_anywhere(_MANY_ROWS))
             both = np.concatenate([seen, anywhere[:, outputs]])
-            low[outputs] = np.nanmin(both, axis=0)
-            high[outputs] = np.nanmax(both, axis=0)
+            low[outputs], high[outputs] = np.nanmin(both, axis=0), np.nanmax(both, axis=0)
         return low, high
 
     def constants(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

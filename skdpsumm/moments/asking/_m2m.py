@@ -20,7 +20,7 @@ from ...privacy._contract import columns_kept, estimator
 from ...schema._reading import validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import PrivateSketch
-from .._base import BaseM2M, frame_for
+from .._base import OF_PAPER, BaseM2M, frame_for
 from ..inferring._points import (
     KDE,
     PRIORS,
@@ -41,6 +41,7 @@ from ._planning import Plan
 from ._statistics import StatisticsMixin
 from ._synthetic import framed
 from ._warnings import warn_of_coarse_bins, warn_of_the_drowned, warn_of_the_lone
+from ._weighted import covariance
 
 # Synthetic rows that are drawn to find such as meet a condition, at most.
 _MOST_DRAWN = 2**22
@@ -169,15 +170,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> m2m.fit(X).privacy_.epsilon(0)
         1.0
         """
-        return {
-            "sketcher": sketch,
-            "delta": 0.0,
-            "inference": "points",
-            "prior": "uniform",
-            "n_synthetic": 100_000,
-            "regularization": "paper",
-            "center": False,
-        }
+        return {"sketcher": sketch, **OF_PAPER, "center": False}
 
     def fit(self, X, y=None, *, groups=None):
         """Release a sketch of X (one charge) and prepare to answer from it.
@@ -390,11 +383,12 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def _errors_of_numbers(self, X: NDArray) -> list[float]:
         """Return the errors of means and covariances, in units of range."""
         numeric, low, high = self._numeric(None)
-        spans = high - low
         columns = [self.schema_.columns[j].numbers(X[:, j]) for j in numeric]
-        means, covariance = _moments(np.column_stack(columns))
+        means = [np.nansum(one) / np.sum(~np.isnan(one)) for one in columns]
+        each, spans = np.ones((1, len(X))), high - low
+        covariances = [[covariance(each, a[None], b[None])[0] for a in columns] for b in columns]
         first = (np.asarray(self.mean()) - means) / spans
-        second = (np.asarray(self.covariance()) - covariance) / np.outer(spans, spans)
+        second = (np.asarray(self.covariance()) - covariances) / np.outer(spans, spans)
         return [*first, *second[np.triu_indices(len(spans))]]
 
     def sample(self, n_samples: int, random_state: Any = None) -> Any:
@@ -523,7 +517,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     @property
     def _known(self) -> TableSchema:
         """The schema by which `fit` reads a table."""
-        own = None if self._own_sketcher is None else as_schema(self._own_sketcher.schema)
+        own = as_schema(getattr(self._own_sketcher, "schema", None))
         return own or as_schema(self.schema)
 
     def _build_sketcher(self, rng, n_features, y=None):
@@ -565,13 +559,3 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         means = sketch.unprojected()  # which noise does not bias
         how = {"regularization": self.regularization, "center": self.center}
         return MomentRegression(means, points, **how)
-
-
-def _moments(columns: NDArray) -> tuple[NDArray, NDArray]:
-    """Return means and covariances, each of the rows in which its columns are present."""
-    present = ~np.isnan(columns)
-    means = np.where(present, columns, 0.0).sum(axis=0) / present.sum(axis=0)
-    there, centred = present.astype(np.float64), np.where(present, columns - means, 0.0)
-    both = there.T @ there
-    first = centred.T @ there / both
-    return means, centred.T @ centred / both - first * first.T

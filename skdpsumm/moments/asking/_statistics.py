@@ -14,7 +14,6 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import warn_caller
-from ...features._feature_maps import project_to_simplex
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of
@@ -710,9 +709,6 @@ class StatisticsMixin:
         j = self._column(column)
         axis = self._axis(j, bins if self._asked.values(j) is None else None)
         answer = self._table([axis], (), judged=len(axis) <= _MOST_QUESTIONS)
-        shares = np.asarray(answer)
-        if axis.is_whole and not np.isnan(shares).any():
-            answer._value = project_to_simplex(shares)
         answer.axes = ()
         return answer
 
@@ -863,9 +859,7 @@ class StatisticsMixin:
         >>> round(float(m2m.statistic(gini, 0)), 1)
         0.4
         """
-        which = self._columns(columns)
-        if len(set(which)) < len(which):
-            raise ValueError(f"columns names a column twice: {columns!r}.")
+        which = _each_once(self._columns(columns), columns)
         rows_of, schema, privacy = self._told(), self._asked.take(which), self.sketch_.privacy
 
         def ask(covers: str) -> Floats:
@@ -957,8 +951,7 @@ class StatisticsMixin:
         if not len(columns):
             raise ValueError("columns is empty: name some, such as ['age', 'job'].")
         which = [self._asked.index(column, "columns") for column in columns]
-        if len(set(which)) < len(which):
-            raise ValueError(f"columns names a column twice: {list(columns)!r}.")
+        _each_once(which, columns)
         if isinstance(normalize, bool | np.bool_):
             return which, () if normalize else None
         if normalize in ("index", "columns"):
@@ -998,6 +991,12 @@ class StatisticsMixin:
                 f"Column {self._asked.name(j)!r} is not numeric; ask `histogram` for its shares."
             )
         return bound
+
+
+def _each_once(which: list[int], columns: Any) -> list[int]:
+    if len(set(which)) < len(which):
+        raise ValueError(f"columns names a column twice: {columns!r}.")
+    return which
 
 
 def _total(rows: GroupedRows, j: int) -> Floats:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...schema._schema import TableSchema, stack_columns
+from ...schema._columns import Categorical
+from ...schema._schema import stack_columns
 from ..plausible._rows import Rows
 
 Floats = NDArray[np.float64]
@@ -33,7 +36,8 @@ def positive_tables(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[list[N
     for k, weights in enumerate(rows.weights):
         cells = [np.broadcast_to(rows.column(j), rows.weights.shape)[k] for j in columns]
         if k > 0:
-            told = _told(rows.schema, columns, cells)
+            parts = chain(*map(encoded, (rows.schema.columns[j] for j in columns), cells))
+            told = np.column_stack([np.ones(len(weights)), *parts])
             weights = calibrated(weights, np.maximum(rows.weights[0], 0.0), told)
         yield cells, np.maximum(weights, 0.0)
 
@@ -63,22 +67,17 @@ def calibrated(signed: Floats, own: Floats, told: Floats) -> Floats:
     return weights
 
 
-def _told(schema: TableSchema, columns: Sequence[int], cells: Sequence[NDArray]) -> Floats:
-    """Return ones, indicators of categories and of missing values, and numbers in their ranges."""
-    found = [np.ones(len(cells[0]))]
-    for j, values in zip(columns, cells, strict=True):
-        column = schema.columns[j]
-        if schema.values(j) is not None:
-            codes = column.read(values)
-            found += [codes == k for k in range(1, column.n_codes)]
-            continue
-        numbers = values.astype(np.float64)
-        gone = np.isnan(numbers)
-        low, high = schema.bound(j) or (0.0, 1.0)
-        found.append(np.where(gone, 0.0, (numbers - low) / (high - low)))
-        if gone.any():
-            found.append(gone)
-    return np.column_stack(found).astype(np.float64)
+def encoded(column: Any, cells: NDArray) -> list[Floats]:
+    """Return a column as numbers: those in their range, or indicators of all but one category.
+
+    A missing number counts as the lowest one: an indicator beside it tells the rest.
+    """
+    values = column.read(cells)
+    if isinstance(column, Categorical):
+        return list(np.eye(column.n_codes)[values].T[1:])
+    gone, (low, high) = np.isnan(values), column.bounds
+    scaled = np.where(gone, 0.0, (values - low) / (high - low))
+    return [scaled, gone.astype(np.float64)][: 1 + column.missing]
 
 
 def rounded_rows(cells: Sequence[NDArray], weights: Floats, n_rows: int) -> NDArray:

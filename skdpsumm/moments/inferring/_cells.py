@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,16 +46,25 @@ class Counted:
         """What was released of the group, as one string of bytes."""
         return repr(self.columns).encode() + np.ascontiguousarray(self.counts).tobytes()
 
+    def margin(self, j: int) -> tuple[Floats, float]:
+        """Return the counts of a column's bins, and the variance of the noise of each."""
+        others = tuple(axis for axis, a in enumerate(self.columns) if a != j)
+        counts = self.counts.sum(axis=others)
+        return counts, self.std**2 * (self.counts.size // len(counts))
 
-def counted_groups(sketch: PrivateSketch) -> list[Counted]:
-    """Return the groups of all histograms of a sketch, in the order of its parts."""
-    found = []
+
+def counted_groups(sketch: PrivateSketch, sums: Floats | None = None) -> list[Counted]:
+    """Return the groups of all histograms of a sketch, in the order of its parts.
+
+    Where `sums` are given, they stand for those of the sketch.
+    """
+    found, sums = [], sketch.sums if sums is None else sums
     for phase, (part, where) in enumerate(sketch.blocks()):
         if not isinstance(part, HistogramMap):
             continue
-        sums, noise = sketch.sums[where], sketch.noise_std[where]
+        own, noise = sums[where], sketch.noise_std[where]
         for group, cells in zip(part.groups, part.row_groups(), strict=True):
-            counts = sums[cells].reshape([part.n_bins[j] for j in group])
+            counts = own[cells].reshape([part.n_bins[j] for j in group])
             found.append(Counted(tuple(group), counts, float(noise[cells][0]), phase, part))
     return found
 
@@ -115,15 +123,6 @@ class ColumnCells:
         """Number of atoms that hold values."""
         return self.n_atoms - self.schema.missing(self.column)
 
-    def atoms(self, codes: Codes, rng: np.random.Generator) -> tuple[Codes, Floats]:
-        """Return an atom of each cell that is asked for, and where in it: a number in [0, 1).
-
-        Rows of a cell are spread over it evenly, as `shares` say.
-        """
-        order, u = in_order(rng.permutation(len(codes)), codes), np.empty(len(codes))
-        u[order] = evenly(rng.random(), len(codes))
-        return self.at(codes, u)
-
     def at(self, codes: Codes, u: Floats) -> tuple[Codes, Floats]:
         """Return the atom at each quantile `u`, in [0, 1), of a cell, and where in the atom."""
         by_cell = np.argsort(self.cell_of_atom, kind="stable")
@@ -172,8 +171,10 @@ class ColumnCells:
         return [(low[a[0]], high[a[-1]]) if len(a) else None for a in kept]
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> NDArray:
-        """Return a value in each cell that is asked for."""
-        return self.values(*self.atoms(codes, rng))
+        """Return a value in each cell that is asked for, spread over it evenly by `shares`."""
+        order, u = in_order(rng.permutation(len(codes)), codes), np.empty(len(codes))
+        u[order] = evenly(rng.random(), len(codes))
+        return self.values(*self.at(codes, u))
 
     def anywhere(self, n: int, rng: np.random.Generator) -> NDArray:
         """Return values of the column, whatever is likely, to find what depends on it.
@@ -187,32 +188,21 @@ class ColumnCells:
         of_cells = by_cell[np.where(upper, firsts[cells + 1] - 1, firsts[cells])]
         of_range = np.where(upper, self.n_present - 1, 0)
         atoms = np.where(kind == 0, of_range, np.where(kind == 1, of_cells, atoms))
-        inside = self.values(atoms, rng.random(n) * (1 - 1e-12))
-        return np.where(kind == 3, inside, self.ends(atoms, upper))
-
-    def ends(self, atoms: Codes, upper: NDArray[np.bool_]) -> NDArray:
-        """Return the lowest or, where `upper` says so, the highest value of each atom."""
-        found = self.values(atoms, np.where(upper, 1 - 1e-12, 0.0))
+        found = self.values(atoms, np.where(kind == 3, rng.random(n), upper) * (1 - 1e-12))
         if self.edges is None or self.schema.step(self.column) is not None:
             return found
-        there = atoms < self.n_present
-        known = np.where(there, atoms, 0)
-        high = np.nextafter(self.edges[known + 1], -np.inf)
-        high = np.where(known == self.n_present - 1, self.edges[-1], high)
-        points = self.points[known]
-        ends = np.where(np.isnan(points), np.where(upper, high, self.edges[known]), points)
-        return np.where(there, ends, found)
+        at_top = upper & (kind < 3) & (atoms == self.n_present - 1) & np.isnan(self.points[-1])
+        return np.where(at_top, self.edges[-1], found)
 
     def all_values(self) -> NDArray | None:
         """Return all values that the schema allows, or None where they are on no grid."""
-        schema, j = self.schema, self.column
+        column = self.schema.columns[self.column]
         if self.edges is None:
-            return schema.decode(j, np.arange(self.n_atoms))
-        n, step, bound = schema.n_values(j), schema.step(j), schema.bound(j)
-        if n is None or step is None or bound is None:
+            return column.decode(np.arange(self.n_atoms))
+        if column.n_values is None:
             return None
-        values = schema.on_grid(bound[0] + step * np.arange(n), j)
-        return np.append(values, np.nan) if schema.missing(j) else values
+        values = column.on_grid(column.low + column.step * np.arange(column.n_values))
+        return np.append(values, np.nan) if column.missing else values
 
 
 def column_cells(schema: TableSchema, groups: Sequence[Counted], j: int) -> ColumnCells:
@@ -229,7 +219,8 @@ def column_cells(schema: TableSchema, groups: Sequence[Counted], j: int) -> Colu
     own = [group for group in groups if j in group.columns]
     edges = _atom_edges(schema, [group.part for group in own], j)
     divisions = [_division(group.part, j, edges) for group in own]
-    n_atoms = _n_atoms(schema, edges, j)
+    column = schema.columns[j]
+    n_atoms = column.n_codes if edges is None else len(edges) - 1 + column.missing
     joint = [d for d, group in zip(divisions, own, strict=True) if len(group.columns) > 1]
     cells = _chosen(joint or divisions, n_atoms)
     return _with_shape(schema, own, divisions, cells, edges, j)
@@ -247,12 +238,6 @@ def _atom_edges(schema: TableSchema, parts: Sequence[HistogramMap], j: int) -> F
     same = min(_SAME_EDGE * (high - low), half / 2 or np.inf)
     close = np.concatenate([[False], np.diff(edges) <= same])
     return edges[~close]
-
-
-def _n_atoms(schema: TableSchema, edges: Floats | None, j: int) -> int:
-    known = schema.values(j)
-    n_present = len(known) if known is not None else len(edges) - 1  # type: ignore[arg-type]
-    return n_present + schema.missing(j)
 
 
 def _division(part: HistogramMap, j: int, edges: Floats | None) -> Codes:
@@ -296,43 +281,31 @@ def _with_shape(
     j: int,
 ) -> ColumnCells:
     """Return cells with the shape of what is in them; pieces are divided into atoms."""
-    n = int(cells.max()) + 1
-    masses, noise = _masses(own, divisions, cells, j)
-    piece = np.arange(len(cells))
-    expected = Expected.even(len(cells), n)
-    points = np.full(len(cells), np.nan)
-    at_end = np.zeros(len(cells), np.bool_)
+    n, (masses, noise) = len(cells), _masses(own, divisions, cells, j)
+    piece, points, at_end = np.arange(n), np.full(n, np.nan), np.zeros(n, np.bool_)
+    sizes, alike, apart = np.ones(n), np.ones(len(masses)), np.zeros(len(masses), np.bool_)
+    expected = Expected(sizes, sizes, alike, apart)  # of categories none tells of another
     if edges is not None:
-        missing = schema.missing(j)
-        pieces = edges
+        step, pieces = schema.step(j), edges
         known = _points([group.part for group in own], j, edges)
-        edges, piece = subdivided(edges, schema.step(j), ~np.isnan(known))
-        points = known[piece]
-        present = cells[piece]
-        expected = expected_masses(edges, pieces, present, masses, noise)
-        at_end = np.zeros(len(piece) + missing, np.bool_)
+        edges, piece = subdivided(edges, step, ~np.isnan(known))
+        points, sizes = known[piece], np.append(np.diff(pieces), sizes)[:n]
+        expected = expected_masses(edges, pieces, cells[piece], masses, noise)
+        at_end = np.zeros(len(piece) + schema.missing(j), np.bool_)
         # A bin of one value of a column with a step stands for a number, too.
-        step = schema.step(j) or 0.0
-        is_point = ~np.isnan(known) | (np.diff(pieces) < 1.5 * step)
+        is_point = ~np.isnan(known) | (np.diff(pieces) < 1.5 * (step or 0.0))
         at_end[[0, len(piece) - 1]] = is_point[[0, -1]]
-        if missing:
-            piece = np.append(piece, len(cells) - 1)
+        if schema.missing(j):
+            piece = np.append(piece, n - 1)
             likely, jumped = (np.append(one, 1.0) for one in expected[:2])
             expected = expected._replace(masses=likely, jumped=jumped)
-    counted = _finest(schema, own, divisions, cells, edges, piece, j)
+    counted = _finest(own, divisions, cells, sizes, j)
     blind = expected.alone & _told_nothing(cells, counted, masses)
+    cell, is_categorical = cells[piece], edges is None
     shape = fitted_shape(
-        cells[piece],
-        piece,
-        expected,
-        masses,
-        counted,
-        blind,
-        at_end,
-        edges is None,
+        cell, piece, expected, masses, counted, blind, at_end, is_categorical=is_categorical
     )
-    joined = _joined(piece, cells[piece], blind)
-    return ColumnCells(schema, j, edges, shape, joined, points, blind)
+    return ColumnCells(schema, j, edges, shape, _joined(piece, cell, blind), points, blind)
 
 
 def _points(parts: Sequence[HistogramMap], j: int, edges: Floats) -> Floats:
@@ -348,8 +321,7 @@ def _told_nothing(cells: Codes, counted: Counts | None, masses: Floats) -> NDArr
     """Return of which cells noise hides whether a half has none of the rows or all of them."""
     if counted is None:
         return np.ones(len(masses), np.bool_)
-    ends = np.searchsorted(np.sort(cells), np.arange(len(masses) + 1))
-    variance = np.array([counted.of(*of_cell)[1] for of_cell in pairwise(ends.tolist())])
+    variance = np.bincount(np.sort(cells), counted.variance)
     # Two halves of this variance tell the share of one of them with a quarter of it.
     return np.sqrt(variance) / 2 >= np.maximum(masses, 0.0) / 2
 
@@ -369,51 +341,33 @@ def _masses(
     precision = _SMALLEST
     for group, division in zip(own, divisions, strict=True):
         if _refines(division, cells):
-            axes = tuple(k for k, a in enumerate(group.columns) if a != j)
-            found = group.counts.sum(axis=axes)
+            found, noise = group.margin(j)
             cell = _image(division, cells, len(found))
-            weight = 1 / max(group.std**2 * _n_others(group, j), _SMALLEST) / len(division)
-            total = total + weight * np.bincount(cell, found, len(total))
-            bins = np.bincount(cell, minlength=len(total))
+            weight = 1 / max(noise, _SMALLEST) / len(division)
+            total += weight * np.bincount(cell, found, len(total))
             # The square of the weight, times the noise of a bin.
-            variance = variance + weight / len(division) * bins
+            variance += weight / len(division) * np.bincount(cell, minlength=len(total))
             precision += weight
     return total / precision, np.sqrt(variance) / precision
 
 
 def _finest(
-    schema: TableSchema,
-    own: Sequence[Counted],
-    divisions: Sequence[Codes],
-    cells: Codes,
-    edges: Floats | None,
-    piece_of_atom: Codes,
-    j: int,
+    own: Sequence[Counted], divisions: Sequence[Codes], cells: Codes, sizes: Floats, j: int
 ) -> Counts | None:
     """Return the counts of pieces of the histogram with the most bins, None if none divides cells.
 
-    In the order of atoms by their cells. A bin may be cut by a cell's edge: its rows are spread.
+    In the order of pieces by their cells. A bin may be cut by a cell's edge: its rows are spread by
+    the sizes of the pieces.
     """
     finer = [k for k, d in enumerate(divisions) if d.max() > cells.max()]
     if not finer:
         return None
-    best = max(finer, key=lambda k: (divisions[k].max(), -own[k].std * _n_others(own[k], j)))
-    division, group = divisions[best], own[best]
-    axes = tuple(k for k, a in enumerate(group.columns) if a != j)
-    counts, variance = group.counts.sum(axis=axes), group.std**2 * _n_others(group, j)
-    counts = np.bincount(_image(division, division, len(counts)), counts, len(counts))
-    sizes = np.ones(len(cells))
-    if edges is not None:
-        widths = np.bincount(piece_of_atom[: len(edges) - 1], np.diff(edges))
-        sizes[: len(widths)] = widths
+    best = max(finer, key=lambda k: (divisions[k].max(), -own[k].margin(j)[1]))
+    division, (counts, variance) = divisions[best], own[best].margin(j)
+    of_bin = np.bincount(_image(division, division, len(counts)), counts, len(counts))
     part = sizes / np.bincount(division, sizes)[division]
     order = np.argsort(cells, kind="stable")
-    return Counts((counts[division] * part)[order], (variance * part**2)[order])
-
-
-def _n_others(group: Counted, j: int) -> int:
-    """Return the number of cells that a bin of column `j` is the sum of."""
-    return group.counts.size // group.part.n_bins[j]
+    return Counts((of_bin[division] * part)[order], (variance * part**2)[order])
 
 
 def in_cells(group: Counted, cells: Sequence[ColumnCells]) -> Marginal | None:

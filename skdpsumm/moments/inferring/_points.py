@@ -21,6 +21,7 @@ from ...schema._frames import NO_NAMES
 from ...schema._reading import Table, column_names, is_frame, read_table
 from ...schema._schema import TableSchema, stack_columns, stratified
 from ...sketches import PrivateSketch
+from ._cells import counted_groups
 from ._regression import FeatureBlocks
 from ._table_model import TableModel
 
@@ -258,24 +259,12 @@ def private_marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArr
     Of the histograms that count the column those of the fewest columns are taken, each by its
     noise in a bin, and their mean is moved to the simplex.
     """
-    counted = [
-        (len(group), part, where)
-        for part, where in sketch.blocks()
-        if isinstance(part, HistogramMap)
-        for group in part.groups
-        if j in group
-    ]
-    fewest, part, where = min(counted, key=lambda found: found[0])
-    mean = sketch.unprojected().mean[where]
-    total, precision = np.zeros(part.n_bins[j]), 0.0
-    for group, cells in zip(part.groups, part.row_groups(), strict=True):
-        if j in group and len(group) == fewest:
-            table = mean[cells].reshape([part.n_bins[k] for k in group])
-            others = tuple(axis for axis, k in enumerate(group) if k != j)
-            cells_a_bin = table.size / part.n_bins[j]
-            total += table.sum(axis=others) / cells_a_bin
-            precision += 1 / cells_a_bin
-    return part, project_to_simplex(total / precision)
+    groups = [g for g in counted_groups(sketch, sketch.unprojected().mean) if j in g.columns]
+    first = min(groups, key=lambda group: len(group.columns))
+    fewest = [g for g in groups if g.part is first.part and len(g.columns) == len(first.columns)]
+    by_noise = [1 / group.counts.size for group in fewest]
+    shares = np.average([group.margin(j)[0] for group in fewest], axis=0, weights=by_noise)
+    return first.part, project_to_simplex(shares)
 
 
 def _from_histogram(

@@ -11,6 +11,7 @@ error of any function's mean follows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -46,13 +47,8 @@ _FEWEST = 0.5
 # Atoms of a column, and those of a piece that nobody divided.
 _MOST_ATOMS, _MOST_OF_PIECE = 512, 8
 _SMALLEST = 1e-300
-
-
-class Jumped(NamedTuple):
-    """The mass of each atom if densities jump, and whether its cell lies between two others."""
-
-    masses: Floats
-    is_between: NDArray[np.bool_]
+# What an atom weighs at least: those of a node without rows count alike.
+_LEAST_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +79,7 @@ class Shape:
     of_count: Floats
 
     def variance(self, values: Floats) -> Floats:
-        """Return the variance of the mean of values of the atoms in each cell.
+        """Return the variance of the mean of values of the atoms in each cell, of numbers.
 
         Parameters
         ----------
@@ -94,30 +90,22 @@ class Shape:
         ndarray of shape (n_cells, k)
         """
         order = np.argsort(self.cell_of_atom, kind="stable")
-        weights = self.shares[order] + _LEAST_WEIGHT
-        mass = np.concatenate([[0.0], np.cumsum(weights)])
-        sums = np.cumsum(weights[:, None] * values[order], axis=0)
-        sums = np.concatenate([np.zeros((1, values.shape[1])), sums])
+        weights = self.shares[order, None] + _LEAST_WEIGHT
+        mass, sums = _summed(weights), _summed(weights * values[order])
 
         def mean(start: Codes, end: Codes) -> Floats:
-            return (sums[end] - sums[start]) / (mass[end] - mass[start])[:, None]
+            return (sums[end] - sums[start]) / (mass[end] - mass[start])
 
         step = mean(self.start, self.middle) - mean(self.middle, self.end)
         found = np.zeros((int(self.cell_of_atom.max()) + 1, values.shape[1]))
         cell = self.cell_of_atom[order][self.start]
         np.add.at(found, cell, (self.std[:, None] * step) ** 2)
-        if not self.of_count.any():
-            return found
-        # A node says little of a category whose own share seems to be 0.
-        middle = np.zeros_like(found)
-        np.add.at(middle, self.cell_of_atom, self.shares[:, None] * values)
-        alone = np.zeros_like(found)
-        off = values - middle[self.cell_of_atom]
-        np.add.at(alone, self.cell_of_atom, self.of_count[:, None] * off**2)
-        return np.maximum(found, alone)
+        return found
 
 
-_LEAST_WEIGHT = 1e-12
+def _summed(values: Floats) -> Floats:
+    """Return the sums of the first values, from none to all of them."""
+    return np.insert(np.cumsum(values, axis=0), 0, 0.0, axis=0)
 
 
 def subdivided(edges: Floats, step: float | None, whole: NDArray[np.bool_]) -> tuple[Floats, Codes]:
@@ -168,12 +156,6 @@ class Expected(NamedTuple):
     places: Floats
     alone: NDArray[np.bool_]
 
-    @classmethod
-    def even(cls, n_atoms: int, n_cells: int) -> Expected:
-        """Return what is expected of categories, of which none tells of another."""
-        ones = np.ones(n_atoms)
-        return cls(ones, ones, np.ones(n_cells), np.zeros(n_cells, np.bool_))
-
 
 def expected_masses(
     edges: Floats, pieces: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats
@@ -199,7 +181,7 @@ def expected_masses(
     ranks = np.interp(edges, pieces, np.arange(len(pieces)))
     by_rank = _by_densities(ranks, cell_of_atom, masses)
     expected = by_rank + known[cell_of_atom] * (by_width - by_rank)
-    jumped = by_a_jump(edges, cell_of_atom, masses).masses
+    jumped, _ = by_a_jump(edges, cell_of_atom, masses)
     return Expected(expected, jumped, PLACES**known, part >= _MOST)
 
 
@@ -209,49 +191,50 @@ def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     In each cell the density is exponential, from what it is between the cell and its neighbour on
     the left to what it is on the right. At an end of the range it falls as its mass says.
     """
-    first, ends, own = _cells(edges, cell_of_atom, masses)
-    width = np.diff(ends)
-    tilt = _tilts(np.log(np.maximum(own, _FEWEST) / width), width)
-    at = np.searchsorted(first, np.arange(len(cell_of_atom)), side="right") - 1
+    ends, own = _cells(edges, cell_of_atom, masses)
+    width, own = np.diff(ends), np.maximum(own, _FEWEST)
+    tilt = _tilts(own, ends)
+    at = cell_of_atom
     low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
     steep = np.where(np.abs(tilt) < _LEVEL, _LEVEL, tilt)[at]
     part = (np.exp(steep * high) - np.exp(steep * low)) / np.expm1(steep)
-    return np.maximum(own, _FEWEST)[at] * np.maximum(part, 1e-9 * (high - low))
+    return own[at] * np.maximum(part, 1e-9 * (high - low))
 
 
-def by_a_jump(edges: Floats, cell_of_atom: Codes, masses: Floats, beyond: float = 0.0) -> Jumped:
+def by_a_jump(
+    edges: Floats, cell_of_atom: Codes, masses: Floats, beyond: float = 0.0
+) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the mass of each atom if a cell has the densities of its neighbours, side by side.
 
     As where nobody is below 18: the mass of the cell tells where one density ends. A cell denser
-    than both neighbours, or than none, is even.
+    than both neighbours, or than none, is even; which atoms are in no such cell comes second.
 
     Parameters
     ----------
     edges : ndarray
         Of the atoms.
     cell_of_atom : ndarray of int
+        Increasing from 0.
     masses : ndarray of shape (n_cells,)
     beyond : float, default=0.0
         The density beyond the range, as a part of that of the cell at its end. By default there is
         nobody.
     """
-    first, ends, own = _cells(edges, cell_of_atom, masses)
-    width = np.diff(ends)
-    density = own / width
-    smooth = np.flatnonzero(~_spiked(np.log(np.maximum(own, _FEWEST) / width), width))
+    ends, own = _cells(edges, cell_of_atom, masses)
+    width, at = np.diff(ends), cell_of_atom
+    density, smooth = own / width, _smooth(own, width)
     left, right = density.copy(), density.copy()
-    beside = np.pad(density[smooth], 1, mode="edge") if len(smooth) else np.zeros(2)
+    beside = np.pad(density[smooth], 1, mode="edge")
     beside[[0, -1]] *= beyond
     left[smooth], right[smooth] = beside[:-2], beside[2:]
     is_between = (left - density) * (density - right) > 0
     left, right = np.where(is_between, left, density), np.where(is_between, right, density)
     apart = np.where(is_between, left - right, 1.0)
     place = np.where(is_between, (density - right) / apart, 0.0)
-    at = np.searchsorted(first, np.arange(len(cell_of_atom)), side="right") - 1
     low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
     on_left = np.minimum(high, place[at]) - np.minimum(low, place[at])
     found = (left[at] * on_left + right[at] * (high - low - on_left)) * width[at]
-    return Jumped(found, is_between[at])
+    return found, is_between[at]
 
 
 def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> Floats:
@@ -259,58 +242,46 @@ def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> 
 
     Spikes tell nothing of their neighbours.
     """
-    first, ends, own = _cells(edges, cell_of_atom, masses)
-    width, there = np.diff(ends), np.maximum(own, _FEWEST)
-    smooth = ~_spiked(np.log(there / width), width)
-    unseen = _UNSEEN * noise[cell_of_atom[first]]
+    ends, own = _cells(edges, cell_of_atom, masses)
+    smooth, unseen = _smooth(own, np.diff(ends)), _UNSEEN * noise[: len(own)]
     total = own[smooth].sum() - np.linalg.norm(unseen[smooth])
     part = np.zeros(len(masses))
-    part[cell_of_atom[first]] = np.where(smooth, (there + unseen) / max(total, _FEWEST), 0.0)
+    largest = (np.maximum(own, _FEWEST) + unseen) / max(total, _FEWEST)
+    part[: len(own)] = np.where(smooth, largest, 0.0)
     return part
 
 
-def _cells(edges: Floats, cell_of_atom: Codes, masses: Floats) -> tuple[Codes, Floats, Floats]:
-    """Return the first atom of each cell, the cells' edges, and their rows."""
+def _cells(edges: Floats, cell_of_atom: Codes, masses: Floats) -> tuple[Floats, Floats]:
+    """Return the edges of the cells, and their rows; missing values have none."""
     first = np.flatnonzero(np.diff(cell_of_atom, prepend=-1))
-    return first, np.append(edges[first], edges[-1]), masses[cell_of_atom[first]]
+    return np.append(edges[first], edges[-1]), masses[: len(first)]
 
 
-def _tilts(density: Floats, width: Floats) -> Floats:
-    """Return by how much the log density grows from the left to the right end of each cell."""
-    spiked = _spiked(density, width)
-    smooth = np.flatnonzero(~spiked)
-    tilt = np.zeros(len(density))
-    for place, k in enumerate(smooth.tolist()):
-        ends: list[float | None] = []
-        for other in (place - 1, place + 1):
-            if not 0 <= other < len(smooth):
-                ends.append(None)
-                continue
-            n = int(smooth[other])
-            gap = width[min(k, n) + 1 : max(k, n)].sum()
-            own, far = width[k] / 2, width[n] / 2 + gap
-            ends.append(float((density[k] * far + density[n] * own) / (own + far)))
-        tilt[k] = _tilt(density[k], *ends)
+def _tilts(own: Floats, ends: Floats) -> Floats:
+    """Return by how much the log density grows from the left to the right end of each cell.
+
+    Between the middles of two cells it changes evenly.
+    """
+    width, tilt = np.diff(ends), np.zeros(len(own))
+    smooth = np.flatnonzero(_smooth(own, width))
+    if len(smooth) > 1:
+        density, middle = np.log(own / width)[smooth], (ends[:-1] + width / 2)[smooth]
+        left, right = (np.interp(ends[smooth + k], middle, density) for k in (0, 1))
+        tilt[smooth] = np.clip(right - left, -_STEEP, _STEEP)
+        tilt[smooth[0]] = -_falling(density[0] - right[0])
+        tilt[smooth[-1]] = _falling(density[-1] - left[-1])
     return tilt
 
 
-def _spiked(density: Floats, width: Floats) -> NDArray[np.bool_]:
-    """Return which cells are narrow, and far denser than both neighbours."""
-    found = np.zeros(len(density), np.bool_)
-    for k in range(len(density)):
-        near = [n for n in (k - 1, k + 1) if 0 <= n < len(density)]
-        if near:
-            denser = density[k] - max(density[n] for n in near) > np.log(_SPIKE)
-            found[k] = denser and width[k] < _NARROW * min(width[n] for n in near)
-    return found
-
-
-def _tilt(own: float, left: float | None, right: float | None) -> float:
-    if left is not None and right is not None:
-        return float(np.clip(right - left, -_STEEP, _STEEP))
-    if left is not None:
-        return _falling(own - left)
-    return 0.0 if right is None else -_falling(own - right)
+def _smooth(own: Floats, width: Floats) -> NDArray[np.bool_]:
+    """Return which cells are no spikes: narrow ones, far denser than both neighbours."""
+    if len(own) < 2:
+        return np.ones(len(own), np.bool_)
+    density = np.log(np.maximum(own, _FEWEST) / width)
+    beside = np.pad(density, 1, constant_values=-np.inf)
+    denser = density - np.maximum(beside[:-2], beside[2:]) > np.log(_SPIKE)
+    beside = np.pad(width, 1, constant_values=np.inf)
+    return ~(denser & (width < _NARROW * np.minimum(beside[:-2], beside[2:])))
 
 
 def _falling(log_ratio: float) -> float:
@@ -321,24 +292,16 @@ def _falling(log_ratio: float) -> float:
     return brentq(lambda t: np.expm1(t) / t - ratio, -2 * _STEEPEST, -1e-9)
 
 
-class Counts:
-    """Noisy counts of pieces, of the finest histogram of a column.
+class Counts(NamedTuple):
+    """Noisy counts of pieces, of the finest histogram of a column, in the order of their cells.
 
     Parameters
     ----------
     counts, variance : ndarray of shape (n_pieces,)
     """
 
-    def __init__(self, counts: Floats, variance: Floats):
-        self.counts = np.concatenate([[0.0], np.cumsum(counts)])
-        self.variance = np.concatenate([[0.0], np.cumsum(variance)])
-
-    def of(self, start: int, end: int) -> tuple[float, float]:
-        """Return the count of pieces and its variance."""
-        return (
-            float(self.counts[end] - self.counts[start]),
-            float(self.variance[end] - self.variance[start]),
-        )
+    counts: Floats
+    variance: Floats
 
 
 def fitted_shape(
@@ -369,31 +332,25 @@ def fitted_shape(
         Whether atoms are categories, of which none tells of another.
     """
     order = np.argsort(cell_of_atom, kind="stable")
-    pieces = _renumbered(piece_of_atom[order])
+    pieces = piece_of_atom[order]
+    pieces = np.cumsum(np.diff(pieces, prepend=pieces[:1]) != 0)  # in the order of cells
     tree = _Tree(expected, order, pieces, counted, ends_of_range[order])
-    firsts = np.flatnonzero(np.diff(cell_of_atom[order], prepend=-1))
-    ends = np.append(firsts[1:], len(order))
-    for cell, (start, end) in enumerate(zip(firsts.tolist(), ends.tolist(), strict=True)):
+    ends = np.searchsorted(cell_of_atom[order], np.arange(len(masses) + 1))
+    for cell, (start, end) in enumerate(pairwise(ends.tolist())):
         rows = 0.0 if blind[cell] else max(float(masses[cell]), 0.0)
         tree.split(start, end, rows, float(expected.places[cell]))
     shares = np.empty(len(order))
     shares[order] = tree.shares
     of_count = np.zeros(len(order))
     if is_categorical and counted is not None:
-        noise = np.diff(counted.variance)[pieces]
-        in_cell = np.maximum(masses[cell_of_atom[order]], _FEWEST)
-        several = np.bincount(cell_of_atom)[cell_of_atom[order]] > 1
-        of_count[order] = np.where(several, np.minimum(noise / in_cell**2, 0.25), 0.0)
+        cells, noise = cell_of_atom[order], counted.variance[pieces]
+        found = np.minimum(noise / np.maximum(masses[cells], _FEWEST) ** 2, 0.25)
+        of_count[order] = np.where(np.bincount(cells)[cells] > 1, found, 0.0)
     nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
     std = np.array([node[3] for node in tree.nodes])
     std = np.where(blind[cell_of_atom[order][nodes[:, 0]]], 0.0, std)
     cut = nodes[:, 0], nodes[:, 1], nodes[:, 2]
     return Shape(cell_of_atom, shares, *cut, std, of_count)
-
-
-def _renumbered(pieces: Codes) -> Codes:
-    """Return pieces numbered in the order in which atoms have them."""
-    return np.cumsum(np.diff(pieces, prepend=pieces[:1]) != 0)
 
 
 class _Tree:
@@ -408,9 +365,8 @@ class _Tree:
         ends_of_range: NDArray[np.bool_],
     ):
         self._ends_of_range = ends_of_range
-        self._expected = np.concatenate([[0.0], np.cumsum(expected.masses[order])])
-        self._jumped = np.concatenate([[0.0], np.cumsum(expected.jumped[order])])
-        self._pieces, self._counted = pieces, counted
+        self._expected, self._jumped = (_summed(one[order]) for one in expected[:2])
+        self._pieces, self._counted = pieces, counted and Counts(*map(_summed, counted))
         self.shares = np.zeros(len(order))
         self.nodes: list[tuple[int, int, int, float]] = []
 
@@ -466,8 +422,10 @@ class _Tree:
         first, cut, last = self._pieces[start], self._pieces[middle], self._pieces[end - 1] + 1
         if self._counted is None or cut == self._pieces[middle - 1] or rows <= 0:
             return None
-        left, of_left = self._counted.of(first, cut)
-        right, of_right = self._counted.of(cut, last)
+        (left, of_left), (right, of_right) = (
+            [one[stop] - one[start] for one in self._counted]
+            for start, stop in ((first, cut), (cut, last))
+        )
         other = share * rows - right  # what is not on the right
         # Exact counts have no variance: both sides then tell the same.
         of_left, of_right = max(of_left, _SMALLEST), max(of_right, _SMALLEST)
@@ -497,17 +455,15 @@ def _brought_together(
     speaks against a spike.
     """
     worthless = _SPIKE_AT_END if at_end else _WORTHLESS
+    chances, factors = np.array(_SURE).T
+    chances = np.append(chances * (1 - worthless), worthless)
+    wide = np.maximum(np.append(factors * spread, share / 2) ** 2, _SMALLEST)
     variance = max(variance, _SMALLEST)
-    chances, means, variances = [], [], []
-    told = [(chance * (1 - worthless), factor * spread) for chance, factor in _SURE]
-    for chance, std in (*told, (worthless, share / 2)):
-        wide = max(std**2, _SMALLEST)
-        total = wide + variance
-        off = (count - expected) ** 2 / total
-        chances.append(chance * np.exp(-off / 2) / np.sqrt(2 * np.pi * total) + _SMALLEST)
-        means.append((expected * variance + count * wide) / total)
-        variances.append(wide * variance / total)
-    weights = np.array(chances) / np.sum(chances)
-    mean = float(weights @ means)
-    squares = np.array(variances) + (np.array(means) - mean) ** 2
-    return mean, float(np.sqrt(squares[-1] if at_end else weights @ squares))
+    total = wide + variance
+    off = (count - expected) ** 2 / total
+    weights = chances * np.exp(-off / 2) / np.sqrt(2 * np.pi * total) + _SMALLEST
+    weights /= weights.sum()
+    means, variances = (expected * variance + count * wide) / total, wide * variance / total
+    mean = weights @ means
+    squares = variances + (means - mean) ** 2
+    return mean, np.sqrt(squares[-1] if at_end else weights @ squares)

@@ -10,8 +10,6 @@ from ._regression import MomentRegression
 
 # Draws of noise alone. What they give is known to an eighth of its own spread.
 _N_PROBES = 64
-# A solution of conjugate gradients for these draws need not be better than they are.
-_ROUGH_TOLERANCE = 1e-4
 # Of the features, those that have to tell more than noise for points to follow them. Measured:
 # tables with a third and more gain from it, one with a twentieth loses (docs/m2m.md).
 _FEWEST_TOLD = 0.25
@@ -54,8 +52,7 @@ class Shift(NamedTuple):
         noise = by_noise * rng.standard_normal((n_features, _N_PROBES))
         penalised = np.sqrt(model.penalty)[:, None] * rng.standard_normal(noise.shape)
         found = model.squares((model.sketch.mean - model.offset)[:, None])[0]
-        of_noise = model.squares(noise, tolerance=_ROUGH_TOLERANCE)
-        shrunk = model.squares(penalised, tolerance=_ROUGH_TOLERANCE).mean()
+        of_noise, shrunk = model.squares(noise), model.squares(penalised).mean()
         told = max(n_features - shrunk, 1.0)
         excess = max(found - of_noise.mean(), 0.0)
         return cls(excess / told, np.std(of_noise) / told, told / n_features)

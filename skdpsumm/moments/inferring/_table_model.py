@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,24 +94,18 @@ class TableModel:
         ValueError
             For more than `MOST_TABLE_CELLS` cells.
         """
-        self._check_size(columns)
-        if self._is_silent and self.model.residuals.covers(columns):
-            # The counts themselves: the model is fitted to these as far as its tolerance.
-            counts = np.maximum(self.model.residuals.marginal(columns), 0.0)
-            return counts / max(counts.sum(), _SMALLEST)
-        return self.model.table(tuple(columns))
-
-    @cached_property
-    def _is_silent(self) -> bool:
-        return not any(np.any(marginal.std) for marginal in self.marginals)
-
-    def _check_size(self, columns: Sequence[int]) -> None:
         if self.n_cells(columns) > MOST_TABLE_CELLS:
             names = ", ".join(repr(self.schema.name(j)) for j in columns)
             raise ValueError(
                 f"A table of {names} has {self.n_cells(columns):,} cells, more than "
                 f"{MOST_TABLE_CELLS:,}. Ask for fewer columns."
             )
+        is_silent = not any(np.any(marginal.std) for marginal in self.marginals)
+        if is_silent and self.model.residuals.covers(columns):
+            # The counts themselves: the model is fitted to these as far as its tolerance.
+            counts = np.maximum(self.model.residuals.marginal(columns), 0.0)
+            return counts / max(counts.sum(), _SMALLEST)
+        return self.model.table(tuple(columns))
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> NDArray:
         """Return synthetic rows, shape (n_rows, d), whose counts are those of `table`."""

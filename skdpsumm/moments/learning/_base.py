@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..._computing import progress, warn_caller
+from ..._delegation import inner_tags
 from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import FeatureMap, project_to_simplex
 from ...privacy._contract import columns_kept
@@ -27,7 +28,8 @@ from ...schema._reading import (
 )
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import AdaptiveSketcher, PrivateSketch
-from .._base import BaseM2M, frame_for, table_of, with_parts
+from .._base import BaseM2M, frame_for, table_of
+from .._frames import distinct
 from ..asking._estimate import Estimate
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._points import (
@@ -151,7 +153,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         inputs = as_schema(self.schema).for_table(n_features, names)
         inputs.require_bounds()
         table = _with_target(inputs, self._describe_target(y))
-        _check_names(self._own_sketcher, table)
         sketcher = self._made_sketcher(table)
         if isinstance(sketcher, AdaptiveSketcher) and sketcher.target is None:
             sketcher.target = table.n_columns - 1
@@ -290,7 +291,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             weights = embedding.weights(rows)
         inputs = self._encoded(rows)
         learnt = self._training_target(points[:, target])
-        self.estimator_ = self._trained(inputs, learnt, weights, rng)
+        each = weights * len(weights)
+        self.estimator_ = self._trained(self._unfitted, inputs, learnt, each, rng)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
         if embedding is not None or not graphical:
             out_of_reach = None if embedding is None else embedding.is_out_of_reach(rows, weights)
@@ -305,21 +307,21 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             rows = TableModel(sketch, columns).sample(self.n_synthetic, generator)
         return rows, np.full(len(rows), 1 / len(rows))
 
-    def _trained(self, inputs: NDArray, learnt: NDArray, weights: NDArray, rng) -> Any:
-        """Return the estimator, trained on weighted rows: on drawn ones if it takes no weights."""
-        estimator = clone(self._unfitted)
-        parameter = weight_parameter(estimator)
+    def _trained(
+        self, estimator: Any, inputs: NDArray, learnt: NDArray, weights: NDArray, rng: Any
+    ) -> Any:
+        """Return an estimator, trained on weighted rows: on drawn ones if it takes no weights."""
+        estimator, parameter = clone(estimator), weight_parameter(estimator)
         if np.ptp(weights) and parameter is None:
             drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
             inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
         if self.weights != "printed":
             inputs, learnt, weights = self._completed(inputs, learnt, weights)
-        if parameter is None or not np.ptp(weights):
+        if parameter is None or np.allclose(weights, 1.0):
             return estimator.fit(inputs, learnt)
         # Points without weight teach nothing and cost the estimator time.
         kept = np.abs(weights) > np.abs(weights).max() * 1e-9
-        given = {parameter: weights[kept] * len(weights)}
-        return estimator.fit(inputs[kept], learnt[kept], **given)
+        return estimator.fit(inputs[kept], learnt[kept], **{parameter: weights[kept]})
 
     def _completed(self, inputs: NDArray, learnt: NDArray, weights: NDArray) -> Any:
         """Return rows and weights that any estimator takes."""
@@ -355,8 +357,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Raises
         ------
         ValueError
-            If the release is not read by a graphical model, or if `columns` is empty or names an
-            input twice.
+            If the release is not read by a graphical model, if `columns` is empty or names an
+            input twice, or if `estimator` is a regressor where the target has classes, or a
+            classifier where it has numbers.
 
         Warns
         -----
@@ -402,6 +405,13 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             raise ValueError(
                 "coefficients needs a sketch of histograms, read by a graphical model: leave the "
                 "sketcher out, or train with from_sketch(sketch, inference='graphical')."
+            )
+        kind = inner_tags(self).estimator_type
+        if estimator is not None and inner_tags(estimator).estimator_type not in (None, kind):
+            raise ValueError(
+                f"estimator must be a linear {kind} for {type(self).__name__}, such as "
+                f"{type(self._plain_estimator()).__name__}(), got {estimator!r}: give one, or "
+                "leave it out."
             )
         inputs = [j for j in range(self._table.n_columns) if j != self._target]
         if columns is not None:
@@ -512,25 +522,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         inputs = self._read_rows(X)  # which raises where nothing is fitted
         return self.estimator_.predict(inputs)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
-
-def _check_names(sketcher: Any, table: TableSchema) -> None:
-    """Raise ValueError where a sketcher names a column that the table (X, y) lacks."""
-    names = table.names or ()
-    of_y = repr(names[-1]) if names else f"number {table.n_columns - 1}"
-    marginals = (getattr(one, "marginals", None) for one in with_parts(sketcher))
-    groups = (group for known in marginals if isinstance(known, list | tuple) for group in known)
-    for name in (name for group in groups if isinstance(group, list | tuple) for name in group):
-        if isinstance(name, str) and name not in names:
-            raise ValueError(
-                f"marginals names column {name!r}, which is not in the sketched table: it has the "
-                f"columns of X, and y as column {of_y}."
-            )
-
 
 def weight_parameter(estimator: Any) -> str | None:
     """Return what `fit` calls the weights of rows, None where it takes none."""
@@ -550,11 +541,9 @@ def _with_target(inputs: TableSchema, target: Column) -> TableSchema:
     """Return the schema of the table (X, y)."""
     if inputs.names is None:
         return TableSchema([*inputs.columns, target])
-    name = "target"
     # A column of X may be called so: the two must not be taken for one.
-    while name in inputs.names:
-        name += "_"
-    return TableSchema({**dict(zip(inputs.names, inputs.columns, strict=True)), name: target})
+    names = distinct([*inputs.names, "target"])
+    return TableSchema(dict(zip(names, [*inputs.columns, target], strict=True)))
 
 
 def warn_of_invisible_inputs(

@@ -22,6 +22,7 @@ from ...schema._columns import Categorical
 from ...schema._listed import known_classes, listed_classes
 from ...schema._reading import validate_table
 from ...schema._schema import as_schema
+from .._base import OF_PAPER
 from ..inferring._points import draw_points
 from ..inferring._regression import MomentRegression
 from ._base import BaseImplicitM2M, weight_parameter
@@ -174,15 +175,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         >>> model.score(X, y) > 0.9
         True
         """
-        return {
-            "sketcher": sketch,
-            "delta": 0.0,
-            "inference": "points",
-            "prior": "uniform",
-            "n_synthetic": 100_000,
-            "weights": "printed",
-            "regularization": "paper",
-        }
+        return {"sketcher": sketch, **OF_PAPER, "weights": "printed"}
 
     def _check_parameters(self):
         super()._check_parameters()

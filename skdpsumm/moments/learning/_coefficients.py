@@ -20,16 +20,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import has_fit_parameter
 
 from ..._computing import advance, warn_caller
-from ...schema._columns import Categorical, read_cells
+from ...schema._columns import Categorical
 from ...schema._schema import TableSchema
 from ..asking._estimate import Estimate
+from ..asking._tables import encoded
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
-from ..inferring._points import systematic
 from ..inferring._table_model import TableModel
 from ..plausible._plausible import PlausibleTables
 
@@ -80,17 +78,6 @@ class Design:
         else:
             terms = [(name, own.bounds)]
         return [*terms, (f"{name} is missing", None)] if own.missing else terms
-
-    def encoded(self, cells: NDArray, j: int) -> list[NDArray]:
-        """Return the inputs that a column makes of its cells."""
-        own = self.schema.columns[j]
-        values = read_cells(own, cells, self.schema.name(j))
-        if isinstance(own, Categorical):
-            return list(np.eye(own.n_codes)[values].T[1:])
-        gone, (low, high) = np.isnan(values), own.bounds
-        # A missing number counts as the lowest one: its indicator tells the rest.
-        scaled = np.where(gone, 0.0, (values - low) / (high - low))
-        return [scaled, gone.astype(np.float64)][: 1 + own.missing]
 
     def in_units(self, scaled: Floats) -> Floats:
         """Return intercepts and slopes, on the last axis, in the units of the columns."""
@@ -167,28 +154,19 @@ class Regression:
         shape = rows.weights.shape
         present = np.broadcast_to(~rows.absent(self._target), shape)
         cells = np.broadcast_to(rows.column(self._target), shape)
-        columns = {j: rows.column(j) for j in design.columns}
-        alike = {j: design.encoded(own[0], j) for j, own in columns.items() if len(own) == 1}
+        # Columns that are alike in all tables are encoded once.
+        known = [(design.schema.columns[j], rows.column(j)) for j in design.columns]
+        parts = [[encoded(column, one) for one in own] for column, own in known]
         for k, kept in enumerate(present):
-            parts = [
-                part
-                for j, own in columns.items()
-                for part in (alike[j] if j in alike else design.encoded(own[k], j))
-            ]
-            yield np.column_stack(parts)[kept], cells[k][kept], rows.weights[k][kept]
+            inputs = np.column_stack([part for own in parts for part in own[k % len(own)]])
+            yield inputs[kept], cells[k][kept], rows.weights[k][kept]
 
     def _fitted(self, weights: Floats) -> Any:
-        """Return an estimator, fitted to weighted rows; to drawn ones if it takes no weights."""
+        """Return an estimator, fitted to weighted rows."""
         advance()
-        model, estimator, rows = self._model, clone(self._plain), self._inputs
+        model, rng = self._model, check_random_state(self._model._seed)
         learnt = model._training_target(self._cells)
-        if has_fit_parameter(estimator, "sample_weight"):
-            rows, learnt, weights = model._completed(rows, learnt, weights)
-            return estimator.fit(rows, learnt, sample_weight=weights)
-        rng = check_random_state(model._seed)
-        drawn = systematic(weights / weights.sum(), len(weights), rng)
-        rows, learnt, _ = model._completed(rows[drawn], learnt[drawn], np.ones(len(drawn)))
-        return estimator.fit(rows, learnt)
+        return model._trained(self._plain, self._inputs, learnt, weights, rng)
 
     def _scaled(self, estimator: Any) -> Floats:
         """Return intercepts and slopes for scaled inputs, shape (n_outputs, 1 + k)."""
