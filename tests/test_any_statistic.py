@@ -10,6 +10,7 @@ from sklearn.linear_model import LinearRegression
 
 from skdpsumm import AnswerWarning, M2MEstimator, Numeric
 from skdpsumm.moments.asking._tables import calibrated
+from skdpsumm.moments.plausible._numbers import N_TABLES
 
 SCHEMA = {
     "sex": ["f", "m"],
@@ -58,6 +59,7 @@ def test_a_function_gets_frames_and_weights_that_it_can_use(m2m):
         return weights.sum()
 
     m2m.statistic(look, ["sex", "hours"]).interval()
+    assert len(seen) == 1 + N_TABLES  # once for the model, once for each plausible table
     for rows, weights in seen:
         assert list(rows.columns) == ["sex", "hours"]
         assert set(rows["sex"]) == {"f", "m"}

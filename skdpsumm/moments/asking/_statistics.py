@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import combinations_with_replacement, islice, product
 from numbers import Integral, Real
 from typing import Any
@@ -856,6 +857,7 @@ class StatisticsMixin:
             raise ValueError(f"columns names a column twice: {columns!r}.")
         rows_of, schema, privacy = self._told(), self._asked.take(which), self.sketch_.privacy
 
+        @cache  # the value is asked of the same tables
         def ask(covers: str) -> Floats:
             found = []
             for cells, weights in positive_tables(rows_of(which, covers).rows, which):
