@@ -520,10 +520,10 @@ def statistics(made, rng):
     """Return questions about statistics that are no means, two of each.
 
     Of their columns, "x" are numbers, "a" are numbers that are not negative, and "c" are conditions
-    on any column, as 0 and 1.
+    on any column, as 0 and 1. What is possible is as wide as is said there; None is the range of x.
     """
     found = []
-    for function, kinds in STATISTICS * 2:
+    for function, kinds, span in STATISTICS * 2:
         readers = {}
         for kind in kinds:
             known = [c for c in made.numeric if kind == "x" or made.bound(c)[0] >= 0]
@@ -535,7 +535,8 @@ def statistics(made, rng):
             return function(*(read(rows[c]).astype(float) for c, read in readers.items()), w)
 
         ask = lambda m, of=of, columns=[*readers]: m.statistic(of, columns)  # noqa: E731
-        found.append(single(made, "statistic", ask, readers, np.inf))
+        span = made.span(next(iter(readers))) if span is None else span
+        found.append(single(made, "statistic", ask, readers, span))
     return [call for call in found if np.isfinite(call.asked[0].truth)]
 
 
@@ -608,16 +609,16 @@ def area(score, label, w):
 
 
 STATISTICS = (
-    (gini, "a"),
-    (median, "x"),
-    (trimmed_mean, "x"),
-    (low_share, "a"),
-    (ratio_of_means, "aa"),
-    (group_difference, "xc"),
-    (slope, "xx"),
-    (rank_correlation, "xx"),
-    (odds_ratio, "cc"),
-    (area, "xc"),
+    (gini, "a", 1.0),
+    (median, "x", None),
+    (trimmed_mean, "x", None),
+    (low_share, "a", 1.0),
+    (ratio_of_means, "aa", np.inf),
+    (group_difference, "xc", None),
+    (slope, "xx", np.inf),
+    (rank_correlation, "xx", 2.0),
+    (odds_ratio, "cc", np.inf),
+    (area, "xc", 1.0),
 )
 
 

@@ -837,7 +837,7 @@ class StatisticsMixin:
         -----
         Weights of a plausible table may be negative, which few functions take. So they are clipped
         and then tilted, until the number of rows, of each category and of missing values, and the
-        means of numbers are what they were.
+        means, variances and covariances of numbers are what they were, as far as they can be.
 
         Examples
         --------

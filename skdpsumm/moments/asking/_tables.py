@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,33 +23,38 @@ def positive_tables(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[list[N
     """Yield the columns and the weights of each table, those of the model first.
 
     A plausible table has negative weights, where noise took more rows from a cell than there are.
-    Clipped, they would leave too many rows in long tails. So after they are clipped, weights are
-    tilted, ``w exp(lambda g)``, until the number of rows, of each category and of missing values,
-    and the mean of each number, are what the signed table has (calibration [1]_).
+    Clipped, they would leave too many rows in long tails, and columns that hardly go together. So
+    after they are clipped, weights are tilted, ``w exp(lambda g)``, until the number of rows, of
+    each category and of missing values, and the means, variances and covariances of numbers, are
+    what the signed table has (calibration [1]_). Where no weights have all of these, they come
+    close, and then have all but the variances and covariances. Of more numbers than k^2 / 2 =
+    sqrt(n), n rows, these are left out: so many sums are well told by a tilt [2]_.
 
     References
     ----------
     .. [1] Deville and Särndal (1992), "Calibration estimators in survey sampling".
+    .. [2] Portnoy (1988), "Asymptotic behavior of likelihood methods for exponential families when
+       the number of parameters tends to infinity": p^2 / n is to be small.
     """
-    for k, weights in enumerate(rows.weights):
+    own = np.maximum(rows.weights[0], 0.0)
+    for k, signed in enumerate(rows.weights):
         cells = [np.broadcast_to(rows.column(j), rows.weights.shape)[k] for j in columns]
-        if k > 0:
-            told = _told(rows.schema, columns, cells)
-            weights = calibrated(weights, np.maximum(rows.weights[0], 0.0), told)
-        yield cells, np.maximum(weights, 0.0)
+        weights = np.maximum(signed, 0.0 if k == 0 else _KEPT * own)
+        for told in _told(rows.schema, columns, cells) if k > 0 else ():
+            weights = calibrated(weights, signed, told)
+        yield cells, weights
 
 
-def calibrated(signed: Floats, own: Floats, told: Floats) -> Floats:
+def calibrated(start: Floats, signed: Floats, told: Floats) -> Floats:
     """Return weights that are not negative and have the sums of signed ones.
 
     Parameters
     ----------
-    signed, own : ndarray of shape (n,)
-        Weights in the table, and by the model.
+    start, signed : ndarray of shape (n,)
+        Weights that are tilted, and those whose sums are kept.
     told : ndarray of shape (n, k)
         Of which the sums are kept, as far as any weights can have them.
     """
-    start = np.maximum(signed, _KEPT * own)
     goal, whole = signed @ told, max(float(signed.sum()), 1e-300)
     tilt, weights = np.zeros(told.shape[1]), start
     for _ in range(_STEPS):
@@ -63,9 +69,15 @@ def calibrated(signed: Floats, own: Floats, told: Floats) -> Floats:
     return weights
 
 
-def _told(schema: TableSchema, columns: Sequence[int], cells: Sequence[NDArray]) -> Floats:
-    """Return ones, indicators of categories and of missing values, and numbers in their ranges."""
-    found = [np.ones(len(cells[0]))]
+def _told(
+    schema: TableSchema, columns: Sequence[int], cells: Sequence[NDArray]
+) -> tuple[Floats, Floats]:
+    """Return functions of rows whose sums are kept: all, and those that are kept in any case.
+
+    These are ones, indicators of categories and of missing values, and numbers in their ranges.
+    All have products of numbers, too.
+    """
+    found, numeric = [np.ones(len(cells[0]))], []
     for j, values in zip(columns, cells, strict=True):
         column = schema.columns[j]
         if schema.values(j) is not None:
@@ -75,10 +87,14 @@ def _told(schema: TableSchema, columns: Sequence[int], cells: Sequence[NDArray])
         numbers = values.astype(np.float64)
         gone = np.isnan(numbers)
         low, high = schema.bound(j) or (0.0, 1.0)
-        found.append(np.where(gone, 0.0, (numbers - low) / (high - low)))
+        numeric.append(np.where(gone, 0.0, (numbers - low) / (high - low)))
         if gone.any():
             found.append(gone)
-    return np.column_stack(found).astype(np.float64)
+    found += numeric
+    pairs = combinations_with_replacement(numeric, 2)
+    both = [a * b for a, b in pairs] if len(numeric) ** 4 <= 4 * len(cells[0]) else []
+    first = np.column_stack(found).astype(np.float64)
+    return np.column_stack([first, *both]), first
 
 
 def rounded_rows(cells: Sequence[NDArray], weights: Floats, n_rows: int) -> NDArray:
