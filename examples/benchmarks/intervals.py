@@ -46,8 +46,9 @@ of halves (so that sampling is smaller than what the interval allows for, and co
 right), the other half of as many rows drawn with replacement, where 0.95 is right.
 
 FILE gets a JSON line a release, and a run goes on where it stopped; ``--report`` only prints what
-is there. Other kinds need another FILE. A release takes some 20 CPU seconds, a third of it for
-statistics: ``--quick`` (20 releases, epsilon 1, uniform and atoms) seven minutes on two.
+is there. Other kinds need another FILE. A release takes some 20 CPU seconds, half of it for
+statistics, so ``--quick`` (20 releases, epsilon 1, uniform and atoms) takes seven minutes on two
+quiet cores.
 """
 
 import argparse
