@@ -574,7 +574,7 @@ def ratio_of_means(x, y, w):
 
 def group_difference(x, group, w):
     """Return how much larger the mean of x is in a group than elsewhere."""
-    return np.average(x, weights=w * group) - np.average(x, weights=w * (1 - group))
+    return ratio_of_means(x * group, group, w) - ratio_of_means(x * (1 - group), 1 - group, w)
 
 
 def slope(x, y, w):
@@ -606,7 +606,7 @@ def odds_ratio(one, other, w):
 def area(score, label, w):
     """Return the AUC of a number as a score of a condition."""
     held = w @ label
-    return (np.average(ranks(score, w), weights=w * label) - held / 2) / (w.sum() - held)
+    return (w * label @ ranks(score, w) / held - held / 2) / (w.sum() - held)
 
 
 STATISTICS = (
