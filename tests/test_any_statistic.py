@@ -10,6 +10,7 @@ from sklearn.linear_model import LinearRegression
 
 from skdpsumm import AnswerWarning, M2MEstimator, Numeric
 from skdpsumm.moments.asking._tables import calibrated
+from skdpsumm.moments.plausible._numbers import N_TABLES
 
 SCHEMA = {
     "sex": ["f", "m"],
@@ -58,6 +59,7 @@ def test_a_function_gets_frames_and_weights_that_it_can_use(m2m):
         return weights.sum()
 
     m2m.statistic(look, ["sex", "hours"]).interval()
+    assert len(seen) == 1 + N_TABLES  # once for the model, once for each plausible table
     for rows, weights in seen:
         assert list(rows.columns) == ["sex", "hours"]
         assert set(rows["sex"]) == {"f", "m"}
@@ -76,13 +78,25 @@ def test_counts_and_means_are_those_of_the_signed_tables(m2m):
     np.testing.assert_allclose(share.tables(), women.tables()[:, 0], atol=1e-6)
 
 
+def test_numbers_go_together_as_in_the_signed_tables(m2m):
+    """Clipping negative weights alone makes variances larger, and correlations nearer to 0."""
+
+    def products(rows):
+        x, y = np.asarray(rows["age"], float), np.asarray(rows["pay"], float)
+        return np.column_stack([x * x, x * y, y * y])
+
+    signed = m2m.estimate(products).tables()
+    kept = m2m.statistic(lambda rows, w: np.average(products(rows), 0, w), ["age", "pay"]).tables()
+    np.testing.assert_allclose(kept, signed, rtol=1e-6)
+
+
 def test_calibration_keeps_sums_that_clipping_loses():
     rng = np.random.default_rng(0)
     x = np.linspace(0, 1, 500)
     own = np.exp(-8 * x)
     signed = own + 0.2 * rng.standard_normal(500)
     told = np.column_stack([np.ones(500), x])
-    found = calibrated(signed, own, told)
+    found = calibrated(np.maximum(signed, 1e-3 * own), signed, told)
     assert np.all(found >= 0)
     np.testing.assert_allclose(found @ told, signed @ told, rtol=1e-8)
     clipped = np.maximum(signed, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import cache, reduce
 from itertools import combinations_with_replacement, islice, product
 from numbers import Integral, Real
 from typing import Any
@@ -844,7 +844,7 @@ class StatisticsMixin:
         -----
         Weights of a plausible table may be negative, which few functions take. So they are clipped
         and then tilted, until the number of rows, of each category and of missing values, and the
-        means of numbers are what they were.
+        means, variances and covariances of numbers are what they were, as far as they can be.
 
         Examples
         --------
@@ -862,6 +862,7 @@ class StatisticsMixin:
         which = _each_once(self._columns(columns), columns)
         rows_of, schema, privacy = self._told(), self._asked.take(which), self.sketch_.privacy
 
+        @cache  # the value is asked of the same tables
         def ask(covers: str) -> Floats:
             found = []
             for cells, weights in positive_tables(rows_of(which, covers).rows, which):
