@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -188,7 +189,7 @@ def positive_cholesky(matrix: Floats) -> Floats:
 def positive_solver(matrix: Floats) -> Callable[[Floats], Floats]:
     """Return what multiplies by the inverse of a positive definite matrix, overwritten here."""
     factor = positive_cholesky(matrix)
-    return lambda right: cho_solve((factor, True), right, check_finite=False)
+    return partial(cho_solve, (factor, True), check_finite=False)
 
 
 def solve_curved(gram: Floats, roots: Floats, right: Floats, regularization: float) -> Floats:

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from ..inferring._table_model import TableModel
 from ._numbers import (
     APART,
-    CONCORD,
     JUMPS,
     N_QUANTILES,
     STEEPER,
@@ -145,10 +144,8 @@ def correlation(model: TableModel, a: int, b: int) -> Correlation:
 def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator) -> Floats:
     """Return the correlation in each cell, by the model and in each table, (1 + n_tables, n)."""
     own, alike = np.arctanh(expected)
-    n = len(own)
     z = own + rng.random((n_tables, 1)) * (alike - own)
     z = z * np.where(rng.random((n_tables, 1)) < JUMPS, STEEPER, 1.0)
-    z = z + CONCORD * rng.standard_normal((n_tables, n))
     return np.tanh(np.concatenate([[(own + alike) / 2], z]))
 
 

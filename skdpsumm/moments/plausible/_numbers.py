@@ -41,15 +41,14 @@ PLACES = 12.0
 ALIKE = 0.5
 # Standard deviation of the share of a half of which nothing is known.
 LOOSE = 0.4
-# Chance that rows which no neighbour explains are all at one place; that it is not an end; and the
-# same of cells of which nothing tells where in them rows lie.
-CROWD, ANYWHERE, BLIND = 0.9, 0.1, 0.5
+# Chance that rows which no neighbour explains are all at one place.
+CROWD = 0.9
 # Standard deviation of the tilt of a cell of several columns.
 APART = 0.4
 # Chance that a density, or the share of another column's cell, jumps inside a cell.
 JUMPS = 0.5
-# Correlation of two numbers inside a cell (as Fisher's z), beyond what neighbours tell of it; and
-# how many times as steep that may be.
-CONCORD, STEEPER = 0.1, 3.0
+# So many times may two numbers go up and down together inside a cell as neighbours tell (as
+# Fisher's z).
+STEEPER = 3.0
 # Standard errors of the noise from the middle of the plausible tables, within which an answer lies.
 NEAR = 0.7
