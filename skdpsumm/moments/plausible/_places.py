@@ -3,8 +3,9 @@
 A column's cell has atoms. What neighbours and fine counts tell of these stands at the nodes of a
 binary tree (`Shape`): a mean share and its standard deviation. In a plausible table
 
-- the share on the left of a node is a Beta draw of that mean and deviation. At the top nodes all
-  cells are off alike, too: to one side, or outwards;
+- the share on the left of a node is a Beta draw of that mean and deviation. Where less than a row
+  tells it, as where noise may hide rows at an end of the range, it is any share in some tables. At
+  the top nodes all cells are off alike, too: to one side, or outwards;
 - places in an atom are drawn as if `PLACES` rows had told them;
 - densities of neighbours may meet inside a piece (nobody below 18), instead of going over evenly;
 - rows that no neighbour explains (`Inside.crowded`) are all at an end of their piece: the low ends
@@ -203,10 +204,8 @@ class Places:
         )
         std = np.where(known, shape.std / np.maximum(whole, _SMALLEST), LOOSE)
         std = np.where(self.column.blind[cell[shape.start]], LOOSE, std)
-        std = np.clip(std, 1e-4, 0.49)
-        # A Beta of this deviation has at least this mean, if no less than a row told it.
-        least = np.maximum(0.5 - np.sqrt(np.maximum(0.25 - 2 * std**2, 0.0)), _LEAST_PART)
-        inner = np.clip(part, least, 1 - least)
+        std = np.maximum(std, 1e-4)
+        inner = np.clip(part, _LEAST_PART, 1 - _LEAST_PART)
         rows = np.clip(inner * (1 - inner) / std**2 - 1, 1.0, 1e7)
         a, b = inner * rows, (1 - inner) * rows
         found = rng.beta(a, b, (self._n_tables, len(part)))
@@ -215,6 +214,11 @@ class Places:
         alike, out = ALIKE * rng.standard_normal((2, self._n_tables, 1))
         z = rng.standard_normal((self._n_tables, len(top))) + alike + out * outwards
         found[:, top] = betaincinv(a[top], b[top], ndtr(z))
+        # Less than a row tells: in so many tables that the deviation is right, it is any share.
+        told, any_share = inner * (1 - inner) / (rows + 1), 1 / 3 - inner * (1 - inner)
+        lost = (std**2 - told) / np.maximum(any_share - told, _SMALLEST)
+        anything = rng.random((2, *found.shape))
+        found = np.where(anything[0] < lost, anything[1], found)
         return np.where(np.isfinite(found), found, part)  # of a Beta with next to no rows
 
     def _crowd(self) -> None:
