@@ -129,7 +129,7 @@ def _depends(
     """Return the outputs of a function, and the columns that these depend on.
 
     It is asked of rows from anywhere, and of these with other values of one column. An output that
-    is the same at nearly all of them may depend on any of the columns.
+    hardly any of them change is asked of those few again and again; of none, it may depend on all.
     """
     rng = np.random.default_rng(0)
     known = {j: model.cells[j].anywhere(_MANY_ROWS, rng) for j in range(model.schema.n_columns)}
@@ -137,13 +137,21 @@ def _depends(
     def at(values: dict[int, NDArray]) -> Floats:
         return values_at(function, NamedRows(model.schema, _MANY_ROWS, values.__getitem__))
 
-    base, found = at(known), dict[Group, list[int]]()
-    changed = np.zeros((base.shape[1], len(columns)), np.bool_)
-    for place, j in enumerate(columns):
-        other = at(known | {j: model.cells[j].anywhere(_MANY_ROWS, rng)})
-        changed[:, place] = ~np.all((base == other) | (np.isnan(base) & np.isnan(other)), axis=0)
-    usual = np.nanmedian(base, axis=0)
-    changed[np.count_nonzero(base != usual, axis=0) < FEWEST_POINTS] = True
+    def with_others(rows: NDArray | slice) -> tuple[Floats, NDArray[np.bool_]]:
+        own = {j: values[rows] for j, values in known.items()}
+        base, changed = at(own), []
+        for j in columns:
+            other = at(own | {j: model.cells[j].anywhere(_MANY_ROWS, rng)})
+            changed.append(~np.all((base == other) | (np.isnan(base) & np.isnan(other)), axis=0))
+        return base, np.column_stack(changed)
+
+    base, changed = with_others(slice(None))
+    known_values = np.nan_to_num(base)
+    unusual = known_values != np.median(known_values, axis=0)
+    for k in np.flatnonzero(np.count_nonzero(unusual, axis=0) < FEWEST_POINTS).tolist():
+        rows = np.flatnonzero(unusual[:, k])
+        changed[k] = with_others(np.resize(rows, _MANY_ROWS))[1][k] if len(rows) else True
+    found = dict[Group, list[int]]()
     for k, of in enumerate(changed):
         group = tuple(compress(columns, of)) or columns[:1]
         found.setdefault(group, []).append(k)
