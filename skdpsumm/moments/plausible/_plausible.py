@@ -390,13 +390,17 @@ class DrawnTables:
         codes, base = self._kept.get("points", self._drawn)
         met, rng, n = meets(pool), self._stream("about", columns), len(codes)
         drawn = self.model.model.rounded(MORE_POINTS * n, self._stream("more codes"))
-        anywhere = rng.integers(self.model.sizes, size=(N_ANYWHERE, codes.shape[1]))
-        more, others = (part[meets(self._valued(columns, part, rng))] for part in (drawn, anywhere))
-        one_row = len(others) / N_ANYWHERE / max(len(others[:n]), 1)
+        more = drawn[meets(self._valued({j: drawn[:, j] for j in columns}, rng))]
+        anywhere = {j: rng.integers(self.model.sizes[j], size=N_ANYWHERE) for j in columns}
+        found = np.flatnonzero(meets(self._valued(anywhere, rng)))
+        others = np.zeros((min(len(found), n), codes.shape[1]), np.int64)
+        for j in columns:
+            others[:, j] = anywhere[j][found[:n]]
+        one_row = len(found) / N_ANYWHERE / max(len(others), 1)
         rare = base.sum() / (n * (1 + MORE_POINTS))
         own = np.where(met, base / (1 + MORE_POINTS), base)
-        base = np.concatenate([own, np.full(len(more), rare), np.full(len(others[:n]), one_row)])
-        codes = np.concatenate([codes, more, others[:n]])
+        base = np.concatenate([own, np.full(len(more), rare), np.full(len(others), one_row)])
+        codes = np.concatenate([codes, more, others])
         weights = np.repeat(base[None], 1 + self.n_tables, axis=0)
         if SAMPLING in self.priors:
             weights[1:] += self._other_draw(base, "about", columns)
@@ -404,13 +408,13 @@ class DrawnTables:
             weights[1:] += self._beyond(base, "about", columns)
         return self._rows_of_points(columns, codes, base, weights)
 
-    def _valued(self, columns: Group, codes: NDArray, rng: np.random.Generator) -> Rows:
+    def _valued(self, codes: dict[int, NDArray], rng: np.random.Generator) -> Rows:
         """Return rows of the model in these cells."""
-        cells = self.model.cells
         values = {
-            j: cells[j].values(*cells[j].at(codes[:, j], rng.random(len(codes)))) for j in columns
+            j: self.model.cells[j].values(*self.model.cells[j].at(own, rng.random(len(own))))
+            for j, own in codes.items()
         }
-        return self._made(values, np.ones((1, len(codes))))
+        return self._made(values, np.ones((1, len(next(iter(codes.values()))))))
 
     def _rows_of_points(
         self, columns: Group, codes: NDArray, base: Floats, weights: Floats
