@@ -189,7 +189,10 @@ class PlausiblePoints:
         tables = DrawnTables(model, (NOISE,), Interactions(model))
         groups = model.counted_together(tuple(columns))
         both = np.concatenate([weights[:1], weights])
-        return tables.followed(both, codes, np.ones(len(codes)), groups)[1:]
+        found = tables.followed(both, codes, np.ones(len(codes)), groups)[1:]
+        if not self._regression.center:  # then these are shares, too
+            found *= self.n_rows / np.maximum(found.sum(axis=1, keepdims=True), 1.0)
+        return found
 
     @cached_property
     def _unexplained(self) -> Floats:
