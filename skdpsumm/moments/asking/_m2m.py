@@ -41,7 +41,6 @@ from ._planning import Plan
 from ._statistics import StatisticsMixin
 from ._synthetic import framed
 from ._warnings import warn_of_coarse_bins, warn_of_the_drowned, warn_of_the_lone
-from ._weighted import covariance
 
 # Synthetic rows that are drawn to find such as meet a condition, at most.
 _MOST_DRAWN = 2**22
@@ -384,9 +383,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         """Return the errors of means and covariances, in units of range."""
         numeric, low, high = self._numeric(None)
         columns = [self.schema_.columns[j].numbers(X[:, j]) for j in numeric]
-        means = [np.nansum(one) / np.sum(~np.isnan(one)) for one in columns]
-        each, spans = np.ones((1, len(X))), high - low
-        covariances = [[covariance(each, a[None], b[None])[0] for a in columns] for b in columns]
+        means, covariances = _moments(np.column_stack(columns))
+        spans = high - low
         first = (np.asarray(self.mean()) - means) / spans
         second = (np.asarray(self.covariance()) - covariances) / np.outer(spans, spans)
         return [*first, *second[np.triu_indices(len(spans))]]
@@ -559,3 +557,13 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         means = sketch.unprojected()  # which noise does not bias
         how = {"regularization": self.regularization, "center": self.center}
         return MomentRegression(means, points, **how)
+
+
+def _moments(columns: NDArray) -> tuple[NDArray, NDArray]:
+    """Return means and covariances, each of the rows in which its columns are present."""
+    present = ~np.isnan(columns)
+    means = np.where(present, columns, 0.0).sum(axis=0) / present.sum(axis=0)
+    there, centred = present.astype(np.float64), np.where(present, columns - means, 0.0)
+    both = there.T @ there
+    first = centred.T @ there / both
+    return means, centred.T @ centred / both - first * first.T

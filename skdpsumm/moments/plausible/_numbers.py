@@ -6,7 +6,9 @@ N_TABLES = 100
 MOST_ROWS, FEWEST_IN_CELL = 2**12, 4
 # Cells of two or three columns; of more cells, and of more columns, so many points are asked.
 MOST_UNITS, N_POINTS = 2**15, 2**14
-# Where fewer points meet a condition, so many times as many are drawn, and so many anywhere.
+# Fewer points tell a count to no more than 18 per cent (1 / sqrt(30)). Then so many times as many
+# are drawn, which halves that, and so many anywhere: a condition on one cell of three columns of 64
+# is met by one.
 FEWEST_POINTS, MORE_POINTS, N_ANYWHERE = 30, 3, 2**18
 # Numbers that are kept of rows, of noise, and of all else, for each kind of interval: 256 MB each.
 MOST_KEPT = 2**25
@@ -45,7 +47,8 @@ LOOSE = 0.4
 CROWD = 0.9
 # Standard deviation of the tilt of a cell of several columns.
 APART = 0.4
-# Chance that a density, or the share of another column's cell, jumps inside a cell.
+# Of two ways in which rows may lie, as likely as not: the chance that a density, or the share of
+# another column's cell, jumps inside a cell, and that hidden rows are at no end of it.
 JUMPS = 0.5
 # So many times may two numbers go up and down together inside a cell as neighbours tell (as
 # Fisher's z).
