@@ -1,6 +1,6 @@
 """Differentially private data summaries with scikit-learn's interface."""
 
-from .audit import audit_epsilon
+from .audit import audit_epsilon, check_private_estimator
 from .learners import (
     PINPClassifier,
     PINPRegressor,
@@ -74,6 +74,7 @@ __all__ = [
     "TDILRegressor",
     "TableSchema",
     "audit_epsilon",
+    "check_private_estimator",
     "greedy_mmd_selection",
     "mmd2",
     "uniform_selection",
