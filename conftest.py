@@ -117,8 +117,7 @@ def quick_fits():
 
 _LONG = (
     "test_federated_loopback.py",
-    "test_summary_noise.py",
-    "test_release_audits.py",
+    "test_kit.py",
     "test_learner_noise.py",
 )
 

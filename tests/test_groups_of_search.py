@@ -5,10 +5,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from releases import quick_runs
-from scipy.optimize import brentq
-from scipy.stats import kstest, norm
-from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -22,14 +18,11 @@ from skdpsumm import (
     RFFSketcher,
     TDDLClassifier,
     TDILClassifier,
-    audit_epsilon,
 )
 from skdpsumm.model_selection import _private_search, _run
-from skdpsumm.model_selection._candidate import Leaf
-from skdpsumm.model_selection._public_rows import PublicRows
 from skdpsumm.model_selection._run import Table, groups_held_out
 from skdpsumm.model_selection._stopping import plan_runs, stopping
-from skdpsumm.privacy import GaussianDP, PureDP, _noise
+from skdpsumm.privacy import PureDP, _noise
 from skdpsumm.schema._groups import Groups
 
 pytestmark = [
@@ -309,68 +302,6 @@ def test_a_candidate_that_fails_scores_lowest_of_all(tables, limit):
     assert model.best_sum_ == pytest.approx(-n / 2, abs=0.1)
 
 
-@pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
-@ADJACENCIES
-@pytest.mark.parametrize("limit", [4, "average"])
-def test_noise_of_the_score(monkeypatch, factor, accepted, limit, adjacency):
-    """Three arms: the right scale, worked out here from the plan's own equation, and two wrong."""
-    rng = np.random.default_rng(0)
-    monkeypatch.setattr(
-        _noise,
-        "_gaussian_i64",
-        lambda v, s: v + np.rint(rng.normal(0, s * factor, v.shape)).astype(np.int64),
-    )
-    score = scorer(limit, adjacency, delta=1e-6, bounds=(-4.0, 0.0))
-    law = stopping(0.0, 10)
-    mu = brentq(lambda m: law.price(GaussianDP(m)).epsilon(1e-6) - 1.0, 1e-3, 3.0)
-    reach = 2.0 * (4 if limit == 4 else 1) * (1 if adjacency == "add_remove" else 2)
-    assert score.noise_std == pytest.approx(reach / mu, rel=1e-4)
-    sample = [score.release(12345, None) - 12345 * score._unit for _ in range(6000)]
-    assert (kstest(sample, norm(scale=reach / mu).cdf).pvalue > 1e-9) == accepted
-
-
-class Toy:
-    """A candidate that costs no time: all that it does is to be scored."""
-
-    def __init__(self, epsilon):
-        self.privacy_ = PrivacyGuarantee(PureDP(epsilon), unit="one group")
-
-    def set_params(self, **params):
-        return self
-
-    def fit(self, X, y, **params):
-        return self
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("limit", [5, "average"])
-@pytest.mark.parametrize("honest", [True, False])
-def test_audit_of_a_search_with_worst_groups(monkeypatch, limit, honest):
-    """Five rows of one group are held out, or none; the planted bug counts them as one row each."""
-    quick_runs(monkeypatch)
-    plan = plan_runs(stopping(0.0, 10), 1.5, 0.0)
-    score = scorer(limit if honest else 1, score=lambda e, row, y: 1.0)
-    score = _run.PrivateScore(score.row_score, -1.0, 1.0, "add_remove", plan, score.rows_of_unit)
-    model = PrivateSearchCV(Spy(), {})
-    law, rng = stopping(0.0, 10), np.random.default_rng(0)
-    averaged = limit == "average" and honest
-
-    def release(rows):
-        whose = np.zeros(len(rows), int) if averaged else None
-        table = Table(None, None, list(rows), np.zeros(len(rows)), None, whose)
-        trials = [({}, Toy(plan.epsilon))] * law.draw(rng)
-        draft = _private_search._Draft(
-            Leaf("", ""), PublicRows(None, None), trials, None, lambda steps: table, score, None
-        )
-        return model._search(draft).value
-
-    worlds = np.ones(5), np.zeros(0)
-    result = audit_epsilon(
-        release, *worlds, delta=0.0, n_trials=1500, confidence=1 - 1e-9, random_state=0
-    )
-    assert (result.lower_bound <= 1.5) == honest
-
-
 # ---------------------------------------------------------------------------- claims and refusals
 
 
@@ -434,12 +365,6 @@ def test_no_trial_returns_what_saw_public_rows():
 
 
 WRONG = {
-    "groups without": ({"max_rows_per_group": None}, LABELS, "max_rows_per_group=None"),
-    "no groups": ({}, None, "enable_metadata_routing=True"),
-    "zero": ({"max_rows_per_group": 0}, LABELS, "max_rows_per_group"),
-    "word": ({"max_rows_per_group": "mean"}, LABELS, "max_rows_per_group"),
-    "too few": ({}, LABELS[:-1], "different numbers of rows"),
-    "missing": ({}, [None, *LABELS[1:]], "missing label"),
     "of rows": ({"estimator": Rows()}, LABELS, "Rows takes no groups in fit"),
     "blind": ({"estimator": Blind()}, LABELS, "Blind takes no groups in fit"),
     "objective": (
@@ -479,8 +404,6 @@ WRONG = {
     ),
     "chosen": ({"choices": {"max_rows_per_group": [1, 2]}}, LABELS, "which the search sets itself"),
     "claims rows": ({"estimator": Spy(unit="one row")}, LABELS, "claims to protect one row"),
-    "ledger of rows": ({"ledger": "row"}, LABELS, "unit"),
-    "ledger of groups": ({"ledger": "group", "max_rows_per_group": None}, None, "unit"),
 }
 
 
@@ -501,15 +424,6 @@ def test_mistakes_cost_nothing(mistake):
 def test_a_bound_that_is_the_searchs_own_is_no_mistake():
     model = search(Spy(max_rows_per_group=2)).fit(X, Y, groups=LABELS)
     assert model.best_estimator_.max_rows_per_group == 2
-
-
-def test_groups_arrive_through_a_pipeline():
-    pipe = make_pipeline(FunctionTransformer(), search())
-    with config_context(enable_metadata_routing=True):
-        pipe.fit(X, Y, groups=LABELS)
-    assert pipe[-1].privacy_.unit == "one group"
-    with pytest.raises(ValueError, match="enable_metadata_routing=True"):
-        make_pipeline(FunctionTransformer(), search()).fit(X, Y)
 
 
 def test_without_groups_nothing_changes():

@@ -191,6 +191,52 @@ def test_strangers_hear_the_same(name, unit):
     replayed(model, *(given(one, model, rows) for rows in tables))
 
 
+ASKED = {
+    "at once": lambda ask, points: [ask(points)],
+    "one by one": lambda ask, points: [ask(point[None]) for point in points],
+    "in another order": lambda ask, points: [ask(points[2:]), ask(points[::-1])],
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_path_costs_the_same_however_it_is_asked(asked):
+    model = PINPClassifier(gamma=1.0, classes=[0, 1], random_state=0, **STEEP)
+    pair = worst_case_neighbours(model)
+    points = pair[0][0][:1] + np.array([[0.0], [0.5], [0.1], [2.0]])
+
+    def answers(model, data):
+        fitted = clone(model).fit(*data)
+        found = ASKED[asked](fitted._scores, points)
+        return fitted, {"answers": np.concatenate(found, axis=None).tobytes()}
+
+    assert NEARLY_ALL < part_used(model, *pair, publish=answers) <= 1
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_random_targets_of_groups_cost_no_more(adjacency):
+    """One group goes, or gives way to another of other rows, and maybe of another size."""
+    rng = np.random.default_rng(0)
+    for limit in (1, 3, "average"):
+        model = INSTANCES["propose"].make(random_state=0, adjacency=adjacency)
+        model.set_params(max_rows_per_group=limit, n_target=40)
+        for _ in range(5):
+            target, groups = rng.normal(size=(60, 2)), rng.integers(0, 9, 60)
+            kept, n_new = groups > 0, 0 if adjacency == "add_remove" else rng.integers(1, 9)
+            other = np.vstack([target[kept], rng.normal(3, 1, (n_new, 2))])
+            worlds = [
+                {"X": np.zeros((9, 2)), "owners": ["observer"] * 9, "groups": np.arange(9),
+                 "X_target": rows, "target_groups": labels}
+                for rows, labels in (
+                    (target, groups), (other, np.append(groups[kept], np.full(n_new, 100)))
+                )
+            ]  # fmt: skip
+            assert 0 < part_used(model, *worlds, publish=broadcast, claim=target_claim) <= 1
+
+
+def target_claim(fitted):
+    return fitted.privacy_.target
+
+
 # ------------------------------------------------------------------------ rows that reach a bound
 
 
@@ -301,7 +347,7 @@ def test_targets_cost_what_is_claimed(name, unit):
     if limit is not None:
         model.set_params(max_rows_per_group=limit)
         pair = in_target_groups(pair, limit)
-    used = part_used(model, *pair, publish=broadcast, claim=lambda fit: fit.privacy_.target)
+    used = part_used(model, *pair, publish=broadcast, claim=target_claim)
     assert (0.4 if name == "mwem" else NEARLY_ALL) < used <= 1
 
 
@@ -385,7 +431,7 @@ def test_an_audit_from_outside_sees_no_more(model, monkeypatch):
     shown = None
     if isinstance(model, TDILClassifier):
         shown = lambda fitted: fitted.predictor_.coefficients.ravel()  # noqa: E731
-    check = partial(check_private_estimator, model, release=shown, n_trials=120)
+    check = partial(check_private_estimator, model, release=shown, n_trials=100)
     check()
     laplace, gaussian = _noise._laplace_i64, _noise._gaussian_i64
     monkeypatch.setattr(_noise, "_laplace_i64", lambda v, s: laplace(v, s / 50))
