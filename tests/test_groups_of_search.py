@@ -180,18 +180,6 @@ def test_no_part_cuts_a_group_and_the_learner_gets_whole_ones(tables, limit):
     assert {bound for _, _, bound in SEEN} == {limit}
 
 
-def test_coins_of_rows_would_be_found(tables, monkeypatch):
-    """The planted bug: each row has a coin of its own."""
-    monkeypatch.setattr(
-        _private_search,
-        "groups_held_out",
-        lambda groups, chance, key: np.random.default_rng(0).random(len(groups.codes)) < chance,
-    )
-    search().fit(X, Y, groups=LABELS)
-    with pytest.raises(AssertionError):
-        check_parts(tables[0], 2)
-
-
 @LIMITS
 def test_a_group_that_goes_leaves_all_others_where_they_are(tables, limit):
     for gone in (3, 50):
