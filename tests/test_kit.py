@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from catalogue import DEFAULT_LEARNERS, DEFAULT_SKETCHES, INSTANCES, of, payer
 from kit import ADJACENCIES, ARMS, PastTheWire, has_std, part_used, replayed
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import euclidean_distances
 
@@ -189,6 +190,16 @@ def test_strangers_hear_the_same(name, unit):
     if "average" in unit:  # the number of groups is public
         tables = [(*rows[:3], np.arange(len(rows[0])) // 2) for rows in tables]
     replayed(model, *(given(one, model, rows) for rows in tables))
+
+
+@pytest.mark.parametrize("unit", ["row", "replaced row", "three rows", "replaced average"])
+@pytest.mark.parametrize("name", ["functional", "gradient"])
+def test_sparse_rows_cost_the_same(name, unit):
+    model = made(name, unit)
+    pair = worst_case_neighbours(model, n_features=2)
+    pair = [one if isinstance(one, dict) else dict(zip("Xy", one, strict=True)) for one in pair]
+    sparse_pair = [{**one, "X": sparse.csr_matrix(one["X"])} for one in pair]
+    assert NEARLY_ALL < part_used(model, *sparse_pair) <= 1
 
 
 ASKED = {
