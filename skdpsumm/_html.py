@@ -15,15 +15,10 @@ from itertools import islice
 MOST_ROWS, MOST_COLUMNS, LONGEST = 20, 12, 1000
 
 
-def cut(text: str, most: int = LONGEST) -> str:
+def cut(text: str) -> str:
     """Return a text for people: its start, with what would steer a terminal written out."""
-    more = f"... {len(text) - most:,} more characters" if len(text) > most else ""
-    shown = text[:most]
-    return (shown if shown.isprintable() else _written_out(shown)) + more
-
-
-def _written_out(text: str) -> str:
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    more = f"... {len(text) - LONGEST:,} more characters" if len(text) > LONGEST else ""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:LONGEST]) + more
 
 
 def more_of(shown: Sized, most: int) -> list[str]:

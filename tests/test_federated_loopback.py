@@ -188,7 +188,7 @@ def all_owners_take_part(parties, run, report):
     np.testing.assert_array_equal(rows, whose)
     for owner in parties.tables:
         transcript = [describe(m) for m in here.transcript[owner]]
-        assert parties.log(owner).received("ask", run) == transcript
+        assert MODULE.asked(parties.log(owner), run) == transcript
         assert len(entries_of(parties, owner)) == 1
     merged = PrivateSketch.load(result / "merged.sketch")
     expected = merge_sketches({owner: sent_sketch(parties, owner, run) for owner in parties.tables})
@@ -430,7 +430,7 @@ def kills_and_strangers(parties, timeout):
     table = parties.folder / "south" / "table.parquet"
     os.mkfifo(parties.folder / "pipe")
     (parties.folder / "pipe").replace(table)
-    MODULE.wait_until(lambda: parties.log("south").received("ask", run), "the question", 300)
+    MODULE.wait_until(lambda: MODULE.asked(parties.log("south"), run), "the question", 300)
     parties.kill("south")
 
     report = parties.finish(run, 600)

@@ -64,7 +64,7 @@ def test_each_group_adds_the_mean_of_its_rows(monkeypatch, rows_per_batch):
     def mean(g):
         return np.rint(grid[groups == g].sum(axis=0) / np.sum(groups == g)).astype(np.int64)
 
-    monkeypatch.setattr(_feature_maps, "_ROWS_PER_BATCH", rows_per_batch)
+    monkeypatch.setattr(_feature_maps, "_ROWS_SUMMED_AT_ONCE", rows_per_batch)
     expected = sum(mean(g) for g in range(7))
     np.testing.assert_array_equal(phi.group_sums(X, groups), expected)
     others = groups != 0

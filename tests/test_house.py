@@ -32,13 +32,12 @@ FLOORS = [
     ["summaries"],
     ["model_selection", "audit", "plotting", "federated"],
     ["skdpsumm"],
-    ["_demo"],
     ["__main__"],
 ]
 # What installs a module whose name is not that of its distribution.
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
 # Used where it is installed, and never needed.
-OPTIONAL = {"tqdm", "polars"}
+OPTIONAL = {"polars"}
 
 # What is told from a page's text, its code left out.
 SLIPS = {

@@ -28,6 +28,7 @@ from skdpsumm import (
     TableSchema,
     TDILClassifier,
 )
+from skdpsumm._bounded import parse_toml
 from skdpsumm.model_selection._public_rows import Column as PublicColumn
 from skdpsumm.moments.inferring._points import absent, draw_points, maxent_points
 from skdpsumm.schema._reading import read_table
@@ -465,7 +466,7 @@ def test_codes_are_written_down():
     assert not Numeric(0, 1, missing_values=[]).missing
     assert TableSchema.from_dict(schema.to_dict()) == schema
     assert eval(repr(schema), {"TableSchema": TableSchema, **vars(skdpsumm)}) == schema
-    assert TableSchema.from_toml(schema.to_toml()) == schema
+    assert TableSchema.from_tables(parse_toml(schema.to_toml())) == schema
     assert "missing_values" not in TableSchema(SCHEMA).to_dict()["columns"][0]
 
 

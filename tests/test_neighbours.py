@@ -38,7 +38,7 @@ SKETCHING = {
     "no range": RFFSketcher(
         10, gamma=0.1, schema=[Numeric(missing=True), Numeric(0, 9)], random_state=0
     ),
-    "out of order": HistogramSketcher(schema={1: ["a", "b"], 0: (0, 9)}, random_state=0),
+    "words": HistogramSketcher(schema=[(0, 9), ["a", "b"]], random_state=0),
     "m2m": M2MEstimator(UNION, schema=(-2, 3), random_state=0),
     "m2m classifier": M2MClassifier(
         sketcher=RFFSketcher(4, gamma=2.0), schema=(0, 1), classes=["n", "y"], random_state=0

@@ -133,7 +133,7 @@ STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("block_rows", [4096, 16])
 def test_no_row_moves_another(monkeypatch, name, block_rows):
-    monkeypatch.setattr(_row_alone, "_BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(_row_alone, "_ROWS_MAPPED_AT_ONCE", block_rows)
     assert not moves_another(mapped(*STEPS[name]), X)
 
 
@@ -1002,7 +1002,7 @@ def test_public_rows_fill_the_schema():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-@pytest.mark.parametrize("column", list(SCHEMA.keys))
+@pytest.mark.parametrize("column", list(SCHEMA.names))
 @pytest.mark.parametrize("types", ["as it is", "nullable"])
 def test_one_odd_cell_changes_no_other_row_that_a_schema_reads(odd, column, types):
     """What steps, and scoring functions, meet: values and types."""

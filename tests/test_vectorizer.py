@@ -214,24 +214,6 @@ def test_names_of_entries_differ():
     assert numbers.get_feature_names_out().tolist() == ["constant", "constant_"]
 
 
-def test_the_way_back():
-    vectorizer = PublicVectorizer(SCHEMA).fit(TABLE)
-    back = pd.DataFrame(vectorizer.inverse_transform(VECTORS), columns=TABLE.columns)
-    for name in ("age", "sex", "level"):
-        assert back[name].tolist() == TABLE[name].tolist()
-    assert [v is None for v in back["job"]] == [v is None for v in TABLE["job"]]
-    assert np.allclose(back["gain"].astype(float), TABLE["gain"], atol=1e-6, equal_nan=True)
-    again = vectorizer.transform(back.astype({"gain": float}))
-    assert np.allclose(again, VECTORS, atol=1e-9)
-
-
-def test_numbers_beyond_their_range_come_back_clipped():
-    vectorizer = PublicVectorizer([(0, 1), (0, 10)]).fit([[0, 0]])
-    assert vectorizer.inverse_transform(vectorizer.transform([[7, -3]])) == pytest.approx(
-        np.array([[1.0, 0.0]])
-    )
-
-
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
@@ -458,7 +440,7 @@ def test_hats_share_one_between_two_neighbours():
 
 
 @pytest.mark.parametrize("n_knots", [3, 6, 40])
-def test_vectors_with_hats_are_no_longer_than_one_and_come_back(n_knots):
+def test_vectors_with_hats_are_no_longer_than_one(n_knots):
     schema = {"a": Numeric(-3, 5, missing=True), "b": Numeric(edges=[0, 1, 2, 9]), "c": ["u", "v"]}
     rng = np.random.default_rng(n_knots)
     table = pd.DataFrame(
@@ -471,9 +453,6 @@ def test_vectors_with_hats_are_no_longer_than_one_and_come_back(n_knots):
     vectorizer = PublicVectorizer(schema, n_knots=n_knots)
     vectors = vectorizer.fit_transform(table)
     assert np.linalg.norm(vectors, axis=1).max() <= 1
-    back = vectorizer.inverse_transform(vectors)
-    np.testing.assert_allclose(back[:, :2].astype(float), table[["a", "b"]], atol=1e-9)
-    assert (back[:, 2] == table["c"]).all()
 
 
 def test_a_row_has_the_same_hats_in_any_company():
@@ -566,15 +545,9 @@ def test_vectors_with_interactions_are_no_longer_than_one_and_come_back(columns,
     vectors = beside.transform(cells)
     assert np.sum(np.square(vectors.astype(np.longdouble)), axis=1).max() <= 1
     assert vectors.shape[1] == len(beside.get_feature_names_out())
-    one, other = beside.inverse_transform(vectors), plain.inverse_transform(plain.transform(cells))
-    for j in range(len(columns)):
-        if isinstance(columns[j], Categorical):
-            assert (one[:, j] == other[:, j]).all()
-        else:
-            size = columns[j].high - columns[j].low
-            np.testing.assert_allclose(
-                one[:, j].astype(float), other[:, j].astype(float), atol=1e-9 * size
-            )
+    kept, alone = vectors[:, : plain.transform(cells).shape[1]], plain.transform(cells)
+    assert np.array_equal(np.sign(kept), np.sign(alone))
+    assert np.all(np.abs(kept) <= np.abs(alone))
 
 
 @pytest.mark.parametrize("name", ADVERSARIES)

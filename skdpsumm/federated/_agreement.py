@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +33,7 @@ _SKETCHERS: dict[str, type[Any]] = {
     "race": RACESketcher,
     "summary": SummarySketcher,
 }
-# Of the parameters of sketchers, those that are not for the owner alone to set.
+# Parameters of a sketcher that all parties agree on; other ones are for the owner alone to set.
 _RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator")
 _PRIVATE = {*_RELEASE, "schema", "ledger", "max_rows_per_group", "n_jobs", "noise_seed", "verbose"}
 # What the agreement says of `Curator`; the rest is the curator's own affair.
@@ -43,9 +42,6 @@ _CURATOR = (
     *("adjacency", "n_target", "max_share_per_owner", "random_state", "shares"),
 )
 _ROWS = {**CONSTRAINTS, "gamma": [StrOptions({"auto"}), *CONSTRAINTS["gamma"]]}
-_RANGE = re.compile(r"^(.*)\{(\d+)\.\.(\d+)\}$")
-# A line of text may name any number of columns; more than these are refused before they are made.
-MOST_COLUMNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -157,7 +153,12 @@ class Agreement:
             raise ValueError(f"The agreement has unknown entries {sorted(unknown)}.")
         if lacking:
             raise ValueError(f"The agreement lacks {sorted(lacking)}; add them.")
-        return cls(**{**table, "schema": _schema_from(table["schema"])})
+        if not isinstance(table["schema"], dict):
+            raise ValueError(
+                "schema must be tables, such as [schema.columns.age], or the path of a schema's "
+                "file."
+            )
+        return cls(**{**table, "schema": TableSchema.from_tables(table["schema"])})
 
     def to_json(self) -> str:
         """Return the agreement as text that depends on its content alone."""
@@ -309,40 +310,6 @@ def _named(schema: TableSchema | None) -> TableSchema:
             "[schema.columns.age], or a mapping from name to column."
         )
     return schema
-
-
-def _schema_from(tables: Any) -> TableSchema:
-    """Return the schema of TOML tables; a key such as "px{0..63}" stands for 64 columns."""
-    if not isinstance(tables, dict):
-        raise ValueError(
-            "schema must be tables, such as [schema.columns.age], or the path of a schema's file."
-        )
-    columns = tables.get("columns")
-    if isinstance(columns, dict):
-        if sum(_n_names(key) for key in columns) > MOST_COLUMNS:
-            raise ValueError(f"schema describes more than {MOST_COLUMNS:,} columns.")
-        names = _names("schema", [name for key in columns for name in _expand(key)])
-        described = [table for key, table in columns.items() for _ in range(_n_names(key))]
-        tables = {**tables, "columns": dict(zip(names, described, strict=True))}
-    return TableSchema.from_tables(tables)
-
-
-def _n_names(key: str) -> int:
-    found = _RANGE.match(key)
-    if found is None:
-        return 1
-    first, last = found[2], found[3]
-    if max(len(first), len(last)) > 9 or int(first) > int(last):  # nor are long numbers read
-        raise ValueError(f"schema: {key[:80]!r} is not a range of names, or is too long.")
-    return int(last) - int(first) + 1
-
-
-def _expand(key: str) -> list[str]:
-    found = _RANGE.match(key)
-    if found is None:
-        return [key]
-    stem, first, last = found.groups()
-    return [f"{stem}{j}" for j in range(int(first), int(last) + 1)]
 
 
 def _made(

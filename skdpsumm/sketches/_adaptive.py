@@ -29,7 +29,7 @@ from ._partitions import sum_partitions
 from ._private_sketch import ROWS_PER_BATCH, Counted, PrivateSketch, rows_from_sums, sums_of
 from ._sketchers import TableSketcher
 from ._steps import (
-    MOST_CELLS,
+    MOST_CELLS_OF_GROUP,
     Design,
     Part,
     Steps,
@@ -42,8 +42,6 @@ from ._steps import (
     largest_state,
     most_for_choices,
 )
-
-_MOST_STEPS = 2**16
 
 
 def _refused(sketcher: Any) -> bool:
@@ -260,8 +258,7 @@ class AdaptiveSketcher(TableSketcher):
 
     def _early_design(self, known: TableSchema) -> Design | None:
         """Return what is public of a release, None where the number of columns is not known yet."""
-        is_known = not known.is_for_all and (known.names is not None or known.keys is None)
-        return self._design(known) if is_known else None
+        return None if known.is_for_all else self._design(known)
 
     def _design(self, schema: TableSchema) -> Design:
         """Return what is public of a release, or raise ValueError for names of no column."""
@@ -271,12 +268,12 @@ class AdaptiveSketcher(TableSketcher):
             raise ValueError(f"workload lists a group twice, {self.workload!r}; list it once.")
         design = Design(schema, target, workload, self.adjacency, self._limit)
         for group in workload:
-            if design.most_cells(group) > MOST_CELLS:
+            if design.most_cells(group) > MOST_CELLS_OF_GROUP:
                 names = [schema.name(j) for j in group]
                 raise ValueError(
                     f"workload lists {names}, which may have {design.most_cells(group):,} cells, "
-                    f"and a group has at most {MOST_CELLS:,}. List fewer columns together, or "
-                    "describe them with fewer categories or edges."
+                    f"and a group has at most {MOST_CELLS_OF_GROUP:,}. List fewer columns "
+                    "together, or describe them with fewer categories or edges."
                 )
         return design
 
@@ -296,7 +293,7 @@ class AdaptiveSketcher(TableSketcher):
         return StepBudget(
             epsilon=self.epsilon,
             delta=self.delta,
-            most_steps=_MOST_STEPS,
+            most_steps=2**16,
             most_values=design.most_values,
             noise_seed=self.noise_seed,
         )
@@ -344,7 +341,7 @@ class AdaptiveSketcher(TableSketcher):
     ) -> tuple[Design, Callable[[HistogramMap], tuple[Sums, int]]]:
         """Return checked rows: what is wrong with them is found before they are paid for."""
         first = self._validate(some_rows(X, slice(1)), known, reset=True)
-        # Of a frame the first row alone, which says what columns there are.
+        # The first row of a frame says what columns there are; the others are read later.
         table = X if is_frame(X) else first
         design, n_rows = self._design(schema_of(self)), len(table)
         labels = None if groups is None else Groups.read(groups, n_rows)

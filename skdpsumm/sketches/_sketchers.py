@@ -62,11 +62,9 @@ from ._file import check_fits
 from ._partitions import sum_partitions
 from ._private_sketch import Counted, PendingRelease, PrivateSketch
 
-# Of the budget, for the number of rows, as in the paper.
-_COUNT_SHARE = 0.02
-# Of RACE, as in the paper, for columns in [0, 1].
-_BANDWIDTH = 0.1
-_MOST_NAMED = 10
+# Share of the budget that buys the number of rows, as in the paper.
+_SHARE_FOR_N_ROWS = 0.02
+_MOST_UNSEEN_NAMED = 10
 
 
 @inherited_docs
@@ -434,7 +432,7 @@ class BaseSketcher(TableSketcher):
     def _count_share(self) -> float:
         """The part of the budget that buys the number of rows, where it is bought."""
         known = isinstance(self.denominator, str)
-        return _COUNT_SHARE if known else float(self.denominator)
+        return _SHARE_FOR_N_ROWS if known else float(self.denominator)
 
     def _ask_ledger(self) -> None:
         adjacencies = getattr(self.ledger, "adjacency", None), self.adjacency
@@ -504,8 +502,12 @@ def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
     unseen = sorted(set(range(feature_map.schema.n_columns)) - feature_map.seen_columns())
     if unseen:
         names = [schema.name(j) for j in unseen]
-        told = ", ".join(map(repr, names[:_MOST_NAMED]))
-        more = f" and {len(names) - _MOST_NAMED} others" if len(names) > _MOST_NAMED else ""
+        told = ", ".join(map(repr, names[:_MOST_UNSEEN_NAMED]))
+        more = (
+            f" and {len(names) - _MOST_UNSEEN_NAMED} others"
+            if len(names) > _MOST_UNSEEN_NAMED
+            else ""
+        )
         warn_caller(
             f"Add a group of {told}{more} to marginals, such as [{names[0]!r}], or leave them out "
             "of the schema. The sketch will tell nothing about them: answers take their values to "
@@ -682,7 +684,8 @@ class RACESketcher(BaseSketcher):
         return 2.0, 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
 
     def _draw_map(self, schema, rng):
-        bandwidth = _BANDWIDTH if self.bandwidth == "auto" else self.bandwidth
+        # The paper has this bandwidth, for columns in [0, 1].
+        bandwidth = 0.1 if self.bandwidth == "auto" else self.bandwidth
         return RACEMap.draw(schema, int(self.n_repetitions), int(self.n_buckets), bandwidth, rng)
 
 

@@ -161,7 +161,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         return self._seeded(sketcher, rng)
 
     def _sketched_schema(self, known: TableSchema | None) -> TableSchema | None:
-        if known is None or known.is_for_all or (known.keys is not None and known.names is None):
+        if known is None or known.is_for_all:
             return known  # the number of columns is not known
         return _with_target(known, Numeric(0, 1))
 
