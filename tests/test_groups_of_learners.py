@@ -99,7 +99,6 @@ SPACES = {
     "linear": TDILClassifier(),
     "long rows": TDILClassifier(norm_bound=2.0),
     "rbf": PINPClassifier(gamma=1.0),
-    "intercept": TDILClassifier(fit_intercept=True),
     "callable": PINPClassifier(kernel=linear),
 }
 

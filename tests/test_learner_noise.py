@@ -122,7 +122,7 @@ def table(n_columns, n_labels=2):
     [
         (TDILClassifier(), 1, 1),
         (TDILClassifier(loss="hinge", norm_bound=3), 1, 3),
-        (TDILClassifier(loss="logistic", fit_intercept=True), 1, math.sqrt(2)),
+        (TDILClassifier(loss="logistic", norm_bound=2), 1, 2),
         (TDILClassifier(loss="logistic", classes=[0, 1, 2]), math.sqrt(2), 1),
         (TDILClassifier(classes=[0, 1, 2]), math.sqrt(2), 1),
         (TDILClassifier(loss="hinge", classes=[0, 1, 2]), math.sqrt(3), 1),
@@ -131,7 +131,6 @@ def table(n_columns, n_labels=2):
         (TDILRegressor(y_bounds=(0, 10), loss="epsilon_insensitive"), 1, 1),
         (PINPRegressor(gamma=1.0, y_bounds=(0, 10), loss=EpsilonInsensitive(0.2, 1e-3)), 1, 1),
         (TDDLRegressor(schema=(-1, 1), y_bounds=(0, 9), loss="epsilon_insensitive"), 1, 1),
-        (PINPClassifier(gamma=1.0, fit_intercept=True, intercept_scaling=2), 1, math.sqrt(5)),
         (
             PINPRegressor(kernel="poly", norm_bound=2, y_bounds=(0, 10), loss=Huber(0.5)),
             0.5,
@@ -159,13 +158,13 @@ def test_sensitivity(model, lipschitz, radius, adjacency):
 @ARMS
 @ADJACENCIES
 def test_weights(factor, accepted, adjacency, noise):
-    """Gaussian noise of standard deviation Delta_w / mu on each weight, the intercept's as well."""
+    """Gaussian noise of standard deviation Delta_w / mu on each weight."""
     noise(factor)
-    model = TDILClassifier(fit_intercept=True, norm_bound=2, regularization=7.0, **GAUSSIAN)
+    model = TDILClassifier(norm_bound=2, regularization=7.0, **GAUSSIAN)
     model.set_params(adjacency=adjacency, mechanism="functional")
     release = Released(model, *table(59))
     sample = [release().predictor_.coefficients - release.exact.coefficients for _ in range(100)]
-    std = sensitivity(adjacency, 1, math.sqrt(5), 7.0) / gdp_mu(1.0, 1e-6)
+    std = sensitivity(adjacency, 1, 2, 7.0) / gdp_mu(1.0, 1e-6)
     assert has_law(sample, norm(0, std)) == accepted
 
 
@@ -511,7 +510,7 @@ def test_objective_asks_the_solver_for_what_it_promised(budget, shift):
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (1e-3, 1e-10), (1e-4, 1e-3)])
 def test_the_output_noise_covers_its_own_rounding(epsilon, delta):
     terms = Terms(epsilon, delta, "add_remove", Logistic(), 1.0 / epsilon, 1.0, 1, None)
-    plan = _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0, 0.0), terms)
+    plan = _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0), terms)
     roundings = plan.noise_scale / terms.regularization / 2, plan.output_scale / 2
     distance = plan._tolerance + 2.0**-24 * math.sqrt(5000) * sum(roundings)
     assert distance <= plan.output_scale * math.sqrt(1e-3) / plan.noise_scale / 2
@@ -520,7 +519,7 @@ def test_the_output_noise_covers_its_own_rounding(epsilon, delta):
 def test_too_many_features_for_a_tiny_epsilon_are_refused():
     terms = Terms(1e-4, 1e-9, "add_remove", Logistic(), 1e4, 1.0, 1, None)
     with pytest.raises(ValueError, match="too small for so many features"):
-        _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0, 0.0), terms)
+        _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0), terms)
 
 
 # ---- Algorithm 3
@@ -765,11 +764,9 @@ def test_catches_parameters_taken_from_the_rows(careless, noise):
 def test_catches_an_intercept_without_a_penalty(noise, monkeypatch):
     """Of two labels each, or one more of the first, it is 0 or 1, whatever Lambda."""
     noise(1.0)
-    X, y = np.zeros((4, 1)), np.array([1, 1, 0, 0])
+    X, y = np.tile([0.0, 1.0], (4, 1)), np.array([1, 1, 0, 0])
     worlds = (X[:-1], y[:-1]), (X, y)
-    model = TDILClassifier(**WEIGHTS, **SHARP).set_params(
-        fit_intercept=True, loss="huberized_hinge"
-    )
+    model = TDILClassifier(**WEIGHTS, **SHARP).set_params(loss="huberized_hinge")
     assert audit(model, coefficients, worlds) <= model.epsilon
     solve = _feature_space.solve_primal
     stretch = np.array([1.0, 100.0])
@@ -814,11 +811,11 @@ def test_catches_squared_loss_with_too_small_a_slope(noise):
     ("model", "radius"),
     [
         (TDILClassifier(norm_bound=3), 3),
-        (TDILClassifier(fit_intercept=True, classes=["no", "yes"]), math.sqrt(2)),
+        (TDILClassifier(classes=["no", "yes"]), 1),
         (TDILClassifier(feature_map=RBFSampler(n_components=30)), 1),
         (PINPClassifier(gamma=1.0), 1),
         (PINPClassifier(kernel="poly", gamma=0.5, norm_bound=2, mechanism="svt"), 3**1.5),
-        (PINPClassifier(gamma=1.0, kernel="laplacian", fit_intercept=True), math.sqrt(2)),
+        (PINPClassifier(gamma=1.0, kernel="laplacian"), 1),
         (PINPClassifier(kernel="cosine"), 1),
         (PINPClassifier(gamma=1.0, kernel="chi2"), 1),
         (TDDLClassifier(kernel=linear, norm_bound=2), 2),
