@@ -142,7 +142,6 @@ SUMMARIZERS = {
 CLASSIFIERS = {
     "weights": TDILClassifier(),
     "schema": TDILClassifier(**BOX),
-    "intercept": TDILClassifier(fit_intercept=True),
     "functional": TDILClassifier(mechanism="functional"),
     "gradient": TDILClassifier(mechanism=_DESCENT, loss="huberized_hinge"),
     "objective": TDILClassifier(mechanism="objective"),
@@ -157,7 +156,7 @@ REGRESSORS = {
     "weights": TDILRegressor(**NUMBER),
     "random features": TDILRegressor(feature_map=RBFSampler(n_components=8), **NUMBER),
     "functional": TDILRegressor(mechanism="functional", **NUMBER),
-    "gradient": TDILRegressor(mechanism=_DESCENT, fit_intercept=True, **NUMBER),
+    "gradient": TDILRegressor(mechanism=_DESCENT, **NUMBER),
     "objective": TDILRegressor(mechanism="objective", **NUMBER),
     "exponential": TDILRegressor(mechanism=_EXPONENTIAL, **NUMBER),
     "landmarks": TDILRegressor(kernel="rbf", **MARKS, **NUMBER),

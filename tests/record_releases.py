@@ -173,12 +173,6 @@ def space(name, family):
     """Return the parameters of a kernel or of a feature map; `family` is that of the learner."""
     given = {
         "linear": {"kernel": "linear", "norm_bound": 2.0},
-        "intercept": {
-            "kernel": "linear",
-            "norm_bound": 2.0,
-            "fit_intercept": True,
-            "intercept_scaling": 0.5,
-        },
         "rbf": {"kernel": "rbf", "gamma": 0.8},
         "laplacian": {"kernel": "laplacian", "gamma": 0.8},
         "poly": {"kernel": PolynomialKernel(degree=2), "norm_bound": 2.0},
@@ -186,7 +180,7 @@ def space(name, family):
         "callable": {"kernel": partial(laplacian_kernel, gamma=0.5)},
         "features": {"feature_map": RBFSampler(gamma=0.8, n_components=30)},
     }[name]
-    explicit = name in ("linear", "intercept", "features")
+    explicit = name in ("linear", "features")
     if explicit or family == "PINP":
         return given
     return {**given, **numeric()}
@@ -703,7 +697,7 @@ LOSSES = {
     "Classifier": ["default", "huberized hinge", "soft hinge", "logistic", "hinge"],
     "Regressor": ["default", "huber", "squared", "insensitive"],
 }
-SPACES = ["linear", "intercept", "rbf", "laplacian", "poly", "cosine", "callable", "features"]
+SPACES = ["linear", "rbf", "laplacian", "poly", "cosine", "callable", "features"]
 
 
 def add_learners():

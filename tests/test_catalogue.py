@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, clone
 
 import skdpsumm
 from skdpsumm import summaries
+from skdpsumm.learners._choice import mechanisms_of
 from skdpsumm.summaries._protocol import Protocol
 
 RNG = np.random.default_rng(0)
@@ -39,7 +40,8 @@ def test_every_mechanism_and_protocol_has_an_instance():
             for one in learners
             if type(one.estimator) is kind
         }
-        known = {one for one in kind._mechanisms().values() if one.__module__.startswith("skdp")}
+        named = mechanisms_of(kind._kind).values()
+        known = {one for one in named if one.__module__.startswith("skdpsumm")}
         assert there == known, kind
     protocols = {type(one.estimator._made_protocol()) for one in of("summarizer").values()}
     public = [getattr(summaries, name) for name in summaries.__all__]

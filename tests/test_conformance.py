@@ -33,7 +33,6 @@ PUBLIC = {
     "learner": {},
     "search": {
         "estimator__norm_bound": 10.0,
-        "estimator__fit_intercept": True,
         "param_distributions": {"regularization": [0.1, 1.0, 3.0]},
         "expected_trials": 3,
     },
@@ -41,7 +40,7 @@ PUBLIC = {
 BOXED = {"schema": (-3, 3), "mechanism__n_landmarks": 100}
 NUMBER = {"y_bounds": (-5, 5)}
 STEPS = {"mechanism__n_steps": 200}
-EXPLICIT = {"norm_bound": 10.0, "fit_intercept": True}
+EXPLICIT = {"norm_bound": 10.0}
 SHARP = {"sketcher": RFFSketcher(200, gamma=2.0)}
 TUNED = {
     "fourier": {"n_components": 20, "schema": None},
@@ -60,7 +59,7 @@ TUNED = {
     "mwem": {"release__n_steps": 20},
     "sketches": {"protocol__n_bins": 4},  # "auto" takes as many as it can, of all pairs of columns
     "weights": EXPLICIT,
-    "schema": {"schema": (-5, 5), "fit_intercept": True},
+    "schema": {"schema": (-5, 5)},
     "objective": {"norm_bound": 10.0, "loss": "logistic"},
     "landmarks": {"kernel": PolynomialKernel(degree=2), "norm_bound": 5.0, **BOXED},
     "span": BOXED,
@@ -70,7 +69,6 @@ TUNED = {
     "weights, numbers": EXPLICIT | NUMBER,
     "random features, numbers": {
         "feature_map": RBFSampler(gamma=0.01, random_state=0),
-        "fit_intercept": True,
         **NUMBER,
     },
     "objective, numbers": {"norm_bound": 10.0, "loss": "squared", **NUMBER},
@@ -86,8 +84,7 @@ TUNED = {
     "search, numbers": {"estimator__y_bounds": (-5, 5), "score_bounds": (-5, 0)},
 }
 # A choice among candidates at random: good predictions need more rounds than checks have time for.
-# And with what scikit-learn's data need, "intercept" is "weights" once more.
-NEVER = {"exponential", "intercept"}
+NEVER = {"exponential"}
 # A copy of an interactive learner answers new points by its public hypothesis, for it must draw
 # no noise, while scikit-learn compares the answers of a pickle with those of the original. So
 # with noise PINP is checked on explicit features, where `fit` releases the whole function.

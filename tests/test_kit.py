@@ -259,14 +259,6 @@ def test_a_long_row_pulls_back_many_short_ones():
     assert 0.3 < part_used(model, (X[:-1], y[:-1]), (X, y)) <= 1
 
 
-def test_an_intercept_has_a_penalty():
-    """Of two labels each, or one more of the first, it would be 0 or 1, whatever Lambda."""
-    X, y = np.zeros((4, 1)), np.array([1, 1, 0, 0])
-    model = TDILClassifier(fit_intercept=True, loss="huberized_hinge", classes=[0, 1])
-    model.set_params(mechanism="functional", regularization=8.0, random_state=0)
-    assert 0 < part_used(model, (X[:-1], y[:-1]), (X, y)) <= 1
-
-
 class BoundsOfTheRows(HistogramSketcher):
     def _validate(self, X, schema, *, reset):
         self.schema = (float(X.min()), float(X.max()) + 1e-6)

@@ -125,7 +125,7 @@ def groups_for(limit):
     [
         (TDILClassifier(), 1, 1),
         (TDILClassifier(loss="hinge", norm_bound=3), 1, 3),
-        (TDILClassifier(loss="logistic", fit_intercept=True), 1, math.sqrt(2)),
+        (TDILClassifier(loss="logistic", norm_bound=2), 1, 2),
         (TDILClassifier(loss="logistic", classes=[0, 1, 2]), math.sqrt(2), 1),
         (TDILClassifier(classes=[0, 1, 2]), math.sqrt(2), 1),
         (TDILClassifier(loss="hinge", classes=[0, 1, 2]), math.sqrt(3), 1),
@@ -134,7 +134,6 @@ def groups_for(limit):
         (TDILRegressor(y_bounds=(0, 10), loss="epsilon_insensitive"), 1, 1),
         (PINPRegressor(gamma=1.0, y_bounds=(0, 10), loss=EpsilonInsensitive(0.2, 1e-3)), 1, 1),
         (TDDLRegressor(schema=(-1, 1), y_bounds=(0, 9), loss="epsilon_insensitive"), 1, 1),
-        (PINPClassifier(gamma=1.0, fit_intercept=True, intercept_scaling=2), 1, math.sqrt(5)),
         (
             PINPRegressor(kernel="poly", norm_bound=2, y_bounds=(0, 10), loss=Huber(0.5)),
             0.5,
@@ -380,7 +379,7 @@ def test_objective_asks_the_solver_for_what_it_promised(budget, shift):
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (1e-3, 1e-10), (1e-4, 1e-3)])
 def test_the_output_noise_covers_its_own_rounding(epsilon, delta):
     terms = Terms(epsilon, delta, "add_remove", Logistic(), 1.0 / epsilon, 1.0, 1, None)
-    plan = _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0, 0.0), terms)
+    plan = _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0), terms)
     roundings = plan.noise_scale / terms.regularization / 2, plan.output_scale / 2
     distance = plan._tolerance + 2.0**-24 * math.sqrt(5000) * sum(roundings)
     assert distance <= plan.output_scale * math.sqrt(1e-3) / plan.noise_scale / 2
@@ -389,7 +388,7 @@ def test_the_output_noise_covers_its_own_rounding(epsilon, delta):
 def test_too_many_features_for_a_tiny_epsilon_are_refused():
     terms = Terms(1e-4, 1e-9, "add_remove", Logistic(), 1e4, 1.0, 1, None)
     with pytest.raises(ValueError, match="too small for so many features"):
-        _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0, 0.0), terms)
+        _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0), terms)
 
 
 # ---- Algorithm 3
@@ -532,11 +531,11 @@ def test_copies_draw_no_noise_of_their_own(noise):
     ("model", "radius"),
     [
         (TDILClassifier(norm_bound=3), 3),
-        (TDILClassifier(fit_intercept=True, classes=["no", "yes"]), math.sqrt(2)),
+        (TDILClassifier(classes=["no", "yes"]), 1),
         (TDILClassifier(feature_map=RBFSampler(n_components=30)), 1),
         (PINPClassifier(gamma=1.0), 1),
         (PINPClassifier(kernel="poly", gamma=0.5, norm_bound=2, mechanism="svt"), 3**1.5),
-        (PINPClassifier(gamma=1.0, kernel="laplacian", fit_intercept=True), math.sqrt(2)),
+        (PINPClassifier(gamma=1.0, kernel="laplacian"), 1),
         (PINPClassifier(kernel="cosine"), 1),
         (PINPClassifier(gamma=1.0, kernel="chi2"), 1),
         (TDDLClassifier(kernel=linear, norm_bound=2), 2),

@@ -188,17 +188,6 @@ def test_a_kernel_and_its_features_agree():
     assert np.allclose(one, other, atol=1e-2)
 
 
-def test_intercept_is_a_penalised_feature():
-    with_ones = np.column_stack([X, np.full(len(X), 0.5)])
-    settings = {"regularization": 1.0, "loss": "logistic", **NO_NOISE}
-    model = TDILClassifier(fit_intercept=True, intercept_scaling=0.5, norm_bound=2, **settings)
-    twin = TDILClassifier(norm_bound=3.0, **settings)
-    new = np.column_stack([NEW, np.full(len(NEW), 0.5)])
-    ours = model.fit(X, DISC).decision_function(NEW)
-    assert np.allclose(ours, twin.fit(with_ones, DISC).decision_function(new), atol=1e-2)
-    assert model.predictor_.space.radius == pytest.approx(np.hypot(2, 0.5))
-
-
 # ---- with noise they still learn
 
 
@@ -238,8 +227,11 @@ def test_functional_is_accurate():
 @quiet
 @pytest.mark.parametrize("loss", ["huberized_hinge", "logistic", "hinge"])
 def test_every_loss_learns_three_classes(loss):
-    model = TDILClassifier(loss=loss, epsilon=1e3, noise_seed=0, norm_bound=2.0, fit_intercept=True)
-    assert model.set_params(regularization=1.0).fit(X, THIRDS).score(X, THIRDS) > 0.65
+    model = TDILClassifier(loss=loss, epsilon=1e3, noise_seed=0, norm_bound=3.0)
+    with_ones = np.column_stack([X, np.ones(len(X))])
+    assert (
+        model.set_params(regularization=1.0).fit(with_ones, THIRDS).score(with_ones, THIRDS) > 0.65
+    )
 
 
 # ---- spaces
@@ -592,7 +584,7 @@ def test_bad_parameters_cost_nothing(settings, message):
         (TDILClassifier(kernel="rbf", gamma=1.0, mechanism="objective"), "explicit features"),
         (TDILClassifier(mechanism="objective", loss="hinge"), "kink"),
         (TDILClassifier(mechanism="objective", regularization=0.01), "regularization"),
-        (TDILClassifier(mechanism="exponential", fit_intercept=True), "candidates"),
+        (TDILClassifier(feature_map=RBFSampler(), mechanism="exponential"), "candidates"),
     ],
 )
 def test_what_a_mechanism_needs_is_named(model, message):
@@ -757,7 +749,6 @@ def test_the_warning_of_landmarks_depends_on_no_row(rows):
         (TDILClassifier(kernel="laplacian", schema=(0, 1)), HOT),
         (TDILClassifier(kernel="chi2", schema=(0, 1)), HOT),
         (TDILClassifier(kernel="poly", schema=(0, 1)), HOT),
-        (TDILClassifier(kernel="rbf", schema=(-1, 1), fit_intercept=True), X[:200]),
         (
             TDILClassifier(
                 kernel="rbf", schema=(-1, 1), mechanism=FunctionalMechanism(n_landmarks=8)
@@ -767,7 +758,7 @@ def test_the_warning_of_landmarks_depends_on_no_row(rows):
         (TDDLClassifier(mechanism="laplace", schema=(-1, 1)), X[:200]),
         (TDILClassifier(kernel="cosine", mechanism="exponential", schema=(0, 1)), HOT),
     ],
-    ids=["reach", "rbf", "laplacian", "chi2", "poly", "intercept", "few", "laplace", "candidates"],
+    ids=["reach", "rbf", "laplacian", "chi2", "poly", "few", "laplace", "candidates"],
 )
 def test_landmarks_that_see_something_are_not(model, rows, recwarn):
     model.set_params(random_state=0).fit(rows, DISC[:200])
@@ -775,8 +766,8 @@ def test_landmarks_that_see_something_are_not(model, rows, recwarn):
 
 
 @pytest.mark.parametrize("kernel", ["laplacian", "chi2", partial(rbf_kernel, gamma=40.0)])
-def test_landmarks_are_tried_out_for_any_kernel_and_without_the_intercept(kernel):
-    settings = {"gamma": 40.0, "fit_intercept": True, "random_state": 0}
+def test_landmarks_are_tried_out_for_any_kernel(kernel):
+    settings = {"gamma": 40.0, "random_state": 0}
     model = TDILClassifier(kernel=kernel, schema=(0, 1), **settings)
     with pytest.warns(UserWarning, match="points drawn from it see"):
         model.fit(HOT, DISC[:200])
@@ -784,7 +775,7 @@ def test_landmarks_are_tried_out_for_any_kernel_and_without_the_intercept(kernel
 
 def test_the_share_that_landmarks_see_is_a_projection():
     """Of a point among them all, of one far from all nothing; in between, by least squares."""
-    space = KernelSpace("rbf", {"gamma": 1.0}, 1.0, 0.0)
+    space = KernelSpace("rbf", {"gamma": 1.0}, 1.0)
     marks = RNG.uniform(-1, 1, (5, 3))
     for point, share in ((marks[:1], 1.0), (marks[:1] + 100, 0.0)):
         assert np.isclose(seen_share(space, marks, point), share, atol=1e-6)

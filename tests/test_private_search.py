@@ -477,7 +477,7 @@ def test_audit_catches_a_score_without_noise(monkeypatch):
 
 X, Y = load_breast_cancer(return_X_y=True)
 X = (X - X.min(axis=0)) / np.ptp(X, axis=0) - 0.5
-LEARNER = TDILClassifier(norm_bound=1.5, fit_intercept=True)
+LEARNER = TDILClassifier(norm_bound=1.5)
 CHOICES = {"regularization": [0.3, 1.0, 3.0, 10.0], "loss": ["huberized_hinge", "logistic"]}
 
 

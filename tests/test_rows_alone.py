@@ -97,7 +97,7 @@ def spaces():
         rows = ROWS
         if name in HASHES:
             rows = on_planes(sparse.csr_array(HASHES[name][0].components_).toarray())
-        yield name, FeatureSpace.of(step, D, 1.0, 0.5, 0), rows
+        yield name, FeatureSpace.of(step, D, 1.0, 0), rows
 
 
 def on_planes(directions):

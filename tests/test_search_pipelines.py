@@ -727,7 +727,7 @@ def test_what_would_train_on_nothing_is_refused(steps, table, message):
 @pytest.mark.statistical
 def test_every_pipeline_learns_or_costs_nothing():
     """With much budget and an easy problem, whatever is charged predicts the user's own table."""
-    learner = clone(LEARNER).set_params(classes=[False, True], fit_intercept=True)
+    learner = clone(LEARNER).set_params(classes=[False, True])
     for types in ("as it is", "floats", "array", "integers", "list", *NEWER):
         table = TYPES[types](TABLE)
         for sexes in SEXES.values():
@@ -907,9 +907,7 @@ def test_arrays_are_read_through_a_schema():
 @pytest.mark.statistical
 def test_learners_and_models_of_sketches_find_what_is_in_a_raw_table():
     table, male = adult(3000)
-    learner = TDILClassifier(
-        kernel="linear", classes=[False, True], fit_intercept=True, mechanism="functional"
-    )
+    learner = TDILClassifier(kernel="linear", classes=[False, True], mechanism="functional")
     choices = {"regularization": [1.0, 10.0]}
     named = {f"tdilclassifier__{name}": values for name, values in choices.items()}
     m2m = M2MClassifier(

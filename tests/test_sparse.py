@@ -147,11 +147,10 @@ def test_norms_are_those_of_the_dense_twin(d):
     assert np.array_equal(row_lengths(X), row_lengths(read(sparse.csr_array(X))))
 
 
-@pytest.mark.parametrize("intercept", [0.0, 0.5])
 @pytest.mark.parametrize("norm_bound", [1.0, 0.3, 7.0])
-def test_features_are_those_of_the_dense_twin(norm_bound, intercept):
+def test_features_are_those_of_the_dense_twin(norm_bound):
     X = table()[0]
-    space = FeatureSpace(None, X.shape[1], norm_bound, intercept)
+    space = FeatureSpace(None, X.shape[1], norm_bound)
     features = space.features(read(sparse.csr_array(X)))
     assert isinstance(features, SparseRows)
     assert np.array_equal(features.toarray(), space.features(X))
@@ -173,7 +172,7 @@ def adversaries(d):
 @pytest.mark.parametrize("place", [0, 13, 200])
 def test_a_row_more_moves_no_bit_of_another(form, place):
     X = table()[0]
-    space = FeatureSpace(None, X.shape[1], 1.0, 0.0)
+    space = FeatureSpace(None, X.shape[1], 1.0)
 
     def features(Z):
         rng = np.random.default_rng(0)
@@ -206,9 +205,7 @@ def test_gradients_are_those_of_the_dense_twin(n_classes, limit, memory, monkeyp
     X, y = table()
     y = y + (X[:, 0] > 0) if n_classes == 3 else y
     groups = None if limit is None else np.arange(len(X)) // 4
-    model = TDILClassifier(
-        max_rows_per_group=limit, fit_intercept=True, noise_seed=0, mechanism="gradient"
-    )
+    model = TDILClassifier(max_rows_per_group=limit, noise_seed=0, mechanism="gradient")
     with config_context(working_memory=memory):
         dense = gradient_of(model, X, y, groups)[0]
         given = sparse.csr_array(X)
@@ -269,7 +266,7 @@ def test_clipped_sums_of_one_column_are_those_of_the_dense_twin():
 
 MODELS = {
     "auto": TDILClassifier(),
-    "norm": TDILClassifier(norm_bound=5.0, fit_intercept=True),
+    "norm": TDILClassifier(norm_bound=5.0),
     "functional": TDILClassifier(mechanism="functional"),
     "objective": TDILClassifier(mechanism="objective"),
     "pure": TDILClassifier(delta=0),
@@ -487,9 +484,7 @@ def test_nothing_as_large_as_the_table_is_allocated(limit):
     n, d = 5000, 100_000
     X, y = one_hot(n, d, 10)
     groups = {} if limit is None else {"groups": np.arange(n) // 2}
-    model = TDILClassifier(
-        mechanism=GradientDescent(n_steps=3), max_rows_per_group=limit, fit_intercept=True
-    )
+    model = TDILClassifier(mechanism=GradientDescent(n_steps=3), max_rows_per_group=limit)
     tracemalloc.start()
     try:
         model.fit(X, y, **groups)

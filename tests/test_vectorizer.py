@@ -595,9 +595,7 @@ def test_interactions_learn_what_no_sum_of_curves_can():
     y = (X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)
     model = TDILClassifier(schema=(0, 1), noise_seed=0).fit(X[:5000], y[:5000])
     assert model.score(X[5000:], y[5000:]) > 0.85
-    alone = make_pipeline(
-        PublicVectorizer((0, 1), n_knots=6), TDILClassifier(noise_seed=0, fit_intercept=True)
-    )
+    alone = make_pipeline(PublicVectorizer((0, 1), n_knots=6), TDILClassifier(noise_seed=0))
     assert alone.fit(X[:5000], y[:5000]).score(X[5000:], y[5000:]) < 0.6
 
 

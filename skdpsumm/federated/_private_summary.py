@@ -11,21 +11,20 @@ so all parties make the same ones. The consumer draws and weighs at home::
 
 from __future__ import annotations
 
-from dataclasses import field
 from numbers import Integral
 from typing import Any, ClassVar
 
-from .._docs import inherited_docs
+import numpy as np
+
 from .._sklearn import Interval, StrOptions
 from ..features._histogram import HistogramMap
-from ..privacy._contract import estimator
-from ..schema._schema import TableSchema
+from ..privacy import PrivacyLedger
+from ..privacy._ledger import LedgerDataset
+from ..schema._schema import SchemaLike, TableSchema
 from ..sketches import HistogramSketcher
 from ..summaries._sketches import public_groups
 
 
-@inherited_docs
-@estimator
 class SummarySketcher(HistogramSketcher):
     """Histograms of public groups of columns, as ``protocol="sketches"`` chooses them.
 
@@ -33,6 +32,17 @@ class SummarySketcher(HistogramSketcher):
     ----------
     target : str or int
         The column that models will predict; it is one of the schema.
+    schema : TableSchema or what stands for one
+        Required. Give the range of each numeric column and the values of each other column, because
+        nothing is read off the data. Numbers outside go to the first or the last bin. Missing
+        values have a bin. Give the step of whole numbers, as in ``Numeric(17, 90, step=1)``. Bins
+        are then sets of values, and questions such as ``rows["age"] > 40`` mean the same to
+        synthetic points.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
+        common choice between the two. ``np.inf`` adds no noise.
+    delta : float, default=1e-6
+        0 gives Laplace noise. The default is below 1 / n for tables of fewer than a million rows.
     n_owners : int, default=10
         How many owners there are: their noise adds up. Give the number that take part; 10 stands in
         for it.
@@ -41,17 +51,55 @@ class SummarySketcher(HistogramSketcher):
     n_bins : "auto" or int, default="auto"
         Bins of numeric columns without `edges` of their own. "auto" chooses the finest that the
         budget carries, from public numbers alone.
-    {schema}
-    {epsilon}
-    delta : float, default=1e-6
-        0 gives Laplace noise. The default is below 1 / n for tables of fewer than a million rows.
-    {adjacency...verbose}
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: in one row more or less, or in the values of one row
+        (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
+        "replace_one", this number is public and sensitivities grow, at most to twice.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
+        most k rows of each group, chosen by secret coins, and the noise is that of k rows.
+        "average" counts each group once: its rows share a weight of one, and the noise is that of
+        one row. None, the default, protects one row of X, which is enough where each person has one
+        row. The value is public.
+    denominator : {"auto", "row_sums", "budget"} or float, default="auto"
+        Where the number of rows comes from. With "row_sums" it is free: every histogram and every
+        RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
+        (of epsilon under pure DP, of mu^2 under Gaussian noise). That is better at very small
+        epsilon. "budget" is 0.02, as in the paper. Fourier features have nothing else. "auto" is
+        "row_sums" where there are such sums, because it is free, and "budget" elsewhere.
+    postprocess : bool, default=True
+        Whether to move `sketch_.mean` to the set that every true mean lies in: the simplex for each
+        histogram and RACE array, the unit disk for each (cos, sin) pair. The default is True
+        because it lowers the error of each entry. It has no effect while the noise is small, and
+        none on the answers of M2M.
+    random_state : int, RandomState or None, default=None
+        Public randomness: frequencies and hashes. None draws anew in each fit, as in scikit-learn.
+        If several owners want to add their sketches, give all of them the same int.
+    noise_seed : int or None, default=None
+        Seed of the noise, for simulations only. None draws noise from the operating system, because
+        noise that somebody can draw again protects nobody.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. The default is None because only you know the cap of your
+        data. *Every fit is a release of its own*, also in a search or a cross-validation, and
+        without a ledger nothing counts them.
+    n_jobs : int or None, default=None
+        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
+        thread, as in scikit-learn.
+    verbose : int, default=0
+        1 shows progress on the standard error stream, one step per 65,536 rows. It tells the number
+        of rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------
     feature_map_ : HistogramMap
         phi, public.
-    {sketch_...feature_names_in_}
+    sketch_ : PrivateSketch
+        The release: all that you need to answer questions.
+    privacy_ : PrivacyGuarantee
+        What the release promises.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
 
     Examples
     --------
@@ -76,10 +124,42 @@ class SummarySketcher(HistogramSketcher):
         "n_bins": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
 
-    target: Any = field(default=None, kw_only=False)
-    n_owners: int = 10
-    rows_per_owner: int = 1000
-    n_bins: Any = "auto"
+    def __init__(
+        self,
+        target: str | int | None = None,
+        *,
+        schema: SchemaLike | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        n_owners: int = 10,
+        rows_per_owner: int = 1000,
+        n_bins: int | str = "auto",
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        denominator: str | float = "auto",
+        postprocess: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        noise_seed: int | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.target = target
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_owners = n_owners
+        self.rows_per_owner = rows_per_owner
+        self.n_bins = n_bins
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.denominator = denominator
+        self.postprocess = postprocess
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _draw_map(self, schema: TableSchema, rng: Any) -> HistogramMap:
         if self.target is None:

@@ -22,8 +22,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform, runtim
 import numpy as np
 
 from .._computing import warn_caller
-from .._docs import DocLinkMixin
-from .._html import cut, html_table
+from .._html import DocLinkMixin, cut, html_table
 from .._sklearn import HasMethods, Interval, StrOptions, _VisualBlock, check_params
 from ._compositions import compose, parallel
 from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict

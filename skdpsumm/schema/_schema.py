@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -756,6 +756,8 @@ def as_schema(given: Any) -> TableSchema | None:
     return given if given is None or isinstance(given, TableSchema) else TableSchema(given)
 
 
+# Types of what a parameter `schema` takes: a schema, a column, or columns by name or place.
+SchemaLike: TypeAlias = TableSchema | Column | Mapping[Any, Any] | Sequence[Any]
 # What stands for a schema, and may be given by position in the place of another parameter.
 STANDS_FOR_SCHEMA = (TableSchema, Column, dict, list, tuple)
 _NAMED = 12  # columns that an error lists

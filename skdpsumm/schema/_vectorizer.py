@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from .._docs import DocLinkMixin
+from .._html import DocLinkMixin
 from .._sklearn import _check_feature_names_in
 from ._columns import Categorical, Column, Numeric
 from ._reading import Table, validate_table

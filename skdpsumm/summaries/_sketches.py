@@ -76,7 +76,7 @@ class ReleaseSketch:
         """Return the sketcher that an owner runs."""
         return HistogramSketcher(
             schema=self.schema,
-            n_bins=list(self.n_bins),  # type: ignore[arg-type]
+            n_bins=list(self.n_bins),
             marginals=[list(group) for group in self.groups],
             epsilon=self.epsilon,
             delta=self.delta,

@@ -80,7 +80,6 @@ class FeatureSpace(Space):
         Number of columns of the table.
     norm_bound : float
         Features of a row are scaled down to this norm.
-    intercept : float
     is_sparse : bool, default=False
         Whether rows are `SparseRows`.
     """
@@ -95,20 +94,18 @@ class FeatureSpace(Space):
         transformer: Any,
         n_columns: int,
         norm_bound: float,
-        intercept: float,
         *,
         is_sparse: bool = False,
     ):
-        self.transformer, self.norm_bound, self.intercept = transformer, norm_bound, intercept
-        self.radius = math.hypot(norm_bound, intercept)
+        self.transformer = transformer
+        self.radius = self.norm_bound = norm_bound
         ours = isinstance(transformer, Interactions)
         # A function of the user's, which may fail on a row.
         self.is_users = transformer is not None and not ours
-        self.is_whole_ball = not self.is_users and not intercept
-        self._n_mapped = n_columns if transformer is None else self._try_out(n_columns)
+        self.is_whole_ball = not self.is_users
+        self.n_features = n_columns if transformer is None else self._try_out(n_columns)
         # Those that cost time: our products of two columns pay for theirs.
-        self.n_costly = n_columns if ours else self._n_mapped
-        self.n_features = self._n_mapped + bool(intercept)
+        self.n_costly = n_columns if ours else self.n_features
         self.entry_error = (self.n_features + 4) * UNIT
         self.is_wide = is_sparse and not self.is_users and self.n_features > MOST_SOLVED
 
@@ -128,7 +125,6 @@ class FeatureSpace(Space):
         feature_map: Any,
         n_columns: int,
         norm_bound: float,
-        intercept: float,
         seed: int,
         *,
         is_sparse: bool = False,
@@ -140,10 +136,10 @@ class FeatureSpace(Space):
                 if value is None and (name == "random_state" or name.endswith("__random_state")):
                     feature_map.set_params(**{name: seed})
             feature_map.fit(np.zeros((1, n_columns)), None)
-        return cls(feature_map, n_columns, norm_bound, intercept, is_sparse=is_sparse)
+        return cls(feature_map, n_columns, norm_bound, is_sparse=is_sparse)
 
     def features(self, X: Any) -> Any:
-        """Return phi of each row, shape (n, n_features), clipped and with the intercept last.
+        """Return phi of each row, shape (n, n_features), clipped.
 
         That of `SparseRows` is sparse where there is no feature map, and equal to the last bit to
         that of the same rows in an array.
@@ -152,13 +148,7 @@ class FeatureSpace(Space):
             X = X.with_values(np.clip(X.values, -LARGEST, LARGEST))
         else:
             X = np.clip(np.asarray(X, dtype=np.float64), -LARGEST, LARGEST) + 0.0  # -0.0 is 0.0
-        values = self._mapped(X)
-        values = clip_rows(values, self.norm_bound)
-        if not self.intercept:
-            return values
-        if isinstance(values, SparseRows):
-            return values.with_constant(self.intercept)
-        return np.column_stack([values, np.full(len(values), self.intercept)])
+        return clip_rows(self._mapped(X), self.norm_bound)
 
     def _dense_features(self, X: Any) -> Floats:
         features = self.features(X)
@@ -169,7 +159,7 @@ class FeatureSpace(Space):
             values = X if self.transformer is None else self.transformer.transform(X)
             # A NaN of one row would be one of every sum.
             return values if isinstance(values, SparseRows) else zero_where_undefined(values)
-        values, taken = map_rows([self.transformer], X, self._n_mapped)
+        values, taken = map_rows([self.transformer], X, self.n_features)
         if taken.all():
             return zero_where_undefined(values)
         raise ValueError(

@@ -29,7 +29,6 @@ from sklearn.utils import gen_batches
 from ..._computing import advance, one_blas_thread, silence
 from ..._linear_systems import UNIT, power_below
 from ..._sklearn import Interval
-from ...privacy._contract import estimator
 from ._feature_space import LARGEST, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
 from ._half_matrix import HalfMatrix, strips_of, tiles_before
 from ._kernel_solver import smallest_tolerance, solve_dual
@@ -37,7 +36,7 @@ from ._losses import Floats
 from ._problem import MAX_KERNEL_ROWS, Minimizer, Space, positive_shift
 
 # Relative to R^2: an exponential within 4 units in the last place (8 UNIT), whose argument's
-# relative error counts 1/e, and the sum with an intercept. The argument of chi2 is a sum of terms
+# relative error counts 1/e. The argument of chi2 is a sum of terms
 # that are off by 5 UNIT each, over `_COLUMNS_AT_ONCE` columns, and the others' are integers.
 KERNEL_ERROR, CHI2_ERROR = 12 * UNIT, 40 * UNIT
 # Rows are rounded to this part of a kernel's reach, or of the norm that they are clipped to.
@@ -53,7 +52,6 @@ SCALED_ERROR = 2 * GIVEN_ERROR + 8 * UNIT
 _BLOCK_ROWS = 256
 
 
-@estimator
 class PolynomialKernel(BaseEstimator):
     """``(gamma <x, y> + coef0)^degree``, a polynomial kernel of other degree or constant.
 
@@ -81,8 +79,14 @@ class PolynomialKernel(BaseEstimator):
         "coef0": [Interval(Real, 0, None, closed="left")],
     }
 
-    degree: int = 3
-    coef0: float = 1.0
+    def __init__(
+        self,
+        *,
+        degree: int = 3,
+        coef0: float = 1.0,
+    ):
+        self.degree = degree
+        self.coef0 = coef0
 
 
 class GramSpace(Space):
@@ -137,16 +141,13 @@ class KernelSpace(GramSpace):
         Keyword arguments of the kernel.
     norm_bound : float
         Rows are clipped to this norm ("poly"); phi itself is scaled down to it (callables).
-    intercept : float
     """
 
-    def __init__(
-        self, kernel: str | Callable, params: dict[str, Any], norm_bound: float, intercept: float
-    ):
+    def __init__(self, kernel: str | Callable, params: dict[str, Any], norm_bound: float):
         self.kernel: Any = kernel
         self.params = params
-        self.norm_bound, self.intercept = norm_bound, intercept
-        self.radius = math.hypot(self._kernel_radius(), intercept)
+        self.norm_bound = norm_bound
+        self.radius = self._kernel_radius()
         self.is_users = callable(kernel)
         self.entry_error = self._entry_error()
 
@@ -172,12 +173,6 @@ class KernelSpace(GramSpace):
     def gram(self, X, Y):
         # Far beyond any data, and below where squares overflow.
         X, Y = (np.clip(np.asarray(A, dtype=np.float64), -LARGEST, LARGEST) for A in (X, Y))
-        matrix = self._entries(X, Y)
-        if self.intercept:
-            matrix += self.intercept**2
-        return matrix
-
-    def _entries(self, X: Floats, Y: Floats) -> Floats:
         if callable(self.kernel):
             matrix = zero_where_undefined(self._call_on_rows(X, Y))
             return matrix * self._scales(X)[:, None] * self._scales(Y)
@@ -241,16 +236,15 @@ class PrecomputedSpace(GramSpace):
 
     entry_error = SCALED_ERROR
 
-    def __init__(self, gram: Floats, n_train: int, norm_bound: float, intercept: float):
+    def __init__(self, gram: Floats, n_train: int, norm_bound: float):
         scales = norm_bound / np.sqrt(np.maximum(np.diag(gram), norm_bound**2))
-        self._gram = gram * scales[:, None] * scales + intercept**2
+        self._gram = gram * scales[:, None] * scales
         self._public_scales = scales[n_train:].copy()
-        self.n_train, self.intercept = n_train, intercept
-        self.radius = math.hypot(norm_bound, intercept)
+        self.n_train, self.radius = n_train, norm_bound
 
     @classmethod
     def split(
-        cls, X: NDArray, X_public: Any, norm_bound: float, intercept: float
+        cls, X: NDArray, X_public: Any, norm_bound: float
     ) -> tuple[PrecomputedSpace, NDArray, NDArray]:
         """Return the space, and the training rows and the public points as indices.
 
@@ -275,14 +269,14 @@ class PrecomputedSpace(GramSpace):
         if (np.diag(gram) < 0).any():
             raise ValueError("The diagonal of a kernel cannot be negative; check X and X_public.")
         rows = np.arange(len(gram), dtype=np.float64)[:, None]
-        return cls(gram, n, norm_bound, intercept), rows[:n], rows[n:]
+        return cls(gram, n, norm_bound), rows[:n], rows[n:]
 
     def gram(self, X, Y):
         return self._gram[np.ix_(X[:, 0].astype(int), Y[:, 0].astype(int))]
 
     def released(self, predictor: Minimizer) -> Minimizer:
         """Return a released expansion in the public points, for kernel values of new rows."""
-        space = GivenRows(self._public_scales, self.intercept)
+        space = GivenRows(self._public_scales)
         # The places of the public points would tell the number of training rows.
         return Minimizer(space, predictor.coefficients, np.zeros((len(predictor.coefficients), 1)))
 
@@ -292,11 +286,11 @@ class GivenRows(GramSpace):
 
     entry_error = SCALED_ERROR
 
-    def __init__(self, scales: Floats, intercept: float):
-        self._scales, self.intercept = scales, intercept
+    def __init__(self, scales: Floats):
+        self._scales = scales
 
     def gram(self, X, Y):
-        return X * self._scales + self.intercept**2
+        return X * self._scales
 
 
 def symmetric_gram(

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 from sklearn.base import BaseEstimator
 
-from ..._docs import ListedMixin
+from ..._html import ListedMixin
 from ..._linear_systems import Floats
 from ..._sklearn import Interval, check_params
 

@@ -96,7 +96,7 @@ def check_radius(radius: float) -> None:
     low, high = (math.sqrt(end) for end in _RANGE)
     if not low <= radius <= high:
         raise ValueError(
-            "Bring norm_bound, intercept_scaling, gamma, coef0 and degree closer to 1: they make "
+            "Bring norm_bound, gamma, coef0 and degree closer to 1: they make "
             f"features of norm {radius:g}, and float64 needs a norm from {low:g} to {high:g}."
         )
 
@@ -296,14 +296,11 @@ class Space(ABC):
     """A public map phi from rows to a Hilbert space, which finds minima there.
 
     Its norm is at most `radius` on every row, because rows are clipped or features are scaled down.
-    An intercept is one more feature of constant value, so it is penalised like all others.
 
     Attributes
     ----------
     radius : float
-        R, a bound on the norm of phi for every row, intercept included.
-    intercept : float
-        The value of the constant feature; 0 for none.
+        R, a bound on the norm of phi for every row.
     n_features : int or None
         Number of explicit features, as weights of which a function can be released. None where phi
         is known by inner products alone.
@@ -318,7 +315,6 @@ class Space(ABC):
     """
 
     radius: float
-    intercept: float
     n_features: int | None = None
     is_whole_ball: bool = False
     max_rows: int

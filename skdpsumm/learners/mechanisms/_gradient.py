@@ -35,14 +35,12 @@ from ..._computing import advance, one_blas_thread
 from ..._linear_systems import Floats, power_below
 from ..._sklearn import Interval, StrOptions
 from ...privacy import gdp_mu
-from ...privacy._contract import estimator
-from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise
 from ...schema._sparse import SparseRows
 from ..erm._feature_space import FeatureSpace, row_lengths, zero_where_undefined
 from ..erm._losses import Loss
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
-from ._base import LearnerMechanism
+from ._base import LearnerMechanism, Plan
 from ._planning import Curvature
 
 # Parts of R and of C that features and slopes are cut off to, and of their norm that weights are
@@ -83,7 +81,6 @@ _CLIP, _CLIP_POWER = 0.8, 0.2
 _RIDGE = 1e-3
 
 
-@estimator
 class GradientDescent(LearnerMechanism):
     """Noisy gradient descent on all rows.
 
@@ -148,9 +145,16 @@ class GradientDescent(LearnerMechanism):
         "clip": [Interval(Real, _SMALLEST_CLIP, None, closed="left"), StrOptions({"auto"})],
     }
 
-    n_steps: Any = "auto"
-    clip: Any = "auto"
-    n_landmarks: int = 256
+    def __init__(
+        self,
+        *,
+        n_steps: int | str = "auto",
+        clip: float | str = "auto",
+        n_landmarks: int = 256,
+    ):
+        self.n_steps = n_steps
+        self.clip = clip
+        self.n_landmarks = n_landmarks
 
     def plan(self, space, terms, public):
         n_steps = _public_steps(space, terms) if self.n_steps == "auto" else int(self.n_steps)
@@ -179,7 +183,7 @@ def _public_clip(terms: Terms) -> float:
     return part * terms.loss.lipschitz
 
 
-class GradientPlan:
+class GradientPlan(Plan):
     """Steps, noise and clip of a descent, fixed before anything private is read.
 
     Parameters
@@ -195,8 +199,6 @@ class GradientPlan:
     ----------
     mechanism : Mechanism
         The cost of all steps and of the count.
-    sensitivity : float
-        The most by which neighbours' sums of gradients differ, in the Frobenius norm.
     score_noise : float
         Standard deviation of the noise on a score of a row with |phi| = R, at most: where the
         losses have no curvature.
@@ -204,9 +206,8 @@ class GradientPlan:
         The number of rows or groups as it was released: with noise, where it is private.
     """
 
-    idealised = False
-    noise_is_exact = False
-    n_counted: float | None = None
+    rows_divide_noise = True
+    space: FeatureSpace
 
     def __init__(self, space: FeatureSpace, terms: Terms, n_steps: int, clip: float):
         self.space, self.terms, self.n_steps, self.clip = space, terms, n_steps, clip
@@ -216,15 +217,20 @@ class GradientPlan:
         # Of a unit: a row, or a group of k rows, whose sum is clipped to sqrt(k) times a row's.
         self._bound = math.sqrt(terms.rows_of_unit) * clip * terms.radius
         replaced = terms.adjacency == "replace_one"
-        self.sensitivity = (2 if replaced else 1) * self._bound * ROUNDED_UP
+        self._moved = (2 if replaced else 1) * self._bound * ROUNDED_UP
         # A unit that is replaced leaves the number of units as it is, and of rows where it has one.
         self._count_is_public = replaced and terms.rows_of_unit == 1
         self._noise = self._calibrate()
-        self.mechanism: Mechanism = self._noise.mechanism
+        self.mechanism = self._noise.mechanism
         self.score_noise = 0.0
         if terms.is_private:
             grown = (gdp_mu(terms.epsilon, terms.delta) / 0.1) ** _NOISE_POWER
             self.score_noise = _NOISE * terms.loss.noise_part * grown
+
+    @property
+    def sensitivity(self) -> float:
+        """The most by which neighbours' sums of gradients differ, in the Frobenius norm."""
+        return self._moved
 
     def _calibrate(self) -> IntegerNoise:
         size = self.space.n_features * self.terms.n_scores
@@ -238,15 +244,9 @@ class GradientPlan:
         return IntegerNoise(blocks, epsilon=self.terms.epsilon, delta=self.terms.delta)
 
     def expected_score_noise(self, curvature: Curvature, n_samples: float) -> float:
-        """Return what `score_noise` comes to for so many rows of an expected shape.
+        """Return the noise for so many rows.
 
         They limit the rate, and pull the weights back from where noise has put them.
-
-        Parameters
-        ----------
-        curvature : Curvature
-            What is expected of a row, from public numbers.
-        n_samples : float
         """
         if not self.terms.is_private:
             return 0.0

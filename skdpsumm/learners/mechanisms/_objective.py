@@ -29,7 +29,7 @@ from ...privacy._shifted_gaussian import ShiftedGaussianDP
 from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
-from ._base import LearnerMechanism
+from ._base import LearnerMechanism, Plan
 from ._planning import Curvature
 
 # The solver's tolerance on the gradient, in units of the noise, but no less than so many times what
@@ -111,7 +111,7 @@ class ObjectivePerturbation(LearnerMechanism):
         )
 
 
-class ObjectivePlan:
+class ObjectivePlan(Plan):
     """Minimise with a random linear term, and cover the solver's tolerance with a little noise.
 
     Parameters
@@ -169,10 +169,10 @@ class ObjectivePlan:
             "mechanism='objective': raise epsilon, or set mechanism='functional'."
         )
 
-    noise_is_exact = False
+    rows_divide_noise = True
 
     @property
-    def score_noise(self) -> float:
+    def score_noise(self) -> float:  # type: ignore[override]
         """The most that it is, for any rows: their curvature divides the noise, too.
 
         The minimiser is a function of the linear term that is Lipschitz with 1 / Lambda, so a score

@@ -27,8 +27,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._computing import warn_caller
 from ..._linear_systems import Floats
-from ...privacy import GaussianDP, gdp_mu
+from ...privacy import GaussianDP, NoiseWarning, gdp_mu
 from ..erm._problem import Minimizer, Space, Terms
 
 # In units of m. On breast cancer, digits and Adult models had half of the accuracy that is to be
@@ -76,7 +77,7 @@ def rows_needed(plan: Any, space: Space, terms: Terms, n_points: int) -> float:
     """
     if not terms.is_private:
         return 0.0
-    if hasattr(plan, "expected_score_noise"):
+    if plan.rows_divide_noise:
         dimension = n_points if space.n_features is None else space.n_features
         coordinates = terms.n_scores * dimension
         times = terms.n_moved * noise_multiplier(terms.epsilon, terms.delta, coordinates)
@@ -240,6 +241,72 @@ class ReleasedNoise:
             "tells how many, before anything is charged. The model is mostly noise, and says "
             f"little about new rows: over {self.over} its predictions vary by {self.varies:.2g}, "
             f"and noise alone by {self.noise_varies:.2g}."
+        )
+
+
+def noise_of(
+    plan: Any, terms: Terms, coding: Any, places: NDArray | None, released: Minimizer | None
+) -> ReleasedNoise:
+    """Return what a release, and public numbers, tell of its noise.
+
+    Parameters
+    ----------
+    plan : Plan
+    terms : Terms
+    coding : ClassCoding or IntervalCoding
+    places : ndarray of shape (T, n_columns) or None
+        Public points at which the release is judged. None judges weights.
+    released : Minimizer or None
+        None if answers are released one by one.
+    """
+    half, is_exact = coding.half, plan.noise_is_exact
+    kind = "exact" if is_exact else "largest"
+    found = ReleasedNoise(half * plan.score_noise, kind, size=half, unit=coding.unit)
+    if places is None and released is not None and released.points is None:
+        found = replace(found, over=ALL_DIRECTIONS)
+    if released is None or not terms.is_private or not (is_exact or plan.n_counted is not None):
+        return found
+    may_drown = True
+    try:
+        if not is_exact:
+            curvature = Curvature.of(plan.space, places, coding.codes)
+            noise = half * plan.expected_score_noise(curvature, plan.n_counted)
+            found = replace(found, noise=noise, kind="expected")
+            may_drown = plan.n_counted < FEW * rows_needed(plan, plan.space, terms, 1)
+        return found.judged(*spread(plan, terms, released, places), terms, may_drown=may_drown)
+    except (ValueError, ArithmeticError):
+        # A user's function fails at a public point, or numbers overflow: the model is paid for.
+        return found
+
+
+def warn_of_public_noise(plan: Any, name: str, n_known: int | None) -> None:
+    """Warn of noise that public numbers show to be too large.
+
+    Parameters
+    ----------
+    plan : Plan
+    name : str
+        The mechanism's.
+    n_known : int or None
+        The number of rows, if it is public.
+    """
+    terms = plan.terms
+    if plan.sigma > HOPELESS:
+        warn_caller(
+            "Set mechanism='functional', or raise epsilon or `regularization`: the answers will "
+            f"say little. mechanism={name!r} answers from public rows, and corrects an answer only "
+            f"if it is off by more than {plan.sigma:.2g} (1 is a margin, or half of y_bounds).",
+            NoiseWarning,
+        )
+    if n_known is None or not plan.rows_divide_noise:
+        return
+    needed = rows_needed(plan, plan.space, terms, 1)
+    if n_known < FEW * needed:
+        warn_caller(
+            f"Take about {float(f'{needed:.2g}'):,.0f} rows, or "
+            f"epsilon={epsilon_for(terms, needed / n_known):.2g}: with {n_known} rows and "
+            f"epsilon={terms.epsilon:g} the model will be mostly noise.",
+            NoiseWarning,
         )
 
 

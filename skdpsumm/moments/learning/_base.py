@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +97,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _set_target(self, columns: TableSchema, target: int) -> None:
         """Set fitted attributes from the schema of the column that is learnt."""
 
-    def fit(self, X, y, *, groups=None):
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
         """Release a sketch of (X, y), one charge, and train on it.
 
         Parameters
