@@ -11,6 +11,7 @@ any audit; with fewer, and for factors of two, see `test_learner_noise`, `test_r
 import numpy as np
 import pytest
 from catalogue import DEFAULT_LEARNERS, DEFAULT_SKETCHES
+from paper_protocols import AskAll
 from releases import (
     AdaptiveAgain,
     FeedbackAgain,
@@ -27,7 +28,6 @@ from skdpsumm import AdaptiveSketcher, TDDLClassifier, TDDLRegressor, audit_epsi
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.audit._neighbours import sketcher_of
 from skdpsumm.privacy import GaussianDP
-from skdpsumm.summaries import AskAll, Posted
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
@@ -100,7 +100,7 @@ def _test_adaptive(sketcher, n_columns, noise):
 
 @pytest.mark.parametrize("parameters", [{}, PURE | {"n_target": 20}], ids=["default", "pure"])
 def test_target_of_a_summary(parameters, noise):
-    """What "propose", "posted" and "ask_all" broadcast of the target."""
+    """What "propose" and AskAll broadcast of the target."""
     near, far = np.zeros((20, 1)), np.full((1, 1), 1e3)
     other = np.vstack([near[:-1] if parameters else near, far])
     releases = [TargetAgain(X, **parameters) for X in (near, other)]
@@ -112,7 +112,7 @@ def test_target_of_a_summary(parameters, noise):
         assert refuted(releases, target.mechanism, 0.0 if pure else DELTA, statistic) is caught
 
 
-@pytest.mark.parametrize("protocol", [Posted(), AskAll()])
+@pytest.mark.parametrize("protocol", [AskAll()])
 def test_feedback_of_a_summary(protocol, noise):
     """All rounds of it. With Laplace noise on so many numbers, an audit sees nothing."""
     releases = [FeedbackAgain(rows, protocol=protocol) for rows in (0, 1)]

@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from paper_protocols import AskAll
 from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -29,11 +28,11 @@ from skdpsumm.features import _feature_maps
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import PureDP, _noise, gdp_mu
 from skdpsumm.schema._groups import Groups
-from skdpsumm.summaries import AskAll, Auction, DataOwner, Posted, Propose
-from skdpsumm.summaries._mmd import Embedding, grid_scores
+from skdpsumm.summaries import Auction, DataOwner, Propose
+from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._mwem import MWEM
 from skdpsumm.summaries._owners import run_protocol
-from skdpsumm.summaries._protocol import ProposeRows, Protocol, SendAbove, SendBest
+from skdpsumm.summaries._protocol import ProposeRows, Protocol
 from skdpsumm.summaries._releases import GaussianMean, TargetRelease
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
@@ -240,147 +239,9 @@ def test_mwem_measures_sums_that_move_by_k_rows(monkeypatch, limit, adjacency):
 # --------------------------------------------------------------------- how far owners' rows move it
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**31), st.integers(1, 3), st.booleans(), st.integers(1, 24))
-def test_posted_k_rows_of_a_group_enter_the_stream_once(seed, k, replaced, n):
-    """Given the broadcasts, a group's k rows come once each, and put out as many others at most."""
-    X, phi, rng = points(24, seed=seed), embedding(16), np.random.default_rng(seed)
-    groups = np.append(np.zeros(8, int), rng.integers(1, 6, 16))
-    messages = [
-        SendAbove(
-            direction=phi.quantise(rng.normal(size=16)),
-            threshold=float(rng.normal(0, 2)),
-            rate=float(rng.uniform(0.2, 1)),
-            n=n,
-            embedding=phi,
-            max_rows_per_group=k,
-        )
-        for _ in range(8)
-    ]
-    tosses = rng.random((8, 24))
-
-    def fates(rows, X, groups):
-        owner = DataOwner(X[rows], groups=groups[rows], max_rows_per_group=k, seed=5)
-        rounds = iter(tosses)
-        owner._coins = type("Coins", (), {"random": lambda self, n: next(rounds)[rows]})()
-        answers = [rows[owner.answer(m).indices].tolist() for m in messages]
-        return {(round_, row) for round_, sent in enumerate(answers) for row in sent}
-
-    everyone = np.arange(24)
-    one = fates(everyone, X, groups)
-    if replaced:
-        changed, labels = X.copy(), groups.copy()
-        changed[:8], labels[:8] = points(8, seed=seed + 1), 77
-        other = fates(everyone, changed, labels)
-        other = {(round_, row + 24 * (row < 8)) for round_, row in other}
-    else:
-        other = fates(everyone[8:], X, groups)
-    assert sum(row < 8 for _, row in one) <= k
-    assert len(one - other) <= k
-    assert len(other - one) <= k
-
-
-@ADJACENCIES
-@DELTAS
-@pytest.mark.parametrize("k", [1, 4])
-def test_posted_noise_is_for_k_rows_in_any_rounds(k, delta, adjacency):
-    options = {"protocol": Posted(n_rounds=6), "n_components": 2, "adjacency": adjacency}
-    options |= {"max_rows_per_group": k, "target_groups": [0], "n_target": 5, "delta": delta}
-    curator = Curator([[0.0]], ["a"], random_state=0, **options)
-    sums = curator._plan.release
-    stds = sums._noise.std
-    phi = curator.embedding
-    unit = round(0.5 * GRID / phi.scale)
-    # Rows that come, and as many that go: like those, or opposite. An eighth of a turn is worst in
-    # L1.
-    turns = half_turn() * np.array([[0.25], [1.25]])
-    come, opposite = np.column_stack([phi.grid(turns), [unit, unit]]).astype(np.int64)
-    rounds, rng, largest = 6, np.random.default_rng(0), 0.0
-    for trial in range(60):
-        places = np.zeros((2, k), int) if trial == 0 else rng.integers(0, rounds, (2, k))
-        stream = np.zeros((rounds, len(come)), np.int64)
-        np.add.at(stream, places[0], come)
-        np.subtract.at(stream, places[1], come if trial % 4 == 1 else opposite)
-        moved = [
-            np.tensordot(sums.coefficients[: j + 1][::-1], stream[: j + 1], axes=1)
-            for j in range(rounds)
-        ]
-        if delta:
-            cost, bound = np.linalg.norm(moved) / stds[0], gdp_mu(1.0, delta)
-        else:
-            cost, bound = np.abs(moved).sum() / (stds[0] / np.sqrt(2)), 1.0
-        assert cost <= bound * (1 + 1e-6)
-        largest = max(largest, cost / bound)
-    assert largest > (0.999 if delta else 0.7)  # in L1 counts cancel where rows are opposite
-
-
-def kept_by_ask_all(owners, directions, phi, b, k):
-    """Run the curator's side on fixed directions; return the rows kept after each round."""
-    options = {"max_rows_per_group": k}
-    parties = {
-        name: DataOwner(X, groups=groups, seed=name, **options)
-        for name, (X, groups) in owners.items()
-    }
-    options |= {"n_select": b * len(directions), "n_components": 16, "random_state": 0}
-    curator = Curator(points(5), list(owners), target_groups=range(5), **options)
-    protocol, kept, states = AskAll(), [], []
-    for direction in directions:
-        message = SendBest(direction=direction, n=b, embedding=phi, max_rows_per_group=k)
-        for name, party in parties.items():
-            curator.pool.add(name, party.answer(message))
-        scores = grid_scores(phi.grid(curator.pool.X), direction, phi.unit)
-        kept += protocol._best(curator, scores, kept, b)
-        states.append({tuple(curator.pool.X[place]) for place in kept})
-    return states
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 3), st.booleans())
-def test_ask_all_a_group_displaces_at_most_k_rows(seed, b, k, replaced):
-    """Where rows run out and where they do not, and wherever the group's rows stand."""
-    phi, rng = embedding(16), np.random.default_rng(seed)
-    owners = {
-        name: (points(n, seed=seed + name), rng.integers(0, 4, n))
-        for name, n in enumerate(rng.integers(1, 12, 3))
-    }
-
-    def with_group(label, seed):
-        X, groups = owners[1]
-        places = rng.integers(0, len(X) + 1, 5)
-        return {
-            **owners,
-            1: (np.insert(X, places, points(5, 1.0, seed=seed), axis=0),
-                np.insert(groups, places, label)),
-        }  # fmt: skip
-
-    other = with_group(98, seed + 8) if replaced else owners
-    directions = [phi.quantise(rng.normal(size=16)) for _ in range(4)]
-    most = 2 * k if replaced else k
-    tables = with_group(99, seed + 7), other
-    for one, two in zip(
-        *(kept_by_ask_all(table, directions, phi, b, k) for table in tables), strict=True
-    ):
-        assert len(one - two) <= most
-        assert len(two - one) <= most
-
-
-@ADJACENCIES
-@pytest.mark.parametrize("k", [1, 4])
-def test_ask_all_noise_is_for_k_swaps(k, adjacency):
-    options = {"protocol": AskAll(5), "n_components": 64, "adjacency": adjacency, "n_target": 5}
-    curator = Curator(
-        points(5), ["a"], max_rows_per_group=k, target_groups=range(5), **options
-    )  # fmt: skip
-    std = curator._plan.release.std
-    shift = 2 * rows_of(k, adjacency) * curator.embedding.sensitivity(1)[1]
-    assert np.sqrt(4) * shift / std[0] == pytest.approx(gdp_mu(1.0, 1e-6), rel=1e-5)
-
-
 PROTOCOLS = {
     "propose": Propose(),
     "pool": "pool",
-    "posted": Posted(n_rounds=8),
-    "ask_all": AskAll(6),
 }
 X, OWNERS, LABELS = points(600), np.arange(600) % 3, (np.arange(600) // 3) % 30
 TARGET, TARGET_LABELS = points(200, 1.0, seed=1), np.arange(200) % 20
@@ -498,29 +359,6 @@ def test_noise_of_the_number_of_rows(factor, accepted, scaled):
     assert has_std(drawn[:, 2], 5 / (mu * np.sqrt(0.1))) == accepted
 
 
-@pytest.mark.statistical
-@ARMS
-@ADJACENCIES
-def test_noise_of_what_owners_hear(factor, accepted, adjacency, scaled):
-    scaled(factor)
-    options = {"n_components": 1000, "adjacency": adjacency, "n_target": 5}
-    options |= {"max_rows_per_group": 4, "target_groups": range(5)}
-    mu, rows = gdp_mu(1.0, 1e-6), rows_of(4, adjacency)
-    ask_all = Curator(points(5), ["a"], protocol=AskAll(5), **options)
-    noise = ask_all._plan.release
-    drawn = [noise.add_block(k, np.zeros(1000, np.int64)) for k in range(4)]
-    assert has_std(np.array(drawn) * ask_all.embedding.unit, 2 * rows * 2 / mu) == accepted
-    posted = Curator(points(5), ["a"], protocol=Posted(n_rounds=7), **options)
-    noise = posted._plan.release._noise
-    k = np.arange(1, 7)
-    c = np.linalg.norm(np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))]))
-    drawn = [noise.add_block(r, np.zeros(1001, np.int64)) for r in range(7)]
-    drawn = np.array(drawn)[:, :-1] * posted.embedding.unit / 2**12
-    # Coefficients are whole multiples of 2**-12.
-    expected = 4 * 2 * c / mu
-    assert has_std(drawn, expected) == accepted
-
-
 # ----------------------------------------------------------------------------------------- audits
 
 
@@ -562,57 +400,6 @@ def test_audit_catches_a_claim_of_rows_made_about_groups():
     assert audit(seen_by_owners(6, honest=False), (np.vstack([REST, GROUP]), REST)) > 1.0
 
 
-def feedback_of(protocol, bound):
-    """Return what owner j hears of the rows of another, after the first direction."""
-
-    def release(others):
-        options = {"protocol": protocol, "n_select": 4, "epsilon": 1.0, "delta": 0.2}
-        options |= {"gamma": 0.5, "n_components": 2, "random_state": 0}
-        target = np.full((300, 1), 1.0)
-        if bound is not None:
-            options |= {"max_rows_per_group": bound, "target_groups": np.arange(300)}
-        curator = Curator(target, ["j", "i"], **options)
-        half_turn = 1.0 + np.pi / curator.embedding.frequencies[0, 0]
-        n = len(others)
-        of_groups = [{}, {}]
-        if bound is not None:
-            of_groups = [{"groups": np.arange(4)}, {"groups": others[:, 1]}]
-            of_groups = [{**one, "max_rows_per_group": bound} for one in of_groups]
-        mine = np.full((4, 1), half_turn)
-        theirs = others[:, :1] * half_turn + (1 - others[:, :1])
-        parties = {
-            "j": DataOwner(mine, **of_groups[0]),
-            "i": DataOwner(theirs.reshape(n, 1), **of_groups[1]),
-        }
-        run_protocol(curator, parties)
-        first, second = (message.direction for message in curator.transcript["j"][:2])
-        return second - first
-
-    return release
-
-
-# Rows like the target, all of one person, or none: j's own rows are then kept in their places.
-FAR = np.column_stack([np.ones(4), np.arange(4)])
-NEAR = np.column_stack([np.zeros(2), np.full(2, 99)])
-
-
-def first_of_pool(curator):
-    curator.pool.settle_labels()
-    return curator.pool.usable_places()[:4]
-
-
-@pytest.mark.statistical
-@pytest.mark.usefixtures("quick_fits")
-def test_audit_of_what_owners_hear_in_ask_all(scaled, monkeypatch):
-    """Two rows of a person come in place of two others: k = 2 is sound, and k = 1 a lie."""
-    # All has been heard when the summary is chosen, which takes more than half of the time.
-    monkeypatch.setattr(summaries.Curator, "best_of_pool", first_of_pool)
-    tables = np.vstack([FAR, NEAR]), FAR
-    assert audit(feedback_of(AskAll(2), 2), tables, 300) <= 1.0
-    scaled(0.1)
-    assert audit(feedback_of(AskAll(2), 2), tables, 300) > 1.0
-
-
 # --------------------------------------------------------------------------- claims and refusals
 
 
@@ -623,11 +410,6 @@ def test_claims_are_about_groups(name, limit, adjacency):
     options = {"protocol": PROTOCOLS[name], "adjacency": adjacency, "n_target": 40}
     ledger = PrivacyLedger(epsilon=9, delta=1e-3, unit="group", adjacency=adjacency)
     model = summarizer(max_rows_per_group=limit, ledger=ledger, **options)
-    if limit == "average" and name in ("posted", "ask_all"):
-        with pytest.raises(ValueError, match="'propose' or 'pool'"):
-            model.fit(X, **GROUPED)
-        assert ledger.entries() == []
-        return
     privacy = model.fit(X, **GROUPED).privacy_
     for claim in (privacy.target, privacy.owners, privacy.consumer):
         assert claim.unit == "one group"
@@ -635,10 +417,8 @@ def test_claims_are_about_groups(name, limit, adjacency):
     assert f"max_rows_per_group={limit!r}" in privacy.target.given
     for claim in (privacy.target, privacy.owners):
         assert claim.epsilon(1e-6) <= 1 + 1e-9
-        assert ("share no group" in claim.given) == (name not in ("propose", "pool")) or (
-            claim is privacy.owners
-        )
-    assert ("rows of two owners" in privacy.owners.given) == (name in ("posted", "ask_all"))
+        assert "share no group" not in claim.given or claim is privacy.owners
+    assert "rows of two owners" not in privacy.owners.given
     assert "(one group, " in privacy.badge
     assert len(ledger.entries()) == (name != "pool")
     assert ledger.spent.epsilon > 0 or name == "pool"
@@ -719,12 +499,11 @@ WRONG = {
     "zero": ({"max_rows_per_group": 0}, {}, "max_rows_per_group"),
     "half": ({"max_rows_per_group": 0.5}, {}, "max_rows_per_group"),
     "word": ({"max_rows_per_group": "mean"}, {}, "max_rows_per_group"),
-    "auction": ({"protocol": "auction"}, {}, "take protocol='propose', 'pool'"),
+    "auction": ({"protocol": "auction"}, {}, "take protocol='propose' or 'pool'"),
     "auction, no noise": ({"protocol": Auction(), "epsilon": np.inf}, {}, "take protocol="),
     "own protocol": ({"protocol": Whisper()}, {}, "Whisper has no proof for groups"),
     "own release": ({"release": OwnRelease()}, {}, "has no proof for groups"),
-    "posted": ({"protocol": "posted", "max_rows_per_group": "average"}, {}, "does not work"),
-    "ask_all": ({"protocol": "ask_all", "max_rows_per_group": "average"}, {}, "does not work"),
+    "ask_all": ({"protocol": AskAll(3)}, {}, "AskAll has no proof for groups"),
     "ledger of rows": ({"ledger": "row"}, {}, "unit"),
     "ledger of groups": (
         {"ledger": "group", "max_rows_per_group": None},
@@ -798,24 +577,18 @@ def test_average_chooses_for_persons_and_not_for_rows():
     persons = np.append(np.zeros(900, int), np.arange(1, 101))
     owners = np.vstack([points(400, 5.0, seed=4), points(400, seed=5)])
     labels = np.arange(800)
-    for reveal in ("rows", "features"):
-        given = {"epsilon": np.inf, "max_rows_per_group": "average", "reveal": reveal}
-        model = summarizer(**given).fit(
-            owners, X_target=target, groups=labels, target_groups=persons
-        )
-        assert np.mean(model.sample_indices_ >= 400) > 0.9
-        rows = summarizer(epsilon=np.inf, max_rows_per_group=None, reveal=reveal)
-        assert np.mean(rows.fit(owners, X_target=target).sample_indices_ >= 400) < 0.3
-        # What owners add sums to J, with the same weights.
-        values = sum(model.owner_values_.values())
-        weights = np.append(np.full(900, 1 / 900), np.ones(100)) / 101
-        kernel = np.exp(-0.5 * ((target[:, None] - target) ** 2).sum(axis=2))
-        chosen = owners[model.sample_indices_]
-        across = np.exp(-0.5 * ((chosen[:, None] - target) ** 2).sum(axis=2)) @ weights
-        objective = 2 * across.mean() - mean_kernel_of(chosen)
-        tolerance = 1e-9 if reveal == "rows" else 0.2
-        assert values == pytest.approx(objective, abs=tolerance)
-        assert kernel.shape == (1000, 1000)
+    model = summarizer(epsilon=np.inf, max_rows_per_group="average")
+    model.fit(owners, X_target=target, groups=labels, target_groups=persons)
+    assert np.mean(model.sample_indices_ >= 400) > 0.9
+    rows = summarizer(epsilon=np.inf, max_rows_per_group=None)
+    assert np.mean(rows.fit(owners, X_target=target).sample_indices_ >= 400) < 0.3
+    # What owners add sums to J, with the same weights.
+    values = sum(model.owner_values_.values())
+    weights = np.append(np.full(900, 1 / 900), np.ones(100)) / 101
+    chosen = owners[model.sample_indices_]
+    across = np.exp(-0.5 * ((chosen[:, None] - target) ** 2).sum(axis=2)) @ weights
+    objective = 2 * across.mean() - mean_kernel_of(chosen)
+    assert values == pytest.approx(objective, abs=1e-9)
 
 
 def mean_kernel_of(rows):

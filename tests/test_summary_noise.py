@@ -8,16 +8,16 @@ in `test_noise`.
 
 import numpy as np
 import pytest
+from paper_protocols import AskAll
 
 from skdpsumm import PrivateMMDSummarizer, audit_epsilon
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import _noise, gdp_mu
 from skdpsumm.privacy._noise import Block, IntegerNoise
-from skdpsumm.summaries import AskAll, Curator, DataOwner
+from skdpsumm.summaries import Curator, DataOwner
 from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._mwem import MWEM, MWEMNoise
 from skdpsumm.summaries._owners import run_protocol
-from skdpsumm.summaries._posted import RunningSums
 from skdpsumm.summaries._protocol import Terms
 from skdpsumm.summaries._releases import GaussianMean, MWEMRelease
 
@@ -78,21 +78,6 @@ def test_target_mean_and_its_number_of_rows(factor, accepted, scaled):
     assert has_std(noisy[:, 2] - 4000, 1 / (mu * np.sqrt(0.1))) == accepted
     mean = release.release(X, None)
     assert abs(mean[0] - 1) < 0.1
-
-
-@ARMS
-def test_running_sums(factor, accepted, scaled):
-    """The sum of l rounds has noise s ||c_0 .. c_{l-1}||, s = Delta ||c|| / mu."""
-    scaled(factor)
-    R, size = 8, 4000
-    k = np.arange(1, R)
-    c = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
-    s = 1e6 * np.linalg.norm(c) / gdp_mu(1.0, 1e-6)
-    sums = RunningSums(R, size, np.inf, 1e6, epsilon=1.0, delta=1e-6)
-    for last in range(1, R + 1):
-        noise = sums.add(np.zeros(size, np.int64), None)
-        assert has_std(noise, s * np.linalg.norm(c[:last])) == accepted
-        assert np.mean(noise**2) ** 0.5 == pytest.approx(sums.noise_std(), rel=0.4)
 
 
 @ARMS
@@ -204,30 +189,6 @@ def test_audit_catches_a_size_read_off_the_target():
         return np.append(honest.release(X, None), len(X))
 
     assert audit(release, TARGETS["add_remove"], 0.2) > 1.0
-
-
-def running(fresh):
-    def release(stream):
-        sums = RunningSums(3, 1, 1e6, 1e6, epsilon=1.0, delta=0.2)
-        if not fresh:  # the mutant: one draw of noise for all rounds
-            kept = sums._noise.add_block(0, np.zeros(1, np.int64))
-            sums._noise.add_block = lambda k, values, seed: values + kept
-        return np.ravel([sums.add(values, None) for values in stream])
-
-    return release
-
-
-STREAMS = np.zeros((3, 1), np.int64), np.array([[10**6], [0], [0]])
-
-
-def test_audit_of_running_sums(scaled):
-    assert audit(running(fresh=True), STREAMS, 0.2) <= 1.0
-    scaled(1 / 3)
-    assert audit(running(fresh=True), STREAMS, 0.2) > 1.0
-
-
-def test_audit_catches_noise_reused_between_rounds():
-    assert audit(running(fresh=False), STREAMS, 0.2) > 1.0
 
 
 def test_audit_of_the_sums_of_ask_all(scaled):
