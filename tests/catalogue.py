@@ -45,7 +45,7 @@ from skdpsumm.learners import (
     PolynomialKernel,
     SparseVector,
 )
-from skdpsumm.summaries import AskAll, MWEMRelease, Posted, Sketches
+from skdpsumm.summaries import MWEMRelease, Sketches
 
 BUDGET = ("epsilon", "delta", "adjacency", "noise_seed", "ledger")
 
@@ -129,15 +129,11 @@ SUMMARIZERS = {
     "propose": PrivateMMDSummarizer(**_FEW),
     "by schema": PrivateMMDSummarizer(n_select=5, n_components=16, **BOX),
     "pool": PrivateMMDSummarizer(protocol="pool", **_FEW),
-    "posted": PrivateMMDSummarizer(protocol=Posted(n_rounds=3), **_FEW),
-    "ask_all": PrivateMMDSummarizer(protocol=AskAll(n_rounds=3), **_FEW),
     "auction": PrivateMMDSummarizer(protocol="auction", **_FEW),
     "sketches": PrivateMMDSummarizer(
         n_select=5, protocol=Sketches(label=(-100, 100), n_synthetic=200), **BOX
     ),
-    "mwem": PrivateMMDSummarizer(
-        release=MWEMRelease(n_steps=3), reveal="features", n_target=24, **_FEW
-    ),
+    "mwem": PrivateMMDSummarizer(release=MWEMRelease(n_steps=3), n_target=24, **_FEW),
 }
 CLASSIFIERS = {
     "weights": TDILClassifier(),

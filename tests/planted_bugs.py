@@ -153,13 +153,6 @@ BUGS = [
         "tests/test_kit.py::test_targets_cost_what_is_claimed[propose-three rows]",
     ),
     Bug(
-        "posted_l1_without_count",
-        "skdpsumm/summaries/_posted.py",
-        "return 2 * k * (l1 + _count_unit(embedding)), 2 * k * l2",
-        "return 2 * k * l1, 2 * k * l2",
-        "tests/test_posted.py::test_posted_noise_is_for_k_rows_in_any_rounds",
-    ),
-    Bug(
         "functional_rounding_once",
         "skdpsumm/learners/mechanisms/_functional.py",
         "moved = terms.sensitivity + 2 * rounding",
@@ -266,7 +259,7 @@ BUGS = [
     ),
     Bug(
         "one_swap_of_ask_all",
-        "skdpsumm/summaries/_ask_all.py",
+        "examples/papers/_ask_all.py",
         "l1, l2 = (terms.rows_moved * size for size in embedding.sensitivity(2))",
         "l1, l2 = (terms.rows_moved * size for size in embedding.sensitivity(1))",
         "tests/test_kit.py::test_owners_hear_of_each_other_what_is_claimed[ask_all-gaussian-add_remove]",

@@ -490,7 +490,7 @@ def test_agreements_name_a_protocol_as_an_object_does():
     with pytest.raises(ValueError, match=r'kind = "propose", parsimony = 6.0 }'):
         agreed_on("propose", parsimony=6.0)  # as it was written before
     with pytest.raises(ValueError, match="kind: one of"):
-        agreed_on("posted")
+        agreed_on("auction")
     with pytest.raises(ValueError, match="unknown entries"):
         agreed_on({"kind": "pool", "explore": 0.5})
     with pytest.raises(ValueError, match="explore"):
@@ -777,7 +777,6 @@ def question(**changes):
     ("changes", "reason"),
     [
         ({"n_herd": 1000}, "n_select: more rows"),
-        ({"reveal": "features"}, "reveal"),
         ({"direction": None}, "protocol: 'propose' sends"),
         ({"direction": np.ones(39)}, "another length"),
         ({"embedding": agreed(AGREEMENT.replace("= 3", "= 4")).embedding()}, "feature map"),
@@ -1455,7 +1454,7 @@ def test_messages_come_out_as_they_went_in():
         {"extra": 1},
         {"direction": np.array([np.inf])},
         {"direction": np.ones(3, np.float32)},
-        {"reveal": "all"},
+        {"reveal": "rows"},
         {"noise": 0.0},
         {"noise": np.inf},
         {"noise": True},

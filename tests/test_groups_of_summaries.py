@@ -8,8 +8,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from paper_protocols import AskAll
 from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -25,10 +24,10 @@ from skdpsumm import (
 )
 from skdpsumm.features import _feature_maps
 from skdpsumm.privacy import PureDP
-from skdpsumm.summaries import AskAll, Auction, DataOwner, Posted, Propose
-from skdpsumm.summaries._mmd import Embedding, grid_scores
+from skdpsumm.summaries import Auction, DataOwner, Propose
+from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._owners import run_protocol
-from skdpsumm.summaries._protocol import ProposeRows, Protocol, SendBest
+from skdpsumm.summaries._protocol import ProposeRows, Protocol
 from skdpsumm.summaries._releases import GaussianMean, TargetRelease
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
@@ -84,61 +83,9 @@ def test_a_mean_is_no_longer_than_a_row():
 # --------------------------------------------------------------------- how far owners' rows move it
 
 
-def kept_by_ask_all(owners, directions, phi, b, k):
-    """Run the curator's side on fixed directions; return the rows kept after each round."""
-    options = {"max_rows_per_group": k}
-    parties = {
-        name: DataOwner(X, groups=groups, seed=name, **options)
-        for name, (X, groups) in owners.items()
-    }
-    options |= {"n_select": b * len(directions), "n_components": 16, "random_state": 0}
-    curator = Curator(points(5), list(owners), target_groups=range(5), **options)
-    protocol, kept, states = AskAll(), [], []
-    for direction in directions:
-        message = SendBest(direction=direction, n=b, embedding=phi, max_rows_per_group=k)
-        for name, party in parties.items():
-            curator.pool.add(name, party.answer(message))
-        scores = grid_scores(phi.grid(curator.pool.X), direction, phi.unit)
-        kept += protocol._best(curator, scores, kept, b)
-        states.append({tuple(curator.pool.X[place]) for place in kept})
-    return states
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 3), st.booleans())
-def test_ask_all_a_group_displaces_at_most_k_rows(seed, b, k, replaced):
-    """Where rows run out and where they do not, and wherever the group's rows stand."""
-    phi, rng = embedding(16), np.random.default_rng(seed)
-    owners = {
-        name: (points(n, seed=seed + name), rng.integers(0, 4, n))
-        for name, n in enumerate(rng.integers(1, 12, 3))
-    }
-
-    def with_group(label, seed):
-        X, groups = owners[1]
-        places = rng.integers(0, len(X) + 1, 5)
-        return {
-            **owners,
-            1: (np.insert(X, places, points(5, 1.0, seed=seed), axis=0),
-                np.insert(groups, places, label)),
-        }  # fmt: skip
-
-    other = with_group(98, seed + 8) if replaced else owners
-    directions = [phi.quantise(rng.normal(size=16)) for _ in range(4)]
-    most = 2 * k if replaced else k
-    tables = with_group(99, seed + 7), other
-    for one, two in zip(
-        *(kept_by_ask_all(table, directions, phi, b, k) for table in tables), strict=True
-    ):
-        assert len(one - two) <= most
-        assert len(two - one) <= most
-
-
 PROTOCOLS = {
     "propose": Propose(),
     "pool": "pool",
-    "posted": Posted(n_rounds=8),
-    "ask_all": AskAll(6),
 }
 X, OWNERS, LABELS = points(600), np.arange(600) % 3, (np.arange(600) // 3) % 30
 TARGET, TARGET_LABELS = points(200, 1.0, seed=1), np.arange(200) % 20
@@ -237,11 +184,6 @@ def test_claims_are_about_groups(name, limit, adjacency):
     options = {"protocol": PROTOCOLS[name], "adjacency": adjacency, "n_target": 40}
     ledger = PrivacyLedger(epsilon=9, delta=1e-3, unit="group", adjacency=adjacency)
     model = summarizer(max_rows_per_group=limit, ledger=ledger, **options)
-    if limit == "average" and name in ("posted", "ask_all"):
-        with pytest.raises(ValueError, match="'propose' or 'pool'"):
-            model.fit(X, **GROUPED)
-        assert ledger.entries() == []
-        return
     privacy = model.fit(X, **GROUPED).privacy_
     for claim in (privacy.target, privacy.owners, privacy.consumer):
         assert claim.unit == "one group"
@@ -249,10 +191,8 @@ def test_claims_are_about_groups(name, limit, adjacency):
     assert f"max_rows_per_group={limit!r}" in privacy.target.given
     for claim in (privacy.target, privacy.owners):
         assert claim.epsilon(1e-6) <= 1 + 1e-9
-        assert ("share no group" in claim.given) == (name not in ("propose", "pool")) or (
-            claim is privacy.owners
-        )
-    assert ("rows of two owners" in privacy.owners.given) == (name in ("posted", "ask_all"))
+        assert "share no group" not in claim.given or claim is privacy.owners
+    assert "rows of two owners" not in privacy.owners.given
     assert "(one group, " in privacy.badge
     assert len(ledger.entries()) == (name != "pool")
     assert ledger.spent.epsilon > 0 or name == "pool"
@@ -397,24 +337,18 @@ def test_average_chooses_for_persons_and_not_for_rows():
     persons = np.append(np.zeros(900, int), np.arange(1, 101))
     owners = np.vstack([points(400, 5.0, seed=4), points(400, seed=5)])
     labels = np.arange(800)
-    for reveal in ("rows", "features"):
-        given = {"epsilon": np.inf, "max_rows_per_group": "average", "reveal": reveal}
-        model = summarizer(**given).fit(
-            owners, X_target=target, groups=labels, target_groups=persons
-        )
-        assert np.mean(model.sample_indices_ >= 400) > 0.9
-        rows = summarizer(epsilon=np.inf, max_rows_per_group=None, reveal=reveal)
-        assert np.mean(rows.fit(owners, X_target=target).sample_indices_ >= 400) < 0.3
-        # What owners add sums to J, with the same weights.
-        values = sum(model.owner_values_.values())
-        weights = np.append(np.full(900, 1 / 900), np.ones(100)) / 101
-        kernel = np.exp(-0.5 * ((target[:, None] - target) ** 2).sum(axis=2))
-        chosen = owners[model.sample_indices_]
-        across = np.exp(-0.5 * ((chosen[:, None] - target) ** 2).sum(axis=2)) @ weights
-        objective = 2 * across.mean() - mean_kernel_of(chosen)
-        tolerance = 1e-9 if reveal == "rows" else 0.2
-        assert values == pytest.approx(objective, abs=tolerance)
-        assert kernel.shape == (1000, 1000)
+    model = summarizer(epsilon=np.inf, max_rows_per_group="average")
+    model.fit(owners, X_target=target, groups=labels, target_groups=persons)
+    assert np.mean(model.sample_indices_ >= 400) > 0.9
+    rows = summarizer(epsilon=np.inf, max_rows_per_group=None)
+    assert np.mean(rows.fit(owners, X_target=target).sample_indices_ >= 400) < 0.3
+    # What owners add sums to J, with the same weights.
+    values = sum(model.owner_values_.values())
+    weights = np.append(np.full(900, 1 / 900), np.ones(100)) / 101
+    chosen = owners[model.sample_indices_]
+    across = np.exp(-0.5 * ((chosen[:, None] - target) ** 2).sum(axis=2)) @ weights
+    objective = 2 * across.mean() - mean_kernel_of(chosen)
+    assert values == pytest.approx(objective, abs=1e-9)
 
 
 def mean_kernel_of(rows):

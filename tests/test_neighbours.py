@@ -121,7 +121,7 @@ def test_targets_of_a_schema():
 
 
 @ADJACENCIES
-@pytest.mark.parametrize("protocol", ["propose", "posted", "ask_all", "auction"])
+@pytest.mark.parametrize("protocol", ["propose", "auction"])
 def test_owners(protocol, adjacency):
     summarizer = PrivateMMDSummarizer(
         5,

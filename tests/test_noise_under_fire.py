@@ -98,8 +98,6 @@ RELEASES = {
     "svt": (made("svt", mechanism=SparseVector(failure_probability=0.99), **LABELS), answers),
     "propose": (made("propose"), broadcast),
     "mwem": (made("mwem", n_target=30), broadcast),
-    "posted": (made("posted"), broadcast),
-    "ask_all": (made("ask_all"), broadcast),
     "coins": (made("propose", **COINS), handed_over),
     "owners' values": (made("propose"), values),
 }

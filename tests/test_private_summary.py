@@ -396,7 +396,6 @@ def test_a_ledger_that_is_too_full_stops_all_before_anything_is_charged():
         ({"owners": "short"}, "one label per row"),
         ({"groups": "given"}, "max_rows_per_group"),
         ({"schema": None}, "schema is missing"),
-        ({"reveal": "features"}, "reveal='rows'"),
         ({"protocol": {"groups": [["no such"]]}}, "groups"),
         ({"protocol": {"label": "word"}}, "does not describe a column"),
         ({"protocol": {"label": [0, 2]}}, "holds a"),
@@ -409,7 +408,7 @@ def test_a_ledger_that_is_too_full_stops_all_before_anything_is_charged():
 def test_bad_input_costs_nothing_and_names_no_value(change, match):
     X, y, owners, target = rows_of()
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-4)
-    options = {k: v for k, v in change.items() if k in ("schema", "reveal", "protocol")}
+    options = {k: v for k, v in change.items() if k in ("schema", "protocol")}
     s = make(ledger=ledger, noise_seed=None, **options)
     s.set_params(n_select=change.get("n_select", 60))
     if change.get("X"):

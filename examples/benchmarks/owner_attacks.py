@@ -11,7 +11,6 @@ are chosen at epsilon = 1, and a logistic regression is fitted to them. The firs
     insider     holds other rows of the group, sends those that match the question best, all labels
                 false
     invents     has no data: it makes rows that match the question, all labels false
-    floods      (``--protocols posted``) sends 3,000 rows at the first question, all labels false
 
 Printed are means over paired seeds: the part of the summary that is the first owner's, and the AUC
 on 400 other rows of the group, by default and with ``max_share_per_owner=1``.
@@ -42,16 +41,16 @@ BOUNDS = {"default": None, "no bound": 1.0}
 class Liar:
     """Answers with rows of `choose(embedding, direction, n)`, as many as it may, at first."""
 
-    def __init__(self, choose, false_label, n_columns, n_rows=None):
+    def __init__(self, choose, false_label, n_columns):
         self.choose, self.false_label, self.n_columns = choose, false_label, n_columns
-        self.n_rows, self.embedding, self.n_sent = n_rows, None, 0
+        self.embedding, self.n_sent = None, 0
 
     def answer(self, message):
         """Send what was chosen to the first question, and nothing later."""
         self.embedding = message.embedding or self.embedding
         X = np.empty((0, self.n_columns), np.float32)
         if not self.n_sent:
-            X = self.choose(self.embedding, message.direction, self.n_rows or message.most_rows())
+            X = self.choose(self.embedding, message.direction, message.most_rows())
         first = self.n_sent
         self.n_sent += len(X)
         labels = self.false_label(X) if len(X) else np.empty(0, np.int64)
@@ -135,12 +134,10 @@ def attacked(X, y, is_member, gamma, protocol, n_owners, seed):
             "flips": lambda: Flips(known, y[parts[0]], seed=[seed, 0]),
             "insider": lambda: Liar(herded(X[own]), false, X.shape[1]),
             "invents": lambda: Liar(invented(np.random.default_rng(seed)), false, X.shape[1]),
-            "floods": lambda: Liar(lambda *_: np.tile(known, (3, 1)), false, X.shape[1], 3000),
         }[arm]()
 
-    arms = ["honest", "flips", "insider", "invents"] + ["floods"] * (protocol == "posted")
     found = {}
-    for arm in arms:
+    for arm in ("honest", "flips", "insider", "invents"):
         for bound, most in BOUNDS.items():
             owners = {k: DataOwner(X[p], y[p], seed=[seed, k]) for k, p in enumerate(parts)}
             owners[0] = first(arm)
@@ -187,7 +184,7 @@ def main():
     parser.add_argument("--data", required=True, help="acs_income_2018_small_1000_per_state.csv.gz")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--owners", type=int, nargs="+", default=[5, 20])
-    parser.add_argument("--protocols", nargs="+", default=["propose", "posted"])
+    parser.add_argument("--protocols", nargs="+", default=["propose"])
     parser.add_argument("--cost", action="store_true", help="what the bound costs honest owners")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyLeakWarning)  # seeds: these are simulations

@@ -16,11 +16,12 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from _ask_all import AskAll
 from _figure import CORRECTED, DEFAULT, PRINTED, legend, panel
 from joblib import Parallel, delayed
 
 from skdpsumm import PrivateMMDSummarizer, greedy_mmd_selection, mmd2
-from skdpsumm.summaries import AskAll, Auction, Propose
+from skdpsumm.summaries import Auction, Propose
 
 BID = "printed, but its bid corrected"
 ON_ITS_TERMS = "default, on the auction's terms"

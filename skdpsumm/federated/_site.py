@@ -371,8 +371,6 @@ def _check_question(message: ProposeRows, agreement: Agreement, owner: str) -> N
     """Raise Refusal, by name, if a question goes beyond the agreement."""
     if message.most_rows() > agreement.rows_asked(owner):
         raise Refusal("n_select: more rows are asked for than agreed")
-    if message.reveal != "rows":
-        raise Refusal("reveal: rows are agreed, and nothing else")
     herds = agreement.protocol().broadcasts_target()
     if (message.direction is not None or message.embedding is not None) and not herds:
         raise Refusal("protocol: 'pool' sends neither a direction nor a map")

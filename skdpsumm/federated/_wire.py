@@ -201,10 +201,9 @@ def message_of(content: Mapping[str, Any]) -> ProposeRows:
     counts = [given.get("n_herd"), given.get("n_uniform")]
     arrays = [a for a in (frequencies, offsets, given.get("direction")) if a is not None]
     if (
-        not set(given) <= {"n_herd", "n_uniform", "direction", "noise", "reveal"}
+        not set(given) <= {"n_herd", "n_uniform", "direction", "noise"}
         or not all(type(n) is int and n >= 0 for n in counts)
         or not _is_noise(given.get("noise"))
-        or given.get("reveal") not in ("rows", "features")
         or not all(_is_real(array) for array in arrays)
     ):
         raise ValueError("The message has entries that do not belong there.")
@@ -270,7 +269,7 @@ def describe(message: Message | Mapping[str, Any]) -> dict[str, Any]:
     >>> from skdpsumm.federated._wire import describe
     >>> from skdpsumm.summaries._protocol import ProposeRows
     >>> describe(ProposeRows(n_herd=3, n_uniform=1))
-    {'kind': 'ProposeRows', 'n_herd': 3, 'n_uniform': 1, 'reveal': 'rows'}
+    {'kind': 'ProposeRows', 'n_herd': 3, 'n_uniform': 1}
     """
     content = message_content(message) if isinstance(message, Message) else message
     entries = {name: _summary(value) for name, value in content.items()}

@@ -1,11 +1,9 @@
 """Rows from many owners that match a target: protocols, parties, and the estimator."""
 
-from ._ask_all import AskAll
 from ._auction import Auction
 from ._curator import Curator
 from ._mmd import mmd2
 from ._owners import DataOwner
-from ._posted import Posted
 from ._private_summary import PrivateSummaryPrivacy
 from ._protocol import Pool, Propose
 from ._releases import MWEMRelease
@@ -15,13 +13,11 @@ from ._summarized import SummarizedEstimator
 from ._summarizer import PrivateMMDSummarizer
 
 __all__ = [
-    "AskAll",
     "Auction",
     "Curator",
     "DataOwner",
     "MWEMRelease",
     "Pool",
-    "Posted",
     "PrivateMMDSummarizer",
     "PrivateSummaryPrivacy",
     "Propose",

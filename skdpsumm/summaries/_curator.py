@@ -18,27 +18,22 @@ from sklearn.utils import check_random_state, gen_batches
 
 from .._computing import warn_caller
 from .._sklearn import Interval, StrOptions, check_params, validate_parameter_constraints
-from ..features._feature_maps import GRID
 from ..privacy._contract import PrivateFit, charge, warn_of_seed
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, check_some_rows, label_array, validate_table
-from ._ask_all import AskAll
 from ._auction import Auction
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
 from ._parties import common_owners, read_label_column
-from ._posted import Posted
 from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Pool, Propose, Protocol, Rows, Terms
 from ._releases import RELEASES, TargetRelease, state_privacy
-from ._selection import Quotas, SubsetSearch, exact_search, feature_search
+from ._selection import Quotas, exact_search
 from ._sketches import Sketches
 
 PROTOCOLS: dict[str, type[Protocol]] = {
     "propose": Propose,
     "pool": Pool,
-    "posted": Posted,
-    "ask_all": AskAll,
     "auction": Auction,
     "sketches": Sketches,
 }
@@ -51,7 +46,6 @@ CONSTRAINTS: dict[str, Any] = {
     "n_components": [Interval(Integral, 1, None, closed="left")],
     "release": [StrOptions(set(RELEASES)), TargetRelease],
     "n_target": [None, Interval(Integral, 1, None, closed="left")],
-    "reveal": [StrOptions({"rows", "features"})],
     "shares": [None, dict],
     "max_share_per_owner": [None, Interval(Real, 0, 1, closed="right")],
     "target_is_owners": ["boolean"],
@@ -86,7 +80,7 @@ class Curator:
     n_select : int, default=100
         p, the number of rows of the summary. 100 is a start: more rows train a better model, and
         show more of the owners' rows to the consumer.
-    protocol : {"propose", "pool", "posted", "ask_all", "auction"} or Protocol, default="propose"
+    protocol : {"propose", "pool", "auction"} or Protocol, default="propose"
         How curator and owners talk. A name stands for the defaults of its class. "propose" takes
         one round, and tells owners nothing of the rows of others.
     gamma : float
@@ -107,11 +101,6 @@ class Curator:
     n_target : int, default=None
         A public number of target rows. None releases the number with noise, under add-remove, so
         that you need not publish it.
-    reveal : {"rows", "features"}, default="rows"
-        What owners hand over. "rows" serves every consumer. "features" is phi(x) only: it suits
-        consumers who train a linear model on phi and have no use for columns, and keeps column
-        names and formats at home. That is no privacy: x can be computed from phi(x) by anyone who
-        knows the public frequencies.
     shares : mapping from owner to positive number, default=None
         Each owner's public share of the rows asked for. Never derive it from private sizes. None is
         equal shares, since nobody knows in advance who has rows like the target.
@@ -159,7 +148,7 @@ class Curator:
     chosen : list of (owner, index)
         The summary, in the order chosen, once no messages are left.
     X, y : ndarray
-        Rows (or features) and labels of the summary, in the kind that most owners sent.
+        Rows and labels of the summary, in the kind that most owners sent.
     transcript : dict from owner to list of Message
         All that each owner has seen.
     dropped_owners : dict from owner to str
@@ -205,7 +194,6 @@ class Curator:
         adjacency: str = "add_remove",
         release: str | TargetRelease = "gaussian",
         n_target: int | None = None,
-        reveal: str = "rows",
         shares: Mapping[Any, float] | None = None,
         max_share_per_owner: float | None = None,
         target_is_owners: bool = False,
@@ -231,7 +219,7 @@ class Curator:
             max_share_per_owner,
         )
         check_target_groups(max_rows_per_group, target_groups)
-        self.gamma, self.reveal, self._noise_seed = gamma, reveal, noise_seed
+        self.gamma, self._noise_seed = gamma, noise_seed
         self.shares = _shares(list(owners), shares)
         self._ledger = ledger
         self._begin()
@@ -251,7 +239,7 @@ class Curator:
         # Until `open`, and where nothing is broadcast.
         self.target_mean: Any = None
         self.target_noise: float | None = None
-        self.pool = ReceivedRows(self._rows_agreed(), self.embedding)
+        self.pool = ReceivedRows(self._rows_agreed(), self.embedding.n_columns)
         self.transcript: dict[Any, list[Message]] = {owner: [] for owner in self.shares}
         self.dropped_owners: dict[Any, str] = {}
         self._conversation: Any = None
@@ -373,14 +361,14 @@ class Curator:
     def message(self, kind: type[Message], **content: Any) -> Message:
         """Return a message; the first of a run brings phi, where owners will need it."""
         is_first = not any(self.transcript.values())
-        needs_phi = self.reveal == "features" or content.get("direction") is not None
+        needs_phi = content.get("direction") is not None
         embedding = self.embedding if is_first and needs_phi else None
         bound = self.terms.max_rows_per_group
-        return kind(embedding=embedding, reveal=self.reveal, max_rows_per_group=bound, **content)
+        return kind(embedding=embedding, max_rows_per_group=bound, **content)
 
     def received_grid(self, start: int) -> NDArray[np.float32]:
         """Return phi, in whole grid units, of the rows received from a place on."""
-        parts = [self._grid(rows) for rows in self.pool.parts_from(start)]
+        parts = [self.embedding.grid(rows) for rows in self.pool.parts_from(start)]
         return np.vstack([np.empty((0, self.embedding.n_features), np.float32), *parts])
 
     def live_places(self, taken: Sequence[int]) -> NDArray[np.int64]:
@@ -400,17 +388,18 @@ class Curator:
         places = self.pool.usable_places()
         if len(places) == 0:
             return places
-        search = self._search(self.pool.X[places], self._quotas(places))
+        # The true target, without noise: what is done with it here reaches no owner.
+        search = exact_search(
+            self.pool.X[places],
+            self._X_target,
+            self.terms.n_select,
+            self.gamma,
+            self._weights,
+            self._quotas(places),
+        )
         chosen = places[search.run(True, "auto", self.rng)]
         self._quotas_reached = search.quotas is not None and search.quotas.are_reached
         return chosen
-
-    def _search(self, candidates: NDArray, quotas: Quotas | None) -> SubsetSearch:
-        # The true target, without noise: what is done with it here reaches no owner.
-        p = self.terms.n_select
-        if self.reveal == "features":
-            return feature_search(candidates, self._mean_of_target(), p, quotas)
-        return exact_search(candidates, self._X_target, p, self.gamma, self._weights, quotas)
 
     def _quotas(self, places: NDArray) -> Quotas | None:
         """Return how many rows of each owner may be chosen, None where that is no bound."""
@@ -433,18 +422,6 @@ class Curator:
             return None
         sizes = np.bincount(self._target_groups)
         return 1 / (len(sizes) * sizes[self._target_groups])
-
-    def _mean_of_target(self) -> NDArray:
-        features, weights = self.embedding.features(self._X_target), self._weights
-        if weights is None:
-            return features.mean(axis=0)
-        return (weights @ features).astype(features.dtype)
-
-    def _grid(self, rows: NDArray) -> NDArray[np.float32]:
-        if self.reveal == "rows":
-            return self.embedding.grid(rows)
-        grid = np.rint(rows.astype(np.float64) * (GRID / self.embedding.scale))
-        return np.clip(grid, -GRID, GRID).astype(np.float32)
 
     def _go_on(self, answers: dict[Any, Any] | None) -> dict[Any, Message]:
         for owner, reply in (answers or {}).items():
@@ -504,7 +481,6 @@ class Curator:
         bound, release = self.terms.max_rows_per_group, self.terms.release
         if bound is None:
             return
-        name = type(self.protocol).__name__
         if plan.target is not None and not release.is_proved_for_groups:
             raise ValueError(
                 f"release={release!r} has no proof for groups; take release='gaussian' or 'mwem', "
@@ -512,18 +488,11 @@ class Curator:
             )
         if plan.owners == COSTS_NOTHING:
             return
-        if not self.protocol.is_proved_for_groups:
-            raise ValueError(
-                f"The protocol {name} has no proof for groups; take protocol='propose', 'pool', "
-                "'posted' or 'ask_all', or max_rows_per_group=None to protect single rows."
-            )
-        if bound == "average":
-            raise ValueError(
-                f"max_rows_per_group='average' does not work with protocol {name}, under which "
-                "owners choose rows one by one, and others learn of these. Set max_rows_per_group "
-                "to an int, the rows of a group that take part, or take protocol='propose' or "
-                "'pool', which tell other owners nothing."
-            )
+        name = type(self.protocol).__name__
+        raise ValueError(
+            f"The protocol {name} has no proof for groups; take protocol='propose' or 'pool', or "
+            "max_rows_per_group=None to protect single rows."
+        )
 
     def _coins_seed(self) -> int | None:
         """Coins of a protocol are secret, unless nothing is."""
@@ -542,18 +511,12 @@ class Curator:
 
     def _gains(self, X: NDArray) -> NDArray[np.float64]:
         """Return what each row of the summary added to J, in the order chosen."""
-        if self.reveal == "features":
-            target = X @ self._mean_of_target()
-        else:
-            X, wanted = centred(X.astype(np.float64), self._X_target)
-            target = mean_kernel(X, wanted, self.gamma, self._weights)
+        X, wanted = centred(X.astype(np.float64), self._X_target)
+        target = mean_kernel(X, wanted, self.gamma, self._weights)
         # J of the first k rows for all k at once: each row adds its own column of the kernel.
         squares = np.empty(len(X))
         for rows in gen_batches(len(X), _ROWS_PER_BATCH):
-            if self.reveal == "features":
-                kernel = X[rows] @ X[: rows.stop].T
-            else:
-                kernel = kernel_matrix(X[rows], X[: rows.stop], self.gamma)
+            kernel = kernel_matrix(X[rows], X[: rows.stop], self.gamma)
             squares[rows] = 2 * np.tril(kernel, rows.start - 1).sum(axis=1) + 1  # k(x, x) = 1
         counts = np.arange(1, len(X) + 1)
         values = 2 * np.cumsum(target) / counts - np.cumsum(squares) / counts**2
@@ -633,8 +596,8 @@ class ReceivedRows:
     ----------
     agreed : mapping from owner to int
         How many rows each may hand over in the whole run.
-    embedding : Embedding
-        For tables like those of the owners.
+    n_columns : int
+        How many columns each row has.
 
     Attributes
     ----------
@@ -642,9 +605,8 @@ class ReceivedRows:
         Whose each row is, and which of theirs.
     """
 
-    def __init__(self, agreed: Mapping[Any, int], embedding: Embedding):
-        self._agreed, self._embedding = agreed, embedding
-        self._width = {"rows": embedding.n_columns, "features": embedding.n_features}
+    def __init__(self, agreed: Mapping[Any, int], n_columns: int):
+        self._agreed, self._width = agreed, n_columns
         self._known: dict[Any, set[int]] = {owner: set() for owner in agreed}
         self._parts: list[NDArray] = []
         self._starts: list[int] = []
@@ -657,7 +619,7 @@ class ReceivedRows:
     @property
     def X(self) -> NDArray:
         """All rows received, shape (len(self), width)."""
-        return np.concatenate(self._parts) if self._parts else np.empty((0, self._width["rows"]))
+        return np.concatenate(self._parts) if self._parts else np.empty((0, self._width))
 
     def parts_from(self, place: int) -> list[NDArray]:
         """Return the answers received from a place on, each in the dtype that it came in."""
@@ -726,7 +688,7 @@ class ReceivedRows:
             raise UnusableAnswerError("sent more rows than asked for")
         # What is checked is what is kept: the owner may write to its own arrays at any time.
         X, indices = np.array(reply.X, subok=False), np.array(reply.indices, subok=False)
-        fault = self._rows_fault(owner, message, X, indices)
+        fault = self._rows_fault(owner, X, indices)
         if fault is not None:
             raise UnusableAnswerError(fault)
         return Rows(indices, X, self._copy_labels(reply.y, len(X)))
@@ -740,9 +702,9 @@ class ReceivedRows:
             return read_label_column(y)
         raise UnusableAnswerError("sent labels that are missing or of no one kind")
 
-    def _rows_fault(self, owner: Any, message: Message, X: NDArray, indices: NDArray) -> str | None:
+    def _rows_fault(self, owner: Any, X: NDArray, indices: NDArray) -> str | None:
         # Shapes and types come first, for what follows computes with them.
-        if X.ndim != 2 or X.shape[1] != self._width[message.reveal] or X.dtype not in _DTYPES:
+        if X.ndim != 2 or X.shape[1] != self._width or X.dtype not in _DTYPES:
             return "sent rows of another shape or type"
         if indices.shape != (len(X),) or indices.dtype.kind not in "iu":
             return "sent rows without an index each"
@@ -753,10 +715,7 @@ class ReceivedRows:
             return "sent more rows than agreed"
         if len(known.union(indices.tolist())) < len(known) + len(X):
             return "sent a row twice"
-        if not np.isfinite(X).all():
-            return "sent rows that are not finite"
-        honest = message.reveal == "rows" or self._embedding.could_give(X)
-        return None if honest else "sent features that no row has"
+        return None if np.isfinite(X).all() else "sent rows that are not finite"
 
     def add(self, owner: Any, reply: Any) -> None:
         """Take the rows of an answer that was read."""

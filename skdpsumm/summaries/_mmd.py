@@ -333,14 +333,6 @@ class Embedding:
         """Return phi of each row, shape (n, d)."""
         return self.grid(X) * np.float32(self.unit)
 
-    def could_give(self, features: NDArray) -> bool:
-        """Whether all rows of `features` have the size that features have."""
-        if np.abs(features).max(initial=0.0) > self.scale * (1 + 1e-6):
-            return False
-        squares = np.einsum("ij,ij->i", features, features, dtype=np.float64)
-        # h1 has no norm of its own, so there the entries are all that tells.
-        return self.offsets is not None or bool(np.all(np.abs(squares - 1) < 1e-3))
-
     def sums(self, X: NDArray) -> NDArray[np.int64]:
         """Return the exact sum of `grid` over the rows."""
         total = np.zeros(self.n_features, np.int64)

@@ -24,12 +24,10 @@ from ._parties import read_label_column
 from ._protocol import (
     Bid,
     CallForBids,
-    FillUp,
     HandOver,
     Message,
     ProposeRows,
     Rows,
-    SendAbove,
     SendBest,
 )
 from ._selection import feature_search
@@ -105,7 +103,6 @@ class DataOwner:
         self._takes_part = self._kept(groups, seed)
         self._embedding: Embedding | None = None
         self._grid: NDArray | None = None
-        self._reveal = "rows"
         self.restart()
 
     def _kept(self, labels: Any, seed: Any) -> NDArray[np.bool_]:
@@ -149,7 +146,6 @@ class DataOwner:
             raise ValueError("max_rows_per_group must be the same for the curator and this owner.")
         if message.embedding is not None and not message.embedding.same_as(self._embedding):
             self._embedding, self._grid = message.embedding, None  # of no use by another map
-        self._reveal = message.reveal
         return self._answer(message)
 
     @singledispatchmethod
@@ -158,24 +154,11 @@ class DataOwner:
 
     @_answer.register
     def _(self, message: ProposeRows) -> Rows:
-        return self._propose(message, message.n_herd, message.n_uniform)
-
-    @_answer.register
-    def _(self, message: FillUp) -> Rows:
-        n_matched = max(message.n_herd - self._n_sent, 0)
-        missing = max(message.n_herd + message.n_uniform - self._n_sent, 0)
-        return self._propose(message, n_matched, missing - n_matched)
-
-    @_answer.register
-    def _(self, message: SendAbove) -> Rows:
-        # One coin for every row, sent or not: a row's coin must not depend on other rows.
-        coins = self._coins.random(len(self._X))
-        above = self._scores(message.direction) >= message.threshold
-        rows = np.flatnonzero(self._remaining & (coins < message.rate) & above)
-        # In the order of their coins, so that a row more puts out the last one, and no other.
-        rows = rows[np.argsort(coins[rows], kind="stable")][: max(message.n - self._n_above, 0)]
-        self._n_above += len(rows)
-        return self._hand_over(rows)
+        matched = self._matched(message.direction, message.noise, message.n_herd)
+        rest = np.setdiff1d(np.flatnonzero(self._remaining), matched)
+        # The draw is that of matched rows where noise is all, so simulations use the same coins.
+        uniform = draw_tilted(np.zeros(len(rest)), message.n_uniform, self._coins)
+        return self._hand_over([*matched, *rest[uniform]])
 
     @_answer.register
     def _(self, message: SendBest) -> Rows:
@@ -213,14 +196,6 @@ class DataOwner:
             self._coins = np.random.default_rng(seed)
         self._remaining = self._takes_part.copy()
         self._last_bid = -1
-        self._n_above = self._n_sent = 0
-
-    def _propose(self, message: ProposeRows, n_matched: int, n_uniform: int) -> Rows:
-        matched = self._matched(message.direction, message.noise, n_matched)
-        rest = np.setdiff1d(np.flatnonzero(self._remaining), matched)
-        # As those that are matched where the noise is all: in simulations, the same coins count.
-        uniform = draw_tilted(np.zeros(len(rest)), n_uniform, self._coins)
-        return self._hand_over([*matched, *rest[uniform]])
 
     def _matched(self, direction: NDArray | None, noise: float | None, n: int) -> NDArray[np.int64]:
         """Return remaining rows whose mean embedding is close to `direction`.
@@ -272,12 +247,10 @@ class DataOwner:
     def _hand_over(self, rows: Any) -> Rows:
         rows = np.asarray(rows, np.int64)
         self._remaining[rows] = False
-        self._n_sent += len(rows)
-        X = self._X[rows]
-        if self._reveal == "features":
-            X = self._require_embedding().features(X)
         # The dtype of labels follows from those that go, and tells nothing of those that stay.
-        return Rows(rows, X, None if self._y is None else label_array(self._y[rows].tolist()))
+        return Rows(
+            rows, self._X[rows], None if self._y is None else label_array(self._y[rows].tolist())
+        )
 
     def __repr__(self) -> str:
         return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"

@@ -385,11 +385,6 @@ def check_sketches(summarizer: Any) -> None:
     """Raise ValueError for parameters that say nothing to a protocol of sketches."""
     if summarizer.schema is None:
         raise ValueError(NO_SCHEMA)
-    if summarizer.reveal != "rows":
-        raise ValueError(
-            "Leave reveal='rows' with protocol='sketches': owners hand over neither rows nor "
-            "features, and synthetic rows are the consumer's own."
-        )
     drawn = max(int(summarizer.n_select), int(summarizer._made_protocol().n_synthetic))
     if drawn > _MOST_DRAWN:
         raise ValueError(

@@ -32,7 +32,7 @@ class Rows:
     ----------
     indices : ndarray of shape (r,)
         Which of the owner's rows they are, by the owner's own count.
-    X : ndarray of shape (r, n_columns), or (r, d) with ``reveal="features"``
+    X : ndarray of shape (r, n_columns)
     y : ndarray of shape (r,) or None
         Their labels, where the owner has any.
     """
@@ -64,15 +64,12 @@ class Message:
     ----------
     embedding : Embedding or None
         The public map phi, with the first message that needs it.
-    reveal : {"rows", "features"}
-        Whether rows are to be handed over as they are or as phi(x).
     max_rows_per_group : int, "average" or None
         What the curator's claims take for granted of an owner's groups. An owner that bounds its
         groups otherwise does not answer.
     """
 
     embedding: Embedding | None = None
-    reveal: str = "rows"
     max_rows_per_group: Any = None
     answer: ClassVar[type] = Rows
 
@@ -96,27 +93,6 @@ class ProposeRows(Message):
 
     def most_rows(self) -> float:
         return self.n_herd + self.n_uniform
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FillUp(ProposeRows):
-    """The last question: hand over rows as `ProposeRows` says, less those handed over so far."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SendAbove(Message):
-    """Hand over each row with ``<direction, phi(x)> >= threshold``, with probability `rate`.
-
-    Of all such messages together, hand over at most `n` rows: the first ones.
-    """
-
-    direction: NDArray
-    threshold: float
-    rate: float
-    n: int
-
-    def most_rows(self) -> float:
-        return self.n
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -219,8 +195,6 @@ class Protocol(BaseEstimator):
     """
 
     embedding_kind: ClassVar[str] = "pairs"
-    # Whether what reaches owners about received rows is calibrated to `Terms.rows_moved` of them.
-    is_proved_for_groups: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def broadcasts_target(self) -> bool:

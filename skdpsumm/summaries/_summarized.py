@@ -84,13 +84,6 @@ def _labels_of(y: Any, chosen: Any) -> Any:
         return label_array(read_label_column(label_cells(unwrap(y))[chosen]).tolist())
 
 
-def _model_input(summarizer: PrivateMMDSummarizer, X: Any) -> Any:
-    """Return what the estimator works on: rows, or phi of them."""
-    if summarizer.reveal == "rows":
-        return for_inner(X, summarizer)
-    return summarizer.embedding_.features(summarizer.vectors(X))
-
-
 def _distance(summarizer: PrivateMMDSummarizer, rows: Any, target: Any) -> float:
     """Return the MMD between rows and the target, or every k-th row of a large one."""
     tables = [summarizer.vectors(X) for X in (rows, target)]
@@ -111,8 +104,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         Trained on the chosen rows and their labels. Begin it with a `PublicVectorizer` where rows
         hold words or missing values, since it gets the chosen rows as they are.
     summarizer : PrivateMMDSummarizer
-        Give it a schema, or a number as gamma. With ``reveal="features"`` the estimator is trained,
-        and predicts, on phi(x).
+        Give it a schema, or a number as gamma.
 
     Attributes
     ----------
@@ -240,7 +232,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         rows = rows_of(X, chosen)
         labels = None if y is None else _labels_of(y, chosen)
         params = _check_method_params(X, params, indices=chosen)
-        estimator.fit(_model_input(summarizer, rows), labels, **params)
+        estimator.fit(for_inner(rows, summarizer), labels, **params)
         target = X if X_target is None else unwrap(X_target)
         self.mmd_ = _distance(summarizer, rows, target)
         self.estimator_, self._holdout = estimator, holdout
@@ -290,9 +282,8 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
                 warn_caller(_NO_ACCURACY, UserWarning)
             return -self.mmd_
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return self.estimator_.score(
-            _model_input(self.summarizer_, holdout[0]), holdout[1], **weights
-        )
+        rows = for_inner(holdout[0], self.summarizer_)
+        return self.estimator_.score(rows, holdout[1], **weights)
 
     @property
     def privacy_(self):
@@ -327,7 +318,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         return hasattr(self, "summarizer_")
 
     def _inner_input(self, X: Any) -> Any:
-        return _model_input(self.summarizer_, X)
+        return for_inner(X, self.summarizer_)
 
     def __sklearn_tags__(self):
         tags, inner = super().__sklearn_tags__(), inner_tags(self.estimator)

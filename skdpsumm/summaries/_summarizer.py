@@ -120,10 +120,10 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     n_select : int, default=100
         p, how many rows to choose. 100 is a start: more rows train a better model, and show more of
         the owners' rows to you. Where fewer were received, fewer are chosen, with a UserWarning.
-    protocol : {"propose", "pool", "posted", "ask_all", "auction", "sketches"} or Protocol, \
+    protocol : {"propose", "pool", "auction", "sketches"} or Protocol, \
 default="propose"
         How curator and owners talk. `Propose` is the default since it takes one round and tells
-        owners nothing of the rows of others; `Pool`, `Posted` and `AskAll` are the alternatives.
+        owners nothing of the rows of others; with `Pool` they learn nothing of the target either.
         `Auction` is the paper's, and has no valid guarantee. With "sketches" (`Sketches`) no row
         leaves an owner: each releases a private sketch of X and y, and the summary is synthetic
         rows. A name stands for the defaults of its class. To set its parameters, give an object:
@@ -163,10 +163,6 @@ default="propose"
         A public number to divide the target's sum by; a wrong one only scales the mean. None
         releases the number of rows with noise, so that you need not publish it ("gaussian" under
         add-remove only).
-    reveal : {"rows", "features"}, default="rows"
-        What owners hand over. "rows" serves every consumer. With "features" they hand over phi(x)
-        only, and `fit_resample` returns it, for consumers who train linear models on phi. That is
-        no privacy, since x can be computed from phi(x).
     shares : mapping from owner to positive number, default=None
         Public shares of the rows asked of each owner. None gives equal shares to the owners that
         occur, since nobody knows in advance who has rows like the target; their names then count as
@@ -298,7 +294,6 @@ default="propose"
     n_components: int = 1000
     release: Any = "gaussian"
     n_target: Any = None
-    reveal: Any = "rows"
     shares: Any = None
     max_share_per_owner: Any = None
     target_is_owners: bool = False
@@ -477,8 +472,6 @@ default="propose"
         Returns
         -------
         X_resampled : of the kind of X, shape (n_selected, n_features)
-            With ``reveal="features"``, phi of the rows instead: ndarray of shape
-            (n_selected, n_components).
         y_resampled : of the kind of y, shape (n_selected,)
             Only if y is given.
         """
@@ -492,10 +485,7 @@ default="propose"
         self.fit(X, y, X_target=X_target, owners=owners, **labels)
         if isinstance(self._made_protocol(), Sketches):
             return self.X_ if y is None else (self.X_, self.y_)
-        if self.reveal == "features":
-            chosen = self.embedding_.features(self.vectors(rows_of(X, self.sample_indices_)))
-        else:
-            chosen = rows_of(X, self.sample_indices_)
+        chosen = rows_of(X, self.sample_indices_)
         return chosen if y is None else (chosen, rows_of(y, self.sample_indices_))
 
     def vectors(self, X) -> NDArray[np.float64]:
