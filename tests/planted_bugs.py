@@ -224,9 +224,9 @@ BUGS = [
     ),
     Bug(
         "lipschitz_of_scores_in_bounds",
-        "skdpsumm/learners/erm/_losses.py",
-        "    threshold = 2.0  # halves of the interval\n",
-        "    threshold = 2.0  # halves of the interval\n    lipschitz = 1.0\n",
+        "skdpsumm/learners/erm/_problem.py",
+        "return self.loss.lipschitz * self.radius / self.regularization",
+        "return min(self.loss.lipschitz, 1.0) * self.radius / self.regularization",
         "tests/test_kit.py::test_a_long_row_pulls_back_many_short_ones",
     ),
     Bug(
