@@ -217,9 +217,9 @@ BUGS = [
     ),
     Bug(
         "lipschitz_of_scores_in_bounds",
-        "skdpsumm/learners/erm/_losses.py",
-        "    threshold = 2.0  # halves of the interval\n",
-        "    threshold = 2.0  # halves of the interval\n    lipschitz = 1.0\n",
+        "skdpsumm/learners/erm/_problem.py",
+        "return self.loss.lipschitz * self.radius / self.regularization",
+        "return min(self.loss.lipschitz, 1.0) * self.radius / self.regularization",
         "tests/test_kit.py::test_a_long_row_pulls_back_many_short_ones",
     ),
     Bug(
@@ -330,9 +330,9 @@ BUGS = [
     Bug(
         "cells_split_by_exact_counts",
         "skdpsumm/sketches/_steps.py",
-        "counts = table[: finer.n_present(j)]",
-        "counts = (exact(finer) / GRID)[: finer.n_present(j)]",
-        "tests/test_adaptive_audit.py::test_levels_come_over_the_wire",
+        "for (j,), table in zip(finer.groups, part.tables(), strict=True):",
+        "for (j,), table in zip(finer.groups, Part(finer, exact(finer) / GRID, part.std).tables(), strict=True):",
+        "tests/test_adaptive_audit.py::test_heaps_elsewhere_come_over_the_wire",
     ),
     Bug(
         "candidates_by_exact_counts",

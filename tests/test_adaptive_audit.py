@@ -689,6 +689,14 @@ def test_levels_that_are_not_paid_for_are_dear(delta, monkeypatch):
 
 
 @pytest.mark.usefixtures("even_model")
+def test_heaps_elsewhere_come_over_the_wire():
+    """Which cells stand out in exact counts is another in the second table."""
+    first, second = wide_neighbours("replace_one", None)
+    second[0]["cents"] = np.where(second[0]["cents"] < 1000, 55.5, second[0]["cents"])
+    replayed(wide_sketcher(adjacency="replace_one"), first, second)
+
+
+@pytest.mark.usefixtures("even_model")
 def test_cells_of_rows_go_past_the_wire(monkeypatch):
     cells_of_the_largest_value(monkeypatch)
     first, second = wide_neighbours("replace_one", None)

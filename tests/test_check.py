@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from skdpsumm import BudgetExceededError, PrivacyLedger, check_private_estimator
+from skdpsumm import (
+    BudgetExceededError,
+    PrivacyLedger,
+    TDDLClassifier,
+    check_private_estimator,
+)
+from skdpsumm.learners import LaplaceAnswers
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP, gdp_mu
 
 
@@ -41,7 +47,7 @@ class PrivateSum(BaseEstimator):
 
 
 class TooLittleNoise(PrivateSum):
-    part = 0.25
+    part = 0.1
 
 
 class ChargesNothing(PrivateSum):
@@ -122,7 +128,7 @@ PAIR = np.full((5, 1), 0.5), np.array([[0.5]] * 5 + [[1.0]])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_right_one_passes(delta):
     model = PrivateSum(delta=delta)
-    result = check_private_estimator(model, *PAIR)
+    result = check_private_estimator(model, *PAIR, n_trials=400)
     assert result.lower_bound <= 1.0
     assert not hasattr(model, "privacy_")
     ledger = PrivacyLedger(epsilon=9)
@@ -152,7 +158,17 @@ def test_a_right_one_passes(delta):
 )
 def test_a_wrong_one_fails(wrong, words):
     with pytest.raises(AssertionError, match=words):
-        check_private_estimator(wrong, *PAIR)
+        check_private_estimator(wrong, *PAIR, n_trials=300)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
+def test_estimators_of_the_library_need_no_pair():
+    """Of a cost in zCDP, with groups, and with labels."""
+    model = TDDLClassifier(schema=(0, 1), classes=[0, 1], gamma=1.0, max_rows_per_group=2)
+    model.set_params(mechanism=LaplaceAnswers(n_landmarks=2))
+    check_private_estimator(
+        model, release=lambda m: m.predictor_.coefficients.ravel(), n_trials=100
+    )
 
 
 def test_pairs_may_be_arguments_of_fit_or_have_labels():

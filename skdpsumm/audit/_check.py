@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from ..privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger
+from ..privacy._mechanisms import ZeroConcentratedDP
 from ._audit import audit_epsilon
 from ._neighbours import worst_case_neighbours
 from ._result import AuditResult
@@ -172,11 +173,14 @@ def _check_charge(model: Any, X: Any, claim: PrivacyGuarantee, delta: float) -> 
     if "ledger" not in model.get_params(deep=False):
         raise AssertionError(f"{name} needs a parameter ledger, so that its fits can be counted.")
 
+    accountant = "zcdp" if isinstance(claim.mechanism, ZeroConcentratedDP) else None
+
     def opened(part: float) -> PrivacyLedger:
         return PrivacyLedger(
             epsilon=part * claimed,
             delta=delta,
             adjacency=claim.adjacency,
+            accountant=accountant,
             unit="row" if claim.unit == "one row" else "group",
         )
 
