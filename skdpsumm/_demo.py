@@ -31,6 +31,7 @@ from skdpsumm import (
     uniform_selection,
 )
 from skdpsumm._computing import advance, progress
+from skdpsumm.summaries import Propose
 
 # The first job. A curator releases one sketch per epsilon of breast cancer measurements and saves
 # it. An analyst, who holds only the file, asks what they like, and trains a classifier.
@@ -257,12 +258,12 @@ def choose_rows() -> None:
 
     report("all", np.arange(len(X)))
     report("uniform", uniform_selection(len(X), N_SELECT, random_state=0))
-    summaries = {}
+    summaries, trusting = {}, Propose(max_share_per_owner=1.0)
     with progress("choice of rows", 1, len(SUMMARY_EPSILONS)):
         for epsilon in SUMMARY_EPSILONS:
             # B holds most threes and fours, and is trusted to.
             summarizer = PrivateMMDSummarizer(
-                N_SELECT, schema=PIXELS, epsilon=epsilon, max_share_per_owner=1.0, random_state=0
+                N_SELECT, schema=PIXELS, epsilon=epsilon, protocol=trusting, random_state=0
             )
             summaries[epsilon] = summarizer.fit(X, X_target=target, owners=owners)
             advance()

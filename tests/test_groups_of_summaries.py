@@ -6,9 +6,11 @@ find those.
 
 from functools import partial
 
+import curators
 import numpy as np
 import pandas as pd
 import pytest
+from curators import summarizer_of
 from paper_protocols import AskAll
 from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
@@ -17,7 +19,6 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpsumm import (
     PrivacyLedger,
-    PrivateMMDSummarizer,
     Public,
     SummarizedEstimator,
     audit_epsilon,
@@ -36,7 +37,7 @@ from skdpsumm.summaries._protocol import ProposeRows, Protocol
 from skdpsumm.summaries._releases import GaussianMean, TargetRelease
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
-Curator = partial(summaries.Curator, gamma=1.0)
+curator_of = partial(curators.curator_of, gamma=1.0)
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 LIMITS = pytest.mark.parametrize("limit", [1, 3, "average"])
 DELTAS = pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -96,7 +97,7 @@ def released(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(_noise.IntegerNoise, "add_block", record)
             options = {"n_components": 2, "random_state": 0, "noise_seed": 0, **options}
-            Curator(X, ["a"], target_groups=groups, **options).open()
+            curator_of(X, ["a"], target_groups=groups, **options).open()
         return seen
 
     return run
@@ -113,7 +114,7 @@ def distances(one, other):
 
 def half_turn():
     """Return a row whose phi is opposite to that of the row 0, under the map of the tests below."""
-    curator = Curator([[0.0]], ["a"], n_components=2, random_state=0)
+    curator = curator_of([[0.0]], ["a"], n_components=2, random_state=0)
     return np.pi / curator.embedding.frequencies[0, 0]
 
 
@@ -229,7 +230,7 @@ def test_mwem_measures_sums_that_move_by_k_rows(monkeypatch, limit, adjacency):
     options = {"max_rows_per_group": limit, "adjacency": adjacency, "release": "mwem"}
     options |= {"n_target": 12, "n_components": 2, "random_state": 0, "noise_seed": 0}
     for X, groups in worlds(9, adjacency):
-        Curator(X, ["a"], target_groups=groups, **options).open()
+        curator_of(X, ["a"], target_groups=groups, **options).open()
     (sensitivity, one), (_, other) = seen
     assert sensitivity == rows_of(limit, adjacency)
     largest = np.abs(one - other).max() / GRID
@@ -250,7 +251,7 @@ GROUPED = {"owners": OWNERS, "X_target": TARGET, "groups": LABELS, "target_group
 
 def summarizer(**options):
     given = {"n_select": 40, "gamma": 0.5, "n_components": 64, "random_state": 0, **options}
-    return PrivateMMDSummarizer(**{"max_rows_per_group": 2, **given})
+    return summarizer_of(**{"max_rows_per_group": 2, **given})
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -287,8 +288,8 @@ def test_coins_of_other_groups_stay_when_one_goes(bound):
     assert np.bincount(LABELS[kept]).tolist() == [bound] * 30
     # The curator's of the target, likewise.
     options = {"max_rows_per_group": bound, "noise_seed": 0, "n_components": 2}
-    whole = Curator(X, ["a"], target_groups=LABELS, **options)._X_target
-    less = Curator(X[rest], ["a"], target_groups=LABELS[rest], **options)._X_target
+    whole = curator_of(X, ["a"], target_groups=LABELS, **options)._X_target
+    less = curator_of(X[rest], ["a"], target_groups=LABELS[rest], **options)._X_target
     assert [row for row in whole.tolist() if row in less.tolist()] == less.tolist()
     assert len(whole) == len(less) + bound
 
@@ -297,7 +298,7 @@ def test_coins_are_secret_and_of_each_owner_alone():
     kept = [DataOwner(X, groups=LABELS, max_rows_per_group=1)._remaining for _ in range(2)]
     assert (kept[0] != kept[1]).any()
     targets = [
-        Curator(X, ["a"], max_rows_per_group=1, target_groups=LABELS, n_components=2)._X_target
+        curator_of(X, ["a"], max_rows_per_group=1, target_groups=LABELS, n_components=2)._X_target
         for _ in range(2)
     ]
     assert (targets[0] != targets[1]).any()
@@ -318,7 +319,7 @@ def test_an_owner_answers_no_curator_with_another_bound():
             DataOwner(points(5), **bound).answer(message)
     bounded = DataOwner(points(5), groups=[0] * 5, max_rows_per_group=2)
     assert len(bounded.answer(message).X) == 2
-    curator = Curator(points(50), ["rows", "groups"], n_components=8, n_select=5)
+    curator = curator_of(points(50), ["rows", "groups"], n_components=8, n_select=5)
     parties = {"rows": DataOwner(points(50)), "groups": bounded}
     run_protocol(curator, parties)
     assert curator.dropped_owners == {"groups": "raised ValueError"}
@@ -339,7 +340,7 @@ def test_noise_of_the_target_mean(factor, accepted, limit, adjacency, scaled):
     options |= {"max_rows_per_group": limit, "target_groups": labels}
     sample = []
     for _ in range(10):
-        curator = Curator(np.zeros((60, 1)), ["a"], **options)
+        curator = curator_of(np.zeros((60, 1)), ["a"], **options)
         curator.open()
         phi = curator.embedding
         clean = phi.sums(np.zeros((rows_of(limit) * 20, 1))) * phi.unit / 50
@@ -369,7 +370,7 @@ def seen_by_owners(limit, honest=True):
         options = {"n_components": 2, "epsilon": 1.0, "delta": 0.2, "n_target": 20}
         options["random_state"] = 0
         bound = {"max_rows_per_group": limit, "target_groups": table[:, 1]} if honest else {}
-        curator = Curator(table[:, :1], ["a"], **options, **bound)
+        curator = curator_of(table[:, :1], ["a"], **options, **bound)
         curator.open()
         return curator.target_mean
 
@@ -531,7 +532,7 @@ def test_mistakes_cost_nothing(mistake):
 def test_curator_and_owners_refuse_the_one_without_the_other():
     for one in ({"max_rows_per_group": 2}, {"target_groups": TARGET_LABELS}):
         with pytest.raises(ValueError, match="target_groups"):
-            Curator(TARGET, ["a"], **one)
+            curator_of(TARGET, ["a"], **one)
     for one in ({"max_rows_per_group": 2}, {"groups": LABELS}):
         with pytest.raises(ValueError, match="belong together"):
             DataOwner(X, **one)
@@ -544,7 +545,7 @@ def test_a_ledger_of_rows_refuses_a_curator_of_groups():
     for release in ("gaussian", "mwem"):
         given = {"release": release, "n_target": 50, "ledger": ledger, "max_rows_per_group": 2}
         with pytest.raises(ValueError, match="unit"):
-            Curator(TARGET, ["a"], target_groups=TARGET_LABELS, **given).open()
+            curator_of(TARGET, ["a"], target_groups=TARGET_LABELS, **given).open()
     assert ledger.entries() == []
 
 
@@ -564,7 +565,7 @@ def test_owners_over_flower_are_not_asked_about_groups():
     ledger = PrivacyLedger(epsilon=9, delta=1e-3, unit="group")
     options = {"max_rows_per_group": 2, "target_groups": TARGET_LABELS, "ledger": ledger}
     with pytest.raises(ValueError, match="cannot protect groups"):
-        run_over_grid(None, None, Curator(TARGET, ["a"], **options), keys=None, run_id=1)
+        run_over_grid(None, None, curator_of(TARGET, ["a"], **options), keys=None, run_id=1)
     assert ledger.entries() == []
 
 

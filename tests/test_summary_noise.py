@@ -8,17 +8,17 @@ in `test_noise`.
 
 import numpy as np
 import pytest
+from curators import curator_of
 from paper_protocols import AskAll
 
 from skdpsumm import PrivateMMDSummarizer, audit_epsilon
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import _noise, gdp_mu
 from skdpsumm.privacy._noise import Block, IntegerNoise
-from skdpsumm.summaries import Curator, DataOwner
+from skdpsumm.summaries import Curator, DataOwner, Propose
 from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._mwem import MWEM, MWEMNoise
 from skdpsumm.summaries._owners import run_protocol
-from skdpsumm.summaries._protocol import Terms
 from skdpsumm.summaries._releases import GaussianMean, MWEMRelease
 
 pytestmark = pytest.mark.statistical
@@ -87,7 +87,7 @@ def test_ask_all(factor, accepted, adjacency, swaps, scaled):
     scaled(factor)
     options = {"protocol": AskAll(5), "n_components": 1000, "adjacency": adjacency, "n_target": 5}
     options["gamma"] = 1.0
-    curator = Curator([[0.0]], ["a"], **options)
+    curator = curator_of([[0.0]], ["a"], **options)
     noise = curator._plan.release
     drawn = [noise.add_block(k, np.zeros(1000, np.int64)) for k in range(4)]
     sample = np.array(drawn) * curator.embedding.scale / GRID
@@ -199,7 +199,7 @@ def test_audit_of_the_sums_of_ask_all(scaled):
     worlds = [phi.sums(np.array([[0.0], [x]])) for x in (0.0, 2.0)]
 
     def release(sums):
-        noise = Curator([[0.0]], ["a"], **options)._plan.release
+        noise = curator_of([[0.0]], ["a"], **options)._plan.release
         return np.ravel([noise.add_block(k, sums) for k in range(2)])
 
     assert audit(release, worlds, 0.2) <= 1.0
@@ -214,7 +214,7 @@ def some_of_pool(curator):
 
 def seen_of_ask_all(others):
     """Return the second direction that owner j sees, less the first: feedback alone."""
-    curator = Curator(
+    curator = curator_of(
         np.full((300, 1), 1.0),  # so many that what is kept first is certain
         ["j", "i"],
         protocol=AskAll(2),
@@ -269,8 +269,10 @@ def test_audit_of_mwem_catches_the_printed_calibration():
 
 def one_step(phi, epsilon):
     """Return MWEM of one step, calibrated to pure DP for a target of 20 rows."""
-    release = MWEMRelease(n_steps=1)
-    return release.plan(phi, Terms(1, 1, epsilon, 0.0, "replace_one", release, 20))
+    protocol = Propose(release=MWEMRelease(n_steps=1), n_target=20)
+    budget = {"epsilon": epsilon, "delta": 0.0, "adjacency": "replace_one"}
+    terms = PrivateMMDSummarizer(1, protocol=protocol, gamma=1.0, **budget).terms()
+    return protocol.release.plan(phi, terms)
 
 
 def test_audit_of_a_whole_mwem_release(scaled):
