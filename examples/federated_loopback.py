@@ -32,7 +32,7 @@ from skdpsumm.federated._commands import free_port, new
 from skdpsumm.federated._envelope import Keys
 from skdpsumm.federated._owner_log import OwnerLog
 from skdpsumm.federated._wire import describe
-from skdpsumm.summaries import Curator, DataOwner
+from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
 
 OWNERS = ["north", "south", "east", "west", "centre"]
@@ -200,11 +200,8 @@ class Loopback:
         }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            curator = Curator(
-                vectorizer.fit_transform(self.target),
-                noise_seed=7,
-                **{**agreement.curator_parameters(), **parameters},
-            )
+            target = vectorizer.fit_transform(self.target)
+            curator = agreement.curator(target, noise_seed=7, **parameters)
             return run_protocol(curator, owners)
 
     def _template(self, replace):

@@ -31,6 +31,7 @@ from .sketches import (
 )
 from .summaries import (
     PrivateMMDSummarizer,
+    SketchSummarizer,
     SummarizedEstimator,
     greedy_mmd_selection,
     mmd2,
@@ -66,6 +67,7 @@ __all__ = [
     "PublicVectorizer",
     "RACESketcher",
     "RFFSketcher",
+    "SketchSummarizer",
     "SketchUnion",
     "SummarizedEstimator",
     "TDDLClassifier",

@@ -61,11 +61,13 @@ from skdpsumm.learners import (
 )
 from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
 from skdpsumm.summaries import (
+    AskAll,
     Auction,
     Curator,
     DataOwner,
     MWEMRelease,
     Pool,
+    Posted,
     Propose,
 )
 
@@ -206,13 +208,15 @@ PROTOCOLS = {
     "propose": Propose(),
     "frugal": Propose(parsimony=1.5, explore=0.5),
     "pool": Pool(),
+    "posted": Posted(n_rounds=5),
+    "ask_all": AskAll(n_rounds=5),
     "auction": Auction(),
     "printed auction": Auction(bid="printed", calibration="printed"),
 }
 RELEASES = {
     "gaussian": {"release": "gaussian"},
     "mwem": {"release": MWEMRelease(n_steps=20), "n_target": 60},
-    "mwem of features": {"release": MWEMRelease(n_steps=20), "n_target": 60},
+    "mwem of features": {"release": MWEMRelease(n_steps=20), "reveal": "features", "n_target": 60},
     "known target": {"n_target": 60},
     "target is owners": {"target_is_owners": True},
 }

@@ -9,6 +9,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
+from curators import curator_of
 from sklearn.base import clone
 
 from skdpsumm import PINPClassifier, TDDLClassifier, TDILClassifier
@@ -28,7 +29,6 @@ from skdpsumm.model_selection import _private_search, _run
 from skdpsumm.privacy import _noise
 from skdpsumm.schema._schema import as_schema
 from skdpsumm.sketches._steps import Steps, first_map
-from skdpsumm.summaries import Curator
 
 
 def seeded_noise(monkeypatch):
@@ -206,7 +206,7 @@ class TargetAgain:
     """The mean of a target as it is broadcast, from a curator with default parameters."""
 
     def __init__(self, X, **parameters):
-        curator = Curator(X, ["owner"], gamma=1.0, random_state=0, **parameters)
+        curator = curator_of(X, ["owner"], gamma=1.0, random_state=0, **parameters)
         self.X, self.phi, self.target = X, curator.embedding, curator._plan.target
 
     def __call__(self):
@@ -229,7 +229,7 @@ class FeedbackAgain:
 
     def __init__(self, rows, **parameters):
         near, far = np.zeros((1, 1)), np.full((1, 1), 1e3)
-        curator = Curator(near, ["owner"], gamma=1.0, random_state=0, **parameters)
+        curator = curator_of(near, ["owner"], gamma=1.0, random_state=0, **parameters)
         self.phi = curator.embedding
         self.noise = curator._plan.release
         self.values = [self.phi.sums(near if rows else far)] * len(self.noise.blocks)

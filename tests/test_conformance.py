@@ -8,7 +8,8 @@ to compare two fits.
 
 import numpy as np
 import pytest
-from catalogue import of
+from catalogue import of, payer
+from curators import with_n_target
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -21,13 +22,12 @@ PUBLIC = {
     "sketcher": WIDE,
     "vectorizer": WIDE,
     "model": {"schema": (-5, 5), "n_synthetic": 1000},
-    "summarizer": {"n_select": 15, "n_components": 64, "gamma": 0.1, "n_target": 100},
+    "summarizer": {"n_select": 15, "n_components": 64, "gamma": 0.1},
     # The seed of what is public; scikit-learn sets that of the top level alone.
     "summarised": {
         "summarizer__n_select": 60,
         "summarizer__n_components": 64,
         "summarizer__gamma": 0.1,
-        "summarizer__n_target": 100,
         "summarizer__random_state": 0,
     },
     "learner": {},
@@ -56,8 +56,9 @@ TUNED = {
         "schema": (-3, 3),
         "y_bounds": (-5, 5),
     },
-    "mwem": {"release__n_steps": 20},
-    "sketches": {"protocol__n_bins": 4},  # "auto" takes as many as it can, of all pairs of columns
+    "mwem": {"protocol__release__n_steps": 20},
+    # "auto" takes as many bins as it can, of all pairs of columns.
+    "synthetic": {"n_bins": 4, "label": (-100, 100)},
     "weights": EXPLICIT,
     "schema": {"schema": (-5, 5)},
     "objective": {"norm_bound": 10.0, "loss": "logistic"},
@@ -91,7 +92,16 @@ NEVER = {"exponential"}
 WITHOUT_NOISE_ALONE = {name for name, one in of("learner", interactive=True).items()}
 # Points that are chosen at random are never the same twice.
 WITH_SEED_ALONE = {"exponential, numbers"}
-KINDS = ("sketcher", "model", "summarizer", "summarised", "learner", "search", "vectorizer")
+KINDS = (
+    "sketcher",
+    "model",
+    "summarizer",
+    "synthesizer",
+    "summarised",
+    "learner",
+    "search",
+    "vectorizer",
+)
 
 
 def tuned(epsilons, *, leave_out, **changes):
@@ -104,13 +114,22 @@ def tuned(epsilons, *, leave_out, **changes):
             if one.kind != "vectorizer":
                 budget["epsilon"] = epsilons.get(name, epsilons[one.kind])
             found[name] = one.make(**parameters, **budget)
+            if one.kind in ("summarizer", "summarised"):
+                with_n_target(payer(found[name]), 100)
     return found
 
 
 WITHOUT_NOISE = tuned(dict.fromkeys(KINDS, np.inf), leave_out=WITH_SEED_ALONE)
 # The epsilon is small enough for the noise to matter, and two adjacencies and kinds of noise occur.
 # But scikit-learn wants good predictions from 200 rows, so models get a larger one.
-LARGE = {"sketcher": 1.0, "summarizer": 1.0, "summarised": 1.0, "model": 1e4, "learner": 1e6}
+LARGE = {
+    "sketcher": 1.0,
+    "summarizer": 1.0,
+    "synthesizer": 1.0,
+    "summarised": 1.0,
+    "model": 1e4,
+    "learner": 1e6,
+}
 WITH_SEED = tuned(LARGE | {"search": 1e6}, leave_out=WITHOUT_NOISE_ALONE, noise_seed=0)
 # With noise of the system it also wants two fits to predict alike, which private models must not:
 # at 1e9 the noise is drawn, and rounds to zero, which finds the same bins again; a summary of more

@@ -14,6 +14,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from curators import summarizer_of
 from sklearn.multiclass import OneVsRestClassifier
 
 from skdpsumm import (
@@ -402,7 +403,7 @@ def mixture():
 )
 def test_partitions_are_owners(mixture, protocol, how):
     X, target = mixture
-    summarizer = PrivateMMDSummarizer(
+    summarizer = summarizer_of(
         20, protocol=protocol, gamma=0.5, n_components=200, random_state=0, **how
     )
     owners = np.repeat(np.arange(4), [600, 600, 600, 200])

@@ -73,7 +73,7 @@ from skdpsumm.federated._wire import (
     size_of_sketch,
 )
 from skdpsumm.privacy import _noise
-from skdpsumm.summaries import Curator, DataOwner
+from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._protocol import ProposeRows, Rows, SendBest
 
@@ -170,7 +170,7 @@ def vectors(X, agreement=None):
 
 
 def curator(agreement, **own):
-    return Curator(vectors(TARGET), noise_seed=7, **agreement.curator_parameters(), **own)
+    return agreement.curator(vectors(TARGET), noise_seed=7, **own)
 
 
 def run(homes, agreement=None, *, odd=(), run_id=1, rows=True, **options):
@@ -1707,7 +1707,7 @@ def over_census(census_homes, text=CENSUS, ours=None, run_id=1):
 
 
 def census_curator(ours):
-    return Curator(vectors(census_target(), ours), noise_seed=7, **ours.curator_parameters())
+    return ours.curator(vectors(census_target(), ours), noise_seed=7)
 
 
 def test_raw_tables_are_read_cell_by_cell_and_come_out_as_they_were(census_homes, tmp_path):
@@ -1743,7 +1743,7 @@ def test_the_kernel_is_that_of_one_process():
     frequencies = alone.preview_embedding(5).frequencies
     np.testing.assert_array_equal(ours.embedding().frequencies, frequencies)
     fixed = agreed(CENSUS.replace("n_select = 12", "n_select = 12\ngamma = 0.25"))
-    assert fixed.curator_parameters()["gamma"] == fixed.gamma == 0.25 != ours.gamma
+    assert fixed.terms().gamma == fixed.gamma == 0.25 != ours.gamma
 
 
 def test_one_sketch_of_raw_tables_from_csv_and_parquet(census_homes):

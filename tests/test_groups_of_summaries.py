@@ -5,9 +5,11 @@ What is so of all fits is in `test_groups_of_fits`; how far a group moves a rele
 
 from functools import partial
 
+import curators
 import numpy as np
 import pandas as pd
 import pytest
+from curators import summarizer_of
 from paper_protocols import AskAll
 from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
@@ -16,7 +18,6 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpsumm import (
     PrivacyLedger,
-    PrivateMMDSummarizer,
     Public,
     SummarizedEstimator,
     mmd2,
@@ -31,7 +32,7 @@ from skdpsumm.summaries._protocol import ProposeRows, Protocol
 from skdpsumm.summaries._releases import GaussianMean, TargetRelease
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
-Curator = partial(summaries.Curator, gamma=1.0)
+curator_of = partial(curators.curator_of, gamma=1.0)
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 LIMITS = pytest.mark.parametrize("limit", [1, 3, "average"])
 DELTAS = pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -94,7 +95,7 @@ GROUPED = {"owners": OWNERS, "X_target": TARGET, "groups": LABELS, "target_group
 
 def summarizer(**options):
     given = {"n_select": 40, "gamma": 0.5, "n_components": 64, "random_state": 0, **options}
-    return PrivateMMDSummarizer(**{"max_rows_per_group": 2, **given})
+    return summarizer_of(**{"max_rows_per_group": 2, **given})
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -131,8 +132,8 @@ def test_coins_of_other_groups_stay_when_one_goes(bound):
     assert np.bincount(LABELS[kept]).tolist() == [bound] * 30
     # The curator's of the target, likewise.
     options = {"max_rows_per_group": bound, "noise_seed": 0, "n_components": 2}
-    whole = Curator(X, ["a"], target_groups=LABELS, **options)._X_target
-    less = Curator(X[rest], ["a"], target_groups=LABELS[rest], **options)._X_target
+    whole = curator_of(X, ["a"], target_groups=LABELS, **options)._X_target
+    less = curator_of(X[rest], ["a"], target_groups=LABELS[rest], **options)._X_target
     assert [row for row in whole.tolist() if row in less.tolist()] == less.tolist()
     assert len(whole) == len(less) + bound
 
@@ -141,7 +142,7 @@ def test_coins_are_secret_and_of_each_owner_alone():
     kept = [DataOwner(X, groups=LABELS, max_rows_per_group=1)._remaining for _ in range(2)]
     assert (kept[0] != kept[1]).any()
     targets = [
-        Curator(X, ["a"], max_rows_per_group=1, target_groups=LABELS, n_components=2)._X_target
+        curator_of(X, ["a"], max_rows_per_group=1, target_groups=LABELS, n_components=2)._X_target
         for _ in range(2)
     ]
     assert (targets[0] != targets[1]).any()
@@ -162,7 +163,7 @@ def test_an_owner_answers_no_curator_with_another_bound():
             DataOwner(points(5), **bound).answer(message)
     bounded = DataOwner(points(5), groups=[0] * 5, max_rows_per_group=2)
     assert len(bounded.answer(message).X) == 2
-    curator = Curator(points(50), ["rows", "groups"], n_components=8, n_select=5)
+    curator = curator_of(points(50), ["rows", "groups"], n_components=8, n_select=5)
     parties = {"rows": DataOwner(points(50)), "groups": bounded}
     run_protocol(curator, parties)
     assert curator.dropped_owners == {"groups": "raised ValueError"}
@@ -291,7 +292,7 @@ def test_mistakes_cost_nothing(mistake):
 def test_curator_and_owners_refuse_the_one_without_the_other():
     for one in ({"max_rows_per_group": 2}, {"target_groups": TARGET_LABELS}):
         with pytest.raises(ValueError, match="target_groups"):
-            Curator(TARGET, ["a"], **one)
+            curator_of(TARGET, ["a"], **one)
     for one in ({"max_rows_per_group": 2}, {"groups": LABELS}):
         with pytest.raises(ValueError, match="belong together"):
             DataOwner(X, **one)
@@ -304,7 +305,7 @@ def test_a_ledger_of_rows_refuses_a_curator_of_groups():
     for release in ("gaussian", "mwem"):
         given = {"release": release, "n_target": 50, "ledger": ledger, "max_rows_per_group": 2}
         with pytest.raises(ValueError, match="unit"):
-            Curator(TARGET, ["a"], target_groups=TARGET_LABELS, **given).open()
+            curator_of(TARGET, ["a"], target_groups=TARGET_LABELS, **given).open()
     assert ledger.entries() == []
 
 
@@ -324,7 +325,7 @@ def test_owners_over_flower_are_not_asked_about_groups():
     ledger = PrivacyLedger(epsilon=9, delta=1e-3, unit="group")
     options = {"max_rows_per_group": 2, "target_groups": TARGET_LABELS, "ledger": ledger}
     with pytest.raises(ValueError, match="cannot protect groups"):
-        run_over_grid(None, None, Curator(TARGET, ["a"], **options), keys=None, run_id=1)
+        run_over_grid(None, None, curator_of(TARGET, ["a"], **options), keys=None, run_id=1)
     assert ledger.entries() == []
 
 

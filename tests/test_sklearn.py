@@ -193,7 +193,6 @@ for name in [name for name in sys.modules if name.startswith("skdpsumm")]:
 builtins.__import__ = blocked()
 import numpy as np
 from skdpsumm import *
-from skdpsumm.summaries import Sketches
 X = np.random.default_rng(0).random((300, 2))
 y = (X[:, 0] > 0.5).astype(int)
 for made in (M2MEstimator(schema=(0, 1)), TDILClassifier(schema=(0, 1)),

@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from curators import summarizer_of
 from paper_protocols import AskAll
 from releases import as_polars
 from sklearn.base import clone
@@ -70,7 +71,7 @@ def problem(n=300, seed=0):
 
 
 def summarizer(**options):
-    return PrivateMMDSummarizer(**{**SMALL, **options})
+    return summarizer_of(**{**SMALL, **options})
 
 
 # -------------------------------------------------------------------------------------- attributes
@@ -208,7 +209,8 @@ def test_paper_parameters():
     X, _, owners, target, _ = problem()
     parameters = PrivateMMDSummarizer.paper_parameters()
     parameters["protocol"].set_params(X_seed=np.random.default_rng(0).normal(size=(30, 2)))
-    s = PrivateMMDSummarizer(10, n_target=300, random_state=0, **parameters)
+    s = PrivateMMDSummarizer(10, random_state=0, **parameters)
+    s.protocol.set_params(n_target=300)
     s.fit(X, X_target=target, owners=owners)
     assert len(s.transcript_["north"]) >= 10
     assert s.privacy_.owners.epsilon(0.5) == np.inf
@@ -263,13 +265,13 @@ def test_parameters_of_protocol_and_release_are_theirs():
     X, _, owners, target, _ = problem()
     data = {"X_target": target, "owners": owners}
     named = summarizer(protocol="propose", release="mwem", n_target=300).fit(X, **data)
-    made = summarizer(protocol=Propose(), release=MWEMRelease(), n_target=300).fit(X, **data)
+    made = summarizer(protocol=Propose(release=MWEMRelease(), n_target=300)).fit(X, **data)
     np.testing.assert_array_equal(named.sample_indices_, made.sample_indices_)
-    made.set_params(release__n_steps=20, protocol__parsimony=2).fit(X, **data)
+    made.set_params(protocol__release__n_steps=20, protocol__parsimony=2).fit(X, **data)
     assert made.n_accessed_ == 40
     assert not set(named.get_params()) & {"parsimony", "explore", "n_steps"}
     with pytest.raises(ValueError, match="n_steps"):
-        made.set_params(release__n_steps=0).fit(X, **data)
+        made.set_params(protocol__release__n_steps=0).fit(X, **data)
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,18 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from curators import curator_of, summarizer_of
 from paper_protocols import AskAll
 
 from skdpsumm import PrivacyLeakWarning, PrivacyLedger, PrivateMMDSummarizer, mmd2
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import IntegerNoise
-from skdpsumm.summaries import Auction, Curator, DataOwner, Pool, Propose
+from skdpsumm.summaries import Auction, DataOwner, Pool, Propose
 from skdpsumm.summaries._mmd import Embedding, draw_tilted, tilted_scores
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._parties import common_owners, read_label_column
-from skdpsumm.summaries._protocol import ProposeRows, Rows
+from skdpsumm.summaries._protocol import Rows
 from skdpsumm.summaries._selection import Quotas, exact_search
 
 pytestmark = [
@@ -32,7 +33,7 @@ def points(n, centre=0.0, seed=0):
 
 def run(parties, X_target=None, **options):
     target = points(100, 2.0, seed=9) if X_target is None else X_target
-    curator = Curator(target, list(parties), **{**SIMULATED, "n_select": 20, **options})
+    curator = curator_of(target, list(parties), **{**SIMULATED, "n_select": 20, **options})
     return run_protocol(curator, parties)
 
 
@@ -226,14 +227,14 @@ def test_a_bound_that_is_reached_is_told():
     [(1, 1, 20), (2, 0.5, 20), (4, 0.25, 13), (5, 0.2, 10), (10, 0.1, 5), (40, 0.025, 5)],
 )
 def test_the_default_bound_is_a_public_number(n_owners, share, most):
-    terms = Curator(points(5), range(n_owners), n_select=20, gamma=1.0).terms
+    terms = curator_of(points(5), range(n_owners), n_select=20, gamma=1.0).terms
     assert terms.most_chosen(share) == most
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.1, "half"])
 def test_bounds_that_are_none_are_refused(share):
     with pytest.raises(ValueError, match="max_share_per_owner"):
-        Curator(points(5), ["a"], gamma=1.0, max_share_per_owner=share)
+        curator_of(points(5), ["a"], gamma=1.0, max_share_per_owner=share)
 
 
 def test_quotas_are_kept_through_swaps_and_restarts():
@@ -364,7 +365,7 @@ def table(n=240):
 
 
 def summarizer(**options):
-    return PrivateMMDSummarizer(20, **{**SIMULATED, **options})
+    return summarizer_of(20, **{**SIMULATED, **options})
 
 
 @pytest.mark.parametrize("protocol", ["propose", "pool"])
@@ -442,7 +443,7 @@ def test_who_takes_part_hangs_on_no_label_of_somebody_else():
 def test_shares_are_parts_of_one_however_large_they_are():
     for size in (1e-300, 1.0, 1e308):
         shares = {"a": size, "b": size}
-        curator = Curator(points(10), ["a", "b"], gamma=1.0, n_components=10, shares=shares)
+        curator = curator_of(points(10), ["a", "b"], gamma=1.0, n_components=10, shares=shares)
         assert curator.shares == {"a": 0.5, "b": 0.5}
 
 
@@ -486,27 +487,7 @@ def test_labels_that_no_owner_has_sound_are_refused():
     assert not ledger.entries()
 
 
-# ------------------------------------------------------------------------ starting anew
-
-
-def test_owners_start_anew_and_keep_their_features():
-    owner = DataOwner(points(50), seed=0)
-    phi = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(0))
-    again = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(0))
-    other = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(1))
-    message = {"n_herd": 40, "n_uniform": 0, "direction": np.zeros(64), "noise": 0.1}
-    assert len(owner.answer(ProposeRows(embedding=phi, **message)).indices) == 40
-    assert len(owner.answer(ProposeRows(**message)).indices) == 10
-    grid = owner._grid
-    owner.restart()
-    assert len(owner.answer(ProposeRows(embedding=again, **message)).indices) == 40
-    assert owner._grid is grid
-    owner.restart()
-    owner.answer(ProposeRows(embedding=other, **message))
-    assert owner._grid is not grid
-
-
 def test_the_paper_has_no_bound():
     paper = PrivateMMDSummarizer(**PrivateMMDSummarizer.paper_parameters())
     assert isinstance(paper.protocol, Auction)
-    assert paper.max_share_per_owner == 1.0
+    assert paper.protocol.max_share_per_owner == 1.0

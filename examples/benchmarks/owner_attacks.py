@@ -29,13 +29,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from summary_choices import GROUPS, read
 
-from skdpsumm import PrivacyLeakWarning, mmd2
-from skdpsumm.summaries import Curator, DataOwner
+from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, mmd2
+from skdpsumm.summaries import Curator, DataOwner, Pool, Propose
 from skdpsumm.summaries._protocol import Rows
 
 N_TARGET, N_HELD, N_SELECT = 300, 400, 200
 STATES = "HI", "UT", "MA", "NM"
 BOUNDS = {"default": None, "no bound": 1.0}
+PROTOCOLS = {"propose": Propose, "pool": Pool}
 
 
 class Liar:
@@ -104,9 +105,8 @@ def invented(rng, n_steps=150, rate=0.05):
 
 def summary(owners, target, gamma, seed, **parameters):
     """Return the curator at the end of a run."""
-    curator = Curator(
-        target, list(owners), gamma=gamma, random_state=seed, noise_seed=seed, **parameters
-    )
+    terms = PrivateMMDSummarizer(gamma=gamma, **parameters).terms()
+    curator = Curator(target, list(owners), terms, random_state=seed, noise_seed=seed)
     messages = curator.open()
     while messages:
         messages = curator.receive(
@@ -141,7 +141,7 @@ def attacked(X, y, is_member, gamma, protocol, n_owners, seed):
         for bound, most in BOUNDS.items():
             owners = {k: DataOwner(X[p], y[p], seed=[seed, k]) for k, p in enumerate(parts)}
             owners[0] = first(arm)
-            terms = {"n_select": N_SELECT, "protocol": protocol, "max_share_per_owner": most}
+            terms = {"n_select": N_SELECT, "protocol": protocol(max_share_per_owner=most)}
             curator = summary(owners, X[target], gamma, seed, **terms)
             model = LogisticRegression(max_iter=300).fit(curator.X, curator.y)
             part = np.mean([owner == 0 for owner, _ in curator.chosen])
@@ -169,7 +169,11 @@ def cost(X, names, gamma, state, n_owners, seed):
         found = []
         for most in BOUNDS.values():
             owners = {k: DataOwner(X[part], seed=[seed, k]) for k, part in enumerate(parts)}
-            terms = {"n_select": N_SELECT, "epsilon": epsilon, "max_share_per_owner": most}
+            terms = {
+                "n_select": N_SELECT,
+                "epsilon": epsilon,
+                "protocol": Propose(max_share_per_owner=most),
+            }
             curator = summary(owners, X[target], gamma, noise, **terms)
             found.append(mmd2(curator.X, X[target], gamma=gamma))
         ratios.append(found[0] / found[1])
@@ -184,7 +188,7 @@ def main():
     parser.add_argument("--data", required=True, help="acs_income_2018_small_1000_per_state.csv.gz")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--owners", type=int, nargs="+", default=[5, 20])
-    parser.add_argument("--protocols", nargs="+", default=["propose"])
+    parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=["propose"])
     parser.add_argument("--cost", action="store_true", help="what the bound costs honest owners")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyLeakWarning)  # seeds: these are simulations
@@ -221,7 +225,7 @@ def print_attacks(X, table, gamma, arguments):
         for protocol in arguments.protocols:
             for n_owners in arguments.owners:
                 runs = [
-                    attacked(X, y, GROUPS[name](table), gamma, protocol, n_owners, seed)
+                    attacked(X, y, GROUPS[name](table), gamma, PROTOCOLS[protocol], n_owners, seed)
                     for seed in range(arguments.seeds)
                 ]
                 for arm in dict.fromkeys(arm for arm, _ in runs[0]):

@@ -19,7 +19,9 @@ from skdpsumm.privacy._contract import estimator
 from skdpsumm.privacy._noise import Block, IntegerNoise
 from skdpsumm.summaries import Curator
 from skdpsumm.summaries._mmd import Embedding, grid_scores
-from skdpsumm.summaries._protocol import Conversation, Plan, Protocol, SendBest, Terms
+from skdpsumm.summaries._protocol import SHARED_CONSTRAINTS, Conversation, Protocol, SendBest
+from skdpsumm.summaries._releases import Plan
+from skdpsumm.summaries._terms import Terms
 
 
 @estimator
@@ -35,6 +37,7 @@ class AskAll(Protocol):
     n_rounds : int, default=10
         R. More rounds follow the greedy choice more closely, at sqrt(R) times the noise; the
         default is a compromise.
+    release, n_target, shares, max_share_per_owner : as of `Propose`
 
     Notes
     -----
@@ -56,6 +59,7 @@ class AskAll(Protocol):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SHARED_CONSTRAINTS,
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
     }
 

@@ -323,7 +323,8 @@ def neighbouring_worlds(
 def _check(summarizer: Any, side: str) -> None:
     if side not in SIDES:
         raise ValueError(f'side must be "target" or "owners", got {side!r}.')
-    if summarizer.shares is not None and set(summarizer.shares) != {"observer", "others"}:
+    shares = getattr(summarizer.protocol, "shares", None)
+    if shares is not None and set(shares) != {"observer", "others"}:
         raise ValueError(
             "shares must be None, or name the owners of the audit, 'observer' and 'others'."
         )

@@ -25,8 +25,9 @@ from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger
 from ..sketches import PrivateSketch
 from ..summaries import Curator
-from ..summaries._protocol import COSTS_NOTHING, Rows
-from ..summaries._sketches import claim_of_sum
+from ..summaries._protocol import Rows
+from ..summaries._public_groups import claim_of_sum
+from ..summaries._releases import COSTS_NOTHING
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys
 from ._files import (
@@ -181,7 +182,7 @@ def run_over_grid(
     grid : Grid
         Of Flower.
     curator : Curator or None
-        Not opened yet, made with ``agreement.curator_parameters()``. It is opened, and the ledger
+        Not opened yet, made by ``agreement.curator(...)``. It is opened, and the ledger
         of the target charged, once `min_owners` have signed.
     keys : Keys
         The curator's.
@@ -390,8 +391,8 @@ class CuratorSite:
         except Refusal as refusal:
             raise RunEndedError(f"The target does not fit the agreement: {refusal}.") from None
         codes, _ = read_table(self.target, agreement, labels=False)
-        target, parameters = vectors_of(agreement.schema, codes), agreement.curator_parameters()
-        curator = Curator(target, ledger=ledger, noise_seed=self.noise_seed, **parameters)
+        target = vectors_of(agreement.schema, codes)
+        curator = agreement.curator(target, ledger=ledger, noise_seed=self.noise_seed)
         if ledger is not None and curator.cost != COSTS_NOTHING:
             ledger.check(curator.cost, adjacency=curator.terms.adjacency)
         return curator

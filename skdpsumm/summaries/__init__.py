@@ -4,11 +4,11 @@ from ._auction import Auction
 from ._curator import Curator
 from ._mmd import mmd2
 from ._owners import DataOwner
-from ._private_summary import PrivateSummaryPrivacy
 from ._protocol import Pool, Propose
+from ._public_groups import summary_sketcher
 from ._releases import MWEMRelease
 from ._selection import greedy_mmd_selection, uniform_selection
-from ._sketches import SketchCurator, Sketches, SketchOwner
+from ._sketch_summarizer import PrivateSummaryPrivacy, SketchSummarizer
 from ._summarized import SummarizedEstimator
 from ._summarizer import PrivateMMDSummarizer
 
@@ -21,11 +21,10 @@ __all__ = [
     "PrivateMMDSummarizer",
     "PrivateSummaryPrivacy",
     "Propose",
-    "SketchCurator",
-    "SketchOwner",
-    "Sketches",
+    "SketchSummarizer",
     "SummarizedEstimator",
     "greedy_mmd_selection",
     "mmd2",
+    "summary_sketcher",
     "uniform_selection",
 ]

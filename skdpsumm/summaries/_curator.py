@@ -17,49 +17,28 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, gen_batches
 
 from .._computing import warn_caller
-from .._sklearn import Interval, StrOptions, check_params, validate_parameter_constraints
-from ..privacy._contract import PrivateFit, charge, warn_of_seed
+from ..privacy._contract import charge, warn_of_seed
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, check_some_rows, label_array, validate_table
-from ._auction import Auction
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
 from ._parties import common_owners, read_label_column
-from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Pool, Propose, Protocol, Rows, Terms
-from ._releases import RELEASES, TargetRelease, state_privacy
+from ._protocol import Bid, Message, Rows
+from ._releases import COSTS_NOTHING, Plan, state_privacy
 from ._selection import Quotas, exact_search
-from ._sketches import Sketches
+from ._terms import Terms
 
-PROTOCOLS: dict[str, type[Protocol]] = {
-    "propose": Propose,
-    "pool": Pool,
-    "auction": Auction,
-    "sketches": Sketches,
-}
-# Of the parameters that the curator shares with the estimator.
-CONSTRAINTS: dict[str, Any] = {
-    **PrivateFit._parameter_constraints,
-    "n_select": [Interval(Integral, 1, None, closed="left")],
-    "protocol": [StrOptions(set(PROTOCOLS)), Protocol],
-    "gamma": [Interval(Real, 0, None, closed="neither")],
-    "n_components": [Interval(Integral, 1, None, closed="left")],
-    "release": [StrOptions(set(RELEASES)), TargetRelease],
-    "n_target": [None, Interval(Integral, 1, None, closed="left")],
-    "shares": [None, dict],
-    "max_share_per_owner": [None, Interval(Real, 0, 1, closed="right")],
-    "target_is_owners": ["boolean"],
-}
-_NO_ANSWER = object()
+NO_ANSWER = object()
 OTHER_LABELS = "sent labels of another kind than most owners"
-_REACHED = (
+SHARE_REACHED = (
     "Raise max_share_per_owner, at most to 1, if you trust the owners and one of them may hold all "
     "that is like the target: an owner has as many rows of the summary as it allows, and sent more."
 )
-_ROWS_PER_BATCH = 1024
-# Keys of seeds: what is released of the target, what protocols release, their coins, and those by
-# which rows of the target's groups stay.
-_TARGET, _RELEASE, _COINS, _GROUPS = range(4)
+ROWS_VALUED_AT_ONCE = 1024
+# Keys of the seeds of simulations: the release of the target, what protocols release, their coins,
+# and the coins by which rows of the target's groups stay.
+TARGET_SEED, FEEDBACK_SEED, COINS_SEED, GROUPS_SEED = range(4)
 
 
 class Curator:
@@ -77,50 +56,9 @@ class Curator:
         vectors that `PublicVectorizer` makes of them, with the schema that owners take, too.
     owners : sequence of hashable
         The public names of all owners.
-    n_select : int, default=100
-        p, the number of rows of the summary. 100 is a start: more rows train a better model, and
-        show more of the owners' rows to the consumer.
-    protocol : {"propose", "pool", "auction"} or Protocol, default="propose"
-        How curator and owners talk. A name stands for the defaults of its class. "propose" takes
-        one round, and tells owners nothing of the rows of others.
-    gamma : float
-        Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns; public. It has no
-        default, for the curator is told no units.
-    n_components : int, default=1000
-        d, the length of phi(x). Take many, as the default does: the error per score is about
-        ``1 / sqrt(d)``, and the noise does not grow with d.
-    epsilon, delta : float, default=1.0, 1e-6
-        The total guarantee of the run, for the target and for the owners' rows each. The defaults
-        are a usual epsilon, and a delta below 1 / n for tables of fewer than a million rows.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Whether a neighbour has one row more or less, or other values in one row. The default keeps
-        the number of rows private; "replace_one" takes it as public.
-    release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
-        How the mean embedding of the target is released: as a noisy sum, which is better wherever
-        we looked, or by `MWEMRelease`.
-    n_target : int, default=None
-        A public number of target rows. None releases the number with noise, under add-remove, so
-        that you need not publish it.
-    shares : mapping from owner to positive number, default=None
-        Each owner's public share of the rows asked for. Never derive it from private sizes. None is
-        equal shares, since nobody knows in advance who has rows like the target.
-    max_share_per_owner : float, default=None
-        The largest part of the summary that may be one owner's rows. It limits the harm done by an
-        owner who sends what it likes. None is 2.5 times the owner's share (1 / K with equal
-        shares), and at least 0.25: it leaves room for owners who have more rows like the target.
-        Where one honest owner has all that is like the target, a bound costs much. A UserWarning
-        says that it was reached; if you trust the owners, set 1, which is no bound.
-    target_is_owners : bool, default=False
-        Say True where rows of the target are the owners' own, even a few of them. The release of
-        its mean then counts against their guarantee, too, and the budget is shared. With False, as
-        targets are usually rows of your own, the claims are given that target and owners share no
-        row.
-    max_rows_per_group : int, "average" or None, default=None
-        Set it where a person has several rows. None protects single rows, as most tables have one
-        row per person. An int k protects groups, of which k rows count: the curator keeps so many
-        of each group of the target, and each owner of its own, or does not answer. "average" has
-        each group of the target count once; it serves protocols that tell owners nothing of rows
-        received ("propose", "pool").
+    terms : Terms
+        The parameters of the run: `PrivateMMDSummarizer.terms` returns them. `gamma` is of the
+        columns of X_target.
     target_groups : array-like of shape (m,), default=None
         The group of each row of the target. Needed with `max_rows_per_group`; None, as single rows
         need none.
@@ -164,12 +102,13 @@ class Curator:
     Examples
     --------
     >>> import numpy as np
+    >>> from skdpsumm import PrivateMMDSummarizer
     >>> from skdpsumm.summaries import Curator, DataOwner
     >>> rng = np.random.default_rng(0)
     >>> parties = {"north": DataOwner(rng.normal(0, 1, (300, 2))),
     ...            "south": DataOwner(rng.normal(3, 1, (300, 2)))}
-    >>> curator = Curator(rng.normal(3, 1, (200, 2)), owners=list(parties), n_select=20,
-    ...                   gamma=0.5, n_components=200, random_state=0)
+    >>> terms = PrivateMMDSummarizer(20, gamma=0.5, n_components=200).terms()
+    >>> curator = Curator(rng.normal(3, 1, (200, 2)), list(parties), terms, random_state=0)
     >>> messages = curator.open()
     >>> while messages:
     ...     messages = curator.receive(
@@ -184,43 +123,17 @@ class Curator:
         self,
         X_target: ArrayLike,
         owners: Sequence[Hashable],
+        terms: Terms,
         *,
-        n_select: int = 100,
-        protocol: str | Protocol = "propose",
-        gamma: float,
-        n_components: int = 1000,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        adjacency: str = "add_remove",
-        release: str | TargetRelease = "gaussian",
-        n_target: int | None = None,
-        shares: Mapping[Any, float] | None = None,
-        max_share_per_owner: float | None = None,
-        target_is_owners: bool = False,
-        max_rows_per_group: Any = None,
         target_groups: Any = None,
         ledger: Any = None,
         random_state: Any = None,
         noise_seed: int | None = None,
     ):
-        given = {name: value for name, value in locals().items() if name in CONSTRAINTS}
-        validate_parameter_constraints(CONSTRAINTS, given, caller_name="Curator")
-        self.protocol = from_name(protocol, PROTOCOLS)
-        nominal_mechanism(epsilon, delta)  # which checks their range
-        self.terms = Terms(
-            int(n_select),
-            len(owners),
-            float(epsilon),
-            float(delta),
-            adjacency,
-            from_name(release, RELEASES),
-            n_target,
-            max_rows_per_group,
-            max_share_per_owner,
-        )
-        check_target_groups(max_rows_per_group, target_groups)
-        self.gamma, self._noise_seed = gamma, noise_seed
-        self.shares = _shares(list(owners), shares)
+        self.terms, self.protocol = terms, terms.protocol
+        check_target_groups(terms.max_rows_per_group, target_groups)
+        self._noise_seed = noise_seed
+        self.shares = _shares(list(owners), self.protocol.shares)
         self._ledger = ledger
         self._begin()
         check_some_rows("X_target", X_target)
@@ -228,15 +141,17 @@ class Curator:
         self._target_groups = self._bound_target(target_groups)
         self.rng = check_random_state(random_state)
         self.embedding = Embedding.draw(
-            self._X_target.shape[1], n_components, gamma, self.protocol.embedding_kind, self.rng
+            self._X_target.shape[1],
+            terms.n_components,
+            terms.gamma,
+            self.protocol.embedding_kind,
+            self.rng,
         )
-        self._plan = self._make_plan(target_is_owners)
-        self.privacy = state_privacy(
-            self._plan, self.terms, target_is_owners, simulated=noise_seed is not None
-        )
+        self._plan = self._make_plan()
+        self.privacy = state_privacy(self._plan, terms, simulated=noise_seed is not None)
         self.coins = np.random.default_rng(self._coins_seed())
-        self.release_seed = self._seed(_RELEASE)
-        # Until `open`, and where nothing is broadcast.
+        self.release_seed = self._seed(FEEDBACK_SEED)
+        # Both are None until `open`, and where nothing is broadcast.
         self.target_mean: Any = None
         self.target_noise: float | None = None
         self.pool = ReceivedRows(self._rows_agreed(), self.embedding.n_columns)
@@ -252,7 +167,7 @@ class Curator:
         """Warn, and ask the ledger: all that has to come before the target is read."""
         if self._noise_seed is not None and self.terms.is_private:
             warn_of_seed()
-        if self._ledger is not None and self.protocol.is_nominal(self.terms.release):
+        if self._ledger is not None and self.protocol.is_nominal():
             claim = nominal_mechanism(self.terms.epsilon, self.terms.delta)
             self._ledger.check(claim, adjacency=self.terms.adjacency, unit=self.terms.ledger_unit)
 
@@ -264,7 +179,7 @@ class Curator:
         k = self.terms.max_rows_per_group
         if k == "average":
             return groups.codes
-        key = secret_key(self._seed(_GROUPS)) if self.terms.is_private else bytes(32)
+        key = secret_key(self._seed(GROUPS_SEED)) if self.terms.is_private else bytes(32)
         self._X_target = self._X_target[groups.kept(int(k), key)]
         return None
 
@@ -286,7 +201,9 @@ class Curator:
         self._charge()
         if self._plan.target is not None:
             of_groups = () if self._target_groups is None else (self._target_groups,)
-            released = self._plan.target.release(self._X_target, self._seed(_TARGET), *of_groups)
+            released = self._plan.target.release(
+                self._X_target, self._seed(TARGET_SEED), *of_groups
+            )
             self.target_mean = unchangeable(released)
             self.target_noise = self._plan.target.noise_std or None
         self._conversation = self.protocol.converse(self, self._plan)
@@ -313,7 +230,7 @@ class Curator:
         # Whoever was not asked has no say: an answer out of turn is not even looked at.
         for owner, message in self._asked.items():
             try:
-                accepted[owner] = self.pool.read(owner, message, answers.get(owner, _NO_ANSWER))
+                accepted[owner] = self.pool.read(owner, message, answers.get(owner, NO_ANSWER))
             except UnusableAnswerError as fault:
                 self.dropped_owners[owner] = str(fault)
         return self._go_on(accepted)
@@ -393,7 +310,7 @@ class Curator:
             self.pool.X[places],
             self._X_target,
             self.terms.n_select,
-            self.gamma,
+            self.terms.gamma,
             self._weights,
             self._quotas(places),
         )
@@ -451,7 +368,7 @@ class Curator:
         if self._plan.target is not None:
             self._plan.target.warn_of_result()
         if self._quotas_reached:
-            warn_caller(_REACHED, UserWarning)
+            warn_caller(SHARE_REACHED, UserWarning)
 
     def _check_is_ours(self) -> None:
         if self._pid != os.getpid():
@@ -464,11 +381,11 @@ class Curator:
             )
         return self._chosen
 
-    def _make_plan(self, target_is_owners: bool) -> Plan:
+    def _make_plan(self) -> Plan:
         plan = self.protocol.plan(self.embedding, self.terms)
         self._check_proofs(plan)
         # Two releases are then about the same rows: each gets half of the budget.
-        if target_is_owners and plan.target is not None and plan.release is not None:
+        if self.terms.target_is_owners and plan.target is not None and plan.release is not None:
             half = replace(self.terms, epsilon=self.terms.epsilon / 2, delta=self.terms.delta / 2)
             plan = self.protocol.plan(self.embedding, half)
         return plan
@@ -478,8 +395,8 @@ class Curator:
 
         What tells owners nothing of rows received tells nothing of a group of them either.
         """
-        bound, release = self.terms.max_rows_per_group, self.terms.release
-        if bound is None:
+        release = self.protocol.made_release()
+        if self.terms.max_rows_per_group is None:
             return
         if plan.target is not None and not release.is_proved_for_groups:
             raise ValueError(
@@ -496,7 +413,7 @@ class Curator:
 
     def _coins_seed(self) -> int | None:
         """Coins of a protocol are secret, unless nothing is."""
-        seed = self._seed(_COINS)
+        seed = self._seed(COINS_SEED)
         return seed if self.terms.is_private else self.rng.randint(2**31)
 
     def _seed(self, purpose: int) -> int | None:
@@ -512,11 +429,11 @@ class Curator:
     def _gains(self, X: NDArray) -> NDArray[np.float64]:
         """Return what each row of the summary added to J, in the order chosen."""
         X, wanted = centred(X.astype(np.float64), self._X_target)
-        target = mean_kernel(X, wanted, self.gamma, self._weights)
+        target = mean_kernel(X, wanted, self.terms.gamma, self._weights)
         # J of the first k rows for all k at once: each row adds its own column of the kernel.
         squares = np.empty(len(X))
-        for rows in gen_batches(len(X), _ROWS_PER_BATCH):
-            kernel = kernel_matrix(X[rows], X[: rows.stop], self.gamma)
+        for rows in gen_batches(len(X), ROWS_VALUED_AT_ONCE):
+            kernel = kernel_matrix(X[rows], X[: rows.stop], self.terms.gamma)
             squares[rows] = 2 * np.tril(kernel, rows.start - 1).sum(axis=1) + 1  # k(x, x) = 1
         counts = np.arange(1, len(X) + 1)
         values = 2 * np.cumsum(target) / counts - np.cumsum(squares) / counts**2
@@ -531,13 +448,6 @@ class Curator:
             "A curator holds the target and a conversation that is paid for once; it cannot be "
             "pickled or copied. Keep `chosen`, `X`, `y` and `transcript`."
         )
-
-
-def from_name(value: Any, kinds: Mapping[str, type[Any]]) -> Any:
-    """Return what a name stands for, the defaults of its kind; or the object itself, checked."""
-    made = kinds[value]() if isinstance(value, str) else value
-    check_params(made)
-    return made
 
 
 def check_target_groups(bound: Any, target_groups: Any) -> None:
@@ -576,13 +486,13 @@ def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, 
     if not all(0 < v < np.inf for v in values):
         raise ValueError(f"shares must be positive numbers, got {values}.")
     parts = [value / max(values) for value in values]  # whose sum is finite
-    # In the order of `shares`, which is public, as is that of messages.
+    # The order is that of `shares`, which is public, as that of messages is.
     return {owner: part / sum(parts) for owner, part in zip(shares, parts, strict=True)}
 
 
 # Grid values depend on the dtype a little, so rows are never converted.
-_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
-_LARGEST_INDEX = np.iinfo(np.int64).max
+DTYPES_OF_ROWS = (np.dtype(np.float32), np.dtype(np.float64))
+LARGEST_ROW_INDEX = np.iinfo(np.int64).max
 
 
 class UnusableAnswerError(Exception):
@@ -659,7 +569,7 @@ class ReceivedRows:
         UnusableAnswerError
             If it does not.
         """
-        if reply is _NO_ANSWER:
+        if reply is NO_ANSWER:
             raise UnusableAnswerError("did not answer")
         if isinstance(reply, BaseException):
             raise UnusableAnswerError(f"raised {type(reply).__name__}")
@@ -704,11 +614,11 @@ class ReceivedRows:
 
     def _rows_fault(self, owner: Any, X: NDArray, indices: NDArray) -> str | None:
         # Shapes and types come first, for what follows computes with them.
-        if X.ndim != 2 or X.shape[1] != self._width or X.dtype not in _DTYPES:
+        if X.ndim != 2 or X.shape[1] != self._width or X.dtype not in DTYPES_OF_ROWS:
             return "sent rows of another shape or type"
         if indices.shape != (len(X),) or indices.dtype.kind not in "iu":
             return "sent rows without an index each"
-        if len(X) and not 0 <= indices.min() <= indices.max() <= _LARGEST_INDEX:
+        if len(X) and not 0 <= indices.min() <= indices.max() <= LARGEST_ROW_INDEX:
             return "sent an index that no row has"
         known = self._known[owner]
         if len(known) + len(X) > self._agreed[owner]:

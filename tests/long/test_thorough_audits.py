@@ -137,7 +137,9 @@ def test_whole_fits(name, delta):
 @DELTAS
 def test_targets(delta, adjacency, halve_the_noise):
     parameters = {"delta": delta, "adjacency": adjacency, "n_components": 100}
-    summarizer = PrivateMMDSummarizer(5, n_target=20, gamma=1.0, random_state=0, **parameters)
+    summarizer = PrivateMMDSummarizer(
+        5, protocol=Propose(n_target=20), gamma=1.0, random_state=0, **parameters
+    )
     targets = [world["X_target"] for world in worst_case_neighbours(summarizer)]
     releases = [TargetAgain(X, n_target=20, **parameters) for X in targets]
     shown = projected(releases, likelihood_ratio(releases, pure=False))
@@ -150,7 +152,9 @@ def test_targets(delta, adjacency, halve_the_noise):
 @ADJACENCIES
 def test_target_by_mwem(adjacency):
     release = MWEMRelease(n_steps=2)
-    summarizer = PrivateMMDSummarizer(5, n_components=2, n_target=20, release=release, gamma=1.0)
+    summarizer = PrivateMMDSummarizer(
+        5, n_components=2, protocol=Propose(n_target=20, release=release), gamma=1.0
+    )
     summarizer.set_params(adjacency=adjacency, delta=0.0, random_state=0)
     targets = [world["X_target"] for world in worst_case_neighbours(summarizer)]
     same = {"release": release, "n_target": 20, "n_components": 2, "delta": 0.0}
@@ -185,7 +189,7 @@ def test_whole_protocols(protocol, side, adjacency):
     summarizer = PrivateMMDSummarizer(
         4, protocol=protocol, n_components=2, random_state=0, gamma=1.0
     )
-    summarizer.set_params(adjacency=adjacency, delta=0.2, n_target=300)
+    summarizer.set_params(adjacency=adjacency, delta=0.2, protocol__n_target=300)
     worlds = worst_case_neighbours(summarizer, side=side, n_samples=300)
     releases = [lambda world=world: seen_by_the_observer(summarizer, world) for world in worlds]
     assert bound(releases, None, 0.2, n_trials=N_RUNS) <= 1.0
