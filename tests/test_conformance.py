@@ -68,7 +68,7 @@ TUNED = {
     "answers of features": EXPLICIT,
     "weights, numbers": EXPLICIT | NUMBER,
     "random features, numbers": {
-        "feature_map": RBFSampler(gamma=0.01, random_state=0),
+        "kernel": RBFSampler(gamma=0.01, random_state=0),
         **NUMBER,
     },
     "objective, numbers": {"norm_bound": 10.0, "loss": "squared", **NUMBER},

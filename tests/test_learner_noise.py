@@ -172,7 +172,7 @@ def test_weights(factor, accepted, adjacency, noise):
 def test_weights_of_features_and_classes(factor, accepted, noise):
     noise(factor)
     features = RBFSampler(n_components=20, random_state=0)
-    model = PINPClassifier(feature_map=features, loss="hinge", regularization=7.0, **GAUSSIAN)
+    model = PINPClassifier(kernel=features, loss="hinge", regularization=7.0, **GAUSSIAN)
     release = Released(model, *table(2, 3))
     sample = [
         release().answers_.hypothesis().coefficients - release.exact.coefficients
@@ -812,7 +812,7 @@ def test_catches_squared_loss_with_too_small_a_slope(noise):
     [
         (TDILClassifier(norm_bound=3), 3),
         (TDILClassifier(classes=["no", "yes"]), 1),
-        (TDILClassifier(feature_map=RBFSampler(n_components=30)), 1),
+        (TDILClassifier(kernel=RBFSampler(n_components=30)), 1),
         (PINPClassifier(gamma=1.0), 1),
         (PINPClassifier(kernel="poly", gamma=0.5, norm_bound=2, mechanism="svt"), 3**1.5),
         (PINPClassifier(gamma=1.0, kernel="laplacian"), 1),

@@ -255,7 +255,7 @@ LEARNERS = {
     "linear": TDILClassifier(),
     "objective": TDILClassifier(mechanism="objective"),
     "numbers": TDILRegressor(y_bounds=(-1, 1)),
-    "numbers alone": TDILClassifier(feature_map=None),
+    "numbers alone": TDILClassifier(kernel="linear"),
     "path": PINPClassifier(gamma=0.5),
     "path, numbers": PINPRegressor(gamma=0.5, y_bounds=(-1, 1)),
     "svt": PINPClassifier(gamma=0.5, mechanism="svt"),
@@ -311,7 +311,7 @@ def test_candidates_are_read_as_rows_are():
         (None, vectorize(SCHEMA, read_table(rows)), VECTORS),
     ):
         mechanism = ExponentialMechanism(n_rounds=3, candidates=candidates)
-        model = TDILClassifier(mechanism=mechanism, schema=schema, feature_map=None, **SETTINGS)
+        model = TDILClassifier(mechanism=mechanism, schema=schema, kernel="linear", **SETTINGS)
         scores.append(model.fit(X, Y).decision_function(X))
     assert np.array_equal(*scores)
 
@@ -435,7 +435,7 @@ def test_kernel_values_take_no_schema():
 
 def test_norms_of_rows_are_read_as_rows_are():
     """`kernel_diag`, by which an audit looks for the rows that are hardest to hide."""
-    model = TDILClassifier(schema=SCHEMA, feature_map=None)
+    model = TDILClassifier(schema=SCHEMA, kernel="linear")
     norms = model.kernel_diag(TABLE)
     assert norms == pytest.approx(np.square(VECTORS).sum(axis=1))
     assert not hasattr(model, "n_features_in_")
@@ -612,7 +612,7 @@ def test_interactions_are_of_classifiers_without_pure_dp():
     assert n_features(TDILClassifier(epsilon=np.inf)) == 15 + 12
     assert n_features(TDILClassifier(mechanism="objective")) == 15 + 12
     assert n_features(TDILClassifier(delta=0.0)) == 15
-    assert n_features(TDILClassifier(feature_map=None)) == 3
+    assert n_features(TDILClassifier(kernel="linear")) == 3
     assert n_features(TDILRegressor(y_bounds=(0, 1))) == 15
 
 

@@ -33,16 +33,17 @@ class SummarySketcher(HistogramSketcher):
     target : str or int
         The column that models will predict; it is one of the schema.
     schema : TableSchema or what stands for one
-        Required. Give the range of each numeric column and the values of each other column, because
-        nothing is read off the data. Numbers outside go to the first or the last bin. Missing
-        values have a bin. Give the step of whole numbers, as in ``Numeric(17, 90, step=1)``. Bins
-        are then sets of values, and questions such as ``rows["age"] > 40`` mean the same to
-        synthetic points.
+        What is public about the columns: their ranges and categories. Required. Give the range of
+        each numeric column and the values of each other column, because nothing is read off the
+        data. Numbers outside go to the first or the last bin. Missing values have a bin. Give the
+        step of whole numbers, as in ``Numeric(17, 90, step=1)``. Bins are then sets of values, and
+        questions such as ``rows["age"] > 40`` mean the same to synthetic points.
     epsilon : float, default=1.0
-        Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
-        common choice between the two. ``np.inf`` adds no noise.
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
     delta : float, default=1e-6
-        0 gives Laplace noise. The default is below 1 / n for tables of fewer than a million rows.
+        The delta of the guarantee. 0 gives Laplace noise. The default is below 1 / n for tables of
+        fewer than a million rows.
     n_owners : int, default=10
         How many owners there are: their noise adds up. Give the number that take part; 10 stands in
         for it.
@@ -52,9 +53,9 @@ class SummarySketcher(HistogramSketcher):
         Bins of numeric columns without `edges` of their own. "auto" chooses the finest that the
         budget carries, from public numbers alone.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: in one row more or less, or in the values of one row
-        (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
-        "replace_one", this number is public and sensitivities grow, at most to twice.
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` it is one group. The default also protects the number of rows.
+        Under "replace_one", this number is public and sensitivities grow, at most to twice.
     max_rows_per_group : int, "average" or None, default=None
         Set it if a person may have several rows, and give `fit` the `groups`, one label for each
         row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
@@ -74,8 +75,9 @@ class SummarySketcher(HistogramSketcher):
         because it lowers the error of each entry. It has no effect while the noise is small, and
         none on the answers of M2M.
     random_state : int, RandomState or None, default=None
-        Public randomness: frequencies and hashes. None draws anew in each fit, as in scikit-learn.
-        If several owners want to add their sketches, give all of them the same int.
+        Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
+        anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
+        of them the same int.
     noise_seed : int or None, default=None
         Seed of the noise, for simulations only. None draws noise from the operating system, because
         noise that somebody can draw again protects nobody.
@@ -87,8 +89,8 @@ class SummarySketcher(HistogramSketcher):
         Number of threads for the sum. The result does not depend on it, bit for bit. None is one
         thread, as in scikit-learn.
     verbose : int, default=0
-        1 shows progress on the standard error stream, one step per 65,536 rows. It tells the number
-        of rows, so it is off by default and for the curator alone. Dask has its own display.
+        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
+        rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------
