@@ -61,7 +61,7 @@ TUNED = {
     "weights": EXPLICIT,
     "schema": {"schema": (-5, 5)},
     "objective": {"norm_bound": 10.0, "loss": "logistic"},
-    "landmarks": {"kernel": PolynomialKernel(degree=2), "norm_bound": 5.0, **BOXED},
+    "landmarks": {"kernel": PolynomialKernel(degree=2), **BOXED},
     "span": BOXED,
     "span by descent": BOXED | STEPS,
     "laplace": {"loss": "hinge", **BOXED},
