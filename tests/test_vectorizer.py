@@ -274,7 +274,7 @@ def fitted(model, X, **more):
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_schema_inside_is_a_vectorizer_before(name):
     learner = LEARNERS[name]
-    has_hats = learner.kernel == "linear" and learner.feature_map == "auto"
+    has_hats = learner.kernel == "splines"
     vectorizer = PublicVectorizer(
         SCHEMA, n_knots=6 if has_hats else 0, interactions=has_hats and is_classifier(learner)
     )
@@ -288,14 +288,14 @@ def test_a_schema_inside_is_a_vectorizer_before(name):
 
 
 @quiet
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "splines"])
 def test_public_rows_are_read_as_rows_are(kernel):
     model = TDDLClassifier(kernel=kernel, gamma=0.5, **SETTINGS)
     public = pd.DataFrame(raw(60, seed=1))
     inside = clone(model).set_params(schema=SCHEMA).fit(TABLE, Y, X_public=Public(public))
     with config_context(enable_metadata_routing=True):
-        linear = kernel == "linear"
-        vectorizer = PublicVectorizer(SCHEMA, n_knots=6 if linear else 0, interactions=linear)
+        hats = kernel == "splines"
+        vectorizer = PublicVectorizer(SCHEMA, n_knots=6 if hats else 0, interactions=hats)
         behind = make_pipeline(vectorizer, model)
         behind.transform_input = ["X_public"]
         behind.fit(TABLE, Y, X_public=public)
