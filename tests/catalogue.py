@@ -152,7 +152,7 @@ CLASSIFIERS = {
 }
 REGRESSORS = {
     "weights": TDILRegressor(**NUMBER),
-    "random features": TDILRegressor(feature_map=RBFSampler(n_components=8), **NUMBER),
+    "random features": TDILRegressor(kernel=RBFSampler(n_components=8), **NUMBER),
     "functional": TDILRegressor(mechanism="functional", **NUMBER),
     "gradient": TDILRegressor(mechanism=_DESCENT, **NUMBER),
     "objective": TDILRegressor(mechanism="objective", **NUMBER),

@@ -178,7 +178,7 @@ def space(name, family):
         "poly": {"kernel": PolynomialKernel(degree=2), "norm_bound": 2.0},
         "cosine": {"kernel": "cosine"},
         "callable": {"kernel": partial(laplacian_kernel, gamma=0.5)},
-        "features": {"feature_map": RBFSampler(gamma=0.8, n_components=30)},
+        "features": {"kernel": RBFSampler(gamma=0.8, n_components=30)},
     }[name]
     explicit = name in ("linear", "features")
     if explicit or family == "PINP":

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 
 import skdpsumm
 from skdpsumm import summaries
-from skdpsumm.learners._choice import mechanisms_of
+from skdpsumm.learners.mechanisms._base import mechanisms_of
 from skdpsumm.summaries._protocol import Protocol
 
 RNG = np.random.default_rng(0)

@@ -111,8 +111,8 @@ MODELS = {
     "two classes": classifier(),
     "long rows": classifier(norm_bound=3.0, loss=SoftHinge(2.0)),
     "schema": classifier(schema=(-1, 1)),
-    "features": classifier(feature_map=RBFSampler(n_components=33, gamma=2.0)),
-    "a function": classifier(feature_map=FunctionTransformer(np.tanh)),
+    "features": classifier(kernel=RBFSampler(n_components=33, gamma=2.0)),
+    "a function": classifier(kernel=FunctionTransformer(np.tanh)),
     "span": classifier(kernel="rbf", gamma=1.0, schema=(-1, 1), mechanism=_SPAN),
     "span of a polynomial": classifier(3, kernel="poly", schema=(-1, 1), mechanism=_SPAN),
     "five classes": classifier(5),
@@ -433,7 +433,7 @@ AUTOMATIC = [
     (regressor(loss=EpsilonInsensitive(smoothing=1e-3), epsilon=np.inf), "functional"),
     (classifier(kernel="rbf", schema=(-1, 1)), "gradient"),
     (classifier(kernel=lambda A, B: A @ B.T, schema=(-1, 1)), "functional"),
-    (classifier(kernel="rbf", feature_map=RBFSampler()), "gradient"),
+    (classifier(kernel=RBFSampler()), "gradient"),
 ]
 
 

@@ -75,7 +75,7 @@ def test_shares_sum_to_no_more_than_1():
     [
         TDILClassifier(loss="logistic"),
         TDILClassifier(loss="hinge", classes=[0, 1, 2]),
-        TDILClassifier(feature_map=RBFSampler(n_components=50), random_state=0),
+        TDILClassifier(kernel=RBFSampler(n_components=50), random_state=0),
         TDILRegressor(y_bounds=(0, 2)),
         PINPClassifier(gamma=1.0, loss="hinge"),
         PINPClassifier(gamma=1.0, classes=[0, 1, 2]),

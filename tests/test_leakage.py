@@ -302,8 +302,8 @@ TO_FIT = {
         f"kernel {getattr(k, '__name__', k)}": (PINPClassifier(kernel=k, gamma=1.0), Y)
         for k in KERNELS
     },
-    "polynomials": (TDILClassifier(feature_map=PolynomialFeatures(3)), Y),
-    "random features": (TDILClassifier(feature_map=RBFSampler(n_components=8)), Y),
+    "polynomials": (TDILClassifier(kernel=PolynomialFeatures(3)), Y),
+    "random features": (TDILClassifier(kernel=RBFSampler(n_components=8)), Y),
     "in a pipeline": (make_pipeline(PublicVectorizer(schema=(-1e-300, 1)), TDILClassifier()), Y),
     "scaler": (PublicVectorizer(schema=(-1e-300, 1e-300)), None),
     "wide bins": (HistogramSketcher(n_bins=4, schema=(-1e300, 1e300)), None),

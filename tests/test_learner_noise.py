@@ -532,7 +532,7 @@ def test_copies_draw_no_noise_of_their_own(noise):
     [
         (TDILClassifier(norm_bound=3), 3),
         (TDILClassifier(classes=["no", "yes"]), 1),
-        (TDILClassifier(feature_map=RBFSampler(n_components=30)), 1),
+        (TDILClassifier(kernel=RBFSampler(n_components=30)), 1),
         (PINPClassifier(gamma=1.0), 1),
         (PINPClassifier(kernel="poly", gamma=0.5, norm_bound=2, mechanism="svt"), 3**1.5),
         (PINPClassifier(gamma=1.0, kernel="laplacian"), 1),

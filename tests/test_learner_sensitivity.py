@@ -150,7 +150,7 @@ def test_a_map_with_jumps_stays_below():
     plane = null_space(projection.components_)
     hashed = FrozenEstimator(make_pipeline(projection, Binarizer()))
     row = plane @ np.random.default_rng(0).normal(size=plane.shape[1])
-    model = TDILClassifier(feature_map=hashed, classes=[0, 1])
+    model = TDILClassifier(kernel=hashed, classes=[0, 1])
     for n in (101, 151):
         X, y = np.tile(row, (n, 1)), np.ones(n, dtype=int)
         assert moved(model, (X, y), (X[1:], y[1:])) <= model.sensitivity_

@@ -195,7 +195,7 @@ def test_a_kernel_and_its_features_agree():
 @pytest.mark.parametrize("model", every_classifier(epsilon=50.0), ids=name_of)
 def test_classes_of_any_kind_and_number(model):
     model = clone(model)
-    if model.kernel != "linear":
+    if model.kernel not in ("linear", "splines"):
         model.set_params(gamma=1.0)
     for y in (DISC, THIRDS, THIRDS > 0):
         model.fit(X, y)
@@ -250,7 +250,7 @@ def test_every_loss_learns_three_classes(loss):
     ids=["rff", "count_sketch", "poly", "pipeline", "nystroem"],
 )
 def test_explicit_feature_maps(features):
-    model = TDILClassifier(feature_map=features, epsilon=10.0, random_state=0).fit(X, DISC)
+    model = TDILClassifier(kernel=features, epsilon=10.0, random_state=0).fit(X, DISC)
     assert np.linalg.norm(model.predictor_.space.features(5 * X), axis=1).max() <= 1 + 1e-12
     same = clone(model).set_params(epsilon=np.inf).fit(X, DISC).predictor_.space.features(X)
     assert np.array_equal(same, model.predictor_.space.features(X))
@@ -259,7 +259,7 @@ def test_explicit_feature_maps(features):
 def test_feature_maps_learn_nothing_from_rows():
     """RBFSampler's gamma="scale" would read the variance of X."""
     features = RBFSampler(gamma="scale", n_components=20, random_state=0)
-    model = TDILClassifier(feature_map=features, **NO_NOISE)
+    model = TDILClassifier(kernel=features, **NO_NOISE)
     small = model.fit(X / 10, DISC).predictor_.space.features(NEW)
     assert np.array_equal(small, model.fit(X, DISC).predictor_.space.features(NEW))
 
@@ -508,7 +508,7 @@ def test_guarantee_is_the_one_asked_for(model):
     assert 0.9 < privacy.epsilon(1e-6) <= 1 + 1e-9
     assert 0.9e-7 < privacy.delta(1.0) <= 1e-6 * (1 + 1e-6)
     assert not privacy.simulated
-    ball = model.mechanism == "exponential" and model.kernel == "linear"
+    ball = model.mechanism == "exponential" and model.kernel == "splines"
     assert privacy.idealised == ball
     labels = "the set of labels in y" in privacy.given
     assert labels == ("Classifier" in type(model).__name__)
@@ -584,7 +584,7 @@ def test_bad_parameters_cost_nothing(settings, message):
         (TDILClassifier(kernel="rbf", gamma=1.0, mechanism="objective"), "explicit features"),
         (TDILClassifier(mechanism="objective", loss="hinge"), "kink"),
         (TDILClassifier(mechanism="objective", regularization=0.01), "regularization"),
-        (TDILClassifier(feature_map=RBFSampler(), mechanism="exponential"), "candidates"),
+        (TDILClassifier(kernel=RBFSampler(), mechanism="exponential"), "candidates"),
     ],
 )
 def test_what_a_mechanism_needs_is_named(model, message):
@@ -814,8 +814,8 @@ def test_frames_keep_their_names():
         {"kernel": "laplacian"},
         {"kernel": "cosine"},
         {"kernel": lambda A, B: A @ B.T},
-        {"feature_map": PolynomialFeatures(3)},
-        {"feature_map": RBFSampler(n_components=20, random_state=0)},
+        {"kernel": PolynomialFeatures(3)},
+        {"kernel": RBFSampler(n_components=20, random_state=0)},
     ],
     ids=["rbf", "poly", "laplacian", "cosine", "callable", "powers", "fourier"],
 )

@@ -39,7 +39,7 @@ def wide():
 
 
 # What can take more than two seconds; of a summarizer see below.
-SLOW = of("sketcher", "model", "learner", interactive=False) | of("learner", interactive=True)
+SLOW = of("sketcher", "model")
 
 
 @pytest.mark.parametrize("name", SLOW)
@@ -76,11 +76,13 @@ def test_solvers_report_what_grows_with_the_rows(monkeypatch):
     monkeypatch.setattr(_computing, "_Lines", lambda *about: bar)
     rows = np.random.default_rng(0).random((3000, 2))
     labels = rows[:, 0] > 0.5
-    TDDLClassifier(gamma=1.0, verbose=1).fit(rows, labels, X_public=rows[:20])
+    with progress("", 1):
+        TDDLClassifier(gamma=1.0).fit(rows, labels, X_public=rows[:20])
     assert bar.n_steps > 6 * 7 / 2 + 3000 // 32  # blocks of 512 rows by 512, and of 32 rows
     bar.n_steps = 0
-    with sklearn.config_context(working_memory=1e-3):  # no block is kept
-        options = {"feature_map": wide(), "mechanism": "functional", "verbose": 1}
+    # With so little memory no block is kept.
+    with sklearn.config_context(working_memory=1e-3), progress("", 1):
+        options = {"kernel": wide(), "mechanism": "functional"}
         TDILClassifier(norm_bound=2.0, **options).fit(rows, labels)
     assert bar.n_steps > 3 * 4  # passes by blocks
 
@@ -170,10 +172,10 @@ def test_progress_ends_with_an_error(capsys):
 
 def test_answers_and_the_choice_of_rows_report(capfd):
     X = np.random.default_rng(0).random((1200, 2))
-    learner = PINPClassifier(gamma=1.0, verbose=1).fit(X, X[:, 0] > 0.5)
-    capfd.readouterr()
-    learner.predict(X + 0.001)
-    assert "PINPClassifier, answers: 3 steps" in capfd.readouterr().err
+    learner = PINPClassifier(gamma=1.0).fit(X, X[:, 0] > 0.5)
+    with progress("answers", 1):
+        learner.predict(X + 0.001)
+    assert "answers: 3 steps" in capfd.readouterr().err
     PrivateMMDSummarizer(40, verbose=1, gamma=1.0).fit(X, X_target=X[:300])
     shown = re.search(r"protocol: (\d+) steps", capfd.readouterr().err)
     assert int(shown.group(1)) >= 40

@@ -598,7 +598,7 @@ def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
         (PINPClassifier(gamma=1.0), X2, {}),
         (TDDLClassifier(kernel="precomputed"), gram, {"X_public": public}),
         (TDILClassifier(), X2, {}),
-        (TDILClassifier(feature_map=RBFSampler(n_components=5)), X2, {}),
+        (TDILClassifier(kernel=RBFSampler(n_components=5)), X2, {}),
     ):
         ledger = PrivacyLedger(epsilon=10, delta=1e-4)
         with pytest.raises(ValueError, match=r"at most 1[01] rows"):

@@ -603,7 +603,7 @@ def last_resort(monkeypatch):
 
     for kind in (_kernel_solver._Dual, _feature_space._Primal):
         monkeypatch.setattr(kind, "careful_gradient", count(kind.careful_gradient))
-    monkeypatch.setattr(_newton, "_MOST_STEPS", 0)
+    monkeypatch.setattr(_newton, "_MAX_NEWTON_STEPS", 0)
     monkeypatch.setattr(_newton, "distance_bound", lambda point: math.inf)
     return steps
 
@@ -655,7 +655,7 @@ def test_the_last_resort_stops_once_it_is_certified(monkeypatch):
     looks = []
     real = _kernel_solver._Dual.careful
     monkeypatch.setattr(_kernel_solver._Dual, "careful", lambda *a: looks.append(1) or real(*a))
-    monkeypatch.setattr(_newton, "_MOST_STEPS", 0)
+    monkeypatch.setattr(_newton, "_MAX_NEWTON_STEPS", 0)
     found = solve_dual(gram, codes, Logistic(), 1e-3, 1.0)
     assert distance(gram, found, exact) <= 1.0001
     assert len(looks) == 3  # at what Newton's method left, after a hundred steps, and at the end

@@ -274,14 +274,14 @@ MODELS = {
     "replaced": TDILClassifier(adjacency="replace_one"),
     "tddl": TDDLClassifier(kernel="linear"),
     "pinp": PINPClassifier(kernel="linear"),
-    "schema": TDILClassifier(schema=(-4, 4), feature_map=None),
-    "steps": TDILClassifier(schema=Numeric(-4, 4, step=0.5), feature_map=None),
+    "schema": TDILClassifier(schema=(-4, 4), kernel="linear"),
+    "steps": TDILClassifier(schema=Numeric(-4, 4, step=0.5), kernel="linear"),
     "columns": TDILClassifier(
-        schema=[(-4, 4) if j % 2 else (-1, 1) for j in range(40)], feature_map=None
+        schema=[(-4, 4) if j % 2 else (-1, 1) for j in range(40)], kernel="linear"
     ),
-    "fourier": TDILClassifier(feature_map=RBFSampler(n_components=20, random_state=0)),
-    "scaled": TDILClassifier(feature_map=MaxAbsScaler()),
-    "projected": TDILClassifier(feature_map=SparseRandomProjection(10, random_state=0)),
+    "fourier": TDILClassifier(kernel=RBFSampler(n_components=20, random_state=0)),
+    "scaled": TDILClassifier(kernel=MaxAbsScaler()),
+    "projected": TDILClassifier(kernel=SparseRandomProjection(10, random_state=0)),
 }
 REGRESSORS = {
     "auto": TDILRegressor(y_bounds=(0, 1)),
@@ -433,9 +433,9 @@ def test_other_widths_are_refused_in_predict():
     [
         TDILClassifier(schema=(0, 1)),
         TDILClassifier(schema=(-1, 1)),
-        TDILClassifier(schema=(0, 1), feature_map=None),
-        TDILClassifier(schema=Numeric(-1, 1, missing=True), feature_map=None),
-        TDILClassifier(schema=Numeric(-1, 1, step=2), feature_map=None),
+        TDILClassifier(schema=(0, 1), kernel="linear"),
+        TDILClassifier(schema=Numeric(-1, 1, missing=True), kernel="linear"),
+        TDILClassifier(schema=Numeric(-1, 1, step=2), kernel="linear"),
     ],
 )
 def test_a_schema_under_which_zero_moves_is_refused(model):
@@ -500,7 +500,7 @@ def test_nothing_as_large_as_the_table_is_allocated(limit):
 @pytest.mark.parametrize("kind", [RBFSampler, SparseRandomProjection])
 def test_a_feature_map_sees_few_dense_rows_at_a_time(kind):
     X, y = one_hot(1000, 50_000, 10)
-    model = TDILClassifier(feature_map=kind(n_components=10, random_state=0), noise_seed=0)
+    model = TDILClassifier(kernel=kind(n_components=10, random_state=0), noise_seed=0)
     tracemalloc.start()
     try:
         model.fit(X, y)
@@ -556,7 +556,7 @@ def test_a_wide_table_is_learnt_where_its_signal_is_in_common_columns():
 def test_noise_is_told_for_rows_in_all_directions():
     """Even points of a schema fill all columns, and its noise would seem small on sparse rows."""
     X, y = table(n=2000, d=2000)[0], np.arange(2000) % 2  # which has nothing to do with X
-    model = TDILClassifier(schema=(-1, 1), feature_map=None, mechanism="gradient", epsilon=10.0)
+    model = TDILClassifier(schema=(-1, 1), kernel="linear", mechanism="gradient", epsilon=10.0)
     told = [clone(model).fit(rows, y).noise_ for rows in (sparse.csr_array(X), X)]
     over = [one.over for one in told]
     assert over == ["rows of the largest norm in all directions", "public points"]

@@ -237,7 +237,7 @@ LEARNERS = {
     "linear": TDILClassifier(),
     "objective": TDILClassifier(mechanism="objective"),
     "numbers": TDILRegressor(y_bounds=(-1, 1)),
-    "numbers alone": TDILClassifier(feature_map=None),
+    "numbers alone": TDILClassifier(kernel="linear"),
     "path": PINPClassifier(gamma=0.5),
     "path, numbers": PINPRegressor(gamma=0.5, y_bounds=(-1, 1)),
     "svt": PINPClassifier(gamma=0.5, mechanism="svt"),
@@ -256,7 +256,7 @@ def fitted(model, X, **more):
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_schema_inside_is_a_vectorizer_before(name):
     learner = LEARNERS[name]
-    has_hats = learner.kernel == "linear" and learner.feature_map == "auto"
+    has_hats = learner.kernel == "splines"
     vectorizer = PublicVectorizer(
         SCHEMA, n_knots=6 if has_hats else 0, interactions=has_hats and is_classifier(learner)
     )
@@ -270,14 +270,14 @@ def test_a_schema_inside_is_a_vectorizer_before(name):
 
 
 @quiet
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "splines"])
 def test_public_rows_are_read_as_rows_are(kernel):
     model = TDDLClassifier(kernel=kernel, gamma=0.5, **SETTINGS)
     public = pd.DataFrame(raw(60, seed=1))
     inside = clone(model).set_params(schema=SCHEMA).fit(TABLE, Y, X_public=Public(public))
     with config_context(enable_metadata_routing=True):
-        linear = kernel == "linear"
-        vectorizer = PublicVectorizer(SCHEMA, n_knots=6 if linear else 0, interactions=linear)
+        hats = kernel == "splines"
+        vectorizer = PublicVectorizer(SCHEMA, n_knots=6 if hats else 0, interactions=hats)
         behind = make_pipeline(vectorizer, model)
         behind.transform_input = ["X_public"]
         behind.fit(TABLE, Y, X_public=public)
@@ -293,7 +293,7 @@ def test_candidates_are_read_as_rows_are():
         (None, vectorize(SCHEMA, read_table(rows)), VECTORS),
     ):
         mechanism = ExponentialMechanism(n_rounds=3, candidates=candidates)
-        model = TDILClassifier(mechanism=mechanism, schema=schema, feature_map=None, **SETTINGS)
+        model = TDILClassifier(mechanism=mechanism, schema=schema, kernel="linear", **SETTINGS)
         scores.append(model.fit(X, Y).decision_function(X))
     assert np.array_equal(*scores)
 
@@ -417,7 +417,7 @@ def test_kernel_values_take_no_schema():
 
 def test_norms_of_rows_are_read_as_rows_are():
     """`kernel_diag`, by which an audit looks for the rows that are hardest to hide."""
-    model = TDILClassifier(schema=SCHEMA, feature_map=None)
+    model = TDILClassifier(schema=SCHEMA, kernel="linear")
     norms = model.kernel_diag(TABLE)
     assert norms == pytest.approx(np.square(VECTORS).sum(axis=1))
     assert not hasattr(model, "n_features_in_")
@@ -585,7 +585,7 @@ def test_interactions_are_of_classifiers_without_pure_dp():
     assert n_features(TDILClassifier(epsilon=np.inf)) == 15 + 12
     assert n_features(TDILClassifier(mechanism="objective")) == 15 + 12
     assert n_features(TDILClassifier(delta=0.0)) == 15
-    assert n_features(TDILClassifier(feature_map=None)) == 3
+    assert n_features(TDILClassifier(kernel="linear")) == 3
     assert n_features(TDILRegressor(y_bounds=(0, 1))) == 15
 
 

@@ -58,7 +58,7 @@ class LearnsFromKernel(Protocol):
     """A kernel learner, which releases something of a minimiser.
 
     Parameters that are read: `max_rows_per_group`, `schema`, `adjacency`, `random_state`,
-    `kernel`, `feature_map`, and
+    `kernel`, and
     `classes` or `y_bounds`.
     """
 
@@ -274,7 +274,7 @@ def two_labels(model) -> NDArray:
 
 
 def _longest_row(learner: Any, n_features: int, rng) -> NDArray:
-    if learner.kernel == "precomputed" and learner._transformer is None:
+    if learner.kernel == "precomputed":
         raise ValueError(
             "kernel='precomputed' is not supported here: neighbours are rows. Audit the learner "
             "with the kernel itself."

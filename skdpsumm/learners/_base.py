@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from .._computing import progress, warn_caller
+from .._computing import warn_caller
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import NO_GAMMA
 from ..privacy import NoiseWarning, PrivacyGuarantee
@@ -24,11 +24,11 @@ from ..schema._groups import Groups
 from ..schema._reading import ReadRows, unwrap, validate_table
 from ..schema._schema import allowed, as_schema
 from ..schema._sparse import SparseRows
-from . import _choice
+from ._price import check_price
 from ._public_points import MOST_COLUMNS, even_points
 from ._space import Reading, open_space
 from .erm._kernel_space import KERNELS, WITH_WIDTH, PolynomialKernel
-from .erm._losses import Loss
+from .erm._losses import EpsilonInsensitive, Huber, HuberizedHinge, Loss, SoftHinge, as_loss
 from .erm._problem import (
     ROUNDED_UP,
     Minimizer,
@@ -39,7 +39,15 @@ from .erm._problem import (
     equal_shares,
 )
 from .mechanisms import _planning
-from .mechanisms._base import LearnerMechanism, Plan
+from .mechanisms._base import LearnerMechanism, Plan, check_mechanism, mechanisms_of
+from .mechanisms._gradient import SHARPEST
+
+# The largest epsilon of a descent: beyond it the minimiser itself is better than what so many
+# steps come to.
+_MAX_EPSILON_OF_DESCENT = 30.0
+# The largest epsilon for which float64 has the curve of objective perturbation, and a Gaussian that
+# dominates it.
+_MAX_EPSILON_OF_OBJECTIVE = 1e5
 
 
 class Posed(NamedTuple):
@@ -79,22 +87,23 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     kernel: Any
     gamma: Any
     schema: Any
-    feature_map: Any
     norm_bound: float
     regularization: Any
     mechanism: Any
-    verbose: int | bool
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "kernel": [StrOptions({*KERNELS, "precomputed"}), PolynomialKernel, callable],
+        "kernel": [
+            StrOptions({*KERNELS, "precomputed"}),
+            PolynomialKernel,
+            callable,
+            HasMethods(["fit", "transform"]),
+        ],
         "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
-        "feature_map": [None, StrOptions({"auto"}), HasMethods(["fit", "transform"])],
         "norm_bound": [Interval(Real, 0, None, closed="neither")],
         "regularization": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "mechanism": [str, LearnerMechanism],
         **PrivateFit._parameter_constraints,
-        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     # ---- what subclasses say
@@ -147,8 +156,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         return self._fit(X, y, groups=groups)
 
     def _fit(self, X: Any, y: Any, X_public: Any = None, groups: Any = None) -> Self:
-        with progress(f"{type(self).__name__}.fit", self.verbose):
-            return self._private_fit(X, y, X_public, groups=groups)
+        return self._private_fit(X, y, X_public, groups=groups)
 
     def _draft(self, X: Any, y: Any, X_public: Any = None, groups: Any = None) -> Draft:
         problem, coding, given, public = self._pose(X, y, X_public, groups)
@@ -165,7 +173,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _pay_for(self, draft: Draft) -> None:
         if self.ledger is not None and self.delta and self._chosen_mechanism().pays_for_curvature:
-            _choice.check_price(self, draft)
+            check_price(self, draft)
         super()._pay_for(draft)
 
     def _publish(self, draft: Draft) -> None:
@@ -304,7 +312,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         table = self._reading.of_table(self)
         if table.n_columns > MOST_COLUMNS:
             return None
-        return self._reading.vectors(even_points(table, _planning.N_PLACES, 0), self)
+        return self._reading.vectors(even_points(table, _planning.N_JUDGED_POINTS, 0), self)
 
     def kernel_diag(self, X: Any) -> NDArray[np.float64]:
         """Return k(x, x) for each row. Nothing is fitted or charged.
@@ -386,8 +394,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _reading(self) -> Reading:
         # The chi-squared kernel is for numbers that are nowhere negative.
         lowest = 0.0 if self._kernel == "chi2" else -1.0
-        splines = self.kernel == "linear" and isinstance(self.feature_map, str)
-        return Reading(as_schema(self.schema), lowest, splines, self._takes_sparse)
+        known = None if self.schema is None else as_schema(self.schema)
+        return Reading(known, lowest, self.kernel == "splines", self._takes_sparse)
 
     @property
     def _takes_sparse(self) -> bool:
@@ -396,7 +404,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         given = self.mechanism
         if isinstance(given, str) and given == "auto":
             return self._is_explicit
-        known = _choice.mechanisms_of(self._kind).get(given) if isinstance(given, str) else given
+        known = mechanisms_of(self._kind).get(given) if isinstance(given, str) else given
         return self._is_explicit and getattr(known, "takes_sparse", False)
 
     def _read(self, X: Any, reading: Reading, *, reset: bool = False) -> Any:
@@ -423,16 +431,20 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 "in place of kernel='precomputed', give a callable, which may look up indices in "
                 "your own matrix."
             )
-        _choice.check_choice(self)
+        check_mechanism(self)
         self._check_schema()
 
     def _check_schema(self) -> None:
-        known = as_schema(self.schema)
-        if known is None:
+        if self.schema is None:
             if self.gamma == "auto" and self._kernel in WITH_WIDTH:
                 raise ValueError(NO_GAMMA)
             return
-        known.require_bounds()
+        as_schema(self.schema).require_bounds()
+        if self.norm_bound != 1:
+            raise ValueError(
+                f"Leave norm_bound={self.norm_bound!r} out: the vectors of a schema are no longer "
+                "than 1. Or leave the schema out."
+            )
         if self._kernel == "precomputed":
             raise ValueError(
                 "kernel='precomputed' takes kernel values, which a schema cannot describe: set "
@@ -441,17 +453,36 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     @property
     def _kernel(self) -> Any:
-        """The kernel, "linear" where explicit features take its place."""
-        return self.kernel if self._transformer is None else "linear"
+        """The kernel, "linear" for all that have explicit features."""
+        is_explicit = self.kernel == "splines" or self._transformer is not None
+        return "linear" if is_explicit else self.kernel
 
     @property
     def _transformer(self) -> Any:
-        """The map that was given in place of a kernel, or None."""
-        return None if isinstance(self.feature_map, str) else self.feature_map
+        """The transformer that was given as the kernel, or None."""
+        return self.kernel if hasattr(self.kernel, "transform") else None
 
     def _chosen_mechanism(self) -> LearnerMechanism:
-        """Return the mechanism that was given, or that the name given stands for."""
-        return _choice.choose(self)
+        """Return the mechanism that was given, or that the given name stands for."""
+        if not isinstance(self.mechanism, str):
+            return self.mechanism
+        name = self._automatic_mechanism() if self.mechanism == "auto" else self.mechanism
+        return mechanisms_of(self._kind)[name]()
+
+    def _automatic_mechanism(self) -> str:
+        """Return the name of the best mechanism, by public numbers."""
+        if not self._may_descend:
+            return "functional"
+        if self.delta > 0 and self.epsilon <= _MAX_EPSILON_OF_DESCENT:
+            return "gradient"
+        kind: Any = "regressor" if is_regressor(self) else "classifier"
+        is_sharp = self.loss != "auto" and as_loss(self.loss, kind).smoothness > SHARPEST
+        is_priced = self.epsilon <= _MAX_EPSILON_OF_OBJECTIVE or self.epsilon == np.inf
+        ours = str | SoftHinge | HuberizedHinge | Huber | EpsilonInsensitive
+        minimises = self._kind == "TDIL" and self._is_explicit
+        smooth = isinstance(self.loss, ours) and not is_sharp
+        by_rows = self.max_rows_per_group is None
+        return "objective" if minimises and smooth and is_priced and by_rows else "functional"
 
     @property
     def _may_descend(self) -> bool:
@@ -466,7 +497,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     @property
     def _is_explicit(self) -> bool:
         """Whether the function has explicit weights."""
-        return self.kernel == "linear" or self._transformer is not None
+        return self._kernel == "linear"
 
     def _open_space(self, X: NDArray, X_public: Any) -> tuple[Space, NDArray, NDArray | None]:
         """Return the space, the rows of X in it, and the public points in it."""
@@ -526,7 +557,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
+        if self.schema is not None:
+            tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
         try:
             reading = self._reading
             tags.input_tags.sparse = reading.takes_sparse and reading.keeps_zero
@@ -552,7 +584,7 @@ def _check_size(n_rows: int, terms: Terms) -> None:
         return
     if terms.kernel_error:
         raise ValueError(
-            f"An exact kernel takes at most {terms.max_rows} rows; give a feature_map for more, "
-            "such as RBFSampler or PolynomialCountSketch."
+            f"An exact kernel takes at most {terms.max_rows} rows; for more, set kernel to a "
+            "transformer such as RBFSampler or PolynomialCountSketch."
         )
     raise ValueError(f"A learner takes at most {terms.max_rows} rows; sample that many.")

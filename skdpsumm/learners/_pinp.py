@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._computing import progress, warn_caller
+from .._computing import warn_caller
 from ..privacy import NoiseWarning, PrivacyLedger
 from ..privacy._ledger import LedgerDataset
 from ..schema._reading import Public, unwrap
@@ -123,8 +124,7 @@ class BasePINP(BaseKernelLearner):
         """
         check_is_fitted(self, "privacy_")
         table = self._read(unwrap(X), self._read_as)
-        with progress(f"{type(self).__name__}, answers", self.verbose):
-            found = PINPAnswer(*self.answers_.ask(table, public=isinstance(X, Public)))
+        found = PINPAnswer(*self.answers_.ask(table, public=isinstance(X, Public)))
         if isinstance(self.answers_, PathAnswers):
             self._judge(self.answers_)
         return found
@@ -168,17 +168,19 @@ class PINPClassifier(BasePINP, ClassifierTarget):
     Parameters
     ----------
     schema : TableSchema or what stands for one, default=None
-        Public description of the columns: their ranges and categories. Give one if you can. Your
+        What is public about the columns: their ranges and categories. Give one if you can. Your
         table may then hold words, and missing values where the schema allows them. Rows become
         vectors of norm at most one, as `PublicVectorizer` makes them (for "chi2" without negative
-        numbers), and kernels and `feature_map` see these. The default is None because only you
-        know what is public. It takes columns of numbers as they are, so scale them by public
-        constants. TDIL and TDDL learners need public points for kernels other than "linear": they
-        draw them from the schema, unless there is a `feature_map` or `fit` is given X_public.
-    epsilon, delta : float, default=1.0, 1e-6
-        The guarantee of `fit` and of all later predictions. The defaults are a common choice for
-        tables of up to some 100,000 rows: delta should be far below 1 / n. ``delta=0`` is pure
-        differential privacy, if the mechanism has it. ``epsilon=np.inf`` adds no noise.
+        numbers), and kernels see these. The default is None because only you know what is public.
+        It takes columns of numbers as they are, so scale them by public constants. TDIL and TDDL
+        learners need public points for kernels without explicit features ("rbf", say): they draw
+        them from the schema, unless `fit` is given X_public.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
+    delta : float, default=1e-6
+        The delta of the guarantee. 0 gives pure DP, if the mechanism has it. Keep delta far below
+        1 / n_samples: 1e-6 suits fewer than 100,000 rows.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         How two neighbouring tables differ: by one row more or less, or by other values in one row.
         The default keeps the number of rows private and needs less noise. "replace_one" needs
@@ -191,14 +193,24 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    kernel : str or callable, default="rbf"
-        The kernel: "linear", "rbf", "laplacian", "poly", "cosine" or "chi2" (scikit-learn's
-        `pairwise_kernels`), or a function of your own. TDIL defaults to "linear", which needs
-        neither gamma nor landmarks. TDDL and PINP default to "rbf", which can learn any smooth
-        shape.
+    kernel : str, callable or transformer, default="rbf"
+        What the function is made of. TDIL defaults to "splines", which needs neither gamma nor
+        landmarks. TDDL and PINP default to "rbf", which can learn any smooth shape.
 
-        - "poly" is the paper's ``(<x, y> + 1)^3``. For another polynomial, give a
-          `PolynomialKernel(degree=2, coef0=0.0)`.
+        - "linear" is a linear function of the vectors that the schema makes of rows, or of the
+          columns if there is no schema.
+        - "splines" is piecewise linear in each number: it puts six hats at even knots (or at the
+          `edges` of the column) beside each number, unless that would be more than 256 hats in all.
+          Classifiers get products of every two of up to 17 numbers as well, unless delta is 0. With
+          1,000 rows or more, shape is worth far more than its noise (docs/learners.md). Without a
+          schema it is "linear".
+        - "rbf", "laplacian", "poly", "cosine" and "chi2" are those of scikit-learn's
+          `pairwise_kernels`. "poly" is the paper's ``(<x, y> + 1)^3``. For another polynomial, give
+          a `PolynomialKernel(degree=2, coef0=0.0)`.
+        - A transformer makes explicit public features: `RBFSampler`, `PolynomialFeatures`,
+          `PolynomialCountSketch`, or any that maps each row by itself. The learner fits a clone to
+          a row of zeros, so that the map learns nothing from your data. Pass a map that you fitted
+          to public data as a `FrozenEstimator`.
         - A function takes two tables, of shapes (n, d) and (m, d), and returns an (n, m) matrix. It
           must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two rows.
           Use `functools.partial` for a function that has parameters.
@@ -206,35 +218,25 @@ class PINPClassifier(BasePINP, ClassifierTarget):
           (T, n + T): the kernel of the public points with X, and with each other. Give `predict`
           the kernel of new rows with the public points.
 
-        PINP, and functions of your own, take at most 60,000 rows. For more rows use a
-        `feature_map`, the linear kernel, or another learner.
+        PINP, and functions of your own, take at most 60,000 rows. For more rows use explicit
+        features ("linear", "splines", a transformer), or another learner.
     gamma : "auto" or float, default="auto"
-        Parameter of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn. It is public, and
-        never computed from the data. The default follows from the distances between public points
-        of the schema, so that the kernel is neither flat nor near 0 between them. Without a schema
-        you must give a number. For "poly", whose rows are clipped, the default is 1, as in the
-        paper.
-    feature_map : transformer, "auto" or None, default="auto"
-        Explicit public features in place of a kernel: `RBFSampler`, `PolynomialFeatures`,
-        `PolynomialCountSketch`, or any transformer that maps each row by itself. The learner fits
-        a clone to a row of zeros, so that the map learns nothing from your data. Pass a map that
-        you fitted to public data as a `FrozenEstimator`.
-
-        The default matters for the linear kernel with a schema. It makes the function piecewise
-        linear in each number, by six hats at even knots (or at the `edges` of the column), unless
-        that would be more than 256 hats in all. Classifiers get products of every two of up to 17
-        numbers as well, unless delta is 0. With 1,000 rows or more, shape is worth far more than
-        its noise (docs/learners.md). None uses the numbers alone.
+        Parameter of the kernel: of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn. It is
+        public, and never computed from the data. The default follows from the distances between
+        public points of the schema, so that the kernel is neither flat nor near 0 between them.
+        Without a schema you must give a number. For "poly", whose rows are clipped, the default is
+        1, as in the paper.
     norm_bound : float, default=1.0
-        Largest norm of a row. Longer rows are clipped ("linear", "poly"), and features are scaled
-        down to it (`feature_map`, your own and precomputed kernels). The other kernels are bounded
-        anyway. The default fits a schema, whose vectors are no longer than 1.
+        Largest norm of a row, for tables without a schema. Longer rows are clipped ("linear",
+        "poly"), and features are scaled down to it (transformers, your own and precomputed
+        kernels). The other kernels are bounded anyway. The default fits rows of length 1. With a
+        schema it must be 1, because the schema's vectors are no longer than that.
     loss : str or loss object, default="auto"
-        The loss: "huberized_hinge" (`HuberizedHinge`), "soft_hinge" (`SoftHinge`), "logistic" (the
-        learner then has `predict_proba`), or "hinge", whose corner is rounded for margins from
-        0.999 to 1.001. A string stands for the object with its default parameters. With more than
-        two classes losses are multinomial, so that the noise does not grow with the number of
-        classes ("hinge" is one-vs-rest, and its noise does grow).
+        The loss that is minimised. It is "huberized_hinge" (`HuberizedHinge`), "soft_hinge"
+        (`SoftHinge`), "logistic" (the learner then has `predict_proba`), or "hinge", whose corner
+        is rounded for margins from 0.999 to 1.001. A string stands for the object with its default
+        parameters. With more than two classes losses are multinomial, so that the noise does not
+        grow with the number of classes ("hinge" is one-vs-rest, and its noise does grow).
 
         The default takes the loss with the most signal per unit of noise:
 
@@ -258,17 +260,17 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         interval. For "objective" it keeps curvature cheap. For "gradient" it is small, because
         stopping early does the same.
     mechanism : str or mechanism object, default="auto"
-        How answers are made private. The default is "functional" (`FunctionalMechanism`), because
-        it was the best by far in all cases we tried. All its answers lie on one path of a Gaussian
-        process around the minimiser. The noise is at most ``Delta_w |phi(z)| / mu``, for any number
-        of queries. With explicit features `fit` releases the whole function.
+        How what is learnt is made private. The default is "functional" (`FunctionalMechanism`),
+        because it was the best by far in all cases we tried. All its answers lie on one path of a
+        Gaussian process around the minimiser. The noise is at most ``Delta_w |phi(z)| / mu``, for
+        any number of queries. With explicit features `fit` releases the whole function.
 
         "svt" (`SparseVector`) and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1, with
         budgets that hold. They answer from a public hypothesis, and pay where it is wrong. They are
         there for comparison. A string stands for the object with its default parameters.
     random_state : int, RandomState or None, default=None
-        Public randomness, of `feature_map` and of landmarks. It does not touch the noise. None, as
-        in scikit-learn, differs from fit to fit.
+        Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
+        None, as in scikit-learn, differs from fit to fit.
     noise_seed : int or None, default=None
         Seed of the noise, for simulations only. None draws noise from the operating system, because
         noise that somebody can draw again protects nobody.
@@ -277,10 +279,6 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
         Use `PrivateSearchCV` to choose parameters at one price.
-    verbose : int, default=0
-        1 shows the solver's progress on the standard error stream, for the curator alone: an exact
-        kernel of tens of thousands of rows takes a minute or more, and so does exact noise on a
-        million columns. 0, as in scikit-learn, is silent.
 
     Attributes
     ----------
@@ -351,9 +349,8 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         delta: float = 1e-6,
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
-        kernel: str | PolynomialKernel | Callable[..., Any] = "rbf",
+        kernel: str | PolynomialKernel | Callable[..., Any] | BaseEstimator = "rbf",
         gamma: float | str = "auto",
-        feature_map: Any = "auto",
         norm_bound: float = 1.0,
         loss: Loss | str = "auto",
         classes: ArrayLike | None = None,
@@ -362,7 +359,6 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         random_state: int | np.random.RandomState | None = None,
         noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
-        verbose: int = 0,
     ):
         self.schema = schema
         self.epsilon = epsilon
@@ -371,7 +367,6 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         self.max_rows_per_group = max_rows_per_group
         self.kernel = kernel
         self.gamma = gamma
-        self.feature_map = feature_map
         self.norm_bound = norm_bound
         self.loss = loss
         self.classes = classes
@@ -380,7 +375,6 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
-        self.verbose = verbose
 
 
 class PINPRegressor(BasePINP, RegressorTarget):
@@ -389,17 +383,19 @@ class PINPRegressor(BasePINP, RegressorTarget):
     Parameters
     ----------
     schema : TableSchema or what stands for one, default=None
-        Public description of the columns: their ranges and categories. Give one if you can. Your
+        What is public about the columns: their ranges and categories. Give one if you can. Your
         table may then hold words, and missing values where the schema allows them. Rows become
         vectors of norm at most one, as `PublicVectorizer` makes them (for "chi2" without negative
-        numbers), and kernels and `feature_map` see these. The default is None because only you
-        know what is public. It takes columns of numbers as they are, so scale them by public
-        constants. TDIL and TDDL learners need public points for kernels other than "linear": they
-        draw them from the schema, unless there is a `feature_map` or `fit` is given X_public.
-    epsilon, delta : float, default=1.0, 1e-6
-        The guarantee of `fit` and of all later predictions. The defaults are a common choice for
-        tables of up to some 100,000 rows: delta should be far below 1 / n. ``delta=0`` is pure
-        differential privacy, if the mechanism has it. ``epsilon=np.inf`` adds no noise.
+        numbers), and kernels see these. The default is None because only you know what is public.
+        It takes columns of numbers as they are, so scale them by public constants. TDIL and TDDL
+        learners need public points for kernels without explicit features ("rbf", say): they draw
+        them from the schema, unless `fit` is given X_public.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
+    delta : float, default=1e-6
+        The delta of the guarantee. 0 gives pure DP, if the mechanism has it. Keep delta far below
+        1 / n_samples: 1e-6 suits fewer than 100,000 rows.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         How two neighbouring tables differ: by one row more or less, or by other values in one row.
         The default keeps the number of rows private and needs less noise. "replace_one" needs
@@ -412,14 +408,24 @@ class PINPRegressor(BasePINP, RegressorTarget):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    kernel : str or callable, default="rbf"
-        The kernel: "linear", "rbf", "laplacian", "poly", "cosine" or "chi2" (scikit-learn's
-        `pairwise_kernels`), or a function of your own. TDIL defaults to "linear", which needs
-        neither gamma nor landmarks. TDDL and PINP default to "rbf", which can learn any smooth
-        shape.
+    kernel : str, callable or transformer, default="rbf"
+        What the function is made of. TDIL defaults to "splines", which needs neither gamma nor
+        landmarks. TDDL and PINP default to "rbf", which can learn any smooth shape.
 
-        - "poly" is the paper's ``(<x, y> + 1)^3``. For another polynomial, give a
-          `PolynomialKernel(degree=2, coef0=0.0)`.
+        - "linear" is a linear function of the vectors that the schema makes of rows, or of the
+          columns if there is no schema.
+        - "splines" is piecewise linear in each number: it puts six hats at even knots (or at the
+          `edges` of the column) beside each number, unless that would be more than 256 hats in all.
+          Classifiers get products of every two of up to 17 numbers as well, unless delta is 0. With
+          1,000 rows or more, shape is worth far more than its noise (docs/learners.md). Without a
+          schema it is "linear".
+        - "rbf", "laplacian", "poly", "cosine" and "chi2" are those of scikit-learn's
+          `pairwise_kernels`. "poly" is the paper's ``(<x, y> + 1)^3``. For another polynomial, give
+          a `PolynomialKernel(degree=2, coef0=0.0)`.
+        - A transformer makes explicit public features: `RBFSampler`, `PolynomialFeatures`,
+          `PolynomialCountSketch`, or any that maps each row by itself. The learner fits a clone to
+          a row of zeros, so that the map learns nothing from your data. Pass a map that you fitted
+          to public data as a `FrozenEstimator`.
         - A function takes two tables, of shapes (n, d) and (m, d), and returns an (n, m) matrix. It
           must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two rows.
           Use `functools.partial` for a function that has parameters.
@@ -427,38 +433,29 @@ class PINPRegressor(BasePINP, RegressorTarget):
           (T, n + T): the kernel of the public points with X, and with each other. Give `predict`
           the kernel of new rows with the public points.
 
-        PINP, and functions of your own, take at most 60,000 rows. For more rows use a
-        `feature_map`, the linear kernel, or another learner.
+        PINP, and functions of your own, take at most 60,000 rows. For more rows use explicit
+        features ("linear", "splines", a transformer), or another learner.
     gamma : "auto" or float, default="auto"
-        Parameter of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn. It is public, and
-        never computed from the data. The default follows from the distances between public points
-        of the schema, so that the kernel is neither flat nor near 0 between them. Without a schema
-        you must give a number. For "poly", whose rows are clipped, the default is 1, as in the
-        paper.
-    feature_map : transformer, "auto" or None, default="auto"
-        Explicit public features in place of a kernel: `RBFSampler`, `PolynomialFeatures`,
-        `PolynomialCountSketch`, or any transformer that maps each row by itself. The learner fits
-        a clone to a row of zeros, so that the map learns nothing from your data. Pass a map that
-        you fitted to public data as a `FrozenEstimator`.
-
-        The default matters for the linear kernel with a schema. It makes the function piecewise
-        linear in each number, by six hats at even knots (or at the `edges` of the column), unless
-        that would be more than 256 hats in all. Classifiers get products of every two of up to 17
-        numbers as well, unless delta is 0. With 1,000 rows or more, shape is worth far more than
-        its noise (docs/learners.md). None uses the numbers alone.
+        Parameter of the kernel: of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn. It is
+        public, and never computed from the data. The default follows from the distances between
+        public points of the schema, so that the kernel is neither flat nor near 0 between them.
+        Without a schema you must give a number. For "poly", whose rows are clipped, the default is
+        1, as in the paper.
     norm_bound : float, default=1.0
-        Largest norm of a row. Longer rows are clipped ("linear", "poly"), and features are scaled
-        down to it (`feature_map`, your own and precomputed kernels). The other kernels are bounded
-        anyway. The default fits a schema, whose vectors are no longer than 1.
+        Largest norm of a row, for tables without a schema. Longer rows are clipped ("linear",
+        "poly"), and features are scaled down to it (transformers, your own and precomputed
+        kernels). The other kernels are bounded anyway. The default fits rows of length 1. With a
+        schema it must be 1, because the schema's vectors are no longer than that.
     loss : str or loss object, default="huber"
-        The loss: "huber" (`Huber`), "epsilon_insensitive" (`EpsilonInsensitive`, that of support
-        vector regression), or "squared". Labels are clipped to `y_bounds`. The default has a small
-        bounded slope, and so needs little noise. "squared" clips residuals at the length of that
-        interval, because the plain squared loss has no finite sensitivity if the number of rows is
-        private. A string stands for the object with its default parameters.
+        The loss that is minimised. It is "huber" (`Huber`), "epsilon_insensitive"
+        (`EpsilonInsensitive`, that of support vector regression), or "squared". Labels are clipped
+        to `y_bounds`. The default has a small bounded slope, and so needs little noise. "squared"
+        clips residuals at the length of that interval, because the plain squared loss has no finite
+        sensitivity if the number of rows is private. A string stands for the object with its
+        default parameters.
     y_bounds : pair of float
-        Public (low, high) of y. You must give it: bounds that are read off y would reveal its
-        largest and smallest value.
+        Public (low, high) of y. Values outside are clipped. You must give it: bounds that are read
+        off y would reveal its largest and smallest value.
     regularization : "auto" or float, default="auto"
         Lambda, the weight of the penalty beside the sum of the losses: scikit-learn's 1 / C. The
         default is a public rule of the mechanism (docs/learners.md). For "functional" it keeps the
@@ -466,17 +463,17 @@ class PINPRegressor(BasePINP, RegressorTarget):
         interval. For "objective" it keeps curvature cheap. For "gradient" it is small, because
         stopping early does the same.
     mechanism : str or mechanism object, default="auto"
-        How answers are made private. The default is "functional" (`FunctionalMechanism`), because
-        it was the best by far in all cases we tried. All its answers lie on one path of a Gaussian
-        process around the minimiser. The noise is at most ``Delta_w |phi(z)| / mu``, for any number
-        of queries. With explicit features `fit` releases the whole function.
+        How what is learnt is made private. The default is "functional" (`FunctionalMechanism`),
+        because it was the best by far in all cases we tried. All its answers lie on one path of a
+        Gaussian process around the minimiser. The noise is at most ``Delta_w |phi(z)| / mu``, for
+        any number of queries. With explicit features `fit` releases the whole function.
 
         "svt" (`SparseVector`) and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1, with
         budgets that hold. They answer from a public hypothesis, and pay where it is wrong. They are
         there for comparison. A string stands for the object with its default parameters.
     random_state : int, RandomState or None, default=None
-        Public randomness, of `feature_map` and of landmarks. It does not touch the noise. None, as
-        in scikit-learn, differs from fit to fit.
+        Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
+        None, as in scikit-learn, differs from fit to fit.
     noise_seed : int or None, default=None
         Seed of the noise, for simulations only. None draws noise from the operating system, because
         noise that somebody can draw again protects nobody.
@@ -485,10 +482,6 @@ class PINPRegressor(BasePINP, RegressorTarget):
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
         Use `PrivateSearchCV` to choose parameters at one price.
-    verbose : int, default=0
-        1 shows the solver's progress on the standard error stream, for the curator alone: an exact
-        kernel of tens of thousands of rows takes a minute or more, and so does exact noise on a
-        million columns. 0, as in scikit-learn, is silent.
 
     Attributes
     ----------
@@ -554,9 +547,8 @@ class PINPRegressor(BasePINP, RegressorTarget):
         delta: float = 1e-6,
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
-        kernel: str | PolynomialKernel | Callable[..., Any] = "rbf",
+        kernel: str | PolynomialKernel | Callable[..., Any] | BaseEstimator = "rbf",
         gamma: float | str = "auto",
-        feature_map: Any = "auto",
         norm_bound: float = 1.0,
         loss: Loss | str = "huber",
         y_bounds: Sequence[float] | None = None,
@@ -565,7 +557,6 @@ class PINPRegressor(BasePINP, RegressorTarget):
         random_state: int | np.random.RandomState | None = None,
         noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
-        verbose: int = 0,
     ):
         self.schema = schema
         self.epsilon = epsilon
@@ -574,7 +565,6 @@ class PINPRegressor(BasePINP, RegressorTarget):
         self.max_rows_per_group = max_rows_per_group
         self.kernel = kernel
         self.gamma = gamma
-        self.feature_map = feature_map
         self.norm_bound = norm_bound
         self.loss = loss
         self.y_bounds = y_bounds
@@ -583,4 +573,3 @@ class PINPRegressor(BasePINP, RegressorTarget):
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
-        self.verbose = verbose

@@ -16,7 +16,7 @@ from .erm._problem import Space, factor_jitter
 
 # Below this part of a point's squared norm, answers drown: signal falls with it, noise with its
 # root. With it at 0.003, an AUC was 0.85 where a smaller gamma had 0.99.
-_LEAST_SHARE = 0.01
+_MIN_SHARE_SEEN = 0.01
 # The most columns of a Sobol sequence.
 MOST_COLUMNS: int = qmc.Sobol.MAXDIM
 # Public points that are looked at.
@@ -60,10 +60,10 @@ def seen_share(space: Space, landmarks: NDArray, points: NDArray) -> float:
 def warn_of_blindness(space: Space, landmarks: NDArray, points: NDArray, kernel: object) -> None:
     """Warn where landmarks are too far from other public points of the schema to see them."""
     share = seen_share(space, landmarks, points)
-    if share < _LEAST_SHARE:
+    if share < _MIN_SHARE_SEEN:
         warn_caller(
             f"Take {_longer_reach(kernel, landmarks, points)}, kernel='linear' or 'poly', a "
-            "feature_map, fewer columns, or a TDDL learner with public rows as X_public. "
+            "transformer, fewer columns, or a TDDL learner with public rows as X_public. "
             f"kernel={kernel!r} is near 0 between most points of the schema, so the model will be "
             f"near chance: {len(landmarks)} points drawn from it see {share:.1g} of the kernel at "
             "a typical other one.",
@@ -78,7 +78,7 @@ def warn_of_isolation(space: Space, points: NDArray, kernel: object) -> None:
     if len(others) < _FEWEST_TRIED:
         return
     share = seen_share(space, some, others)
-    if share < _LEAST_SHARE:
+    if share < _MIN_SHARE_SEEN:
         warn_caller(
             "If you scale X in a Pipeline, scale X_public as well: give the learner a schema, "
             "which reads both, in place of a scaler. Else take "

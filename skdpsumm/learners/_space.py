@@ -59,8 +59,8 @@ class Reading(NamedTuple):
         if isinstance(cells, SparseRows):
             if n_knots and n_splines(table, n_knots):
                 raise ValueError(
-                    "With sparse X, zero must stay zero, and feature_map='auto' makes new numbers "
-                    "of each: set feature_map=None, or leave the schema out."
+                    "With sparse X, zero must stay zero, and kernel='splines' makes new numbers of "
+                    "each: set kernel='linear', or leave the schema out."
                 )
             return vectorize_sparse(table, cells)
         return vectorize(table, cells, lowest=self.lowest, n_knots=n_knots)
@@ -93,7 +93,7 @@ def open_space(learner: Any, X: NDArray, X_public: Any) -> tuple[Space, NDArray,
     seed = check_random_state(learner.random_state).randint(np.iinfo(np.int32).max)
     norm_bound, n_columns = float(learner.norm_bound), X.shape[1]
     X_public = unwrap(X_public)
-    if learner.kernel == "precomputed" and learner._transformer is None:
+    if learner.kernel == "precomputed":
         return PrecomputedSpace.split(X, X_public, norm_bound)
     if learner._is_explicit:
         own = learner._transformer
@@ -132,7 +132,7 @@ def _public_points(learner: Any, X_public: Any, space: Space, seed: int) -> NDAr
             f"{type(learner).__name__} with kernel={learner.kernel!r} needs public points: "
             + ("pass them to fit as X_public, or " if learner._takes_public_points else "")
             + "give a schema, the public description of the columns, to draw landmarks from, "
-            "such as schema=(0, 1) or {'age': (17, 90)}, or an explicit feature_map."
+            "such as schema=(0, 1) or {'age': (17, 90)}, or set kernel to a transformer."
         )
     reading, table = learner._reading, learner._reading.of_table(learner)
     n_landmarks = mechanism.count_landmarks(len(table.numeric), float(learner.delta))

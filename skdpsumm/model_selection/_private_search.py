@@ -230,7 +230,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     >>> X = rng.uniform(-1, 1, (4000, 2))
     >>> y = X[:, 0] * X[:, 1] > 0
     >>> maps = [RBFSampler(gamma=g, n_components=100, random_state=0) for g in (0.5, 1, 2, 4)]
-    >>> search = PrivateSearchCV(TDILClassifier(), {"feature_map": maps}, epsilon=3.0)
+    >>> search = PrivateSearchCV(TDILClassifier(), {"kernel": maps}, epsilon=3.0)
     >>> search = search.fit(X, y)
     >>> round(search.privacy_.epsilon(1e-6), 6)
     3.0

@@ -53,14 +53,14 @@ class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
         Number of hat functions beside each number, at even knots of its range or at the `edges` of
         its column. They add up to one, so a linear model of the vectors is piecewise linear in the
         number. A column of two values has none. The default, 0, keeps vectors short. Learners with
-        ``feature_map="auto"`` take 6.
+        ``kernel="splines"`` take 6.
     interactions : bool, default=False
         Whether to put products of every two numbers beside them, so that a linear model sees which
         values go together. A number u of [-1, 1] has the points (cos, sin)(k pi u / 2) of the
         circle. Two numbers have four products for each of the orders (1, 1), (1, 2) and (2, 1).
         With 11 to 17 numbers only (1, 1) is taken, and with more there are no products, so that
         there are at most 600. The default keeps vectors short. Classifiers with
-        ``feature_map="auto"`` take them, unless delta is 0.
+        ``kernel="splines"`` take them, unless delta is 0.
 
     Attributes
     ----------

@@ -64,15 +64,17 @@ class AdaptiveSketcher(TableSketcher):
     Parameters
     ----------
     schema : TableSchema or what stands for one
-        Required. Give the range of each numeric column and the values of each other column, because
-        nothing is read off the data. Give the step of whole numbers, as in ``Numeric(17, 90,
-        step=1)``. A column with `edges` has these as its bins.
+        What is public about the columns: their ranges and categories. Required. Give the range of
+        each numeric column and the values of each other column, because nothing is read off the
+        data. Give the step of whole numbers, as in ``Numeric(17, 90, step=1)``. A column with
+        `edges` has these as its bins.
     epsilon : float, default=1.0
-        Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
-        common choice between the two. ``np.inf`` adds no noise.
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
     delta : float, default=1e-6
-        0 gives Laplace noise and pure DP. Other values give Gaussian noise, which is far smaller
-        for many histograms. Keep delta below 1 / n_samples: 1e-6 suits fewer than a million rows.
+        The delta of the guarantee. 0 gives Laplace noise and pure DP. Other values give Gaussian
+        noise, which is far smaller for many histograms. Keep delta below 1 / n_samples: 1e-6 suits
+        fewer than a million rows.
     target : str or int, default=None
         The column that models will predict. All others are counted together with it, and triples
         with it may be chosen. The default, None, treats all columns alike, because a sketch is for
@@ -82,9 +84,9 @@ class AdaptiveSketcher(TableSketcher):
         counted, and each takes as much of the budget as a chosen group. The default, None, leaves
         that part of the budget to what is chosen.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: in one row more or less, or in the values of one row
-        (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
-        "replace_one", this number is public and sensitivities grow, at most to twice.
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` it is one group. The default also protects the number of rows.
+        Under "replace_one", this number is public and sensitivities grow, at most to twice.
     max_rows_per_group : int, "average" or None, default=None
         Set it if a person may have several rows, and give `fit` the `groups`, one label for each
         row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
@@ -93,7 +95,8 @@ class AdaptiveSketcher(TableSketcher):
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
     random_state : int, RandomState or None, default=None
-        Not used, because nothing public is drawn.
+        Public randomness: it does not touch the noise. It is not used, because nothing public is
+        drawn.
     noise_seed : int or None, default=None
         Seed of the noise, for simulations only. None draws noise from the operating system, because
         noise that somebody can draw again protects nobody.
@@ -105,8 +108,8 @@ class AdaptiveSketcher(TableSketcher):
         Number of threads for the sum. The result does not depend on it, bit for bit. None is one
         thread, as in scikit-learn.
     verbose : int, default=0
-        1 shows progress on the standard error stream, one step per 65,536 rows. It tells the number
-        of rows, so it is off by default and for the curator alone. Dask has its own display.
+        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
+        rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------

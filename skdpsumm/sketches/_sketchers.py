@@ -471,18 +471,19 @@ class RFFSketcher(BaseSketcher):
         as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
         the paper's value.
     schema : TableSchema or what stands for one, default=None
-        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
-        "farmer"]}``, or a `TableSchema`. Numbers are clipped and scaled to [0, 1]. Categories and
-        missing values are at distance one, so that the kernel's width has no unit. None, the
-        default, guesses nothing and takes columns of numbers as they are. Whoever asks the sketch
-        (`M2MEstimator.from_sketch`) then has to know their range.
+        What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
+        ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
+        and scaled to [0, 1]. Categories and missing values are at distance one, so that the
+        kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
+        as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
+        range.
     epsilon : float, default=1.0
-        Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
-        common choice between the two. ``np.inf`` adds no noise.
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
     delta : float, default=1e-6
-        0 gives Laplace noise and pure DP. Other values give Gaussian noise with the analytic
-        calibration, about five times less at 200 components. Keep delta below 1 / n_samples: 1e-6
-        suits fewer than a million rows.
+        The delta of the guarantee. 0 gives Laplace noise and pure DP. Other values give Gaussian
+        noise with the analytic calibration, about five times less at 200 components. Keep delta
+        below 1 / n_samples: 1e-6 suits fewer than a million rows.
     gamma : "auto" or float, default="auto"
         Kernel parameter of ``exp(-gamma |x - y|_2^2)`` ("rbf", gamma = 1 / (2 sigma^2)) or of
         ``exp(-gamma |x - y|_1)`` ("laplacian"). It is for columns as the schema scales them, or per
@@ -492,9 +493,9 @@ class RFFSketcher(BaseSketcher):
     kernel : {"rbf", "laplacian"}, default="rbf"
         The kernel whose spectral measure gives the frequencies. "rbf" is the paper's, and smooth.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: in one row more or less, or in the values of one row
-        (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
-        "replace_one", this number is public and sensitivities grow, at most to twice.
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` it is one group. The default also protects the number of rows.
+        Under "replace_one", this number is public and sensitivities grow, at most to twice.
     max_rows_per_group : int, "average" or None, default=None
         Set it if a person may have several rows, and give `fit` the `groups`, one label for each
         row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
@@ -514,8 +515,9 @@ class RFFSketcher(BaseSketcher):
         because it lowers the error of each entry. It has no effect while the noise is small, and
         none on the answers of M2M.
     random_state : int, RandomState or None, default=None
-        Public randomness: frequencies and hashes. None draws anew in each fit, as in scikit-learn.
-        If several owners want to add their sketches, give all of them the same int.
+        Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
+        anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
+        of them the same int.
     noise_seed : int or None, default=None
         Seed of the noise, for simulations only. None draws noise from the operating system, because
         noise that somebody can draw again protects nobody.
@@ -527,8 +529,8 @@ class RFFSketcher(BaseSketcher):
         Number of threads for the sum. The result does not depend on it, bit for bit. None is one
         thread, as in scikit-learn.
     verbose : int, default=0
-        1 shows progress on the standard error stream, one step per 65,536 rows. It tells the number
-        of rows, so it is off by default and for the curator alone. Dask has its own display.
+        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
+        rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------
@@ -637,18 +639,19 @@ class RACESketcher(BaseSketcher):
     n_repetitions : int, default=80
         R, the number of hashes. 80 is the paper's value.
     schema : TableSchema or what stands for one, default=None
-        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
-        "farmer"]}``, or a `TableSchema`. Numbers are clipped and scaled to [0, 1]. Categories and
-        missing values are at distance one, so that the kernel's width has no unit. None, the
-        default, guesses nothing and takes columns of numbers as they are. Whoever asks the sketch
-        (`M2MEstimator.from_sketch`) then has to know their range.
+        What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
+        ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
+        and scaled to [0, 1]. Categories and missing values are at distance one, so that the
+        kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
+        as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
+        range.
     epsilon : float, default=1.0
-        Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
-        common choice between the two. ``np.inf`` adds no noise.
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
     delta : float, default=1e-6
-        0 gives Laplace noise of scale R / epsilon. Other values give Gaussian noise of scale
-        ``sqrt(R) / mu``, about four times less at R = 80. Keep delta below 1 / n_samples: 1e-6
-        suits fewer than a million rows.
+        The delta of the guarantee. 0 gives Laplace noise of scale R / epsilon. Other values give
+        Gaussian noise of scale ``sqrt(R) / mu``, about four times less at R = 80. Keep delta below
+        1 / n_samples: 1e-6 suits fewer than a million rows.
     n_buckets : int, default=80
         W, the number of buckets of each hash. 80 is the paper's value.
     bandwidth : "auto" or float, default="auto"
@@ -656,9 +659,9 @@ class RACESketcher(BaseSketcher):
         unit of the columns where there is no schema. "auto" is 0.1, the paper's value for columns
         in [0, 1]. Without a schema, give a number.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: in one row more or less, or in the values of one row
-        (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
-        "replace_one", this number is public and sensitivities grow, at most to twice.
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` it is one group. The default also protects the number of rows.
+        Under "replace_one", this number is public and sensitivities grow, at most to twice.
     max_rows_per_group : int, "average" or None, default=None
         Set it if a person may have several rows, and give `fit` the `groups`, one label for each
         row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
@@ -678,8 +681,9 @@ class RACESketcher(BaseSketcher):
         because it lowers the error of each entry. It has no effect while the noise is small, and
         none on the answers of M2M.
     random_state : int, RandomState or None, default=None
-        Public randomness: frequencies and hashes. None draws anew in each fit, as in scikit-learn.
-        If several owners want to add their sketches, give all of them the same int.
+        Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
+        anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
+        of them the same int.
     noise_seed : int or None, default=None
         Seed of the noise, for simulations only. None draws noise from the operating system, because
         noise that somebody can draw again protects nobody.
@@ -691,8 +695,8 @@ class RACESketcher(BaseSketcher):
         Number of threads for the sum. The result does not depend on it, bit for bit. None is one
         thread, as in scikit-learn.
     verbose : int, default=0
-        1 shows progress on the standard error stream, one step per 65,536 rows. It tells the number
-        of rows, so it is off by default and for the curator alone. Dask has its own display.
+        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
+        rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------
@@ -793,19 +797,19 @@ class HistogramSketcher(BaseSketcher):
     Parameters
     ----------
     schema : TableSchema or what stands for one
-        Required. Give the range of each numeric column and the values of each other column, because
-        nothing is read off the data. Numbers outside go to the first or the last bin. Missing
-        values have a bin. Give the step of whole numbers, as in ``Numeric(17, 90, step=1)``. Bins
-        are then sets of values, and questions such as ``rows["age"] > 40`` mean the same to
-        synthetic points.
+        What is public about the columns: their ranges and categories. Required. Give the range of
+        each numeric column and the values of each other column, because nothing is read off the
+        data. Numbers outside go to the first or the last bin. Missing values have a bin. Give the
+        step of whole numbers, as in ``Numeric(17, 90, step=1)``. Bins are then sets of values, and
+        questions such as ``rows["age"] > 40`` mean the same to synthetic points.
     epsilon : float, default=1.0
-        Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
-        common choice between the two. ``np.inf`` adds no noise.
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
     delta : float, default=1e-6
-        0 gives Laplace noise of scale k / epsilon for k histograms. Other values give Gaussian
-        noise of scale ``sqrt(k) / mu``. At epsilon = 1 and the default delta, Gaussian noise has
-        the smaller standard deviation from k = 9 on. Keep delta below 1 / n_samples: 1e-6 suits
-        fewer than a million rows.
+        The delta of the guarantee. 0 gives Laplace noise of scale k / epsilon for k histograms.
+        Other values give Gaussian noise of scale ``sqrt(k) / mu``. At epsilon = 1 and the default
+        delta, Gaussian noise has the smaller standard deviation from k = 9 on. Keep delta below 1 /
+        n_samples: 1e-6 suits fewer than a million rows.
     n_bins : int or sequence of int, default=100
         Number of equal bins of the range, one for all columns or one for each. 100 is the paper's
         value. A column with a step has at most one bin per value, and each bin holds whole values.
@@ -817,9 +821,9 @@ class HistogramSketcher(BaseSketcher):
         of histograms k, as k (pure) or sqrt(k) (Gaussian), whatever their sizes. The default, 1,
         therefore has the least noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: in one row more or less, or in the values of one row
-        (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
-        "replace_one", this number is public and sensitivities grow, at most to twice.
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` it is one group. The default also protects the number of rows.
+        Under "replace_one", this number is public and sensitivities grow, at most to twice.
     max_rows_per_group : int, "average" or None, default=None
         Set it if a person may have several rows, and give `fit` the `groups`, one label for each
         row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
@@ -839,8 +843,9 @@ class HistogramSketcher(BaseSketcher):
         because it lowers the error of each entry. It has no effect while the noise is small, and
         none on the answers of M2M.
     random_state : int, RandomState or None, default=None
-        Public randomness: frequencies and hashes. None draws anew in each fit, as in scikit-learn.
-        If several owners want to add their sketches, give all of them the same int.
+        Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
+        anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
+        of them the same int.
     noise_seed : int or None, default=None
         Seed of the noise, for simulations only. None draws noise from the operating system, because
         noise that somebody can draw again protects nobody.
@@ -852,8 +857,8 @@ class HistogramSketcher(BaseSketcher):
         Number of threads for the sum. The result does not depend on it, bit for bit. None is one
         thread, as in scikit-learn.
     verbose : int, default=0
-        1 shows progress on the standard error stream, one step per 65,536 rows. It tells the number
-        of rows, so it is off by default and for the curator alone. Dask has its own display.
+        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
+        rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------

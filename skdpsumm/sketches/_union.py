@@ -32,24 +32,26 @@ class SketchUnion(BaseSketcher):
         `adjacency`, `denominator` and `postprocess` are not used. They must have no `schema`, no
         `ledger`, no `noise_seed` and no `max_rows_per_group`.
     schema : TableSchema or what stands for one, default=None
-        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
-        "farmer"]}``, or a `TableSchema`. Numbers are clipped and scaled to [0, 1]. Categories and
-        missing values are at distance one, so that the kernel's width has no unit. None, the
-        default, guesses nothing and takes columns of numbers as they are. Whoever asks the sketch
-        (`M2MEstimator.from_sketch`) then has to know their range.
+        What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
+        ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
+        and scaled to [0, 1]. Categories and missing values are at distance one, so that the
+        kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
+        as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
+        range.
     epsilon : float, default=1.0
-        Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
-        common choice between the two. ``np.inf`` adds no noise.
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
     delta : float, default=1e-6
-        0 gives Laplace noise and pure DP. Other values give Gaussian noise, which is far smaller
-        for many features. Keep delta below 1 / n_samples: 1e-6 suits fewer than a million rows.
+        The delta of the guarantee. 0 gives Laplace noise and pure DP. Other values give Gaussian
+        noise, which is far smaller for many features. Keep delta below 1 / n_samples: 1e-6 suits
+        fewer than a million rows.
     weights : sequence of float, default=None
         Share of the budget of each sketcher, up to a factor: of epsilon under pure DP, of mu^2
         under Gaussian noise. None gives equal shares, as nothing says which sketcher matters more.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: in one row more or less, or in the values of one row
-        (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
-        "replace_one", this number is public and sensitivities grow, at most to twice.
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` it is one group. The default also protects the number of rows.
+        Under "replace_one", this number is public and sensitivities grow, at most to twice.
     max_rows_per_group : int, "average" or None, default=None
         Set it if a person may have several rows, and give `fit` the `groups`, one label for each
         row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
@@ -69,8 +71,9 @@ class SketchUnion(BaseSketcher):
         because it lowers the error of each entry. It has no effect while the noise is small, and
         none on the answers of M2M.
     random_state : int, RandomState or None, default=None
-        Public randomness: frequencies and hashes. None draws anew in each fit, as in scikit-learn.
-        If several owners want to add their sketches, give all of them the same int.
+        Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
+        anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
+        of them the same int.
     noise_seed : int or None, default=None
         Seed of the noise, for simulations only. None draws noise from the operating system, because
         noise that somebody can draw again protects nobody.
@@ -82,8 +85,8 @@ class SketchUnion(BaseSketcher):
         Number of threads for the sum. The result does not depend on it, bit for bit. None is one
         thread, as in scikit-learn.
     verbose : int, default=0
-        1 shows progress on the standard error stream, one step per 65,536 rows. It tells the number
-        of rows, so it is off by default and for the curator alone. Dask has its own display.
+        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
+        rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------

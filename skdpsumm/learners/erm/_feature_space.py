@@ -48,11 +48,11 @@ from ._problem import MAX_ROWS, Minimizer, Space
 from ._sparse_solver import minimise_sparse
 
 # Columns are clipped to this, far beyond any data.
-LARGEST = 1e100
+LARGEST_CELL = 1e100
 # Relative: how much longer than asked for `clip_rows` may leave a row of less than 2**32 entries.
 NORM_ERROR = 40 * UNIT
 # Blocks stay in the cache, and sums over one keep small rounding errors.
-_BLOCK_BYTES, _BLOCK_ROWS = 2**23, 4096
+_BLOCK_BYTES, _MAX_ROWS_OF_FEATURES = 2**23, 4096
 # Rows of the problem that the first weights come from, in units of the number of weights, and
 # the part of its gradient at zero that is left there.
 _HEAD_ROWS, _HEAD_ACCURACY = 40, 1e-4
@@ -64,7 +64,7 @@ _GRADIENT_UNITS = 24
 MOST_SOLVED = 4096
 _TOO_WIDE = (
     "Set mechanism='gradient', with delta > 0, for TDIL and TDDL learners. Or give fewer columns, "
-    "by hashing or by a feature_map such as SparseRandomProjection. This mechanism needs a matrix "
+    "by hashing or by a transformer such as SparseRandomProjection. This mechanism needs a matrix "
     f"of columns times columns, which is too large for a sparse table of more than {MOST_SOLVED}."
 )
 
@@ -114,7 +114,7 @@ class FeatureSpace(Space):
         one, again = (dense(self.transformer.transform(np.zeros((1, n_columns)))) for _ in range(2))
         if not np.array_equal(one, again, equal_nan=True):
             raise ValueError(
-                "feature_map must be a function of the row alone, without noise of its own or "
+                "The transformer must be a function of the row alone, without noise of its own or "
                 "memory of other rows: it gives a row of zeros other features the second time."
             )
         return one.shape[1]
@@ -145,9 +145,11 @@ class FeatureSpace(Space):
         that of the same rows in an array.
         """
         if isinstance(X, SparseRows):
-            X = X.with_values(np.clip(X.values, -LARGEST, LARGEST))
+            X = X.with_values(np.clip(X.values, -LARGEST_CELL, LARGEST_CELL))
         else:
-            X = np.clip(np.asarray(X, dtype=np.float64), -LARGEST, LARGEST) + 0.0  # -0.0 is 0.0
+            X = (
+                np.clip(np.asarray(X, dtype=np.float64), -LARGEST_CELL, LARGEST_CELL) + 0.0
+            )  # -0.0 is 0.0
         return clip_rows(self._mapped(X), self.norm_bound)
 
     def _dense_features(self, X: Any) -> Floats:
@@ -163,7 +165,7 @@ class FeatureSpace(Space):
         if taken.all():
             return zero_where_undefined(values)
         raise ValueError(
-            "feature_map fails on a row of the table, and must take any row of finite numbers: "
+            "The transformer fails on a row of the table, and must take any row of finite numbers: "
             "give a schema, which clips them to public ranges, or let it ignore what it does not "
             "know (handle_unknown='ignore'). (Its own message is left out: it may hold a private "
             "value.)"
@@ -215,7 +217,7 @@ def zero_where_undefined(values: Floats) -> Floats:
 
 def rows_of_block(n_features: int) -> int:
     """Return the most rows of a block."""
-    return max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * n_features)))
+    return max(1, min(_MAX_ROWS_OF_FEATURES, _BLOCK_BYTES // (8 * n_features)))
 
 
 class FeatureRows:

@@ -29,7 +29,7 @@ from sklearn.utils import gen_batches
 from ..._computing import advance, one_blas_thread, silence
 from ..._linear_systems import UNIT, power_below
 from ..._sklearn import Interval
-from ._feature_space import LARGEST, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
+from ._feature_space import LARGEST_CELL, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
 from ._half_matrix import HalfMatrix, strips_of, tiles_before
 from ._kernel_solver import smallest_tolerance, solve_dual
 from ._losses import Floats
@@ -42,14 +42,14 @@ KERNEL_ERROR, CHI2_ERROR = 12 * UNIT, 40 * UNIT
 # Rows are rounded to this part of a kernel's reach, or of the norm that they are clipped to.
 _OF_REACH, _OF_NORM = 2.0**-20, 2.0**-25
 # In grid units: squared norms from which on products would not be exact, and the largest entry.
-_FAR, _LARGEST = 2.0**51, 2.0**490
+_FAR, _MAX_GRID_UNITS = 2.0**51, 2.0**490
 _COLUMNS_AT_ONCE = 64
 # What we ask of kernels of the user's: their values may be off by this part of |phi(x)| |phi(y)|.
 # Their scaling adds as much again, and a little of its own.
 GIVEN_ERROR = 2.0**-46
 SCALED_ERROR = 2 * GIVEN_ERROR + 8 * UNIT
 # Rows of a user's kernel that are tried at once.
-_BLOCK_ROWS = 256
+_ROWS_TRIED_AT_ONCE = 256
 
 
 class PolynomialKernel(BaseEstimator):
@@ -108,7 +108,7 @@ class GramSpace(Space):
 
     def check_points(self, points, X):
         if self.is_users:
-            for rows in gen_batches(len(points), _BLOCK_ROWS):
+            for rows in gen_batches(len(points), _ROWS_TRIED_AT_ONCE):
                 self.gram(points[rows], X)
 
     def factors(self, X, points):
@@ -121,7 +121,7 @@ class GramSpace(Space):
 
     def solve(self, data, codes, terms, tolerance, linear, shares):
         if linear is not None:
-            raise ValueError("A linear term needs explicit features; give a feature_map.")
+            raise ValueError("A linear term needs explicit features; set kernel to a transformer.")
         settings = terms.loss, terms.regularization, tolerance
         return solve_dual(data, codes, *settings, shares=shares)
 
@@ -172,7 +172,9 @@ class KernelSpace(GramSpace):
 
     def gram(self, X, Y):
         # Far beyond any data, and below where squares overflow.
-        X, Y = (np.clip(np.asarray(A, dtype=np.float64), -LARGEST, LARGEST) for A in (X, Y))
+        X, Y = (
+            np.clip(np.asarray(A, dtype=np.float64), -LARGEST_CELL, LARGEST_CELL) for A in (X, Y)
+        )
         if callable(self.kernel):
             matrix = zero_where_undefined(self._call_on_rows(X, Y))
             return matrix * self._scales(X)[:, None] * self._scales(Y)
@@ -398,7 +400,7 @@ def _row_by_row(function: np.ufunc, matrix: Floats, *more: Any) -> Floats:
 
 def _in_units(X: Floats, step: float) -> Floats:
     """Return rows rounded to multiples of a power of two, in units of it."""
-    limit = step * _LARGEST
+    limit = step * _MAX_GRID_UNITS
     return np.rint(np.clip(X, -limit, limit) / step)
 
 
@@ -423,4 +425,4 @@ UNIT_KERNELS: dict[str, Callable[..., Floats]] = {
 }
 # Those whose gamma depends on how far apart rows are.
 WITH_WIDTH = ("rbf", "laplacian", "chi2")
-KERNELS = (*UNIT_KERNELS, "linear", "poly", "polynomial")
+KERNELS = (*UNIT_KERNELS, "linear", "splines", "poly", "polynomial")

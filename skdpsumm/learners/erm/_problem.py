@@ -82,11 +82,12 @@ from ._newton import LARGEST_COEFFICIENT, check_tolerance
 MAX_KERNEL_ROWS, MAX_ROWS = 60_000, 2**24
 
 # The solver stops within this part of L R / Lambda from the minimiser.
-_TOLERANCE = 1e-3
+_PART_OF_STEP_CERTIFIED = 1e-3
 # Squares and fourth powers of all public numbers are floats.
 _RANGE = 1e-60, 1e60
-# Of R^2: less than that is lost beside a row's curvature, and Newton's method crawls.
-_SMALLEST = 1e-15
+# The least Lambda in units of R^2: less is lost beside a row's curvature, and Newton's method
+# crawls.
+_MIN_RELATIVE_LAMBDA = 1e-15
 # Lines of arithmetic on public numbers are rounded, and rows are longer than R, by less than this.
 ROUNDED_UP = 1 + 2.0**-40
 
@@ -147,11 +148,11 @@ class Terms:
                 f"float64 needs both from {low:g} to {high:g}: bring regularization, norm_bound, "
                 "and the width or threshold of the loss closer to 1."
             )
-        if self.regularization < _SMALLEST * self.radius**2:
+        if self.regularization < _MIN_RELATIVE_LAMBDA * self.radius**2:
             raise ValueError(
                 f"float64 is not exact enough for regularization={self.regularization:g} with "
                 f"features of norm {self.radius:g}: raise regularization to "
-                f"{1.01 * _SMALLEST * self.radius**2:.3g} or more."
+                f"{1.01 * _MIN_RELATIVE_LAMBDA * self.radius**2:.3g} or more."
             )
         check_rounding(kernel_drift(self), self.step, "raise regularization, or lower degree")
 
@@ -173,7 +174,7 @@ class Terms:
     @property
     def tolerance(self) -> float:
         """The distance from the minimiser that the solver certifies, in the norm of the space."""
-        return self.step * _TOLERANCE
+        return self.step * _PART_OF_STEP_CERTIFIED
 
     @property
     def sensitivity(self) -> float:
@@ -197,9 +198,9 @@ class Terms:
 
 # A release is refused where rounding would take more than this part of the sensitivity.
 _LARGEST_PART = 0.1
-# Of R^2, added to the diagonal of a Gram matrix. It takes part in the released function as
-# independent noise, so it can only help privacy, and keeps the factor from blowing up.
-_JITTER = 1e-8
+# The part of R^2 that is added to the diagonal of a Gram matrix. It takes part in the released
+# function as independent noise, so it can only help privacy, and keeps the factor from blowing up.
+_MIN_GRAM_JITTER = 1e-8
 # Bounds above are to first order in u; this covers the rest.
 _REST = 1.01
 
@@ -255,7 +256,7 @@ def score_rounding(space: Space, terms: Terms) -> float:
 def factor_jitter(space: Space, n_points: int) -> float:
     """Return j, to be added to the diagonal of the Gram matrix of at most T points in all."""
     rounding = n_points * space.entry_error + (n_points + 4) * n_points * UNIT * _REST
-    return max(_JITTER, 4 * rounding) * space.radius**2
+    return max(_MIN_GRAM_JITTER, 4 * rounding) * space.radius**2
 
 
 def coordinate_rounding(space: Space, terms: Terms, n_points: int) -> float:
@@ -393,7 +394,7 @@ class Space(ABC):
 
 # ---- the problem
 
-_ROWS_AT_ONCE = 512
+_ROWS_OF_CAREFUL_BLOCK = 512
 # Norms of features are at most this many radii, rounding included.
 _RADII = 1.001
 
@@ -434,7 +435,7 @@ class Minimizer:
         """Return the scores within `score_rounding` of the exact ones, for noise to be added."""
         parts = [
             careful_product(_dense(self.space.factors(X[rows], self.points)), self.coefficients)
-            for rows in gen_batches(len(X), _ROWS_AT_ONCE)
+            for rows in gen_batches(len(X), _ROWS_OF_CAREFUL_BLOCK)
         ]
         return np.concatenate([np.zeros((0, self.coefficients.shape[1])), *parts])
 

@@ -52,7 +52,7 @@ from ._base import LearnerMechanism, Plan
 from ._functional import public_regularization
 
 # Scores are rounded to this part of the sensitivity of one.
-_GRID = 2.0**-20
+_ANSWER_GRID = 2.0**-20
 # Eigenvalues below this part of the largest are taken as zero.
 _RANK = 1e-10
 
@@ -65,7 +65,7 @@ def score_units(space: Space, terms: Terms) -> tuple[float, float]:
     moved, rounding = terms.sensitivity * terms.radius, score_rounding(space, terms)
     if terms.is_private:
         check_rounding(rounding, moved, "take a smaller regularization")
-    grid = power_below(moved * _GRID)
+    grid = power_below(moved * _ANSWER_GRID)
     return grid, (moved + 2 * rounding) / grid
 
 
@@ -186,7 +186,7 @@ class LaplacePlan(Plan):
         self.space, self.points, self.terms = space, points, terms
         self.norm_constraint = norm_constraint
         self._gram = space.gram(points, points)
-        self._grid = power_below(terms.sensitivity * space.radius * _GRID)
+        self._grid = power_below(terms.sensitivity * space.radius * _ANSWER_GRID)
         size = len(points) * terms.n_scores
         moved = math.sqrt(largest_eigenvalue(self._gram, space)) * terms.sensitivity
         rounding = math.sqrt(len(points)) * score_rounding(space, terms)
@@ -346,7 +346,7 @@ class ExponentialMechanism(LearnerMechanism):
         if public is None and not space.is_whole_ball:
             raise ValueError(
                 "mechanism='exponential' needs public rows as candidates to choose from, unless "
-                "kernel='linear' and feature_map=None."
+                "kernel='linear'."
             )
         if not is_printed(self, terms):
             return ExponentialPlan(space, terms, int(self.n_rounds), public)

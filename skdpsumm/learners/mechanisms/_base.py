@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 from ..._computing import warn_caller
 from ..._linear_systems import Floats
+from ..._sklearn import check_params
 from ...privacy._mechanisms import Mechanism, register
 from ...schema._sparse import SparseRows
 from ..erm._kernel_space import KernelSpace
@@ -220,6 +221,50 @@ class LearnerMechanism(BaseEstimator):
     def price_advice(self, epsilon: float) -> str:
         """Return why a ledger counts more than epsilon, and what to do; "" if it never does."""
         return ""
+
+
+def mechanisms_of(kind: str) -> dict[str, type[LearnerMechanism]]:
+    """Return the mechanisms of a kind of learner ("TDIL", "TDDL", "PINP"), by their names."""
+    return {name: one for name, one in LearnerMechanism._named.items() if kind in one.learners}
+
+
+def check_mechanism(learner: Any) -> None:
+    """Raise ValueError for a mechanism that a learner cannot use."""
+    known, given, class_name = (
+        mechanisms_of(learner._kind),
+        learner.mechanism,
+        type(learner).__name__,
+    )
+    names = {"auto", *known}
+    is_name = isinstance(given, str) and given in names
+    if not is_name and (isinstance(given, str) or learner._kind not in given.learners):
+        objects = [f"{one.__name__}()" for one in known.values() if one().get_params()]
+        raise ValueError(
+            f"The 'mechanism' parameter of {class_name} must be a str among {sorted(names)} or one "
+            f"of {', '.join(objects)}. Got {given!r} instead."
+        )
+    mechanism = learner._chosen_mechanism()
+    check_params(mechanism)
+    if learner.delta == 0 and learner.epsilon != np.inf and not mechanism.is_pure:
+        pure = sorted(name for name, one in known.items() if one.is_pure)
+        raise ValueError(
+            f"mechanism={mechanism.name!r} of {class_name} has no guarantee with delta=0; set "
+            f"delta > 0, or take one of {pure}."
+        )
+    has_span = mechanism.spans_points and learner._spans_points
+    if mechanism.needs_features and not (learner._is_explicit or has_span):
+        raise ValueError(
+            f"mechanism={mechanism.name!r} works on explicit features, not on "
+            f"kernel={learner.kernel!r}; set kernel='linear', or to a transformer such as "
+            "RBFSampler."
+        )
+    if learner.max_rows_per_group is not None and not mechanism.takes_groups:
+        able = sorted(name for name, one in known.items() if one.takes_groups)
+        raise ValueError(
+            f"mechanism={mechanism.name!r} of {class_name} protects single rows only, and "
+            f"max_rows_per_group={learner.max_rows_per_group!r} protects groups: take one of "
+            f"{able}, or set max_rows_per_group=None."
+        )
 
 
 # ---- interactive learners: answers given, and who may draw new ones

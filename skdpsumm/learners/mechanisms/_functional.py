@@ -47,7 +47,7 @@ from ._base import (
 from ._planning import noise_multiplier
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
-_GRID = 2.0**-20
+_COORDINATE_GRID = 2.0**-20
 # Landmarks of "auto", and the most of them. Digits (64 columns) had 0.971 with 1,024 of them, 0.973
 # with 2,048, 0.978 with 4,096; more than 1,024 gained nothing on Adult (6 numeric columns).
 _LANDMARKS, _MOST_LANDMARKS = 1024, 4096
@@ -85,7 +85,7 @@ class CoordinateNoise:
     idealised = False
 
     def __init__(self, n_coordinates: int, terms: Terms, rounding: float = 0.0):
-        self._grid = power_below(terms.sensitivity * _GRID)
+        self._grid = power_below(terms.sensitivity * _COORDINATE_GRID)
         # Either neighbour's coordinates move by half a grid unit each.
         moved = terms.sensitivity + 2 * rounding
         norm = (moved / self._grid + math.sqrt(n_coordinates)) * ROUNDED_UP
@@ -218,7 +218,7 @@ class FunctionalMechanism(LearnerMechanism):
         if terms.is_private and terms.delta == 0:
             raise ValueError(
                 "mechanism='functional' of a PINP learner needs explicit features for delta=0: "
-                "set kernel='linear' or a feature_map, or set delta > 0, or mechanism='svt'."
+                "set kernel='linear' or to a transformer, or set delta > 0, or mechanism='svt'."
             )
         return GaussianPath(space, terms, int(self.max_points))
 

@@ -53,18 +53,18 @@ _WITHIN = 1 - 2.0**-40
 _SMALLEST_CLIP = 1e-60
 # Slopes are evaluated for a multiple of so many rows, so that no row is left over for a loop that
 # rounds otherwise.
-_LANES = 64
+_SLOPES_AT_ONCE = 64
 # Numbers of a block, which stay in the cache, and its rows at most. A quarter of that took half as
 # long again for 500 features, as each block has work of its own.
-_CACHED, _MOST_ROWS = 2**19, 4096
-# The same of sparse rows, each sum of which is as wide as the table: sums of so many rows, of
-# products below 2^34, stay below 2^53.
+_CACHED, _MAX_ROWS_OF_BLOCK = 2**19, 4096
+# The most entries and rows of a sparse block, whose sum is as wide as the table: sums of so many
+# rows, of products below 2^34, stay below 2^53.
 _SPARSE_ENTRIES, _MOST_SPARSE_ROWS = 2**20, 2**16
 # Part of mu^2 that pays for the number of rows, which only bounds the rate; and that number's grid,
 # on which its noise is as wide as that of the gradients is on theirs.
-_COUNT_SHARE, _COUNT_GRID = 0.02, 2.0**-28
+_SHARE_OF_ROW_COUNT, _COUNT_GRID = 0.02, 2.0**-28
 # Steps: so many times the root of mu, from 64, and as many as a row of 50,000 products can have.
-_STEPS_PER_ROOT, _FEWEST, _MOST, _PRODUCTS = 400.0, 64, 512, 50_000
+_STEPS_PER_ROOT, _MIN_STEPS, _MAX_STEPS, _PRODUCTS = 400.0, 64, 512, 50_000
 # The noise on a score where losses have no curvature, in units of the loss's `noise_part`, where mu
 # is 0.1, and the power of mu with which it grows; the momentum of long runs, and how many times its
 # memory a run lasts at least; and the rate in units of 1 / (beta R^2 n), of which 3.8 may diverge.
@@ -168,10 +168,10 @@ class GradientDescent(LearnerMechanism):
 def _public_steps(space: FeatureSpace, terms: Terms) -> int:
     """Return T, by the budget and the number of features alone."""
     if not terms.is_private:
-        return _MOST
-    most = min(max(_PRODUCTS // space.n_costly, _FEWEST), _MOST)
+        return _MAX_STEPS
+    most = min(max(_PRODUCTS // space.n_costly, _MIN_STEPS), _MAX_STEPS)
     wanted = _STEPS_PER_ROOT * math.sqrt(gdp_mu(terms.epsilon, terms.delta))
-    return int(min(max(wanted, _FEWEST), most))
+    return int(min(max(wanted, _MIN_STEPS), most))
 
 
 def _public_clip(terms: Terms) -> float:
@@ -214,7 +214,8 @@ class GradientPlan(Plan):
         self._feature_grid = power_below(terms.radius) * _FEATURE_GRID
         self._slope_grid = power_below(clip) * _SLOPE_GRID
         self._grid = self._feature_grid * self._slope_grid
-        # Of a unit: a row, or a group of k rows, whose sum is clipped to sqrt(k) times a row's.
+        # The norm of what a unit adds: a row, or a group of k rows that is clipped to sqrt(k) times
+        # the norm of a row.
         self._bound = math.sqrt(terms.rows_of_unit) * clip * terms.radius
         replaced = terms.adjacency == "replace_one"
         self._moved = (2 if replaced else 1) * self._bound * ROUNDED_UP
@@ -238,7 +239,7 @@ class GradientPlan(Plan):
         share, blocks = 1.0, []
         if not self._count_is_public:
             rows = self.terms.rows_of_unit / _COUNT_GRID
-            share, blocks = 1 - _COUNT_SHARE, [Block(1, rows, rows, _COUNT_SHARE)]
+            share, blocks = 1 - _SHARE_OF_ROW_COUNT, [Block(1, rows, rows, _SHARE_OF_ROW_COUNT)]
         step = Block(size, moved * math.sqrt(size), moved, share / self.n_steps)
         blocks += [step] * self.n_steps
         return IntegerNoise(blocks, epsilon=self.terms.epsilon, delta=self.terms.delta)
@@ -430,7 +431,7 @@ class IntegerRows:
             self._X, self._codes, units = X[order], self._codes[order], units[order]
         self._is_sparse = isinstance(X, SparseRows) and not problem.space.is_users
         times = 1 if units is None else terms.n_scores
-        rows = min(max(_CACHED // (self._width * times), _LANES), _MOST_ROWS)
+        rows = min(max(_CACHED // (self._width * times), _SLOPES_AT_ONCE), _MAX_ROWS_OF_BLOCK)
         firsts = np.arange(0, len(X), rows)
         if self._is_sparse:
             firsts = _sparse_firsts(times * self._X.csr.indptr.astype(np.int64))
@@ -509,7 +510,7 @@ class IntegerRows:
     def _slopes(self, scores: Floats, here: slice) -> Floats:
         """Return the slope of each row's loss, clipped, in whole units; each of one row alone."""
         n, q = scores.shape
-        padded = np.zeros((2, -(-n // _LANES) * _LANES, q))
+        padded = np.zeros((2, -(-n // _SLOPES_AT_ONCE) * _SLOPES_AT_ONCE, q))
         padded[0, :n], padded[1, :n] = scores, self._codes[here]
         # A NaN, of a loss that overflows, would take all other rows' sums with it.
         slopes = zero_where_undefined(self._loss.gradient(*padded)[:n])

@@ -70,25 +70,26 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         rows have no part in the choice (docs/m2m.md). The other three are the sketches of the
         paper's experiments: see `paper_parameters`.
     schema : TableSchema or what stands for one
-        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
-        "farmer"]}``, or a `TableSchema`. Required, here or in a sketcher of your own: ranges and
-        categories that were read off private rows would leak.
+        What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
+        ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Required, here or in
+        a sketcher of your own: ranges and categories that were read off private rows would leak.
     epsilon : float, default=None
-        Total epsilon of one `fit`; ``np.inf`` for no noise. Smaller values protect better and add
-        more noise. None is 1.0, a common starting point. This and the next five parameters are
-        those of the default sketcher. If you give a sketcher of your own, give them to it: with it
-        they are None here, so that no budget is said twice.
+        Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
+        values protect better and add more noise. None is 1.0, a common starting point. This and the
+        next five parameters are those of the default sketcher. If you give a sketcher of your own,
+        give them to it: with it they are None here, so that no budget is said twice.
     delta : float, default=None
         The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
         below 1 / n for tables of up to 100,000 rows.
     adjacency : {"add_remove", "replace_one"}, default=None
-        How two neighbouring tables differ. None is "add_remove", which also protects the number of
-        rows. Under "replace_one" that number is public, and sensitivities grow, at most to twice.
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        None is "add_remove", which also protects the number of rows. Under "replace_one" that
+        number is public, and sensitivities grow, at most to twice.
     max_rows_per_group : int, "average" or None, default=None
-        What is protected. None protects one row of X, as suits tables with one row per person.
-        Otherwise `fit` takes `groups`, one label for each row, and protects a whole group, usually
-        all rows of one person. An int k keeps at most k rows of each group, and the noise is that
-        of k rows. "average" counts each group once.
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. None protects one
+        row of X, as suits tables with one row per person. An int k keeps at most k rows of each
+        group, and the noise is that of k rows. "average" counts each group once.
     inference : {"auto", "graphical", "points"}, default="auto"
         How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
         knows each group of columns that was counted as well as its counts do, and it ignores what
@@ -97,14 +98,13 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         where that ignores nothing, that is, for sketches of histograms alone; it is "points"
         otherwise, and if you set a parameter of points.
     prior : {"auto", "uniform", "marginals", "kde"}, KDE or array of shape (k, d), default="auto"
-        Where synthetic points are drawn. "uniform" (the paper's) draws them evenly on the ranges,
-        and "marginals" from the sketch's own private histograms of single columns. "kde" draws
-        from a kernel density of what the sketch itself tells, which costs no more privacy. You can
-        also give a kernel density of public points (`KDE`), or public points. "auto" puts the
-        points where the release says that rows lie: it draws from the graphical model of all
-        histograms, or takes "kde" where there are none. Where the release is too noisy to lead the
-        points, or looks as if rows were spread evenly, "auto" is "uniform" instead of "kde"
-        (docs/m2m.md).
+        Where synthetic points start. "uniform" (the paper's) draws them evenly on the ranges, and
+        "marginals" from the sketch's own private histograms of single columns. "kde" draws from a
+        kernel density of what the sketch itself tells, which costs no more privacy. You can also
+        give a kernel density of public points (`KDE`), or public points. "auto" puts the points
+        where the release says that rows lie: it draws from the graphical model of all histograms,
+        or takes "kde" where there are none. Where the release is too noisy to lead the points, or
+        looks as if rows were spread evenly, "auto" is "uniform" instead of "kde" (docs/m2m.md).
     n_synthetic : int, default=100_000
         Number of synthetic points. The default is the paper's.
     regularization : {"theory", "paper"} or float, default="theory"
@@ -115,18 +115,18 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         Whether the regression has an intercept without penalty, for points. By default it has, so
         that a drowned sketch gives the prior's value, not 0.
     random_state : int, RandomState or None, default=None
-        Seed of what is random and public: the synthetic points, and the sketcher's map if it has
-        no seed of its own. None draws others at each fit. It does not affect the noise.
+        Public randomness: it does not touch the noise. It is for the synthetic points, and for the
+        sketcher's map if it has no seed of its own. None draws others at each fit. It does not
+        affect the noise.
     noise_seed : int or None, default=None
-        Seed of the noise, for simulations only: whoever knows it can remove the noise. None draws
+        Seed of the noise, for simulations only. Whoever knows it can remove the noise. None draws
         noise from the operating system, which nobody can repeat.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
         a budget.
     verbose : int, default=0
-        Above 0, show progress on the standard error stream. The default is silent, as in
-        scikit-learn.
+        1 shows progress on the standard error stream. The default is silent, as in scikit-learn.
 
     Attributes
     ----------

@@ -43,38 +43,40 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     Parameters
     ----------
     sketcher : sketcher or {"auto", "rff", "race", "hist"}, default="auto"
-        What is released, of a table whose last, categorical column is the label. "auto" takes the
-        sketcher that we know to be best for such a schema and a label (docs/m2m.md). The next three
-        are the sketches of the paper's experiment: see `paper_parameters`. `fit` sets the schema of
-        a sketcher of your own; its `marginals` may name columns of X, and the label, "target".
+        What is released. The last column of its table is the label, which is categorical. "auto"
+        takes the sketcher that we know to be best for such a schema and a label (docs/m2m.md). The
+        next three are the sketches of the paper's experiment: see `paper_parameters`. `fit` sets
+        the schema of a sketcher of your own; its `marginals` may name columns of X, and the label,
+        "target".
     schema : TableSchema or what stands for one
-        What is public about the columns of X. Required by `fit`: ranges and categories that were
-        read off private rows would leak. `estimator` gets an indicator of each category in place of
-        the column. A number that is missing becomes the middle of its range, and an indicator
-        beside the column says that it was missing.
+        What is public about the columns: their ranges and categories. They are those of X. Required
+        by `fit`: ranges and categories that were read off private rows would leak. `estimator` gets
+        an indicator of each category in place of the column. A number that is missing becomes the
+        middle of its range, and an indicator beside the column says that it was missing.
     epsilon : float, default=None
-        Total epsilon of one `fit`; ``np.inf`` for no noise. Smaller values protect better and add
-        more noise. None is 1.0, a common starting point. This and the next five parameters are
-        those of the default sketcher. If you give a sketcher of your own, give them to it: with it
-        they are None here, so that no budget is said twice.
+        Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
+        values protect better and add more noise. None is 1.0, a common starting point. This and the
+        next five parameters are those of the default sketcher. If you give a sketcher of your own,
+        give them to it: with it they are None here, so that no budget is said twice.
     delta : float, default=None
         The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
         below 1 / n for tables of up to 100,000 rows.
     adjacency : {"add_remove", "replace_one"}, default=None
-        How two neighbouring tables differ. None is "add_remove", which also protects the number of
-        rows. Under "replace_one" that number is public, and sensitivities grow, at most to twice.
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        None is "add_remove", which also protects the number of rows. Under "replace_one" that
+        number is public, and sensitivities grow, at most to twice.
     max_rows_per_group : int, "average" or None, default=None
-        What is protected. None protects one row of X, as suits tables with one row per person.
-        Otherwise `fit` takes `groups`, one label for each row, and protects a whole group, usually
-        all rows of one person. An int k keeps at most k rows of each group, and the noise is that
-        of k rows. "average" counts each group once.
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. None protects one
+        row of X, as suits tables with one row per person. An int k keeps at most k rows of each
+        group, and the noise is that of k rows. "average" counts each group once.
     estimator : classifier, default=None
-        The classifier to train, which may be a Pipeline: its steps learn from the release alone.
-        Points have weights. An estimator that takes no `sample_weight` gets points that were drawn
-        by their weights. None is `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`, since
-        it is quick to train and copes with columns in different units.
+        What is trained. It may be a Pipeline: its steps learn from the release alone. Points have
+        weights. An estimator that takes no `sample_weight` gets points that were drawn by their
+        weights. None is `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`, since it is
+        quick to train and copes with columns in different units.
     classes : sequence or None, default=None
-        All labels that there can be. None takes the labels in y as public, which is right where
+        All labels that y can hold. None takes the labels in y as public, which is right where
         everybody knows them. Otherwise a class that only one person has is revealed; `privacy_`
         says what was taken as public. Labels are words or whole numbers, by value: True and 1.0 are
         1. To have truth values back, list ``[False, True]``.
@@ -86,11 +88,12 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         where that ignores nothing, that is, for sketches of histograms alone; it is "points"
         otherwise, and if you set a parameter of points.
     prior : {"auto", "uniform", "marginals"}, default="auto"
-        Where points start. "uniform" and "marginals" are as in `M2MEstimator`. "auto" starts them
-        where the sketch's histograms say that rows lie, or on the ranges if it has none.
+        Where synthetic points start. "uniform" and "marginals" are as in `M2MEstimator`. "auto"
+        starts them where the sketch's histograms say that rows lie, or on the ranges if it has
+        none.
     n_synthetic : int, default=100_000
-        Number of synthetic rows, drawn from the graphical model, or of points with weights. The
-        default is the paper's.
+        Number of synthetic points. They are rows drawn from the graphical model, or points with
+        weights. The default is the paper's.
     weights : {"maxent", "ridge", "printed"}, default="maxent"
         How points are weighted. "maxent" moves points towards the sketched data and weights them by
         maximum entropy. Its weights are never negative, so every estimator can use them. "ridge"
@@ -101,18 +104,18 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         Penalty (lambda) of "printed" weights, as in `M2MEstimator`. "paper" is not the default: it
         shrinks so much that a model can be worse than chance.
     random_state : int, RandomState or None, default=None
-        Seed of what is random and public: the synthetic points, and the sketcher's map if it has
-        no seed of its own. None draws others at each fit. It does not affect the noise.
+        Public randomness: it does not touch the noise. It is for the synthetic points, and for the
+        sketcher's map if it has no seed of its own. None draws others at each fit. It does not
+        affect the noise.
     noise_seed : int or None, default=None
-        Seed of the noise, for simulations only: whoever knows it can remove the noise. None draws
+        Seed of the noise, for simulations only. Whoever knows it can remove the noise. None draws
         noise from the operating system, which nobody can repeat.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
         a budget.
     verbose : int, default=0
-        Above 0, show progress on the standard error stream. The default is silent, as in
-        scikit-learn.
+        1 shows progress on the standard error stream. The default is silent, as in scikit-learn.
 
     Attributes
     ----------

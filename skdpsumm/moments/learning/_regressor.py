@@ -28,30 +28,33 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     Parameters
     ----------
     sketcher : sketcher or {"auto", "rff", "race", "hist"}, default="auto"
-        What is released, of a table whose last column is y. "auto" takes the sketcher that we know
+        What is released. The last column of its table is y. "auto" takes the sketcher that we know
         to be best; the others are as in `M2MClassifier`.
     schema : TableSchema or what stands for one
-        What is public about the columns of X, as in `M2MClassifier`. Required by `fit`.
+        What is public about the columns: their ranges and categories. They are those of X, as in
+        `M2MClassifier`. Required by `fit`.
     epsilon : float, default=None
-        Total epsilon of one `fit`; ``np.inf`` for no noise. Smaller values protect better and add
-        more noise. None is 1.0, a common starting point. This and the next five parameters are
-        those of the default sketcher. If you give a sketcher of your own, give them to it: with it
-        they are None here, so that no budget is said twice.
+        Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
+        values protect better and add more noise. None is 1.0, a common starting point. This and the
+        next five parameters are those of the default sketcher. If you give a sketcher of your own,
+        give them to it: with it they are None here, so that no budget is said twice.
     delta : float, default=None
         The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
         below 1 / n for tables of up to 100,000 rows.
     adjacency : {"add_remove", "replace_one"}, default=None
-        How two neighbouring tables differ. None is "add_remove", which also protects the number of
-        rows. Under "replace_one" that number is public, and sensitivities grow, at most to twice.
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        None is "add_remove", which also protects the number of rows. Under "replace_one" that
+        number is public, and sensitivities grow, at most to twice.
     max_rows_per_group : int, "average" or None, default=None
-        What is protected. None protects one row of X, as suits tables with one row per person.
-        Otherwise `fit` takes `groups`, one label for each row, and protects a whole group, usually
-        all rows of one person. An int k keeps at most k rows of each group, and the noise is that
-        of k rows. "average" counts each group once.
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. None protects one
+        row of X, as suits tables with one row per person. An int k keeps at most k rows of each
+        group, and the noise is that of k rows. "average" counts each group once.
     estimator : regressor, default=None
-        The regressor to train, as in `M2MClassifier`. None is `LinearRegression()`, the simplest.
+        What is trained. It may be a Pipeline, as in `M2MClassifier`. None is `LinearRegression()`,
+        the simplest.
     y_bounds : pair, default=None
-        Public (low, high) of y; values outside are clipped. Required by `fit`, as a range that was
+        Public (low, high) of y. Values outside are clipped. Required by `fit`, as a range that was
         read off private rows would leak. `from_sketch` does without: the sketch knows it.
     inference : {"auto", "graphical", "points"}, default="auto"
         How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
@@ -61,27 +64,27 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         where that ignores nothing, that is, for sketches of histograms alone; it is "points"
         otherwise, and if you set a parameter of points.
     prior : {"auto", "uniform", "marginals"}, default="auto"
-        Where points start, as in `M2MClassifier`. "auto" starts them where the sketch's histograms
-        say that rows lie, or on the ranges if it has none.
+        Where synthetic points start. Values are as in `M2MClassifier`. "auto" starts them where the
+        sketch's histograms say that rows lie, or on the ranges if it has none.
     n_synthetic : int, default=100_000
-        Number of synthetic rows, drawn from the graphical model, or of points with weights. The
-        default is the paper's number of points.
+        Number of synthetic points. They are rows drawn from the graphical model, or points with
+        weights. The default is the paper's number of points.
     weights : {"maxent", "ridge"}, default="maxent"
-        How points are weighted, as in `M2MClassifier`. "maxent" is the default because it puts the
-        points where the sketched data lie.
+        How points are weighted. Values are as in `M2MClassifier`. "maxent" is the default because
+        it puts the points where the sketched data lie.
     random_state : int, RandomState or None, default=None
-        Seed of what is random and public: the synthetic points, and the sketcher's map if it has
-        no seed of its own. None draws others at each fit. It does not affect the noise.
+        Public randomness: it does not touch the noise. It is for the synthetic points, and for the
+        sketcher's map if it has no seed of its own. None draws others at each fit. It does not
+        affect the noise.
     noise_seed : int or None, default=None
-        Seed of the noise, for simulations only: whoever knows it can remove the noise. None draws
+        Seed of the noise, for simulations only. Whoever knows it can remove the noise. None draws
         noise from the operating system, which nobody can repeat.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
         a budget.
     verbose : int, default=0
-        Above 0, show progress on the standard error stream. The default is silent, as in
-        scikit-learn.
+        1 shows progress on the standard error stream. The default is silent, as in scikit-learn.
 
     Attributes
     ----------
