@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from skdpsumm import (
     M2MClassifier,
@@ -15,6 +14,7 @@ from skdpsumm import (
     PrivacyGuarantee,
     PrivacyLedger,
     PrivateSearchCV,
+    PublicVectorizer,
     RFFSketcher,
     TDDLClassifier,
     TDILClassifier,
@@ -116,20 +116,25 @@ def search(estimator=None, choices=None, **params):
 @pytest.fixture
 def tables(monkeypatch):
     """Return the parted tables of all searches, as they come."""
-    found, parted = [], Table.parted.__func__
+    found = []
 
-    def record(cls, *args, **options):
-        found.append(parted(cls, *args, **options))
+    def record(*args):
+        found.append(Table(*args))
         return found[-1]
 
-    monkeypatch.setattr(Table, "parted", classmethod(record))
+    monkeypatch.setattr(_private_search, "Table", record)
     return found
 
 
 def rows_of(table):
     """Return which rows of X a search trained on, and which it scored."""
-    held_out = [row[0, 1] for row in table.rows]
-    return (np.rint(np.array(part) * 600).astype(int) for part in (table.X[:, 1], held_out))
+    parts = table.X[table.trained_on, 1], table.X[table.scored, 1]
+    return (np.rint(part * 600).astype(int) for part in parts)
+
+
+def trained_on(table):
+    """Return the rows that a search trained on, and their groups."""
+    return table.X[table.trained_on], list(labels_of(table.groups, table.trained_on))
 
 
 # ------------------------------------------------------------------------------------------ parts
@@ -163,7 +168,7 @@ def check_parts(table, limit):
     kept = np.bincount(LABELS[np.append(train, held_out)], minlength=100)
     sizes = np.bincount(LABELS, minlength=100)
     assert (kept == (sizes if limit == "average" else np.minimum(sizes, limit))).all()
-    assert list(table.groups) == LABELS[train].tolist()
+    assert trained_on(table)[1] == LABELS[train].tolist()
 
 
 @LIMITS
@@ -174,8 +179,8 @@ def test_no_part_cuts_a_group_and_the_learner_gets_whole_ones(tables, limit):
         check_parts(table, limit)
     private = [(rows, groups) for rows, groups, bound in SEEN if len(rows) > 30]
     for rows, groups in private:
-        assert (rows == tables[0].X).all()
-        assert list(groups) == list(tables[0].groups)
+        assert (rows == trained_on(tables[0])[0]).all()
+        assert list(groups) == trained_on(tables[0])[1]
     assert private
     assert {bound for _, _, bound in SEEN} == {limit}
 
@@ -196,13 +201,13 @@ def test_coins_are_secret_without_a_seed(tables):
     for _ in range(2):
         search(noise_seed=None).fit(X, Y, groups=LABELS)
     one, other = tables[0], tables[-1]
-    assert one.X.tolist() != other.X.tolist()
+    assert trained_on(one)[0].tolist() != trained_on(other)[0].tolist()
 
 
 def test_without_noise_coins_come_from_the_public_seed(tables):
     for seed in (0, 0, 1):
         search(epsilon=np.inf, random_state=seed, noise_seed=None).fit(X, Y, groups=LABELS)
-    found = {table.X.tobytes() for table in tables}
+    found = {trained_on(table)[0].tobytes() for table in tables}
     assert len(found) == 2
 
 
@@ -247,7 +252,7 @@ def test_worst_groups_reach_the_bound_of_the_score(monkeypatch, size, limit, adj
     part = 1 if limit == "average" else min(size, limit) / limit
     assert abs(sums[0] - sums[1]) == part * block.l1 == part * block.l2
     rows = 1 if limit == "average" else limit
-    assert block.l1 == rows * _run._GRID * (2 if adjacency == "replace_one" else 1)
+    assert block.l1 == rows * _run._STEPS_OF_SCORE * (2 if adjacency == "replace_one" else 1)
 
 
 @ADJACENCIES
@@ -260,7 +265,7 @@ def test_no_group_moves_the_sum_farther(bounds, adjacency):
     for _ in range(200):
         rows = list(rng.choice(values, rng.integers(1, 9)))
         found.append(score.exact(None, rows, np.zeros(len(rows)), np.zeros(len(rows), int)))
-    assert max(map(abs, found)) <= _run._GRID
+    assert max(map(abs, found)) <= _run._STEPS_OF_SCORE
     moved = max(found) - min(found) if adjacency == "replace_one" else max(map(abs, found))
     assert 0.9 * most < moved <= most
 
@@ -276,7 +281,7 @@ def test_each_group_adds_the_mean_of_its_scores():
     ]  # fmt: skip
     assert score.exact(None, rows, np.zeros(50), whose) == sum(exact)
     means = [np.mean([r for r, w in zip(rows, whose, strict=True) if w == g]) for g in range(6)]
-    np.testing.assert_allclose(np.array(exact) / _run._GRID, means, atol=2e-6)
+    np.testing.assert_allclose(np.array(exact) / _run._STEPS_OF_SCORE, means, atol=2e-6)
     assert score.exact(None, [], np.zeros(0), np.zeros(0, int)) == 0
 
 
@@ -320,7 +325,7 @@ def test_learners_of_other_kinds():
     tddl = TDDLClassifier(kernel="rbf", gamma=1.0, regularization=30.0)
     model = search(tddl, **maps).fit(X, Y, X_public=X_public, groups=LABELS)
     assert model.best_estimator_.privacy_.unit == "one group"
-    pipe = make_pipeline(FunctionTransformer(), TDILClassifier(norm_bound=1.5))
+    pipe = make_pipeline(PublicVectorizer([(-1, 1), (0, 1)]), TDILClassifier(norm_bound=1.5))
     model = search(pipe, {"tdilclassifier__regularization": [5.0]}, **maps)
     model.fit(pd.DataFrame(X, columns=["a", "b"]), Y, groups=pd.Series(LABELS))
     assert model.best_estimator_[-1].privacy_.unit == "one group"

@@ -29,7 +29,6 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm._bounded import parse_toml
-from skdpsumm.model_selection._public_rows import Column as PublicColumn
 from skdpsumm.moments.inferring._points import absent, draw_points, maxent_points
 from skdpsumm.schema._reading import read_table
 
@@ -427,14 +426,6 @@ def test_a_float_that_is_too_short_for_a_code_is_refused():
             TableSchema([read]).check(np.array([[99.9], [20]], dtype))
     assert np.isnan(read.read(np.array([99.9, "NA"], object))).all()
     assert np.isnan(read.read(np.array(["NA"], np.dtypes.StringDType()))).all()
-
-
-def test_public_rows_miss_nothing_that_a_step_without_a_schema_reads():
-    u = (np.arange(100) + 0.5) / 100
-    for schemas, plain in (((1,), True), ((1, 0), False)):
-        known = tuple(Numeric(0, 9, missing_values=[-9] * k) for k in schemas)
-        assert np.isfinite(PublicColumn("x", known, plain).sample(u)).all()
-    assert np.isnan(PublicColumn("x", (Numeric(0, 9, missing_values=-9),), False).sample(u)).any()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from skdpsumm.federated._private_summary import SummarySketcher
 
 from skdpsumm import (
     AdaptiveSketcher,
@@ -26,7 +27,6 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
-from skdpsumm.federated._private_summary import SummarySketcher
 
 ROOT = Path(__file__).resolve().parent.parent
 LEARNERS = [

@@ -299,6 +299,6 @@ class MomentDisplay(TableDisplay):
         MomentDisplay
         """
         schema = estimator.schema_
-        ranges = [schema.bound(j) for j in schema.numeric]
+        ranges = np.array([schema.bound(j) for j in schema.numeric], np.float64)
         names = labels_of_numbers(schema)
         return cls(estimator.mean(), ranges, names=names, reference=reference).plot(**options)
