@@ -20,7 +20,7 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm.model_selection import _private_search, _run
-from skdpsumm.model_selection._run import Table, groups_held_out
+from skdpsumm.model_selection._run import Table, groups_held_out, labels_of
 from skdpsumm.model_selection._stopping import plan_runs, stopping
 from skdpsumm.privacy import PureDP, _noise
 from skdpsumm.schema._groups import Groups
