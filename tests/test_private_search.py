@@ -596,7 +596,7 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
         (TDILClassifier(mechanism="exponential"), {}, {}, "does not compare"),
         (TDILClassifier(mechanism="objective", loss="hinge"), {}, {}, "has a kink"),
         (
-            TDILClassifier(mechanism="objective", regularization=2.0),
+            TDILClassifier(mechanism="objective", regularization=0.5),
             {},
             {"epsilon": 0.4},
             "1 of 1 candidates that were tried cost more than a run.*regularization of .* or more",

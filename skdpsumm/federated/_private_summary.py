@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from .._docs import inherited_docs
 from .._sklearn import Interval, StrOptions
 from ..features._histogram import HistogramMap
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ..schema._schema import TableSchema
 from ..sketches import HistogramSketcher
 from ..summaries._sketches import public_groups

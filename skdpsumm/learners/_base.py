@@ -21,7 +21,7 @@ from ..features._feature_maps import NO_GAMMA, auto_gamma
 from ..privacy import BudgetExceededError, BudgetWarning, NoiseWarning, PrivacyGuarantee
 from ..privacy._bisect import bisect
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivateFit, estimator, given_of_columns
+from ..privacy._fit import PrivateFit, estimator, given_of_columns
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import nominal_mechanism
 from ..schema._groups import Groups

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import progress, warn_caller
 from .._docs import inherited_docs
 from ..privacy import NoiseWarning
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ..schema._reading import Public, unwrap
 from ._base import BaseKernelLearner
 from ._targets import ClassifierTarget, RegressorTarget, check_printed

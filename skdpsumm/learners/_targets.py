@@ -14,7 +14,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ..schema._listed import class_codes, known_classes
 from ._base import BaseKernelLearner
 from .erm._losses import Floats, as_loss, classifier_loss

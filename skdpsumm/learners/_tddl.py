@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from .._docs import inherited_docs
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ._base import BaseKernelLearner
 from ._targets import PRINTED_REGULARIZATION, ClassifierTarget, RegressorTarget
 from .erm._kernel_space import PrecomputedSpace

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .._docs import inherited_docs
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ._base import BaseKernelLearner
 from ._targets import ClassifierTarget, RegressorTarget, check_printed
 from .mechanisms._answers_at_points import ExponentialMechanism

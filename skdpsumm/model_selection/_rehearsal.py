@@ -16,7 +16,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing
 
-from ..privacy._contract import PricedLearner
+from ..privacy._fit import PricedLearner
 from ..privacy._objective import CurvatureError
 from ._candidate import Leaf, PublicSteps, alike, cost_of, last_step, seeded, steps_before, unit_of
 from ._public_rows import PublicRows, Reading, meetings

@@ -18,8 +18,8 @@ from .._docs import inherited_docs
 from ..features._feature_maps import GRID, UnionMap, check_size
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
-from ..privacy._contract import columns_kept, estimator
 from ..privacy._filter import StepBudget
+from ..privacy._fit import columns_kept, estimator
 from ..privacy._noise import TOO_LARGE
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_frame, some_rows

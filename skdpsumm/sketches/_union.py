@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from .._docs import inherited_docs
 from ..features._feature_maps import UnionMap
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ._sketchers import BaseSketcher
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._sklearn import Interval
 from ..privacy import PureDP
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding, grid_scores
 from ._protocol import Conversation, Plan, Protocol, SendBest

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state, gen_batches
 from .._computing import warn_caller
 from .._sklearn import Interval, StrOptions, check_params, validate_parameter_constraints
 from ..features._feature_maps import GRID
-from ..privacy._contract import PrivateFit, charge, warn_of_seed
+from ..privacy._fit import PrivateFit, charge, warn_of_seed
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups

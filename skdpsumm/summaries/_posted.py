@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._sklearn import Interval
 from ..features._feature_maps import GRID
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding

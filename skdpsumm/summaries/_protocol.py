@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from .._sklearn import Interval
 from ..privacy import PureDP
 from ..privacy._compositions import compose
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ..privacy._mechanisms import Mechanism
 from ._mmd import Embedding
 from ._releases import ExactMean, TargetMean, TargetRelease

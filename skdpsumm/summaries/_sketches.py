@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from .._sklearn import Interval, StrOptions
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
-from ..privacy._contract import charge, check_groups, estimator
+from ..privacy._fit import charge, check_groups, estimator
 from ..privacy._noise import derived_seed, forked, secret_key
 from ..schema._columns import Column, told
 from ..schema._groups import Groups

@@ -29,7 +29,7 @@ from sklearn.utils import gen_batches
 from ..._computing import advance, one_blas_thread, silence
 from ..._linear_systems import UNIT, power_below
 from ..._sklearn import Interval
-from ...privacy._contract import estimator
+from ...privacy._fit import estimator
 from ._feature_space import LARGEST, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
 from ._half_matrix import HalfMatrix, strips_of, tiles_before
 from ._kernel_solver import smallest_tolerance, solve_dual

@@ -27,7 +27,7 @@ from ..._computing import advance
 from ..._linear_systems import Floats, power_below
 from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
-from ...privacy._contract import estimator
+from ...privacy._fit import estimator
 from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import (
     check_scale,

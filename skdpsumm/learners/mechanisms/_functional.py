@@ -22,7 +22,7 @@ from ..._computing import advance
 from ..._linear_systems import UNIT, Floats, power_below
 from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
-from ...privacy._contract import estimator
+from ...privacy._fit import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
 from ..erm._feature_space import FeatureSpace

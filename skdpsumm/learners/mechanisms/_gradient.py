@@ -35,7 +35,7 @@ from ..._computing import advance, one_blas_thread
 from ..._linear_systems import Floats, power_below
 from ..._sklearn import Interval, StrOptions
 from ...privacy import gdp_mu
-from ...privacy._contract import estimator
+from ...privacy._fit import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise
 from ...schema._sparse import SparseRows

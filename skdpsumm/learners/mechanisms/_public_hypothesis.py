@@ -21,7 +21,7 @@ from ..._docs import inherited_docs
 from ..._linear_systems import Floats
 from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
-from ...privacy._contract import estimator
+from ...privacy._fit import estimator
 from ...privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers, on_grid
 from ...privacy._threshold import ThresholdDP, threshold_ratio

@@ -16,7 +16,7 @@ from ..._computing import progress
 from ..._dask import check_columns
 from ..._docs import inherited_docs
 from ..._sklearn import Interval, StrOptions
-from ...privacy._contract import columns_kept, estimator
+from ...privacy._fit import columns_kept, estimator
 from ...schema._reading import validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import PrivateSketch

@@ -17,7 +17,7 @@ from ..._computing import silence
 from ..._delegation import inner_has
 from ..._docs import inherited_docs
 from ..._sklearn import StrOptions
-from ...privacy._contract import estimator
+from ...privacy._fit import estimator
 from ...schema._columns import Categorical
 from ...schema._listed import known_classes, listed_classes
 from ...schema._reading import validate_table

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
 
 from ..._docs import inherited_docs
-from ...privacy._contract import estimator
+from ...privacy._fit import estimator
 from ...schema._columns import Numeric
 from ...schema._reading import validate_table
 from ...schema._schema import as_schema
