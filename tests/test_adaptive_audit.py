@@ -27,7 +27,7 @@ from skdpsumm import (
 )
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.features._feature_maps import GRID, UnionMap
-from skdpsumm.privacy import GaussianDP, PureDP, _contract, _filter
+from skdpsumm.privacy import GaussianDP, PureDP, _filter, _fit
 from skdpsumm.privacy._filter import StepBudget
 from skdpsumm.sketches import _adaptive, _steps
 from skdpsumm.sketches._steps import Design, Part, Steps
@@ -146,7 +146,7 @@ def test_so_it_does_of_groups(limit, adjacency):
 def test_partitions_are_counted_alike_in_all_passes(limit, monkeypatch):
     """The same rows of a group, of which there are more than count; and nothing else is told."""
     dd = pytest.importorskip("dask.dataframe")
-    monkeypatch.setattr(_contract, "secret_key", lambda _: bytes(32))
+    monkeypatch.setattr(_fit, "secret_key", lambda _: bytes(32))
     X = table(0, 200).assign(who=np.arange(200) // 5)
     parts = dd.from_pandas(X, npartitions=3)
     model, one = sketcher(max_rows_per_group=limit), Wire()

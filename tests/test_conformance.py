@@ -30,6 +30,7 @@ PUBLIC = {
         "summarizer__gamma": 0.1,
         "summarizer__random_state": 0,
     },
+    "synthesizer": {"n_select": 15, "n_synthetic": 200, "schema": (-100, 100)},
     "learner": {},
     "search": {
         "estimator__norm_bound": 10.0,

@@ -31,7 +31,7 @@ from skdpsumm import (
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP
-from skdpsumm.privacy._contract import PrivateFit
+from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.schema._groups import Groups, label_bytes
 from skdpsumm.sketches import _partitions
 from skdpsumm.sketches._private_sketch import Counted

@@ -279,40 +279,22 @@ def tilt_scale(budget, curvature, adjacency, name):
     """Return the noise of the tilt per L R, where a thousandth pays for the solver's tolerance.
 
     The privacy loss is that of the Gaussians from each corner of a row's gradients to each, and
-    to zero, plus the logarithm of the determinant. The logistic loss does not bend where its
-    slope is 1, so with Gaussian noise its determinant is free if epsilon exceeds 4 k.
-    The gradient of the Huberised hinge lies on a segment, which costs less than the logarithm.
+    to zero, plus the logarithm of the determinant.
     """
-    symmetric = name in ("huber", "insensitive")
+    corners = 2 if name in ("huber", "insensitive") else 1
     epsilon, delta = budget["epsilon"], budget["delta"]
     shift = math.log1p(curvature)
-    saturates = name in ("logistic", "soft hinge")
     if delta == 0:
         rows = {"add_remove": 1, "replace_one": 2}[adjacency]
-        shift = 0.0 if saturates and 4 * curvature < epsilon / rows else shift
         return rows / (epsilon * (1 - 1e-3) - shift)
-    shift = 0.0 if saturates and 4 * curvature < epsilon else shift
-    lengths = [1] * (2 if symmetric else 1)
+    lengths = [1] * corners
     if adjacency == "replace_one":
-        lengths = [2, 2, math.sqrt(2), math.sqrt(2)] if symmetric else [2, 1, 1]
+        lengths = [2] * corners + [math.sqrt(3)] * (corners**2 - corners) + [1] * 2 * corners
 
     def excess(unit):
-        if name == "huberized" and adjacency == "add_remove":
-            return delta_on_a_segment(unit, curvature, epsilon) - delta
         return sum(gdp_delta(unit * x, epsilon - shift) for x in lengths) - delta
 
     return math.sqrt(1 + 1e-3) / brentq(excess, 1e-6, 10.0)
-
-
-def delta_on_a_segment(unit, k, epsilon):
-    """Return the delta of a row whose gradient and curvature do not meet (proofs/objective.md)."""
-    v = (np.arange(20_000) + 0.5) / 20_000 * math.log1p(k)
-    loss = epsilon - v
-    reach = np.minimum(unit, np.sqrt(2 * loss))
-    best = np.sqrt(2 * loss / (1 - (np.exp(v) / (1 + k)) ** 2))
-    a = np.maximum(loss / reach + reach / 2, best)
-    inner = (1 + k) * np.exp(loss) * norm.sf(a) - np.exp(v) * norm.sf(np.sqrt(a**2 - 2 * loss))
-    return gdp_delta(unit, epsilon) + inner.mean() * math.log1p(k) / k
 
 
 OBJECTIVES = {
@@ -339,10 +321,7 @@ def test_objective(factor, accepted, budget, name, adjacency, noise):
 
     per_unit = tilt_scale(budget, smoothness * 4 / 20, adjacency, name)
     scale = lipschitz * 2.0 * per_unit
-    # The library takes the integral of a segment as a sum that is somewhat above it.
-    assert release.plan.noise_scale == pytest.approx(
-        scale, rel=1e-3 if name == "huberized" else 1e-4
-    )
+    assert release.plan.noise_scale == pytest.approx(scale, rel=1e-4)
     distance = tilts[0][1] + 2 * scale / 20 * 2.0**-30 * math.sqrt(8)
     if budget is PURE:
         law, output_law = gamma(8, scale=scale), gamma(8, scale=2 * distance / 1e-3)

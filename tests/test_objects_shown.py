@@ -54,7 +54,7 @@ from skdpsumm.learners import PolynomialKernel
 from skdpsumm.moments.learning._targeted import TargetedPrivacy
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._compositions import Composed, Worst
-from skdpsumm.privacy._contract import PrivateFit
+from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.privacy._ledger import LedgerDataset
 from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.summaries import DataOwner

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skdpsumm._sklearn import Interval
 from skdpsumm.privacy import PureDP
-from skdpsumm.privacy._contract import estimator
+from skdpsumm.privacy._fit import estimator
 from skdpsumm.privacy._noise import Block, IntegerNoise
 from skdpsumm.summaries import Curator
 from skdpsumm.summaries._mmd import Embedding, grid_scores

@@ -18,7 +18,7 @@ from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import NO_GAMMA
 from ..privacy import NoiseWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivateFit, given_of_columns
+from ..privacy._fit import PrivateFit, given_of_columns
 from ..privacy._mechanisms import Mechanism
 from ..schema._groups import Groups
 from ..schema._reading import ReadRows, unwrap, validate_table

@@ -21,7 +21,7 @@ from .._computing import elapsed, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_has, inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions
 from ..privacy import NoiseWarning, PrivacyGuarantee
-from ..privacy._contract import PrivateFit, estimator, given_of_columns
+from ..privacy._fit import PrivateFit, estimator, given_of_columns
 from ..privacy._noise import derived_seed, load_noise, secret_generator
 from ..schema._frames import is_arrow, rows_of, to_pandas
 from ..schema._groups import Groups

@@ -18,7 +18,7 @@ from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import FeatureMap
 from ..features._histogram import HistogramMap
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import (
+from ..privacy._fit import (
     PrivacyReprMixin,
     PrivateFit,
     UnweightedMixin,

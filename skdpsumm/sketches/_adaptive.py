@@ -17,8 +17,8 @@ from .._dask import PartitionSchema
 from ..features._feature_maps import GRID, UnionMap, check_size
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee, PrivacyLedger
-from ..privacy._contract import columns_kept
 from ..privacy._filter import StepBudget
+from ..privacy._fit import columns_kept
 from ..privacy._ledger import LedgerDataset
 from ..privacy._noise import TOO_LARGE
 from ..schema._groups import Groups

@@ -36,7 +36,7 @@ from ..features._feature_maps import (
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import (
+from ..privacy._fit import (
     PrivateFit,
     check_groups,
     columns_kept,

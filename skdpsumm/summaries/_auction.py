@@ -14,7 +14,7 @@ from sklearn.utils import check_array
 
 from .._sklearn import Interval, StrOptions
 from ..privacy import PureDP
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ._curator import Curator
 from ._mmd import Embedding, grid_scores

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._computing import one_blas_thread, progress
 from .._dask import compute, on_partitions, partitions, sound
 from .._sklearn import validate_parameter_constraints
-from ..privacy._contract import PrivateFit
+from ..privacy._fit import PrivateFit
 from ..privacy._noise import secret_key
 from ..schema._groups import Groups
 from ..schema._reading import Y_LENGTH, NoEstimator, label_array, validate_table

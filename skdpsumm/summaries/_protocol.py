@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .._sklearn import Interval, StrOptions
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ._mmd import Embedding
 from ._releases import RELEASES, ExactMean, Plan, TargetMean, TargetRelease, from_name
 from ._terms import Terms

@@ -19,7 +19,7 @@ from .._sklearn import Interval, check_params
 from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ..privacy._mechanisms import Mechanism, Unprotected, zcdp_rho
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding

@@ -21,7 +21,7 @@ from ..moments.inferring._target import unprotected_target
 from ..moments.learning._base import warn_of_invisible_inputs
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
-from ..privacy._contract import PrivateFit, estimator
+from ..privacy._fit import PrivateFit, estimator
 from ..privacy._mechanisms import Unprotected
 from ..privacy._noise import derived_seed, secret_key
 from ..schema._columns import Categorical, Column, Numeric, as_column

@@ -16,7 +16,7 @@ from .._computing import in_a_search, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_tags
 from .._sklearn import HasMethods, _check_method_params, _num_features, check_params
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivacyReprMixin, estimator
+from ..privacy._fit import PrivacyReprMixin, estimator
 from ..schema._frames import as_sklearn_sees_it, rows_of
 from ..schema._reading import (
     beside_X,

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import in_a_search, warn_caller
 from .._sklearn import Interval, RequestMethod, StrOptions
 from ..privacy import PrivacyGuarantee
-from ..privacy._contract import PrivateFit, estimator, warn_of_seed
+from ..privacy._fit import PrivateFit, estimator, warn_of_seed
 from ..privacy._noise import derived_seed
 from ..schema._frames import rows_of
 from ..schema._groups import Groups

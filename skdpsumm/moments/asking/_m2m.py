@@ -16,7 +16,7 @@ from ..._computing import progress
 from ..._dask import check_columns
 from ..._sklearn import Interval, StrOptions
 from ...privacy import PrivacyLedger
-from ...privacy._contract import columns_kept
+from ...privacy._fit import columns_kept
 from ...privacy._ledger import LedgerDataset
 from ...schema._reading import validate_table
 from ...schema._schema import SchemaLike, TableSchema, as_schema

@@ -17,7 +17,7 @@ from ..._computing import progress, warn_caller
 from ..._delegation import inner_tags
 from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import FeatureMap, project_to_simplex
-from ...privacy._contract import columns_kept
+from ...privacy._fit import columns_kept
 from ...schema._columns import Categorical, Column, Numeric
 from ...schema._reading import (
     ReadRows,
