@@ -206,7 +206,6 @@ OBJECTS = {
 ONCE = {
     "curator",
     "curator in between",
-    "owner of a sketch",
     "ledger",
     "ledger without a cap",
     "data set",
@@ -298,7 +297,7 @@ def test_objects_are_copied_or_say_why_not(name, tmp_path):
         check_faces(how(one))
 
 
-@pytest.mark.parametrize("name", ["ledger", "curator", "owner of a sketch"])
+@pytest.mark.parametrize("name", ["ledger", "curator"])
 def test_what_cannot_be_copied_is_documented(name, tmp_path):
     assert "copy or pickle" in " ".join(type(OBJECTS[name](tmp_path)).__doc__.split())
 
