@@ -595,7 +595,7 @@ def _is_real(value: Any) -> bool:
 
 def check_count(name: str, count: Any) -> None:
     """Raise ValueError for what is no integer of at least 1."""
-    if not (isinstance(count, Integral) and count >= 1):
+    if not (isinstance(count, Integral) and int(count) >= 1):
         raise ValueError(f"{name} must be an integer of at least 1, got {count!r}.")
 
 
