@@ -266,12 +266,11 @@ WRONG = {
         {"target_groups": [None, *TARGET_LABELS[1:]]},
         "target_groups holds a missing label",
     ),
-    "auction": ({"protocol": "auction"}, {}, "take protocol='propose', 'pool'"),
+    "auction": ({"protocol": "auction"}, {}, "take protocol='propose' or 'pool'"),
     "auction, no noise": ({"protocol": Auction(), "epsilon": np.inf}, {}, "take protocol="),
     "own protocol": ({"protocol": Whisper()}, {}, "Whisper has no proof for groups"),
     "own release": ({"release": OwnRelease()}, {}, "has no proof for groups"),
-    "posted": ({"protocol": "posted", "max_rows_per_group": "average"}, {}, "does not work"),
-    "ask_all": ({"protocol": "ask_all", "max_rows_per_group": "average"}, {}, "does not work"),
+    "ask_all": ({"protocol": AskAll(3)}, {}, "AskAll has no proof for groups"),
 }
 
 
