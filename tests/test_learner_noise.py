@@ -487,7 +487,7 @@ def test_objective_perturbation_when_a_row_is_replaced(noise, monkeypatch):
     monkeypatch.setattr(
         _objective, "calibrate", lambda *a, **k: calibrate(*a, **{**k, "adjacency": "add_remove"})
     )
-    assert audit(model, output, n_trials=800) > model.epsilon
+    assert audit(model, output, n_trials=2000) > model.epsilon
 
 
 def test_copies_draw_no_noise_of_their_own(noise):
