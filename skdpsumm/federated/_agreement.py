@@ -21,7 +21,7 @@ from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 from ..summaries import Curator, Pool, PrivateMMDSummarizer, Propose, summary_sketcher
 from ..summaries._mmd import Embedding, made_gamma
 from ..summaries._protocol import SHARED_CONSTRAINTS
-from ..summaries._terms import Terms
+from ..summaries._releases import Terms
 from ._envelope import check_public
 
 CURATOR = "curator"  # the one party that is no owner

@@ -20,8 +20,7 @@ from ._curator import Curator
 from ._mmd import Embedding, grid_scores
 from ._mwem import MWEM, MWEMNoise, quantise
 from ._protocol import SHARED_CONSTRAINTS, CallForBids, Conversation, HandOver, Protocol
-from ._releases import MWEMMean, Plan, TargetMean, require_n_target
-from ._terms import Terms
+from ._releases import MWEMMean, Plan, TargetMean, Terms, require_n_target
 
 # The paper's Table 1.
 TARGET_EPSILON, FIRST_STEPS, LATER_STEPS = 0.01, 1656, 5

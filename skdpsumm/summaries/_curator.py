@@ -25,9 +25,8 @@ from ..schema._reading import NoEstimator, check_some_rows, label_array, validat
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
 from ._parties import common_owners, read_label_column
 from ._protocol import Bid, Message, Rows
-from ._releases import COSTS_NOTHING, Plan, state_privacy
+from ._releases import COSTS_NOTHING, Plan, Terms, state_privacy
 from ._selection import Quotas, exact_search
-from ._terms import Terms
 
 NO_ANSWER = object()
 OTHER_LABELS = "sent labels of another kind than most owners"

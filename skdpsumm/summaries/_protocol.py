@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator
 from .._sklearn import Interval, StrOptions
 from ..privacy._fit import estimator
 from ._mmd import Embedding
-from ._releases import RELEASES, ExactMean, Plan, TargetMean, TargetRelease, from_name
-from ._terms import Terms
+from ._releases import RELEASES, ExactMean, Plan, TargetMean, TargetRelease, Terms, from_name
 
 
 @dataclass(frozen=True, eq=False, repr=False)

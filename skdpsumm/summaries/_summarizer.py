@@ -29,8 +29,7 @@ from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, r
 from ._owners import DataOwner, PartitionOwners, run_protocol
 from ._parties import AbsentOwner, read_owners, read_owners_labels
 from ._protocol import Pool, Propose, Protocol
-from ._releases import COSTS_NOTHING, OwnerValueRelease, OwnerValues, from_name
-from ._terms import Terms
+from ._releases import COSTS_NOTHING, OwnerValueRelease, OwnerValues, Terms, from_name
 
 PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool, "auction": Auction}
 
