@@ -105,7 +105,7 @@ def sketch_once(folder: Path, epsilons: Sequence[float] = (1.0, 3.0, 10.0)) -> N
         promises.append(sketch.privacy.short)
     rows = ("", *QUESTIONS, f"AUC on {len(held)} other tumours")
     for name, true, *cells in zip(rows, *columns, strict=True):
-        print(f"{name:27}{true:>11}" + "".join(f"{cell:>19}" for cell in cells))
+        print(f"{name:27}{true:>11}" + "".join(f"{cell:>21}" for cell in cells))
     spent = ledger.spent
     print(
         f"\n[ ]: 95% interval.\n\nWhat the first file promises: {promises[0]}.\n"
