@@ -43,15 +43,15 @@ BUGS = [
     Bug(
         "filter_tolerant",
         "skdpsumm/privacy/_filter.py",
-        "if math.fsum([*self._spent, share]) > 1 + _TOLERANCE:",
+        "if math.fsum([*self._spent, share]) > 1 + _SHARE_TOLERANCE:",
         "if math.fsum([*self._spent, share]) > 1 + 1e-3:",
         "tests/test_step_budget.py::test_no_path_costs_more_than_the_claim",
     ),
     Bug(
         "filter_off_by_a_step",
         "skdpsumm/privacy/_filter.py",
-        "if math.fsum([*self._spent, share]) > 1 + _TOLERANCE:",
-        "if math.fsum(self._spent) > 1 + _TOLERANCE:",
+        "if math.fsum([*self._spent, share]) > 1 + _SHARE_TOLERANCE:",
+        "if math.fsum(self._spent) > 1 + _SHARE_TOLERANCE:",
         "tests/test_step_budget.py::test_no_path_costs_more_than_the_claim",
     ),
     Bug(
@@ -113,15 +113,15 @@ BUGS = [
     Bug(
         "mean_rounding",
         "skdpsumm/features/_feature_maps.py",
-        "return self._sensitivity(adjacency, _MEAN_ROUNDING)",
-        "return self._sensitivity(adjacency, _ROUNDING)",
+        "return self._sensitivity(adjacency, _FOURIER_MEAN_ROUNDING)",
+        "return self._sensitivity(adjacency, _FOURIER_ROUNDING)",
         "tests/test_features.py::test_the_claimed_rounding_is_reached_and_not_passed",
     ),
     Bug(
         "search_score_replaced",
         "skdpsumm/model_selection/_run.py",
-        'moved = self.rows_of_unit * (_GRID if self.adjacency == "add_remove" else 2 * _GRID)',
-        "moved = self.rows_of_unit * _GRID",
+        'rows = self.rows_of_unit * (2 if self.adjacency == "replace_one" else 1)',
+        "rows = self.rows_of_unit",
         "tests/test_groups_of_search.py::test_worst_groups_reach_the_bound_of_the_score",
     ),
     Bug(
@@ -140,7 +140,7 @@ BUGS = [
     ),
     Bug(
         "across_one",
-        "skdpsumm/summaries/_private_summary.py",
+        "skdpsumm/summaries/_sketch_summarizer.py",
         "mechanism=compose([own.mechanism] * int(n_owners))",
         "mechanism=own.mechanism",
         "tests/test_private_summary.py::test_a_person_at_several_owners_composes",
@@ -274,8 +274,8 @@ BUGS = [
     Bug(
         "score_of_one_row",
         "skdpsumm/model_selection/_run.py",
-        'moved = self.rows_of_unit * (_GRID if self.adjacency == "add_remove" else 2 * _GRID)',
-        'moved = _GRID if self.adjacency == "add_remove" else 2 * _GRID',
+        'rows = self.rows_of_unit * (2 if self.adjacency == "replace_one" else 1)',
+        'rows = 2 if self.adjacency == "replace_one" else 1',
         "tests/test_groups_of_search.py::test_worst_groups_reach_the_bound_of_the_score",
     ),
     Bug(
@@ -288,14 +288,14 @@ BUGS = [
     Bug(
         "half_the_gumbel",
         "skdpsumm/privacy/_filter.py",
-        "scale = 2 * sensitivity / spread * _MARGIN",
-        "scale = sensitivity / spread * _MARGIN",
+        "scale = 2 * sensitivity / spread * _STEP_NOISE_MARGIN",
+        "scale = sensitivity / spread * _STEP_NOISE_MARGIN",
         "tests/test_adaptive_audit.py::test_neighbours_cost_what_is_claimed",
     ),
     Bug(
         "half_the_noise_of_counts",
         "skdpsumm/privacy/_filter.py",
-        "scale = l2 / (self._mu * math.sqrt(share)) * _MARGIN",
+        "scale = l2 / (self._mu * math.sqrt(share)) * _STEP_NOISE_MARGIN",
         "scale = l2 / (self._mu * math.sqrt(share)) / 2",
         "tests/test_adaptive_audit.py::test_neighbours_cost_what_is_claimed",
     ),

@@ -24,6 +24,7 @@ from skdpsumm import (
     TDILRegressor,
 )
 from skdpsumm.learners import FunctionalMechanism
+from skdpsumm.learners._space import _gamma
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
@@ -92,7 +93,7 @@ def test_without_noise_defaults_are_as_good_as_scikit_learn(table, learner):
             learner(schema=schema, epsilon=epsilon, noise_seed=seed, **more).fit(X_train, y_train)
             for epsilon in (np.inf, 1e4)
         ]
-        same, usual = references(learner, models[0]._gamma())
+        same, usual = references(learner, _gamma(models[0]))
         models.append(make_pipeline(PublicVectorizer(schema), same).fit(X_train, y_train))
         models.append(make_pipeline(StandardScaler(), usual).fit(X_train, y_train))
         found.append([quality(model, X_test, y_test) for model in models])

@@ -45,7 +45,7 @@ class HistogramMap(OneHotMap):
     ----------
     n_bins : tuple of int
         Number of cells of each column. Missing numbers have the last cell, and so have missing
-        categories unless `bins` says another (`missing_cell`).
+        categories unless `bins` says another.
     bins, points : dict
         As given, in tuples.
 

@@ -252,9 +252,8 @@ class PrivateScore:
 
     @cached_property
     def _noise(self) -> IntegerNoise:
-        moved = self.rows_of_unit * (
-            _STEPS_OF_SCORE if self.adjacency == "add_remove" else 2 * _STEPS_OF_SCORE
-        )
+        rows = self.rows_of_unit * (2 if self.adjacency == "replace_one" else 1)
+        moved = rows * _STEPS_OF_SCORE
         block = Block(1, moved, moved)
         return IntegerNoise([block], epsilon=self.plan.epsilon, delta=self.plan.delta)
 

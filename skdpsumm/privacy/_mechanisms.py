@@ -7,7 +7,7 @@ written to a file. So nothing outside asks which kind a mechanism is.
 To add a kind, write one subclass with a `kind`, `epsilon` and `delta`, in one file: it composes
 (by basic composition at worst), prints, and is read back from files. All else that it knows makes
 it cheaper, and is one method each: `price` for ledgers, `compose_with` for sums in closed form,
-`renyi_divergence` or `as_event` for numerical accounting.
+`renyi_divergence` for numerical accounting.
 
 References
 ----------
