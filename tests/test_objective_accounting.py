@@ -34,7 +34,7 @@ from skdpsumm.privacy._objective import (
     calibrate,
     determinant_cost,
     discrete_slack,
-    smallest_regularization,
+    regularization_of_share,
 )
 
 ADJACENCIES = ("add_remove", "replace_one")
@@ -584,13 +584,15 @@ def test_no_epsilon_means_no_noise():
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("share", [0.05, 0.5])
-def test_the_smallest_regularization_takes_its_share(delta, share):
+@pytest.mark.parametrize("epsilon", [0.8, 40.0])
+def test_curvature_takes_no_more_than_its_share(delta, share, epsilon):
     curve = {"smoothness": 0.25, "radius": 2.0, "rank": 3}
-    least = smallest_regularization(0.8, share, **curve)
-    cost = determinant_cost(0.25, 2.0, least, rank=3)
-    assert cost <= share * 0.8
-    assert cost == pytest.approx(share * 0.8)
-    calibrate(0.8, delta, lipschitz=1.0, regularization=least, **curve)
+    chosen = regularization_of_share(epsilon, share, **curve)
+    cost, most = determinant_cost(0.25, 2.0, chosen, rank=3), share * epsilon
+    assert most / (1 + most / 3) < cost < most  # as of x / (1 + x), log(1 + x) and x
+    # However large epsilon is, Lambda falls no faster than it grows.
+    assert chosen == pytest.approx(2 * regularization_of_share(2 * epsilon, share, **curve))
+    calibrate(epsilon, delta, lipschitz=1.0, regularization=chosen, **curve)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -619,7 +621,7 @@ def test_settings_are_checked(wrong, message):
     with pytest.raises(ValueError, match=message):
         calibrate(1.0, 1e-6, **{**ROW, "regularization": 5.0, **wrong})
     with pytest.raises(ValueError, match="share must lie"):
-        smallest_regularization(1.0, 1.0, smoothness=0.25, radius=1.0)
+        regularization_of_share(1.0, 1.0, smoothness=0.25, radius=1.0)
 
 
 # ------------------------------------------------------------------------------ earlier analyses

@@ -32,7 +32,7 @@ from skdpsumm.learners.erm._losses import (
     HuberizedHinge,
     Softmax,
 )
-from skdpsumm.privacy._objective import calibrate, smallest_regularization
+from skdpsumm.privacy._objective import calibrate, regularization_of_share
 
 N_ROWS = 500, 2000, 8000, 40_000
 STEPS = 2 ** (np.arange(-5, 5) / 2)
@@ -140,7 +140,7 @@ def objective(Z, codes, test, loss, shares, rng, quality, delta):
     for epsilon in EPSILONS:
         found = []
         for share in shares:
-            ridge = smallest_regularization(epsilon, share, smoothness=loss.smoothness, radius=1.0)
+            ridge = regularization_of_share(epsilon, share, smoothness=loss.smoothness, radius=1.0)
             scale = calibrate(epsilon, delta, regularization=ridge, **facts).noise_scale
             draws = []
             for b in rng.normal(size=(DRAWS // 5, Z.shape[1], 1)):

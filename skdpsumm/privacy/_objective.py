@@ -405,10 +405,14 @@ def determinant_cost(
     return rank * math.log1p(smoothness * radius**2 / regularization)
 
 
-def smallest_regularization(
+def regularization_of_share(
     epsilon: float, share: float, *, smoothness: float, radius: float, rank: int = 1
 ) -> float:
-    """Return the Lambda at which the determinant takes a `share` of epsilon.
+    """Return a Lambda at which the determinant takes no more than a `share` of epsilon.
+
+    As c is at most ``r beta R^2 / Lambda``, that is ``r beta R^2 / (share epsilon)``. Where c is
+    small the two are nearly the same. Where it is large the Lambda that takes all of the share is
+    less by far, and the noise in weights, sigma / Lambda, larger.
 
     Parameters
     ----------
@@ -425,7 +429,7 @@ def smallest_regularization(
     if not 0 < share < 1:
         raise ValueError(f"share must lie in (0, 1), got {share!r}.")
     _check_curvature(smoothness, rank)
-    return smoothness * radius**2 / math.expm1(min(share * epsilon / rank, 700.0)) * _SCALE_MARGIN
+    return rank * smoothness * radius**2 / (share * epsilon) * _SCALE_MARGIN
 
 
 def discrete_slack(size: int, scale: float, mu: float, tail: float) -> float:

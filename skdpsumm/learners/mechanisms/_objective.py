@@ -30,7 +30,7 @@ from ...privacy._objective import (
     calibrate,
     determinant_cost,
     discrete_slack,
-    smallest_regularization,
+    regularization_of_share,
 )
 from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
@@ -46,15 +46,15 @@ _SURE_TOLERANCES = 2.0
 _GRID_PER_SCALE = 2.0**-24
 # The part of the reserve of delta that pays for the tails of discrete noise.
 _TAIL_PER_RESERVE = 2.0**-20
-# The part of epsilon that pays for a row's curvature, which sets Lambda. More of it makes Lambda
-# smaller, and the noise larger: here by 8 per cent (docs/learners.md).
-_CURVATURE_SHARE = 0.08
+# The most of epsilon that pays for a row's curvature, which sets Lambda. More of it makes Lambda
+# smaller, and the noise larger: here by 10 per cent (docs/learners.md).
+_CURVATURE_SHARE = 0.1
 # That part with delta = 0, where noise is larger by the root of the dimension, and asks for more
 # Lambda.
 _CURVATURE_SHARE_IF_PURE = 0.05
 # That part where a ledger counts the Gaussian that dominates the release: for epsilon = 1 and two
-# classes it counts 1.08, and would count 1.19 with the share of a release by itself.
-_CURVATURE_SHARE_IN_A_LEDGER = 0.025
+# classes it counts 1.11, and would count 1.22 with the share of a release by itself.
+_CURVATURE_SHARE_IN_A_LEDGER = 0.04
 
 
 class ObjectivePerturbation(LearnerMechanism):
@@ -88,11 +88,13 @@ class ObjectivePerturbation(LearnerMechanism):
         return ObjectivePlan(space, terms)
 
     def default_regularization(self, space, terms, public, *, charged):
-        share = _CURVATURE_SHARE_IN_A_LEDGER if charged else _CURVATURE_SHARE
+        # With more corners than one a ledger charges for these, and hardly less for more Lambda.
+        one_corner = terms.loss.corners(terms.n_scores)["corners"] == 1
+        share = _CURVATURE_SHARE_IN_A_LEDGER if charged and one_corner else _CURVATURE_SHARE
         if terms.delta == 0:
             share = _CURVATURE_SHARE_IF_PURE
         row = _curvature_of_row(terms, space.radius)
-        least = smallest_regularization(terms.epsilon, share, **row)
+        least = regularization_of_share(terms.epsilon, share, **row)
         return max(least, terms.loss.least_regularization * space.radius**2)
 
     def least_cost(self, terms):
