@@ -45,7 +45,7 @@ _N_FIRST_POINTS = 33
 
 
 def dominating_mu(delta: Callable[[float], float], weight: float, mu: float, shift: float) -> float:
-    """Return a mu whose Gaussian curve is nowhere below `delta`.
+    """Return the mu of a Gaussian mechanism that dominates all whose delta is at most `delta`.
 
     Parameters
     ----------

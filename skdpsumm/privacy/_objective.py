@@ -146,7 +146,7 @@ class ObjectiveDP(DominatedByGaussian):
     >>> round(one.epsilon(1e-6) - GaussianDP(0.2).epsilon(1e-6), 6)
     0.02
     >>> round(one.dominating_mu(), 3)
-    0.218
+    0.217
     >>> one + GaussianDP(0.1)
     ObjectiveDP(unit=0.2, shift=0.02, output=0.1)
     """
@@ -183,7 +183,7 @@ class ObjectiveDP(DominatedByGaussian):
         return replace(self, output=output, log_ratio=log_ratio, tail=tail)
 
     def dominating_mu(self) -> float:
-        """Return a mu whose curve is nowhere below this one."""
+        """Return the mu of a Gaussian mechanism that dominates all mechanisms of this cost."""
         return _dominating_mu(replace(self, log_ratio=0.0, tail=0.0))
 
     @property
