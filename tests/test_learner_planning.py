@@ -313,7 +313,7 @@ def test_privacy_repr_and_html_say_it():
     numbers = quiet(lambda: TDILRegressor(y_bounds=(0, 50), **WEIGHTS).fit(X, 25 + NUMBERS))
     assert "noise of 2.5 on a prediction, where 25 is half of y_bounds" in repr(numbers)
     bound = quiet(lambda: TDILClassifier(mechanism="objective").fit(X, LABELS))
-    assert "noise of up to 4.2 on a prediction, where 1 is a margin>" in repr(bound)
+    assert "noise of up to 1.9 on a prediction, where 1 is a margin>" in repr(bound)
     holds = quiet(lambda: PINPClassifier(gamma=1.0).fit(X, LABELS))
     assert "holds_private_data=True; noise of 0.5 on a prediction" in repr(holds)
     assert "noise of" not in repr(clone(model))
