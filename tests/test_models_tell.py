@@ -113,7 +113,7 @@ def test_columns_of_names_alone_need_no_range():
 
 def test_tags_say_whether_names_are_taken():
     for kind in (M2MClassifier, M2MRegressor):
-        assert kind(schema={0: JOBS}).__sklearn_tags__().input_tags.string
+        assert kind(schema=[JOBS]).__sklearn_tags__().input_tags.string
         assert not kind().__sklearn_tags__().input_tags.string
 
 
