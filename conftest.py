@@ -5,7 +5,7 @@ from one seed: it passes always or never. ``pytest --noise-seed 7`` takes anothe
 all tests should pass as well.
 
 A test of the system's own noise is marked ``fresh_noise(p)``. It fails by chance with probability p
-or less, which a comment derives from the law of its statistic. All p together (1.7e-8 now) stay
+or less, which a comment derives from the law of its statistic. All p together (1.6e-8 now) stay
 below 1e-6, or no test runs. What other processes draw is fresh: notebooks and the federation, whose
 tests pass whatever it is, and audits in several processes, which are marked.
 """
@@ -117,8 +117,7 @@ def quick_fits():
 
 _LONG = (
     "test_federated_loopback.py",
-    "test_summary_noise.py",
-    "test_release_audits.py",
+    "test_kit.py",
     "test_learner_noise.py",
 )
 

@@ -26,13 +26,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from skdpsumm import PublicVectorizer
+from skdpsumm import PublicVectorizer, TableSchema
 from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._commands import free_port, new
 from skdpsumm.federated._envelope import Keys
 from skdpsumm.federated._owner_log import OwnerLog
 from skdpsumm.federated._wire import describe
-from skdpsumm.summaries import Curator, DataOwner
+from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
 
 OWNERS = ["north", "south", "east", "west", "centre"]
@@ -56,6 +56,7 @@ class Loopback:
 
     def __init__(self, folder, tables, target, replace):
         self.folder, self.tables, self.target = Path(folder), tables, target
+        self.schema = TableSchema({f"px{j}": (0, 16) for j in range(target.shape[1])})
         self.curator = self.folder / "curator" / "curator.toml"
         self.port = free_port()
         self.processes = {}
@@ -82,6 +83,7 @@ class Loopback:
         keys = [(self.folder / party / "public.toml").read_text() for party in parties]
         for party in parties:
             (self.folder / party / "agreement.toml").write_text("\n".join([text, *keys]))
+            self.schema.save(self.folder / party / "schema.toml")
         self.agreed = text
 
     def set_curator(self, **settings):
@@ -198,11 +200,8 @@ class Loopback:
         }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            curator = Curator(
-                vectorizer.fit_transform(self.target),
-                noise_seed=7,
-                **{**agreement.curator_parameters(), **parameters},
-            )
+            target = vectorizer.fit_transform(self.target)
+            curator = agreement.curator(target, noise_seed=7, **parameters)
             return run_protocol(curator, owners)
 
     def _template(self, replace):
@@ -210,7 +209,6 @@ class Loopback:
         for k, line in enumerate(lines):
             name = line.split(" =")[0]
             lines[k] = f"{name} = {replace[name]}" if name in replace else line
-            lines[k] = lines[k].replace("px{0..63}", f"px{{0..{self.target.shape[1] - 1}}}")
         return "\n".join(lines)
 
     def _fill_in(self, owner, k):
@@ -225,6 +223,15 @@ class Loopback:
 class _Absent:
     def answer(self, message):
         raise TimeoutError
+
+
+def asked(log, run):
+    """Return the questions for rows that reached an owner in a run, as their log has them."""
+    return [
+        entry["content"]
+        for entry in log.entries()
+        if (entry["event"], entry.get("ask"), entry.get("run")) == ("received", "ask", run)
+    ]
 
 
 def wait_until(holds, what, seconds=START_SECONDS, pause=0.1):
@@ -302,7 +309,7 @@ def main():
             print(f"in one process: {time.monotonic() - start:.2f} s")
             print("the same rows were chosen:", parties.chosen(run) == curator.chosen)
             same = [
-                parties.log(owner).received("ask", run)
+                asked(parties.log(owner), run)
                 == [describe(message) for message in curator.transcript[owner]]
                 for owner in tables
             ]

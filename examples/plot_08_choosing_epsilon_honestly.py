@@ -35,7 +35,7 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 MAPS = {
     gamma: RBFSampler(gamma=gamma, n_components=100, random_state=0) for gamma in (0.3, 1, 3, 10)
 }
-learner = TDILClassifier(feature_map=MAPS[1], classes=["even", "odd"], delta=1e-6)
+learner = TDILClassifier(kernel=MAPS[1], classes=["even", "odd"], delta=1e-6)
 
 # %%
 # What not to do
@@ -82,7 +82,7 @@ print(f"chosen: epsilon = {epsilon:g}")
 
 private_search = PrivateSearchCV(
     learner,
-    {"feature_map": list(MAPS.values())},
+    {"kernel": list(MAPS.values())},
     expected_trials=5,
     epsilon=epsilon,
     delta=1e-6,
@@ -92,7 +92,7 @@ private_search.fit(X[private], y[private])
 
 # %%
 
-print("chosen: gamma =", private_search.best_params_["feature_map"].gamma)
+print("chosen: gamma =", private_search.best_params_["kernel"].gamma)
 print(f"accuracy on {len(test)} public test rows: {private_search.score(X[test], y[test]):.2f}")
 private_search.privacy_
 

@@ -31,7 +31,7 @@ from skdpsumm.privacy._mechanisms import gdp_epsilon
 
 DELTA, HOLDOUT, TRIALS = 1e-6, 0.25, 30
 MAPS = [RBFSampler(gamma=g, n_components=200, random_state=0) for g in (0.01, 0.1, 0.5, 1.0, 3.0)]
-CHOICES = {"feature_map": MAPS, "regularization": [1.0, 5.0, 20.0, 80.0]}
+CHOICES = {"kernel": MAPS, "regularization": [1.0, 5.0, 20.0, 80.0]}
 GRID = list(ParameterGrid(CHOICES))
 
 

@@ -1,6 +1,6 @@
 """Differentially private data summaries with scikit-learn's interface."""
 
-from .audit import audit_epsilon
+from .audit import audit_epsilon, check_private_estimator
 from .learners import (
     PINPClassifier,
     PINPRegressor,
@@ -31,6 +31,7 @@ from .sketches import (
 )
 from .summaries import (
     PrivateMMDSummarizer,
+    SketchSummarizer,
     SummarizedEstimator,
     greedy_mmd_selection,
     mmd2,
@@ -66,6 +67,7 @@ __all__ = [
     "PublicVectorizer",
     "RACESketcher",
     "RFFSketcher",
+    "SketchSummarizer",
     "SketchUnion",
     "SummarizedEstimator",
     "TDDLClassifier",
@@ -74,6 +76,7 @@ __all__ = [
     "TDILRegressor",
     "TableSchema",
     "audit_epsilon",
+    "check_private_estimator",
     "greedy_mmd_selection",
     "mmd2",
     "uniform_selection",

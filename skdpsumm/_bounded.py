@@ -23,12 +23,12 @@ MOST_VALUES, MOST_CONTAINERS = 2**20, 2**17
 # can be 16 in one another.
 DEEPEST = 64
 # Parts of a dotted key of TOML, which are tables in one another.
-_MOST_PARTS = 16
+_MOST_PARTS_OF_KEY = 16
 
 _QUOTE, _COMMA = b'",'
 # What each byte adds to the depth.
-_STEP = np.zeros(256, np.int8)
-_STEP[list(b"[{")], _STEP[list(b"]}")] = 1, -1
+_DEPTH_STEP = np.zeros(256, np.int8)
+_DEPTH_STEP[list(b"[{")], _DEPTH_STEP[list(b"]}")] = 1, -1
 # Strings and comments of TOML. A string that has no end reaches to the end of its line or text.
 _TOML_TEXT = re.compile(
     r'"""(?:[^\\]|\\.)*?(?:"""|\Z)|'
@@ -91,7 +91,7 @@ def check_json(octets: bytes, *, most_bytes: int = MOST_BYTES, deepest: int = DE
         return  # whatever is in strings
     codes = np.frombuffer(octets.replace(b"\\\\", b"").replace(b'\\"', b"") + b" ", np.uint8)
     outside = codes[~np.logical_xor.accumulate(codes == _QUOTE)]
-    steps = _STEP[outside]
+    steps = _DEPTH_STEP[outside]
     n_containers, n_commas = int((steps == 1).sum()), int((outside == _COMMA).sum())
     _check_numbers(1 + n_commas + n_containers, n_containers)
     _check_depth(_deepest(steps), deepest)
@@ -119,9 +119,9 @@ def parse_toml(text: str) -> dict[str, Any]:
         )
     bare = _TOML_TEXT.sub(lambda found: "" if found[0].startswith("#") else "a", text)
     codes = np.frombuffer(bare.encode("utf-8", "replace") + b" ", np.uint8)
-    _check_depth(_deepest(_STEP[codes]))
-    if any(piece.count(".") >= _MOST_PARTS for piece in _NO_KEY.split(bare)):
-        raise ValueError(f"A key has more than {_MOST_PARTS} parts.")
+    _check_depth(_deepest(_DEPTH_STEP[codes]))
+    if any(piece.count(".") >= _MOST_PARTS_OF_KEY for piece in _NO_KEY.split(bare)):
+        raise ValueError(f"A key has more than {_MOST_PARTS_OF_KEY} parts.")
     if _LONG_NUMBER.search(bare):
         raise ValueError(_TOO_LONG)
     return tomllib.loads(text)

@@ -1,8 +1,8 @@
 """What surrounds a computation: its progress, its BLAS threads, what it keeps, and warnings.
 
-Progress of what takes more than two seconds is a tqdm bar where that is installed, else lines. Many
-short products gain nothing by more than one BLAS thread, and lose much on busy machines. Warnings
-of ours point to the caller's line; those of others may tell of private rows.
+Progress is a line every other second. Many short products gain nothing by more than one BLAS
+thread, and lose much on busy machines. Warnings of ours point to the caller's line; those of others
+may tell of private rows.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from threadpoolctl import ThreadpoolController
 
 _SECONDS_BETWEEN_LINES = 2.0
 
-# What is shown now. Loops far below a `fit` report to it, and need not know whether it is there.
-_bar: ContextVar[Any] = ContextVar("skdpsumm_progress", default=None)
+# The progress that is shown now. Loops far below a `fit` report to it, and need not know if it is
+# there.
+_shown: ContextVar[_Lines | None] = ContextVar("skdpsumm_progress", default=None)
 
 
 @contextmanager
@@ -45,18 +46,17 @@ def progress(
     total : int, default=None
         Number of steps, where it is known.
     late : bool, default=False
-        Show nothing in the first two seconds. This is for parts that most often take less.
+        Show nothing of what takes less than two seconds.
     """
-    opened: Any = _Late if late else _open
-    bar = opened(label, total) if verbose else None
-    # None as well: what is silent must not count as steps of what it is a part of.
-    token = _bar.set(bar)
+    lines = _Lines(label, total, late) if verbose else None
+    # None, too, is set: steps of a silent part are no steps of the whole.
+    token = _shown.set(lines)
     try:
         yield
     finally:
-        _bar.reset(token)
-        if bar is not None:
-            bar.close()
+        _shown.reset(token)
+        if lines is not None:
+            lines.close()
 
 
 @contextmanager
@@ -94,50 +94,21 @@ def elapsed(label: str, verbose: int | bool) -> Iterator[None]:
 
 def advance(n_steps: int = 1) -> None:
     """Report steps to what is shown, if anything is."""
-    bar = _bar.get()
-    if bar is not None:
-        bar.update(n_steps)
+    lines = _shown.get()
+    if lines is not None:
+        lines.update(n_steps)
 
 
 def is_shown() -> bool:
     """Whether steps that are reported here are shown."""
-    return _bar.get() is not None
-
-
-def _open(label: str, total: int | None) -> Any:
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        return _Lines(label, total)
-    return tqdm(desc=label, total=total, unit="step")
-
-
-class _Late:
-    """A bar that opens after two seconds."""
-
-    def __init__(self, label: str, total: int | None):
-        self.label, self.total = label, total
-        self.n_steps, self.start = 0, time.monotonic()
-        self.bar: Any = None
-
-    def update(self, n_steps: int) -> None:
-        self.n_steps += n_steps  # those that the bar does not show yet
-        if self.bar is None and time.monotonic() - self.start >= _SECONDS_BETWEEN_LINES:
-            self.bar = _open(self.label, self.total)
-        if self.bar is not None:
-            self.bar.update(self.n_steps)
-            self.n_steps = 0
-
-    def close(self) -> None:
-        if self.bar is not None:
-            self.bar.close()
+    return _shown.get() is not None
 
 
 class _Lines:
-    """A line every other second, and one at the end."""
+    """A line every other second and one at the end; what is late and takes less has none."""
 
-    def __init__(self, label: str, total: int | None):
-        self.label, self.of = label, "" if total is None else f" of {total}"
+    def __init__(self, label: str, total: int | None, late: bool):
+        self.label, self.of, self.late = label, "" if total is None else f" of {total}", late
         self.n_steps, self.start = 0, time.monotonic()
         self.printed = self.start
 
@@ -148,7 +119,8 @@ class _Lines:
             self.printed = time.monotonic()
 
     def close(self) -> None:
-        self._print(", done")
+        if not self.late or self.printed > self.start:
+            self._print(", done")
 
     def _print(self, end: str) -> None:
         seconds = time.monotonic() - self.start

@@ -1,4 +1,4 @@
-"""What objects show of themselves: one small table in a notebook, and texts of bounded length.
+"""What objects show of themselves: their attributes, a link to their page, one small table.
 
 Names and texts may come from a stranger's file, so they are cut and escaped here. The table has no
 colours of its own: it takes those of the page, light or dark.
@@ -7,23 +7,21 @@ colours of its own: it takes those of the page, light or dark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Sized
+from functools import lru_cache
 from html import escape
+from importlib.metadata import PackageNotFoundError, metadata
 from itertools import islice
+from typing import Any, ClassVar
 
 # Rows and columns of a table that a reader still looks over, and characters of one text. The
 # longest text that the library writes itself, what a guarantee takes as given, has some 500.
 MOST_ROWS, MOST_COLUMNS, LONGEST = 20, 12, 1000
 
 
-def cut(text: str, most: int = LONGEST) -> str:
+def cut(text: str) -> str:
     """Return a text for people: its start, with what would steer a terminal written out."""
-    more = f"... {len(text) - most:,} more characters" if len(text) > most else ""
-    shown = text[:most]
-    return (shown if shown.isprintable() else _written_out(shown)) + more
-
-
-def _written_out(text: str) -> str:
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    more = f"... {len(text) - LONGEST:,} more characters" if len(text) > LONGEST else ""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:LONGEST]) + more
 
 
 def more_of(shown: Sized, most: int) -> list[str]:
@@ -77,3 +75,50 @@ def _cells(row: Sequence[str]) -> Sequence[str]:
 
 def _safe(text: str) -> str:
     return escape(cut(text))
+
+
+class ListedMixin:
+    """Attributes that can be listed whatever the parameters are; goes before `BaseEstimator`.
+
+    scikit-learn 1.9 asks for every attribute that `dir` lists, to leave out methods that are not
+    available. One that raises anything but AttributeError would end completion, and the
+    representation in a notebook, though parameters are only checked in `fit`.
+    """
+
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if _is_there(self, name)]
+
+
+def _is_there(listed: Any, name: str) -> bool:
+    try:
+        getattr(listed, name)
+    except Exception:  # of a parameter that is wrong, say, which `fit` tells
+        return False
+    return True
+
+
+class DocLinkMixin(ListedMixin):
+    """A link to the page of the class in HTML representations; goes before `BaseEstimator`."""
+
+    _doc_link_module: ClassVar[str] = "skdpsumm"
+
+    @property
+    def _doc_link_template(self) -> str:
+        root = docs_address()
+        return f"{root}/generated/{{estimator_module}}.{{estimator_name}}.html" if root else ""
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        # Estimators are public in the package above their room: skdpsumm.moments, not .asking.
+        package = ".".join(type(self).__module__.split(".")[:2])
+        return {"estimator_module": package, "estimator_name": type(self).__name__}
+
+
+@lru_cache
+def docs_address() -> str:
+    """Return the address of the documentation by the package's metadata, "" where none is given."""
+    try:
+        entries = metadata("skdpsumm").get_all("Project-URL") or []
+    except PackageNotFoundError:  # run from its sources
+        return ""
+    urls = dict(entry.split(", ", 1) for entry in entries)
+    return urls.get("Documentation", "").rstrip("/")

@@ -17,8 +17,8 @@ Floats = NDArray[np.float64]
 
 UNIT = float(np.finfo(np.float64).eps) / 2
 _DIGITS = 53
-_MOST_PRODUCTS = 1000
-_ROWS_AT_ONCE = 2048
+_MOST_CG_PRODUCTS = 1000
+_ROWS_OF_GRAM_BLOCK = 2048
 
 
 # ---- products
@@ -87,8 +87,8 @@ def weighted_gram(factor: Floats, weights: Floats) -> Floats:
     out = np.zeros((factor.shape[1], factor.shape[1]))
     for sign in (1, -1):
         rows = np.flatnonzero(sign * weights > 0)
-        for first in range(0, len(rows), _ROWS_AT_ONCE):
-            some = rows[first : first + _ROWS_AT_ONCE]
+        for first in range(0, len(rows), _ROWS_OF_GRAM_BLOCK):
+            some = rows[first : first + _ROWS_OF_GRAM_BLOCK]
             block = factor[some] * np.sqrt(np.abs(weights[some]))[:, None]
             out += sign * (block.T @ block)
     return out
@@ -133,7 +133,7 @@ def conjugate_gradients(
     z, size = precondition(residual)
     step, product = z, dot(residual, z)
     going = np.True_
-    for _ in range(_MOST_PRODUCTS):
+    for _ in range(_MOST_CG_PRODUCTS):
         going = going & (size > accuracy) & (product > 0)
         if not np.any(going):
             break

@@ -148,29 +148,6 @@ except ImportError:
 
 
 try:
-    from sklearn.utils._indexing import _get_column_indices
-except ImportError:
-
-    def _get_column_indices(X: Any, key: Any) -> list[int]:
-        """Return the positions of columns that a ColumnTransformer's key names."""
-        positions, names = np.arange(X.shape[1]), list(getattr(X, "columns", ()))
-
-        def place(end: Any) -> Any:
-            return names.index(end) if isinstance(end, str) else end
-
-        if isinstance(key, slice):
-            stop = place(key.stop)
-            inclusive = isinstance(key.stop, str)  # as pandas does it
-            return positions[
-                slice(place(key.start), stop + 1 if inclusive else stop, key.step)
-            ].tolist()
-        listed = np.atleast_1d(np.asarray(key, object))
-        if all(isinstance(one, bool | np.bool_) for one in listed):
-            return np.flatnonzero(listed).tolist()
-        return [int(positions[place(one)]) for one in listed]
-
-
-try:
     from sklearn.utils.validation import (
         _check_feature_names_in,
         _check_method_params,

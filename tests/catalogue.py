@@ -29,6 +29,7 @@ from skdpsumm import (
     PublicVectorizer,
     RACESketcher,
     RFFSketcher,
+    SketchSummarizer,
     SketchUnion,
     SummarizedEstimator,
     TDDLClassifier,
@@ -45,7 +46,7 @@ from skdpsumm.learners import (
     PolynomialKernel,
     SparseVector,
 )
-from skdpsumm.summaries import AskAll, MWEMRelease, Posted, Sketches
+from skdpsumm.summaries import MWEMRelease, Propose
 
 BUDGET = ("epsilon", "delta", "adjacency", "noise_seed", "ledger")
 
@@ -65,7 +66,8 @@ class Instance:
     ----------
     estimator : estimator
         Never fitted: see `make`.
-    kind : {"sketcher", "model", "summarizer", "summarised", "learner", "search", "vectorizer"}
+    kind : {"sketcher", "model", "summarizer", "synthesizer", "summarised", "learner", "search", \
+"vectorizer"}
     y : {"labels", "numbers"} or None
         What `fit` takes beside the rows; numbers lie in [-1, 1].
     interactive : bool, default=False
@@ -129,20 +131,15 @@ SUMMARIZERS = {
     "propose": PrivateMMDSummarizer(**_FEW),
     "by schema": PrivateMMDSummarizer(n_select=5, n_components=16, **BOX),
     "pool": PrivateMMDSummarizer(protocol="pool", **_FEW),
-    "posted": PrivateMMDSummarizer(protocol=Posted(n_rounds=3), **_FEW),
-    "ask_all": PrivateMMDSummarizer(protocol=AskAll(n_rounds=3), **_FEW),
     "auction": PrivateMMDSummarizer(protocol="auction", **_FEW),
-    "sketches": PrivateMMDSummarizer(
-        n_select=5, protocol=Sketches(label=(-100, 100), n_synthetic=200), **BOX
-    ),
     "mwem": PrivateMMDSummarizer(
-        release=MWEMRelease(n_steps=3), reveal="features", n_target=24, **_FEW
+        protocol=Propose(release=MWEMRelease(n_steps=3), n_target=24), **_FEW
     ),
 }
+SYNTHESIZERS = {"synthetic": SketchSummarizer(n_select=5, n_synthetic=200, **BOX)}
 CLASSIFIERS = {
     "weights": TDILClassifier(),
     "schema": TDILClassifier(**BOX),
-    "intercept": TDILClassifier(fit_intercept=True),
     "functional": TDILClassifier(mechanism="functional"),
     "gradient": TDILClassifier(mechanism=_DESCENT, loss="huberized_hinge"),
     "objective": TDILClassifier(mechanism="objective"),
@@ -155,9 +152,9 @@ CLASSIFIERS = {
 }
 REGRESSORS = {
     "weights": TDILRegressor(**NUMBER),
-    "random features": TDILRegressor(feature_map=RBFSampler(n_components=8), **NUMBER),
+    "random features": TDILRegressor(kernel=RBFSampler(n_components=8), **NUMBER),
     "functional": TDILRegressor(mechanism="functional", **NUMBER),
-    "gradient": TDILRegressor(mechanism=_DESCENT, fit_intercept=True, **NUMBER),
+    "gradient": TDILRegressor(mechanism=_DESCENT, **NUMBER),
     "objective": TDILRegressor(mechanism="objective", **NUMBER),
     "exponential": TDILRegressor(mechanism=_EXPONENTIAL, **NUMBER),
     "landmarks": TDILRegressor(kernel="rbf", **MARKS, **NUMBER),
@@ -188,6 +185,7 @@ INSTANCES = {
     **_instances("model", MODEL_CLASSIFIERS, "labels"),
     **_instances("model", MODEL_REGRESSORS, "numbers"),
     **_instances("summarizer", SUMMARIZERS),
+    **_instances("synthesizer", SYNTHESIZERS),
     **_instances("learner", CLASSIFIERS, "labels"),
     **_instances("learner", REGRESSORS, "numbers", ending=", numbers"),
     **_instances("learner", INTERACTIVE_CLASSIFIERS, "labels", interactive=True),

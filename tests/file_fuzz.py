@@ -134,7 +134,7 @@ NASTY = [
     *(10**400, 0.0, -0.0, 0.5, 1.0, -1.0, 1.5, 5e-324, 1e-300, 1e-160, 1e-30, 1e-9, 1e9, 1e30),
     *(1e160, 1e300, -1e300, 1.7e308, -1.7e308, float("nan"), float("inf"), float("-inf")),
     *("", "x", "0", "1.0", "age", "fourier", "histogram", "race", "union", "pure", "gdp", "worst"),
-    *("composed", "event", "zcdp", "none", "shifted_gdp", "replace_one", "add_remove", "\x1b[2J"),
+    *("composed", "zcdp", "none", "objective", "replace_one", "add_remove", "\x1b[2J"),
     *("a\x00", "\ud800", "x" * 5000, "NaN"),
     *(
         [],
@@ -163,10 +163,9 @@ NASTY = [
     {"kind": "composed", "parts": [{"kind": "pure", "epsilon0": 1e-12}] * 3},
     {"kind": "worst", "parts": [{"kind": "pure", "epsilon0": 4.0}] * 3},
     {"kind": "worst", "parts": []},
-    {"kind": "event", "event": {"type": "LaplaceDpEvent", "noise_multiplier": 0}},
     {"kind": "gdp", "mu": 1e29, "log_ratio": 1e300, "tail": 2.0},
     {"kind": "gdp", "mu": 1e-160, "log_ratio": 0.0, "tail": 0.0},
-    {"kind": "shifted_gdp", "terms": [[0, 1, 1]], "log_ratio": 0.0, "tail": 0.0},
+    {"kind": "objective", "unit": 1.0, "shift": 0.1, "corners": 0},
 ]
 KEYS = ["x", "kind", "bounds", "bins", "points", "step", "maps", "edges", "missing", "never"]
 MECHANISMS = [value for value in NASTY if isinstance(value, dict)]

@@ -9,6 +9,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
+from curators import curator_of
 from sklearn.base import clone
 
 from skdpsumm import PINPClassifier, TDDLClassifier, TDILClassifier
@@ -28,8 +29,6 @@ from skdpsumm.model_selection import _private_search, _run
 from skdpsumm.privacy import _noise
 from skdpsumm.schema._schema import as_schema
 from skdpsumm.sketches._steps import Steps, first_map
-from skdpsumm.summaries import Curator, Posted
-from skdpsumm.summaries._posted import _count_unit
 
 
 def seeded_noise(monkeypatch):
@@ -207,7 +206,7 @@ class TargetAgain:
     """The mean of a target as it is broadcast, from a curator with default parameters."""
 
     def __init__(self, X, **parameters):
-        curator = Curator(X, ["owner"], gamma=1.0, random_state=0, **parameters)
+        curator = curator_of(X, ["owner"], gamma=1.0, random_state=0, **parameters)
         self.X, self.phi, self.target = X, curator.embedding, curator._plan.target
 
     def __call__(self):
@@ -225,21 +224,15 @@ class TargetAgain:
 class FeedbackAgain:
     """All noisy sums of rows received that a protocol broadcasts, as one vector.
 
-    Under "posted" one row more is received in the first round, instead of another; under "ask_all"
-    it is kept from the first round on, instead of another.
+    One row more is kept from the first round on, instead of another.
     """
 
     def __init__(self, rows, **parameters):
         near, far = np.zeros((1, 1)), np.full((1, 1), 1e3)
-        curator = Curator(near, ["owner"], gamma=1.0, random_state=0, **parameters)
+        curator = curator_of(near, ["owner"], gamma=1.0, random_state=0, **parameters)
         self.phi = curator.embedding
-        posted = isinstance(curator.protocol, Posted)
-        sums = curator._plan.release
-        self.noise = sums._noise if posted else sums
-        counts = sums.coefficients if posted else np.ones(len(self.noise.blocks), np.int64)
-        row = self.phi.sums(near if rows else far)
-        one = np.append(row, _count_unit(self.phi)) if posted else row
-        self.values = [int(count) * one for count in counts]
+        self.noise = curator._plan.release
+        self.values = [self.phi.sums(near if rows else far)] * len(self.noise.blocks)
 
     def __call__(self):
         return np.concatenate(

@@ -30,7 +30,7 @@ from skdpsumm.schema._cells import Cells
 from skdpsumm.sketches import _adaptive, _bins, _steps
 from skdpsumm.sketches._bins import N_BINS, find_bins, joined_categories
 from skdpsumm.sketches._residuals import Marginal, Residuals
-from skdpsumm.sketches._steps import MOST_CELLS, Design, first_map, variance_left
+from skdpsumm.sketches._steps import MOST_CELLS_OF_GROUP, Design, first_map, variance_left
 
 pytestmark = pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 
@@ -747,7 +747,7 @@ def test_most_cells_bounds_what_bins_can_give():
         for group, size in zip(part.groups, part.sizes, strict=True):
             assert size <= design.most_cells(group)
     assert first_map(design).groups == ((1,), (2,))  # each age is a cell by itself
-    assert MOST_CELLS == 2**17
+    assert MOST_CELLS_OF_GROUP == 2**17
     assert _bins.N_BINS == N_BINS
 
 

@@ -1,8 +1,7 @@
 """Bounds on mu, the picture of an audit, and planted bugs that only whole estimators can have.
 
 Bugs that are planted elsewhere: too little noise, the noise of add-remove under replace-one, and
-noise used twice (`test_release_audits`, `test_learner_noise`, `test_summary_noise`, `test_audit`),
-bandwidths of a learner and an intercept without a penalty (`test_learner_noise`).
+noise used twice (`test_audit`), and those of `test_kit` and `planted_bugs`.
 """
 
 import builtins
@@ -11,12 +10,10 @@ import pickle
 
 import numpy as np
 import pytest
-from releases import SketchAgain
 from scipy.special import ndtri
 from scipy.stats import binomtest
-from sklearn.metrics.pairwise import euclidean_distances
 
-from skdpsumm import PrivateMMDSummarizer, RFFSketcher, audit_epsilon
+from skdpsumm import PrivateMMDSummarizer, audit_epsilon
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._mechanisms import gdp_epsilon
@@ -177,28 +174,6 @@ def test_plot_says_what_is_missing(monkeypatch):
 
 
 # ---- planted bugs
-
-
-def test_catches_a_bandwidth_taken_from_the_rows():
-    """Gamma from the median distance: one row moves all features of all others."""
-
-    class MedianHeuristic(RFFSketcher):
-        def _draw_map(self, columns, rng):
-            self.gamma = 1 / np.median(euclidean_distances(self.rows)) ** 2
-            return super()._draw_map(columns, rng)
-
-        def _validate(self, X, schema, *, reset):
-            self.rows = X
-            return super()._validate(X, schema, reset=reset)
-
-    # Half of the distances are at most 1, and the others at least 9; one row more tips the balance.
-    X = np.repeat([[0.0], [1.0], [10.0]], [10, 10, 20], axis=0)
-    pair = X, np.vstack([X, [[10.0]]])
-    for kind in (RFFSketcher, MedianHeuristic):
-        sketcher = kind(6, gamma=1.0, epsilon=1.0, random_state=0)
-        releases = [SketchAgain(sketcher, rows) for rows in pair]
-        result = audit(lambda release: release(), *releases, n_trials=500)
-        assert result.refutes(1.0) is (kind is MedianHeuristic)
 
 
 def test_catches_the_auctions_bit():

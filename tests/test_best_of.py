@@ -15,7 +15,7 @@ from skdpsumm import PrivacyLedger
 from skdpsumm.privacy import GaussianDP, PureDP, _best_of, gdp_mu
 from skdpsumm.privacy._best_of import BestOf, Poisson, TruncatedNegativeBinomial, worst_case
 from skdpsumm.privacy._mechanisms import ZeroConcentratedDP, gdp_delta, mechanism_from_dict
-from skdpsumm.privacy._shifted_gaussian import ShiftedGaussianDP
+from skdpsumm.privacy._objective import ObjectiveDP
 
 TEN = TruncatedNegativeBinomial(0.0, 10)
 LAWS = [
@@ -92,7 +92,7 @@ def test_quadrature_agrees_with_brute_force(law):
 
 def test_finer_cells_change_little(monkeypatch):
     above, below, *_ = worst_case(TEN, RUN, 0.8)
-    monkeypatch.setattr(_best_of, "_CELLS", 2048)
+    monkeypatch.setattr(_best_of, "_N_CELLS_OF_INTEGRAL", 2048)
     finer, also_below, *_ = worst_case(TEN, RUN, 0.8)
     assert below < also_below < finer < above < also_below * 1.003
     assert finer < also_below * 1.0002
@@ -267,7 +267,7 @@ def test_epsilon_and_delta_are_inverse_and_fall(law):
 
 
 def test_a_run_that_is_no_exact_gaussian_costs_what_dominates_it():
-    shifted = ShiftedGaussianDP(((1, 0.2, 0.1), (1, 0, 0.1)))
+    shifted = ObjectiveDP(0.2, 0.1)
     assert TEN.price(shifted) == BestOf(TEN, shifted.dominating_mu())
     assert isinstance(TEN.price(PureDP(0.1)), PureDP)
     with pytest.raises(TypeError, match="A search cannot be priced"):

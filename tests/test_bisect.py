@@ -7,8 +7,7 @@ import pytest
 from skdpsumm.privacy import GaussianDP
 from skdpsumm.privacy._best_of import BestOf, Poisson
 from skdpsumm.privacy._bisect import at_most
-from skdpsumm.privacy._objective import calibrate
-from skdpsumm.privacy._segment import SegmentDP
+from skdpsumm.privacy._objective import ObjectiveDP, calibrate
 
 FUNCTIONS = {
     "smooth": lambda x: x**3,
@@ -35,7 +34,7 @@ def test_a_point_holds_and_the_next_does_not(name, target):
 def test_a_target_next_to_zero_is_met(target):
     found = at_most(lambda x: 1e-280 * x, target, good=0.0, bad=1.0)
     assert 0 <= 1e-280 * found <= target
-    assert SegmentDP(0.3, 0.05).delta(SegmentDP(0.3, 0.05).epsilon(target)) <= target
+    assert ObjectiveDP(0.3, 0.05).delta(ObjectiveDP(0.3, 0.05).epsilon(target)) <= target
     row = {"lipschitz": 1, "smoothness": 0.25, "radius": 1, "regularization": 10}
     noise = [calibrate(1.0, delta, **row).noise_scale for delta in (1e-200, target)]
     assert noise[0] < noise[1] < 2 * noise[0]
@@ -55,5 +54,5 @@ def test_a_bad_end_that_holds_is_no_error():
 
 def test_no_noise_has_no_finite_cost():
     for rows in (1, 2):
-        assert SegmentDP(math.inf, 0.1, rows=rows).epsilon(1e-6) == math.inf
+        assert ObjectiveDP(math.inf, 0.1, rows=rows).epsilon(1e-6) == math.inf
     assert GaussianDP(math.inf).epsilon(1e-6) == math.inf

@@ -19,7 +19,6 @@ from sklearn.preprocessing import StandardScaler
 
 import skdpsumm
 from skdpsumm import (
-    Categorical,
     HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
@@ -31,7 +30,6 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
     SummarizedEstimator,
-    TableSchema,
     TDDLClassifier,
     TDILClassifier,
 )
@@ -40,7 +38,6 @@ from skdpsumm.learners.mechanisms._base import LearnerMechanism
 from skdpsumm.privacy import GaussianDP, PrivacyLeakWarning, PrivacyLedger, _noise
 from skdpsumm.privacy._mechanisms import Mechanism, mechanism_from_dict
 from skdpsumm.privacy._noise import IntegerNoise
-from skdpsumm.summaries import Sketches, SketchOwner
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
@@ -303,17 +300,6 @@ def test_an_answer_without_a_source_of_noise_costs_nothing(name, monkeypatch):
     assert len(spy.entries()) == 1
 
 
-def test_an_owner_without_a_source_of_noise_pays_nothing(monkeypatch):
-    spy = _Spy()
-    agreed = Sketches().agreement(TableSchema([(-1, 1), (-1, 1)]), Categorical([0, 1]), 1)
-    owner = SketchOwner(X, Y, ledger=spy)
-    with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Nothing was charged"):
-        owner.answer(agreed)
-    assert not spy.charged
-    owner.answer(agreed)
-    assert len(spy.entries()) == 1
-
-
 @pytest.mark.parametrize("name", PAYING)
 def test_nothing_is_imported_between_a_charge_and_its_release(name, monkeypatch):
     """An import may fail, and the charge would pay for nothing."""
@@ -363,4 +349,4 @@ def test_there_is_one_way_to_charge():
         if re.search(r"^(?!.*>>>).*ledger\.charge\(", path.read_text(), re.MULTILINE)
     }
     record = "federated/_grants.py"  # of what an owner grants, which draws no noise
-    assert charging == {"privacy/_contract.py", "privacy/_ledger.py", record}
+    assert charging == {"privacy/_fit.py", "privacy/_ledger.py", record}

@@ -14,6 +14,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from curators import summarizer_of
 from sklearn.multiclass import OneVsRestClassifier
 
 from skdpsumm import (
@@ -396,13 +397,13 @@ def mixture():
     [
         {"noise_seed": 3},
         {"epsilon": np.inf},
-        {"noise_seed": 3, "reveal": "features", "shares": {2: 1, 0: 2, 3: 1, 1: 1}},
+        {"noise_seed": 3, "shares": {2: 1, 0: 2, 3: 1, 1: 1}},
     ],
-    ids=["noisy", "exact", "features"],
+    ids=["noisy", "exact", "shares"],
 )
 def test_partitions_are_owners(mixture, protocol, how):
     X, target = mixture
-    summarizer = PrivateMMDSummarizer(
+    summarizer = summarizer_of(
         20, protocol=protocol, gamma=0.5, n_components=200, random_state=0, **how
     )
     owners = np.repeat(np.arange(4), [600, 600, 600, 200])
@@ -427,7 +428,7 @@ def test_bad_owners_cost_nothing(mixture):
         PrivateMMDSummarizer(5, **options).fit(da.from_array(bad, chunks=(600, 2)), X_target=target)
     assert str(memory.value) == str(partitioned.value)
     with pytest.raises(ValueError, match="many rounds"):
-        PrivateMMDSummarizer(5, protocol="posted", **options).fit(lazily, X_target=target)
+        PrivateMMDSummarizer(5, protocol="auction", **options).fit(lazily, X_target=target)
     with pytest.raises(ValueError, match="X_target"):
         PrivateMMDSummarizer(5, **options).fit(lazily)
     assert ledger.entries() == []

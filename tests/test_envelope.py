@@ -110,7 +110,7 @@ def test_no_version_but_this_one_is_spoken(monkeypatch):
 
 def test_a_length_beyond_the_room_is_refused(monkeypatch):
     """From a sender whose key is in the agreement, and who pads otherwise."""
-    monkeypatch.setattr(_envelope, "_LENGTH", 8)
+    monkeypatch.setattr(_envelope, "_BYTES_OF_LENGTH", 8)
     context = LETTER.context()
     padded = (ROOM + 1).to_bytes(8, "big") + bytes(ROOM)
     box = _envelope._SUITE.encrypt(padded, NORTH.seal.public_key(), info=context)

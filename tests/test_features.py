@@ -516,7 +516,6 @@ def test_bins_of_a_map_of_its_own():
     feature_map = own_bins()
     assert feature_map.n_bins == (4, 3, 3)
     assert [feature_map.n_present(j) for j in range(3)] == [3, 2, 3]
-    assert [feature_map.missing_cell(j) for j in range(3)] == [3, 2, None]
     assert feature_map.edges(0).tolist() == [-0.5, 2.5, 9.5, 20.5], "bins of whole numbers"
     assert feature_map.cell_of_codes(1).tolist() == [1, 0, 0, 1, 2]
     rows = [[0, "a", 0.1], [3, "b", 0.5], [9.4, None, 0.9], [None, "d", 0], [20, "c", 1]]
@@ -538,11 +537,8 @@ def test_bins_of_a_map_are_those_of_a_schema_with_the_same_edges():
 
 def test_missing_cells_may_share_a_cell():
     feature_map = own_bins({1: [0, 1, 1, 0, 1]})
-    assert (feature_map.n_bins[1], feature_map.n_present(1), feature_map.missing_cell(1)) == (
-        2,
-        2,
-        1,
-    )
+    assert (feature_map.n_bins[1], feature_map.n_present(1)) == (2, 2)
+    assert feature_map.cell_of_codes(1)[-1] == 1
 
 
 def test_a_map_with_bins_of_its_own_describes_itself():
@@ -589,7 +585,7 @@ def mixed_rows(n=300):
 
 def test_sums_of_histograms_are_those_of_the_matrix(monkeypatch):
     """They are counted a histogram at a time, and bit for bit what all at once would be."""
-    monkeypatch.setattr(_feature_maps, "_ROWS_PER_BATCH", 128)
+    monkeypatch.setattr(_feature_maps, "_ROWS_SUMMED_AT_ONCE", 128)
     feature_map, X = own_bins(), mixed_rows()
     phi = feature_map.matrix(X).toarray()
     weights = np.random.default_rng(1).random(len(X))
@@ -606,7 +602,7 @@ def test_sums_of_histograms_are_those_of_the_matrix(monkeypatch):
 @pytest.mark.parametrize("kind", ["histogram", "race"])
 def test_averages_of_one_hot_codes_are_those_of_each_group_alone(monkeypatch, kind, n_rows_at_once):
     """Each group adds GRID to every one-hot group, and in the closest whole shares."""
-    monkeypatch.setattr(_feature_maps, "_ROWS_PER_BATCH", n_rows_at_once)
+    monkeypatch.setattr(_feature_maps, "_ROWS_SUMMED_AT_ONCE", n_rows_at_once)
     rng, sizes = np.random.default_rng(0), np.array([1, 3, 7, 150, 1, 38, 100])
     if kind == "histogram":
         feature_map, X = own_bins(), mixed_rows()

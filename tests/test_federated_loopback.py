@@ -29,8 +29,8 @@ from skdpsumm import (
     M2MClassifier,
     Numeric,
     PrivacyLedger,
-    PrivateMMDSummarizer,
     PrivateSketch,
+    SketchSummarizer,
     TableSchema,
 )
 from skdpsumm.federated import _commands, _gate
@@ -39,7 +39,6 @@ from skdpsumm.federated._curator import merge_sketches, sketch_of
 from skdpsumm.federated._envelope import Letter, seal, unseal
 from skdpsumm.federated._site import OwnerSite
 from skdpsumm.federated._wire import Rooms, decode, describe, encode
-from skdpsumm.summaries import Sketches
 
 pytestmark = [
     pytest.mark.flower,
@@ -188,7 +187,7 @@ def all_owners_take_part(parties, run, report):
     np.testing.assert_array_equal(rows, whose)
     for owner in parties.tables:
         transcript = [describe(m) for m in here.transcript[owner]]
-        assert parties.log(owner).received("ask", run) == transcript
+        assert MODULE.asked(parties.log(owner), run) == transcript
         assert len(entries_of(parties, owner)) == 1
     merged = PrivateSketch.load(result / "merged.sketch")
     expected = merge_sketches({owner: sent_sketch(parties, owner, run) for owner in parties.tables})
@@ -269,10 +268,9 @@ def the_same_as_in_one_process(merged, tables):
     """Bins, noise and guarantees, for owners and consumer, and as many rows."""
     table, (*names, _) = pd.concat(tables.values()), PEOPLE.names
     inputs, target = PEOPLE.take(range(3)), people(9, 300)[names].query("job == 'clerk'")
-    protocol = Sketches(label=PEOPLE.columns[-1], rows_per_owner=1300, n_synthetic=3000)
-    here = PrivateMMDSummarizer(
-        60, protocol=protocol, schema=inputs, epsilon=1.0, random_state=0, noise_seed=0
-    )
+    options = {"n_synthetic": 3000, "random_state": 0}
+    here = SketchSummarizer(inputs, n_select=60, label=PEOPLE.columns[-1], rows_per_owner=1300)
+    here.set_params(epsilon=1.0, noise_seed=0, **options)
     owners = np.repeat([*tables], [len(rows) for rows in tables.values()])
     here.fit(table[names], table.target, X_target=target, owners=owners)
     assert merged.feature_map.same_as(here.sketch_.feature_map)
@@ -282,8 +280,8 @@ def the_same_as_in_one_process(merged, tables):
     apart = np.hypot(merged.noise_std, here.sketch_.noise_std)
     assert np.abs((merged.sums - here.sketch_.sums) / apart).max() < 6
     assert merged.privacy == here.sketch_.privacy
-    options = {"target": "target", "n_synthetic": 3000, "random_state": 0}
-    home = PrivateMMDSummarizer.from_sketch(merged, 60, X_target=target, **options)
+    options["target"] = "target"
+    home = SketchSummarizer.from_sketch(merged, 60, X_target=target, **options)
     assert home.privacy_ == here.privacy_
     assert (home.X_.job == "clerk").mean() > 0.8
     model = M2MClassifier.from_sketch(merged, X_target=target, **options)
@@ -430,7 +428,7 @@ def kills_and_strangers(parties, timeout):
     table = parties.folder / "south" / "table.parquet"
     os.mkfifo(parties.folder / "pipe")
     (parties.folder / "pipe").replace(table)
-    MODULE.wait_until(lambda: parties.log("south").received("ask", run), "the question", 300)
+    MODULE.wait_until(lambda: MODULE.asked(parties.log("south"), run), "the question", 300)
     parties.kill("south")
 
     report = parties.finish(run, 600)

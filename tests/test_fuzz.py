@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from catalogue import of, payer
+from curators import with_n_target
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
@@ -28,9 +29,9 @@ pytestmark = pytest.mark.fuzz
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (24, 2))
 Y, T = np.where(X[:, 0] > 0, "a", "b"), np.sin(X[:, 0])
-ESTIMATORS = of("sketcher", "model", "summarizer", "learner")
+ESTIMATORS = of("sketcher", "model", "summarizer", "synthesizer", "learner")
 # What is in an object that belongs to an estimator is a parameter, too.
-PARTS = ("mechanism__", "kernel__", "loss__", "protocol__", "release__")
+PARTS = ("mechanism__", "kernel__", "loss__", "protocol__")
 CASES = [
     (name, parameter)
     for name, one in ESTIMATORS.items()
@@ -162,7 +163,7 @@ def test_any_budget(name):
         names = ("epsilon", "delta", "adjacency")
         payer(model).set_params(**dict(zip(names, budget, strict=True)))
         if ESTIMATORS[name].kind == "summarizer":
-            model.set_params(n_target=24)
+            with_n_target(model, 24)
         attack(model, data_of(name))
 
     run()

@@ -109,13 +109,13 @@ def bound(draft, rows=1):
 _SPAN = GradientDescent(n_landmarks=20)
 MODELS = {
     "two classes": classifier(),
-    "intercept": classifier(fit_intercept=True, norm_bound=3.0, loss=SoftHinge(2.0)),
+    "long rows": classifier(norm_bound=3.0, loss=SoftHinge(2.0)),
     "schema": classifier(schema=(-1, 1)),
-    "features": classifier(feature_map=RBFSampler(n_components=33, gamma=2.0)),
-    "a function": classifier(feature_map=FunctionTransformer(np.tanh)),
+    "features": classifier(kernel=RBFSampler(n_components=33, gamma=2.0)),
+    "a function": classifier(kernel=FunctionTransformer(np.tanh)),
     "span": classifier(kernel="rbf", gamma=1.0, schema=(-1, 1), mechanism=_SPAN),
     "span of a polynomial": classifier(3, kernel="poly", schema=(-1, 1), mechanism=_SPAN),
-    "five classes": classifier(5, fit_intercept=True),
+    "five classes": classifier(5),
     "twenty classes": classifier(20),
     "short clip": classifier(5, mechanism=GradientDescent(clip=0.01)),
     "one against the rest": classifier(4, loss="hinge"),
@@ -174,7 +174,7 @@ def check_rows_alone(name):
 def check_blocks():
     """Compare sums of more rows than a block has with those of parts that end anywhere."""
     rng = np.random.default_rng(4)
-    for name in ("intercept", "twenty classes"):
+    for name in ("long rows", "twenty classes"):
         model = MODELS[name]
         draft = opened(model, *table_of(model, rng.normal(size=(9001, 2))))
         weights = weights_for(draft, 3.0)
@@ -230,7 +230,7 @@ def test_sums_are_the_same_on_other_processors(core):
     assert run.stdout.strip() == digest()
 
 
-@pytest.mark.parametrize("name", ["intercept", "five classes", "short clip", "numbers"])
+@pytest.mark.parametrize("name", ["long rows", "five classes", "short clip", "numbers"])
 def test_a_row_is_what_whole_numbers_of_python_say(name):
     """From its features and the weights on their grids, with no float but the slope's."""
     model = MODELS[name]
@@ -295,7 +295,7 @@ def test_the_worst_neighbours_reach_the_bound(loss, limit, adjacency):
 
 
 @pytest.mark.parametrize("limit", [1, 3, 40, "average"])
-@pytest.mark.parametrize("name", ["intercept", "five classes", "one against the rest", "numbers"])
+@pytest.mark.parametrize("name", ["long rows", "five classes", "one against the rest", "numbers"])
 def test_a_sum_is_that_of_groups_alone(name, limit):
     """Of groups that are apart in the table, of one row to a hundred, and of rows all alike."""
     rng = np.random.default_rng(5)
@@ -321,7 +321,7 @@ def test_a_sum_is_that_of_groups_alone(name, limit):
 def test_groups_that_are_longer_than_blocks_are_cut_nowhere():
     rng = np.random.default_rng(6)
     groups = rng.permutation(np.repeat([0, 1, 2, 3], [9000, 1, 5000, 4096]))
-    model = classifier(fit_intercept=True, max_rows_per_group=6000)
+    model = classifier(max_rows_per_group=6000)
     draft = opened(
         model, rng.normal(size=(len(groups), 1)), rng.integers(2, size=len(groups)), groups
     )
@@ -433,7 +433,7 @@ AUTOMATIC = [
     (regressor(loss=EpsilonInsensitive(smoothing=1e-3), epsilon=np.inf), "functional"),
     (classifier(kernel="rbf", schema=(-1, 1)), "gradient"),
     (classifier(kernel=lambda A, B: A @ B.T, schema=(-1, 1)), "functional"),
-    (classifier(kernel="rbf", feature_map=RBFSampler()), "gradient"),
+    (classifier(kernel=RBFSampler()), "gradient"),
 ]
 
 

@@ -31,7 +31,7 @@ from skdpsumm import (
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP
-from skdpsumm.privacy._contract import PrivateFit
+from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.schema._groups import Groups, label_bytes
 from skdpsumm.sketches import _partitions
 from skdpsumm.sketches._private_sketch import Counted
@@ -475,7 +475,7 @@ class TestDask:
         whole = (X * 8).round()
         first, second = pd.DataFrame(whole[:20].astype(int)), pd.DataFrame(whole[20:])
         for name in ("histogram", "rff"):
-            sketcher = sketcher_of(name, "average").set_params(schema={0: (0, 8), 1: [*range(9)]})
+            sketcher = sketcher_of(name, "average").set_params(schema=[(0, 8), [*range(9)]])
             frames = dd.from_delayed(
                 [dd_delayed(first), dd_delayed(second)], meta=second.iloc[:0], verify_meta=False
             )

@@ -24,7 +24,7 @@ PACKAGE = ROOT / "skdpsumm"
 MOST_FILES = 16  # in one folder
 # Each room imports from lower floors and from itself alone.
 FLOORS = [
-    ["_bounded", "_computing", "_delegation", "_docs", "_html", "_sklearn"],
+    ["_bounded", "_computing", "_delegation", "_html", "_sklearn"],
     ["_linear_systems", "privacy", "schema"],
     ["features", "_dask"],
     ["sketches", "learners"],
@@ -32,13 +32,12 @@ FLOORS = [
     ["summaries"],
     ["model_selection", "audit", "plotting", "federated"],
     ["skdpsumm"],
-    ["_demo"],
     ["__main__"],
 ]
 # What installs a module whose name is not that of its distribution.
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
 # Used where it is installed, and never needed.
-OPTIONAL = {"tqdm", "polars"}
+OPTIONAL = {"polars"}
 
 # What is told from a page's text, its code left out.
 SLIPS = {

@@ -18,7 +18,7 @@ from skdpsumm import (
     RFFSketcher,
     SummarizedEstimator,
     TDILClassifier,
-    _docs,
+    _html,
 )
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
@@ -161,7 +161,7 @@ def test_simulations_say_so():
 
 @pytest.fixture
 def site(monkeypatch):
-    monkeypatch.setattr(_docs, "docs_address", lambda: "https://docs.example/stable")
+    monkeypatch.setattr(_html, "docs_address", lambda: "https://docs.example/stable")
 
 
 @pytest.mark.usefixtures("site")
@@ -173,7 +173,7 @@ def test_links_lead_to_the_page_of_the_class():
 
 
 def test_without_an_address_there_are_no_links(monkeypatch):
-    monkeypatch.setattr(_docs, "docs_address", lambda: "")
+    monkeypatch.setattr(_html, "docs_address", lambda: "")
     assert TDILClassifier()._get_doc_link() == ""
 
 
@@ -190,7 +190,7 @@ def test_the_address_is_that_of_the_metadata(urls, address, monkeypatch):
         def get_all(self, key):
             return urls if key == "Project-URL" else None
 
-    monkeypatch.setattr(_docs, "metadata", lambda name: Metadata())
-    _docs.docs_address.cache_clear()
-    assert _docs.docs_address() == address
-    _docs.docs_address.cache_clear()
+    monkeypatch.setattr(_html, "metadata", lambda name: Metadata())
+    _html.docs_address.cache_clear()
+    assert _html.docs_address() == address
+    _html.docs_address.cache_clear()

@@ -356,7 +356,7 @@ def test_a_full_ledger_refuses_before_it_sees_the_data(kind):
     "sketcher",
     [
         RFFSketcher(4, schema=(0, 1)),
-        RFFSketcher(4, schema={0: [0, 1]}),
+        RFFSketcher(4, schema=[[0, 1]]),
         SketchUnion([RFFSketcher(4)], schema=(0, 1)),
     ],
 )

@@ -16,6 +16,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from catalogue import INSTANCES, MODEL_CLASSIFIERS, of
+from curators import curator_of
 from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 
@@ -23,17 +24,15 @@ from skdpsumm import (
     Categorical,
     HistogramSketcher,
     M2MClassifier,
-    Numeric,
     PrivacyLedger,
     PrivateMMDSummarizer,
     SummarizedEstimator,
-    TableSchema,
     TDILClassifier,
 )
 from skdpsumm.schema._groups import Groups
 from skdpsumm.schema._listed import listed_classes
 from skdpsumm.schema._reading import CellError, label_array, read_labels, sound_labels
-from skdpsumm.summaries import Curator, DataOwner, Sketches, SketchOwner
+from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
 
 pytestmark = [
@@ -317,23 +316,6 @@ def test_no_label_makes_others_acceptable(kind, extra):
         refused(work)
 
 
-@pytest.mark.parametrize(
-    ("column", "y"),
-    [
-        (Categorical(["0", "1", "u"]), [0, 1, 1, 0, 1]),
-        (Categorical([2**53, 0.5]), [2**53 + 1] * 5),
-        (Categorical(["a", "b"]), [b"a"] * 5),
-        (Numeric(0, 9), ["1", "2", "3", "4", "5"]),
-    ],
-)
-@pytest.mark.parametrize("extra", ["u", 0.5, "b", 6, True])
-def test_an_owner_reads_its_labels_one_by_one(column, y, extra):
-    agreed = Sketches().agreement(TableSchema([(-1, 1)]), column, 1, epsilon=1e6, delta=0)
-    for labels in (y, [*y, extra], [extra, *y]):
-        with pytest.raises(ValueError, match="'x1'"):
-            SketchOwner(X[: len(labels), :1], labels).answer(agreed)
-
-
 # ---- owners and groups
 
 
@@ -369,19 +351,12 @@ def test_errors_tell_no_owner_and_no_group(kind):
         refused(lambda: sketcher.fit(X, groups=bad_in(LABELS.tolist(), bad, 3)))
 
 
-def test_a_ledger_that_lacks_an_owner_does_not_name_them():
-    model = PrivateMMDSummarizer(5, schema=(-1, 1), protocol="sketches")
-    model.set_params(ledger={"no": PrivacyLedger(epsilon=9)})
-    owners = np.where(LABELS, f"rare {SECRET}", "no")
-    refused(lambda: model.fit(X, X_target=X[:9], owners=owners))
-
-
 # ---- labels that are handed over tell nothing of those that stay
 
 
 def handed_over(rows, y):
     parameters = {"gamma": 0.5, "n_components": 16, "n_select": 5, "random_state": 0}
-    curator = Curator(rows, ["a"], noise_seed=0, **parameters)
+    curator = curator_of(rows, ["a"], noise_seed=0, **parameters)
     return DataOwner(rows, y, seed=0).answer(curator.open()["a"])
 
 
@@ -397,7 +372,9 @@ def test_labels_of_the_summary_follow_from_its_rows():
     for other in (1, 0.5):
         owner = DataOwner(X, bad_in(LABELS.tolist(), other, 0), seed=0)
         curator = run_protocol(
-            Curator(X, ["a"], gamma=0.5, n_components=16, noise_seed=0, n_select=3, random_state=0),
+            curator_of(
+                X, ["a"], gamma=0.5, n_components=16, noise_seed=0, n_select=3, random_state=0
+            ),
             {"a": owner},
         )
         chosen = [index for _, index in curator.chosen]

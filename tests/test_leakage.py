@@ -244,12 +244,12 @@ def test_a_copy_that_was_asked_public_points_alone_holds_no_private_data(name):
     assert pickle.loads(pickle.dumps(exact)).holds_private_data
 
 
-@pytest.mark.parametrize("protocol", ["propose", "pool", "posted", "ask_all"])
+@pytest.mark.parametrize("protocol", ["propose", "pool"])
 def test_what_owners_see_holds_no_canary(protocol):
     """The canary is a row of the target, and one of an owner."""
     summarizer = PrivateMMDSummarizer(5, protocol=protocol, n_components=16, gamma=0.5)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # posted may get fewer rows than asked for
+        warnings.simplefilter("ignore", UserWarning)
         summarizer.fit(X, X_target=X[30:60], owners=np.arange(N) % 3)
     assert "holds_private_data=True" in repr(summarizer)
     seen = [vars(m) for messages in summarizer.transcript_.values() for m in messages]
@@ -302,8 +302,8 @@ TO_FIT = {
         f"kernel {getattr(k, '__name__', k)}": (PINPClassifier(kernel=k, gamma=1.0), Y)
         for k in KERNELS
     },
-    "polynomials": (TDILClassifier(feature_map=PolynomialFeatures(3)), Y),
-    "random features": (TDILClassifier(feature_map=RBFSampler(n_components=8)), Y),
+    "polynomials": (TDILClassifier(kernel=PolynomialFeatures(3)), Y),
+    "random features": (TDILClassifier(kernel=RBFSampler(n_components=8)), Y),
     "in a pipeline": (make_pipeline(PublicVectorizer(schema=(-1e-300, 1)), TDILClassifier()), Y),
     "scaler": (PublicVectorizer(schema=(-1e-300, 1e-300)), None),
     "wide bins": (HistogramSketcher(n_bins=4, schema=(-1e300, 1e300)), None),
@@ -569,7 +569,7 @@ def test_order_changes_a_learner_within_its_tolerance(name):
 
 
 @quiet
-@pytest.mark.parametrize("protocol", ["propose", "posted", "ask_all"])
+@pytest.mark.parametrize("protocol", ["propose", "auction"])
 def test_order_and_jobs_do_not_change_what_owners_see(protocol):
     """The first message brings the target's mean. Later ones depend on rows that owners sent."""
 

@@ -1,27 +1,20 @@
-"""The noise of every release of a kernel learner: its scale, its audit, and the bugs those catch.
+"""Noise of kernel learners that the wire of `kit` does not see, in three arms: 0.7, 1 and 1.3.
 
-Tests of a scale have three arms, as in `test_noise`: the right scale passes, 0.7 and 1.3 times it
-fail. They draw from seeded stand-ins of the noise's sources, so nothing in them is left to chance;
-the sources themselves are tested in `test_noise`. Expected scales are worked out here, from the
-budget, L, R, Lambda and the solver's tolerance.
-
-Audits hold with confidence 1 - 1e-9, and draw from the stand-ins but for one, as the system's
-noise takes longer than all else. Each finds its mutant with the trials that spare the sound one.
+These are tests of "svt" and "threshold", objective perturbation, the choice of a point in a ball,
+and noise of a random length. They draw from seeded stand-ins of the noise's sources, so nothing is
+left to chance; the sources themselves are tested in `test_noise`. Expected scales are worked out
+here, from the budget, L, R, Lambda and the solver's tolerance. Audits, at confidence 1 - 1e-9, each
+find their mutant with the trials that spare the sound release.
 """
 
 import copy
 import math
-from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 from releases import (
     LEARNERS,
-    SHARP,
-    WEIGHTS,
     Released,
-    coefficients,
     linear,
     rbf,
     seeded_noise,
@@ -43,15 +36,12 @@ from skdpsumm import (
 )
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.learners import ExponentialMechanism, HuberizedHinge, NoisyThreshold, SparseVector
-from skdpsumm.learners.erm import _feature_space
-from skdpsumm.learners.erm._feature_space import FeatureRows, FeatureSpace
-from skdpsumm.learners.erm._losses import EpsilonInsensitive, Huber, Logistic, Squared
+from skdpsumm.learners.erm._feature_space import FeatureSpace
+from skdpsumm.learners.erm._losses import EpsilonInsensitive, Huber, Logistic
 from skdpsumm.learners.erm._problem import Minimizer, Terms
 from skdpsumm.learners.mechanisms import _answers_at_points, _objective
-from skdpsumm.learners.mechanisms._base import AnsweredQueries
-from skdpsumm.learners.mechanisms._functional import PathAnswers
-from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._mechanisms import gdp_delta, zcdp_rho
+from skdpsumm.privacy._noise import radial_noise
 from skdpsumm.privacy._threshold import threshold_ratio
 
 ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
@@ -62,6 +52,12 @@ CLAIMS = pytest.mark.parametrize(
     ("budget", "adjacency"),
     [(GAUSSIAN, "add_remove"), (PURE, "replace_one")],
     ids=["gaussian-add_remove", "pure-replace_one"],
+)
+# Those that protect groups as well: a row, three rows of a group, or a group that counts once.
+UNITS = pytest.mark.parametrize(
+    ("budget", "adjacency", "limit"),
+    [(GAUSSIAN, "add_remove", None), (GAUSSIAN, "add_remove", 3), (PURE, "replace_one", "average")],
+    ids=["row", "three rows", "pure replaced average"],
 )
 
 
@@ -83,9 +79,11 @@ def noise(monkeypatch):
 # ------------------------------------------------------------------------- scales, from the theory
 
 
-def sensitivity(adjacency, lipschitz, radius, regularization, tolerance=1e-3, kernel=False):
+def sensitivity(
+    adjacency, lipschitz, radius, regularization, tolerance=1e-3, kernel=False, limit=None
+):
     """Delta_w: the solver's tolerance on both sides, with a kernel and a smooth loss twice."""
-    rows = {"add_remove": 1, "replace_one": 2}[adjacency]
+    rows = {"add_remove": 1, "replace_one": 2}[adjacency] * (limit if limit == 3 else 1)
     return lipschitz * radius / regularization * (rows + (4 if kernel else 2) * tolerance)
 
 
@@ -116,13 +114,18 @@ def table(n_columns, n_labels=2):
     return rng.normal(size=(6, n_columns)), np.arange(6) % n_labels
 
 
+def groups_for(limit):
+    """Return the groups of the six rows of a table, where there are any."""
+    return {} if limit is None else {"groups": np.array([0, 0, 0, 0, 1, 2])}
+
+
 @ADJACENCIES
 @pytest.mark.parametrize(
     ("model", "lipschitz", "radius"),
     [
         (TDILClassifier(), 1, 1),
         (TDILClassifier(loss="hinge", norm_bound=3), 1, 3),
-        (TDILClassifier(loss="logistic", fit_intercept=True), 1, math.sqrt(2)),
+        (TDILClassifier(loss="logistic", norm_bound=2), 1, 2),
         (TDILClassifier(loss="logistic", classes=[0, 1, 2]), math.sqrt(2), 1),
         (TDILClassifier(classes=[0, 1, 2]), math.sqrt(2), 1),
         (TDILClassifier(loss="hinge", classes=[0, 1, 2]), math.sqrt(3), 1),
@@ -131,7 +134,6 @@ def table(n_columns, n_labels=2):
         (TDILRegressor(y_bounds=(0, 10), loss="epsilon_insensitive"), 1, 1),
         (PINPRegressor(gamma=1.0, y_bounds=(0, 10), loss=EpsilonInsensitive(0.2, 1e-3)), 1, 1),
         (TDDLRegressor(schema=(-1, 1), y_bounds=(0, 9), loss="epsilon_insensitive"), 1, 1),
-        (PINPClassifier(gamma=1.0, fit_intercept=True, intercept_scaling=2), 1, math.sqrt(5)),
         (
             PINPRegressor(kernel="poly", norm_bound=2, y_bounds=(0, 10), loss=Huber(0.5)),
             0.5,
@@ -146,181 +148,45 @@ def table(n_columns, n_labels=2):
     ],
     ids=named,
 )
-def test_sensitivity(model, lipschitz, radius, adjacency):
+@pytest.mark.parametrize("limit", [None, 3, "average"])
+def test_sensitivity(model, lipschitz, radius, limit, adjacency):
     model = clone(model).set_params(regularization=7.0, adjacency=adjacency)
-    model.set_params(mechanism="functional").fit(*table(2))
+    model.set_params(mechanism="functional", max_rows_per_group=limit)
+    model.fit(*table(2), **groups_for(limit))
     # The span of public points in a built-in kernel's space is one of explicit features.
     kernel = isinstance(model, PINPClassifier | PINPRegressor) or callable(model.kernel)
-    expected = sensitivity(adjacency, lipschitz, radius, 7.0, kernel=kernel)
+    expected = sensitivity(adjacency, lipschitz, radius, 7.0, kernel=kernel, limit=limit)
     # What float64 adds to that is bounded, and tested, in `test_rounding`.
     assert expected < model.sensitivity_ < expected * (1 + (1e-5 if kernel else 1e-11))
-
-
-@ARMS
-@ADJACENCIES
-def test_weights(factor, accepted, adjacency, noise):
-    """Gaussian noise of standard deviation Delta_w / mu on each weight, the intercept's as well."""
-    noise(factor)
-    model = TDILClassifier(fit_intercept=True, norm_bound=2, regularization=7.0, **GAUSSIAN)
-    model.set_params(adjacency=adjacency, mechanism="functional")
-    release = Released(model, *table(59))
-    sample = [release().predictor_.coefficients - release.exact.coefficients for _ in range(100)]
-    std = sensitivity(adjacency, 1, math.sqrt(5), 7.0) / gdp_mu(1.0, 1e-6)
-    assert has_law(sample, norm(0, std)) == accepted
-
-
-@ARMS
-def test_weights_of_features_and_classes(factor, accepted, noise):
-    noise(factor)
-    features = RBFSampler(n_components=20, random_state=0)
-    model = PINPClassifier(feature_map=features, loss="hinge", regularization=7.0, **GAUSSIAN)
-    release = Released(model, *table(2, 3))
-    sample = [
-        release().answers_.hypothesis().coefficients - release.exact.coefficients
-        for _ in range(100)
-    ]
-    assert np.shape(sample) == (100, 20, 3)
-    std = sensitivity("add_remove", math.sqrt(3), 1, 7.0, 1e-2) / gdp_mu(1.0, 1e-6)
-    assert has_law(sample, norm(0, std)) == accepted
-
-
-@ARMS
-@ADJACENCIES
-def test_pure_weights(factor, accepted, adjacency, noise):
-    """The noise's length has the Gamma law of as many dimensions; its direction is uniform."""
-    noise(factor)
-    model = TDILClassifier(loss="logistic", regularization=7.0, adjacency=adjacency, **PURE)
-    model.set_params(mechanism="functional")
-    release = Released(model, *table(2, 3))
-    drawn = [release().predictor_.coefficients - release.exact.coefficients for _ in range(2000)]
-    xi = np.reshape(drawn, (2000, 6))
-    length = np.linalg.norm(xi, axis=1)
-    assert has_law(length, gamma(6, scale=sensitivity(adjacency, math.sqrt(2), 1, 7.0))) == accepted
-    direction = xi / length[:, None]
-    assert np.abs(direction.T @ direction / 2000 - np.eye(6) / 6).max() < 0.03
 
 
 Z = np.random.default_rng(2).uniform(-1, 1, (5, 2))
 
 
-def whitened(errors, kernel=rbf):
-    """Return errors at Z, shape (trials, T, q), in coordinates where K_ZZ is the identity."""
-    factor = np.linalg.cholesky(kernel(Z, Z))
-    return np.linalg.solve(factor, np.moveaxis(errors, 1, 0).reshape(len(Z), -1)).T
-
-
-def are_independent(rows):
-    correlations = np.corrcoef(rows.T) - np.eye(rows.shape[1])
-    return np.abs(correlations).max() < 6 / math.sqrt(len(rows))
-
-
 @ARMS
-@ADJACENCIES
-def test_span_of_public_points(factor, accepted, adjacency, noise):
-    """Errors at Z have the covariance (Delta_w / mu)^2 K_ZZ."""
-    noise(factor)
-    model = TDDLClassifier(kernel=rbf, regularization=7.0, adjacency=adjacency, **GAUSSIAN)
-    release = Released(model, *table(2, 3), X_public=Z)
-    exact = release.exact.scores(Z)
-    rows = whitened(np.array([release().predictor_.scores(Z) - exact for _ in range(200)]))
-    std = sensitivity(adjacency, math.sqrt(2), 1, 7.0) / gdp_mu(1.0, 1e-6)
-    assert has_law(rows, norm(0, std)) == accepted
-    assert are_independent(rows)
-
-
-@ARMS
-def test_pure_span(factor, accepted, noise):
-    """Of as many leading directions as hold nine tenths of the trace of K_ZZ."""
-    noise(factor)
-    model = TDDLClassifier(kernel=rbf, regularization=7.0, **PURE)
-    release = Released(model, *table(2), X_public=Z)
-    sizes, vectors = np.linalg.eigh(rbf(Z, Z))
-    kept = 3  # of five
-    assert sizes[-kept + 1 :].sum() < 0.9 * sizes.sum() < sizes[-kept:].sum()
-    back = vectors[:, -kept:].T / np.sqrt(sizes[-kept:, None])
-    exact = release.exact.scores(Z)
-    drawn = [back @ (release().predictor_.scores(Z) - exact) for _ in range(2000)]
+def test_noise_of_a_random_length(factor, accepted):
+    """The length has the Gamma law of as many dimensions; the direction is uniform."""
+    rng = np.random.default_rng(0)
+    drawn = np.array([radial_noise((3, 2), 0.5 * factor, rng).ravel() for _ in range(2000)])
     length = np.linalg.norm(drawn, axis=1)
-    assert has_law(length, gamma(kept, scale=sensitivity("add_remove", 1, 1, 7.0))) == accepted
-
-
-def in_batch(answers):
-    return answers.ask(Z)[0]
-
-
-def one_by_one(answers):
-    return np.concatenate([answers.ask(z[None])[0] for z in Z])
-
-
-def in_another_order(answers):
-    for part in (Z[3:], Z[:1], Z[4:0:-1]):
-        answers.ask(part)
-    return answers.ask(Z)[0]
-
-
-@ARMS
-@pytest.mark.parametrize(
-    ("asked", "adjacency"),
-    [(in_batch, "add_remove"), (one_by_one, "replace_one"), (in_another_order, "add_remove")],
-)
-def test_path(factor, accepted, adjacency, asked, noise):
-    """Jointly normal around the exact values, with the covariance (Delta_w / mu)^2 K, however
-    asked.
-    """
-    noise(factor)
-    model = PINPClassifier(kernel=rbf, regularization=7.0, adjacency=adjacency, **GAUSSIAN)
-    release = Released(model, *table(2, 3))
-    exact = release.exact.scores(Z)
-    rows = whitened(np.array([asked(release().answers_) - exact for _ in range(200)]))
-    std = sensitivity(adjacency, math.sqrt(2), 1, 7.0) / gdp_mu(1.0, 1e-6)
-    assert has_law(rows, norm(0, std)) == accepted
-    assert are_independent(rows)
-
-
-def fitted_answers(module, monkeypatch):
-    """Return a list that collects the answers, exact and noisy, that least squares get."""
-    seen = []
-    fit = module.shrunk_least_squares
-
-    def collect(gram, answers, variance):
-        seen.append((answers, variance))
-        return fit(gram, answers, variance)
-
-    monkeypatch.setattr(module, "shrunk_least_squares", collect)
-    return seen
-
-
-@ARMS
-@CLAIMS
-def test_laplace_answers(factor, accepted, adjacency, budget, noise, monkeypatch):
-    """Scale Delta_w |K_ZZ|^(1/2) over sqrt(2 rho), or sqrt(T q) times that over epsilon."""
-    noise(factor)
-    model = TDDLClassifier(kernel=rbf, mechanism="laplace", regularization=7.0, **budget)
-    model.set_params(adjacency=adjacency)
-    seen = fitted_answers(_answers_at_points, monkeypatch)
-    release = Released(model, *table(2, 3), X_public=Z)
-    for _ in range(200):
-        release()
-    exact = release.exact.scores(Z)
-    delta_w = sensitivity(adjacency, math.sqrt(2), 1, 7.0, kernel=True)
-    per_unit = math.sqrt(15) if budget is PURE else 1 / math.sqrt(2 * zcdp_rho(1.0, 1e-6))
-    scale = delta_w * math.sqrt(np.linalg.eigvalsh(rbf(Z, Z))[-1]) * per_unit
-    assert has_law([answers - exact for answers, _ in seen], laplace(0, scale)) == accepted
-    assert seen[0][1] == pytest.approx(2 * scale**2, rel=1e-4)
+    assert has_law(length, gamma(6, scale=0.5)) == accepted
+    direction = drawn / length[:, None]
+    assert np.abs(direction.T @ direction / 2000 - np.eye(6) / 6).max() < 0.03
 
 
 # ---- Algorithm 1
 
 
-def updates(mechanism, budget, adjacency="add_remove"):
+def updates(mechanism, budget, adjacency="add_remove", limit=None):
     settings = {"mechanism": mechanism(n_updates=3), "adjacency": adjacency}
     model = PINPClassifier(kernel=rbf, regularization=7.0, **settings, **budget)
-    return Released(model, *table(2, 3))
+    model.set_params(max_rows_per_group=limit)
+    return Released(model, *table(2, 3), **groups_for(limit))
 
 
-def score_and_parts(budget, n_updates, adjacency="add_remove"):
+def score_and_parts(budget, n_updates, adjacency="add_remove", limit=None):
     """Return the sensitivity of a score, and e1 and e2 of an epoch of "svt"."""
-    delta = sensitivity(adjacency, math.sqrt(2), 1, 7.0, kernel=True)
+    delta = sensitivity(adjacency, math.sqrt(2), 1, 7.0, kernel=True, limit=limit)
     if budget["delta"] == 0:
         return delta, 0.8 * budget["epsilon"] / n_updates, 0.2 * budget["epsilon"] / n_updates
     rho = zcdp_rho(**budget)
@@ -328,27 +194,27 @@ def score_and_parts(budget, n_updates, adjacency="add_remove"):
 
 
 @ARMS
-@CLAIMS
-def test_fresh_answers_of_svt(factor, accepted, adjacency, budget, noise):
+@UNITS
+def test_fresh_answers_of_svt(factor, accepted, budget, adjacency, limit, noise):
     """Of three scores at once: scale Delta / e2, and sqrt 3 times that for pure DP."""
     noise(factor)
-    release = updates(SparseVector, budget, adjacency)
+    release = updates(SparseVector, budget, adjacency, limit)
     release.plan.sigma = -1e3  # all queries are above it
     exact = release.exact.scores(Z[:1])
     asked = [release().query(Z[:1]) for _ in range(1000)]
     assert all(answer.fresh.all() for answer in asked)
-    delta, _, e2 = score_and_parts(budget, 3, adjacency)
+    delta, _, e2 = score_and_parts(budget, 3, adjacency, limit)
     law = laplace(0, delta / e2 * (1 if budget["delta"] else math.sqrt(3)))
     assert has_law([answer.scores - exact for answer in asked], law) == accepted
 
 
 @ARMS
-@CLAIMS
-def test_tests_of_svt(factor, accepted, adjacency, budget, noise):
+@UNITS
+def test_tests_of_svt(factor, accepted, budget, adjacency, limit, noise):
     """The threshold has noise of scale 2 Delta / e1, a query twice that."""
     noise(factor)
-    plan = updates(SparseVector, budget, adjacency).plan
-    delta, e1, _ = score_and_parts(budget, 3, adjacency)
+    plan = updates(SparseVector, budget, adjacency, limit).plan
+    delta, e1, _ = score_and_parts(budget, 3, adjacency, limit)
     assert plan.sigma == pytest.approx(4 * delta / e1 * math.log(2 * 1000 / 0.05), rel=1e-5)
     thresholds = []
     for _ in range(4000):
@@ -364,16 +230,18 @@ def test_tests_of_svt(factor, accepted, adjacency, budget, noise):
 
 
 @ARMS
-@ADJACENCIES
-def test_fresh_answers_of_the_threshold_test(factor, accepted, adjacency, noise):
+@pytest.mark.parametrize(
+    ("adjacency", "limit"), [("add_remove", None), ("replace_one", 3), ("add_remove", "average")]
+)
+def test_fresh_answers_of_the_threshold_test(factor, accepted, adjacency, limit, noise):
     """Laplace noise of scale Delta over the ratio that the budget allows for."""
     noise(factor)
-    release = updates(NoisyThreshold, GAUSSIAN, adjacency)
+    release = updates(NoisyThreshold, GAUSSIAN, adjacency, limit)
     release.plan.sigma = 0.0  # all answers are released
     exact = release.exact.scores(Z[:1])
     asked = [release().query(Z[:1]) for _ in range(1000)]
     assert all(answer.fresh.all() for answer in asked)
-    delta = sensitivity(adjacency, math.sqrt(2), 1, 7.0)
+    delta = sensitivity(adjacency, math.sqrt(2), 1, 7.0, kernel=True, limit=limit)
     law = laplace(0, delta / threshold_ratio(1.0, 1e-6, 3, 3))
     assert has_law([answer.scores - exact for answer in asked], law) == accepted
 
@@ -411,40 +279,22 @@ def tilt_scale(budget, curvature, adjacency, name):
     """Return the noise of the tilt per L R, where a thousandth pays for the solver's tolerance.
 
     The privacy loss is that of the Gaussians from each corner of a row's gradients to each, and
-    to zero, plus the logarithm of the determinant. The logistic loss does not bend where its
-    slope is 1, so with Gaussian noise its determinant is free if epsilon exceeds 4 k.
-    The gradient of the Huberised hinge lies on a segment, which costs less than the logarithm.
+    to zero, plus the logarithm of the determinant.
     """
-    symmetric = name in ("huber", "insensitive")
+    corners = 2 if name in ("huber", "insensitive") else 1
     epsilon, delta = budget["epsilon"], budget["delta"]
     shift = math.log1p(curvature)
-    saturates = name in ("logistic", "soft hinge")
     if delta == 0:
         rows = {"add_remove": 1, "replace_one": 2}[adjacency]
-        shift = 0.0 if saturates and 4 * curvature < epsilon / rows else shift
         return rows / (epsilon * (1 - 1e-3) - shift)
-    shift = 0.0 if saturates and 4 * curvature < epsilon else shift
-    lengths = [1] * (2 if symmetric else 1)
+    lengths = [1] * corners
     if adjacency == "replace_one":
-        lengths = [2, 2, math.sqrt(2), math.sqrt(2)] if symmetric else [2, 1, 1]
+        lengths = [2] * corners + [math.sqrt(3)] * (corners**2 - corners) + [1] * 2 * corners
 
     def excess(unit):
-        if name == "huberized" and adjacency == "add_remove":
-            return delta_on_a_segment(unit, curvature, epsilon) - delta
         return sum(gdp_delta(unit * x, epsilon - shift) for x in lengths) - delta
 
     return math.sqrt(1 + 1e-3) / brentq(excess, 1e-6, 10.0)
-
-
-def delta_on_a_segment(unit, k, epsilon):
-    """Return the delta of a row whose gradient and curvature do not meet (proofs/objective.md)."""
-    v = (np.arange(20_000) + 0.5) / 20_000 * math.log1p(k)
-    loss = epsilon - v
-    reach = np.minimum(unit, np.sqrt(2 * loss))
-    best = np.sqrt(2 * loss / (1 - (np.exp(v) / (1 + k)) ** 2))
-    a = np.maximum(loss / reach + reach / 2, best)
-    inner = (1 + k) * np.exp(loss) * norm.sf(a) - np.exp(v) * norm.sf(np.sqrt(a**2 - 2 * loss))
-    return gdp_delta(unit, epsilon) + inner.mean() * math.log1p(k) / k
 
 
 OBJECTIVES = {
@@ -471,10 +321,7 @@ def test_objective(factor, accepted, budget, name, adjacency, noise):
 
     per_unit = tilt_scale(budget, smoothness * 4 / 20, adjacency, name)
     scale = lipschitz * 2.0 * per_unit
-    # The library takes the integral of a segment as a sum that is somewhat above it.
-    assert release.plan.noise_scale == pytest.approx(
-        scale, rel=1e-3 if name == "huberized" else 1e-4
-    )
+    assert release.plan.noise_scale == pytest.approx(scale, rel=1e-4)
     distance = tilts[0][1] + 2 * scale / 20 * 2.0**-30 * math.sqrt(8)
     if budget is PURE:
         law, output_law = gamma(8, scale=scale), gamma(8, scale=2 * distance / 1e-3)
@@ -511,7 +358,7 @@ def test_objective_asks_the_solver_for_what_it_promised(budget, shift):
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (1e-3, 1e-10), (1e-4, 1e-3)])
 def test_the_output_noise_covers_its_own_rounding(epsilon, delta):
     terms = Terms(epsilon, delta, "add_remove", Logistic(), 1.0 / epsilon, 1.0, 1, None)
-    plan = _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0, 0.0), terms)
+    plan = _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0), terms)
     roundings = plan.noise_scale / terms.regularization / 2, plan.output_scale / 2
     distance = plan._tolerance + 2.0**-24 * math.sqrt(5000) * sum(roundings)
     assert distance <= plan.output_scale * math.sqrt(1e-3) / plan.noise_scale / 2
@@ -520,7 +367,7 @@ def test_the_output_noise_covers_its_own_rounding(epsilon, delta):
 def test_too_many_features_for_a_tiny_epsilon_are_refused():
     terms = Terms(1e-4, 1e-9, "add_remove", Logistic(), 1e4, 1.0, 1, None)
     with pytest.raises(ValueError, match="too small for so many features"):
-        _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0, 0.0), terms)
+        _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0), terms)
 
 
 # ---- Algorithm 3
@@ -541,52 +388,6 @@ def selection_part(budget, n_rounds):
         return part, laplace(0, 1 / part)
     part = zcdp_rho(**budget) / (2 * n_rounds)
     return math.sqrt(8 * part), norm(0, 1 / math.sqrt(2 * part))
-
-
-STRONG = {"epsilon": 4.0, "delta": 1e-6}
-STRONG_PURE = {"epsilon": 3.0, "delta": 0.0}
-STRONG_CLAIMS = pytest.mark.parametrize(
-    ("budget", "adjacency"),
-    [(STRONG, "add_remove"), (STRONG_PURE, "replace_one")],
-    ids=["zcdp-add_remove", "pure-replace_one"],
-)
-CANDIDATES = np.array([[0.6, -0.4, 0.2], [0.3, 0.2, 0.1], [-0.3, 0.4, 0.0], [0.0, 0.0, -0.1]])
-
-
-@ARMS
-@STRONG_CLAIMS
-def test_measurements(factor, accepted, adjacency, budget, noise, monkeypatch):
-    noise(factor)
-    seen = fitted_answers(_answers_at_points, monkeypatch)
-    release = asking(
-        budget, 2, kernel=rbf, candidates=CANDIDATES, adjacency=adjacency, classes=[0, 1, 2]
-    )
-    errors = []
-    for _ in range(400):
-        points = release().predictor_.points
-        errors.append(seen[-1][0] - release.exact.scores(points))
-    unit = sensitivity(adjacency, math.sqrt(2), 1, 7.0) * (
-        math.sqrt(3) if budget["delta"] == 0 else 1
-    )
-    _, law = selection_part(budget, 2)
-    assert has_law(np.array(errors) / unit, law) == accepted
-
-
-@ARMS
-@STRONG_CLAIMS
-def test_choice_of_a_candidate(factor, accepted, adjacency, budget, noise):
-    """Weights exp(e_s |f(z)| / (2 Delta))."""
-    noise(factor)
-    release = asking(budget, candidates=CANDIDATES, adjacency=adjacency)
-    n = 3000
-    chosen = np.array([release().predictor_.points[0] for _ in range(n)])
-    found = (chosen[:, None] == CANDIDATES).all(axis=2).sum(axis=0)
-    e_s, _ = selection_part(budget, 1)
-    scores = np.abs(release.exact.scores(CANDIDATES)[:, 0])
-    weights = np.exp(e_s * scores / (2 * sensitivity(adjacency, 1, 1, 7.0)))
-    p = weights / weights.sum()
-    assert found.sum() == n
-    assert all(has_frequency(*pair) for pair in zip(found, [n] * 4, p, strict=True)) == accepted
 
 
 class Tabulated:
@@ -667,7 +468,7 @@ def test_publishing_again_is_fitting_again(name):
         np.testing.assert_array_equal(output(release(), X[:1]), expected)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", ["svt", "threshold", "objective", "pure objective"])
 def test_bound_stays_below_the_claim(name, noise):
     model, output, worlds, part = LEARNERS[name]
     noise(1.0)
@@ -676,156 +477,52 @@ def test_bound_stays_below_the_claim(name, noise):
     assert audit(model, output, worlds, n_trials=600) > model.epsilon
 
 
-@pytest.mark.parametrize("name", ["weights", "pure weights", "span", "objective"])
-def test_replacing_one_row(name, noise, monkeypatch):
+def test_objective_perturbation_when_a_row_is_replaced(noise, monkeypatch):
     """The mutant has the noise of add-remove."""
     noise(1.0)
-    model, output, *_ = LEARNERS[name]
+    model, output, *_ = LEARNERS["objective"]
     model = clone(model).set_params(adjacency="replace_one")
-    assert audit(model, output) <= model.epsilon
-    right, calibrate = Terms.sensitivity, _objective.calibrate
-    monkeypatch.setattr(
-        Terms,
-        "sensitivity",
-        property(lambda self: right.fget(replace(self, adjacency="add_remove"))),
-    )
+    assert audit(model, output, n_trials=800) <= model.epsilon
+    calibrate = _objective.calibrate
     monkeypatch.setattr(
         _objective, "calibrate", lambda *a, **k: calibrate(*a, **{**k, "adjacency": "add_remove"})
     )
-    assert audit(model, output) > model.epsilon
+    assert audit(model, output, n_trials=800) > model.epsilon
 
 
-# Fails once in 1e9 runs: so often is an audit's bound wrong, at its confidence.
-@pytest.mark.fresh_noise(1e-9)
-def test_audit_with_the_noise_of_the_system():
-    model, output, *_ = LEARNERS["weights"]
-    assert audit(model, output) <= model.epsilon
-
-
-def test_catches_noise_reused_at_a_second_point(noise, monkeypatch):
-    noise(1.0)
-    append = PathAnswers._append
-
-    def reused(self, X, below, corner):
-        append(self, X, below, corner)
-        self._noisy[:] = self._exact + (self._noisy[0] - self._exact[0])
-
-    monkeypatch.setattr(PathAnswers, "_append", reused)
-    model, output, *_ = LEARNERS["path"]
-    assert audit(model, output) > model.epsilon
-
-
-def test_catches_copies_that_draw_noise_of_their_own(noise, monkeypatch):
-    """Five answers average to less than half the noise; as it is, a copy knows what is public."""
+def test_copies_draw_no_noise_of_their_own(noise):
+    """A copy gives the answer that was given, and new points what is public."""
     noise(1.0)
     model = LEARNERS["path"][0]
-
-    def mean_answer(model, row):
-        copies = [model.answers_, *(copy.copy(model.answers_) for _ in range(4))]
-        return np.mean([answers.ask(row)[0] for answers in copies])
-
-    assert audit(model, mean_answer, n_trials=1000) <= model.epsilon
-    monkeypatch.setattr(
-        AnsweredQueries, "__reduce__", lambda self: (PathAnswers, (self._minimizer, self._plan))
-    )
-    assert audit(model, mean_answer, n_trials=1000) > model.epsilon
-
-
-class NormOfTheRows(TDILClassifier):
-    def _open_space(self, X, X_public):
-        self.norm_bound = float(np.linalg.norm(X, axis=1).max())
-        return super()._open_space(X, X_public)
-
-
-class GammaOfTheRows(TDDLClassifier):
-    def _open_space(self, X, X_public):
-        self.kernel = partial(rbf, gamma=1 / X.var())
-        return super()._open_space(X, [[0.0], [0.3]])
-
-
-class LambdaOfTheRows(TDILClassifier):
-    def _open_space(self, X, X_public):
-        self.regularization = 1 + float(np.square(X).mean())
-        return super()._open_space(X, X_public)
-
-
-@pytest.mark.parametrize("careless", [NormOfTheRows, GammaOfTheRows, LambdaOfTheRows])
-def test_catches_parameters_taken_from_the_rows(careless, noise):
-    """One row far away changes the scale of all noise, or how it is correlated."""
-    noise(1.0)
-    X, y = np.linspace(0.01, 0.1, 11)[:, None], np.arange(11) % 2
-    worlds = (X[:-1], y[:-1]), (np.vstack([X[:-1], [[10.0]]]), y)
-    for kind in (careless.__base__, careless):
-        model = kind(**WEIGHTS, **SHARP)
-        if careless is GammaOfTheRows:
-            model.set_params(kernel=rbf)
-        assert (audit(model, coefficients, worlds) > model.epsilon) is (kind is careless)
-
-
-def test_catches_an_intercept_without_a_penalty(noise, monkeypatch):
-    """Of two labels each, or one more of the first, it is 0 or 1, whatever Lambda."""
-    noise(1.0)
-    X, y = np.zeros((4, 1)), np.array([1, 1, 0, 0])
-    worlds = (X[:-1], y[:-1]), (X, y)
-    model = TDILClassifier(**WEIGHTS, **SHARP).set_params(
-        fit_intercept=True, loss="huberized_hinge"
-    )
-    assert audit(model, coefficients, worlds) <= model.epsilon
-    solve = _feature_space.solve_primal
-    stretch = np.array([1.0, 100.0])
-
-    def solve_unpenalised(rows, *settings, **tilt):
-        features = np.vstack([block for _, block in rows.blocks()]) * stretch
-        loose = FeatureRows(lambda block: block, features, radius=1e3)
-        return solve(loose, *settings, **tilt) * stretch[:, None]
-
-    monkeypatch.setattr(_feature_space, "solve_primal", solve_unpenalised)
-    assert audit(model, coefficients, worlds) > model.epsilon
-
-
-def test_catches_squared_loss_with_too_small_a_slope(noise):
-    """Many short rows drive the weight far beyond the labels; a row of length R pulls it back."""
-    noise(1.0)
-    X, y = np.append(np.full(2000, 0.002), 1.0)[:, None], np.append(np.zeros(2000), 1.0)
-    worlds = (X[:-1], y[:-1]), (X, y)
-    model = TDILRegressor(loss="squared", y_bounds=(0, 1), regularization=0.4, **SHARP)
-    model.set_params(mechanism="functional")
-    assert audit(model, coefficients, worlds, 3000) <= model.epsilon
-
-    class OfScoresInBounds(Squared):
-        """The slope is at most 1 where scores, of labels between -1 and 1, are no larger than 0."""
-
-        lipschitz = 1.0
-        value, gradient, hessian_root = (
-            lambda self, *given, right=right: right(Squared(), *given)
-            for right in (Squared.value, Squared.gradient, Squared.hessian_root)
-        )
-
-    model.set_params(loss=OfScoresInBounds())
-    assert audit(model, coefficients, worlds, 3000) > model.epsilon
+    row, new = np.zeros((1, 1)), np.ones((1, 1))
+    answers = Released(model, *worst_case_neighbours(model)[0])().answers_
+    first = answers.ask(row)[0]
+    copies = [copy.copy(answers) for _ in range(2)]
+    assert [one.ask(row)[0].tolist() for one in copies] == [first.tolist()] * 2
+    assert copies[0].ask(new)[0].tolist() == copies[1].ask(new)[0].tolist()
 
 
 # ------------------------------------------------------------------------------------- neighbours
 
 
 @ADJACENCIES
-@pytest.mark.parametrize("loss", ["hinge", "huberized_hinge"])
 @pytest.mark.parametrize(
     ("model", "radius"),
     [
         (TDILClassifier(norm_bound=3), 3),
-        (TDILClassifier(fit_intercept=True, classes=["no", "yes"]), math.sqrt(2)),
-        (TDILClassifier(feature_map=RBFSampler(n_components=30)), 1),
+        (TDILClassifier(classes=["no", "yes"]), 1),
+        (TDILClassifier(kernel=RBFSampler(n_components=30)), 1),
         (PINPClassifier(gamma=1.0), 1),
         (PINPClassifier(kernel="poly", gamma=0.5, norm_bound=2, mechanism="svt"), 3**1.5),
-        (PINPClassifier(gamma=1.0, kernel="laplacian", fit_intercept=True), math.sqrt(2)),
+        (PINPClassifier(gamma=1.0, kernel="laplacian"), 1),
         (PINPClassifier(kernel="cosine"), 1),
         (PINPClassifier(gamma=1.0, kernel="chi2"), 1),
         (TDDLClassifier(kernel=linear, norm_bound=2), 2),
     ],
     ids=named,
 )
-def test_neighbours_reach_the_sensitivity(model, radius, loss, adjacency):
+def test_neighbours_reach_the_sensitivity(model, radius, adjacency):
+    loss = "hinge" if adjacency == "add_remove" else "huberized_hinge"
     model = clone(model).set_params(loss=loss, adjacency=adjacency, random_state=0)
     model.set_params(regularization=4.0 * radius**2)
     rows = {"add_remove": 1, "replace_one": 2}[adjacency]
@@ -857,10 +554,3 @@ def test_neighbours_of_a_regressor():
     worlds = (X, y), (X_neighbour, y_neighbour)
     one, other = (Released(model, *data).solve(tolerance=1e-9) for data in worlds)
     assert distance(one, other) == pytest.approx(0.5 / 4.0, rel=1e-6)
-
-
-def test_neighbours_are_rows():
-    with pytest.raises(ValueError, match="precomputed"):
-        worst_case_neighbours(TDDLClassifier(kernel="precomputed", random_state=0))
-    with pytest.raises(ValueError, match="random_state"):
-        worst_case_neighbours(PINPClassifier(gamma=1.0))

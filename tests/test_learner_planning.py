@@ -137,7 +137,7 @@ TO_MEASURE = {
     "weights, pure": (TDILClassifier(delta=0, **WEIGHTS), {}),
     "numbers": (TDILRegressor(y_bounds=(0, 40), **WEIGHTS), {}),
     "classes": (TDILClassifier(classes=[0, 1, 2], **WEIGHTS), {}),
-    "features": (PINPClassifier(feature_map=RBFSampler(n_components=9, random_state=0)), {}),
+    "features": (PINPClassifier(kernel=RBFSampler(n_components=9, random_state=0)), {}),
     "span": (TDDLClassifier(gamma=1.0, **WEIGHTS), {"X_public": np.vstack([FAR, X[:5]])}),
     "span, numbers": (TDDLRegressor(gamma=1.0, y_bounds=(0, 40), **WEIGHTS), {"X_public": FAR}),
     "path": (PINPRegressor(gamma=1.0, y_bounds=(0, 40)), {}),
@@ -433,7 +433,7 @@ def test_a_map_that_fails_at_a_public_point_loses_no_model():
             raise RuntimeError("out of my range")
         return rows
 
-    model = TDILClassifier(schema=(-1, 1), feature_map=FunctionTransformer(picky), **WEIGHTS)
+    model = TDILClassifier(schema=(-1, 1), kernel=FunctionTransformer(picky), **WEIGHTS)
     quiet(lambda: model.fit(X / 2, LABELS))
     assert model.noise_.varies is None
     assert not model.noise_.is_drowned
@@ -448,4 +448,4 @@ def test_one_point_or_none_tells_nothing():
     for model in (few, equal):
         assert not model.noise_.is_drowned
     assert few.noise_.varies is None
-    assert _planning.FEWEST_PLACES > 3
+    assert _planning.MIN_JUDGED_POINTS > 3

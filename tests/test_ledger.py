@@ -39,7 +39,7 @@ from skdpsumm.privacy import (
     _ledger_file,
     gdp_mu,
 )
-from skdpsumm.privacy._compositions import EventDP, Worst, compose
+from skdpsumm.privacy._compositions import Worst, compose
 from skdpsumm.privacy._ledger_file import Book, LedgerStore
 from skdpsumm.privacy._mechanisms import (
     Cost,
@@ -52,6 +52,7 @@ from skdpsumm.privacy._mechanisms import (
     zcdp_rho,
 )
 from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise
+from skdpsumm.privacy._threshold import ThresholdDP
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning")
@@ -329,7 +330,7 @@ def test_numerical_accounting_agrees_that_the_cap_holds(pure):
         ({}, ZeroConcentratedDP(0.1), "delta > 0"),
         ({"delta": DELTA}, ZeroConcentratedDP(0.1), 'accountant="zcdp"'),
         ({"delta": DELTA}, compose([PureDP(1), ZeroConcentratedDP(1)]), 'accountant="zcdp"'),
-        ({"delta": DELTA, "accountant": "zcdp"}, EventDP("an event"), "State the cost"),
+        ({"delta": DELTA, "accountant": "zcdp"}, ThresholdDP(0.03, 5), "State the cost"),
     ],
 )
 def test_a_kind_without_an_adaptive_sum_is_refused(settings_, mechanism, remedy):

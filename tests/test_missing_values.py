@@ -28,7 +28,7 @@ from skdpsumm import (
     TableSchema,
     TDILClassifier,
 )
-from skdpsumm.model_selection._public_rows import Column as PublicColumn
+from skdpsumm._bounded import parse_toml
 from skdpsumm.moments.inferring._points import absent, draw_points, maxent_points
 from skdpsumm.schema._reading import read_table
 
@@ -428,14 +428,6 @@ def test_a_float_that_is_too_short_for_a_code_is_refused():
     assert np.isnan(read.read(np.array(["NA"], np.dtypes.StringDType()))).all()
 
 
-def test_public_rows_miss_nothing_that_a_step_without_a_schema_reads():
-    u = (np.arange(100) + 0.5) / 100
-    for schemas, plain in (((1,), True), ((1, 0), False)):
-        known = tuple(Numeric(0, 9, missing_values=[-9] * k) for k in schemas)
-        assert np.isfinite(PublicColumn("x", known, plain).sample(u)).all()
-    assert np.isnan(PublicColumn("x", (Numeric(0, 9, missing_values=-9),), False).sample(u)).any()
-
-
 @pytest.mark.parametrize(
     ("make", "told"),
     [
@@ -465,7 +457,7 @@ def test_codes_are_written_down():
     assert not Numeric(0, 1, missing_values=[]).missing
     assert TableSchema.from_dict(schema.to_dict()) == schema
     assert eval(repr(schema), {"TableSchema": TableSchema, **vars(skdpsumm)}) == schema
-    assert TableSchema.from_toml(schema.to_toml()) == schema
+    assert TableSchema.from_tables(parse_toml(schema.to_toml())) == schema
     assert "missing_values" not in TableSchema(SCHEMA).to_dict()["columns"][0]
 
 

@@ -120,7 +120,7 @@ def test_blocks_beyond_the_memory_limit_fall_back_on_the_diagonal(monkeypatch):
 
 
 def test_what_does_not_converge_says_so(monkeypatch):
-    monkeypatch.setattr(_linear_systems, "_MOST_PRODUCTS", 2)
+    monkeypatch.setattr(_linear_systems, "_MOST_CG_PRODUCTS", 2)
     with pytest.warns(ConvergenceWarning, match="fewer columns"):
         both(released("pairs", 10.0), monkeypatch)
 

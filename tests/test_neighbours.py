@@ -23,6 +23,7 @@ from skdpsumm.audit._neighbours import sketcher_of
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.schema._schema import as_schema
+from skdpsumm.summaries import Auction, Propose
 
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 UNION = SketchUnion([HistogramSketcher(n_bins=8), RFFSketcher(10, gamma=1.0)], weights=[5, 1])
@@ -38,7 +39,7 @@ SKETCHING = {
     "no range": RFFSketcher(
         10, gamma=0.1, schema=[Numeric(missing=True), Numeric(0, 9)], random_state=0
     ),
-    "out of order": HistogramSketcher(schema={1: ["a", "b"], 0: (0, 9)}, random_state=0),
+    "words": HistogramSketcher(schema=[(0, 9), ["a", "b"]], random_state=0),
     "m2m": M2MEstimator(UNION, schema=(-2, 3), random_state=0),
     "m2m classifier": M2MClassifier(
         sketcher=RFFSketcher(4, gamma=2.0), schema=(0, 1), classes=["n", "y"], random_state=0
@@ -86,7 +87,13 @@ def test_sketches_spend_what_is_claimed(name, delta, adjacency):
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_targets(adjacency, delta):
     summarizer = PrivateMMDSummarizer(
-        5, n_components=4, adjacency=adjacency, delta=delta, n_target=6, random_state=0, gamma=1.0
+        5,
+        protocol=Propose(n_target=6),
+        n_components=4,
+        adjacency=adjacency,
+        delta=delta,
+        random_state=0,
+        gamma=1.0,
     )
     one, other = worst_case_neighbours(summarizer, n_samples=6, n_features=2)
     np.testing.assert_array_equal(one["X"], other["X"])
@@ -110,7 +117,12 @@ def test_targets_of_a_schema():
     """Neighbours are rows of the table, with its words; and as far apart as those of numbers."""
     schema = {"age": (17, 90), "job": Categorical(["clerk", "farmer"], missing=True)}
     summarizer = PrivateMMDSummarizer(
-        5, schema=schema, n_components=4, n_target=6, random_state=0, adjacency="replace_one"
+        5,
+        protocol=Propose(n_target=6),
+        schema=schema,
+        n_components=4,
+        random_state=0,
+        adjacency="replace_one",
     )
     one, other = worst_case_neighbours(summarizer, n_samples=6, n_features=2)
     assert set(one["X_target"][:, 1]) <= {"clerk", "farmer", None}
@@ -121,14 +133,13 @@ def test_targets_of_a_schema():
 
 
 @ADJACENCIES
-@pytest.mark.parametrize("protocol", ["propose", "posted", "ask_all", "auction"])
+@pytest.mark.parametrize("protocol", [Propose(n_target=300), Auction(n_target=300)])
 def test_owners(protocol, adjacency):
     summarizer = PrivateMMDSummarizer(
         5,
         protocol=protocol,
         n_components=4,
         adjacency=adjacency,
-        n_target=300,
         random_state=0,
         gamma=1.0,
     )
@@ -156,7 +167,7 @@ def test_what_is_not_known_is_refused():
     with pytest.raises(ValueError, match="target_is_owners"):
         worst_case_neighbours(clone(summarizer).set_params(target_is_owners=True))
     with pytest.raises(ValueError, match="shares"):
-        worst_case_neighbours(clone(summarizer).set_params(shares={"a": 1.0}))
+        worst_case_neighbours(clone(summarizer).set_params(protocol=Propose(shares={"a": 1.0})))
     for careless in (PrivateMMDSummarizer(gamma=1.0), M2MEstimator(schema=(0, 1)), RFFSketcher()):
         with pytest.raises(ValueError, match="random_state must be an int"):
             worst_case_neighbours(careless)

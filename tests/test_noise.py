@@ -477,3 +477,12 @@ def test_seeded_noise_has_the_scale_of_real_noise(kind):
     noise = build(kind, 20_000, sensitivity=8e4)
     sample = noise.add(np.zeros(20_000, np.int64), noise_seed=1)
     assert has_variance(sample, noise.std[0] ** 2, 6.0)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+def test_blocks_released_one_by_one_have_the_noise_of_all():
+    noise = IntegerNoise([Block(3, 5e5, 5e5, 0.5), Block(2, 4e5, 4e5, 0.5)], epsilon=1, delta=1e-6)
+    values = np.arange(5)
+    whole = noise.add(values, noise_seed=3)
+    parts = [noise.add_block(0, values[:3], 3), noise.add_block(1, values[3:], 3)]
+    np.testing.assert_array_equal(whole, np.concatenate(parts))

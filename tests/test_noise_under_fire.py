@@ -12,6 +12,7 @@ import pickle
 import numpy as np
 import pytest
 from catalogue import INSTANCES
+from curators import with_n_target
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -97,9 +98,7 @@ RELEASES = {
     "path": (made("path", **LABELS), answers),
     "svt": (made("svt", mechanism=SparseVector(failure_probability=0.99), **LABELS), answers),
     "propose": (made("propose"), broadcast),
-    "mwem": (made("mwem", n_target=30), broadcast),
-    "posted": (made("posted"), broadcast),
-    "ask_all": (made("ask_all"), broadcast),
+    "mwem": (made("mwem", protocol__n_target=30), broadcast),
     "coins": (made("propose", **COINS), handed_over),
     "owners' values": (made("propose"), values),
 }
@@ -300,7 +299,7 @@ def neighbours(name, one, other):
     """Return what two models release of neighbours, the noise's deviation, and mu."""
     if name == "propose":
         pair = [
-            broadcast(model.set_params(n_target=30), X_target=X[:n])[: model.n_components]
+            broadcast(with_n_target(model, 30), X_target=X[:n])[: model.n_components]
             for model, n in ((one, 30), (other, 29))
         ]
         mu = one.privacy_.target.mechanism.mu

@@ -15,11 +15,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
-from scipy.special import expit, log_ndtr, ndtr, softmax
+from scipy.special import expit, ndtr, softmax
 
 from skdpsumm.privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP
-from skdpsumm.privacy._compositions import EventDP, compose
+from skdpsumm.privacy._compositions import compose
 from skdpsumm.privacy._mechanisms import (
     Unprotected,
     ZeroConcentratedDP,
@@ -31,16 +30,12 @@ from skdpsumm.privacy._mechanisms import (
 from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise
 from skdpsumm.privacy._objective import (
     OUTPUT_SHARE,
+    ObjectiveDP,
     calibrate,
     determinant_cost,
     discrete_slack,
-    flat_profile,
-    gaussian_terms,
-    saturating_profiles,
     smallest_regularization,
 )
-from skdpsumm.privacy._segment import SegmentDP
-from skdpsumm.privacy._shifted_gaussian import ShiftedGaussianDP, _rate
 
 ADJACENCIES = ("add_remove", "replace_one")
 PARTS = np.array([0.03, 0.1, 0.3, 0.6, 1.0, 2.0, 4.0])
@@ -50,7 +45,7 @@ PARTS = np.array([0.03, 0.1, 0.3, 0.6, 1.0, 2.0, 4.0])
 
 
 class Scalar:
-    """A loss of one score: its slope, its curvature, where it has kinks, and its corners."""
+    """A loss of one score: its slope, its curvature, where it has kinks, and how many corners."""
 
     def __init__(self, slope, curvature, kinks, lipschitz, smoothness, corners, labels):
         self.slope, self.curvature, self.kinks = slope, curvature, kinks
@@ -65,7 +60,7 @@ def logistic(margin=0.0):
         lambda y: [y * margin],
         1.0,
         0.25,
-        {"vertices": 1, "hull": "polytope"},
+        1,
         (1, -1),
     )
 
@@ -77,7 +72,7 @@ def huberized(h):
         lambda y: [y * (1 - h), y * (1 + h)],
         1.0,
         1 / (2 * h),
-        {"vertices": 1, "hull": "polytope"},
+        1,
         (1, -1),
     )
 
@@ -89,7 +84,7 @@ def huber(threshold):
         lambda y: [y - threshold, y + threshold],
         threshold,
         1.0,
-        {"vertices": 2, "hull": "symmetric"},
+        2,
         (0.0, 1.5),
     )
 
@@ -107,7 +102,7 @@ def insensitive(width, h):
         lambda y: [y + s * (width + t) for s in (-1, 1) for t in (-h, h)],
         1.0,
         1 / (2 * h),
-        {"vertices": 2, "hull": "symmetric"},
+        2,
         (0.0, 1.5),
     )
 
@@ -119,8 +114,8 @@ SCALARS = {
     "huber-1": huber(1.0),
     "huber-0.3": huber(0.3),
     "insensitive": insensitive(0.4, 0.2),
+    "soft hinge": logistic(3.0),
 }
-SATURATING = {"logistic": logistic(), "soft hinge": logistic(3.0)}
 BASES = [(), ((0.6, 0), (-0.8, 1)), ((1.0, 0), (1.0, 0), (-1.0, 0))]
 
 
@@ -183,14 +178,12 @@ def worst(loss, adjacency, regularization, unit, epsilons, bases=BASES):
     return np.max([[max(divergence(p, q, e)) for e in epsilons] for p, q in pairs], axis=0)
 
 
-def claim(loss, adjacency, regularization, unit, *, shift=None, profile=None, **corners):
+def claim(loss, adjacency, regularization, unit, *, shift=None, corners=None):
     """Return the library's claim for a scalar loss, or a mutant of it."""
     if shift is None:
         shift = determinant_cost(loss.smoothness, 1.0, regularization)
-    profile = profile or flat_profile(shift)
-    return ShiftedGaussianDP(
-        gaussian_terms(unit, profile, adjacency=adjacency, **{**loss.corners, **corners})
-    )
+    rows = 2 if adjacency == "replace_one" else 1
+    return ObjectiveDP(unit, shift, corners or loss.corners, rows)
 
 
 def epsilons_for(loss, regularization, unit):
@@ -205,45 +198,21 @@ def exceeds(exact, mechanism, epsilons):
     return bool(np.any(exact > claimed * (1 + 1e-9) + 1e-13))
 
 
+UNITS = [(0.02, 0.2), (0.02, 4.0), (0.5, 0.15), (1.0, 1.0), (5.0, 0.3), (20.0, 0.25)]
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("name", SCALARS)
-@pytest.mark.parametrize(
-    ("regularization", "unit"), [(0.02, 0.2), (0.02, 4.0), (0.5, 0.15), (1.0, 1.0), (20.0, 0.25)]
-)
+@pytest.mark.parametrize(("regularization", "unit"), UNITS)
 def test_no_exact_distribution_exceeds_the_claim(name, adjacency, regularization, unit):
+    """Nor the Gaussian that a ledger charges for it, at small epsilons either."""
     loss = SCALARS[name]
-    epsilons = epsilons_for(loss, regularization, unit)
+    epsilons = np.unique([*epsilons_for(loss, regularization, unit), 0.01, 0.1, 0.4])
     exact = worst(loss, adjacency, regularization, unit, epsilons)
-    assert not exceeds(exact, claim(loss, adjacency, regularization, unit), epsilons)
-
-
-@pytest.mark.parametrize("name", ["logistic", "huberized-0.1", "huberized-0.5"])
-@pytest.mark.parametrize(
-    ("regularization", "unit"), [(0.02, 0.2), (0.02, 4.0), (0.5, 0.15), (1.0, 1.0), (20.0, 0.25)]
-)
-def test_no_exact_distribution_exceeds_the_claim_of_a_segment(name, regularization, unit):
-    loss = SCALARS[name]
-    found = SegmentDP(unit, loss.smoothness / regularization)
-    epsilons = np.unique([*epsilons_for(loss, regularization, unit), 0.01, 0.1, 0.4])
-    rows = np.random.default_rng(5).uniform(-1, 1, 40)
-    crowd = tuple((float(phi), int(k % 2)) for k, phi in enumerate(rows))
-    exact = worst(loss, "add_remove", regularization, unit, epsilons, [*BASES, crowd])
+    found = claim(loss, adjacency, regularization, unit)
     assert not exceeds(exact, found, epsilons)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", ["logistic", "huberized-0.1", "huberized-0.5"])
-@pytest.mark.parametrize(
-    ("regularization", "unit"), [(0.02, 0.2), (0.02, 4.0), (0.5, 0.15), (1.0, 1.0), (20.0, 0.25)]
-)
-def test_a_row_that_is_replaced_is_within_its_dominating_gaussian(name, regularization, unit):
-    loss = SCALARS[name]
-    two = SegmentDP(unit, loss.smoothness / regularization, rows=2)
-    epsilons = np.unique([*epsilons_for(loss, regularization, unit), 0.01, 0.1, 0.4])
-    exact = worst(loss, "replace_one", regularization, unit, epsilons)
-    assert not exceeds(exact, two, epsilons)
-    assert not exceeds(exact, GaussianDP(two.dominating_mu()), epsilons)
+    assert not exceeds(exact, GaussianDP(found.dominating_mu()), epsilons)
 
 
 @pytest.mark.parametrize(
@@ -252,27 +221,19 @@ def test_a_row_that_is_replaced_is_within_its_dominating_gaussian(name, regulari
 )
 def test_a_row_or_a_curvature_that_is_forgotten_would_be_noticed(regularization, unit, forgotten):
     loss = SCALARS["huberized-0.1"]
-    mu = SegmentDP(unit, loss.smoothness / regularization, rows=2).dominating_mu()
+    mu = claim(loss, "replace_one", regularization, unit).dominating_mu()
     epsilons = epsilons_for(loss, regularization, unit)
     exact = worst(loss, "replace_one", regularization, unit, epsilons)
     assert exceeds(exact, GaussianDP(forgotten(mu, unit)), epsilons)
 
 
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("name", SATURATING)
-@pytest.mark.parametrize(
-    ("regularization", "unit"), [(0.05, 0.2), (0.3, 0.16), (0.3, 3.0), (1.0, 0.24), (5.0, 1.0)]
-)
-def test_no_exact_distribution_exceeds_the_claim_of_a_loss_that_saturates(
-    adjacency, name, regularization, unit
-):
-    loss = SATURATING[name]
-    curvature = loss.smoothness / regularization
-    epsilons = np.unique([*epsilons_for(loss, regularization, unit), curvature, 4 * curvature])
-    exact = worst(loss, adjacency, regularization, unit, epsilons)
-    for profile in saturating_profiles(curvature, 50.0)[::5]:
-        found = claim(loss, adjacency, regularization, unit, profile=profile)
-        assert not exceeds(exact, found, epsilons)
+def test_total_variation_is_that_of_noise_alone_and_attained():
+    """With little regularization: the row's gradient is at its corner wherever noise is likely."""
+    loss, regularization, unit = SCALARS["huberized-0.1"], 0.002, 1.0
+    found = claim(loss, "add_remove", regularization, unit)
+    assert found.total_variation == gdp_delta(unit, 0.0)
+    (exact,) = worst(loss, "add_remove", regularization, unit, [0.0])
+    assert 0.99 * found.total_variation < exact <= found.total_variation
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -308,7 +269,7 @@ def test_a_second_sign_would_be_noticed():
     loss, regularization, unit = SCALARS["huber-1"], 0.013, 4.7
     epsilons = epsilons_for(loss, regularization, unit)
     exact = worst(loss, "add_remove", regularization, unit, epsilons)
-    one = claim(loss, "add_remove", regularization, unit, vertices=1, hull="polytope")
+    one = claim(loss, "add_remove", regularization, unit, corners=1)
     assert exceeds(exact, one, epsilons)
 
 
@@ -317,43 +278,6 @@ def test_the_factor_of_two_signs_is_attained():
     loss, unit = SCALARS["huber-1"], 1.0
     p, q = next(exact_pairs(loss, "add_remove", 0.02, unit, [()]))
     assert divergence(p, q, 2.0)[0] == pytest.approx(2 * gdp_delta(unit, 2.0), rel=1e-4)
-
-
-def test_a_loss_with_a_corner_does_not_saturate():
-    """The Huberised hinge keeps its curvature up to t = 1: the claim is for the logistic loss."""
-    loss, regularization, unit = SCALARS["huberized-0.1"], 5.0, 1.0
-    epsilons = epsilons_for(loss, regularization, unit)
-    exact = worst(loss, "add_remove", regularization, unit, epsilons)
-    profile = saturating_profiles(loss.smoothness / regularization, 50.0)[0]
-    mutant = claim(loss, "add_remove", regularization, unit, profile=profile)
-    assert exceeds(exact, mutant, epsilons)
-
-
-def margin_ell(s, curvature):
-    return np.log1p(4 * curvature * s * (1 - s))
-
-
-@pytest.mark.parametrize("curvature", [0.01, 0.3, 5.0])
-def test_profiles_of_a_margin_loss_touch_its_determinant(curvature):
-    """A polygon above it at every t; it has a point on each side, so that none could be lower."""
-    s = np.linspace(0, 1, 20001)
-    profiles = saturating_profiles(curvature, 100.0)
-    assert {len(profile) for profile in profiles} == {2, 3}
-    assert profiles[0] == ((0.0, 0.0), (1.0, pytest.approx(4 * curvature)))
-    for profile in profiles:
-        ends, heights = zip(*profile, strict=True)
-        room = np.interp(s, ends, heights) - margin_ell(s, curvature)
-        assert room.min() >= -1e-12
-        for low, high in pairwise(ends):
-            assert room[(s >= low) & (s <= high)].min() <= 1e-4 * heights[-1]
-
-
-@pytest.mark.parametrize("epsilon", [0.3, 1.0])
-@pytest.mark.parametrize("vertices", [1, 2, 9])
-def test_profiles_stay_within_epsilon(epsilon, vertices):
-    for curvature in (1e-3, 0.1, 0.3):
-        for profile in saturating_profiles(curvature, epsilon, vertices):
-            assert all(0 <= height <= epsilon * (1 + 1e-9) for _, height in profile)
 
 
 # -------------------------------------------------------------------------------- two dimensions
@@ -425,11 +349,7 @@ def test_two_features(name, adjacency, regularization, unit, angle):
     check_plane(densities, volume, claim(loss, adjacency, regularization, unit), shift, unit)
 
 
-THREE = {"smoothness": 0.5, "rank": 2, "trace": 2 / 3}
-
-
-def softmax_claim(adjacency, profile, unit):
-    return ShiftedGaussianDP(gaussian_terms(unit, profile, 2, "simplex", adjacency))
+THREE = {"smoothness": 1 / 3, "rank": 2}
 
 
 @pytest.mark.statistical
@@ -444,9 +364,8 @@ def test_three_classes(adjacency, other, regularization, unit):
     one = [*base, (1.0, 0)] if adjacency == "replace_one" else [*base, other]
     densities = [density_of_softmax(d, regularization, sigma, V) for d in (one, two)]
     shift = determinant_cost(radius=1.0, regularization=regularization, **THREE)
-    profiles = saturating_profiles(THREE["smoothness"] / regularization, 50.0, 2)
-    for profile in (flat_profile(shift), *profiles[::4]):
-        check_plane(densities, volume, softmax_claim(adjacency, profile, unit), shift, unit)
+    found = ObjectiveDP(unit, shift, 2, 2 if adjacency == "replace_one" else 1)
+    check_plane(densities, volume, found, shift, unit)
 
 
 def test_two_corners_of_softmax_count_twice():
@@ -464,7 +383,7 @@ def test_the_determinant_of_softmax_is_attained():
     p = np.full(5, 0.2)
     for k in (0.01, 1.0, 30.0):
         exact = np.linalg.slogdet(np.eye(5) + k * (np.diag(p) - np.outer(p, p)))[1]
-        ours = determinant_cost(0.5, 1.0, 1 / k, rank=4, trace=1 - 1 / 5)
+        ours = determinant_cost(0.2, 1.0, 1 / k, rank=4)
         assert exact == pytest.approx(ours, rel=1e-9)
 
 
@@ -478,8 +397,7 @@ def test_the_determinant_of_any_row_is_bounded(seed):
     more = np.kron(np.outer(phi, phi), curvature)
     exact = np.linalg.slogdet(hessian + more)[1] - np.linalg.slogdet(hessian)[1]
     radius = np.linalg.norm(phi)
-    assert 0 <= exact <= determinant_cost(0.5, radius, 0.3, rank=3, trace=0.75) + 1e-12
-    assert exact <= determinant_cost(0.5, radius, 0.3, rank=3)
+    assert 0 <= exact <= determinant_cost(0.25, radius, 0.3, rank=3) + 1e-12
 
 
 def corners(label, phi):
@@ -487,106 +405,35 @@ def corners(label, phi):
     return [np.outer(phi, np.eye(4)[j] - np.eye(4)[label]) / math.sqrt(2) for j in range(4)]
 
 
-@pytest.mark.parametrize("hull", ["polytope", "simplex"])
-@pytest.mark.parametrize("cosine", [-1.0, -0.5, 0.0, 0.7, 1.0])
+def lengths(corners, rows):
+    """Return the claimed lengths of all differences, that of zero included."""
+    losses = ObjectiveDP(1.0, 0.0, corners, rows)._losses
+    return sorted(mu for weight, mu in losses for _ in range(round(weight)))
+
+
+@pytest.mark.parametrize("cosine", [-1.0, -0.7, -0.5, 0.0, 0.5, 0.7, 1.0])
 @pytest.mark.parametrize("label", [0, 1])
-def test_no_row_replaced_has_more_or_longer_corners(hull, cosine, label):
+def test_no_row_replaced_has_more_or_longer_corners(cosine, label):
     one = np.array([1.0, 0.0])
     two = np.array([cosine, math.sqrt(1 - cosine**2)])
     exact = sorted(
         float(np.linalg.norm(u - v)) for u in corners(0, one) for v in corners(label, two)
     )
-    terms = gaussian_terms(1.0, flat_profile(0.0), 3, hull, "replace_one")
-    claimed = sorted(mu for weight, mu, _ in terms for _ in range(round(weight)))
+    claimed = lengths(3, rows=2)
     assert len(claimed) == len(exact)
     assert all(a <= b + 1e-12 for a, b in zip(exact, claimed, strict=True))
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("vertices", [2, 3, 5])
-def test_no_difference_from_a_point_of_a_profile_is_longer(vertices, seed):
-    """Point by point, for features of any length and angle, and labels alike or not."""
-    rng, k = np.random.default_rng(seed), vertices + 1
-    for trial in range(60):
-        cosine = rng.choice([-1.0, 1.0, rng.uniform(-1, 1)])
-        one, two = np.array([1.0, 0.0]), np.array([cosine, math.sqrt(1 - cosine**2)])
-        one, two = rng.choice([1.0, rng.random()]) * one, rng.choice([1.0, rng.random()]) * two
-        other = [np.outer(two, s) for s in np.eye(k) - np.eye(k)[trial % 2]]
-        for s, points in softmax_points(k).items():
-            gradients = [np.outer(one, p - np.eye(k)[0]) for p in points]
-            exact = sorted(np.linalg.norm(u - v) / math.sqrt(2) for u in gradients for v in other)
-            terms = gaussian_terms(1.0, ((s, 0.0),), vertices, "simplex", "replace_one")
-            claimed = sorted(mu for weight, mu, _ in terms for _ in range(round(weight)))
-            assert len(claimed) == len(exact)
-            assert all(a <= b + 1e-12 for a, b in zip(exact, claimed, strict=True))
-            alone = sorted(np.linalg.norm(u) / math.sqrt(2) for u in gradients)
-            terms = gaussian_terms(1.0, ((s, 0.0),), vertices, "simplex", "add_remove")
-            claimed = sorted(mu for weight, mu, _ in terms for _ in range(round(weight)))
-            assert all(a <= b + 1e-12 for a, b in zip(alone, claimed, strict=True))
-
-
-def softmax_points(k):
-    """Return what the s of a profile stands for where the label is 0: lists of probabilities."""
-    corners = np.eye(k)[1:]
-    middles = [(a + b) / 2 for a, b in itertools.combinations(corners, 2)]
-    return {0.0: corners, 0.5: middles, 1.0: np.eye(k)[:1]}
-
-
-def lack(profile, probabilities, curvature):
-    """Return by how much the determinant exceeds what mixtures of the points reach at most."""
-    k = probabilities.shape[1]
-    points = [(p, height) for s, height in profile for p in softmax_points(k)[s]]
-    where, heights = (np.array(x) for x in zip(*points, strict=True))
-    lacks = []
-    for p in probabilities:
-        best = linprog(-heights, A_eq=where.T, b_eq=p)
-        cost = np.linalg.slogdet(np.eye(k) + 2 * curvature * (np.diag(p) - np.outer(p, p)))[1]
-        lacks.append(cost + best.fun)
-    return max(lacks)
-
-
-@pytest.mark.parametrize("curvature", [0.02, 3.0])
-@pytest.mark.parametrize("vertices", [2, 5])
-def test_profiles_of_softmax_cover_every_probability(vertices, curvature):
-    """By linear programs; without the middles, or with any point lower, they do not."""
-    rng, k = np.random.default_rng(0), vertices + 1
-    spread = [rng.dirichlet(np.full(k, a), 4) for a in (0.05, 0.3, 1.0, 30.0)]
-    edges = np.array([[0, 0.99, 0.01], [0.01, 0.99, 0], [0, 0.5, 0.5], [0.5, 0.5, 0]])
-    edges = np.pad(edges, [(0, 0), (0, k - 3)])
-    parts = np.array([0.003, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 1 - 1 / k])[:, None]
-    alike = (1 - parts) * np.eye(k)[1] + parts * (1 - np.eye(k)[1]) / vertices
-    profiles = saturating_profiles(curvature, 100.0, vertices)
-    for profile in profiles[::6]:
-        assert lack(profile, np.concatenate([*spread, edges, alike]), curvature) <= 1e-9
-        lower = tuple((s, 0.85 * height) for s, height in profile)
-        assert lack(lower, alike, curvature) > 1e-4 * curvature
-    corner, middle, label = profiles[0]  # the steepest: without the middles, edges stick out
-    assert lack((corner, label), edges, curvature) > 1e-2 * curvature
-    low_label = corner, middle, (1.0, middle[1] / 2)
-    assert lack(low_label, edges, curvature) > 1e-4 * curvature
-
-
-def test_margin_losses_have_their_terms():
-    found = gaussian_terms(0.5, ((0.0, 0.1), (1.0, 0.4)), 1, "polytope", "add_remove")
-    assert found == ((1, 0.5, 0.1), (1, 0, 0.4))
-    profile = ((0.0, 0.1), (0.25, 0.2), (1.0, 0.3))
-    found = gaussian_terms(0.5, profile, 1, "polytope", "replace_one")
-    assert found == (
-        (1, 1.0, 0.1),
-        (1, 0.5, 0.1),
-        (1, 0.875, 0.2),
-        (1, 0.375, 0.2),
-        (1, 0.5, 0.3),
-        (1, 0, 0.3),
-    )
 
 
 @pytest.mark.parametrize("cosine", [-1.0, -0.5, 0.0, 0.7, 1.0])
 def test_no_residual_replaced_has_more_or_longer_corners(cosine):
     exact = sorted(math.sqrt(2 + 2 * a * b * cosine) for a in (1, -1) for b in (1, -1))
-    terms = gaussian_terms(1.0, flat_profile(0.0), 2, "symmetric", "replace_one")
-    claimed = sorted(mu for weight, mu, _ in terms for _ in range(round(weight)) if mu)
+    claimed = lengths(2, rows=2)[-4:]
     assert all(a <= b + 1e-12 for a, b in zip(exact, claimed, strict=True))
+
+
+def test_margin_losses_have_their_lengths():
+    assert lengths(1, rows=1) == [0.0, 1.0]
+    assert lengths(1, rows=2) == [0.0, 1.0, 1.0, 2.0]
 
 
 # ------------------------------------------------------------------------------------- pure noise
@@ -613,33 +460,8 @@ def test_pure_noise_bounds_the_ratio_of_densities(name, adjacency, regularizatio
         for one, other in neighbours(base, adjacency)
     )
     assert loudest <= epsilon
-    if name.startswith("huberized"):  # both parts at once: the slope is L where curvature ends
+    if name.startswith("huberized-"):  # both parts at once: the slope is L where curvature ends
         assert loudest > 0.95 * epsilon
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("name", SATURATING)
-@pytest.mark.parametrize("regularization", [0.05, 0.2, 5.0])
-def test_pure_noise_of_a_loss_that_saturates(name, adjacency, regularization):
-    """Within epsilon, not far below, and beyond it with the noise of a loss without curvature."""
-    loss, epsilon = SATURATING[name], 2.0
-    found = calibrate(
-        epsilon, 0.0, **ROW, regularization=regularization, adjacency=adjacency, saturating=True
-    )
-
-    def loudest(scale):
-        return max(
-            np.max(np.abs(log_ratio(loss, one, other, regularization, scale)))
-            for base in BASES
-            for one, other in neighbours(base, adjacency)
-        )
-
-    assert 0.3 * epsilon < loudest(found.noise_scale) <= epsilon
-    rows = {"add_remove": 1, "replace_one": 2}[adjacency]
-    free = 4 * loss.smoothness / regularization <= epsilon / rows
-    assert found.noise_scale == pytest.approx(rows / epsilon, rel=1e-9) or not free
-    if regularization == 0.05 and adjacency == "add_remove":
-        assert loudest(rows / epsilon) > epsilon
 
 
 def log_ratio(loss, one, other, regularization, scale):
@@ -709,14 +531,12 @@ def test_the_slack_of_discrete_noise_is_that_of_the_library(size, sensitivity):
 ROW = {"lipschitz": 1.0, "smoothness": 0.25, "radius": 1.0}
 DESIGNS = [
     {},
-    {"saturating": True},
     {"adjacency": "replace_one"},
-    {"adjacency": "replace_one", "saturating": True},
-    {"vertices": 2, "hull": "symmetric"},
-    {"vertices": 9, "hull": "simplex", "rank": 9, "trace": 0.45, "adjacency": "replace_one"},
-    {"vertices": 9, "hull": "simplex", "rank": 9, "trace": 0.45, "saturating": True},
+    {"corners": 2},
+    {"corners": 9, "rank": 9, "smoothness": 0.1, "adjacency": "replace_one"},
+    {"corners": 9, "rank": 9, "smoothness": 0.1},
     {"distance": 1e-3},
-    {"distance": 1e-3, "saturating": True},
+    {"distance": 1e-3, "corners": 2, "adjacency": "replace_one"},
 ]
 
 
@@ -725,7 +545,7 @@ DESIGNS = [
     ("epsilon", "delta", "regularization"), [(1.0, 1e-6, 10.0), (4.0, 1e-9, 3)]
 )
 def test_the_calibration_is_tight(design, epsilon, delta, regularization):
-    found = calibrate(epsilon, delta, **ROW, regularization=regularization, **design)
+    found = calibrate(epsilon, delta, **{**ROW, **design}, regularization=regularization)
     cost = found.mechanism
     assert cost.epsilon(delta) <= epsilon
     assert cost.epsilon(delta) == pytest.approx(epsilon, rel=1e-4)
@@ -747,17 +567,6 @@ def test_noise_scales_with_the_gradient():
     assert wide.noise_scale == pytest.approx(6 * one.noise_scale)
 
 
-def test_a_loss_that_saturates_is_soon_free_of_its_determinant():
-    ideal = 1 / gdp_mu_of(1.0, 1e-6)
-    for regularization in (1.0, 2.0, 10.0):
-        found = calibrate(1.0, 1e-6, **ROW, regularization=regularization, saturating=True)
-        assert found.noise_scale == pytest.approx(ideal, rel=1e-4)
-    for regularization, part in ((0.3, 0.78), (0.5, 0.85)):
-        plain = calibrate(1.0, 1e-6, **ROW, regularization=regularization)
-        found = calibrate(1.0, 1e-6, **ROW, regularization=regularization, saturating=True)
-        assert found.noise_scale < part * plain.noise_scale
-
-
 def gdp_mu_of(epsilon, delta):
     """Return the mu of an epsilon at delta, by bisection."""
     low, high = 0.0, 100.0
@@ -776,9 +585,9 @@ def test_no_epsilon_means_no_noise():
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("share", [0.05, 0.5])
 def test_the_smallest_regularization_takes_its_share(delta, share):
-    curve = {"smoothness": 0.5, "radius": 2.0, "rank": 3, "trace": 0.75}
+    curve = {"smoothness": 0.25, "radius": 2.0, "rank": 3}
     least = smallest_regularization(0.8, share, **curve)
-    cost = determinant_cost(0.5, 2.0, least, rank=3, trace=0.75)
+    cost = determinant_cost(0.25, 2.0, least, rank=3)
     assert cost <= share * 0.8
     assert cost == pytest.approx(share * 0.8)
     calibrate(0.8, delta, lipschitz=1.0, regularization=least, **curve)
@@ -801,12 +610,7 @@ def test_too_little_regularization_is_refused_with_a_remedy(delta):
         ({"radius": 0.0}, "radius must be positive"),
         ({"regularization": -1.0}, "regularization must be positive"),
         ({"adjacency": "swap"}, "adjacency must be one of"),
-        ({"hull": "ball"}, "hull must be one of"),
-        ({"vertices": 3, "hull": "symmetric"}, "even for pairs"),
-        ({"vertices": 0}, "vertices must be at least 1"),
-        ({"vertices": 2, "saturating": True}, "saturating=True needs vertices=1"),
-        ({"vertices": 2, "rank": 2, "saturating": True}, "or hull='simplex'"),
-        ({"vertices": 2, "hull": "simplex", "saturating": True}, "and rank=vertices"),
+        ({"corners": 0}, "corners must be an integer of at least 1"),
         ({"rank": 0}, "rank at least 1"),
         ({"distance": math.nan}, r"distance in \[0, inf\)"),
     ],
@@ -831,15 +635,11 @@ def redberg(sigma, epsilon, regularization, smoothness):
 
 
 @pytest.mark.parametrize("regularization", [0.3, 0.5, 2.0, 50.0])
-@pytest.mark.parametrize("sigma", [0.2, 1.0, 5.0, 20.0])
 @pytest.mark.parametrize(
-    "corners_", [{"vertices": 1, "hull": "polytope"}, SCALARS["huber-1"].corners]
+    ("sigma", "corners"), [(0.2, 1), *itertools.product([1.0, 5.0, 20.0], [1, 2])]
 )
-def test_never_above_redberg_koskela_and_wang(regularization, sigma, corners_):
-    shift = determinant_cost(0.25, 1.0, regularization)
-    ours = ShiftedGaussianDP(
-        gaussian_terms(1 / sigma, flat_profile(shift), adjacency="add_remove", **corners_)
-    )
+def test_never_above_redberg_koskela_and_wang(regularization, sigma, corners):
+    ours = ObjectiveDP(1 / sigma, determinant_cost(0.25, 1.0, regularization), corners)
     for epsilon in np.linspace(0, 8, 33):
         theirs = redberg(sigma, epsilon, regularization, 0.25)
         assert ours.delta(epsilon) <= theirs * (1 + 1e-9) + 1e-300
@@ -855,11 +655,14 @@ def test_below_kifer_smith_and_thakurta():
 # --------------------------------------------------------------------------------- the mechanism
 
 
-finite = st.floats(1e-3, 6.0)
-terms = st.lists(
-    st.tuples(st.floats(0.5, 50.0), finite, st.floats(0.0, 3.0)), min_size=1, max_size=3
+claims = st.builds(
+    ObjectiveDP,
+    st.floats(1e-3, 6.0),
+    st.floats(0.0, 3.0),
+    st.integers(1, 20),
+    st.sampled_from([1, 2]),
+    st.floats(0.0, 2.0),
 )
-claims = st.builds(lambda t, c: ShiftedGaussianDP((*t, (1.0, 0.0, c))), terms, st.floats(0.0, 3.0))
 
 
 def loss_delta(unit, shift, epsilon, then=0.0):
@@ -871,38 +674,44 @@ def loss_delta(unit, shift, epsilon, then=0.0):
     return float(weight @ np.array(deltas))
 
 
-def test_a_single_term_is_a_gaussian():
-    one = ShiftedGaussianDP(((1, 0.7, 0),), log_ratio=1e-4, tail=1e-9)
+def test_a_corner_without_curvature_is_a_gaussian():
+    one = ObjectiveDP(0.7, 0.0, log_ratio=1e-4, tail=1e-9)
     ideal = GaussianDP(0.7, 1e-4, 1e-9)
     for epsilon in (0.0, 0.3, 2.0):
         assert one.delta(epsilon) == pytest.approx(ideal.delta(epsilon), rel=1e-9)
     for delta in (1e-8, 1e-3):
         assert one.epsilon(delta) == pytest.approx(ideal.epsilon(delta), rel=1e-9)
     assert one.epsilon(1e-9) == math.inf
-    assert one.dominating_mu() == pytest.approx(0.7, rel=1e-6)
+    assert one.dominating_mu() == pytest.approx(0.7, rel=1e-3)
 
 
 def test_repr_is_short():
-    assert (
-        repr(ShiftedGaussianDP(((2, 1 / 3, 0.1),))) == "ShiftedGaussianDP(2 of mu=0.333333 + 0.1)"
-    )
-    assert "tail=1e-12" in repr(replace(ShiftedGaussianDP(((1, 1, 0),)), tail=1e-12))
-
-
-def test_a_single_constant_is_pure():
-    for epsilon in (0.0, 0.2, 0.5, 1.0):
-        ours = ShiftedGaussianDP(((1, 0, 0.5),)).delta(epsilon)
-        assert ours == pytest.approx(PureDP(0.5).delta(epsilon), abs=1e-12)
+    assert repr(ObjectiveDP(1 / 3, 0.1)) == "ObjectiveDP(unit=0.333333, shift=0.1)"
+    long = repr(ObjectiveDP(1.0, 0.0, 3, 2, 0.5, tail=1e-12))
+    assert long == "ObjectiveDP(unit=1, shift=0, corners=3, rows=2, output=0.5, tail=1e-12)"
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.1, 0.7])
 def test_the_curve_is_that_of_its_loss(shift):
-    one = ShiftedGaussianDP(((1, 0.5, shift), (1, 0, shift)))
+    one = ObjectiveDP(0.5, shift)
     for epsilon in (0.0, 0.05, 0.4, 1.0, 2.0):
         exact = loss_delta(0.5, shift, epsilon)
         if epsilon >= shift:
             assert one.delta(epsilon) == pytest.approx(exact, rel=1e-3)
         assert one.delta(epsilon) <= exact * (1 + 1e-3)  # below, both orders together tell more
+
+
+@given(st.floats(0.0, 3.0), st.floats(1e-3, 3.0), st.floats(0.0, 2.0), st.integers(1, 12))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_total_variation_is_where_two_claims_meet(unit, t, shift, corners):
+    """By a grid of all pairs (P(A), P'(A)) that the claims at t allow in either order."""
+    one = ObjectiveDP(unit, shift, corners)
+    found = one._variation_by_lines(t, shift)
+    assert one.total_variation <= found + 1e-12 or corners == 1
+    d = min(1.0, corners * gdp_delta(unit, t))
+    q = np.linspace(0, 1, 4001)
+    most = np.minimum(math.exp(t) * q + d, 1 - (1 - q - d) * math.exp(-t - shift))
+    assert np.max(np.minimum(most, 1) - q) == pytest.approx(found, abs=2e-3)
 
 
 @given(claims)
@@ -917,86 +726,83 @@ def test_epsilon_inverts_delta_and_both_fall(mechanism):
         assert not epsilon or mechanism.delta(epsilon * (1 - 1e-6)) > delta
 
 
-@given(claims)
-@settings(max_examples=60, deadline=None, derandomize=True)
-def test_small_epsilons_follow_from_larger_ones(mechanism):
-    """No claim of some epsilon, read as that of a pair in both orders, says more."""
-    for e in (0.3, 1.0, 3.0):
-        d = mechanism.delta(e)
-        for epsilon in (0.0, 0.1, 0.3):
-            implied = 1 - (1 + math.exp(epsilon)) * (1 - d) / (1 + math.exp(e))
-            assert mechanism.delta(epsilon) <= implied + 1e-7
+@pytest.mark.parametrize(
+    "one",
+    [
+        ObjectiveDP(0.01, 0.0),
+        ObjectiveDP(0.03, 0.1, 9),
+        ObjectiveDP(0.2, 0.02),
+        ObjectiveDP(0.2, 0.1, output=0.3),
+        ObjectiveDP(0.2, 0.1, 19),
+        ObjectiveDP(1.0, 0.5, 2, output=1.0),
+        ObjectiveDP(3.0, 0.3, 4),
+        ObjectiveDP(5.0, 3.0, 14, output=0.5),
+    ],
+    ids=repr,
+)
+def test_the_dominating_gaussian_is_above_its_convex_curve(one):
+    """A true curve is convex in exp(epsilon): what counts is the hull of the claims."""
+    mu = one.dominating_mu()
+    assert mu >= one.largest_mu
+    near = one.shift + one.largest_mu * np.linspace(0, 8, 400)
+    epsilons = np.unique([0.0, *np.geomspace(1e-3, 60.0, 200), *near])
+    claimed = np.array([one.delta(e) for e in epsilons])
+    x = np.expm1(epsilons)
+    for i, e in enumerate(epsilons):
+        # The chord from total variation to any later point bounds the curve between them.
+        rest = slice(max(i, 1), None)
+        chords = claimed[0] + (claimed[rest] - claimed[0]) * x[i] / x[rest]
+        hull = min(claimed[i], float(np.min(chords)))
+        # So does any later claim in both orders, where it meets the diagonal.
+        heights = (1 - claimed[i:]) / (1 + np.exp(epsilons[i:]))
+        hull = min(hull, 1 - (1 + math.exp(e)) * float(np.max(heights)))
+        assert gdp_delta(mu, e) >= hull * (1 - 1e-2) - 1e-9
 
 
 @given(claims)
-@settings(max_examples=40, deadline=None, derandomize=True)
-def test_the_dominating_gaussian_is_above_at_every_epsilon(mechanism):
-    mu = mechanism.dominating_mu()
-    epsilons = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 120)])
-    for e in epsilons:
-        assert gdp_delta(mu, e) >= mechanism.delta(e) * (1 - 1e-9) - 1e-15
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_a_row_that_is_replaced_costs_no_more_than_two(mechanism):
+    """By group privacy: mu adds up over a row that goes, and one that comes."""
+    two, alone = replace(mechanism, rows=2), replace(mechanism, rows=1, output=0.0)
+    twice = math.hypot(2 * alone.dominating_mu(), two.output)
+    assert 2 * two.unit <= two.dominating_mu() <= twice * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(
     "one",
-    [
-        ShiftedGaussianDP(((1, 0.2, 0.05), (1, 0, 0.05))),
-        ShiftedGaussianDP(((4, 0.2, 0.02), (2, 0.35, 0.02), (1, 0, 0.02))),
-        ShiftedGaussianDP(((1, 0.2, 0.0), (1, 0, 0.8))),
-        ShiftedGaussianDP(((1, 3.0, 0.3), (1, 0, 0.3))),
-    ],
+    [ObjectiveDP(0.2, 0.05), ObjectiveDP(0.2, 0.02, 4), ObjectiveDP(3.0, 0.3, 2)],
 )
 def test_the_dominating_gaussian_is_the_smallest(one):
-    mu = one.dominating_mu() * (1 - 2e-3)
-    assert any(gdp_delta(mu, e) < one.delta(e) for e in np.linspace(0, 60, 3001))
-    assert mu > max(m for _, m, _ in one.terms)
-
-
-LARGE = [
-    ShiftedGaussianDP(terms)
-    for mu in (30.0, 60.0, 140.0, 450.0)
-    for terms in (
-        ((1, mu, 0.5), (1, 0, 0.5)),
-        ((2, mu, 3.0), (1, 0, 3.0)),
-        ((1, mu, mu**2 / 4), (1, mu / 2, mu), (1, 0, mu**2)),
-    )
-]
-
-
-@pytest.mark.parametrize("one", LARGE, ids=repr)
-def test_large_claims_have_a_dominating_gaussian(one):
-    """Whose height on the diagonal is below the smallest float from an epsilon of 745 on."""
-    mu = one.dominating_mu()
-    assert max(m for _, m, _ in one.terms) < mu < math.inf
-    epsilons = np.concatenate([[0.0], np.geomspace(1.0, mu**2, 4000)])
+    """Below it there is an epsilon at which it is under the chords of the claim."""
+    mu = one.dominating_mu() * (1 - 3e-3)
+    epsilons = np.linspace(0, 40, 4001)[1:]
     claimed = np.array([one.delta(e) for e in epsilons])
-    assert np.all(np.diff(claimed) <= 1e-12)
-    assert np.all(np.array([gdp_delta(mu, e) for e in epsilons]) >= claimed * (1 - 1e-6) - 1e-15)
-    # Nowhere does a claim meet the diagonal higher, and the Gaussian meets it no lower.
-    unions = np.array([one._union(e) for e in epsilons])
-    seen = unions < 1 - 1e-9
-    heights = np.log1p(-unions[seen]) - np.logaddexp(0, epsilons[seen])
-    height = one._crossing[1]
-    assert heights.max() <= height + 1e-6
-    assert log_ndtr(-mu / 2) <= height * (1 - 1e-9)
+    slopes = (claimed - one.total_variation) / np.expm1(epsilons)
+    best = int(np.argmin(slopes))
+    chord = one.total_variation + slopes[best] * np.expm1(epsilons)
+    hull = np.where(np.arange(epsilons.size) < best, chord, claimed)
+    curve = np.array([gdp_delta(mu, e) for e in epsilons])
+    assert np.any(curve < hull) or gdp_delta(mu, 0.0) < one.total_variation
 
 
-def test_a_large_constant_is_dominated_where_its_curve_meets_the_diagonal():
-    for shift in (600.0, 2000.0, 1e5):
-        mu = ShiftedGaussianDP(((1, 0, shift),)).dominating_mu()
-        assert log_ndtr(-mu / 2) == pytest.approx(-shift, rel=1e-6)
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("corners", [1, 9])
+@pytest.mark.parametrize("unit", [12.0, 30.0, 140.0, 450.0])
+def test_large_claims_have_a_dominating_gaussian(unit, corners, rows):
+    """Where delta(0) is 1 in floats, the claims at larger epsilons decide."""
+    one = ObjectiveDP(unit, unit / 4, corners, rows)
+    mu = one.dominating_mu()
+    assert one.largest_mu < mu < 2.5 * one.largest_mu
+    epsilons = np.geomspace(1.0, 2 * one.largest_mu**2, 2000)
+    claimed = np.array([one.delta(e) for e in epsilons])
+    assert np.all(np.array([gdp_delta(mu, e) for e in epsilons]) >= claimed * (1 - 1e-6) - 1e-9)
 
 
-@pytest.mark.parametrize("mu", [0.0, 0.03, 0.2, 3.0])
-@pytest.mark.parametrize("epsilon", [-0.5, -0.01, 0.05, 0.4])
-def test_the_rate_is_the_logarithmic_derivative_and_grows(mu, epsilon):
-    if mu == 0 and epsilon > 0:
-        assert _rate(mu, epsilon) == math.inf
-        return
-    step = 1e-6
-    logs = [math.log(gdp_delta(mu, epsilon + s)) for s in (-step, step)]
-    assert _rate(mu, epsilon) == pytest.approx((logs[0] - logs[1]) / (2 * step), rel=1e-4)
-    assert _rate(mu, epsilon + 0.001) > _rate(mu, epsilon)
+@pytest.mark.parametrize("nothing", [ObjectiveDP(0.0, 0.3), ObjectiveDP(0.0, 0.0)])
+def test_a_row_that_moves_nothing_costs_nothing(nothing):
+    """Then the noise is so large that its curvature is nowhere to be seen."""
+    assert nothing.dominating_mu() == 0.0
+    assert nothing.epsilon(1e-9) == 0.0
 
 
 @given(claims, st.floats(0, 1e-4), st.floats(0, 1e-6))
@@ -1008,51 +814,49 @@ def test_the_mechanism_survives_json(mechanism, log_ratio, tail):
     assert hash(again) == hash(whole)
 
 
-@pytest.mark.parametrize("bad", [((1, -0.1, 0),), ((1, 0.1, math.nan),), ((-1, 0.1, 0),), ()])
+@pytest.mark.parametrize(
+    "bad",
+    [{"unit": -0.1}, {"shift": math.nan}, {"corners": 0}, {"corners": 1.5}, {"output": -1.0}],
+)
 def test_a_cost_below_zero_or_of_nothing_is_refused(bad):
-    with pytest.raises(ValueError, match="at least 0"):
-        ShiftedGaussianDP(bad)
+    with pytest.raises(ValueError, match=r"at least [01]"):
+        ObjectiveDP(**{"unit": 1.0, "shift": 0.1, **bad})
+
+
+@pytest.mark.parametrize("rows", [0, 3, 1.5])
+def test_one_row_or_two_are_exchanged(rows):
+    with pytest.raises(ValueError, match="rows must be 1 or 2"):
+        ObjectiveDP(1.0, 0.1, rows=rows)
 
 
 # ------------------------------------------------------------------------------- its compositions
 
 
-ONE = ShiftedGaussianDP(((1, 0.4, 0.1), (1, 0, 0.1)), log_ratio=1e-7, tail=1e-12)
+ONE = ObjectiveDP(0.4, 0.1, log_ratio=1e-7, tail=1e-12)
 
 
 def test_composition_with_gaussians_is_closed_and_an_upper_bound():
     both = compose([ONE, GaussianDP(0.3, 1e-8, 1e-13), GaussianDP(0.4)])
-    assert isinstance(both, ShiftedGaussianDP)
+    assert isinstance(both, ObjectiveDP)
     assert both.log_ratio == pytest.approx(1.1e-7)
     assert both.tail == pytest.approx(1.1e-12)
     for epsilon in (0.2, 0.5, 1.0, 2.0, 3.0):
         exact = loss_delta(0.4, 0.1, epsilon, then=0.5)
-        assert exact * (1 - 1e-3) <= both.delta(epsilon)
+        assert epsilon < 0.5 or exact * (1 - 1e-3) <= both.delta(epsilon)
         assert epsilon < 1 or both.delta(epsilon) <= 1.3 * exact
 
 
-def test_composition_with_itself_is_an_upper_bound():
+def test_composition_with_itself_is_that_of_what_dominates():
     two = compose([ONE, ONE])
-    weights = {(round(mu**2, 9), round(shift, 9)): w for w, mu, shift in two.terms}
-    assert weights == {(0.0, 0.2): 1.0, (0.16, 0.2): 2.0, (0.32, 0.2): 1.0}
+    ideal = GaussianDP(math.sqrt(2) * ONE.dominating_mu(), *two.slack)
+    assert two.epsilon(1e-6) <= ideal.epsilon(1e-6) * (1 + 1e-9)
     x = np.linspace(-8, 8, 801)
     weight = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
-    loss = np.maximum(0, 0.4 * x + 0.08)
-    total = loss[:, None] + loss[None, :] + 0.2
-    for epsilon in (0.3, 1.0, 2.0):
+    loss = 0.4 * x + 0.08
+    total = loss[:, None] + loss[None, :]
+    for epsilon in (0.3, 1.0, 2.0):  # never less than of the noise alone
         exact = np.maximum(0, -np.expm1(np.minimum(epsilon - total, 0))) @ weight @ weight
-        assert two.delta(epsilon) >= exact * (1 - 1e-3)
-
-
-def test_many_compositions_stay_short_and_grow():
-    many = [compose([ONE] * count) for count in (1, 5, 40, 120)]
-    assert all(len(m.terms) <= 33 for m in many)
-    epsilons = [m.epsilon(1e-6) for m in many]
-    assert all(b > a + 0.1 for a, b in pairwise(epsilons))
-    for epsilon in (6.0, 20.0, 30.0):  # terms that were merged are no smaller
-        rest = epsilon - 40 * 0.1
-        each = [math.comb(40, j) * gdp_delta(0.4 * math.sqrt(j), rest) for j in range(41)]
-        assert many[2].delta(epsilon) >= min(1.0, sum(each))
+        assert two.delta(epsilon) >= exact
 
 
 @pytest.mark.parametrize(
@@ -1079,14 +883,6 @@ def test_a_pure_part_is_never_undercounted():
         assert both.delta(epsilon) >= keep * high + (1 - keep) * low
 
 
-def test_an_event_goes_with_it():
-    from dp_accounting import dp_event
-
-    both = compose([EventDP(dp_event.GaussianDpEvent(4.0)), ONE])
-    ideal = GaussianDP(math.hypot(0.25, ONE.dominating_mu()))
-    assert both.epsilon(1e-6) == pytest.approx(ideal.epsilon(1e-6), rel=2e-3)
-
-
 def test_groups_are_those_of_the_dominating_gaussian():
     assert ONE.group(3) == ONE.as_accountable().group(3)
 
@@ -1102,12 +898,11 @@ def fits(ledger, mechanism):
     return True
 
 
-@pytest.mark.parametrize("design", [{}, {"saturating": True}])
-def test_a_ledger_charges_a_row_on_a_segment_little_more_than_its_noise(design):
-    found = calibrate(1.0, 1e-6, **ROW, regularization=10.0, **design)
+def test_a_ledger_charges_a_row_of_little_curvature_little_more_than_its_noise():
+    found = calibrate(1.0, 1e-6, **ROW, regularization=10.0)
     ledger = PrivacyLedger(epsilon=1.1, delta=1e-6)
     assert fits(ledger, found.mechanism)
-    assert ledger.spent.epsilon < 1.05
+    assert ledger.spent.epsilon < 1.08
     assert not fits(PrivacyLedger(epsilon=1.0, delta=1e-6), found.mechanism)
 
 

@@ -20,6 +20,7 @@ import pandas as pd
 import pytest
 from answers import answer_of
 from catalogue import INSTANCES
+from curators import curator_of
 from IPython.core.completer import IPCompleter, provisionalcompleter
 from sklearn.base import BaseEstimator
 
@@ -53,10 +54,10 @@ from skdpsumm.learners import PolynomialKernel
 from skdpsumm.moments.learning._targeted import TargetedPrivacy
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._compositions import Composed, Worst
-from skdpsumm.privacy._contract import PrivateFit
+from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.privacy._ledger import LedgerDataset
 from skdpsumm.privacy._mechanisms import Unprotected
-from skdpsumm.summaries import Curator, DataOwner, SketchCurator, Sketches, SketchOwner
+from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._protocol import Bid
 
 RNG = np.random.default_rng(0)
@@ -123,7 +124,7 @@ def answered(shape):
 
 def curator(n_rounds=0):
     names = ["north", "south"]
-    one = Curator(X, owners=names, n_select=4, gamma=0.5, random_state=0)
+    one = curator_of(X, owners=names, n_select=4, gamma=0.5, random_state=0)
     party = dict.fromkeys(names, DataOwner(X, LABELS, seed=0))
     messages = one.open() if n_rounds else {}
     for _ in range(n_rounds):
@@ -131,21 +132,8 @@ def curator(n_rounds=0):
     return one
 
 
-def agreement():
-    return Sketches().agreement(TableSchema([(-1, 1), (-1, 1)]), Categorical([0, 1]), 2)
-
-
-def sketch_curator(n_answers):
-    one = SketchCurator(["north", "south"], agreement())
-    if n_answers is not None:
-        message = one.open()["north"]
-        owners = ["north", "south"][:n_answers]
-        one.receive({name: SketchOwner(X, LABELS).answer(message) for name in owners})
-    return one
-
-
 def rows():
-    one = Curator(X, owners=["north"], n_select=90, gamma=0.5, random_state=0)
+    one = curator_of(X, owners=["north"], n_select=90, gamma=0.5, random_state=0)
     return DataOwner(X, LABELS, seed=0).answer(one.open()["north"])
 
 
@@ -188,7 +176,7 @@ OBJECTS = {
     "simulated": lambda _: guarantee(simulated=True),
     "targeted privacy": lambda _: TargetedPrivacy.of(guarantee()),
     "privacy of a summary": lambda _: curator().privacy,
-    "privacy of synthetic rows": lambda _: fitted("sketches").privacy_,
+    "privacy of synthetic rows": lambda _: fitted("synthetic").privacy_,
     "pure": lambda _: PureDP(1.0),
     "gaussian": lambda _: GaussianDP(1.0),
     "schema": lambda _: table(),
@@ -210,11 +198,6 @@ OBJECTS = {
     "rows of an owner": lambda _: rows(),
     "curator": lambda _: curator(),
     "curator in between": lambda _: curator(1),
-    "agreement": lambda _: agreement(),
-    "owner of a sketch": lambda _: SketchOwner(X, LABELS),
-    "curator of sketches": lambda _: sketch_curator(None),
-    "curator who got none": lambda _: sketch_curator(0),
-    "curator who got all": lambda _: sketch_curator(2),
     "sums in the making": lambda _: summing(),
     **{name: lambda _, kind=kind: kind() for name, kind in by_default().items()},
 }
@@ -223,7 +206,6 @@ OBJECTS = {
 ONCE = {
     "curator",
     "curator in between",
-    "owner of a sketch",
     "ledger",
     "ledger without a cap",
     "data set",
@@ -315,7 +297,7 @@ def test_objects_are_copied_or_say_why_not(name, tmp_path):
         check_faces(how(one))
 
 
-@pytest.mark.parametrize("name", ["ledger", "curator", "owner of a sketch"])
+@pytest.mark.parametrize("name", ["ledger", "curator"])
 def test_what_cannot_be_copied_is_documented(name, tmp_path):
     assert "copy or pickle" in " ".join(type(OBJECTS[name](tmp_path)).__doc__.split())
 
@@ -432,7 +414,6 @@ PRIVATE = {
     "owner": lambda: DataOwner(X, LABELS),
     "rows": rows,
     "bid": lambda: Bid(CANARY[0], 41),
-    "owner of a sketch": lambda: SketchOwner(X, LABELS),
     "curator": curator,
     "curator with rows": lambda: curator(1),
     "sums in the making": summing,

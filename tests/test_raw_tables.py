@@ -21,6 +21,7 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm.model_selection._run import Table
+from skdpsumm.schema._reading import ReadRows
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -199,14 +200,16 @@ def test_rows_that_are_read_once_are_predicted_as_one_by_one(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model = kind(schema=SCHEMA).fit(FRAME, FRAME["rich"])
-    rows = [FRAME.iloc[[i]] for i in range(50)]
-    table = Table(None, None, rows, None, block=FRAME[:50])
-    read = table.rows_for(model)
-    assert read is not rows
+    rows, good, held_out = FRAME[:60], np.ones(60, bool), np.arange(60) < 50
+    table = Table(rows, None, held_out)
+    read = table.scored_rows(model, rows, good)
+    assert all(isinstance(row, ReadRows) for row in read)
     for i in range(50):
-        np.testing.assert_array_equal(model.predict(read[i]), model.predict(rows[i]))
-    unlisted = FRAME[:50].assign(sex=["F"] * 49 + ["?"])
-    assert Table(None, None, rows, None, block=unlisted).rows_for(model) is rows
+        np.testing.assert_array_equal(model.predict(read[i]), model.predict(rows.iloc[[i]]))
+    unlisted = rows.assign(sex=[*["F"] * 49, "?", *["F"] * 10])
+    assert not isinstance(table.scored_rows(model, unlisted, good)[0], ReadRows)
+    good[7] = False
+    assert [row is None for row in table.scored_rows(model, rows, good)].index(True) == 7
 
 
 def test_a_name_for_groups_is_told_to_be_a_column():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from curators import curator_of
 from scipy.optimize import approx_fprime
 
 from skdpsumm import (
@@ -22,7 +23,7 @@ from skdpsumm import (
 )
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
-from skdpsumm.summaries import Curator, DataOwner
+from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -161,7 +162,7 @@ def test_a_protocol():
 def test_what_an_owner_hears_in_a_protocol_does_not_depend_on_other_owners():
     heard = []
     for others in (X[200:], X[200:] + 0.2):
-        curator = Curator(
+        curator = curator_of(
             TARGET,
             owners=["north", "south"],
             n_select=20,

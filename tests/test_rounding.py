@@ -174,7 +174,7 @@ def rows_at_their_worst(d):
 @pytest.mark.parametrize("name", KERNELS)
 def test_entries_are_as_exact_as_claimed(name, d, planted):
     kernel, params, reference = KERNELS[name]
-    space = KernelSpace(kernel, params, 1.0, 0.0)
+    space = KernelSpace(kernel, params, 1.0)
     X = rows_at_their_worst(d)
     with localcontext(prec=60):
         exact = reference(X, X, **params)
@@ -191,7 +191,7 @@ def test_entries_are_as_exact_as_claimed(name, d, planted):
 
 
 def test_cosines_are_products_of_directions():
-    space = KernelSpace("cosine", {}, 1.0, 0.0)
+    space = KernelSpace("cosine", {}, 1.0)
     X = np.vstack([rows_at_their_worst(30), np.zeros(30), np.full(30, 5e-324), np.full(30, 1e99)])
     gram = space.gram(X, X)
     assert np.diag(gram).max() <= 1
@@ -203,7 +203,7 @@ def test_cosines_are_products_of_directions():
 
 def test_no_kernel_has_longer_features_than_its_radius():
     for kernel, params, _ in KERNELS.values():
-        space = KernelSpace(kernel, params, 1.0, 0.5)
+        space = KernelSpace(kernel, params, 1.0)
         squares = np.diag(space.gram(*[rows_at_their_worst(50) * 1e3] * 2))
         assert squares.max() <= space.radius**2 * (1 + space.entry_error)
 
@@ -211,7 +211,7 @@ def test_no_kernel_has_longer_features_than_its_radius():
 @pytest.mark.parametrize("row", [1e60, 1e100, 1e200])
 def test_rows_on_which_a_function_overflows_are_zeros(row):
     """Their diagonal said that they need no scaling, and their products with others were huge."""
-    cubic = KernelSpace(lambda A, B: (A @ B.T + 1) ** 3 * 1e170, {}, 1.0, 0.0)
+    cubic = KernelSpace(lambda A, B: (A @ B.T + 1) ** 3 * 1e170, {}, 1.0)
     X = np.array([[row, 0.0], [1.0, 0.0], [0.0, 2.0]])
     gram = cubic.gram(X, X)
     assert np.abs(gram).max() <= 1 + 1e-12
@@ -252,7 +252,7 @@ def minimiser(space, terms, n=40, seed=3):
 
 def distance(one, other):
     d = one.coefficients - other.coefficients
-    gram = KernelSpace("rbf", {"gamma": 2.0}, 1.0, 0.0).gram(one.points, one.points)
+    gram = KernelSpace("rbf", {"gamma": 2.0}, 1.0).gram(one.points, one.points)
     return math.sqrt(max(np.vdot(d, gram @ d), 0.0))
 
 
@@ -342,7 +342,7 @@ def test_scores_are_as_exact_as_claimed(copies, planted):
 @PLANTED
 @pytest.mark.parametrize("p", [3, 3000])
 def test_scores_of_features_are_as_exact_as_claimed(p, planted):
-    space = FeatureSpace(None, p, 1.0, 0.0)
+    space = FeatureSpace(None, p, 1.0)
     terms = terms_of(Huber(0.2), space, 0.1, kernel_error=0.0)
     weights = RNG.choice([-1.0, 1.0], (p, 1)) * largest_weight(terms) / math.sqrt(p)
     Z = RNG.choice([-1.0, 1.0], (5, p)) * RNG.uniform(0.5, 1, (5, p))
@@ -598,7 +598,7 @@ def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
         (PINPClassifier(gamma=1.0), X2, {}),
         (TDDLClassifier(kernel="precomputed"), gram, {"X_public": public}),
         (TDILClassifier(), X2, {}),
-        (TDILClassifier(feature_map=RBFSampler(n_components=5)), X2, {}),
+        (TDILClassifier(kernel=RBFSampler(n_components=5)), X2, {}),
     ):
         ledger = PrivacyLedger(epsilon=10, delta=1e-4)
         with pytest.raises(ValueError, match=r"at most 1[01] rows"):

@@ -97,7 +97,7 @@ def spaces():
         rows = ROWS
         if name in HASHES:
             rows = on_planes(sparse.csr_array(HASHES[name][0].components_).toarray())
-        yield name, FeatureSpace.of(step, D, 1.0, 0.5, 0), rows
+        yield name, FeatureSpace.of(step, D, 1.0, 0), rows
 
 
 def on_planes(directions):
@@ -188,10 +188,10 @@ def refusing_kernel(A, B):
 
 
 REFUSING = {
-    "map": (TDILClassifier(feature_map=FunctionTransformer(choosy)), "feature_map fails"),
+    "map": (TDILClassifier(kernel=FunctionTransformer(choosy)), "transformer fails"),
     "map in blocks": (
-        TDILClassifier(feature_map=make_pipeline(FunctionTransformer(choosy), StandardScaler())),
-        "feature_map fails",
+        TDILClassifier(kernel=make_pipeline(FunctionTransformer(choosy), StandardScaler())),
+        "transformer fails",
     ),
     "kernel": (PINPClassifier(kernel=refusing_kernel), "kernel fails"),
     "span": (TDDLClassifier(kernel=refusing_kernel, schema=(-1, 1)), "kernel fails"),
@@ -220,8 +220,8 @@ def test_a_map_that_fails_beyond_the_rows_that_are_kept_costs_nothing():
     """Rows that do not fit into memory are mapped in each pass, and once before the charge."""
     ledger = PrivacyLedger(epsilon=5.0, delta=1e-5)
     rows = np.vstack([X] * 80 + [ODD])
-    model = TDILClassifier(feature_map=REFUSING["map"][0].feature_map, ledger=ledger)
-    with config_context(working_memory=0), pytest.raises(ValueError, match="feature_map fails"):
+    model = TDILClassifier(kernel=REFUSING["map"][0].kernel, ledger=ledger)
+    with config_context(working_memory=0), pytest.raises(ValueError, match="transformer fails"):
         model.fit(rows, np.tile(Y, 81))
     assert ledger.entries() == []
 
@@ -236,7 +236,7 @@ class Counting(FunctionTransformer):
 
 def test_a_map_that_remembers_is_refused():
     with pytest.raises(ValueError, match="other features the second time"):
-        TDILClassifier(feature_map=Counting()).fit(X, Y)
+        TDILClassifier(kernel=Counting()).fit(X, Y)
 
 
 def noisy(A):
@@ -250,7 +250,7 @@ def noisy(A):
 @pytest.mark.parametrize(
     "model",
     [
-        TDILClassifier(feature_map=FunctionTransformer(noisy)),
+        TDILClassifier(kernel=FunctionTransformer(noisy)),
         PINPClassifier(kernel=lambda A, B: noisy(A) @ B.T),
     ],
 )

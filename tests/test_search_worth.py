@@ -265,8 +265,7 @@ def test_progress_tells_the_time_and_nothing_else(monkeypatch, capfd):
     shown = {}
     for k in (1, 12):
         monkeypatch.setattr(TruncatedNegativeBinomial, "draw", lambda self, rng, k=k: k)
-        loud = LEARNER.set_params(verbose=1)
-        search(estimator=loud, verbose=1, epsilon=5.0).fit(*table(1500))
+        search(verbose=1, epsilon=5.0).fit(*table(1500))
         shown[k] = capfd.readouterr().err
     for text in shown.values():
         lines = text.splitlines()

@@ -23,7 +23,7 @@ def naive(X, Y, gamma):
 
 @pytest.mark.parametrize("block", [2**22, 50])
 def test_mmd2_is_the_definition(block, monkeypatch):
-    monkeypatch.setattr(_mmd, "_BLOCK", block)
+    monkeypatch.setattr(_mmd, "ENTRIES_OF_KERNEL_BLOCK", block)
     X, Y = points(30), points(40, seed=1) + 0.3
     assert mmd2(X, Y, gamma=0.7) == pytest.approx(naive(X, Y, 0.7), abs=1e-14)
 
@@ -138,7 +138,7 @@ def test_features_choose_almost_as_well():
 def test_nothing_is_refined_beyond_the_memory_bound(monkeypatch):
     X = points(100)
     plain = greedy_mmd_selection(X, None, 10, refine=False, gamma=1.0)
-    monkeypatch.setattr(_selection, "_MOST_BYTES", 1)
+    monkeypatch.setattr(_selection, "MAX_BYTES_OF_COLUMNS", 1)
     np.testing.assert_array_equal(greedy_mmd_selection(X, None, 10, gamma=1.0), plain)
 
 

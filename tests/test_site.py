@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import skdpsumm
-from skdpsumm import _docs
+from skdpsumm import _html
 
 ROOT = Path(__file__).resolve().parent.parent
 # Cannot be imported without the extra flower.
@@ -76,13 +76,13 @@ def test_a_forgotten_name_is_seen():
 def links(entry):
     """Whether the HTML of its instances has a link to the documentation."""
     found = look_up(entry)
-    return isinstance(found, type) and issubclass(found, _docs.DocLinkMixin)
+    return isinstance(found, type) and issubclass(found, _html.DocLinkMixin)
 
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if links(entry)])
 def test_estimators_link_to_their_page(entry, monkeypatch):
     """Autosummary writes ``generated/<full name>.html`` for each entry of its tables."""
-    monkeypatch.setattr(_docs, "docs_address", lambda: "https://docs.example")
+    monkeypatch.setattr(_html, "docs_address", lambda: "https://docs.example")
     estimator = object.__new__(look_up(entry))  # the address hangs on the class alone
     assert estimator._get_doc_link() == f"https://docs.example/generated/{entry}.html"
 

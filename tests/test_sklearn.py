@@ -145,14 +145,6 @@ def test_stand_ins_take_the_same_parameters(stand_ins, kind):
 FRAME = pd.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6], "c": [7, 8, 9]})
 
 
-@pytest.mark.parametrize(
-    "key", ["b", ["c", "a"], 1, [0, -1], slice(0, 2), slice("a", "b"), [True, False, True]], ids=str
-)
-def test_stand_ins_find_the_same_columns(stand_ins, key):
-    found = stand_ins._get_column_indices(FRAME, key)
-    assert [*found] == [*np.atleast_1d(_sklearn._get_column_indices(FRAME, key))]
-
-
 def test_stand_ins_read_the_same_tables(stand_ins):
     params = {
         "weights": np.arange(3),
@@ -193,7 +185,6 @@ for name in [name for name in sys.modules if name.startswith("skdpsumm")]:
 builtins.__import__ = blocked()
 import numpy as np
 from skdpsumm import *
-from skdpsumm.summaries import Sketches
 X = np.random.default_rng(0).random((300, 2))
 y = (X[:, 0] > 0.5).astype(int)
 for made in (M2MEstimator(schema=(0, 1)), TDILClassifier(schema=(0, 1)),

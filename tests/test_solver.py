@@ -306,7 +306,7 @@ def test_streaming_equals_cached():
 
 def test_rows_are_scaled_into_the_ball():
     X = rows_in_ball(10, 3) * np.arange(10)[:, None]
-    rows = FeatureSpace(None, 3, 1.0, 0.0).prepare(X, None)
+    rows = FeatureSpace(None, 3, 1.0).prepare(X, None)
     block = np.concatenate([block for _, block in rows.blocks()])
     lengths = np.linalg.norm(X, axis=1)
     np.testing.assert_allclose(np.linalg.norm(block, axis=1), np.minimum(lengths, 1.0))
@@ -603,7 +603,7 @@ def last_resort(monkeypatch):
 
     for kind in (_kernel_solver._Dual, _feature_space._Primal):
         monkeypatch.setattr(kind, "careful_gradient", count(kind.careful_gradient))
-    monkeypatch.setattr(_newton, "_MOST_STEPS", 0)
+    monkeypatch.setattr(_newton, "_MAX_NEWTON_STEPS", 0)
     monkeypatch.setattr(_newton, "distance_bound", lambda point: math.inf)
     return steps
 
@@ -655,7 +655,7 @@ def test_the_last_resort_stops_once_it_is_certified(monkeypatch):
     looks = []
     real = _kernel_solver._Dual.careful
     monkeypatch.setattr(_kernel_solver._Dual, "careful", lambda *a: looks.append(1) or real(*a))
-    monkeypatch.setattr(_newton, "_MOST_STEPS", 0)
+    monkeypatch.setattr(_newton, "_MAX_NEWTON_STEPS", 0)
     found = solve_dual(gram, codes, Logistic(), 1e-3, 1.0)
     assert distance(gram, found, exact) <= 1.0001
     assert len(looks) == 3  # at what Newton's method left, after a hundred steps, and at the end
@@ -715,7 +715,7 @@ def test_whatever_is_let_in_is_solved(seed, shared, monkeypatch):
     kernel = ["rbf", "laplacian", "poly", "cosine"][seed % 4]
     params = {"degree": 3, "gamma": 1.0, "coef0": 1.0} if kernel == "poly" else {"gamma": 1.0}
     params = {} if kernel == "cosine" else params
-    space = KernelSpace(kernel, params, 10.0 ** rng.uniform(-2, 1), rng.choice([0.0, 1.0, 900.0]))
+    space = KernelSpace(kernel, params, 10.0 ** rng.uniform(-2, 1))
     gram, R = space.gram(X, X), space.radius
     ones = np.ones((len(X), 1))
     shares = shares_of(rng.choice([1, 2, 3, 7, 1000, 2**24], len(X))) if shared else ones

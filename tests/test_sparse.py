@@ -147,11 +147,10 @@ def test_norms_are_those_of_the_dense_twin(d):
     assert np.array_equal(row_lengths(X), row_lengths(read(sparse.csr_array(X))))
 
 
-@pytest.mark.parametrize("intercept", [0.0, 0.5])
 @pytest.mark.parametrize("norm_bound", [1.0, 0.3, 7.0])
-def test_features_are_those_of_the_dense_twin(norm_bound, intercept):
+def test_features_are_those_of_the_dense_twin(norm_bound):
     X = table()[0]
-    space = FeatureSpace(None, X.shape[1], norm_bound, intercept)
+    space = FeatureSpace(None, X.shape[1], norm_bound)
     features = space.features(read(sparse.csr_array(X)))
     assert isinstance(features, SparseRows)
     assert np.array_equal(features.toarray(), space.features(X))
@@ -173,7 +172,7 @@ def adversaries(d):
 @pytest.mark.parametrize("place", [0, 13, 200])
 def test_a_row_more_moves_no_bit_of_another(form, place):
     X = table()[0]
-    space = FeatureSpace(None, X.shape[1], 1.0, 0.0)
+    space = FeatureSpace(None, X.shape[1], 1.0)
 
     def features(Z):
         rng = np.random.default_rng(0)
@@ -206,9 +205,7 @@ def test_gradients_are_those_of_the_dense_twin(n_classes, limit, memory, monkeyp
     X, y = table()
     y = y + (X[:, 0] > 0) if n_classes == 3 else y
     groups = None if limit is None else np.arange(len(X)) // 4
-    model = TDILClassifier(
-        max_rows_per_group=limit, fit_intercept=True, noise_seed=0, mechanism="gradient"
-    )
+    model = TDILClassifier(max_rows_per_group=limit, noise_seed=0, mechanism="gradient")
     with config_context(working_memory=memory):
         dense = gradient_of(model, X, y, groups)[0]
         given = sparse.csr_array(X)
@@ -269,7 +266,7 @@ def test_clipped_sums_of_one_column_are_those_of_the_dense_twin():
 
 MODELS = {
     "auto": TDILClassifier(),
-    "norm": TDILClassifier(norm_bound=5.0, fit_intercept=True),
+    "norm": TDILClassifier(norm_bound=5.0),
     "functional": TDILClassifier(mechanism="functional"),
     "objective": TDILClassifier(mechanism="objective"),
     "pure": TDILClassifier(delta=0),
@@ -277,14 +274,14 @@ MODELS = {
     "replaced": TDILClassifier(adjacency="replace_one"),
     "tddl": TDDLClassifier(kernel="linear"),
     "pinp": PINPClassifier(kernel="linear"),
-    "schema": TDILClassifier(schema=(-4, 4), feature_map=None),
-    "steps": TDILClassifier(schema=Numeric(-4, 4, step=0.5), feature_map=None),
+    "schema": TDILClassifier(schema=(-4, 4), kernel="linear"),
+    "steps": TDILClassifier(schema=Numeric(-4, 4, step=0.5), kernel="linear"),
     "columns": TDILClassifier(
-        schema=[(-4, 4) if j % 2 else (-1, 1) for j in range(40)], feature_map=None
+        schema=[(-4, 4) if j % 2 else (-1, 1) for j in range(40)], kernel="linear"
     ),
-    "fourier": TDILClassifier(feature_map=RBFSampler(n_components=20, random_state=0)),
-    "scaled": TDILClassifier(feature_map=MaxAbsScaler()),
-    "projected": TDILClassifier(feature_map=SparseRandomProjection(10, random_state=0)),
+    "fourier": TDILClassifier(kernel=RBFSampler(n_components=20, random_state=0)),
+    "scaled": TDILClassifier(kernel=MaxAbsScaler()),
+    "projected": TDILClassifier(kernel=SparseRandomProjection(10, random_state=0)),
 }
 REGRESSORS = {
     "auto": TDILRegressor(y_bounds=(0, 1)),
@@ -436,9 +433,9 @@ def test_other_widths_are_refused_in_predict():
     [
         TDILClassifier(schema=(0, 1)),
         TDILClassifier(schema=(-1, 1)),
-        TDILClassifier(schema=(0, 1), feature_map=None),
-        TDILClassifier(schema=Numeric(-1, 1, missing=True), feature_map=None),
-        TDILClassifier(schema=Numeric(-1, 1, step=2), feature_map=None),
+        TDILClassifier(schema=(0, 1), kernel="linear"),
+        TDILClassifier(schema=Numeric(-1, 1, missing=True), kernel="linear"),
+        TDILClassifier(schema=Numeric(-1, 1, step=2), kernel="linear"),
     ],
 )
 def test_a_schema_under_which_zero_moves_is_refused(model):
@@ -487,9 +484,7 @@ def test_nothing_as_large_as_the_table_is_allocated(limit):
     n, d = 5000, 100_000
     X, y = one_hot(n, d, 10)
     groups = {} if limit is None else {"groups": np.arange(n) // 2}
-    model = TDILClassifier(
-        mechanism=GradientDescent(n_steps=3), max_rows_per_group=limit, fit_intercept=True
-    )
+    model = TDILClassifier(mechanism=GradientDescent(n_steps=3), max_rows_per_group=limit)
     tracemalloc.start()
     try:
         model.fit(X, y, **groups)
@@ -505,7 +500,7 @@ def test_nothing_as_large_as_the_table_is_allocated(limit):
 @pytest.mark.parametrize("kind", [RBFSampler, SparseRandomProjection])
 def test_a_feature_map_sees_few_dense_rows_at_a_time(kind):
     X, y = one_hot(1000, 50_000, 10)
-    model = TDILClassifier(feature_map=kind(n_components=10, random_state=0), noise_seed=0)
+    model = TDILClassifier(kernel=kind(n_components=10, random_state=0), noise_seed=0)
     tracemalloc.start()
     try:
         model.fit(X, y)
@@ -561,7 +556,7 @@ def test_a_wide_table_is_learnt_where_its_signal_is_in_common_columns():
 def test_noise_is_told_for_rows_in_all_directions():
     """Even points of a schema fill all columns, and its noise would seem small on sparse rows."""
     X, y = table(n=2000, d=2000)[0], np.arange(2000) % 2  # which has nothing to do with X
-    model = TDILClassifier(schema=(-1, 1), feature_map=None, mechanism="gradient", epsilon=10.0)
+    model = TDILClassifier(schema=(-1, 1), kernel="linear", mechanism="gradient", epsilon=10.0)
     told = [clone(model).fit(rows, y).noise_ for rows in (sparse.csr_array(X), X)]
     over = [one.over for one in told]
     assert over == ["rows of the largest norm in all directions", "public points"]

@@ -11,6 +11,8 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from curators import summarizer_of
+from paper_protocols import AskAll
 from releases import as_polars
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -18,7 +20,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
-from sklearn.svm import LinearSVC
 
 from skdpsumm import (
     BudgetExceededError,
@@ -37,7 +38,7 @@ from skdpsumm import (
 from skdpsumm.privacy import PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.schema._reading import unwrap
-from skdpsumm.summaries import AskAll, Auction, MWEMRelease, Posted, Propose
+from skdpsumm.summaries import Auction, MWEMRelease, Propose
 from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._releases import NONE_SHARED, GaussianMean
 
@@ -47,7 +48,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
     pytest.mark.filterwarnings("ignore:For an accuracy"),
 ]
-PROTOCOLS = ["propose", "pool", "posted", "ask_all", "auction"]
+PROTOCOLS = ["propose", "pool", "auction"]
 SHARED = NONE_SHARED.format("row")
 SMALL = {"n_select": 20, "n_components": 64, "gamma": 0.5, "random_state": 0, "noise_seed": 0}
 
@@ -70,7 +71,7 @@ def problem(n=300, seed=0):
 
 
 def summarizer(**options):
-    return PrivateMMDSummarizer(**{**SMALL, **options})
+    return summarizer_of(**{**SMALL, **options})
 
 
 # -------------------------------------------------------------------------------------- attributes
@@ -164,21 +165,9 @@ def test_fit_resample_without_labels():
     )
 
 
-def test_features_in_place_of_rows():
-    X, y, owners, target, target_y = problem()
-    s = summarizer(reveal="features")
-    phi, labels = s.fit_resample(X, y, X_target=target, owners=owners)
-    assert phi.shape == (20, 64)
-    np.testing.assert_array_equal(phi, s.embedding_.features(X)[s.sample_indices_])
-    np.testing.assert_array_equal(labels, y[s.sample_indices_])
-    model = SummarizedEstimator(LinearSVC(), summarizer(reveal="features", n_select=100))
-    model.fit(X, y, X_target=target, owners=owners)
-    assert model.score(X_holdout=target, y_holdout=target_y) > 0.8
-
-
 def test_jobs_do_not_change_the_result():
     X, _, owners, target, _ = problem()
-    for protocol in ("propose", "posted"):
+    for protocol in ("propose", AskAll(4)):
         chosen = [
             summarizer(protocol=protocol, noise_seed=0, n_jobs=jobs)
             .fit(X, X_target=target, owners=owners)
@@ -208,10 +197,10 @@ def test_verbose_counts_rounds(capsys):
 
 def test_protocols_as_objects_have_parameters():
     X, _, owners, target, _ = problem()
-    s = summarizer(protocol=Posted(n_rounds=3)).set_params(protocol__parsimony=6.0)
+    s = summarizer(protocol=Propose()).set_params(protocol__parsimony=6.0)
     assert clone(s).get_params()["protocol__parsimony"] == 6.0
     s.fit(X, X_target=target, owners=owners)
-    assert len(s.transcript_["north"]) == 4  # the last question is beside the rounds
+    assert s.n_accessed_ == 120
     with pytest.raises(ValueError, match="explore"):
         summarizer(protocol=Propose(explore=2.0)).fit(X)
 
@@ -220,7 +209,8 @@ def test_paper_parameters():
     X, _, owners, target, _ = problem()
     parameters = PrivateMMDSummarizer.paper_parameters()
     parameters["protocol"].set_params(X_seed=np.random.default_rng(0).normal(size=(30, 2)))
-    s = PrivateMMDSummarizer(10, n_target=300, random_state=0, **parameters)
+    s = PrivateMMDSummarizer(10, random_state=0, **parameters)
+    s.protocol.set_params(n_target=300)
     s.fit(X, X_target=target, owners=owners)
     assert len(s.transcript_["north"]) >= 10
     assert s.privacy_.owners.epsilon(0.5) == np.inf
@@ -240,7 +230,7 @@ def test_corrected_bids_match_and_printed_ones_do_not():
 # --------------------------------------------------------------------------------- money and faults
 
 
-@pytest.mark.parametrize("protocol", ["propose", "posted", "ask_all"])
+@pytest.mark.parametrize("protocol", ["propose", AskAll()])
 def test_a_fit_is_charged_once(protocol):
     X, _, owners, target, _ = problem()
     ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
@@ -274,14 +264,14 @@ def test_a_full_ledger_refuses_before_anything_is_read():
 def test_parameters_of_protocol_and_release_are_theirs():
     X, _, owners, target, _ = problem()
     data = {"X_target": target, "owners": owners}
-    named = summarizer(protocol="posted", release="mwem", n_target=300).fit(X, **data)
-    made = summarizer(protocol=Posted(), release=MWEMRelease(), n_target=300).fit(X, **data)
+    named = summarizer(protocol="propose", release="mwem", n_target=300).fit(X, **data)
+    made = summarizer(protocol=Propose(release=MWEMRelease(), n_target=300)).fit(X, **data)
     np.testing.assert_array_equal(named.sample_indices_, made.sample_indices_)
-    made.set_params(release__n_steps=20, protocol__n_rounds=2).fit(X, **data)
-    assert len(made.transcript_["north"]) == 3
-    assert not set(named.get_params()) & {"parsimony", "explore", "n_steps", "n_rounds"}
+    made.set_params(protocol__release__n_steps=20, protocol__parsimony=2).fit(X, **data)
+    assert made.n_accessed_ == 40
+    assert not set(named.get_params()) & {"parsimony", "explore", "n_steps"}
     with pytest.raises(ValueError, match="n_steps"):
-        made.set_params(release__n_steps=0).fit(X, **data)
+        made.set_params(protocol__release__n_steps=0).fit(X, **data)
 
 
 @pytest.mark.parametrize(
@@ -486,7 +476,7 @@ TARGETS = {
 }
 
 
-@pytest.mark.parametrize("protocol", ["propose", "pool", "posted", "ask_all"])
+@pytest.mark.parametrize("protocol", ["propose", "pool", AskAll()])
 def test_claims_and_charge_do_not_depend_on_which_rows_are_in_the_target(protocol):
     """They follow from public facts, and name what they rest on where it was not said."""
     X, *_ = problem()
@@ -497,7 +487,7 @@ def test_claims_and_charge_do_not_depend_on_which_rows_are_in_the_target(protoco
         privacy = s.fit(X, X_target=make(X)).privacy_
         found.add((repr(privacy), repr([entry["mechanism"] for entry in ledger.entries()])))
         assert (SHARED in privacy.owners.given) == (protocol != "pool")
-        assert (SHARED in privacy.target.given) == (protocol in ("posted", "ask_all"))
+        assert (SHARED in privacy.target.given) == (not isinstance(protocol, str))
     assert len(found) == 1
 
 

@@ -6,16 +6,18 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from curators import curator_of, summarizer_of
+from paper_protocols import AskAll
 
 from skdpsumm import PrivacyLeakWarning, PrivacyLedger, PrivateMMDSummarizer, mmd2
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import IntegerNoise
-from skdpsumm.summaries import AskAll, Auction, Curator, DataOwner, Pool, Posted, Propose
+from skdpsumm.summaries import Auction, DataOwner, Pool, Propose
 from skdpsumm.summaries._mmd import Embedding, draw_tilted, tilted_scores
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._parties import common_owners, read_label_column
-from skdpsumm.summaries._protocol import FillUp, ProposeRows, Rows, SendAbove
+from skdpsumm.summaries._protocol import Rows
 from skdpsumm.summaries._selection import Quotas, exact_search
 
 pytestmark = [
@@ -31,7 +33,7 @@ def points(n, centre=0.0, seed=0):
 
 def run(parties, X_target=None, **options):
     target = points(100, 2.0, seed=9) if X_target is None else X_target
-    curator = Curator(target, list(parties), **{**SIMULATED, "n_select": 20, **options})
+    curator = curator_of(target, list(parties), **{**SIMULATED, "n_select": 20, **options})
     return run_protocol(curator, parties)
 
 
@@ -144,40 +146,11 @@ def test_with_hopeless_noise_propose_is_pool():
     assert len(drowned & pool) > 305
 
 
-# ----------------------------------------------------------------------- posted: a floor and a stop
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 50.0])
-def test_posted_receives_half_of_what_was_agreed_at_least_and_never_more(epsilon):
-    for seed in range(3):
-        owners = {k: DataOwner(points(300, float(k % 2), seed=k), seed=k) for k in range(5)}
-        curator = run(
-            owners, epsilon=epsilon, protocol=Posted(parsimony=6, n_rounds=8), noise_seed=seed
-        )
-        counts = pd.Series([owner for owner, _ in curator.pool.origins]).value_counts()
-        assert counts.max() <= 24  # parsimony p / K
-        assert counts.min() >= 12
-        assert len(curator.chosen) == 20
-
-
 def test_who_has_fewer_rows_than_asked_for_sends_them_all():
     owners = {"a": DataOwner(points(3), seed=0), "b": DataOwner(points(300, seed=1), seed=1)}
-    curator = run(owners, protocol=Posted(n_rounds=4))
+    curator = run(owners)
     assert sum(owner == "a" for owner, _ in curator.pool.origins) == 3
     assert curator.dropped_owners == {}
-
-
-def test_fill_up_counts_what_was_sent_before():
-    phi = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(0))
-    owner = DataOwner(points(100), seed=0)
-    direction = phi.quantise(np.ones(64))
-    first = owner.answer(
-        SendAbove(direction=direction, threshold=-99.0, rate=1.0, n=7, embedding=phi)
-    )
-    again = owner.answer(SendAbove(direction=direction, threshold=-99.0, rate=1.0, n=7))
-    last = owner.answer(FillUp(direction=direction, noise=0.1, n_herd=10, n_uniform=2))
-    assert [len(rows.indices) for rows in (first, again, last)] == [7, 0, 5]
-    assert len(owner.answer(FillUp(n_herd=12, n_uniform=0)).indices) == 0
 
 
 # ------------------------------------------------------------------------------- a dishonest owner
@@ -188,7 +161,7 @@ class Flood(DataOwner):
 
     def answer(self, message):
         rows = super().answer(message)
-        if self._n_sent > len(rows.indices):
+        if self._remaining.sum() + len(rows.indices) < len(self._X):
             return Rows(rows.indices[:0], rows.X[:0], rows.y[:0])
         return Rows(np.arange(len(self._X)), self._X, 1 - self._y)
 
@@ -206,7 +179,7 @@ def labelled(n, centre, seed, kind=DataOwner):
     return kind(X, (X[:, 0] > centre).astype(int), seed=seed)
 
 
-@pytest.mark.parametrize("protocol", [Propose(), Pool(), Posted(n_rounds=5), AskAll(4)])
+@pytest.mark.parametrize("protocol", [Propose(), Pool(), AskAll(4)])
 def test_who_sends_more_than_agreed_is_left_out(protocol):
     owners = {k: labelled(100, 2.0, k) for k in range(9)}
     owners["bad"] = labelled(3000, 2.0, 9, Flood)
@@ -215,13 +188,12 @@ def test_who_sends_more_than_agreed_is_left_out(protocol):
     assert "bad" not in {owner for owner, _ in curator.chosen}
 
 
-@pytest.mark.parametrize("protocol", [Propose(), Pool(), Posted(n_rounds=5), AskAll(4)])
-@pytest.mark.parametrize("reveal", ["rows", "features"])
-def test_no_owner_has_more_than_its_part_of_the_summary(protocol, reveal):
+@pytest.mark.parametrize("protocol", [Propose(), Pool(), AskAll(4)])
+def test_no_owner_has_more_than_its_part_of_the_summary(protocol):
     """One of ten holds all that is like the target: a quarter is the most it may have."""
     owners = {k: labelled(100, -4.0, k) for k in range(9)}
     owners["special"] = labelled(300, 2.0, 9)
-    options = {"protocol": protocol, "reveal": reveal, "epsilon": 50.0, "n_select": 20}
+    options = {"protocol": protocol, "epsilon": 50.0, "n_select": 20}
     bounded, free = run(owners, **options), None
     assert sum(owner == "special" for owner, _ in bounded.chosen) == 5
     assert len(bounded.chosen) == len(set(bounded.chosen)) == 20
@@ -255,14 +227,14 @@ def test_a_bound_that_is_reached_is_told():
     [(1, 1, 20), (2, 0.5, 20), (4, 0.25, 13), (5, 0.2, 10), (10, 0.1, 5), (40, 0.025, 5)],
 )
 def test_the_default_bound_is_a_public_number(n_owners, share, most):
-    terms = Curator(points(5), range(n_owners), n_select=20, gamma=1.0).terms
+    terms = curator_of(points(5), range(n_owners), n_select=20, gamma=1.0).terms
     assert terms.most_chosen(share) == most
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.1, "half"])
 def test_bounds_that_are_none_are_refused(share):
     with pytest.raises(ValueError, match="max_share_per_owner"):
-        Curator(points(5), ["a"], gamma=1.0, max_share_per_owner=share)
+        curator_of(points(5), ["a"], gamma=1.0, max_share_per_owner=share)
 
 
 def test_quotas_are_kept_through_swaps_and_restarts():
@@ -363,7 +335,7 @@ def test_columns_of_words_and_numbers_are_labels():
 # ------------------------------------------------------------------------- arrays that are shared
 
 
-@pytest.mark.parametrize("protocol", [Propose(), Posted(n_rounds=4), AskAll(4)])
+@pytest.mark.parametrize("protocol", [Propose(), AskAll(4)])
 def test_an_owner_cannot_write_to_what_it_has_sent(protocol):
     class Writer(DataOwner):
         sent: ClassVar[list[Rows]] = []
@@ -393,10 +365,10 @@ def table(n=240):
 
 
 def summarizer(**options):
-    return PrivateMMDSummarizer(20, **{**SIMULATED, **options})
+    return summarizer_of(20, **{**SIMULATED, **options})
 
 
-@pytest.mark.parametrize("protocol", ["propose", "pool", "posted"])
+@pytest.mark.parametrize("protocol", ["propose", "pool"])
 @pytest.mark.parametrize("cell", [np.nan, np.inf, "word", None])
 def test_one_owners_bad_cell_leaves_that_owner_out(cell, protocol):
     X, y, owners = table()
@@ -411,23 +383,19 @@ def test_one_owners_bad_cell_leaves_that_owner_out(cell, protocol):
     # What others see and send is what they would if the owner had not answered.
     absent = summarizer(protocol=protocol, shares=dict.fromkeys("abc", 1.0))
     others = owners != "b"
-    if protocol != "posted":  # whose thresholds follow from how much was received
-        absent.fit(X[others], X_target=target, owners=owners[others])
-        chosen = np.flatnonzero(others)[absent.sample_indices_]
-        np.testing.assert_array_equal(s.sample_indices_, chosen)
+    absent.fit(X[others], X_target=target, owners=owners[others])
+    chosen = np.flatnonzero(others)[absent.sample_indices_]
+    np.testing.assert_array_equal(s.sample_indices_, chosen)
 
 
 def test_rows_are_handed_out_where_one_owner_is_left_out():
     X, y, owners = table()
     frame = pd.DataFrame(X, columns=["u", "v"])
     frame.loc[5, "v"] = np.nan
-    for reveal in ("rows", "features"):
-        with pytest.warns(UserWarning, match="take no part"):
-            rows, labels = summarizer(reveal=reveal).fit_resample(
-                frame, y, X_target=frame.iloc[500:], owners=owners
-            )
-        assert len(rows) == len(labels) == 20
-        assert np.isfinite(np.asarray(rows)).all()
+    with pytest.warns(UserWarning, match="take no part"):
+        rows, labels = summarizer().fit_resample(frame, y, X_target=frame.iloc[500:], owners=owners)
+    assert len(rows) == len(labels) == 20
+    assert np.isfinite(np.asarray(rows)).all()
 
 
 def test_a_table_that_nobody_can_read_is_refused_and_costs_nothing():
@@ -461,13 +429,13 @@ def test_who_takes_part_hangs_on_no_label_of_somebody_else():
     seen = []
     for label in (1, 1.5):  # of one row of "b"
         labels[np.flatnonzero(owners == "b")[0]] = label
-        s = summarizer(protocol=Posted(8, n_rounds=5))
+        s = summarizer(protocol=AskAll(5))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             s.fit(X, labels, X_target=points(100, 2.0, seed=9), owners=owners)
         assert list(s.dropped_owners_) == ["c"]
         assert any("1 of 3" in str(w.message) for w in caught)
-        seen.append([message.rate for message in s.transcript_["a"][:-1]])
+        seen.append([message.n for message in s.transcript_["a"]])
         assert len(s.transcript_["c"]) == len(s.transcript_["a"])
     assert seen[0] == seen[1]
 
@@ -475,11 +443,11 @@ def test_who_takes_part_hangs_on_no_label_of_somebody_else():
 def test_shares_are_parts_of_one_however_large_they_are():
     for size in (1e-300, 1.0, 1e308):
         shares = {"a": size, "b": size}
-        curator = Curator(points(10), ["a", "b"], gamma=1.0, n_components=10, shares=shares)
+        curator = curator_of(points(10), ["a", "b"], gamma=1.0, n_components=10, shares=shares)
         assert curator.shares == {"a": 0.5, "b": 0.5}
 
 
-@pytest.mark.parametrize("protocol", ["propose", "pool", "posted", "ask_all"])
+@pytest.mark.parametrize("protocol", ["propose", "pool", AskAll(4)])
 @pytest.mark.parametrize(
     "options", [{}, {"target_is_owners": True}, {"adjacency": "replace_one", "n_target": 90}]
 )
@@ -519,27 +487,7 @@ def test_labels_that_no_owner_has_sound_are_refused():
     assert not ledger.entries()
 
 
-# ------------------------------------------------------------------------ starting anew
-
-
-def test_owners_start_anew_and_keep_their_features():
-    owner = DataOwner(points(50), seed=0)
-    phi = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(0))
-    again = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(0))
-    other = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(1))
-    message = {"n_herd": 40, "n_uniform": 0, "direction": np.zeros(64), "noise": 0.1}
-    assert len(owner.answer(ProposeRows(embedding=phi, **message)).indices) == 40
-    assert len(owner.answer(ProposeRows(**message)).indices) == 10
-    grid = owner._grid
-    owner.restart()
-    assert len(owner.answer(ProposeRows(embedding=again, **message)).indices) == 40
-    assert owner._grid is grid
-    owner.restart()
-    owner.answer(ProposeRows(embedding=other, **message))
-    assert owner._grid is not grid
-
-
 def test_the_paper_has_no_bound():
     paper = PrivateMMDSummarizer(**PrivateMMDSummarizer.paper_parameters())
     assert isinstance(paper.protocol, Auction)
-    assert paper.max_share_per_owner == 1.0
+    assert paper.protocol.max_share_per_owner == 1.0

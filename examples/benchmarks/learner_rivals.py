@@ -181,13 +181,12 @@ def ours(mechanism, fourier=False):
         settings = {"kernel": "linear", "norm_bound": 1.0}
         if fourier:
             sampler = RBFSampler(gamma=1.0, n_components=500, random_state=seed)
-            settings = {"feature_map": sampler}
+            settings = {"kernel": sampler}
         model = skdpsumm.TDILClassifier(
             mechanism=mechanism,
             epsilon=epsilon,
             delta=delta,
             random_state=seed,
-            fit_intercept=False,
             **settings,
         )
         return model.fit(X_train, y_train).decision_function(X_test)

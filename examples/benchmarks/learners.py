@@ -94,7 +94,7 @@ def against_svc(X, y, gammas, lambdas, repeats, path):
 
 def wide(X, y, mechanism):
     model = TDILClassifier(
-        feature_map=RBFSampler(gamma=2.0, n_components=500, random_state=0),
+        kernel=RBFSampler(gamma=2.0, n_components=500, random_state=0),
         mechanism=mechanism,
         epsilon=1.0,
         delta=1e-6,

@@ -11,7 +11,6 @@ are chosen at epsilon = 1, and a logistic regression is fitted to them. The firs
     insider     holds other rows of the group, sends those that match the question best, all labels
                 false
     invents     has no data: it makes rows that match the question, all labels false
-    floods      (``--protocols posted``) sends 3,000 rows at the first question, all labels false
 
 Printed are means over paired seeds: the part of the summary that is the first owner's, and the AUC
 on 400 other rows of the group, by default and with ``max_share_per_owner=1``.
@@ -30,28 +29,29 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from summary_choices import GROUPS, read
 
-from skdpsumm import PrivacyLeakWarning, mmd2
-from skdpsumm.summaries import Curator, DataOwner
+from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, mmd2
+from skdpsumm.summaries import Curator, DataOwner, Pool, Propose
 from skdpsumm.summaries._protocol import Rows
 
 N_TARGET, N_HELD, N_SELECT = 300, 400, 200
 STATES = "HI", "UT", "MA", "NM"
 BOUNDS = {"default": None, "no bound": 1.0}
+PROTOCOLS = {"propose": Propose, "pool": Pool}
 
 
 class Liar:
     """Answers with rows of `choose(embedding, direction, n)`, as many as it may, at first."""
 
-    def __init__(self, choose, false_label, n_columns, n_rows=None):
+    def __init__(self, choose, false_label, n_columns):
         self.choose, self.false_label, self.n_columns = choose, false_label, n_columns
-        self.n_rows, self.embedding, self.n_sent = n_rows, None, 0
+        self.embedding, self.n_sent = None, 0
 
     def answer(self, message):
         """Send what was chosen to the first question, and nothing later."""
         self.embedding = message.embedding or self.embedding
         X = np.empty((0, self.n_columns), np.float32)
         if not self.n_sent:
-            X = self.choose(self.embedding, message.direction, self.n_rows or message.most_rows())
+            X = self.choose(self.embedding, message.direction, message.most_rows())
         first = self.n_sent
         self.n_sent += len(X)
         labels = self.false_label(X) if len(X) else np.empty(0, np.int64)
@@ -105,9 +105,8 @@ def invented(rng, n_steps=150, rate=0.05):
 
 def summary(owners, target, gamma, seed, **parameters):
     """Return the curator at the end of a run."""
-    curator = Curator(
-        target, list(owners), gamma=gamma, random_state=seed, noise_seed=seed, **parameters
-    )
+    terms = PrivateMMDSummarizer(gamma=gamma, **parameters).terms()
+    curator = Curator(target, list(owners), terms, random_state=seed, noise_seed=seed)
     messages = curator.open()
     while messages:
         messages = curator.receive(
@@ -135,16 +134,14 @@ def attacked(X, y, is_member, gamma, protocol, n_owners, seed):
             "flips": lambda: Flips(known, y[parts[0]], seed=[seed, 0]),
             "insider": lambda: Liar(herded(X[own]), false, X.shape[1]),
             "invents": lambda: Liar(invented(np.random.default_rng(seed)), false, X.shape[1]),
-            "floods": lambda: Liar(lambda *_: np.tile(known, (3, 1)), false, X.shape[1], 3000),
         }[arm]()
 
-    arms = ["honest", "flips", "insider", "invents"] + ["floods"] * (protocol == "posted")
     found = {}
-    for arm in arms:
+    for arm in ("honest", "flips", "insider", "invents"):
         for bound, most in BOUNDS.items():
             owners = {k: DataOwner(X[p], y[p], seed=[seed, k]) for k, p in enumerate(parts)}
             owners[0] = first(arm)
-            terms = {"n_select": N_SELECT, "protocol": protocol, "max_share_per_owner": most}
+            terms = {"n_select": N_SELECT, "protocol": protocol(max_share_per_owner=most)}
             curator = summary(owners, X[target], gamma, seed, **terms)
             model = LogisticRegression(max_iter=300).fit(curator.X, curator.y)
             part = np.mean([owner == 0 for owner, _ in curator.chosen])
@@ -172,7 +169,11 @@ def cost(X, names, gamma, state, n_owners, seed):
         found = []
         for most in BOUNDS.values():
             owners = {k: DataOwner(X[part], seed=[seed, k]) for k, part in enumerate(parts)}
-            terms = {"n_select": N_SELECT, "epsilon": epsilon, "max_share_per_owner": most}
+            terms = {
+                "n_select": N_SELECT,
+                "epsilon": epsilon,
+                "protocol": Propose(max_share_per_owner=most),
+            }
             curator = summary(owners, X[target], gamma, noise, **terms)
             found.append(mmd2(curator.X, X[target], gamma=gamma))
         ratios.append(found[0] / found[1])
@@ -187,7 +188,7 @@ def main():
     parser.add_argument("--data", required=True, help="acs_income_2018_small_1000_per_state.csv.gz")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--owners", type=int, nargs="+", default=[5, 20])
-    parser.add_argument("--protocols", nargs="+", default=["propose", "posted"])
+    parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=["propose"])
     parser.add_argument("--cost", action="store_true", help="what the bound costs honest owners")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyLeakWarning)  # seeds: these are simulations
@@ -224,7 +225,7 @@ def print_attacks(X, table, gamma, arguments):
         for protocol in arguments.protocols:
             for n_owners in arguments.owners:
                 runs = [
-                    attacked(X, y, GROUPS[name](table), gamma, protocol, n_owners, seed)
+                    attacked(X, y, GROUPS[name](table), gamma, PROTOCOLS[protocol], n_owners, seed)
                     for seed in range(arguments.seeds)
                 ]
                 for arm in dict.fromkeys(arm for arm, _ in runs[0]):

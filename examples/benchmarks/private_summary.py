@@ -35,11 +35,11 @@ from skdpsumm import (
     PrivacyLeakWarning,
     PrivateMMDSummarizer,
     PublicVectorizer,
+    SketchSummarizer,
     TableSchema,
     uniform_selection,
 )
 from skdpsumm.moments.inferring._target import TargetEmbedding
-from skdpsumm.summaries import Sketches
 
 N_SELECT = 500
 ACS = census_schema()
@@ -120,7 +120,7 @@ def acs(table, case, seed):
     return X.iloc[rest], y[rest], owners, X.iloc[target], X.iloc[held], y[held]
 
 
-def accuracies(problem, schema, epsilons, seed, protocol, C):
+def accuracies(problem, schema, epsilons, seed, labels, rows_per_owner, C):
     """Return accuracy on held-out rows of the target, by method."""
     X, y, owners, target, held, truth = problem
     found = {}
@@ -132,9 +132,11 @@ def accuracies(problem, schema, epsilons, seed, protocol, C):
             return
         found[name] = model.fit(rows, labels).score(held, truth)
 
-    def summary(epsilon, **options):
-        summarizer = PrivateMMDSummarizer(N_SELECT, schema=schema, epsilon=epsilon)
-        return summarizer.set_params(random_state=seed, noise_seed=seed, **options)
+    seeds = {"random_state": seed, "noise_seed": seed}
+
+    def summary(epsilon):
+        known = {"label": labels, "rows_per_owner": rows_per_owner}
+        return SketchSummarizer(schema, n_select=N_SELECT, epsilon=epsilon, **known, **seeds)
 
     judge("all rows", X, y)
     # What weighting is worth where nothing is private: below zero, labels shift as well.
@@ -146,14 +148,13 @@ def accuracies(problem, schema, epsilons, seed, protocol, C):
     found["all rows, weighted"] = model.score(vectorizer.transform(held), truth)
     chosen = uniform_selection(len(X), N_SELECT, random_state=seed)
     judge("uniform rows", X.iloc[chosen], y[chosen])
-    proposed = summary(epsilons[0]).fit(X, X_target=target, owners=owners).sample_indices_
+    rows = PrivateMMDSummarizer(N_SELECT, schema=schema, epsilon=epsilons[0], **seeds)
+    proposed = rows.fit(X, X_target=target, owners=owners).sample_indices_
     judge(f"propose, {epsilons[0]:g}", X.iloc[proposed], y[proposed])
     for epsilon in epsilons:
-        options = {"protocol": protocol, "target_is_owners": True}
-        plain = summary(epsilon, **options).fit(X, y, owners=owners)
+        plain = summary(epsilon).fit(X, y, owners=owners)
         judge(f"sketch, unweighted, {epsilon:g}", plain.X_, plain.y_)
-        options["target_is_owners"] = False
-        fitted = summary(epsilon, **options).fit(X, y, X_target=target, owners=owners)
+        fitted = summary(epsilon).fit(X, y, X_target=target, owners=owners)
         judge(f"private summary, {epsilon:g}", fitted.X_, fitted.y_)
         found[f"(rows of equal weight, {epsilon:g})"] = fitted.effective_sample_size_
     return found
@@ -213,8 +214,8 @@ def main():
         for name in wanted:
             make, schema, C, rows_per_owner = cases[name]
             classes = list(range(10)) if schema is PIXELS else [0, 1]
-            protocol = Sketches(label=classes, rows_per_owner=rows_per_owner)
-            scores = accuracies(make(seed), schema, given.epsilons, seed, protocol, C)
+            public = classes, rows_per_owner, C
+            scores = accuracies(make(seed), schema, given.epsilons, seed, *public)
             found[name].append(scores)
             if given.json:
                 with open(given.json, "a") as file:

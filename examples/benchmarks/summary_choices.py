@@ -31,7 +31,7 @@ import warnings
 import numpy as np
 from sklearn.metrics import pairwise_distances
 
-from skdpsumm import PrivacyLeakWarning, greedy_mmd_selection, mmd2
+from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, greedy_mmd_selection, mmd2
 from skdpsumm.summaries import Curator, DataOwner
 
 # Centre and scale of numbers, and codes of categories: public, of the questionnaire.
@@ -84,8 +84,8 @@ class Group:
         if len(np.unique(names[members])) == 1:
             gone[members] = True
         self.X = X[~gone]
-        own = {name: X[~gone & (names == name)] for name in np.unique(names[~gone]).tolist()}
-        self.owners = {name: DataOwner(rows) for name, rows in own.items()}
+        kept = np.unique(names[~gone]).tolist()
+        self.owners = {name: X[~gone & (names == name)] for name in kept}
 
     def target(self, X, m, seed):
         """Return m rows of the group, or all there are."""
@@ -93,15 +93,16 @@ class Group:
 
     def select(self, target, p, seed, **parameters):
         """Return the rows that a curator chooses, by defaults but for what is given."""
-        curator = Curator(
-            target, list(self.owners), n_select=p, random_state=0, noise_seed=seed, **parameters
-        )
-        for k, owner in enumerate(self.owners.values()):
-            owner.restart(seed=[seed, k])
+        terms = PrivateMMDSummarizer(p, **parameters).terms()
+        curator = Curator(target, list(self.owners), terms, random_state=0, noise_seed=seed)
+        parties = {
+            name: DataOwner(rows, seed=[seed, k])
+            for k, (name, rows) in enumerate(self.owners.items())
+        }
         messages = curator.open()
         while messages:
             messages = curator.receive(
-                {name: self.owners[name].answer(message) for name, message in messages.items()}
+                {name: parties[name].answer(message) for name, message in messages.items()}
             )
         return curator.X
 

@@ -124,10 +124,10 @@ summarizer.privacy_
 # the sum of these sketches and weighs them to look like its own patients. Now the guarantee holds
 # against everyone, the clinic included. It needs a larger epsilon or more rows.
 
-from skdpsumm.summaries import Sketches
+from skdpsumm import SketchSummarizer
 
-private = PrivateMMDSummarizer(
-    200, protocol=Sketches(label=[0, 1]), schema=schema, epsilon=3.0, delta=1e-6, random_state=0
+private = SketchSummarizer(
+    schema, n_select=200, label=[0, 1], epsilon=3.0, delta=1e-6, random_state=0
 )
 synthetic, synthetic_ill = private.fit_resample(X, y, X_target=island, owners=owners)
 score = model.fit(synthetic, synthetic_ill).score(later, later_ill)

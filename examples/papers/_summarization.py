@@ -16,11 +16,13 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from _ask_all import AskAll
 from _figure import CORRECTED, DEFAULT, PRINTED, legend, panel
 from joblib import Parallel, delayed
+from sklearn.base import clone
 
 from skdpsumm import PrivateMMDSummarizer, greedy_mmd_selection, mmd2
-from skdpsumm.summaries import AskAll, Auction, Propose
+from skdpsumm.summaries import Propose
 
 BID = "printed, but its bid corrected"
 ON_ITS_TERMS = "default, on the auction's terms"
@@ -51,10 +53,9 @@ def algorithms(problem, p):
     """Return a summarizer for each curve. All have the paper's kernel."""
 
     def auction(bid):
-        protocol = Auction(bid=bid, calibration="printed", X_seed=problem.seed_rows)
-        return PrivateMMDSummarizer(p, n_target=len(problem.target)).set_params(
-            **PAPER | {"protocol": protocol}
-        )
+        public = {"X_seed": problem.seed_rows, "n_target": len(problem.target)}
+        protocol = clone(PAPER["protocol"]).set_params(bid=bid, **public)
+        return PrivateMMDSummarizer(p).set_params(**PAPER | {"protocol": protocol})
 
     def ours(**parameters):
         return PrivateMMDSummarizer(p, gamma=PAPER["gamma"], **parameters)
@@ -63,9 +64,9 @@ def algorithms(problem, p):
     return {
         PRINTED: auction("printed"),
         BID: auction("corrected"),
-        CORRECTED: ours(protocol=AskAll(), max_share_per_owner=1.0),
+        CORRECTED: ours(protocol=AskAll(max_share_per_owner=1.0)),
         DEFAULT: ours(),
-        ON_ITS_TERMS: ours(protocol=Propose(parsimony=n_owners), max_share_per_owner=1.0),
+        ON_ITS_TERMS: ours(protocol=Propose(parsimony=n_owners, max_share_per_owner=1.0)),
     }
 
 

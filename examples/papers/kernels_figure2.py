@@ -172,7 +172,7 @@ def covertype_panel(name, table, sizes, seed):
     def error(model):
         return 1 - model.score(Z_test, y[test])
 
-    own = {"kernel": "linear", "feature_map": None, "norm_bound": bound}
+    own = {"kernel": "linear", "norm_bound": bound}
     data = Z, y[train]
     found, true = compare(TDDLClassifier, own, [1000.0], error, data, Z_public, sizes["epsilons"])
     svm = LinearSVC(loss="hinge", C=0.001, fit_intercept=False)

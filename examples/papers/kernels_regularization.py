@@ -30,7 +30,6 @@ from skdpsumm.learners.erm._losses import (
     EpsilonInsensitive,
     Huber,
     HuberizedHinge,
-    ResidualLoss,
     Softmax,
 )
 from skdpsumm.privacy._objective import calibrate, smallest_regularization
@@ -137,8 +136,7 @@ def functional(Z, codes, test, loss, parts, rng, quality):
 
 def objective(Z, codes, test, loss, shares, rng, quality, delta):
     """Yield epsilon, and the qualities of objective perturbation at all shares."""
-    facts = {"vertices": 2, "hull": "symmetric"} if isinstance(loss, ResidualLoss) else {}
-    facts |= {"lipschitz": loss.lipschitz, "smoothness": loss.smoothness, "radius": 1.0}
+    facts = {"lipschitz": loss.lipschitz, "radius": 1.0, **loss.corners(1)}
     for epsilon in EPSILONS:
         found = []
         for share in shares:

@@ -46,7 +46,7 @@ def indicators(rng, seed):
 
 
 def quality(Z, y, test, truth, epsilon, delta, margin, multiple, noise):
-    facts = {"smoothness": 0.25, "radius": 1.0, "lipschitz": 1.0, "saturating": True}
+    facts = {"smoothness": 0.25, "radius": 1.0, "lipschitz": 1.0}
     ridge = multiple / epsilon
     scale = calibrate(epsilon, delta, regularization=ridge, **facts).noise_scale
     start = np.zeros_like(noise)

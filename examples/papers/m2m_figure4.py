@@ -72,7 +72,7 @@ def methods(epsilon, points, seed):
         HIST: printed("hist"),
         ERM: TDILClassifier(
             mechanism="objective",
-            kernel="linear",
+            kernel="splines",
             schema=(0, 1),
             epsilon=epsilon,
             delta=0.0,

@@ -31,6 +31,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from _ask_all import AskAll
 from sklearn.metrics import pairwise_distances
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
@@ -133,8 +134,7 @@ def methods(problem, p, epsilon, seed):
                 problem, p, seed, epsilon=epsilon, protocol=Propose(parsimony)
             ),
         )
-    yield "posted", lambda: select(problem, p, seed, protocol="posted", epsilon=epsilon)
-    yield "ask_all", lambda: select(problem, p, seed, protocol="ask_all", epsilon=epsilon)
+    yield "ask_all", lambda: select(problem, p, seed, protocol=AskAll(), epsilon=epsilon)
     yield (
         "auction, corrected bid",
         lambda: select(problem, p, seed, protocol="auction", epsilon=epsilon, n_components=140),

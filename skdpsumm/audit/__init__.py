@@ -1,7 +1,8 @@
 """Audits: what a release gives away, measured on two neighbouring data sets."""
 
 from ._audit import audit_epsilon
+from ._check import check_private_estimator
 from ._neighbours import worst_case_neighbours
 from ._result import AuditResult
 
-__all__ = ["AuditResult", "audit_epsilon", "worst_case_neighbours"]
+__all__ = ["AuditResult", "audit_epsilon", "check_private_estimator", "worst_case_neighbours"]

@@ -126,7 +126,7 @@ _MARGINS = {
     "==": lambda scores, threshold: -np.abs(scores - threshold),
     "!=": lambda scores, threshold: np.abs(scores - threshold),
 }
-_MOST_POINTS = 200  # of a curve: its size does not grow with the number of trials
+_MOST_POINTS_OF_CURVE = 200  # of a curve: its size does not grow with the number of trials
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class _Event:
         margin = _MARGINS[self.relation]
         margins = [margin(self.statistic.score(part), self.threshold) for part in pair]
         likely, rare = np.sort(margins[self.likelier]), np.sort(margins[1 - self.likelier])
-        levels = np.linspace(0, 1, _MOST_POINTS)
+        levels = np.linspace(0, 1, _MOST_POINTS_OF_CURVE)
         cuts = np.unique(np.quantile(np.concatenate(margins), levels, method="nearest"))
         misses = np.searchsorted(likely, cuts) / len(likely)
         alarms = 1 - np.searchsorted(rare, cuts) / len(rare)

@@ -58,7 +58,7 @@ class LearnsFromKernel(Protocol):
     """A kernel learner, which releases something of a minimiser.
 
     Parameters that are read: `max_rows_per_group`, `schema`, `adjacency`, `random_state`,
-    `kernel`, `feature_map`, and
+    `kernel`, and
     `classes` or `y_bounds`.
     """
 
@@ -162,7 +162,8 @@ def worst_case_neighbours(
     _require_fixed_map(estimator)
     rng = check_random_state(random_state)
     schema = _schema_of_tables(estimator)
-    n_features = _width(schema) if n_features is None else n_features
+    if n_features is None:
+        n_features = 1 if schema is None or schema.is_for_all else schema.n_columns
     if isinstance(estimator, MatchesTarget):
         return neighbouring_worlds(estimator, n_samples, n_features, side, rng)
     if isinstance(estimator, LearnsFromKernel):
@@ -170,13 +171,9 @@ def worst_case_neighbours(
     sketcher, n_columns = sketcher_of(estimator, n_features)
     tables = _tables(sketcher, n_samples, n_columns, rng)
     if n_columns == n_features:
-        first, second = (in_table(rows, schema, n_features) for rows in tables)
-        return _in_groups(sketcher, first, second)
+        return _in_groups(sketcher, *tables)
     kind = np.float64 if schema is None or schema.is_numeric else object
-    one, other = (
-        (in_table(table[:, :-1].astype(kind), schema, n_features), table[:, -1]) for table in tables
-    )
-    return _in_groups(sketcher, one, other)
+    return _in_groups(sketcher, *((table[:, :-1].astype(kind), table[:, -1]) for table in tables))
 
 
 def _schema_of_tables(estimator: Any) -> TableSchema | None:
@@ -185,14 +182,6 @@ def _schema_of_tables(estimator: Any) -> TableSchema | None:
     if given is None:
         given = getattr(getattr(estimator, "sketcher", None), "schema", None)
     return as_schema(given)
-
-
-def _width(schema: TableSchema | None) -> int:
-    """Return the least number of columns of a table that a schema describes."""
-    if schema is None or schema.is_for_all:
-        return 1
-    by_position = schema.keys is not None and schema.names is None
-    return 1 + max(schema.keys or ()) if by_position else schema.n_columns
 
 
 def sketcher_of(estimator: Any, n_features: int) -> tuple[SumsFeatures, int]:
@@ -260,7 +249,7 @@ def _with_copies(parts: tuple[Any, ...], n_copies: int) -> dict[str, Any]:
 
 # ---- kernel learners: labels take turns, and one pull is left over
 
-_N_CANDIDATES = 500  # the kernel is evaluated between all of them
+_N_KERNEL_CANDIDATES = 500  # the kernel is evaluated between all of them
 
 
 def labelled_neighbours(
@@ -285,14 +274,14 @@ def two_labels(model) -> NDArray:
 
 
 def _longest_row(learner: Any, n_features: int, rng) -> NDArray:
-    if learner.kernel == "precomputed" and learner._transformer is None:
+    if learner.kernel == "precomputed":
         raise ValueError(
             "kernel='precomputed' is not supported here: neighbours are rows. Audit the learner "
             "with the kernel itself."
         )
     schema = _schema_of_tables(learner)
     known = _schema_for(schema, n_features)
-    rows = in_table(candidate_rows(known, _N_CANDIDATES, rng), schema, n_features)
+    rows = candidate_rows(known, _N_KERNEL_CANDIDATES, rng)
     if schema is None and learner.kernel == "chi2":
         rows = np.abs(rows)
     return rows[np.argmax(learner.kernel_diag(rows))]
@@ -312,7 +301,7 @@ def neighbouring_worlds(
     rows = candidate_rows(known, N_CANDIDATES, rng)
     points = rows = rows / np.sqrt(summarizer.gamma) if schema is None else rows
     if schema is not None:
-        points, rows = vectorize(known, rows), in_table(rows, schema, n_features)
+        points = vectorize(known, rows)
     order = 1 if summarizer.delta == 0 else 2
     features = embedding.features(points).astype(np.float64)
     adjacency = summarizer.adjacency
@@ -334,7 +323,8 @@ def neighbouring_worlds(
 def _check(summarizer: Any, side: str) -> None:
     if side not in SIDES:
         raise ValueError(f'side must be "target" or "owners", got {side!r}.')
-    if summarizer.shares is not None and set(summarizer.shares) != {"observer", "others"}:
+    shares = getattr(summarizer.protocol, "shares", None)
+    if shares is not None and set(shares) != {"observer", "others"}:
         raise ValueError(
             "shares must be None, or name the owners of the audit, 'observer' and 'others'."
         )
@@ -388,15 +378,6 @@ def _cells(column: Column, scales: NDArray, rng) -> NDArray:
 
 def _schema_for(schema: TableSchema | None, n_features: int) -> TableSchema:
     return (schema or TableSchema(Numeric())).for_table(n_features)
-
-
-def in_table(rows: NDArray, schema: TableSchema | None, n_features: int) -> NDArray:
-    """Return a table with the rows of a schema, whose order may be another; else it has zeros."""
-    which = _schema_for(None, n_features) if schema is None else schema
-    places = which.positions(n_features)
-    table = np.zeros((len(rows), n_features), rows.dtype)
-    table[:, places] = rows
-    return table
 
 
 def hard_pair(features: NDArray, order: int, adjacency: str) -> tuple[int, int]:

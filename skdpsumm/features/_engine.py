@@ -30,13 +30,11 @@ from ..schema._sparse import SparseRows
 # bound to keep their partial sums exact.
 _ROWS_PER_TASK = 16384
 # Rows are clipped to this, so that no product overflows (frequencies are below 2**40).
-LARGEST = 2.0**60
+LARGEST_CELL = 2.0**60
 # numpy's engine rounds angles to so many parts of a turn.
 N_ANGLES = 2**16
-# Of numpy's engine, entries and rows per block: few enough for the cache, enough to make its
-# overhead small.
-_BLOCK = 32768
-_MOST_ROWS = 256
+# Entries that numpy's engine takes at once: they fit the cache, and make calls of numpy cheap.
+_ENTRIES_IN_CACHE = 32768
 _EXPONENT = np.float64(np.inf).view(np.int64)
 
 
@@ -160,7 +158,7 @@ def fourier_features(X: NDArray, frequencies: NDArray) -> NDArray:
     frequencies = frequencies.astype(X.dtype)
     p = frequencies.shape[1]
     features = np.empty((len(X), 2 * p), X.dtype)
-    n_rows = max(64, _BLOCK // p)
+    n_rows = max(64, _ENTRIES_IN_CACHE // p)
     for start in range(0, len(X), n_rows):
         rows = slice(start, start + n_rows)
         angles = _clipped(X[rows]) @ frequencies
@@ -173,8 +171,8 @@ def fourier_features(X: NDArray, frequencies: NDArray) -> NDArray:
 
 def _clipped(X: Any) -> Any:
     if isinstance(X, SparseRows):
-        return X.with_values(np.clip(X.values, -LARGEST, LARGEST))
-    return np.clip(X, -LARGEST, LARGEST)
+        return X.with_values(np.clip(X.values, -LARGEST_CELL, LARGEST_CELL))
+    return np.clip(X, -LARGEST_CELL, LARGEST_CELL)
 
 
 def engine_name() -> str:
@@ -283,9 +281,9 @@ class ExactProduct:
         # In units in which all columns of X count alike, none is cut off for being small.
         self.units = _power_of_two(matrix, axis=1)
         self.parts = self._split(matrix / self.units)
-        self.n_rows = min(max(64, _BLOCK // p), _MOST_ROWS)
+        self.n_rows = min(max(64, _ENTRIES_IN_CACHE // p), 256)
         # Cutting is many operations on few entries, so blocks are cut several at a time.
-        self.n_cut = self.n_rows * max(1, 2 * _BLOCK // (d * self.n_rows))
+        self.n_cut = self.n_rows * max(1, 2 * _ENTRIES_IN_CACHE // (d * self.n_rows))
 
     def __call__(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """Yield the product, `n_rows` rows at a time; each is a function of its row of X alone.
@@ -330,7 +328,7 @@ class ExactProduct:
 
     def _cut_rows(self, X: NDArray) -> list[NDArray[np.float64]]:
         columns = np.array(X.T, np.float64, order="C")
-        columns.clip(-LARGEST, LARGEST, out=columns)
+        columns.clip(-LARGEST_CELL, LARGEST_CELL, out=columns)
         columns *= self.units
         return [part.T for part in self._split(columns)]
 

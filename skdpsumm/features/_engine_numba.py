@@ -13,7 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from ._engine import LARGEST
+from ._engine import LARGEST_CELL
 
 # Minimax polynomials in t**2, |t| <= 1/2: 256 sin(pi t) / t and 256 cos(pi t). Rounded to float32
 # one coefficient after the other, the rest refitted each time.
@@ -25,7 +25,7 @@ C0, C1, C2, C3, C4 = np.array(
 )
 ONE = np.int64(2**15)
 # Rows per block: 27 columns of it fit the first-level cache or nearly so.
-_ROWS = 256
+_ROWS_IN_CACHE = 256
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,11 +40,11 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 def fourier_sums(X, frequencies):
     """Return the sums of cosines and of sines, shape (2, p), for padded frequencies."""
     p, d = frequencies.shape
-    columns = np.zeros((d, _ROWS))
-    turns = np.empty((2, _ROWS))
+    columns = np.zeros((d, _ROWS_IN_CACHE))
+    turns = np.empty((2, _ROWS_IN_CACHE))
     sums = np.zeros((2, p), np.int64)
-    for start in range(0, len(X), _ROWS):
-        n = _load(X[start : start + _ROWS], columns)
+    for start in range(0, len(X), _ROWS_IN_CACHE):
+        n = _load(X[start : start + _ROWS_IN_CACHE], columns)
         for j in range(0, p, 2):
             _products(columns, frequencies[j], frequencies[j + 1], turns[0], turns[1], n)
             _add_circle(turns[0], n, sums[:, j])
@@ -56,12 +56,12 @@ def fourier_sums(X, frequencies):
 def race_counts(X, projections, offsets, n_buckets):
     """Count the rows in each bucket of each hash, for padded projections and offsets."""
     p, d = projections.shape
-    columns = np.zeros((d, _ROWS))
-    products = np.empty((2, _ROWS))
-    buckets = np.empty((p, _ROWS), np.int32)
+    columns = np.zeros((d, _ROWS_IN_CACHE))
+    products = np.empty((2, _ROWS_IN_CACHE))
+    buckets = np.empty((p, _ROWS_IN_CACHE), np.int32)
     counts = np.zeros((p, n_buckets), np.int64)
-    for start in range(0, len(X), _ROWS):
-        n = _load(X[start : start + _ROWS], columns)
+    for start in range(0, len(X), _ROWS_IN_CACHE):
+        n = _load(X[start : start + _ROWS_IN_CACHE], columns)
         _find_buckets(columns, projections, offsets, n_buckets, products, buckets, n)
         for j in range(p):
             for i in range(n):
@@ -73,12 +73,12 @@ def race_counts(X, projections, offsets, n_buckets):
 def race_codes(X, projections, offsets, n_buckets):
     """Return the buckets of each row, for padded projections and offsets."""
     p, d = projections.shape
-    columns = np.zeros((d, _ROWS))
-    products = np.empty((2, _ROWS))
-    buckets = np.empty((p, _ROWS), np.int32)
+    columns = np.zeros((d, _ROWS_IN_CACHE))
+    products = np.empty((2, _ROWS_IN_CACHE))
+    buckets = np.empty((p, _ROWS_IN_CACHE), np.int32)
     codes = np.empty((len(X), p), np.int32)
-    for start in range(0, len(X), _ROWS):
-        n = _load(X[start : start + _ROWS], columns)
+    for start in range(0, len(X), _ROWS_IN_CACHE):
+        n = _load(X[start : start + _ROWS_IN_CACHE], columns)
         _find_buckets(columns, projections, offsets, n_buckets, products, buckets, n)
         codes[start : start + n] = buckets[:, :n].T
     return codes
@@ -91,7 +91,7 @@ def _load(rows, columns):
     for k in range(d):
         for i in range(n):
             # In this order NaN, which is larger than nothing, becomes a number.
-            columns[k, i] = min(max(-LARGEST, rows[i, k]), LARGEST)
+            columns[k, i] = min(max(-LARGEST_CELL, rows[i, k]), LARGEST_CELL)
     return n
 
 

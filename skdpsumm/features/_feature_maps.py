@@ -32,7 +32,7 @@ AVERAGE = "average"
 # Length of phi: half a GiB of sums, thousands of times what answers are computed from.
 MOST_FEATURES = 2**26
 # Codes of a column are then 128 KiB: those of some columns stay in the caches of a processor.
-_ROWS_PER_BATCH = 2**14
+_ROWS_SUMMED_AT_ONCE = 2**14
 _ENTRIES_PER_BLOCK = 2**22
 
 
@@ -170,7 +170,7 @@ class FeatureMap(ABC):
     @property
     def _n_block(self) -> int:
         """Number of rows of which phi may be in memory at once."""
-        return max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BLOCK // self.n_features))
+        return max(1, min(_ROWS_SUMMED_AT_ONCE, _ENTRIES_PER_BLOCK // self.n_features))
 
     def float_sums(self, X: NDArray, weights: NDArray | None = None) -> NDArray[np.float64]:
         """Return the (weighted) sum of phi in float64, for epsilon = inf."""
@@ -294,22 +294,22 @@ def public_numbers(name: str, values: ArrayLike, *shape: int | None) -> NDArray[
 
 
 def batches(n: int) -> Iterable[slice]:
-    return gen_batches(n, _ROWS_PER_BATCH) if n else ()  # which takes no empty partitions
+    return gen_batches(n, _ROWS_SUMMED_AT_ONCE) if n else ()  # which takes no empty partitions
 
 
 NO_GAMMA = (
     'gamma="auto" needs a schema: give the public description of the columns, such as '
     "schema=(0, 1) or {'age': (17, 90)}. Or set gamma to a number, per squared unit of the columns."
 )
-# Of the kernel's exponent at a typical distance of public points. Measured for M2M at epsilon = 1
-# (Occupancy, 3, 6 and 12 columns of Adult, 2, 5 and 10 skewed ones; 5 seeds): 1 and 2 were the best
-# or close to it everywhere. Errors of correlations were up to three times as large with 1/4 and
-# with 4, and up to twice with a gamma of 2 whatever the number of columns.
-_TYPICAL_EXPONENT = 1.0
 
 
 def auto_gamma(points: NDArray, kernel: str = "rbf") -> float:
     """Return the gamma at which the kernel is exp(-1) at the mean distance of public points.
+
+    Measured for M2M at epsilon = 1 (Occupancy, 3, 6 and 12 columns of Adult, 2, 5 and 10 skewed
+    ones; 5 seeds): exp(-1) and exp(-2) were the best or close to it everywhere. Errors of
+    correlations were up to three times as large with exp(-1/4) and exp(-4), and up to twice with a
+    gamma of 2 whatever the number of columns.
 
     Parameters
     ----------
@@ -320,15 +320,15 @@ def auto_gamma(points: NDArray, kernel: str = "rbf") -> float:
     """
     if kernel == "chi2":
         n_pairs = len(points) * (len(points) - 1)
-        return _TYPICAL_EXPONENT * n_pairs / float(-additive_chi2_kernel(points).sum())
+        return n_pairs / float(-additive_chi2_kernel(points).sum())
     metric = "cityblock" if kernel == "laplacian" else "sqeuclidean"
-    return _TYPICAL_EXPONENT / float(pdist(points, metric).mean())
+    return 1 / float(pdist(points, metric).mean())
 
 
 # Each grid value is within half a unit, plus the error of a float32 sine, of the unit circle.
-_ROUNDING = 0.5 + 2.0**-5
+_FOURIER_ROUNDING = 0.5 + 2.0**-5
 # A mean of such points is as close to the disk, and is rounded once more; the rest is for float64.
-_MEAN_ROUNDING = _ROUNDING + 0.5 + 2.0**-10
+_FOURIER_MEAN_ROUNDING = _FOURIER_ROUNDING + 0.5 + 2.0**-10
 _LARGEST_TURNS = 1e12
 
 
@@ -354,7 +354,7 @@ class FourierMap(FeatureMap):
     and the L2 sensitivity ``sqrt(p)``. Replace-one multiplies both by `reach`. That is 2, or less
     where the schema has ranges: for L2 it is the distance itself, and the L1 norm of p pairs is at
     most ``sqrt(2 p)`` times their L2 norm. Rounding to the grid moves each entry by at most
-    `_ROUNDING` units, on each of the rows that differ.
+    `_FOURIER_ROUNDING` units, on each of the rows that differ.
 
     Means over groups of rows lie no farther apart than rows. A sum of up to k rows that gives way
     to one of up to k others moves by k times `reach` at most, as `reach` is more than 1.
@@ -368,7 +368,7 @@ class FourierMap(FeatureMap):
         self.n_features = check_size(2 * self.frequencies.shape[1])
         self._turns = self.frequencies / (2 * np.pi)
         if not np.all(np.abs(self._turns) < _LARGEST_TURNS):
-            # Beyond, products could overflow to NaN, which no sensitivity bounds.
+            # Products of larger ones could overflow to NaN, which no sensitivity bounds.
             raise ValueError(f"frequencies must be below {_LARGEST_TURNS:g} turns; lower gamma.")
 
     @classmethod
@@ -413,10 +413,10 @@ class FourierMap(FeatureMap):
         return np.rint(sums / sizes[:, None]).astype(np.int64).sum(axis=0)
 
     def sensitivity(self, adjacency: str) -> tuple[float, float]:
-        return self._sensitivity(adjacency, _ROUNDING)
+        return self._sensitivity(adjacency, _FOURIER_ROUNDING)
 
     def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
-        return self._sensitivity(adjacency, _MEAN_ROUNDING)
+        return self._sensitivity(adjacency, _FOURIER_MEAN_ROUNDING)
 
     def _sensitivity(self, adjacency: str, rounding: float) -> tuple[float, float]:
         pairs = self.n_features // 2
@@ -503,7 +503,7 @@ class OneHotMap(FeatureMap):
 
     @property
     def _n_block(self) -> int:
-        return max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BLOCK // self._n_codes_at_once))
+        return max(1, min(_ROWS_SUMMED_AT_ONCE, _ENTRIES_PER_BLOCK // self._n_codes_at_once))
 
     @property
     def _n_codes_at_once(self) -> int:
@@ -586,7 +586,7 @@ class RACEMap(OneHotMap):
     def __init__(self, schema: TableSchema, projections: NDArray, offsets: NDArray, n_buckets: int):
         self.schema = schema
         self.projections = public_numbers("projections", projections, schema.n_encoded, None)
-        # Beyond, products could overflow to NaN, which is in no bucket.
+        # Products of larger ones could overflow to NaN, which is in no bucket.
         if not np.all(np.abs(self.projections) < _LARGEST_PROJECTION):
             raise ValueError(f"projections must be below {_LARGEST_PROJECTION:g}; raise bandwidth.")
         n_hashes = self.projections.shape[1]

@@ -19,9 +19,6 @@ from ._feature_maps import GRID, OneHotMap, batches, check_size, is_count
 
 # All threes of 90 columns. A file could list as many as it likes, of one bin each.
 MOST_GROUPS = 2**17
-# Buckets by which values are found. One in eight even values then shares a bucket with an edge, and
-# is searched for: among 2**8 edges that takes eight steps, which is one step for each value.
-_BUCKETS_PER_BIN = 8
 
 
 class HistogramMap(OneHotMap):
@@ -97,7 +94,7 @@ class HistogramMap(OneHotMap):
         self.groups = tuple(tuple(self.schema.index(j, "marginals") for j in g) for g in groups)
         if not self.groups or any(len(set(g)) < max(len(g), 1) for g in self.groups):
             raise ValueError(f"marginals must list groups of different columns, got {groups!r}.")
-        # Of Python's integers, which do not overflow.
+        # Python's integers do not overflow.
         sizes = [math.prod(self.n_bins[j] for j in group) for group in self.groups]
         self.n_features = check_size(sum(sizes))
         self.sizes = np.array(sizes, np.int64)
@@ -131,16 +128,6 @@ class HistogramMap(OneHotMap):
         if self.schema.values(j) is None:
             return self.n_bins[j] - self.schema.missing(j)
         return len(set(self.cell_of_codes(j)[: len(self.schema.values(j))].tolist()))  # type: ignore[arg-type]
-
-    def missing_cell(self, j: int) -> int | None:
-        """Return the cell of the missing cells of column `j`; None where none may be missing.
-
-        Categories may share it (`cell_of_codes`).
-        """
-        if not self.schema.missing(j):
-            return None
-        of_numbers = self.schema.values(j) is None
-        return self.n_bins[j] - 1 if of_numbers else int(self.cell_of_codes(j)[-1])
 
     def cell_of_codes(self, j: int) -> NDArray[np.int64]:
         """Return the cell of each code of categorical column `j`, the code of missing last.
@@ -293,7 +280,8 @@ def _searched(edges: NDArray[np.float64], values: NDArray[np.float64]) -> NDArra
     it. So only values that share a bucket with an edge are searched for.
     """
     low, inner = edges[0], edges[1:-1]
-    n_buckets = min(_BUCKETS_PER_BIN * len(edges), len(values))
+    # With 8 buckets a bin, one in eight even values shares a bucket with an edge: search finds it.
+    n_buckets = min(8 * len(edges), len(values))
     per_unit = n_buckets / (edges[-1] - low)
     n_edges = np.bincount(((inner - low) * per_unit).astype(np.int64), minlength=n_buckets + 1)
     bucket = ((values - low) * per_unit).astype(np.int64)

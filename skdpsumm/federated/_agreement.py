@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,16 +13,16 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
-from .._sklearn import StrOptions, check_params, validate_parameter_constraints
+from .._sklearn import check_params, validate_parameter_constraints
 from ..schema._files import read_toml
 from ..schema._schema import TableSchema, as_schema, first_difference
 from ..schema._vectorizer import n_vector
 from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
-from ..summaries import Pool, Propose
-from ..summaries._curator import CONSTRAINTS
+from ..summaries import Curator, Pool, PrivateMMDSummarizer, Propose, summary_sketcher
 from ..summaries._mmd import Embedding, made_gamma
+from ..summaries._protocol import SHARED_CONSTRAINTS
+from ..summaries._terms import Terms
 from ._envelope import check_public
-from ._private_summary import SummarySketcher
 
 CURATOR = "curator"  # the one party that is no owner
 LABEL_DTYPES = ("int64", "float64", "bool", "string")
@@ -32,20 +31,15 @@ _SKETCHERS: dict[str, type[Any]] = {
     "fourier": RFFSketcher,
     "histogram": HistogramSketcher,
     "race": RACESketcher,
-    "summary": SummarySketcher,
 }
-# Of the parameters of sketchers, those that are not for the owner alone to set.
+# Parameters of a sketcher that all parties agree on; other ones are for the owner alone to set.
 _RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator")
 _PRIVATE = {*_RELEASE, "schema", "ledger", "max_rows_per_group", "n_jobs", "noise_seed", "verbose"}
 # What the agreement says of `Curator`; the rest is the curator's own affair.
-_CURATOR = (
-    *("n_select", "gamma", "n_components", "epsilon", "delta"),
-    *("adjacency", "n_target", "max_share_per_owner", "random_state", "shares"),
-)
-_ROWS = {**CONSTRAINTS, "gamma": [StrOptions({"auto"}), *CONSTRAINTS["gamma"]]}
-_RANGE = re.compile(r"^(.*)\{(\d+)\.\.(\d+)\}$")
-# A line of text may name any number of columns; more than these are refused before they are made.
-MOST_COLUMNS = 100_000
+_TERMS = ("n_select", "gamma", "n_components", "epsilon", "delta", "adjacency")
+_OF_PROTOCOL = ("n_target", "max_share_per_owner", "shares")
+_CURATOR = (*_TERMS, *_OF_PROTOCOL, "random_state")
+_ROWS = {**SHARED_CONSTRAINTS, **PrivateMMDSummarizer._parameter_constraints}
 
 
 @dataclass(frozen=True)
@@ -157,7 +151,12 @@ class Agreement:
             raise ValueError(f"The agreement has unknown entries {sorted(unknown)}.")
         if lacking:
             raise ValueError(f"The agreement lacks {sorted(lacking)}; add them.")
-        return cls(**{**table, "schema": _schema_from(table["schema"])})
+        if not isinstance(table["schema"], dict):
+            raise ValueError(
+                "schema must be tables, such as [schema.columns.age], or the path of a schema's "
+                "file."
+            )
+        return cls(**{**table, "schema": TableSchema.from_tables(table["schema"])})
 
     def to_json(self) -> str:
         """Return the agreement as text that depends on its content alone."""
@@ -202,12 +201,20 @@ class Agreement:
             raise ValueError("rows.random_state must be an int, with which owners check the map.")
         # Told when the agreement is read, and not when owners have signed it.
         validate_parameter_constraints(_ROWS, given, caller_name="Agreement")
-        return _made("rows.protocol", part, _PROTOCOLS)
+        made = _made("rows.protocol", part, _PROTOCOLS)
+        known = set(made.get_params()) & set(_OF_PROTOCOL)  # "pool" has no n_target
+        return made.set_params(**{name: given[name] for name in known if name in given})
 
-    def curator_parameters(self) -> dict[str, Any]:
-        """Return what `Curator` is to be made with, its target and own affairs left out."""
-        given = {**self._table("rows"), "protocol": self.protocol(), "gamma": self.gamma}
-        return {"owners": self.owners, **given}
+    def terms(self) -> Terms:
+        """Return the terms of the curator."""
+        given = {name: value for name, value in self._table("rows").items() if name in _TERMS}
+        known = {"protocol": self.protocol(), "schema": self.schema}
+        return PrivateMMDSummarizer(**{**given, **known}).terms()
+
+    def curator(self, X_target: Any, **own: Any) -> Curator:
+        """Return the curator, who alone has the target, a ledger and a seed of the noise."""
+        seed = self._table("rows")["random_state"]
+        return Curator(X_target, self.owners, self.terms(), random_state=seed, **own)
 
     @property
     def gamma(self) -> float:
@@ -248,10 +255,8 @@ class Agreement:
             `ledger`, `noise_seed`, `n_jobs` or `verbose`: for the owner alone to choose.
         """
         given = dict(self._table("sketch"))
-        parts = [
-            _made("sketch.sketchers", part, _SKETCHERS, _PRIVATE)
-            for part in given.pop("sketchers", [])
-        ]
+        listed = given.pop("sketchers", [])
+        parts = [_part(part, self.schema, given) for part in listed]
         unknown = set(given) - set(_RELEASE)
         if unknown:
             raise ValueError(f"sketch has unknown entries {sorted(unknown)}.")
@@ -311,38 +316,21 @@ def _named(schema: TableSchema | None) -> TableSchema:
     return schema
 
 
-def _schema_from(tables: Any) -> TableSchema:
-    """Return the schema of TOML tables; a key such as "px{0..63}" stands for 64 columns."""
-    if not isinstance(tables, dict):
+def _part(part: Any, schema: TableSchema, release: Mapping[str, Any]) -> Any:
+    """Return one of the sketchers, as its table describes it."""
+    if not (isinstance(part, Mapping) and part.get("kind") == "summary"):
+        return _made("sketch.sketchers", part, _SKETCHERS, _PRIVATE)
+    given = {name: value for name, value in part.items() if name != "kind"}
+    unknown = set(given) - {"target", "n_owners", "rows_per_owner", "n_bins"}
+    if unknown:
+        raise ValueError(f"sketch.sketchers has unknown entries {sorted(unknown)}.")
+    if given.get("target") is None:
         raise ValueError(
-            "schema must be tables, such as [schema.columns.age], or the path of a schema's file."
+            'target is missing: name the column that models will predict, { kind = "summary", '
+            'target = "income" }.'
         )
-    columns = tables.get("columns")
-    if isinstance(columns, dict):
-        if sum(_n_names(key) for key in columns) > MOST_COLUMNS:
-            raise ValueError(f"schema describes more than {MOST_COLUMNS:,} columns.")
-        names = _names("schema", [name for key in columns for name in _expand(key)])
-        described = [table for key, table in columns.items() for _ in range(_n_names(key))]
-        tables = {**tables, "columns": dict(zip(names, described, strict=True))}
-    return TableSchema.from_tables(tables)
-
-
-def _n_names(key: str) -> int:
-    found = _RANGE.match(key)
-    if found is None:
-        return 1
-    first, last = found[2], found[3]
-    if max(len(first), len(last)) > 9 or int(first) > int(last):  # nor are long numbers read
-        raise ValueError(f"schema: {key[:80]!r} is not a range of names, or is too long.")
-    return int(last) - int(first) + 1
-
-
-def _expand(key: str) -> list[str]:
-    found = _RANGE.match(key)
-    if found is None:
-        return [key]
-    stem, first, last = found.groups()
-    return [f"{stem}{j}" for j in range(int(first), int(last) + 1)]
+    budget = {name: release[name] for name in ("epsilon", "delta", "adjacency") if name in release}
+    return summary_sketcher(schema, **given, **budget)
 
 
 def _made(

@@ -25,11 +25,19 @@ from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger
 from ..sketches import PrivateSketch
 from ..summaries import Curator
-from ..summaries._protocol import COSTS_NOTHING, Rows
-from ..summaries._sketches import claim_of_sum
+from ..summaries._protocol import Rows
+from ..summaries._public_groups import claim_of_sum
+from ..summaries._releases import COSTS_NOTHING
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys
-from ._files import check_space, close_files, load_settings, make_folder, write_file
+from ._files import (
+    BYTES_OF_RECORDS,
+    check_space,
+    close_files,
+    load_settings,
+    make_folder,
+    write_file,
+)
 from ._grid import Desk, Round, find_nodes
 from ._owner_log import Refusal
 from ._table import cells_of, check_table, read_table, to_arrow, vectors_of
@@ -44,8 +52,6 @@ from ._wire import (
 )
 
 GENERIC = "the curator's side failed; error.txt in the folder of the result says why"
-# Bytes of a run's report, errors and output.
-_BYTES_OF_REPORT = 2**17
 
 # Puts questions of a kind to owners, by name, and returns the answers of those that gave one.
 _Put = Callable[[str, Mapping[str, Any]], dict[str, dict[str, Any]]]
@@ -176,7 +182,7 @@ def run_over_grid(
     grid : Grid
         Of Flower.
     curator : Curator or None
-        Not opened yet, made with ``agreement.curator_parameters()``. It is opened, and the ledger
+        Not opened yet, made by ``agreement.curator(...)``. It is opened, and the ledger
         of the target charged, once `min_owners` have signed.
     keys : Keys
         The curator's.
@@ -332,7 +338,7 @@ class CuratorSite:
         rooms = [Rooms(ours, owner) for owner in ours.owners]
         size = 0 if ours.rows is None else sum(room.answer("ask") for room in rooms)
         size += 0 if ours.sketch is None else rooms[0].answer("sketch")  # their sum is no longer
-        check_space(make_folder(self.result), size + _BYTES_OF_REPORT)
+        check_space(make_folder(self.result), size + BYTES_OF_RECORDS)
 
     def run(self, grid: Grid, run_id: int, ticket: str) -> None:
         """Carry a run out, and save its result, of which the logs of Flower are told nothing.
@@ -385,8 +391,8 @@ class CuratorSite:
         except Refusal as refusal:
             raise RunEndedError(f"The target does not fit the agreement: {refusal}.") from None
         codes, _ = read_table(self.target, agreement, labels=False)
-        target, parameters = vectors_of(agreement.schema, codes), agreement.curator_parameters()
-        curator = Curator(target, ledger=ledger, noise_seed=self.noise_seed, **parameters)
+        target = vectors_of(agreement.schema, codes)
+        curator = agreement.curator(target, ledger=ledger, noise_seed=self.noise_seed)
         if ledger is not None and curator.cost != COSTS_NOTHING:
             ledger.check(curator.cost, adjacency=curator.terms.adjacency)
         return curator

@@ -27,9 +27,9 @@ from ._files import write_file
 
 _VERSION = "skdpsumm federated 1; Ed25519; HPKE base X25519 HKDF-SHA256 AES-256-GCM"
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
-_COUNTER, _SIGNATURE, _LENGTH = 8, 64, 8
+_BYTES_OF_COUNTER, _BYTES_OF_SIGNATURE, _BYTES_OF_LENGTH = 8, 64, 8
 # What a sealed message is longer than its padded content: the encapsulated key, and AES-GCM's tag.
-_SEAL = 32 + 16
+_BYTES_OF_SEAL = 32 + 16
 _RAW = serialization.Encoding.Raw, serialization.PublicFormat.Raw
 _PEM_END = b"-----END PRIVATE KEY-----\n"
 
@@ -137,12 +137,12 @@ def _public(public: Mapping[str, str]) -> tuple[Ed25519PublicKey, X25519PublicKe
 
 def sealed_size(room: int) -> int:
     """Return the bytes of a message whose content may have `room`."""
-    return _COUNTER + _SIGNATURE + _SEAL + _LENGTH + room
+    return _BYTES_OF_COUNTER + _BYTES_OF_SIGNATURE + _BYTES_OF_SEAL + _BYTES_OF_LENGTH + room
 
 
 def counter_of(octets: bytes) -> int:
     """Return the counter that a message claims, which its signature covers."""
-    return int.from_bytes(octets[:_COUNTER], "big")
+    return int.from_bytes(octets[:_BYTES_OF_COUNTER], "big")
 
 
 def seal(
@@ -157,11 +157,11 @@ def seal(
     """
     if len(content) > room:
         raise ValueError(f"The message has {len(content)} bytes; {room} are agreed.")
-    padded = len(content).to_bytes(_LENGTH, "big") + content.ljust(room, b"\0")
+    padded = len(content).to_bytes(_BYTES_OF_LENGTH, "big") + content.ljust(room, b"\0")
     context = letter.context()
     sealed = _SUITE.encrypt(padded, _public(receiver)[1], info=context)
     signature = keys.sign.sign(context + sealed)
-    return letter.counter.to_bytes(_COUNTER, "big") + signature + sealed
+    return letter.counter.to_bytes(_BYTES_OF_COUNTER, "big") + signature + sealed
 
 
 def unseal(
@@ -176,14 +176,14 @@ def unseal(
     """
     if len(octets) != sealed_size(room) or counter_of(octets) != letter.counter:
         raise EnvelopeError("The message has another size or place than agreed.")
-    start = _COUNTER + _SIGNATURE
-    signature, sealed, context = octets[_COUNTER:start], octets[start:], letter.context()
+    start = _BYTES_OF_COUNTER + _BYTES_OF_SIGNATURE
+    signature, sealed, context = octets[_BYTES_OF_COUNTER:start], octets[start:], letter.context()
     try:
         _public(sender)[0].verify(signature, context + sealed)
         padded = _SUITE.decrypt(sealed, keys.seal, info=context)
     except (InvalidSignature, InvalidTag, ValueError) as error:
         raise EnvelopeError("The message is not signed or sealed as agreed.") from error
-    length = int.from_bytes(padded[:_LENGTH], "big")
+    length = int.from_bytes(padded[:_BYTES_OF_LENGTH], "big")
     if length > room:
         raise EnvelopeError("The message is longer than its room.")
-    return padded[_LENGTH : _LENGTH + length]
+    return padded[_BYTES_OF_LENGTH : _BYTES_OF_LENGTH + length]

@@ -14,6 +14,9 @@ from typing import Any
 
 from ..schema._files import read_toml
 
+# Room for what is written beside an answer or a result: log, ledgers and their journals, a report,
+# errors and output.
+BYTES_OF_RECORDS = 2**17
 # What the system says where no byte more can be written: the disk, a quota, a limit of a file.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 

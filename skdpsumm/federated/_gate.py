@@ -34,7 +34,7 @@ _SECONDS = 60
 _SECONDS_OF_HEAD = 10.0
 # Words and hyphens only: nothing that another reader of paths might take for a step upwards.
 _FLEET = re.compile(rb"/v1/fleet(/[a-z][a-z0-9-]*)+")
-# Of one connection, and not of what goes through it.
+# These headers are about one connection, and not about what goes through it.
 _HOP = {b"host", b"connection", b"transfer-encoding", b"keep-alive", b"content-length"}
 
 _Receive = Callable[[], Awaitable[Any]]

@@ -85,26 +85,6 @@ class OwnerLog:
         with self._locked() as file:
             return _read(file)
 
-    def received(self, kind: str, run: int | None = None) -> list[dict[str, Any]]:
-        """Return the questions of one kind that came, in order.
-
-        Parameters
-        ----------
-        kind : {"sign", "ask", "sketch"}
-        run : int or None, default=None
-            None is all runs.
-
-        Returns
-        -------
-        list of dict
-            Of "ask": what ``describe`` makes of the owner's part of `Curator.transcript`.
-        """
-        return [
-            entry["content"]
-            for entry in self.entries()
-            if entry["event"] == "received" and entry["ask"] == kind and run in (None, entry["run"])
-        ]
-
     def answered(self) -> set[tuple[int, str]]:
         """Return the runs and kinds of all questions whose answer went out."""
         sent: dict[str, tuple[int, str]] = {}

@@ -25,7 +25,15 @@ from ..summaries._parties import read_label_column
 from ..summaries._protocol import ProposeRows
 from ._agreement import CURATOR, Agreement
 from ._envelope import EnvelopeError, Keys, Letter, counter_of, seal, sealed_size, unseal
-from ._files import check_space, is_full, load_settings, locked, make_folder, write_file
+from ._files import (
+    BYTES_OF_RECORDS,
+    check_space,
+    is_full,
+    load_settings,
+    locked,
+    make_folder,
+    write_file,
+)
 from ._grants import Grants
 from ._owner_log import GENERIC, OwnerLog, Refusal
 from ._table import cells_of, check_table, read_table, vectors_of
@@ -46,8 +54,6 @@ NOT_TAKEN = b""
 _NO_LEDGER = "ledger: the owner has none, and no sketch is made without"
 _TOO_FULL = "ledger: the owner's budget cannot hold this release"
 _DISK_FULL = "disk: the owner's disk is full, and they must make room; then start a new run"
-# Bytes of log and ledgers that an answer adds at most, with the journals of the latter.
-_BYTES_OF_RECORDS = 2**17
 # Names of columns may be longer than the room for an answer.
 _LONGEST_REASON = 300
 # Which part of the agreement a question belongs to.
@@ -261,7 +267,7 @@ class OwnerSite:
         asked = [k for k, part in _PARTS.items() if getattr(self._agreed, part) is not None]
         kinds = asked if kind == "sign" else [kind]
         sizes = [(2 if k == "sketch" else 1) * sealed_size(self._rooms.answer(k)) for k in kinds]
-        check_space(make_folder(self._beside("answers")), sum(sizes) + _BYTES_OF_RECORDS)
+        check_space(make_folder(self._beside("answers")), sum(sizes) + BYTES_OF_RECORDS)
 
     def _grant(self, run: int, ask: str, n_rows: int = 0) -> None:
         """Write down that a run has an answer, after all that may refuse it."""
@@ -365,8 +371,6 @@ def _check_question(message: ProposeRows, agreement: Agreement, owner: str) -> N
     """Raise Refusal, by name, if a question goes beyond the agreement."""
     if message.most_rows() > agreement.rows_asked(owner):
         raise Refusal("n_select: more rows are asked for than agreed")
-    if message.reveal != "rows":
-        raise Refusal("reveal: rows are agreed, and nothing else")
     herds = agreement.protocol().broadcasts_target()
     if (message.direction is not None or message.embedding is not None) and not herds:
         raise Refusal("protocol: 'pool' sends neither a direction nor a map")

@@ -19,6 +19,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from ..schema._columns import Categorical, Column, Numeric
+from ..schema._frames import arrow_cells, cells_as_objects
 from ..schema._reading import Table
 from ..schema._schema import TableSchema
 from ..schema._vectorizer import vectorize
@@ -78,7 +79,7 @@ def read_table(
     """
     schema, wanted = agreement.schema, _wanted(agreement, labels)
     if _is_csv(path):
-        # As text: a type that is made out of all cells would let one row change the others.
+        # All are read as text: a type made out of all cells would let one row change the others.
         texts = dict.fromkeys(wanted, pa.string())
         options = pyarrow.csv.ConvertOptions(column_types=texts, include_columns=wanted)
         table = pyarrow.csv.read_csv(path, convert_options=options)
@@ -88,7 +89,7 @@ def read_table(
         ]
     else:
         table = pyarrow.parquet.read_table(path, columns=wanted)
-        cells = [_cells(table[name]) for name in schema.names]
+        cells = [arrow_cells(table[name]) for name in schema.names]
     read = Table(cells)
     codes = np.empty((len(table), schema.n_columns))
     for j in range(schema.n_columns):
@@ -114,14 +115,6 @@ def _is_csv(path: str | os.PathLike) -> bool:
     return Path(path).suffix.lower() == ".csv"
 
 
-def _cells(column: pa.ChunkedArray) -> NDArray:
-    """Return the cells of a Parquet file as they are."""
-    whole = pa.types.is_integer(column.type) and not column.null_count
-    if whole or pa.types.is_floating(column.type):
-        return column.to_numpy()
-    return _objects(column.to_pylist())
-
-
 def _cells_of_text(column: Column, texts: pa.ChunkedArray, name: str) -> NDArray:
     """Return what each text of a CSV file stands for in a column of the schema."""
     if isinstance(column, Numeric):
@@ -136,7 +129,7 @@ def _cells_of_text(column: Column, texts: pa.ChunkedArray, name: str) -> NDArray
         if text not in known:
             known[text] = _from_text(text)
         found.append(known[text])
-    return _objects(found)
+    return cells_as_objects(found)
 
 
 def _from_text(text: str) -> Any:
@@ -196,13 +189,6 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedAr
     raise ValueError(f"Column {name!r} holds {column.type} that is not all of type {kind}.")
 
 
-def _objects(cells: list[Any]) -> NDArray:
-    column = np.empty(len(cells), dtype=object)
-    for i, cell in enumerate(cells):  # one by one, for numpy looks into sequences
-        column[i] = cell
-    return column
-
-
 # ---- codes
 
 
@@ -233,7 +219,7 @@ def cells_of(schema: TableSchema, codes: NDArray[np.float64]) -> Table:
     for j, column in enumerate(schema.columns):
         cells = codes[:, j]
         if isinstance(column, Categorical):  # as objects: no common dtype of all of them
-            cells = _objects([*column.categories, None])[cells.astype(np.int64)]
+            cells = cells_as_objects([*column.categories, None])[cells.astype(np.int64)]
         columns.append(cells)
     return Table(columns)
 

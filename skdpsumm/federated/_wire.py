@@ -30,7 +30,7 @@ from ._table import check_codes
 LONGEST_LABEL = 64
 _LONGEST_TEXT = 1000  # in a log
 _SEALED = "sealed"
-_LENGTH = 8
+_BYTES_OF_HEAD_LENGTH = 8
 # Bytes of a head: it names some arrays, and has a reason of 300 characters, of 12 bytes at most.
 _LONGEST_HEAD = 4096
 
@@ -48,7 +48,7 @@ def encode(content: Mapping[str, Any]) -> bytes:
             scalars[name] = value
     head = {"scalars": scalars, "arrays": {name: len(part) for name, part in arrays.items()}}
     text = json.dumps(head).encode()
-    return b"".join([len(text).to_bytes(_LENGTH, "big"), text, *arrays.values()])
+    return b"".join([len(text).to_bytes(_BYTES_OF_HEAD_LENGTH, "big"), text, *arrays.values()])
 
 
 def decode(octets: bytes) -> dict[str, Any]:
@@ -60,8 +60,8 @@ def decode(octets: bytes) -> dict[str, Any]:
         For anything else, in words that name no value.
     """
     try:
-        start = _LENGTH + int.from_bytes(octets[:_LENGTH], "big")
-        head = read_json(octets[_LENGTH:start], most_bytes=_LONGEST_HEAD)
+        start = _BYTES_OF_HEAD_LENGTH + int.from_bytes(octets[:_BYTES_OF_HEAD_LENGTH], "big")
+        head = read_json(octets[_BYTES_OF_HEAD_LENGTH:start], most_bytes=_LONGEST_HEAD)
         scalars, arrays = head["scalars"], {}
         for name, length in head["arrays"].items():
             arrays[name] = read_npy(octets[start : start + length])
@@ -201,10 +201,9 @@ def message_of(content: Mapping[str, Any]) -> ProposeRows:
     counts = [given.get("n_herd"), given.get("n_uniform")]
     arrays = [a for a in (frequencies, offsets, given.get("direction")) if a is not None]
     if (
-        not set(given) <= {"n_herd", "n_uniform", "direction", "noise", "reveal"}
+        not set(given) <= {"n_herd", "n_uniform", "direction", "noise"}
         or not all(type(n) is int and n >= 0 for n in counts)
         or not _is_noise(given.get("noise"))
-        or given.get("reveal") not in ("rows", "features")
         or not all(_is_real(array) for array in arrays)
     ):
         raise ValueError("The message has entries that do not belong there.")
@@ -270,7 +269,7 @@ def describe(message: Message | Mapping[str, Any]) -> dict[str, Any]:
     >>> from skdpsumm.federated._wire import describe
     >>> from skdpsumm.summaries._protocol import ProposeRows
     >>> describe(ProposeRows(n_herd=3, n_uniform=1))
-    {'kind': 'ProposeRows', 'n_herd': 3, 'n_uniform': 1, 'reveal': 'rows'}
+    {'kind': 'ProposeRows', 'n_herd': 3, 'n_uniform': 1}
     """
     content = message_content(message) if isinstance(message, Message) else message
     entries = {name: _summary(value) for name, value in content.items()}
@@ -280,16 +279,10 @@ def describe(message: Message | Mapping[str, Any]) -> dict[str, Any]:
 def _summary(value: Any) -> Any:
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:
         return {"characters": len(value), "sha256": hashlib.sha256(value.encode()).hexdigest()}
-    return _summary_of(value) if isinstance(value, np.ndarray) else value
-
-
-def _summary_of(array: NDArray) -> dict[str, Any]:
-    whole = np.ascontiguousarray(array)
-    return {
-        "shape": list(array.shape),
-        "dtype": array.dtype.str,
-        "sha256": hashlib.sha256(whole.tobytes()).hexdigest(),
-    }
+    if not isinstance(value, np.ndarray):
+        return value
+    digest = hashlib.sha256(value.tobytes()).hexdigest()
+    return {"shape": list(value.shape), "dtype": value.dtype.str, "sha256": digest}
 
 
 def _is_noise(noise: Any) -> bool:

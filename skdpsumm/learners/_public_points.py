@@ -10,12 +10,13 @@ from scipy.linalg import solve
 from scipy.spatial.distance import cdist
 from scipy.stats import qmc
 
+from .._computing import warn_caller
 from ..schema._schema import TableSchema
 from .erm._problem import Space, factor_jitter
 
 # Below this part of a point's squared norm, answers drown: signal falls with it, noise with its
 # root. With it at 0.003, an AUC was 0.85 where a smaller gamma had 0.99.
-_LEAST_SHARE = 0.01
+_MIN_SHARE_SEEN = 0.01
 # The most columns of a Sobol sequence.
 MOST_COLUMNS: int = qmc.Sobol.MAXDIM
 # Public points that are looked at.
@@ -46,13 +47,12 @@ def even_points(schema: TableSchema, n_points: int, seed: int) -> NDArray:
 def seen_share(space: Space, landmarks: NDArray, points: NDArray) -> float:
     """Return which part of |phi(x)|^2 lies in the span of the landmarks, for the median point.
 
-    An intercept, which any landmark sees, is left out. Everything here is public.
+    Everything here is public.
     """
-    constant = space.intercept**2
-    gram = space.gram(landmarks, landmarks) - constant
+    gram = space.gram(landmarks, landmarks)
     gram[np.diag_indices_from(gram)] += factor_jitter(space, len(landmarks))
-    across = space.gram(landmarks, points) - constant
-    whole = np.diag(space.gram(points, points)) - constant
+    across = space.gram(landmarks, points)
+    whole = np.diag(space.gram(points, points))
     inside = np.sum(across * solve(gram, across, assume_a="sym"), axis=0)
     return float(np.median(inside / np.maximum(whole, np.finfo(float).tiny)))
 
@@ -60,13 +60,14 @@ def seen_share(space: Space, landmarks: NDArray, points: NDArray) -> float:
 def warn_of_blindness(space: Space, landmarks: NDArray, points: NDArray, kernel: object) -> None:
     """Warn where landmarks are too far from other public points of the schema to see them."""
     share = seen_share(space, landmarks, points)
-    if share < _LEAST_SHARE:
-        _warn(
+    if share < _MIN_SHARE_SEEN:
+        warn_caller(
             f"Take {_longer_reach(kernel, landmarks, points)}, kernel='linear' or 'poly', a "
-            "feature_map, fewer columns, or a TDDL learner with public rows as X_public. "
+            "transformer, fewer columns, or a TDDL learner with public rows as X_public. "
             f"kernel={kernel!r} is near 0 between most points of the schema, so the model will be "
             f"near chance: {len(landmarks)} points drawn from it see {share:.1g} of the kernel at "
-            "a typical other one."
+            "a typical other one.",
+            UserWarning,
         )
 
 
@@ -77,13 +78,14 @@ def warn_of_isolation(space: Space, points: NDArray, kernel: object) -> None:
     if len(others) < _FEWEST_TRIED:
         return
     share = seen_share(space, some, others)
-    if share < _LEAST_SHARE:
-        _warn(
+    if share < _MIN_SHARE_SEEN:
+        warn_caller(
             "If you scale X in a Pipeline, scale X_public as well: give the learner a schema, "
             "which reads both, in place of a scaler. Else take "
             f"{_longer_reach(kernel, some, others)}, or kernel='linear' or 'poly'. "
             f"kernel={kernel!r} is near 0 between rows of X_public ({share:.1g} of it is seen), so "
-            "the model will be near chance."
+            "the model will be near chance.",
+            UserWarning,
         )
 
 
@@ -94,7 +96,3 @@ def _longer_reach(kernel: object, here: NDArray, there: NDArray) -> str:
     metric = "sqeuclidean" if kernel == "rbf" else "cityblock"
     about = f"a gamma of about {1 / float(cdist(here, there, metric).mean()):.1g} or less"
     return f'{about} ("auto", where there is a schema)'
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, UserWarning, stacklevel=8)

@@ -14,7 +14,6 @@ from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..privacy._contract import estimator
 from ..schema._listed import class_codes, known_classes
 from ._base import BaseKernelLearner
 from .erm._losses import Floats, as_loss, classifier_loss
@@ -105,40 +104,8 @@ def _says_probabilities(loss: Any) -> bool:
     return loss == "logistic" or getattr(loss, "has_probabilities", False)
 
 
-@estimator
 class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
-    """Two classes or more, by the scores' margins or by multinomial logistic regression.
-
-    Parameters
-    ----------
-    loss : str or loss object, default="auto"
-        The loss: "huberized_hinge" (`HuberizedHinge`), "soft_hinge" (`SoftHinge`), "logistic" (the
-        learner then has `predict_proba`), or "hinge", whose corner is rounded for margins from
-        0.999 to 1.001. A string stands for the object with its default parameters. With more than
-        two classes losses are multinomial, so that the noise does not grow with the number of
-        classes ("hinge" is one-vs-rest, and its noise does grow).
-
-        The default takes the loss with the most signal per unit of noise:
-
-        - "logistic" for the mechanism "gradient".
-        - "soft_hinge" for the mechanism "objective" and two classes. Its curvature vanishes as its
-          slope nears L, and is free of charge at the default Lambda.
-        - "huberized_hinge" otherwise. Its slope is L at small scores, where that of the logistic
-          loss is half of L.
-
-        As epsilon grows beyond 10, the last two come near losses that use all rows ("logistic",
-        and a wide parabola).
-    classes : sequence or None, default=None
-        All labels that y can hold. Give them if a class may be rare. The default, as in
-        scikit-learn, takes the labels in y, and takes them as public: a class that only one person
-        has is then revealed. `privacy_` says so. Labels are words or whole numbers, by value: True
-        and 1.0 are 1. To have truth values back, list ``[False, True]``.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        The classes, sorted: words, or 64-bit integers whatever type y has them in.
-    """
+    """Two classes or more, by the scores' margins or by multinomial logistic regression."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseKernelLearner._parameter_constraints,
@@ -150,8 +117,8 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
     _printed = {**_PRINTED, "kernel": "poly", "gamma": 1.0, "loss": "hinge"}  # noqa: RUF012
     _printed_lipschitz, _printed_radius = 1.0, 8**0.5
 
-    loss: Any = "auto"
-    classes: Any = None
+    loss: Any
+    classes: Any
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -238,22 +205,8 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         return softmax(decision, axis=1)
 
 
-@estimator
 class RegressorTarget(RegressorMixin, BaseKernelLearner):
-    """A number of a public interval.
-
-    Parameters
-    ----------
-    loss : str or loss object, default="huber"
-        The loss: "huber" (`Huber`), "epsilon_insensitive" (`EpsilonInsensitive`, that of support
-        vector regression), or "squared". Labels are clipped to `y_bounds`. The default has a small
-        bounded slope, and so needs little noise. "squared" clips residuals at the length of that
-        interval, because the plain squared loss has no finite sensitivity if the number of rows is
-        private. A string stands for the object with its default parameters.
-    y_bounds : pair of float
-        Public (low, high) of y. You must give it: bounds that are read off y would reveal its
-        largest and smallest value.
-    """
+    """A number of a public interval."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseKernelLearner._parameter_constraints,
@@ -264,8 +217,8 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
     _printed = {**_PRINTED, "kernel": "linear", "loss": "squared", "y_bounds": (0, 1)}  # noqa: RUF012
     _printed_lipschitz, _printed_radius = 2.0, 1.0
 
-    loss: Any = "huber"
-    y_bounds: Any = None
+    loss: Any
+    y_bounds: Any
 
     def _check_parameters(self):
         super()._check_parameters()

@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
 
-from .._docs import inherited_docs
-from ..privacy._contract import estimator
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from ..privacy import PrivacyLedger
+from ..privacy._ledger import LedgerDataset
+from ..schema._schema import SchemaLike
 from ._base import BaseKernelLearner
 from ._targets import PRINTED_REGULARIZATION, ClassifierTarget, RegressorTarget
-from .erm._kernel_space import PrecomputedSpace
+from .erm._kernel_space import PolynomialKernel, PrecomputedSpace
+from .erm._losses import Loss
 from .mechanisms._answers_at_points import LaplaceAnswers
+from .mechanisms._base import LearnerMechanism
 
 
-@estimator
 class BaseTDDL(BaseKernelLearner):
-    """What both TDDL learners do.
-
-    Parameters
-    ----------
-    mechanism : str or mechanism object, default="auto"
-        How the predictor is made private. The default takes the best by public numbers:
-
-        - "gradient" (`GradientDescent`) if delta > 0 and epsilon is at most 30. Noisy gradient
-          descent on all rows, in the span of phi(Z).
-        - "functional" (`FunctionalMechanism`) otherwise, and for a kernel that is precomputed or a
-          function of your own. Gaussian noise on the minimiser in that span, of at most ``Delta_w
-          |phi(z)| / mu`` on a prediction.
-
-        "laplace" (`LaplaceAnswers`) is the paper's Algorithm 2: noise on each answer, then least
-        squares. It is much worse, and there for comparison. A string stands for the object with
-        its default parameters.
-
-    Notes
-    -----
-    The fitted learner contains no row of X. You can pickle it and give it away. It is a function
-    in the span of phi(X_public), and is good on rows like those.
-
-    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.1;
-    Hall, Rinaldo and Wasserman (2013) for the functional mechanism.
-    """
+    """What both TDDL learners do."""
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "groups": True}
     _kind = "TDDL"
@@ -81,7 +64,7 @@ class BaseTDDL(BaseKernelLearner):
         printed = LaplaceAnswers(norm_constraint=radius, calibration="printed")
         return {**cls._printed, "mechanism": printed, "epsilon": epsilon, "delta": delta}
 
-    def fit(self, X, y, *, X_public=None, groups=None):
+    def fit(self, X: Any, y: Any, *, X_public: Any = None, groups: Any = None) -> Self:
         """Learn from private rows, and release a predictor in the span of the public points.
 
         Parameters
@@ -118,8 +101,7 @@ class BaseTDDL(BaseKernelLearner):
             If the release is mostly noise. If public numbers show it, the warning comes before
             the charge. Otherwise all is fitted, even if you turn the warning into an error.
         """
-        self._fit(X, y, X_public, groups)
-        return self
+        return self._fit(X, y, X_public, groups)
 
     def _release(self, plan, problem):
         released = super()._release(plan, problem)
@@ -131,28 +113,159 @@ class BaseTDDL(BaseKernelLearner):
         return released
 
 
-@inherited_docs
-@estimator
 class TDDLClassifier(BaseTDDL, ClassifierTarget):
     """Classifier that you can give away, learned from private rows and public, unlabelled ones.
 
     Parameters
     ----------
-    {kernel...intercept_scaling}
-    {loss...classes}
-    {regularization...max_rows_per_group}
-    {mechanism}
-    {random_state...verbose}
+    schema : TableSchema or what stands for one, default=None
+        What is public about the columns: their ranges and categories. Give one if you can. Your
+        table may then hold words, and missing values where the schema allows them. Rows become
+        vectors of norm at most one, as `PublicVectorizer` makes them (for "chi2" without negative
+        numbers), and kernels see these. The default is None because only you know what is public.
+        It takes columns of numbers as they are, so scale them by public constants. TDIL and TDDL
+        learners need public points for kernels without explicit features ("rbf", say): they draw
+        them from the schema, unless `fit` is given X_public.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
+    delta : float, default=1e-6
+        The delta of the guarantee. 0 gives pure DP, if the mechanism has it. Keep delta far below
+        1 / n_samples: 1e-6 suits fewer than 100,000 rows.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        The default keeps the number of rows private and needs less noise. "replace_one" needs
+        twice the noise, and takes the number of rows as public. With `max_rows_per_group`, one
+        group of any number of rows comes or goes, or is replaced by another.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
+        most k rows of each group, chosen by secret coins, and the noise is that of k rows.
+        "average" counts each group once: its rows share a weight of one, and the noise is that of
+        one row. None, the default, protects one row of X, which is enough where each person has one
+        row. The value is public.
+    kernel : str, callable or transformer, default="rbf"
+        What the function is made of. TDIL defaults to "splines", which needs neither gamma nor
+        landmarks. TDDL and PINP default to "rbf", which can learn any smooth shape.
+
+        - "linear" is a linear function of the vectors that the schema makes of rows, or of the
+          columns if there is no schema.
+        - "splines" is piecewise linear in each number: it puts six hats at even knots (or at the
+          `edges` of the column) beside each number, unless that would be more than 256 hats in all.
+          Classifiers get products of every two of up to 17 numbers as well, unless delta is 0. With
+          1,000 rows or more, shape is worth far more than its noise (docs/learners.md). Without a
+          schema it is "linear".
+        - "rbf", "laplacian", "poly", "cosine" and "chi2" are those of scikit-learn's
+          `pairwise_kernels`. "poly" is the paper's ``(<x, y> + 1)^3``. For another polynomial, give
+          a `PolynomialKernel(degree=2, coef0=0.0)`.
+        - A transformer makes explicit public features: `RBFSampler`, `PolynomialFeatures`,
+          `PolynomialCountSketch`, or any that maps each row by itself. The learner fits a clone to
+          a row of zeros, so that the map learns nothing from your data. Pass a map that you fitted
+          to public data as a `FrozenEstimator`.
+        - A function takes two tables, of shapes (n, d) and (m, d), and returns an (n, m) matrix. It
+          must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two rows.
+          Use `functools.partial` for a function that has parameters.
+        - "precomputed" is for TDDL alone. X then has shape (n, n), and X_public has shape
+          (T, n + T): the kernel of the public points with X, and with each other. Give `predict`
+          the kernel of new rows with the public points.
+
+        PINP, and functions of your own, take at most 60,000 rows. For more rows use explicit
+        features ("linear", "splines", a transformer), or another learner.
+    gamma : "auto" or float, default="auto"
+        Parameter of the kernel: of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn. It is
+        public, and never computed from the data. The default follows from the distances between
+        public points of the schema, so that the kernel is neither flat nor near 0 between them.
+        Without a schema you must give a number. For "poly", whose rows are clipped, the default is
+        1, as in the paper.
+    norm_bound : float, default=1.0
+        Largest norm of a row, for tables without a schema. Longer rows are clipped ("linear",
+        "poly"), and features are scaled down to it (transformers, your own and precomputed
+        kernels). The other kernels are bounded anyway. The default fits rows of length 1. With a
+        schema it must be 1, because the schema's vectors are no longer than that.
+    loss : str or loss object, default="auto"
+        The loss that is minimised. It is "huberized_hinge" (`HuberizedHinge`), "soft_hinge"
+        (`SoftHinge`), "logistic" (the learner then has `predict_proba`), or "hinge", whose corner
+        is rounded for margins from 0.999 to 1.001. A string stands for the object with its default
+        parameters. With more than two classes losses are multinomial, so that the noise does not
+        grow with the number of classes ("hinge" is one-vs-rest, and its noise does grow).
+
+        The default takes the loss with the most signal per unit of noise:
+
+        - "logistic" for the mechanism "gradient".
+        - "soft_hinge" for the mechanism "objective" and two classes. Its curvature vanishes as its
+          slope nears L, and is free of charge at the default Lambda.
+        - "huberized_hinge" otherwise. Its slope is L at small scores, where that of the logistic
+          loss is half of L.
+
+        As epsilon grows beyond 10, the last two come near losses that use all rows ("logistic",
+        and a wide parabola).
+    classes : sequence or None, default=None
+        All labels that y can hold. Give them if a class may be rare. The default, as in
+        scikit-learn, takes the labels in y, and takes them as public: a class that only one person
+        has is then revealed. `privacy_` says so. Labels are words or whole numbers, by value: True
+        and 1.0 are 1. To have truth values back, list ``[False, True]``.
+    regularization : "auto" or float, default="auto"
+        Lambda, the weight of the penalty beside the sum of the losses: scikit-learn's 1 / C. The
+        default is a public rule of the mechanism (docs/learners.md). For "functional" it keeps the
+        noise on a prediction at half a margin or less, and for regressors at a tenth of half the
+        interval. For "objective" it keeps curvature cheap. For "gradient" it is small, because
+        stopping early does the same.
+    mechanism : str or mechanism object, default="auto"
+        How what is learnt is made private. The default takes the best by public numbers:
+
+        - "gradient" (`GradientDescent`) if delta > 0 and epsilon is at most 30. Noisy gradient
+          descent on all rows, in the span of phi(Z).
+        - "functional" (`FunctionalMechanism`) otherwise, and for a kernel that is precomputed or a
+          function of your own. Gaussian noise on the minimiser in that span, of at most ``Delta_w
+          |phi(z)| / mu`` on a prediction.
+
+        "laplace" (`LaplaceAnswers`) is the paper's Algorithm 2: noise on each answer, then least
+        squares. It is much worse, and there for comparison. A string stands for the object with
+        its default parameters.
+    random_state : int, RandomState or None, default=None
+        Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
+        None, as in scikit-learn, differs from fit to fit.
+    noise_seed : int or None, default=None
+        Seed of the noise, for simulations only. None draws noise from the operating system, because
+        noise that somebody can draw again protects nobody.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. The default is None because only you know the cap of your
+        data. *Every fit is a release of its own*, also in a search or a cross-validation, and
+        without a ledger nothing counts them.
+        Use `PrivateSearchCV` to choose parameters at one price.
 
     Attributes
     ----------
-    {classes_}
-    {predictor_}
-    {privacy_...feature_names_in_}
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted: words, or 64-bit integers whatever type y has them in.
+    predictor_ : Minimizer
+        The release: an expansion in public points, or weights of features.
+    privacy_ : PrivacyGuarantee
+        What the release promises, and under which assumptions.
+    noise_ : ReleasedNoise
+        How large the noise on a prediction is, compared with what predictions can be. If the model
+        is mostly noise (`is_drowned`), `fit` gives a `NoiseWarning`. All of it is computed from
+        the release and public numbers. `privacy_` and the repr show it, too. It says which rows it
+        is for. For sparse X these are rows of the largest norm, spread over all columns: nothing
+        public says which columns yours use. Shorter rows get less noise, and smaller predictions.
+    regularization_ : float
+        Lambda.
+    sensitivity_ : float
+        Delta_w: how far the minimisers of two neighbours can be apart, in the norm of the space.
+        It includes the solver's tolerance and rounding. An int `max_rows_per_group` multiplies it.
+        For "gradient": how far their sums of gradients can be apart.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns of X, if it has them.
 
     Notes
     -----
-    {notes}
+    The fitted learner contains no row of X. You can pickle it and give it away. It is a function
+    in the span of phi(X_public), and is good on rows like those.
+
+    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.1;
+    Hall, Rinaldo and Wasserman (2013) for the functional mechanism.
 
     Examples
     --------
@@ -169,30 +282,190 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
     array(['in'], dtype='<U3')
     >>> round(model.privacy_.epsilon(1e-6), 3)
     2.0
+
+    See Also
+    --------
+    TDILClassifier : Needs no public rows.
+    PINPClassifier : Keeps its model private, and answers as many points as you like.
+    TDDLRegressor : The same for numbers.
+    PrivateSearchCV : Chooses parameters at one price.
     """
 
+    def __init__(
+        self,
+        schema: SchemaLike | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        kernel: str | PolynomialKernel | Callable[..., Any] | BaseEstimator = "rbf",
+        gamma: float | str = "auto",
+        norm_bound: float = 1.0,
+        loss: Loss | str = "auto",
+        classes: ArrayLike | None = None,
+        regularization: float | str = "auto",
+        mechanism: LearnerMechanism | str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        noise_seed: int | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+    ):
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.kernel = kernel
+        self.gamma = gamma
+        self.norm_bound = norm_bound
+        self.loss = loss
+        self.classes = classes
+        self.regularization = regularization
+        self.mechanism = mechanism
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
 
-@inherited_docs
-@estimator
+
 class TDDLRegressor(BaseTDDL, RegressorTarget):
     """Regressor that you can give away, learned from private rows and public, unlabelled ones.
 
     Parameters
     ----------
-    {kernel...intercept_scaling}
-    {loss...y_bounds}
-    {regularization...max_rows_per_group}
-    {mechanism}
-    {random_state...verbose}
+    schema : TableSchema or what stands for one, default=None
+        What is public about the columns: their ranges and categories. Give one if you can. Your
+        table may then hold words, and missing values where the schema allows them. Rows become
+        vectors of norm at most one, as `PublicVectorizer` makes them (for "chi2" without negative
+        numbers), and kernels see these. The default is None because only you know what is public.
+        It takes columns of numbers as they are, so scale them by public constants. TDIL and TDDL
+        learners need public points for kernels without explicit features ("rbf", say): they draw
+        them from the schema, unless `fit` is given X_public.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
+    delta : float, default=1e-6
+        The delta of the guarantee. 0 gives pure DP, if the mechanism has it. Keep delta far below
+        1 / n_samples: 1e-6 suits fewer than 100,000 rows.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        The default keeps the number of rows private and needs less noise. "replace_one" needs
+        twice the noise, and takes the number of rows as public. With `max_rows_per_group`, one
+        group of any number of rows comes or goes, or is replaced by another.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
+        most k rows of each group, chosen by secret coins, and the noise is that of k rows.
+        "average" counts each group once: its rows share a weight of one, and the noise is that of
+        one row. None, the default, protects one row of X, which is enough where each person has one
+        row. The value is public.
+    kernel : str, callable or transformer, default="rbf"
+        What the function is made of. TDIL defaults to "splines", which needs neither gamma nor
+        landmarks. TDDL and PINP default to "rbf", which can learn any smooth shape.
+
+        - "linear" is a linear function of the vectors that the schema makes of rows, or of the
+          columns if there is no schema.
+        - "splines" is piecewise linear in each number: it puts six hats at even knots (or at the
+          `edges` of the column) beside each number, unless that would be more than 256 hats in all.
+          Classifiers get products of every two of up to 17 numbers as well, unless delta is 0. With
+          1,000 rows or more, shape is worth far more than its noise (docs/learners.md). Without a
+          schema it is "linear".
+        - "rbf", "laplacian", "poly", "cosine" and "chi2" are those of scikit-learn's
+          `pairwise_kernels`. "poly" is the paper's ``(<x, y> + 1)^3``. For another polynomial, give
+          a `PolynomialKernel(degree=2, coef0=0.0)`.
+        - A transformer makes explicit public features: `RBFSampler`, `PolynomialFeatures`,
+          `PolynomialCountSketch`, or any that maps each row by itself. The learner fits a clone to
+          a row of zeros, so that the map learns nothing from your data. Pass a map that you fitted
+          to public data as a `FrozenEstimator`.
+        - A function takes two tables, of shapes (n, d) and (m, d), and returns an (n, m) matrix. It
+          must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two rows.
+          Use `functools.partial` for a function that has parameters.
+        - "precomputed" is for TDDL alone. X then has shape (n, n), and X_public has shape
+          (T, n + T): the kernel of the public points with X, and with each other. Give `predict`
+          the kernel of new rows with the public points.
+
+        PINP, and functions of your own, take at most 60,000 rows. For more rows use explicit
+        features ("linear", "splines", a transformer), or another learner.
+    gamma : "auto" or float, default="auto"
+        Parameter of the kernel: of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn. It is
+        public, and never computed from the data. The default follows from the distances between
+        public points of the schema, so that the kernel is neither flat nor near 0 between them.
+        Without a schema you must give a number. For "poly", whose rows are clipped, the default is
+        1, as in the paper.
+    norm_bound : float, default=1.0
+        Largest norm of a row, for tables without a schema. Longer rows are clipped ("linear",
+        "poly"), and features are scaled down to it (transformers, your own and precomputed
+        kernels). The other kernels are bounded anyway. The default fits rows of length 1. With a
+        schema it must be 1, because the schema's vectors are no longer than that.
+    loss : str or loss object, default="huber"
+        The loss that is minimised. It is "huber" (`Huber`), "epsilon_insensitive"
+        (`EpsilonInsensitive`, that of support vector regression), or "squared". Labels are clipped
+        to `y_bounds`. The default has a small bounded slope, and so needs little noise. "squared"
+        clips residuals at the length of that interval, because the plain squared loss has no finite
+        sensitivity if the number of rows is private. A string stands for the object with its
+        default parameters.
+    y_bounds : pair of float
+        Public (low, high) of y. Values outside are clipped. You must give it: bounds that are read
+        off y would reveal its largest and smallest value.
+    regularization : "auto" or float, default="auto"
+        Lambda, the weight of the penalty beside the sum of the losses: scikit-learn's 1 / C. The
+        default is a public rule of the mechanism (docs/learners.md). For "functional" it keeps the
+        noise on a prediction at half a margin or less, and for regressors at a tenth of half the
+        interval. For "objective" it keeps curvature cheap. For "gradient" it is small, because
+        stopping early does the same.
+    mechanism : str or mechanism object, default="auto"
+        How what is learnt is made private. The default takes the best by public numbers:
+
+        - "gradient" (`GradientDescent`) if delta > 0 and epsilon is at most 30. Noisy gradient
+          descent on all rows, in the span of phi(Z).
+        - "functional" (`FunctionalMechanism`) otherwise, and for a kernel that is precomputed or a
+          function of your own. Gaussian noise on the minimiser in that span, of at most ``Delta_w
+          |phi(z)| / mu`` on a prediction.
+
+        "laplace" (`LaplaceAnswers`) is the paper's Algorithm 2: noise on each answer, then least
+        squares. It is much worse, and there for comparison. A string stands for the object with
+        its default parameters.
+    random_state : int, RandomState or None, default=None
+        Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
+        None, as in scikit-learn, differs from fit to fit.
+    noise_seed : int or None, default=None
+        Seed of the noise, for simulations only. None draws noise from the operating system, because
+        noise that somebody can draw again protects nobody.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. The default is None because only you know the cap of your
+        data. *Every fit is a release of its own*, also in a search or a cross-validation, and
+        without a ledger nothing counts them.
+        Use `PrivateSearchCV` to choose parameters at one price.
 
     Attributes
     ----------
-    {predictor_}
-    {privacy_...feature_names_in_}
+    predictor_ : Minimizer
+        The release: an expansion in public points, or weights of features.
+    privacy_ : PrivacyGuarantee
+        What the release promises, and under which assumptions.
+    noise_ : ReleasedNoise
+        How large the noise on a prediction is, compared with what predictions can be. If the model
+        is mostly noise (`is_drowned`), `fit` gives a `NoiseWarning`. All of it is computed from
+        the release and public numbers. `privacy_` and the repr show it, too. It says which rows it
+        is for. For sparse X these are rows of the largest norm, spread over all columns: nothing
+        public says which columns yours use. Shorter rows get less noise, and smaller predictions.
+    regularization_ : float
+        Lambda.
+    sensitivity_ : float
+        Delta_w: how far the minimisers of two neighbours can be apart, in the norm of the space.
+        It includes the solver's tolerance and rounding. An int `max_rows_per_group` multiplies it.
+        For "gradient": how far their sums of gradients can be apart.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns of X, if it has them.
 
     Notes
     -----
-    {notes}
+    The fitted learner contains no row of X. You can pickle it and give it away. It is a function
+    in the span of phi(X_public), and is good on rows like those.
+
+    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.1;
+    Hall, Rinaldo and Wasserman (2013) for the functional mechanism.
 
     Examples
     --------
@@ -205,4 +478,46 @@ class TDDLRegressor(BaseTDDL, RegressorTarget):
     >>> model = model.fit(X, y, X_public=np.linspace(-1, 1, 50)[:, None])
     >>> model.score(X, y) > 0.8
     True
+
+    See Also
+    --------
+    TDILRegressor : Needs no public rows.
+    PINPRegressor : Keeps its model private, and answers as many points as you like.
+    TDDLClassifier : The same for classes.
+    PrivateSearchCV : Chooses parameters at one price.
     """
+
+    def __init__(
+        self,
+        schema: SchemaLike | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        kernel: str | PolynomialKernel | Callable[..., Any] | BaseEstimator = "rbf",
+        gamma: float | str = "auto",
+        norm_bound: float = 1.0,
+        loss: Loss | str = "huber",
+        y_bounds: Sequence[float] | None = None,
+        regularization: float | str = "auto",
+        mechanism: LearnerMechanism | str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        noise_seed: int | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+    ):
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.kernel = kernel
+        self.gamma = gamma
+        self.norm_bound = norm_bound
+        self.loss = loss
+        self.y_bounds = y_bounds
+        self.regularization = regularization
+        self.mechanism = mechanism
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger

@@ -1,36 +1,53 @@
 """A candidate: an estimator with the parameters of one trial, fitted on a run's budget.
 
-Its last step reads private rows. What stands before it in a pipeline are public maps, which are
-fitted to public rows and take each row by itself: a private row must not move what another row
-becomes, not by a last bit (see `features._row_alone`).
+Its last step, the learner, is the only one that reads private rows. The steps before it in a
+pipeline are on a short list. They learn nothing from rows, and map each row by itself: a private
+row must not move what another row becomes, not by a last bit (see `features._row_alone`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn import preprocessing
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from ..features._row_alone import map_rows
 from ..privacy import PrivacyGuarantee
+from ..schema._schema import TableSchema, as_schema
+from ..schema._vectorizer import PublicVectorizer
 from ._public_rows import PublicRows
 
-_NO_PRICE = (
-    " It is the price of the whole search, and nothing to tune: the largest one always fits best. "
-    "`expected_noise(n_samples)` tells what each is worth, before anything is charged."
-)
-# Set by the search in every run.
+# Parameters that the search sets in every run.
 OWNED = (
     *("epsilon", "delta", "adjacency", "noise_seed", "ledger"),
     *("max_rows_per_group", "classes"),
+)
+_ON_BUDGET = (
+    " It is the price of the whole search, and nothing to tune: the largest one always fits best. "
+    "`expected_noise(n_samples)` tells what each is worth, before anything is charged."
+)
+# Steps that a pipeline may have before the learner: exactly these types, for a subclass may do
+# anything. Their fit looks at no row.
+STEPS = (
+    *(PublicVectorizer, preprocessing.Binarizer, preprocessing.PolynomialFeatures),
+    RBFSampler,
+)
+# Steps that learn from rows, and that map each row by itself once they are fitted and frozen.
+FROZEN_STEPS = (
+    *(preprocessing.KBinsDiscretizer, preprocessing.MaxAbsScaler, preprocessing.MinMaxScaler),
+    *(preprocessing.RobustScaler, preprocessing.StandardScaler),
 )
 
 
@@ -41,9 +58,9 @@ class Leaf:
     Attributes
     ----------
     path : str
-        Of the step: "" or "name__".
+        What comes before the names of the learner's parameters: "" or "name__".
     budget : str
-        Of what has epsilon: the path, or that of the step's sketcher.
+        What comes before "epsilon": the path, or that of the learner's sketcher.
     """
 
     path: str
@@ -58,8 +75,8 @@ class Leaf:
         ValueError
             If there is none whose budget could be set.
         """
-        outer, step = nested(estimator)
-        path = "".join(f"{pipeline.steps[-1][0]}__" for pipeline in outer)
+        step = last_step(estimator)
+        path = "" if step is estimator else f"{estimator.steps[-1][0]}__"
         params = step.get_params(deep=False) if hasattr(step, "get_params") else {}
         # A model has the budget of its default sketcher; one of your own has its own.
         budget = f"{path}sketcher__" if hasattr(params.get("sketcher"), "get_params") else path
@@ -118,7 +135,7 @@ class Leaf:
         if taken:
             name = taken[0].split("__")[-1]
             owner = "the estimator" if name == "classes" else "PrivateSearchCV"
-            price = "" if name not in OWNED[:2] else _NO_PRICE
+            price = _ON_BUDGET if name in OWNED[:2] else ""
             raise ValueError(
                 f"param_distributions holds {taken[0]!r}, which the search sets itself: give one "
                 f"value to {owner}.{price}"
@@ -135,23 +152,60 @@ def _params(estimator: Any) -> dict[str, Any]:
     return estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
 
 
-def nested(estimator: Any) -> tuple[list[Pipeline], Any]:
-    """Return the pipelines that end in one another, outermost first, and the last step of all."""
-    outer = []
-    while isinstance(estimator, Pipeline):
-        outer.append(estimator)
-        estimator = estimator.steps[-1][1]
-    return outer, estimator
-
-
 def last_step(estimator: Any) -> Any:
-    """Return the step that reads private rows."""
-    return nested(estimator)[1]
+    """Return the step that reads private rows: the learner."""
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 
-def steps_before(estimator: Any) -> list[Any]:
-    """Return the unfitted steps before the last one."""
-    return [pipeline.steps[:-1] for pipeline in nested(estimator)[0]]
+# ---- what a candidate may be
+
+
+def schema_of(estimator: Any) -> TableSchema | None:
+    """Return the schema through which an estimator reads the table, None for finite numbers.
+
+    It is that of the first step, which meets the table: of the learner, or a `PublicVectorizer`.
+    """
+    first = [*_steps_before(estimator), last_step(estimator)][0]
+    return as_schema(getattr(first, "schema", None))
+
+
+def check_steps(estimator: Any) -> None:
+    """Raise ValueError for a pipeline with a step that is not on the short list."""
+    for step in _steps_before(estimator):
+        if type(step) is RBFSampler and isinstance(step.gamma, str):
+            raise ValueError(
+                f"Give RBFSampler a number as gamma: {step.gamma!r} learns it from rows, and a "
+                "search must not show it private ones."
+            )
+        inner = step.estimator if type(step) is FrozenEstimator else None
+        listed = type(step) in STEPS or type(inner) in STEPS + FROZEN_STEPS
+        if not listed:
+            raise ValueError(
+                f"A search takes no {type(step).__name__} before the learner, because it may look "
+                "at other rows or learn from them. Put PublicVectorizer(schema) in its place, "
+                "which reads words, numbers and missing values. Or give it to the learner as "
+                "feature_map. Or fit it to public rows, and wrap it in FrozenEstimator, if it is "
+                f"one of {_names(FROZEN_STEPS)}. The other steps may be {_names(STEPS)}."
+            )
+
+
+def check_same_schema(candidate: Any, estimator: Any) -> None:
+    """Raise ValueError for a candidate that reads the table through another schema."""
+    if schema_of(candidate) != schema_of(estimator):
+        raise ValueError(
+            "A search reads the table through one schema, for all candidates. Set schema on the "
+            "estimator, and leave it out of param_distributions."
+        )
+
+
+def _steps_before(estimator: Any) -> list[Any]:
+    """Return the steps before the learner that do something."""
+    steps = [step for _, step in estimator.steps[:-1]] if isinstance(estimator, Pipeline) else []
+    return [step for step in steps if not (step is None or step == "passthrough")]
+
+
+def _names(kinds: tuple[type, ...]) -> str:
+    return ", ".join(kind.__name__ for kind in kinds)
 
 
 # Parameters by which a fit would tell of itself, and values with which it does not: to the screen,
@@ -178,11 +232,6 @@ def cost_of(step: Any) -> Any:
     return step.privacy_.mechanism
 
 
-def unit_of(bound: Any) -> str:
-    """Return what is protected with this `max_rows_per_group`."""
-    return "one row" if bound is None else "one group"
-
-
 def set_claim(step: Any, privacy: PrivacyGuarantee) -> None:
     """Have the released step, its sketcher and its sketch claim what the whole search costs."""
     told = getattr(step.privacy_, "noise", "")  # which is that of this one release
@@ -199,7 +248,7 @@ def set_claim(step: Any, privacy: PrivacyGuarantee) -> None:
 # ---- what a search chooses from: lists, and distributions
 
 # Candidates that are tried on public rows whatever is drawn: of a grid, and of distributions.
-_OF_A_GRID, _OF_DISTRIBUTIONS = 100, 10
+_TRIED_OF_A_GRID, _TRIED_OF_DISTRIBUTIONS = 100, 10
 
 
 class Choices:
@@ -232,15 +281,23 @@ class Choices:
 
     def to_try(self) -> Iterator[dict[str, Any]]:
         """Yield all parameters of a small grid, else some that never change."""
-        n = _OF_DISTRIBUTIONS
+        n = _TRIED_OF_DISTRIBUTIONS
         if self._is_finite:
-            n = min(_OF_A_GRID, len(ParameterGrid(self._given)))
+            n = min(_TRIED_OF_A_GRID, len(ParameterGrid(self._given)))
         yield from ParameterSampler(self._given, n, random_state=0)
 
 
-# ---- what stands before the learner
+def alike(a: Any, b: Any) -> bool:
+    """Return whether two parameters are surely the same: they are, to the bit, or one object."""
+    if a is b:
+        return True
+    try:
+        return bool(joblib.hash(a, hash_name="sha1") == joblib.hash(b, hash_name="sha1"))
+    except Exception:  # what cannot be pickled, such as a lambda
+        return False
 
-_SCALARS = (bool, int, float, str, bytes, type(None), np.generic)
+
+# ---- what stands before the learner
 
 
 @dataclass(frozen=True)
@@ -249,34 +306,28 @@ class PublicSteps:
 
     Parameters
     ----------
-    before : tuple of fitted Pipeline
-        Outermost first, where a pipeline ends in another one.
+    before : list of fitted transformers
     public : PublicRows
-        As they are after all steps.
+        The public rows as they are after all steps.
     """
 
-    before: tuple[Pipeline, ...]
+    before: list[Any]
     public: PublicRows
 
     @classmethod
     def fitted(cls, estimator: Any, public: PublicRows) -> PublicSteps:
         """Fit the steps before the last one of an estimator to public rows, in place."""
-        before = []
-        for pipeline in nested(estimator)[0]:
-            if len(steps := pipeline[:-1]):
-                steps.fit(public.X, public.y)
-                public = public.through(steps)
-                before.append(steps)
-        return cls(tuple(before), public)
+        before = _steps_before(estimator)
+        for step in before:
+            public = public.through(step.fit(public.X, None))
+        return cls(before, public)
 
     def fit_public(self, estimator: Any) -> Any:
-        """Fit the last step of an estimator to public rows, as `fit_learner`."""
+        """Fit the last step of an estimator to public rows; return it."""
         return self.fit_learner(estimator, self.public.X, self.public.y, self.public.groups)
 
     def fit_learner(self, estimator: Any, X: Any, y: NDArray, groups: Any = None) -> Any:
         """Fit the last step of an estimator to rows that these steps have mapped; return it.
-
-        These steps, fitted, take the place of the same ones before it.
 
         Parameters
         ----------
@@ -286,12 +337,7 @@ class PublicSteps:
             Whose each row is; None where rows are protected.
         """
         of_groups = {} if groups is None else {"groups": groups}
-        outer, learner = nested(estimator)
-        before = iter(self.before)
-        for pipeline in outer:
-            if len(pipeline.steps) > 1:
-                pipeline.steps[:-1] = next(before).steps
-        return learner.fit(X, y, **self.public.points, **of_groups)
+        return last_step(estimator).fit(X, y, **self.public.points, **of_groups)
 
     def __call__(self, X: Any) -> tuple[Any, NDArray[np.bool_]]:
         """Map every row by itself; say which of them all steps could take.
@@ -316,38 +362,3 @@ class PublicSteps:
         if hasattr(like, "columns"):
             values = type(like)({name: values[:, j] for j, name in enumerate(like.columns)})
         return values, taken & finite.all(axis=1)
-
-
-# ---- which candidates share these steps
-
-
-def alike(a: Any, b: Any) -> bool:
-    """Return whether two parameters are surely the same: what is not known is not."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, BaseEstimator):
-        # One that is its own clone, as `FrozenEstimator`, holds more than its parameters.
-        plain = type(a).__sklearn_clone__ is BaseEstimator.__sklearn_clone__
-        return plain and alike(a.get_params(deep=False), b.get_params(deep=False))
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(alike(a[name], b[name]) for name in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(alike, a, b))
-    if isinstance(a, np.ndarray):
-        return (a.dtype, a.shape) == (b.dtype, b.shape) and alike(a.tolist(), b.tolist())
-    return isinstance(a, _SCALARS) and bool(a == b)
-
-
-def groups_of(items: list[Any], key: Callable[[Any], Any]) -> list[list[int]]:
-    """Return the positions of items in groups with keys that are alike."""
-    found: list[tuple[Any, list[int]]] = []
-    for j, mine in enumerate(map(key, items)):
-        for known, group in found:
-            if alike(known, mine):
-                group.append(j)
-                break
-        else:
-            found.append((mine, [j]))
-    return [group for _, group in found]

@@ -11,9 +11,9 @@ from ._run import PrivateScore
 from ._stopping import RunPlan
 
 # Standard deviations of the noise on a difference of two scores, which a choice tells apart.
-_TOLD = 2.0
+_DEVIATIONS_TOLD_APART = 2.0
 # The choice is mostly noise if it tells apart no less than this part of what scores can differ by.
-DROWNED = 0.1
+DROWNED_SHARE_OF_SIZE = 0.1
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ChoiceNoise:
         known = math.isfinite(least_rows) and least_rows > 0
         difference = told_apart(score, least_rows) if known else math.inf
         difference = difference if score.noise_std else 0.0
-        drowned = difference > DROWNED * size
+        drowned = difference > DROWNED_SHARE_OF_SIZE * size
         return cls(difference, size, drowned, **facts)
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class ChoiceNoise:
 
 def told_apart(score: PrivateScore, n_rows: float) -> float:
     """Return by how much mean scores of so many rows must differ to be told apart."""
-    return _TOLD * math.sqrt(2) * score.noise_std / n_rows
+    return _DEVIATIONS_TOLD_APART * math.sqrt(2) * score.noise_std / n_rows
 
 
 def rows_to_tell(score: PrivateScore, difference: float) -> float:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -17,48 +15,38 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._computing import elapsed, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_has, inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions
 from ..privacy import NoiseWarning, PrivacyGuarantee
-from ..privacy._contract import PrivateFit, estimator, given_of_columns
+from ..privacy._fit import PrivateFit, estimator, given_of_columns
 from ..privacy._noise import derived_seed, load_noise, secret_generator
 from ..schema._frames import is_arrow, rows_of, to_pandas
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
 from ..schema._reading import (
-    NoEstimator,
     check_computed,
     column_names,
     for_inner,
+    is_frame,
     unwrap,
     validate_table,
 )
 from ._candidate import (
     Choices,
     Leaf,
-    PublicSteps,
     alike,
-    groups_of,
+    check_steps,
     last_step,
+    schema_of,
     set_claim,
-    steps_before,
 )
-from ._choice import DROWNED, ChoiceNoise, epsilon_of_fit, rows_to_tell, told_apart
-from ._public_rows import PublicRows
+from ._choice import DROWNED_SHARE_OF_SIZE, ChoiceNoise, epsilon_of_fit, rows_to_tell, told_apart
+from ._public_rows import PublicRows, TableForm
 from ._rehearsal import Rehearsal
-from ._run import (
-    SCORES,
-    PrivateScore,
-    Result,
-    Table,
-    groups_held_out,
-    labels_of,
-    no_run,
-    run,
-)
+from ._run import SCORES, PrivateScore, Result, Table, groups_held_out, labels_of, no_run, run
 from ._stopping import ETAS, RunPlan, Stopping, check_ledger, in_ledger, plan_runs, stopping
 
 
@@ -70,7 +58,7 @@ class _Draft:
     public: PublicRows
     trials: list[tuple[dict[str, Any], Any]]
     fallback: Any  # what is released of no trials
-    parted: Callable[[PublicSteps], Table]
+    table: Table
     score: PrivateScore
     privacy: PrivacyGuarantee
 
@@ -94,13 +82,14 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         A private learner (`TDDLClassifier`, `TDILRegressor`, `M2MClassifier`, ...), or a `Pipeline`
         that ends in one. Describe the table in the `schema` of the learner, or of a
         `PublicVectorizer` in the first step. Words and missing values are then read as the schema
-        says, and public rows are drawn from it. The other steps are fitted to public rows, and take
-        each private row by itself. A step that would learn from the table is refused. The search
-        sets epsilon, delta, adjacency, noise_seed and ledger of the learner, and turns memory and
-        verbose off.
+        says, and public rows are drawn from it. The steps before the learner are
+        `PublicVectorizer`, `Binarizer`, `PolynomialFeatures`, `RBFSampler`, or a `FrozenEstimator`
+        of a scaler: they learn nothing from rows, and take each by itself. Other steps are refused.
+        The search sets epsilon, delta, adjacency, noise_seed and ledger of the learner, and turns
+        memory and verbose off.
     param_distributions : dict or list of dicts
-        What to try, as in `RandomizedSearchCV`: lists, or distributions with `rvs`. A list may hold
-        values of `schema`, too. Every trial draws anew, so the same candidate can come twice.
+        What to try, as in `RandomizedSearchCV`: lists, or distributions with `rvs`. All candidates
+        have one `schema`. Every trial draws anew, so the same candidate can come twice.
     expected_trials : float, default=10
         E[K], how many candidates are tried on average. It must be above 1. With the default
         `distribution`, more trials cost little privacy and much time: the default of 10 takes about
@@ -113,9 +102,9 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         search, and the more K varies.
     scoring : str or callable, default=None
         How a row is scored: "accuracy", "neg_absolute_error", "neg_squared_error", or a function.
-        The function takes a fitted estimator, one row (of shape (1, d)) and its label. It returns a
-        number, higher for better. None takes scores that are easy to bound: "accuracy" for
-        classifiers and "neg_absolute_error" for regressors.
+        The function takes a fitted estimator, one row (of shape (1, d), as the schema reads it) and
+        its label. It returns a number, higher for better. None takes scores that are easy to bound:
+        "accuracy" for classifiers and "neg_absolute_error" for regressors.
     score_bounds : pair of float, default=None
         Public (low, high) of the score of one row, such as (-2, 0). Scores are clipped to them.
         Give them unless `scoring` is accuracy. None then takes (0, 1), because a row is right or
@@ -210,6 +199,11 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     at most 100, and of others some and what is drawn. A candidate that cannot be fitted to the
     private rows counts as the worst. Without a schema X must hold finite numbers.
 
+    *Learners of your own.* A search takes any estimator with the parameters `epsilon`, `delta`,
+    `adjacency`, `noise_seed` and `ledger` (its own, or those of its `sketcher`) that sets
+    `privacy_` in `fit`, and whose `holds_private_data` is not True. One with a parameter `schema`
+    reads tables through it, cell by cell.
+
     *Score.* `score` is exact, and no release.
 
     *Time.* A search takes `expected_trials` times one fit on average. As K varies, it now and then
@@ -230,7 +224,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     >>> X = rng.uniform(-1, 1, (4000, 2))
     >>> y = X[:, 0] * X[:, 1] > 0
     >>> maps = [RBFSampler(gamma=g, n_components=100, random_state=0) for g in (0.5, 1, 2, 4)]
-    >>> search = PrivateSearchCV(TDILClassifier(), {"feature_map": maps}, epsilon=3.0)
+    >>> search = PrivateSearchCV(TDILClassifier(), {"kernel": maps}, epsilon=3.0)
     >>> search = search.fit(X, y)
     >>> round(search.privacy_.epsilon(1e-6), 6)
     3.0
@@ -362,7 +356,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             "noise": score.noise_std / held_out,
             "size": size,
             "difference": told_apart(score, held_out),
-            "n_samples": rows_to_tell(score, DROWNED * size) / float(self.holdout),
+            "n_samples": rows_to_tell(score, DROWNED_SHARE_OF_SIZE * size) / float(self.holdout),
             "epsilon_of_fit": self._epsilon_of_fit(plan),
             "epsilon_in_ledger": in_ledger(plan, float(self.delta)),
         }
@@ -372,7 +366,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
 
     def _draft(self, X: Any, y: Any, X_public: Any, groups: Any = None) -> _Draft:
         leaf, choices, score = self._described()
-        X, y, classes = self._validate(X, y)
+        X, form, y, classes = self._validate(X, y)
         rng, seed = self._sources()
         law, bounded = self._law(), None
         if groups is None:
@@ -384,34 +378,29 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         grid = [*choices.to_try()]
         if law.generating(0.0) > 0:  # K = 0 returns the estimator as it is
             grid.insert(0, {})
-        rehearsal = Rehearsal(
-            leaf,
-            self.estimator,
-            plan_of=self._plan,
-            epsilon=float(self.epsilon),
-            adjacency=self.adjacency,
-            classes=classes,
-            seed=seed,
-            bound=self.max_rows_per_group,
-            schema=rows_of(X, slice(0, 0)),
-        )
         load_noise()  # or no candidate could be tried, and the error would blame them all
         # Before the charge. What is tried, and on what, hangs on no row.
         with silence():
-            rehearsal.open(grid, unwrap(X_public))
-            X = rehearsal.read(X)
-            trials = [(params, rehearsal.passed(params)) for params in drawn]
-            fallback = None if trials else rehearsal.passed({})
+            public = PublicRows.like(form, classes, unwrap(X_public), grouped=bounded is not None)
+            rehearsal = Rehearsal(
+                leaf=leaf,
+                estimator=self.estimator,
+                plan=score.plan,
+                adjacency=self.adjacency,
+                classes=classes,
+                seed=seed,
+                bound=self.max_rows_per_group,
+                public=public,
+            )
+            rehearsal.try_all(grid)
+            X = form.read(X)
+            trials = [*zip(drawn, rehearsal.try_all(drawn), strict=True)]
+            fallback = None if trials else rehearsal.try_all([{}])[0]
         if bounded is not None:
             X, y = rows_of(X, kept), y[kept]
-        parted = partial(
-            Table.parted,
-            *(X, y, held_out, not score.predicts),
-            groups=bounded,
-            average=self._averages_groups,
-        )
-        privacy = self._guarantee(rehearsal, score)
-        return _Draft(leaf, rehearsal.public, trials, fallback, parted, score, privacy)
+        table = Table(X, y, held_out, bounded, self._averages_groups)
+        privacy = self._guarantee(classes, score)
+        return _Draft(leaf, public, trials, fallback, table, score, privacy)
 
     def _bounded(
         self, groups: Groups, rng: np.random.Generator
@@ -460,6 +449,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         choices = Choices(self.param_distributions)
         clone(self.estimator).set_params(**dict.fromkeys(choices.names))  # raises for unknown names
         leaf.check(self.estimator, choices.names)
+        check_steps(self.estimator)
+        schema_of(self.estimator)  # which raises for what is none
         leaf.settings(self.estimator, None, self.adjacency, self.max_rows_per_group)  # which raises
         return leaf, choices, self._make_score(self._plan(float(self.epsilon)))
 
@@ -507,23 +498,22 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         row_score = SCORES[scoring] if isinstance(scoring, str) else scoring
         return PrivateScore(row_score, low, high, self.adjacency, plan, self._rows_per_group)
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, NDArray, Any]:
-        """Return the rows (a frame as it is), which are yet to be read, labels, and classes."""
+    def _validate(self, X: Any, y: Any) -> tuple[Any, TableForm, NDArray, Any]:
+        """Return the cells of X as `TableForm.read` takes them, their form, labels, and classes."""
         numeric = is_regressor(self.estimator)
-        options = {"y_numeric": numeric, "ensure_min_samples": 2}
         check_computed(X)
-        column_names(X)  # which raises for labels that are neither words nor positions
+        names = column_names(X)  # which raises for labels that are neither words nor positions
         X = to_pandas(X) if is_arrow(X) else X
-        if hasattr(X, "columns"):  # whose cells are read one by one, later
-            validate_data(self, X, skip_check_array=True)
-            _, y = validate_table(NoEstimator(), np.broadcast_to(0.0, X.shape), y, **options)
-        else:
-            X, y = validate_table(self, X, y, mixed=True, **options)
+        schema = schema_of(self.estimator)
+        options = {"schema": schema, "y_numeric": numeric, "ensure_min_samples": 2}
+        cells, y = validate_table(self, X, y, **options)
+        like = rows_of(X, slice(0, 0)) if is_frame(X) else np.empty((0, self.n_features_in_))
+        form = TableForm.of(like, schema, names)
         if numeric:
-            return X, y, None
+            return cells, form, y, None
         with silence():  # it may warn of how many rows there are
             check_classification_targets(y)
-        return X, y, known_classes(y, getattr(last_step(self.estimator), "classes", None))
+        return cells, form, y, known_classes(y, getattr(last_step(self.estimator), "classes", None))
 
     def _sources(self) -> tuple[np.random.Generator, int]:
         """Return the secret generator, and the public seed of what has none."""
@@ -536,31 +526,21 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
 
     def _search(self, draft: _Draft) -> Result:
         """Return the best run. Of equal ones the first will do, for their order is random."""
-        groups = groups_of([estimator for _, estimator in draft.trials], steps_before)
-        results = Parallel(verbose=0)(self._runs(groups, draft))
-        order = np.argsort([j for group in groups for j in group])
-        return max((results[i] for i in order), key=lambda result: result.value)
-
-    def _runs(self, groups: list[list[int]], draft: _Draft) -> Iterator[Any]:
-        """Yield calls of runs, those with the same steps before the learner one after another.
-
-        So a table is mapped once for all of them, and one is kept at a time.
-        """
-        for group in groups:
-            steps = PublicSteps.fitted(clone(draft.trials[group[0]][1]), draft.public)
-            table = draft.parted(steps)
-            for j in group:
-                trial, seeds = draft.trials[j], self._seeds(j)
-                yield delayed(run)(draft.leaf, *trial, steps, table, draft.score, seeds)
+        given = draft.public, draft.table, draft.score
+        runs = (
+            delayed(run)(draft.leaf, *trial, *given, self._seeds(j))
+            for j, trial in enumerate(draft.trials)
+        )
+        return max(Parallel(verbose=0)(runs), key=lambda result: result.value)
 
     def _seeds(self, j: int) -> list[int | None]:
         """Return the seeds of the noise of fit and score in trial j."""
         return [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
 
-    def _guarantee(self, rehearsal: Rehearsal, score: PrivateScore) -> PrivacyGuarantee:
+    def _guarantee(self, classes: Any, score: PrivateScore) -> PrivacyGuarantee:
         facts = ["the parameters of the search"]
         stated = getattr(last_step(self.estimator), "classes", None)
-        if rehearsal.classes is not None and stated is None:
+        if classes is not None and stated is None:
             facts.append("the set of labels in y")
         if self.adjacency == "replace_one":
             of_groups = self.max_rows_per_group is not None

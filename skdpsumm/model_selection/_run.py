@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -34,67 +35,69 @@ class Table:
     Attributes
     ----------
     X, y : array or frame of shape (n, d), ndarray of shape (n,)
-        To train on.
-    rows : list of arrays or frames of shape (1, d), or of None
-        Held out; None where a row cannot be mapped, which is scored low.
-    labels : ndarray
-        Of them.
-    groups : ndarray of object or None
-        Whose each row to train on is, where groups are protected.
-    counted : ndarray of int or None
-        Whose each row held out is, 0, 1, ..., where each group counts once.
-    block : array or frame, default=None
-        All rows held out, if each can be mapped.
+    held_out : ndarray of bool, shape (n,)
+        Which rows are scored; the others are trained on.
+    groups : Groups, default=None
+        Whose each row is, where groups are protected.
+    averages : bool, default=False
+        Whether each group counts once in the score, as the mean of its rows.
     """
 
     X: Any
     y: NDArray
-    rows: list[Any]
-    labels: NDArray
-    groups: NDArray | None = None
-    counted: NDArray[np.int64] | None = None
-    block: Any = None
+    held_out: NDArray[np.bool_]
+    groups: Groups | None = None
+    averages: bool = False
+
+    @property
+    def trained_on(self) -> NDArray[np.int64]:
+        """The positions of the rows to train on."""
+        return np.flatnonzero(~self.held_out)
+
+    @property
+    def scored(self) -> NDArray[np.int64]:
+        """The positions of the rows held out."""
+        return np.flatnonzero(self.held_out)
+
+    @property
+    def counted(self) -> NDArray[np.int64] | None:
+        """Whose each row held out is, 0, 1, ..., where each group counts once."""
+        if self.groups is None or not self.averages:
+            return None
+        return np.unique(self.groups.codes[self.scored], return_inverse=True)[1]
 
     @property
     def n_scores(self) -> int:
         """How many scores are summed: of rows, or of groups that count once."""
-        if self.counted is None or len(self.counted) == 0:
-            return len(self.rows)
-        return int(self.counted.max()) + 1
+        counted = self.counted
+        return len(self.scored) if counted is None else len(np.unique(counted))
 
-    @classmethod
-    def parted(
-        cls,
-        X: Any,
-        y: NDArray,
-        held_out: NDArray[np.bool_],
-        as_given: bool,
-        steps: PublicSteps,
-        groups: Groups | None = None,
-        average: bool = False,
-    ) -> Table:
-        """Return the rows as a learner meets them, those held out as they were given if asked."""
-        try:
-            values, good = steps(X)
-        except Exception:  # out of memory, with the number of rows in the message: all runs fail
-            values, good = np.empty((len(y), 0)), np.zeros(len(y), np.bool_)
-        train, test = np.flatnonzero(~held_out), np.flatnonzero(held_out)
-        source, good = (X, np.ones(len(y), np.bool_)) if as_given else (values, good)
-        rows = [rows_of(source, [i]) if good[i] else None for i in test]
-        parts = rows_of(values, train), y[train], rows, y[test]
-        block = rows_of(source, test) if good[test].all() else None
-        if groups is None:
-            return cls(*parts, block=block)
-        counted = np.unique(groups.codes[test], return_inverse=True)[1] if average else None
-        return cls(*parts, labels_of(groups, train), counted, block)
+    def rows_as_given(self) -> list[Any]:
+        """Return the rows held out, one table each."""
+        return [_rows_of(self.X, [i]) for i in self.scored]
 
-    def rows_for(self, model: Any) -> list[Any]:
-        """Return the rows held out, read once if the model can: a frame's rows are slow to read."""
-        try:
-            read = None if self.block is None else ReadRows.of(model, self.block)
-        except Exception:  # a row that cannot be read, which is scored low by itself
-            read = None
-        return self.rows if read is None else [read.row(i) for i in range(len(self.rows))]
+    def scored_rows(self, learner: Any, values: Any, good: NDArray[np.bool_]) -> list[Any]:
+        """Return the rows held out, as a learner takes them; None for those that are not good.
+
+        Parameters
+        ----------
+        learner : fitted estimator
+            If it can, it reads all rows at once: a frame's rows are slow to read.
+        values : array or frame of shape (n, p)
+            All rows, as the learner takes them.
+        good : ndarray of bool, shape (n,)
+        """
+        with suppress(Exception):  # a row that cannot be read, which is scored low by itself
+            if good[self.scored].all():
+                read = ReadRows.of(learner, _rows_of(values, self.scored))
+                if read is not None:
+                    return [read.row(i) for i in range(len(self.scored))]
+        return [_rows_of(values, [i]) if good[i] else None for i in self.scored]
+
+
+def _rows_of(X: Any, rows: Any) -> Any:
+    """Return some rows, of arrays at once: there are many calls for one row."""
+    return X[rows] if isinstance(X, np.ndarray) else rows_of(X, rows)
 
 
 def labels_of(groups: Groups, rows: NDArray[np.int64]) -> NDArray:
@@ -132,7 +135,7 @@ def run(
     leaf: Leaf,
     params: dict[str, Any],
     estimator: Any,
-    steps: PublicSteps,
+    public: PublicRows,
     table: Table,
     score: PrivateScore,
     seeds: list[int | None],
@@ -144,10 +147,10 @@ def run(
     with silence():
         whole = clone(estimator).set_params(**{f"{leaf.budget}noise_seed": seeds[0]})
         fitted = clone(whole)
-        exact = _fit_and_score(fitted, steps, table, score)
+        exact = _fit_and_score(fitted, public, table, score)
         if exact is None:  # nothing of what failed may be left
             fitted, exact = clone(whole), score.worst(table.n_scores)
-            steps.fit_public(fitted)
+            PublicSteps.fitted(fitted, public).fit_public(fitted)
         value = score.release(exact, seeds[1])
         # The seed would tell which run this was.
         fitted.set_params(**{f"{leaf.budget}noise_seed": None})
@@ -155,32 +158,36 @@ def run(
 
 
 def _fit_and_score(
-    estimator: Any, steps: PublicSteps, table: Table, score: PrivateScore
+    estimator: Any, public: PublicRows, table: Table, score: PrivateScore
 ) -> int | None:
     """Fit an estimator in place and return its exact score; None if anything fails."""
     try:
+        steps = PublicSteps.fitted(estimator, public)
+        values, good = steps(table.X)
+        train = table.trained_on
+        groups = None if table.groups is None else labels_of(table.groups, train)
         # Coins may have held out all that the table has, and one unit more may not be held out.
         with tables_without_rows():
-            learner = steps.fit_learner(estimator, table.X, table.y, table.groups)
+            learner = steps.fit_learner(estimator, _rows_of(values, train), table.y[train], groups)
         if not score.plan.covers(learner.privacy_.mechanism):
             return None
-        scored = learner if score.predicts else estimator
-        return score.exact(scored, table.rows_for(scored), table.labels, table.counted)
+        model = learner if score.predicts else estimator
+        rows = table.scored_rows(learner, values, good) if score.predicts else table.rows_as_given()
+        return score.exact(model, rows, table.y[table.scored], table.counted)
     except Exception:  # whatever it is, it must not stop the search
         return None
 
 
 def no_run(estimator: Any, public: PublicRows) -> Result:
     """Return the result of no run, K = 0."""
-    steps = PublicSteps.fitted(estimator, public)
-    steps.fit_public(estimator)
+    PublicSteps.fitted(estimator, public).fit_public(estimator)
     return Result(-math.inf, {}, estimator)
 
 
 # ---- the score
 
-# A row's score is rounded to this part of half of the bounds' length.
-_GRID = 2**20
+# A row's score is rounded to half of the bounds' length, divided by this.
+_STEPS_OF_SCORE = 2**20
 
 RowScore = Callable[[Any, Any, Any], Any]
 
@@ -241,11 +248,13 @@ class PrivateScore:
 
     @property
     def _unit(self) -> float:
-        return (self.high - self.low) / 2 / _GRID
+        return (self.high - self.low) / 2 / _STEPS_OF_SCORE
 
     @cached_property
     def _noise(self) -> IntegerNoise:
-        moved = self.rows_of_unit * (_GRID if self.adjacency == "add_remove" else 2 * _GRID)
+        moved = self.rows_of_unit * (
+            _STEPS_OF_SCORE if self.adjacency == "add_remove" else 2 * _STEPS_OF_SCORE
+        )
         block = Block(1, moved, moved)
         return IntegerNoise([block], epsilon=self.plan.epsilon, delta=self.plan.delta)
 
@@ -283,11 +292,14 @@ class PrivateScore:
 
     def worst(self, n_scores: int) -> int:
         """Return the sum of as many scores that are all low."""
-        return -_GRID * n_scores
+        return -_STEPS_OF_SCORE * n_scores
 
     def _on_grid(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
         clipped = np.clip(np.where(np.isnan(scores), self.low, scores), self.low, self.high)
-        steps = np.rint((clipped - self.low) / (self.high - self.low) * (2 * _GRID)) - _GRID
+        steps = (
+            np.rint((clipped - self.low) / (self.high - self.low) * (2 * _STEPS_OF_SCORE))
+            - _STEPS_OF_SCORE
+        )
         return steps.astype(np.int64)
 
     def release(self, exact: int, seed: int | None) -> float:

@@ -20,11 +20,9 @@ from ..privacy._mechanisms import Mechanism, gdp_epsilon
 from ..privacy._noise import RESERVE, nominal_mechanism
 
 # Solvers stop within less than this part of a root.
-_MARGIN = 1e-9
-# What `IntegerNoise` takes of the reserve at most, and a little more.
-_SHARE = 2.0**-20 * (1 + 1e-6)
-# The epsilon that is proposed to whom a ledger refuses may be too small by this part.
-_NEAR = 0.01
+_DISTANCE_FROM_ROOT = 1e-9
+# The part of the reserve that `IntegerNoise` takes at most, and a little more.
+_SHARE_OF_RESERVE = 2.0**-20 * (1 + 1e-6)
 
 ETAS = {"logarithmic": 0.0, "geometric": 1.0}
 
@@ -95,7 +93,7 @@ def _plan_pure(law: Stopping, epsilon: float) -> RunPlan:
     def excess(log_part: float) -> float:
         return law.price(PureDP(epsilon * math.exp(log_part))).epsilon(0.0) / epsilon - 1
 
-    part = math.exp(brentq(excess, -60.0, 0.0, xtol=1e-14)) * (1 - _MARGIN)
+    part = math.exp(brentq(excess, -60.0, 0.0, xtol=1e-14)) * (1 - _DISTANCE_FROM_ROOT)
     base = PureDP(epsilon * part)
     # Twice: the state of the claim is the user's number, and no float above it.
     total = PureDP(min(epsilon, law.price(base).epsilon(0.0)))
@@ -104,12 +102,12 @@ def _plan_pure(law: Stopping, epsilon: float) -> RunPlan:
 
 def _plan_gaussian(law: Stopping, epsilon: float, delta: float) -> RunPlan:
     delta_of_run = delta / (16 * law.mean)
-    tail = RESERVE * delta_of_run * _SHARE
+    tail = RESERVE * delta_of_run * _SHARE_OF_RESERVE
 
     def base(mu: float, scale: float) -> GaussianDP:
         # A ledger has room for some sixty such searches.
         room = RESERVE * scale / 64 / (law.slack(1e-9, 0.0)[0] / 1e-9)
-        return GaussianDP(mu, max(room, RESERVE * scale * _SHARE), tail)
+        return GaussianDP(mu, max(room, RESERVE * scale * _SHARE_OF_RESERVE), tail)
 
     def excess(log_mu: float) -> float:
         total = law.price(base(math.exp(log_mu), min(epsilon, 1.0)))
@@ -118,7 +116,7 @@ def _plan_gaussian(law: Stopping, epsilon: float, delta: float) -> RunPlan:
     most = math.log(gdp_mu(epsilon, delta))
     mu = math.exp(brentq(excess, most - 30.0, most, xtol=1e-12)) * (1 - 1e-8)
     ideal = gdp_epsilon(mu, delta_of_run * (1 - RESERVE)) / (1 - RESERVE)
-    found = base(mu * (1 + _MARGIN), min(epsilon, 1.0))
+    found = base(mu * (1 + _DISTANCE_FROM_ROOT), min(epsilon, 1.0))
     return RunPlan(ideal * (1 - 1e-11), delta_of_run, found, law.price(found))
 
 
@@ -173,6 +171,6 @@ def _largest(
             return not _refusal(ledger, plan_runs(law, epsilon, delta).total, neighbours)
         return False
 
-    found = bisect(fits, 0.0, high, halvings=20, tolerance=_NEAR)
+    found = bisect(fits, 0.0, high, halvings=20, tolerance=0.01)
     unit = 10.0 ** (math.floor(math.log10(found)) - 2) if found else 1.0
     return math.floor(found / unit) * unit

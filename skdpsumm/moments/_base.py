@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import field, fields
+from dataclasses import field
+from inspect import signature
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import FeatureMap
 from ..features._histogram import HistogramMap
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import (
+from ..privacy._fit import (
     PrivacyReprMixin,
     PrivateFit,
     UnweightedMixin,
@@ -240,8 +241,9 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
 
     def _changed_for_points(self) -> list[str]:
         """Return the parameters of points that are not the default."""
-        usual: dict[str, Any] = {one.name: one.default for one in fields(self)}
-        return [n for n in self._of_points if not np.array_equal(getattr(self, n), usual[n])]
+        usual = signature(type(self)).parameters
+        given = {name: getattr(self, name) for name in self._of_points}
+        return [n for n in given if not np.array_equal(given[n], usual[n].default)]
 
     def _is_graphical(self, feature_map: FeatureMap) -> bool:
         """Return whether a graphical model reads the release; raise where it cannot."""

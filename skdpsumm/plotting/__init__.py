@@ -4,11 +4,12 @@ On all of them a number after ``±`` is one standard error, as an `Estimate` pri
 and a bar or a band is an interval at ``level``, 0.95 unless another is asked for.
 """
 
+from ._bars import ComparisonDisplay, HistogramDisplay
+from ._matrices import CovarianceDisplay, CrosstabDisplay
 from ._privacy import LedgerDisplay, PrivacyProfileDisplay
 from ._sketches import ColumnGraphDisplay
-from ._statistics import CDFDisplay, CovarianceDisplay, MomentDisplay
+from ._statistics import CDFDisplay, MomentDisplay
 from ._summaries import OwnersDisplay, SummaryDisplay
-from ._tables import ComparisonDisplay, CrosstabDisplay, HistogramDisplay
 from ._utility import PrivacyUtilityDisplay
 
 __all__ = [

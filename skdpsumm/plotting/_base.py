@@ -7,15 +7,19 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._sklearn import check_matplotlib
-from ..moments import M2MEstimator
+from ..moments import Estimate, M2MEstimator
 from ..moments.asking._estimate import with_unit
 from ..schema._schema import TableSchema
 from ..sketches import PrivateSketch
 
-# Line and marker: any two can be told apart in black and white.
-STYLES = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (6, 1, 1, 1, 1, 1)), "v"))
+# Lines and markers, any two of which can be told apart in black and white.
+LINE_STYLES = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (6, 1, 1, 1, 1, 1)), "v"))
+
+# The style of error bars without a marker.
+ERROR_BARS = {"fmt": "none", "ecolor": "k", "elinewidth": 1.1, "capsize": 3}
 
 
 class Display:
@@ -49,7 +53,7 @@ class Display:
     def _next_style(self) -> dict[str, Any]:
         """Return colour, line and marker that no curve on the axes has so far."""
         k = self._count("curve")
-        line, marker = STYLES[k % len(STYLES)]
+        line, marker = LINE_STYLES[k % len(LINE_STYLES)]
         return {"color": f"C{k}", "ls": line, "marker": marker, "gid": "curve"}
 
     def _reference_style(self, label: str) -> dict[str, Any]:
@@ -60,6 +64,12 @@ class Display:
     def _count(self, gid: str) -> int:
         """Return how many lines on the axes are of a kind, "curve" or "reference"."""
         return sum(line.get_gid() == gid for line in self.ax_.get_lines())
+
+    def _draw_reference(self, x: Any, y: Any) -> None:
+        """Draw public values as crosses, if there are some."""
+        if x is not None and y is not None:
+            x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+            self.ax_.plot(x, y, "x", color="0.1", ms=7, label="reference")
 
     def _once(self, label: str) -> str:
         """Return a label for the legend, hidden where an artist on the axes has it already."""
@@ -108,17 +118,32 @@ class TableDisplay(Display):
         estimator = M2MEstimator.from_sketch(sketch, random_state=random_state)
         return cls.from_estimator(estimator, *args, **options)  # type: ignore[attr-defined]
 
-    @staticmethod
-    def _numeric(schema: TableSchema) -> tuple[list[int], list[str], list[str | None]]:
-        """Return positions, names and units of the columns that hold numbers."""
-        which = schema.numeric
-        return which, [schema.name(j) for j in which], [schema.columns[j].unit for j in which]
 
-    @staticmethod
-    def _labels(names: Sequence[str], units: Sequence[str | None] | None) -> list[str]:
-        """Return a label for each column."""
-        units = [None] * len(names) if units is None else units
-        return [with_unit(*pair) for pair in zip(names, units, strict=True)]
+def labels_of_numbers(schema: TableSchema) -> list[str]:
+    """Return the names of the columns that hold numbers, with their units."""
+    return [label_of(schema, j) for j in schema.numeric]
+
+
+def label_of(schema: TableSchema, j: int) -> str:
+    """Return the name of a column, with its unit if it holds numbers."""
+    return with_unit(schema.name(j), None if schema.values(j) else schema.columns[j].unit)
+
+
+def reach_of(estimate: Estimate, level: float) -> NDArray:
+    """Return how far an interval reaches below and above each value, shape (2, k)."""
+    return np.abs(estimate[...].interval(level) - np.asarray(estimate)[..., None]).T
+
+
+def names_of(estimate: Estimate, axis: int) -> Sequence[str]:
+    """Return the labels along an axis, or numbers where there are none."""
+    if len(estimate.labels) > axis:
+        return estimate.labels[axis]
+    return [str(i) for i in range(estimate.shape[axis])]
+
+
+def name_ticks(ax: Any, names: Sequence[str]) -> None:
+    """Write names below the axis, slanted."""
+    ax.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
 
 
 def check_axes(ax: Any) -> None:

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..privacy import PrivacyGuarantee, PrivacyLedger
-from ..sketches import PrivateSketch
 from ._base import Display
 
-# Deltas below are of no use to anyone, and would squeeze the others.
-_LEAST_DELTA = 1e-12
+# The smallest delta that is drawn. Smaller ones are of no use, and would squeeze the others.
+_LEAST_DRAWN_DELTA = 1e-12
 
 
 class PrivacyProfileDisplay(Display):
@@ -82,92 +81,19 @@ class PrivacyProfileDisplay(Display):
             label += " (SIMULATED: protects nobody)"
         style = self._next_style() | {"markevery": max(1, len(self.epsilons) // 8), "ms": 4}
         # A delta of 0 lies below the axis, where a pure guarantee's line leads.
-        shown = np.maximum(self.deltas, _LEAST_DELTA / 100)
+        shown = np.maximum(self.deltas, _LEAST_DRAWN_DELTA / 100)
         (self.line_,) = ax.plot(self.epsilons, shown, label=label, **style)
         adjacency = self.guarantee.adjacency.replace("_", "-")
         ax.set(xlabel=f"epsilon ({adjacency})", ylabel="delta (probability)")
-        ax.set(yscale="log", ylim=(_LEAST_DELTA / 3, 2))
+        ax.set(yscale="log", ylim=(_LEAST_DRAWN_DELTA / 3, 2))
         ax.grid(color="0.9")
         self._legend_above()
         return self
 
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        *,
-        claim: str | None = None,
-        epsilons: ArrayLike | None = None,
-        ax: Any = None,
-        name: str | None = None,
-    ) -> PrivacyProfileDisplay:
-        """Draw a fitted estimator's `privacy_`.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted one.
-        claim : {"target", "owners"}, default=None
-            Which guarantee of a summary to draw. Only summaries have several, so it is None for
-            anything else.
-        epsilons : array-like of shape (k,), default=None
-            As in the constructor.
-        ax, name :
-            As in `plot`.
-
-        Returns
-        -------
-        PrivacyProfileDisplay
-
-        Raises
-        ------
-        ValueError
-            If `claim` is missing for a summary, or given for anything else.
-        """
-        privacy = estimator.privacy_
-        has_several = not isinstance(privacy, PrivacyGuarantee)
-        if has_several and claim not in ("target", "owners"):
-            raise ValueError(
-                f"claim must be 'target' or 'owners' for {type(estimator).__name__}, got {claim!r}."
-            )
-        if not has_several and claim is not None:
-            raise ValueError(
-                f"claim must be None for {type(estimator).__name__}, which has one guarantee, got "
-                f"{claim!r}."
-            )
-        guarantee = privacy if claim is None else getattr(privacy, claim)
-        return cls(guarantee, epsilons=epsilons).plot(ax, name=name)
-
-    @classmethod
-    def from_sketch(
-        cls,
-        sketch: PrivateSketch,
-        *,
-        epsilons: ArrayLike | None = None,
-        ax: Any = None,
-        name: str | None = None,
-    ) -> PrivacyProfileDisplay:
-        """Draw a release's `privacy`.
-
-        Parameters
-        ----------
-        sketch : PrivateSketch
-            The release.
-        epsilons : array-like of shape (k,), default=None
-            As in the constructor.
-        ax, name :
-            As in `plot`.
-
-        Returns
-        -------
-        PrivacyProfileDisplay
-        """
-        return cls(sketch.privacy, epsilons=epsilons).plot(ax, name=name)
-
 
 def _default(guarantee: PrivacyGuarantee) -> Any:
     # A pure guarantee ends in a step, which deserves to be seen.
-    last = 1.05 * min(guarantee.epsilon(0.0), guarantee.epsilon(_LEAST_DELTA))
+    last = 1.05 * min(guarantee.epsilon(0.0), guarantee.epsilon(_LEAST_DRAWN_DELTA))
     return np.linspace(0, last if 0 < last < np.inf else 1.0, 201)
 
 
@@ -180,7 +106,7 @@ def _checked(epsilons: ArrayLike) -> Any:
 
 # ---- ledgers
 
-# One for each data set, told apart in black and white.
+# Hatches and greys of data sets, told apart in black and white.
 _HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
 _GREYS = ("0.55", "0.75", "0.85", "0.65", "0.95", "0.8")
 
@@ -284,16 +210,14 @@ class LedgerDisplay(Display):
             ax.bar(0, 0, 0, label=f"data set {name!r}", ec="0.2", **style)
 
     @classmethod
-    def from_ledger(
-        cls, ledger: PrivacyLedger, *, ax: Any = None, max_entries: int = 30
-    ) -> LedgerDisplay:
+    def from_ledger(cls, ledger: PrivacyLedger, **options: Any) -> LedgerDisplay:
         """Draw a ledger as it stands.
 
         Parameters
         ----------
         ledger : PrivacyLedger
             The ledger to draw.
-        ax, max_entries :
+        **options
             As in `plot`.
 
         Returns
@@ -308,38 +232,7 @@ class LedgerDisplay(Display):
             accountant=ledger.accountant,
             adjacency=ledger.adjacency,
         )
-        return display.plot(ax, max_entries=max_entries)
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, **options: Any) -> LedgerDisplay:
-        """Draw the ledger that an estimator charges.
-
-        Parameters
-        ----------
-        estimator : estimator
-            One with a parameter `ledger`, of its own or of a part.
-        **options
-            As in `from_ledger`.
-
-        Returns
-        -------
-        LedgerDisplay
-
-        Raises
-        ------
-        ValueError
-            If it has no ledger, or its parts have different ones.
-        """
-        params = estimator.get_params(deep=True).items()
-        found = [value for name, value in params if name.split("__")[-1] == "ledger"]
-        whole = [getattr(one, "ledger", one) for one in found]  # behind one data set's view of it
-        ledgers = {id(one): one for one in whole if one is not None}
-        if len(ledgers) != 1:
-            raise ValueError(
-                f"{type(estimator).__name__} charges {len(ledgers) or 'no'} ledgers; draw one with "
-                "LedgerDisplay.from_ledger."
-            )
-        return cls.from_ledger(next(iter(ledgers.values())), **options)
+        return display.plot(**options)
 
 
 def _name(entry: Mapping[str, Any]) -> str:

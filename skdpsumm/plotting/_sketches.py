@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ..features._histogram import HistogramMap
 from ..sketches import PrivateSketch
 from ..sketches._steps import MEAN_NOISE
-from ._base import STYLES, Display
+from ._base import LINE_STYLES, Display
 
-# Width of a line in points: of columns that go together not at all, and of those that are one.
+# Widths in points of the lines between two independent columns, and between two that are one.
 _THIN, _THICK = 0.8, 7.0
 
 
@@ -82,7 +82,11 @@ class ColumnGraphDisplay(Display):
         place = dict(zip(self.columns, np.c_[np.cos(angle), np.sin(angle)].tolist(), strict=True))
         styles: dict[int, dict[str, Any]] = {}
         for k, step in enumerate(sorted(set(self.pairs.values()))):
-            styles[step] = {"color": f"C{k}", "ls": STYLES[k % len(STYLES)][0], "gid": "curve"}
+            styles[step] = {
+                "color": f"C{k}",
+                "ls": LINE_STYLES[k % len(LINE_STYLES)][0],
+                "gid": "curve",
+            }
             ax.plot([], [], label=f"step {step}", **styles[step])  # for the legend
         self.lines_: dict[tuple[str, str], Any] = {}
         for pair, step in self.pairs.items():

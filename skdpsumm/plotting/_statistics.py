@@ -1,4 +1,4 @@
-"""Statistics from a private sketch: a distribution, moments of all columns, covariances."""
+"""Statistics from a private sketch: a distribution, and moments of all columns."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..moments import Estimate, M2MEstimator
-from ..moments.asking._estimate import with_unit
-from ._base import TableDisplay, digits, of_level, same_length
+from ._base import TableDisplay, digits, label_of, labels_of_numbers, of_level, same_length
 
-# As fine as the picture: thresholds on the edges of bins wherever their number is a power of 2.
+# Thresholds of a smooth curve, as fine as the picture. They are on the edges of bins wherever the
+# number of bins is a power of 2.
 _N_THRESHOLDS = 257
-# Of a column with more values nobody sees the steps.
-_MOST_STEPS = 513
-# Beyond so many columns no number fits into a cell of a matrix.
-_MOST_ANNOTATED = 10
+# Values of a column whose steps can be seen.
+_MOST_VISIBLE_STEPS = 513
 
 
 @dataclass(eq=False, repr=False)
@@ -103,15 +101,10 @@ class CDFDisplay(TableDisplay):
         if self.reference is not None:
             compared = self._reference_style("reference") | drawn
             ax.plot(*self._curves(self.reference), **compared)
-        band = {
-            "alpha": 0.25,
-            "color": style["color"],
-            "lw": 0,
-            "label": self._once(of_level(level)),
-        }
-        flat = "post" if self.steps else None
+        band = {"alpha": 0.25, "lw": 0, "step": "post" if self.steps else None}
+        band |= {"color": style["color"], "label": self._once(of_level(level))}
         (self.line_,) = ax.plot(*self._curves(self.cdf), label=name, **style)
-        self.band_ = ax.fill_between(*self._curves(low, high), step=flat, **band)
+        self.band_ = ax.fill_between(*self._curves(low, high), **band)
         ax.set(xlabel=self.label, ylabel="share of rows at or below", ylim=(0, 1.01))
         self._legend_above()
         return self
@@ -131,9 +124,7 @@ class CDFDisplay(TableDisplay):
         *,
         thresholds: ArrayLike | None = None,
         reference: ArrayLike | None = None,
-        ax: Any = None,
-        level: float = 0.95,
-        name: str = "private",
+        **options: Any,
     ) -> CDFDisplay:
         """Draw one column of a fitted estimator. It costs no privacy.
 
@@ -148,7 +139,7 @@ class CDFDisplay(TableDisplay):
             line, or all values of a column with a step if it has at most 513.
         reference : array-like of shape (k,), default=None
             *Public* data to draw beside, as in the constructor. By default there are none.
-        ax, level, name :
+        **options
             As in `plot`.
 
         Returns
@@ -168,18 +159,18 @@ class CDFDisplay(TableDisplay):
                 f"shares from M2MEstimator.histogram({column!r})."
             )
         n_values = columns.n_values(j) or np.inf
-        n_drawn = int(n_values) if n_values <= _MOST_STEPS else _N_THRESHOLDS
+        n_drawn = int(n_values) if n_values <= _MOST_VISIBLE_STEPS else _N_THRESHOLDS
         low, high = columns.bound(j)  # type: ignore[misc]  # numbers of an M2MEstimator have one
         drawn = np.unique(columns.on_grid(np.linspace(low, high, n_drawn), j))
         thresholds = drawn if thresholds is None else np.asarray(thresholds, dtype=np.float64)
         display = cls(
             thresholds,
             estimator.cdf(column, thresholds),
-            label=with_unit(columns.name(j), columns.columns[j].unit),
+            label=label_of(columns, j),
             reference=reference,
             steps=n_drawn == n_values and np.array_equal(thresholds, drawn),
         )
-        return display.plot(ax, level=level, name=name)
+        return display.plot(**options)
 
 
 # ---- moments
@@ -199,9 +190,7 @@ class MomentDisplay(TableDisplay):
     ranges : array-like of shape (k, 2)
         Least and largest value that each can take, in its unit.
     names : sequence of k str
-        Names of the columns.
-    units : sequence of k str or None, default=None
-        Units of the values. None writes no units, as not every column has one.
+        Names of the columns, with their units.
     statistic : str, default="mean"
         What the values are, for the axis. The default is the moment that people ask for most.
     reference : array-like of shape (k,), default=None
@@ -232,7 +221,6 @@ class MomentDisplay(TableDisplay):
     ranges: ArrayLike
     _: KW_ONLY
     names: Sequence[str]
-    units: Sequence[str | None] | None = None
     statistic: str = "mean"
     reference: ArrayLike | None = None
 
@@ -270,11 +258,10 @@ class MomentDisplay(TableDisplay):
         style = {"fmt": "o", "color": "k", "ms": 4, "capsize": 3, "label": "private"}
         self.errorbar_ = ax.errorbar(middle, places, xerr=reach, **style)
         if self.reference is not None:
-            shares = self._share(np.asarray(self.reference, dtype=np.float64))
-            ax.plot(shares, places, "x", color="0.45", ms=7, label="reference")
+            self._draw_reference(self._share(np.asarray(self.reference)), places)
             self._legend_above()
         self.texts_ = [self._write(ax, i) for i in range(k)]
-        ax.set_yticks(places, self._labels(self.names, self.units))
+        ax.set_yticks(places, self.names)
         ax.set(xlim=(-0.02, 1.02), ylim=(k - 0.5, -0.5))
         errors = f"bars: {of_level(level)}; ±: standard error"
         ax.set_xlabel(f"{self.statistic}, share of its range\n({errors})")
@@ -294,200 +281,24 @@ class MomentDisplay(TableDisplay):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: M2MEstimator,
-        *,
-        order: int = 1,
-        reference: ArrayLike | None = None,
-        ax: Any = None,
-        level: float = 0.95,
+        cls, estimator: M2MEstimator, *, reference: ArrayLike | None = None, **options: Any
     ) -> MomentDisplay:
-        """Draw the numeric columns of a fitted estimator. It costs no privacy.
+        """Draw the means of a fitted estimator's numeric columns. It costs no privacy.
 
         Parameters
         ----------
         estimator : M2MEstimator
             A fitted one.
-        order : int, default=1
-            Order of the raw moment ``E[x^order]``. The default gives the mean.
         reference : array-like of shape (k,), default=None
             *Public* data to draw beside, as in the constructor. By default there are none.
-        ax, level :
+        **options
             As in `plot`.
 
         Returns
         -------
         MomentDisplay
         """
-        which, names, known = cls._numeric(estimator.schema_)
-        display = cls(
-            estimator.moment(order),
-            [_range(estimator.schema_.bound(j), int(order)) for j in which],
-            names=names,
-            units=[_power(unit, int(order)) for unit in known],
-            statistic="mean" if order == 1 else f"mean of the power {order}",
-            reference=reference,
-        )
-        return display.plot(ax, level=level)
-
-
-def _range(bound: Any, order: int) -> tuple[float, float]:
-    """Return the least and the largest power of a value within bounds."""
-    powers = [end**order for end in bound]
-    if order % 2 == 0 and bound[0] < 0 < bound[1]:
-        powers.append(0.0)
-    return min(powers), max(powers)
-
-
-def _power(unit: str | None, order: int) -> str | None:
-    if unit is None or order == 1:
-        return unit
-    return f"{unit}^{order}" if unit.isalpha() else f"({unit})^{order}"
-
-
-# ---- covariances and correlations
-
-
-@dataclass(eq=False, repr=False)
-class CovarianceDisplay(TableDisplay):
-    """A matrix of covariances or correlations: shaded by correlation, with numbers and errors.
-
-    A number after ``±`` is one standard error, as an `Estimate` prints it.
-
-    Parameters
-    ----------
-    matrix : Estimate of shape (k, k)
-        The matrix, as from `M2MEstimator.covariance` or `correlation`.
-    names : sequence of k str
-        Names of the columns.
-    units : sequence of k str or None, default=None
-        Units of the columns; a covariance has the product of two. None writes no units, as not
-        every column has one.
-    statistic : {"covariance", "correlation"}, default="covariance"
-        What the matrix holds. The default is the statistic that the class is named after.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    image_ : matplotlib AxesImage
-        Of the correlations.
-    texts_ : list of matplotlib Text
-    colorbar_ : matplotlib Colorbar
-
-    Notes
-    -----
-    Shades go from white (-1) to black (+1), so they keep their order in print.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdpsumm import M2MEstimator
-    >>> from skdpsumm.plotting import CovarianceDisplay
-    >>> X = np.random.default_rng(0).random((5000, 2))
-    >>> m2m = M2MEstimator(schema=(0, 1), n_synthetic=1000, random_state=0).fit(X)
-    >>> display = CovarianceDisplay.from_estimator(m2m, statistic="correlation")
-    >>> display.colorbar_.ax.get_ylabel()
-    'correlation'
-    """
-
-    matrix: Estimate
-    _: KW_ONLY
-    names: Sequence[str]
-    units: Sequence[str | None] | None = None
-    statistic: str = "covariance"
-
-    def __post_init__(self) -> None:
-        if len(self.matrix.shape) != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
-            raise ValueError(f"matrix must be square, got shape {self.matrix.shape}.")
-        same_length("matrix", self.matrix, names=self.names, units=self.units)
-        _check_statistic(self.statistic)
-
-    def plot(self, ax: Any = None, *, annotate: bool | None = None) -> CovarianceDisplay:
-        """Draw the matrix.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw. None makes a new figure, as in scikit-learn.
-        annotate : bool, default=None
-            Whether to write the values and, below, the standard error of their noise. None writes
-            them for up to 10 columns, as more would be too small to read.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is missing.
-        """
-        k = len(self.names)
-        side = max(3.2, 0.9 * k if k <= _MOST_ANNOTATED else 0.35 * k)
-        ax = self._open_axes(ax, (side + 3.2, side + 1.0))
-        shades = _correlations(np.asarray(self.matrix))
-        self.image_ = ax.imshow(shades, cmap="Greys", vmin=-1, vmax=1)
-        self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label="correlation")
-        units = self.units if self.statistic == "covariance" else None
-        labels = self._labels(self.names, units)
-        ax.set_xticks(range(k), labels, rotation=40, ha="right", rotation_mode="anchor")
-        ax.set_yticks(range(k), labels)
-        annotate = k <= _MOST_ANNOTATED if annotate is None else annotate
-        self.texts_ = self._write(ax, shades) if annotate else []
-        in_units = units is not None and any(units)
-        title = "covariance, in products of units" if in_units else self.statistic
-        errors = "\n± standard error" if annotate else ""
-        ax.set_title(title + errors, fontsize="medium")
-        return self
-
-    def _write(self, ax: Any, shades: NDArray) -> list[Any]:
-        values, errors = np.asarray(self.matrix), self.matrix[...].std_error
-        style = {"ha": "center", "va": "center", "fontsize": "small"}
-        texts = []
-        for i, j in np.ndindex(*values.shape):
-            text = f"{digits(values[i, j], 3)}\n±{digits(errors[i, j], 2)}"
-            color = "w" if shades[i, j] > 0.15 else "k"
-            texts.append(ax.text(j, i, text, color=color, **style))
-        return texts
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: M2MEstimator,
-        *,
-        statistic: str = "covariance",
-        ax: Any = None,
-        annotate: bool | None = None,
-    ) -> CovarianceDisplay:
-        """Draw the numeric columns of a fitted estimator. It costs no privacy.
-
-        Parameters
-        ----------
-        estimator : M2MEstimator
-            A fitted one.
-        statistic : {"covariance", "correlation"}, default="covariance"
-            What to draw, with the same default as in the constructor.
-        ax, annotate :
-            As in `plot`.
-
-        Returns
-        -------
-        CovarianceDisplay
-        """
-        _check_statistic(statistic)
-        _, names, known = cls._numeric(estimator.schema_)
-        matrix = getattr(estimator, statistic)()
-        display = cls(matrix, names=names, units=known, statistic=statistic)
-        return display.plot(ax, annotate=annotate)
-
-
-def _check_statistic(statistic: str) -> None:
-    if statistic not in ("covariance", "correlation"):
-        raise ValueError(f"statistic must be 'covariance' or 'correlation', got {statistic!r}.")
-
-
-def _correlations(matrix: NDArray) -> NDArray:
-    """Return a covariance (or correlation) matrix scaled to correlations, for the shades."""
-    spread = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
-    return np.clip(matrix / spread / spread[:, None], -1, 1)
+        schema = estimator.schema_
+        ranges = np.array([schema.bound(j) for j in schema.numeric], np.float64)
+        names = labels_of_numbers(schema)
+        return cls(estimator.mean(), ranges, names=names, reference=reference).plot(**options)

@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from ..schema._frames import rows_of
 from ..schema._reading import unwrap
 from ..summaries._mmd import RowReader, centred, check_gamma, kernel_matrix, mean_kernel
 from ..summaries._releases import OwnerValues
 from ._base import Display, of_level, same_length
 
-_MOST_SIZES = 60
-# The kernel between all pairs of target rows is part of the MMD.
-_MOST_TARGET_ROWS = 5_000
+# Points of the curve.
+_MOST_DRAWN_SIZES = 60
+# Rows of the target that count, because the MMD has the kernel between all pairs of them.
+_MOST_DRAWN_TARGET_ROWS = 5_000
 
 
 class SummaryDisplay(Display):
@@ -108,8 +107,7 @@ class SummaryDisplay(Display):
         *,
         gamma: Any = "auto",
         schema: Any = None,
-        ax: Any = None,
-        name: str = "chosen rows",
+        **options: Any,
     ) -> SummaryDisplay:
         """Draw rows that were chosen in this order.
 
@@ -125,7 +123,7 @@ class SummaryDisplay(Display):
         schema : TableSchema or what stands for one, default=None
             What is public about the columns, as in `PrivateMMDSummarizer`. None is for tables
             of numbers, which need no schema if you give `gamma`.
-        ax, name :
+        **options
             As in `plot`.
 
         Returns
@@ -148,39 +146,12 @@ class SummaryDisplay(Display):
                 f"rows has {chosen.shape[1]} columns and X_public has {target.shape[1]}; give both "
                 "the same."
             )
-        target = target[:: -(-len(target) // _MOST_TARGET_ROWS)]
-        sizes = np.unique(np.geomspace(1, len(chosen), _MOST_SIZES).round().astype(np.int64))
+        target = target[:: -(-len(target) // _MOST_DRAWN_TARGET_ROWS)]
+        sizes = np.unique(np.geomspace(1, len(chosen), _MOST_DRAWN_SIZES).round().astype(np.int64))
         squares, within = _prefix_mmd2(chosen, target, gamma)
         expected = np.sqrt((1 - within) / sizes)
         display = cls(sizes, np.sqrt(squares[sizes - 1]), expected=expected)
-        return display.plot(ax, name=name)
-
-    @classmethod
-    def from_estimator(
-        cls, summarizer: Any, X: Any, X_public: Any, **options: Any
-    ) -> SummaryDisplay:
-        """Draw the rows that a fitted summarizer chose, for those who may see them.
-
-        Parameters
-        ----------
-        summarizer : PrivateMMDSummarizer or SummarizedEstimator
-            A fitted one.
-        X : array-like or frame of shape (n_samples, n_features)
-            The rows that it was fitted on.
-        X_public : array-like, frame or `Public` of shape (m, n_features)
-            Public rows of the target's population. Do not give the private target.
-        **options
-            ``ax`` and ``name``, as in `plot`.
-
-        Returns
-        -------
-        SummaryDisplay
-        """
-        summarizer = getattr(summarizer, "summarizer_", summarizer)
-        check_is_fitted(summarizer, "sample_indices_")
-        rows = rows_of(X, summarizer.sample_indices_)
-        kernel = {"gamma": summarizer.gamma, "schema": summarizer.schema}
-        return cls.from_rows(rows, X_public, **kernel, **options)
+        return display.plot(**options)
 
 
 def _prefix_mmd2(rows: NDArray, target: NDArray, gamma: float) -> tuple[NDArray, float]:
@@ -274,16 +245,14 @@ class OwnersDisplay(Display):
         return self
 
     @classmethod
-    def from_release(
-        cls, release: OwnerValues, *, ax: Any = None, level: float = 0.95
-    ) -> OwnersDisplay:
+    def from_release(cls, release: OwnerValues, **options: Any) -> OwnersDisplay:
         """Draw the values that `noisy_owner_values` released.
 
         Parameters
         ----------
         release : OwnerValues
             The release.
-        ax, level :
+        **options
             As in `plot`.
 
         Returns
@@ -292,35 +261,4 @@ class OwnersDisplay(Display):
         """
         title = release.privacy.badge
         display = cls(release.values, noise_std=release.noise_std, title=title)
-        return display.plot(ax, level=level)
-
-    @classmethod
-    def from_estimator(cls, summarizer: Any, *, ax: Any = None) -> OwnersDisplay:
-        """Draw how many rows were chosen from each owner, where nothing is private.
-
-        Parameters
-        ----------
-        summarizer : PrivateMMDSummarizer or SummarizedEstimator
-            Fitted with ``epsilon=np.inf``, so there is no noise and no `level`.
-        ax : matplotlib Axes, default=None
-            Where to draw. None makes a new figure, as in scikit-learn.
-
-        Returns
-        -------
-        OwnersDisplay
-
-        Raises
-        ------
-        ValueError
-            If it was fitted with privacy, because the counts are then exact numbers that no release
-            has paid for.
-        """
-        summarizer = getattr(summarizer, "summarizer_", summarizer)
-        check_is_fitted(summarizer, "owner_counts_")
-        if not summarizer.privacy_.target.mechanism.unprotected:
-            raise ValueError(
-                "Pay for a release, and draw it with OwnersDisplay.from_release("
-                "summarizer.noisy_owner_values(epsilon)): owner_counts_ is exact and private."
-            )
-        counts = summarizer.owner_counts_
-        return cls(counts, label="number of rows in the summary").plot(ax)
+        return display.plot(**options)

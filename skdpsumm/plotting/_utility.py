@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -12,10 +12,9 @@ from sklearn.base import clone
 from sklearn.metrics import check_scoring
 
 from .._computing import advance, progress
-from ..moments import Estimate, M2MEstimator
+from ..moments import Estimate
 from ..schema._reading import unwrap
-from ..sketches import PrivateSketch
-from ._base import Display, check_axes, of_level, same_length
+from ._base import ERROR_BARS, Display, check_axes, of_level, same_length
 
 
 @dataclass(eq=False, repr=False)
@@ -117,7 +116,7 @@ class PrivacyUtilityDisplay(Display):
         if self.reference is not None:
             ax.axhline(self.reference, **self._reference_style("reference"))
         (self.line_,) = ax.plot(places, values, label=name, **style)
-        bars = {"fmt": "none", "ecolor": style["color"], "elinewidth": 1.2, "capsize": 3}
+        bars = ERROR_BARS | {"ecolor": style["color"]}
         if self.intervals is not None:
             bars["yerr"] = np.abs(np.asarray(self.intervals) - values[:, None]).T
             bars["label"] = self._once(self.bars)
@@ -140,7 +139,6 @@ class PrivacyUtilityDisplay(Display):
         X_test: Any,
         y_test: Any = None,
         epsilons: ArrayLike = (0.1, 0.3, 1.0, 3.0, 10.0),
-        param_name: str = "epsilon",
         n_repeats: int = 1,
         scoring: str | Callable | None = None,
         fit_params: Mapping[str, Any] | None = None,
@@ -167,9 +165,6 @@ class PrivacyUtilityDisplay(Display):
             default, like y.
         epsilons : array-like of shape (k,), default=(0.1, 0.3, 1.0, 3.0, 10.0)
             Where to fit. The defaults go from strong protection to weak, evenly on a log axis.
-        param_name : str, default="epsilon"
-            The parameter that is set. The default is that of an estimator with a budget of its own.
-            Where a part spends the budget, it is "sketcher__epsilon" or "summarizer__epsilon".
         n_repeats : int, default=1
             Fits per epsilon. The default costs least. With more, the median is drawn, and a bar
             from the least to the largest score: an interval at level 0.95 would take at least 39
@@ -196,8 +191,8 @@ class PrivacyUtilityDisplay(Display):
         BudgetExceededError
             If a ledger cannot hold the next fit.
         ValueError
-            If `n_repeats` is not a positive integer, the estimator has no parameter `param_name`,
-            or an epsilon is bad; nothing is charged.
+            If `n_repeats` is not a positive integer, the estimator has no parameter `epsilon`, or
+            an epsilon is bad; nothing is charged.
         TypeError
             If `ax` is not an Axes; nothing is charged.
         """
@@ -205,17 +200,18 @@ class PrivacyUtilityDisplay(Display):
         epsilons = check_epsilons(epsilons)
         if not isinstance(n_repeats, int) or n_repeats < 1:
             raise ValueError(f"n_repeats must be a positive integer, got {n_repeats!r}.")
-        params = estimator.get_params(deep=True)
-        if param_name not in params:
+        params = estimator.get_params(deep=False)
+        if "epsilon" not in params:
             raise ValueError(
-                f"param_name={param_name!r} is not a parameter of {type(estimator).__name__}; name "
-                "that of the part which spends the budget, such as 'sketcher__epsilon'."
+                f"{type(estimator).__name__} has no parameter epsilon: set it on the part that "
+                "spends the budget, fit one estimator for each epsilon, and draw their scores with "
+                "PrivacyUtilityDisplay(epsilons, scores).plot()."
             )
         scorer = check_scoring(estimator, scoring)
         test = (unwrap(X_test),) if y_test is None else (unwrap(X_test), unwrap(y_test))
 
         def score(epsilon: float) -> float:
-            model = clone(estimator).set_params(**{param_name: epsilon})
+            model = clone(estimator).set_params(epsilon=epsilon)
             with progress("", verbose=False):  # its own steps are none of ours
                 found = float(scorer(model.fit(X, y, **(fit_params or {})), *test))
             advance()
@@ -223,15 +219,14 @@ class PrivacyUtilityDisplay(Display):
 
         with progress(cls.__name__, verbose, n_repeats * len(epsilons)):
             scores = np.array([[score(float(e)) for _ in range(n_repeats)] for e in epsilons])
-        prefix = param_name.removesuffix("epsilon")
         display = cls(
             epsilons,
             np.median(scores, axis=1),
             intervals=None if n_repeats == 1 else np.sort(scores, axis=1)[:, [0, -1]],
             bars=f"least to largest of {n_repeats} fits",
             label=label or (scoring if isinstance(scoring, str) else "score"),
-            delta=params.get(f"{prefix}delta"),
-            adjacency=params.get(f"{prefix}adjacency", "add_remove"),
+            delta=params.get("delta"),
+            adjacency=params.get("adjacency", "add_remove"),
             reference=reference,
         )
         return display.plot(ax, name=name)
@@ -280,52 +275,6 @@ class PrivacyUtilityDisplay(Display):
         options = {"label": "estimate", "bars": of_level(level)} | options
         display = cls(list(estimates), values, intervals=intervals, **options)
         return display.plot(ax, name=name)
-
-    @classmethod
-    def from_sketch(
-        cls,
-        sketches: Sequence[PrivateSketch],
-        statistic: Callable[[M2MEstimator], Estimate],
-        *,
-        delta: float = 1e-6,
-        random_state: Any = None,
-        **options: Any,
-    ) -> PrivacyUtilityDisplay:
-        """Draw one statistic, answered from several releases. It costs no privacy.
-
-        Parameters
-        ----------
-        sketches : sequence of PrivateSketch
-            Releases at different epsilons.
-        statistic : callable
-            Takes an `M2MEstimator` and returns an Estimate of shape ():
-            ``lambda m2m: m2m.mean()[0]``.
-        delta : float, default=1e-6
-            The delta at which the epsilons of the sketches are read, by default that of sketchers.
-        random_state : int, RandomState or None, default=None
-            Seed of the synthetic points. None draws others in each call; an int repeats a picture.
-        **options
-            ``label``, ``level``, ``reference``, ``ax`` and ``name``, as in `from_estimates`.
-
-        Returns
-        -------
-        PrivacyUtilityDisplay
-
-        Raises
-        ------
-        ValueError
-            If the sketches have different adjacencies, or equal epsilons.
-        """
-        adjacencies = {sketch.privacy.adjacency for sketch in sketches}
-        if len(adjacencies) != 1:
-            raise ValueError(f"sketches must have one adjacency, got {sorted(adjacencies)}.")
-        epsilons = check_epsilons([sketch.privacy.epsilon(delta) for sketch in sketches])
-        answers = [
-            statistic(M2MEstimator.from_sketch(sketch, random_state=random_state))
-            for sketch in sketches
-        ]
-        options |= {"delta": delta, "adjacency": adjacencies.pop()}
-        return cls.from_estimates(dict(zip(epsilons.tolist(), answers, strict=True)), **options)
 
 
 def check_epsilons(epsilons: ArrayLike) -> NDArray[np.float64]:

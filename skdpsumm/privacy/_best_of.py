@@ -74,14 +74,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, log_ndtr, ndtr, ndtri
+from scipy.special import ndtr
 
 from ._bisect import at_most
+from ._domination import dominating_mu
 from ._mechanisms import (
     DominatedByGaussian,
     Floats,
@@ -92,29 +93,21 @@ from ._mechanisms import (
     gdp_delta,
     gdp_epsilon,
 )
-from ._shifted_gaussian import ShiftedGaussianDP
 
 # The root of an equation is raised by this, which keeps an inequality.
-_MARGIN = 1e-9
+_ROOT_MARGIN = 1e-9
 # Cells of the integral D. Its error falls with their square: here it is below 1e-4 of D.
-_CELLS = 256
-# Of the lengths that the integral is cut to; what is beyond is counted in full.
-_REACH = 9.0
+_N_CELLS_OF_INTEGRAL = 256
+# The integral ends at so many standard deviations; what lies beyond is counted in full.
+_TAIL_IN_STDS = 9.0
 # Ends of a bisection for a normal quantile, and how often it is halved.
-_LOWEST, _HALVINGS = -37.0, 28
+_LOWEST_QUANTILE, _QUANTILE_HALVINGS = -37.0, 28
 # How often the end of the integral is looked for among 33 points.
-_NARROWINGS = 3
+_END_NARROWINGS = 3
 # Floating-point sums of positive numbers are right up to this part of them.
-_ROUNDING = 1e-14
-# Beyond these, only the closed form is used: normal tails underflow.
-_LARGEST_MU, _LARGEST_EPSILON = 25.0, 600.0
-# The dominating mu is raised by this until it is proved to dominate.
-_STEP = 2e-4
-_MOST_STEPS = 200
-# How often an interval of epsilons is halved to prove it.
-_SPLITS = 14
-# A delta that is nearer to 1 has lost its digits.
-_NEARLY_ALL = 1 - 1e-9
+_SUM_ROUNDING = 1e-14
+# The closed form alone is used for larger numbers, at which normal tails underflow.
+_LARGEST_MU_OF_RUN, _LARGEST_EPSILON_OF_SEARCH = 25.0, 600.0
 
 
 class Stopping(ABC):
@@ -177,7 +170,7 @@ class Stopping(ABC):
     @property
     def largest(self) -> float:
         """The largest h, E[K], rounded up."""
-        return self.mean * (1 + _MARGIN)
+        return self.mean * (1 + _ROOT_MARGIN)
 
     def price(self, base: Mechanism) -> Mechanism:
         """Return the cost of a search whose base runs cost `base` each.
@@ -245,7 +238,7 @@ class TruncatedNegativeBinomial(Stopping):
 
     @property
     def largest(self) -> float:
-        return self._mean_at(self.gamma) * (1 + _MARGIN)
+        return self._mean_at(self.gamma) * (1 + _ROOT_MARGIN)
 
     @property
     def _odds(self) -> float:
@@ -293,9 +286,9 @@ class TruncatedNegativeBinomial(Stopping):
             return (1 - self.gamma) * base.delta(epsilon) - self.gamma * math.expm1(epsilon)
 
         # At -log(gamma) the right-hand side is 1 - gamma, and delta at most 1.
-        high = -math.log(self.gamma) * (1 + _MARGIN)
+        high = -math.log(self.gamma) * (1 + _ROOT_MARGIN)
         e = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-13)
-        return (1 + self.eta) * (e * (1 + _MARGIN) + 1e-15)
+        return (1 + self.eta) * (e * (1 + _ROOT_MARGIN) + 1e-15)
 
 
 @dataclass(frozen=True)
@@ -329,7 +322,7 @@ class Poisson(Stopping):
         return self.mean * math.expm1(min(n * math.log1p(log_ratio / self.mean), 700.0))
 
     def shift(self, base: Mechanism) -> float:
-        return self.mean * base.delta(0.0) * (1 + _MARGIN)
+        return self.mean * base.delta(0.0) * (1 + _ROOT_MARGIN)
 
 
 @dataclass(frozen=True, repr=False)
@@ -434,7 +427,7 @@ def _delta(law: Stopping, mu: float, epsilon: float) -> float:
     if mu == 0 or math.isinf(epsilon):
         return 0.0
     closed = min(1.0, _closed_delta(law, mu, epsilon))
-    if mu > _LARGEST_MU or epsilon > _LARGEST_EPSILON or closed == 0:
+    if mu > _LARGEST_MU_OF_RUN or epsilon > _LARGEST_EPSILON_OF_SEARCH or closed == 0:
         return closed
     return min(closed, worst_case(law, mu, epsilon)[0])
 
@@ -475,9 +468,9 @@ def worst_case(law: Stopping, mu: float, epsilon: float) -> tuple[float, float, 
     """
     # Down to where w is surely negative, whatever was ranked before.
     last = mu / 2 + max(0.0, epsilon - _shift(law, mu)) / mu
-    highest = max(last, mu) + _REACH
+    highest = max(last, mu) + _TAIL_IN_STDS
     last = _last_gain(law, mu, epsilon, highest, last)
-    x = highest - (highest - last) * np.linspace(0.0, 1.0, _CELLS + 1)
+    x = highest - (highest - last) * np.linspace(0.0, 1.0, _N_CELLS_OF_INTEGRAL + 1)
     best = _best_others(law, mu, epsilon, x)
     lowest = (best[1:] + best[:-1]) / 2
     q, g = ndtr(mu - x), ndtr(-x)
@@ -493,7 +486,7 @@ def worst_case(law: Stopping, mu: float, epsilon: float) -> tuple[float, float, 
 
     more = 2 * np.diff(q) * np.maximum(missed(slice(0, -1)), missed(slice(1, None)))
     below = float(np.sum((won - lost)[inside]))
-    rest = law.largest * float(q[0]) + _ROUNDING * float(np.sum((won + lost)[inside]))
+    rest = law.largest * float(q[0]) + _SUM_ROUNDING * float(np.sum((won + lost)[inside]))
     count = int(np.sum(inside))  # w falls through zero once
     cells = np.append(math.inf, x[1 : count + 1])
     return below + float(np.sum(more)) + rest, below, cells, lowest[:count]
@@ -508,7 +501,7 @@ def _gain(law: Stopping, mu: float, epsilon: float, x: Floats, lowest: Floats) -
 
 def _last_gain(law: Stopping, mu: float, epsilon: float, high: float, low: float) -> float:
     """Return an x next to where w falls through zero, on the way down, and at or below it."""
-    for _ in range(_NARROWINGS):
+    for _ in range(_END_NARROWINGS):
         x = np.linspace(high, low, 33)
         gains = np.flatnonzero(_gain(law, mu, epsilon, x, _best_others(law, mu, epsilon, x)) > 0)
         if not gains.size or gains[-1] == 32:
@@ -549,15 +542,12 @@ def _masses(mu: float, x: Floats) -> Callable[[Floats], tuple[Floats, Floats]]:
 
 def _root(falling: Callable[[Floats], Floats], high: Floats) -> Floats:
     """Return where functions that fall up to `high` pass zero, or `high` where they do not."""
-    low = np.full_like(high, _LOWEST)
-    for _ in range(_HALVINGS):
+    low = np.full_like(high, _LOWEST_QUANTILE)
+    for _ in range(_QUANTILE_HALVINGS):
         middle = (low + high) / 2
         positive = falling(middle) > 0
         low, high = np.where(positive, middle, low), np.where(positive, high, middle)
     return (low + high) / 2
-
-
-# ---- the Gaussian that dominates
 
 
 @lru_cache(maxsize=512)
@@ -565,67 +555,4 @@ def _dominating_mu(law: Stopping, mu: float) -> float:
     """Return a mu whose curve is nowhere below D, and no larger than it must be by 1e-3."""
     if mu == 0 or math.isinf(mu):
         return mu
-    start, found = _start(law, mu) if mu <= _LARGEST_MU else (0.0, math.inf)
-    for _ in range(_MOST_STEPS):
-        if found < math.inf and _dominates(found, law, mu, start):
-            return found
-        found *= 1 + _STEP
-    # The closed form has a Gaussian that dominates it, if a larger one.
-    return ShiftedGaussianDP(((law.largest, mu, _shift(law, mu)),)).dominating_mu()
-
-
-def _start(law: Stopping, mu: float) -> tuple[float, float]:
-    """Return an epsilon up to which a mu, and any larger one, dominates; and that mu.
-
-    It is 0 unless D(0) is too near 1 to tell. Then the claims at an epsilon bound the curve below
-    it: see the small epsilons of `ShiftedGaussianDP`.
-    """
-    tries = np.linspace(0.0, _shift(law, mu) + 6 * mu + 2 * mu * mu, 33).tolist()
-    deltas = [_delta(law, mu, e) for e in tries]
-    least = max(map(_mu_at, deltas, tries))
-    least = max(least, mu * (1 + _STEP))
-    if deltas[0] <= _NEARLY_ALL:
-        return 0.0, least
-    known = [(e, d) for e, d in zip(tries, deltas, strict=True) if d <= _NEARLY_ALL]
-    height, start = max(((1 - d) * float(expit(-e)), e) for e, d in known)
-    diagonal = -2 * float(ndtri(height)) * (1 + _MARGIN) if height > 0 else math.inf
-    return start, max(least, diagonal)
-
-
-def _mu_at(delta: float, epsilon: float) -> float:
-    """Return the mu whose curve passes through a point; 0 where that cannot be told."""
-    if not 1e-12 < delta < _NEARLY_ALL:
-        return 0.0
-    return float(brentq(lambda mu: gdp_delta(mu, epsilon) - delta, 1e-12, 1e3, rtol=1e-12))
-
-
-def _dominates(larger: float, law: Stopping, mu: float, start: float) -> bool:
-    """Return whether the curve of a mu that is larger than a run's is surely nowhere below D.
-
-    In the far tail the closed form decides. Its ratio to ``gdp_delta(larger, e)`` falls from some
-    epsilon on (see `ShiftedGaussianDP`). On the rest, both curves are convex in exp(epsilon): D is
-    below its chords, and the other one above its tangents.
-    """
-    end = max(larger * (_shift(law, mu) / (larger - mu) - mu / 2), mu, start)
-    while not 0 < _closed_delta(law, mu, end) <= gdp_delta(larger, end):
-        if gdp_delta(larger, end) == 0:
-            return False
-        end *= 1.1
-    return _chords_below(larger, law, mu, start, end, _SPLITS)
-
-
-def _chords_below(
-    larger: float, law: Stopping, mu: float, low: float, high: float, splits: int
-) -> bool:
-    """Return whether chords of D lie below tangents of the other curve on an interval."""
-    if _delta(law, mu, low) > gdp_delta(larger, low):
-        return False
-    middle = (low + high) / 2
-    touched = gdp_delta(larger, middle)
-    slope = math.exp(middle + float(log_ndtr(-larger / 2 - middle / larger)))
-    if all(_delta(law, mu, e) <= touched - slope * math.expm1(e - middle) for e in (low, high)):
-        return True
-    return splits > 0 and all(
-        _chords_below(larger, law, mu, *ends, splits - 1)
-        for ends in ((low, middle), (middle, high))
-    )
+    return dominating_mu(partial(_delta, law, mu), law.largest, mu, _shift(law, mu))

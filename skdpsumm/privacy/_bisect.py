@@ -8,7 +8,7 @@ from collections.abc import Callable
 from scipy.optimize import brentq
 
 # Below every logarithm of a float, and the least distance from a root that is asked for.
-_LOG_OF_ZERO, _SMALLEST = -800.0, 1e-300
+_LOG_OF_ZERO, _LEAST_ROOT_DISTANCE = -800.0, 1e-300
 
 
 def bisect(
@@ -104,7 +104,7 @@ def at_most(
         return (math.log(found) if found > 0 else _LOG_OF_ZERO) - math.log(target)
 
     try:
-        root = brentq(excess, good, bad, xtol=_SMALLEST, rtol=tolerance / 4)
+        root = brentq(excess, good, bad, xtol=_LEAST_ROOT_DISTANCE, rtol=tolerance / 4)
     except (ValueError, RuntimeError):  # no root that floats can tell, or one that is next to 0
         root = good
     near = root + math.copysign(tolerance / 2 * root, good - bad)

@@ -16,11 +16,11 @@ from ._mechanisms import Cost
 from ._warnings import BudgetWarning
 
 # Numbers of fits that the warning prices: a few candidates by a few folds, and many.
-_SEARCHES = (10, 100)
-_MANY = 10**6
+_FITS_PRICED = (10, 100)
+_MOST_FITS_COUNTED = 10**6
 
 
-# Whether the library itself clones, to fit once what the user gave it.
+# True while the library itself clones, to fit once what the user gave it.
 _own = ContextVar("own", default=False)
 
 
@@ -97,9 +97,11 @@ class CloneWatch:
         if count < 2 or (self._is_copy and count > 2):
             return
         self._told.add((dataset, label))
-        prices = [f"{n} cost epsilon={epsilon_of(_times(n, cost)):.4g}" for n in _SEARCHES]
-        left = bisect_left(range(1, _MANY + 2), True, key=lambda n: not fits(_times(n, cost)))
-        most = f"over {_MANY:,}" if left > _MANY else left
+        prices = [f"{n} cost epsilon={epsilon_of(_times(n, cost)):.4g}" for n in _FITS_PRICED]
+        left = bisect_left(
+            range(1, _MOST_FITS_COUNTED + 2), True, key=lambda n: not fits(_times(n, cost))
+        )
+        most = f"over {_MOST_FITS_COUNTED:,}" if left > _MOST_FITS_COUNTED else left
         warnings.warn(
             "Search with PrivateSearchCV, which has one price, or on public data: any other search "
             "or cross-validation charges every fit in full, one for each candidate and fold and "

@@ -1,8 +1,8 @@
 """What several mechanisms cost together: in closed form, by basic composition, or numerically.
 
-Numerical accounting is dp-accounting's: by the distributions of privacy losses (PLD), or by Renyi
-divergences. Mechanisms are asked for what they know (`loss_width`, `as_event`), so that a new kind
-needs nothing here.
+Numerical accounting is by dp-accounting's distributions of privacy losses (PLD), or by Renyi
+divergences. Mechanisms are asked for what they know (`loss_width`, `renyi_divergence`), so that a
+new kind needs nothing here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,55 +25,20 @@ from ._mechanisms import (
     NearIdeal,
     PureDP,
     Unprotected,
-    check_number,
     from_description,
+    renyi_delta,
+    renyi_epsilon,
 )
 
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-    from dp_accounting.privacy_accountant import PrivacyAccountant
-
-# Orders less one at which compositions are bounded by their Renyi divergences.
-_ORDERS = np.geomspace(1e-6, 1e8, 128)
 # Points of a loss distribution at most. One of a Gaussian takes about 2 microseconds to make.
-_MOST_POINTS = 2**17
+_MOST_LOSS_POINTS = 2**17
 # Their distance is at most this, unless there would be too many.
-_FINE = 1e-4
-_COARSEST = 1.0
+_FINE_LOSS_STEP = 1e-4
+_COARSEST_LOSS_STEP = 1.0
 # A part that lies on fewer points than this from zero is rounded up too much, and left out.
 _FEWEST_STEPS = 20
 # Parts that are shown, and how deep: a description from a file may have thousands.
-_MOST_SHOWN, _DEEPEST_SHOWN = 8, 2
-
-
-@dataclass(frozen=True)
-class EventDP(Mechanism):
-    """A mechanism described by a `dp_accounting.DpEvent`.
-
-    The event's noise multiplier must already be divided by the sensitivity under the adjacency
-    that is claimed: the event is always read as add-or-remove-one.
-    """
-
-    event: Any
-    kind: ClassVar[str] = "event"
-
-    def epsilon(self, delta: float) -> float:
-        check_number("delta", delta)
-        return float(by_events([self.event]).get_epsilon(delta)) if delta > 0 else math.inf
-
-    def delta(self, epsilon: float) -> float:
-        check_number("epsilon", epsilon)
-        return float(by_events([self.event]).get_delta(epsilon))
-
-    def as_event(self) -> DpEvent:
-        return self.event
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "event": event_to_dict(self.event)}
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
-        return cls(event_from_dict(fields["event"]))
+_MOST_PARTS_SHOWN, _DEEPEST_PARTS_SHOWN = 8, 2
 
 
 class _Several(Mechanism):
@@ -89,16 +54,16 @@ class _Several(Mechanism):
         return Cost(*together) if len(known) == len(self.parts) else None
 
     def __repr__(self) -> str:
-        return self._told(_DEEPEST_SHOWN)
+        return self._told(_DEEPEST_PARTS_SHOWN)
 
     def _told(self, depth: int) -> str:
         if not depth:
             return f"{type(self).__name__}(...)"
         told = [
             one._told(depth - 1) if isinstance(one, _Several) else repr(one)
-            for one in self.parts[:_MOST_SHOWN]
+            for one in self.parts[:_MOST_PARTS_SHOWN]
         ]
-        told += more_of(self.parts, _MOST_SHOWN)
+        told += more_of(self.parts, _MOST_PARTS_SHOWN)
         return f"{type(self).__name__}(parts=({', '.join(told)}))"
 
     @property
@@ -130,8 +95,8 @@ class Composed(_Several, NearIdeal):
     """Sequential composition of unlike mechanisms.
 
     Its epsilon and delta are the smallest of several upper bounds: basic composition; the Gaussian
-    that dominates, and the sum of the Renyi divergences, where all parts have one; and what
-    dp-accounting finds by PLD or RDP, where it knows all parts.
+    that dominates, and the sum of the Renyi divergences, where all parts have one; and the
+    composition of the distributions of privacy losses, where all parts have one.
     """
 
     parts: tuple[Mechanism, ...]
@@ -152,7 +117,7 @@ class Composed(_Several, NearIdeal):
         return min(super().delta(epsilon), self._basic_delta(epsilon), *dominating)
 
     def renyi_divergence(self, extra: Floats) -> Floats:
-        counts = _counted(self.parts)
+        counts = Counter(self.parts).items()
         return np.sum([n * part.renyi_divergence(extra) for part, n in counts], axis=0)
 
     @property
@@ -189,7 +154,7 @@ class Composed(_Several, NearIdeal):
             return 0.0 if delta >= 1 else math.inf
         found = self._numerical()
         numerical = math.inf if found is None else float(found.get_epsilon(delta))
-        return min(renyi_epsilon(self.renyi_divergence, delta, _ORDERS), numerical)
+        return min(renyi_epsilon(self.renyi_divergence, delta), numerical)
 
     def _ideal_delta(self, epsilon: float) -> float:
         if epsilon < 0:  # neighbours are so in both orders
@@ -198,9 +163,9 @@ class Composed(_Several, NearIdeal):
             return 0.0
         found = self._numerical()
         numerical = 1.0 if found is None else float(found.get_delta(epsilon))
-        return min(renyi_delta(self.renyi_divergence, epsilon, _ORDERS), numerical)
+        return min(renyi_delta(self.renyi_divergence, epsilon), numerical)
 
-    def _numerical(self) -> LossDistribution | PrivacyAccountant | None:
+    def _numerical(self) -> LossDistribution | None:
         parts = [part.as_accountable() for part in self.parts]
         return numerical([part for part in parts if part.loss_width > 0])
 
@@ -258,7 +223,7 @@ def compose(parts: Iterable[Mechanism]) -> Mechanism:
         if part.alternatives != (part,):
             rest = [*flat[:i], *flat[i + 1 :]]
             return Worst(tuple(compose([*rest, one]) for one in part.alternatives))
-    # Whether two add up is a matter of their kinds.
+    # Their kinds alone decide whether two add up.
     return _joined(Composed, flat, lambda one, other: one.compose_with(other), type)
 
 
@@ -353,33 +318,13 @@ class LossDistribution:
         return float(self._curve.get_delta_for_epsilon(epsilon - self._added))
 
 
-def by_events(events: Sequence[DpEvent]) -> PrivacyAccountant:
-    """Return the composition by dp-accounting's own accountants, PLD where it can, else RDP."""
-    from dp_accounting import dp_event
-    from dp_accounting.pld import PLDAccountant
-    from dp_accounting.rdp import RdpAccountant
-
-    event = dp_event.ComposedDpEvent(list(events))
-    tight = PLDAccountant()
-    return (tight if tight.supports(event) else RdpAccountant()).compose(event)
-
-
-def numerical(parts: Sequence[Mechanism]) -> LossDistribution | PrivacyAccountant | None:
+def numerical(parts: Sequence[Mechanism]) -> LossDistribution | None:
     """Return what numerical accounting can say of a composition; None where that is nothing."""
-    if all(math.isfinite(part.loss_width) for part in parts):
-        counts = _counted(parts)
-        step = _step(counts)
-        return LossDistribution(counts, step) if step <= _COARSEST else None
-    events = [part.as_event() for part in parts]
-    return None if None in events else by_events([event for event in events if event is not None])
-
-
-def _counted(parts: Sequence[Mechanism]) -> list[tuple[Mechanism, int]]:
-    """Return the unlike parts and how often each occurs."""
-    try:
-        return list(Counter(parts).items())
-    except TypeError:  # events may hold lists
-        return [(part, 1) for part in parts]
+    if not all(math.isfinite(part.loss_width) for part in parts):
+        return None
+    counts = list(Counter(parts).items())
+    step = _step(counts)
+    return LossDistribution(counts, step) if step <= _COARSEST_LOSS_STEP else None
 
 
 def _step(counts: list[tuple[Mechanism, int]]) -> float:
@@ -387,7 +332,7 @@ def _step(counts: list[tuple[Mechanism, int]]) -> float:
     # Summed independent losses concentrate: beyond ten standard deviations hardly any is left.
     width = math.fsum(p.loss_width * min(n, 10 * math.sqrt(n)) for p, n in counts)
     pure = [p.epsilon(0.0) / 100 for p, _ in counts if math.isfinite(p.epsilon(0.0))]
-    return max(min([_FINE, *pure]), width / _MOST_POINTS)
+    return max(min([_FINE_LOSS_STEP, *pure]), width / _MOST_LOSS_POINTS)
 
 
 def _dividing(step: float, epsilon: float) -> float:
@@ -398,70 +343,3 @@ def _dividing(step: float, epsilon: float) -> float:
     while epsilon / (epsilon / count) != count:
         count += 1
     return epsilon / count
-
-
-def event_to_dict(event: Any) -> Any:
-    """Return a JSON-ready description of an event."""
-    if isinstance(event, list | tuple):
-        return [event_to_dict(e) for e in event]
-    if not hasattr(event, "__attrs_attrs__"):
-        return event
-    fields = {a.name: event_to_dict(getattr(event, a.name)) for a in event.__attrs_attrs__}
-    return {"type": type(event).__name__, **fields}
-
-
-def event_from_dict(description: Any) -> Any:
-    """Rebuild an event from its `event_to_dict`; raise ValueError for what describes none."""
-    from dp_accounting import dp_event
-
-    if isinstance(description, list):
-        return [event_from_dict(d) for d in description]
-    if not isinstance(description, dict):
-        return description
-    fields = {k: event_from_dict(v) for k, v in description.items() if k != "type"}
-    kind = getattr(dp_event, description["type"], None)
-    if not (isinstance(kind, type) and issubclass(kind, dp_event.DpEvent)):
-        raise ValueError(f"{description['type']!r} is not an event of dp_accounting.")
-    return kind(**fields)
-
-
-def renyi_epsilon(divergence: Callable[[Floats], Floats], delta: float, extra: Floats) -> float:
-    """Return an epsilon that follows from Renyi divergences.
-
-    Canonne, Kamath and Steinke (2020), Proposition 12. Every order gives a valid epsilon, so that
-    the search for the best one needs no proof.
-
-    Parameters
-    ----------
-    divergence : callable
-        Takes orders less one, and returns upper bounds of the divergences.
-    delta : float
-        In (0, 1).
-    extra : ndarray
-        Increasing orders less one, between which the best one is searched for.
-    """
-
-    def epsilons(extra: Floats) -> Floats:
-        order = 1 + extra
-        return divergence(extra) + np.log(extra / order) - (math.log(delta) + np.log(order)) / extra
-
-    return max(0.0, float(np.min(epsilons(_refined(epsilons, extra)))))
-
-
-def renyi_delta(divergence: Callable[[Floats], Floats], epsilon: float, extra: Floats) -> float:
-    """Return a delta that follows from Renyi divergences; as `renyi_epsilon`."""
-
-    def log_deltas(extra: Floats) -> Floats:
-        gain = divergence(extra) - epsilon - np.log1p(1 / extra)
-        return extra * gain - np.log1p(extra)
-
-    best = float(np.min(log_deltas(_refined(log_deltas, extra))))
-    return math.exp(min(best, 0.0))
-
-
-def _refined(values: Callable[[Floats], Floats], grid: Floats) -> Floats:
-    """Return a finer grid around the point of the smallest value."""
-    for _ in range(2):
-        best = int(np.argmin(values(grid)))
-        grid = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)], 33)
-    return grid

@@ -49,12 +49,12 @@ from ._noise import (
 from ._warnings import BudgetExceededError
 
 # Shares may pass one by float rounding, and by no more; the noise of each is larger by more.
-_TOLERANCE = 1e-12
-_MARGIN = 1 + 4e-12
+_SHARE_TOLERANCE = 1e-12
+_STEP_NOISE_MARGIN = 1 + 4e-12
 # Half of what 64 bits hold, so that there is room for the noise.
-_LARGEST = 2**62
-# Of the streams of a seed, that of steps, which no other noise uses.
-_STEPS = 2**32 - 2
+_LARGEST_COUNT = 2**62
+# The stream of a seed that steps use, and no other noise.
+_STREAM_OF_STEPS = 2**32 - 2
 
 
 class StepBudget:
@@ -175,7 +175,7 @@ class StepBudget:
         int
         """
         # All of the budget has the least noise, and so the finest grid.
-        return _LARGEST >> self._noise(l2, l2, 1.0).lift
+        return _LARGEST_COUNT >> self._noise(l2, l2, 1.0).lift
 
     def count(
         self, values: NDArray, *, l1: float, l2: float, share: float
@@ -209,7 +209,7 @@ class StepBudget:
         step = self._spend(share, n_values=values.size)
         if self.is_silent:
             return values.astype(np.float64), 0.0
-        noisy = noise.add(values.ravel(), self.noise_seed, (_STEPS, step))
+        noisy = noise.add(values.ravel(), self.noise_seed, (_STREAM_OF_STEPS, step))
         return noisy.reshape(values.shape), noise.std
 
     def choose(self, scores: NDArray, *, sensitivity: float, share: float) -> int:
@@ -293,7 +293,7 @@ class StepBudget:
             raise ValueError(f"most_chosen must be from 0 to 1, got {most_chosen!r}.")
         with self._lock:
             self._refuse_others()
-            if math.fsum(self._spent_on_choices) > most_chosen + _TOLERANCE:
+            if math.fsum(self._spent_on_choices) > most_chosen + _SHARE_TOLERANCE:
                 raise BudgetExceededError(
                     f"Choices have taken a larger share of the budget than {most_chosen:.4g}."
                 )
@@ -302,7 +302,7 @@ class StepBudget:
             return self.mechanism
         if isinstance(self.mechanism, PureDP):
             return self.mechanism.group(2)
-        mu = self._mu * math.sqrt(2 * (1 + most_chosen)) * _MARGIN
+        mu = self._mu * math.sqrt(2 * (1 + most_chosen)) * _STEP_NOISE_MARGIN
         # The core of the noise widens with the distance, by less than for a group of two rows.
         log_ratio, tail = self.mechanism.slack
         return GaussianDP(mu, 4 * log_ratio, tail)
@@ -313,9 +313,9 @@ class StepBudget:
         if self.is_silent:
             return ScaledNoise("none", 0.0)
         if self.delta == 0:
-            noise = ScaledNoise("laplace", l1 / (share * self.epsilon) * _MARGIN)
+            noise = ScaledNoise("laplace", l1 / (share * self.epsilon) * _STEP_NOISE_MARGIN)
         else:
-            scale = l2 / (self._mu * math.sqrt(share)) * _MARGIN
+            scale = l2 / (self._mu * math.sqrt(share)) * _STEP_NOISE_MARGIN
             lift = self._slack.lift(self._slack.needed(self.most_values, scale), scale)
             noise = ScaledNoise("gaussian", scale * 2.0**lift, lift)
         check_scale(noise.scale)
@@ -329,7 +329,7 @@ class StepBudget:
             return 0.0
         pure = self.delta == 0
         spread = share * self.epsilon if pure else range_of_mu(math.sqrt(share) * self._mu)
-        scale = 2 * sensitivity / spread * _MARGIN
+        scale = 2 * sensitivity / spread * _STEP_NOISE_MARGIN
         check_scale(scale)
         return scale
 
@@ -341,12 +341,12 @@ class StepBudget:
         """Take a step's share, and return its number; what fails later gives nothing back."""
         with self._lock:
             self._refuse_others()
-            if math.fsum([*self._spent, share]) > 1 + _TOLERANCE:
+            if math.fsum([*self._spent, share]) > 1 + _SHARE_TOLERANCE:
                 raise BudgetExceededError(
                     f"A step asked for {share:.4g} of the budget, but {self.remaining:.4g} is left."
                 )
             chosen = [*self._spent_on_choices, share] if chooses else self._spent_on_choices
-            if math.fsum(chosen) > self._most_chosen + _TOLERANCE:
+            if math.fsum(chosen) > self._most_chosen + _SHARE_TOLERANCE:
                 raise BudgetExceededError(
                     f"Choices may take at most {self._most_chosen:.4g} of the budget."
                 )
@@ -361,7 +361,7 @@ class StepBudget:
     def _generator(self, step: int) -> np.random.Generator | None:
         if self.noise_seed is None:
             return None
-        stream = np.random.SeedSequence(self.noise_seed, spawn_key=(_STEPS, step))
+        stream = np.random.SeedSequence(self.noise_seed, spawn_key=(_STREAM_OF_STEPS, step))
         return np.random.default_rng(stream)
 
     def _refuse_others(self) -> None:
@@ -398,5 +398,5 @@ def _check_positive(**numbers: float) -> None:
     for name, number in numbers.items():
         if not 0 < number < math.inf:
             raise ValueError(f"{name} must be a positive number, got {number!r}.")
-    if numbers["share"] > 1 + _TOLERANCE:
+    if numbers["share"] > 1 + _SHARE_TOLERANCE:
         raise ValueError(f"share must be at most 1, got {numbers['share']!r}.")

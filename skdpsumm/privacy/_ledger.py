@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 from .._bounded import check_json
 from .._html import html_table
 from ._clone_watch import CloneWatch
-from ._contract import PrivacyGuarantee
+from ._guarantee import PrivacyGuarantee
 from ._ledger_file import UNITS, LedgerStore, Spent, charges, checked_settings, now, or_infinite
 from ._mechanisms import (
     DEEPEST_COST,

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 from ._mechanisms import ADJACENCIES, Cost
 from ._warnings import LedgerDamagedError
 
-FORMAT, VERSION = "skdpsumm privacy ledger", 4
+LEDGER_FORMAT, LEDGER_VERSION = "skdpsumm privacy ledger", 4
 ACCOUNTANTS = ("pure", "gdp", "zcdp")
 UNITS = ("row", "group")
 _SETTINGS = ("epsilon", "delta", "adjacency", "accountant", "unit")
@@ -197,7 +197,16 @@ def create(db: sqlite3.Connection, settings: dict[str, Any]) -> Book:
         db.execute(statement)
     identity = secrets.token_hex(16)
     book = _opened_book(settings, identity)
-    _insert(db, "meta", FORMAT, VERSION, identity, *settings.values(), book.length, book.head)
+    _insert(
+        db,
+        "meta",
+        LEDGER_FORMAT,
+        LEDGER_VERSION,
+        identity,
+        *settings.values(),
+        book.length,
+        book.head,
+    )
     return book
 
 
@@ -341,7 +350,7 @@ def _settings(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _opened_book(settings: dict[str, Any], identity: str) -> Book:
-    root = _digest("", (FORMAT, VERSION, identity, *settings.values()))
+    root = _digest("", (LEDGER_FORMAT, LEDGER_VERSION, identity, *settings.values()))
     return Book(settings, 0, root, 0, {}, root)
 
 
@@ -354,13 +363,13 @@ def _meta(db: sqlite3.Connection) -> dict[str, Any]:
     rows = db.execute("SELECT * FROM meta").fetchall()
     meta = dict(rows[0]) if len(rows) == 1 else {}
     version = meta.get("version")
-    if meta.get("format") != FORMAT or type(version) is not int or version < 1:
+    if meta.get("format") != LEDGER_FORMAT or type(version) is not int or version < 1:
         raise Damage("is not a privacy ledger, or it is damaged")
-    if version != VERSION:
-        other = "Upgrade skdpsumm" if version > VERSION else "Use the skdpsumm that wrote it"
+    if version != LEDGER_VERSION:
+        other = "Upgrade skdpsumm" if version > LEDGER_VERSION else "Use the skdpsumm that wrote it"
         raise Damage(
-            f"is of format version {version}, and this skdpsumm reads version {VERSION}. {other}, "
-            "unless the file is damaged"
+            f"is of format version {version}, and this skdpsumm reads version {LEDGER_VERSION}. "
+            f"{other}, unless the file is damaged"
         )
     return meta
 

@@ -20,36 +20,39 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri
 
 from .._bounded import check_nested
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 Floats = NDArray[np.float64]
 
 ADJACENCIES = ("add_remove", "replace_one")
-# Of a cost in a description. No release has an epsilon above 1e20; this leaves room for the sums of
-# a ledger, and its square for the arithmetic.
+# The largest cost in a description. No release has an epsilon above 1e20; this leaves room for the
+# sums of a ledger, and its square for the arithmetic.
 LARGEST_COST = 1e30
 # Lists and dicts in one another in a description. `compose` and `parallel` make costs of 5 levels;
 # each composition in a composition has two more, and takes twice as long.
 DEEPEST_COST = 16
-# Of `GaussianDP.log_ratio`, which is about 1e-12: the exponential of much more is no number.
+# The largest `GaussianDP.log_ratio`, which is about 1e-12: the exponential of more is no number.
 LARGEST_LOG_RATIO = 100.0
 # Epsilons are reported from above: brentq stops within this of the root.
-_TOLERANCE = 1e-12
-_LARGEST_EXPONENT = 700.0
+_EPSILON_TOLERANCE = 1e-12
+_LARGEST_LOG_OF_FLOAT = 700.0
+# Orders less one between which the best claim of Renyi divergences is searched for.
+RENYI_ORDERS = np.geomspace(1e-6, 1e8, 128)
+# How often that search is narrowed to the neighbours of the best order.
+_RENYI_NARROWINGS = 4
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
@@ -187,11 +190,6 @@ class Mechanism(ABC):
         return (1 + extra) * (math.inf if cost is None else cost.square / 2)
 
     @property
-    def loss_terms(self) -> tuple[tuple[float, float, float], ...] | None:
-        """The Gaussian losses that bound its own, slack aside, as for `ShiftedGaussianDP`."""
-        return None
-
-    @property
     def loss_width(self) -> float:
         """Length of the interval of its privacy losses, or infinity if not each loss is known.
 
@@ -202,10 +200,6 @@ class Mechanism(ABC):
     def loss_distribution(self, step: float) -> PrivacyLossDistribution:
         """Return the distribution of the privacy loss on multiples of `step`, rounded up."""
         raise TypeError(f"The distribution of the privacy loss of {self!r} is not known.")
-
-    def as_event(self) -> DpEvent | None:
-        """Return an event of dp-accounting that covers it, slack aside, or None."""
-        return None
 
     def as_accountable(self) -> Mechanism:
         """Return an upper bound that numerical accountants know: itself, if they know it."""
@@ -313,11 +307,6 @@ class PureDP(Mechanism):
         parameters = common.DifferentialPrivacyParameters(self.epsilon0, 0.0)
         return pld.from_privacy_parameters(parameters, value_discretization_interval=step)
 
-    def as_event(self) -> DpEvent:
-        from dp_accounting.dp_event import ZCDpEvent
-
-        return ZCDpEvent(self.epsilon0**2 / 2)
-
     def noise_cost(self, blocks: Sequence[tuple[float, float, float]]) -> float:
         if min(s for *_, s in blocks) == 0:
             return math.inf
@@ -345,7 +334,7 @@ class NearIdeal(Mechanism):
     def epsilon(self, delta: float) -> float:
         check_number("delta", delta)
         log_ratio, tail = self.slack
-        if log_ratio > _LARGEST_EXPONENT:
+        if log_ratio > _LARGEST_LOG_OF_FLOAT:
             return math.inf
         rest = (delta - tail) * math.exp(-log_ratio)
         if rest < 0:
@@ -355,7 +344,7 @@ class NearIdeal(Mechanism):
     def delta(self, epsilon: float) -> float:
         check_number("epsilon", epsilon)
         log_ratio, tail = self.slack
-        if log_ratio > _LARGEST_EXPONENT:
+        if log_ratio > _LARGEST_LOG_OF_FLOAT:
             return 1.0
         return min(1.0, tail + math.exp(log_ratio) * self._ideal_delta(epsilon - 2 * log_ratio))
 
@@ -446,10 +435,6 @@ class GaussianDP(NearIdeal):
         return Cost(math.inf, self.mu * self.mu, self.log_ratio, self.tail)
 
     @property
-    def loss_terms(self) -> tuple[tuple[float, float, float], ...]:
-        return ((1.0, self.mu, 0.0),)
-
-    @property
     def loss_width(self) -> float:
         return 20 * self.mu + self.mu * self.mu  # but for some exp(-50) of the mass
 
@@ -457,11 +442,6 @@ class GaussianDP(NearIdeal):
         from dp_accounting.pld import privacy_loss_distribution as pld
 
         return pld.from_gaussian_mechanism(1 / self.mu, value_discretization_interval=step)
-
-    def as_event(self) -> DpEvent:
-        from dp_accounting.dp_event import GaussianDpEvent, NoOpDpEvent
-
-        return GaussianDpEvent(1 / self.mu) if self.mu else NoOpDpEvent()
 
     def noise_cost(self, blocks: Sequence[tuple[float, float, float]]) -> float:
         if min(s for *_, s in blocks) == 0:
@@ -522,11 +502,6 @@ class ZeroConcentratedDP(Mechanism):
 
     def price(self, accountant: str) -> Cost | None:
         return Cost(math.inf, 2 * self.rho) if accountant == "zcdp" else None
-
-    def as_event(self) -> DpEvent:
-        from dp_accounting.dp_event import ZCDpEvent
-
-        return ZCDpEvent(self.rho)
 
 
 @dataclass(frozen=True)
@@ -618,6 +593,12 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def check_count(name: str, count: Any) -> None:
+    """Raise ValueError for what is no integer of at least 1."""
+    if not (isinstance(count, Integral) and int(count) >= 1):
+        raise ValueError(f"{name} must be an integer of at least 1, got {count!r}.")
+
+
 def check_number(name: str, value: float) -> None:
     """Raise ValueError for NaN."""
     if math.isnan(value):
@@ -671,9 +652,9 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     high = mu * (mu / 2 - float(ndtri(delta))) * (1 + 1e-9) + 1e-9
     if math.isinf(high):
         return math.inf
-    near = _TOLERANCE * min(mu, 1.0)
-    root = brentq(lambda e: gdp_delta(mu, e) - delta, 0.0, high, xtol=near, rtol=_TOLERANCE)
-    return root * (1 + 2 * _TOLERANCE) + near
+    near = _EPSILON_TOLERANCE * min(mu, 1.0)
+    root = brentq(lambda e: gdp_delta(mu, e) - delta, 0.0, high, xtol=near, rtol=_EPSILON_TOLERANCE)
+    return root * (1 + 2 * _EPSILON_TOLERANCE) + near
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
@@ -701,7 +682,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while gdp_delta(high, epsilon) < delta:
         low, high = high, 2 * high
-    options = {"xtol": 1e-300, "rtol": _TOLERANCE, "maxiter": 2000}
+    options = {"xtol": 1e-300, "rtol": _EPSILON_TOLERANCE, "maxiter": 2000}
     mu = brentq(lambda m: gdp_delta(m, epsilon) - delta, low, high, **options)
     return mu * (1 - 1e-11)
 
@@ -717,42 +698,66 @@ def pure_to_gdp(epsilon: float) -> float:
     return -2 * float(ndtri(expit(-epsilon)))
 
 
-def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Return a delta at which every rho-zCDP mechanism is (epsilon, delta)-DP.
+def renyi_epsilon(
+    divergence: Callable[[Floats], Floats], delta: float, extra: Floats = RENYI_ORDERS
+) -> float:
+    """Return an epsilon that follows from Renyi divergences.
 
-    Canonne, Kamath and Steinke (2020), Proposition 12.
+    Canonne, Kamath and Steinke (2020), Proposition 12. Every order gives a valid epsilon, so that
+    the search for the best one needs no proof.
+
+    Parameters
+    ----------
+    divergence : callable
+        Takes orders less one, and returns upper bounds of the divergences.
+    delta : float
+        In (0, 1).
+    extra : ndarray
+        Increasing orders less one, between which the best one is searched for.
     """
-    if rho == 0:
-        return 0.0
-    if math.isinf(rho):
-        return 1.0
 
-    def log_delta(log_order: float) -> float:
-        extra = math.exp(log_order)  # alpha - 1
+    def epsilons(extra: Floats) -> Floats:
         order = 1 + extra
-        return extra * (order * rho - epsilon) - math.log(extra) + order * math.log1p(-1 / order)
+        return divergence(extra) + np.log(extra / order) - (math.log(delta) + np.log(order)) / extra
 
-    best = minimize_scalar(log_delta, bounds=(-12.0, 18.0), method="bounded")
-    return min(1.0, math.exp(min(best.fun, 0.0)))
+    return max(0.0, float(np.min(epsilons(_refined(epsilons, extra)))))
+
+
+def renyi_delta(
+    divergence: Callable[[Floats], Floats], epsilon: float, extra: Floats = RENYI_ORDERS
+) -> float:
+    """Return a delta that follows from Renyi divergences; as `renyi_epsilon`."""
+
+    def log_deltas(extra: Floats) -> Floats:
+        gain = divergence(extra) - epsilon - np.log1p(1 / extra)
+        return extra * gain - np.log1p(extra)
+
+    best = float(np.min(log_deltas(_refined(log_deltas, extra))))
+    return math.exp(min(best, 0.0))
+
+
+def _refined(values: Callable[[Floats], Floats], grid: Floats) -> Floats:
+    """Return a finer grid around the point of the smallest value."""
+    for _ in range(_RENYI_NARROWINGS):
+        best = int(np.argmin(values(grid)))
+        grid = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)], 33)
+    return grid
+
+
+def zcdp_delta(rho: float, epsilon: float) -> float:
+    """Return a delta at which every rho-zCDP mechanism is (epsilon, delta)-DP."""
+    if rho == 0 or math.isinf(rho):
+        return 1.0 if rho else 0.0
+    return renyi_delta(lambda extra: (1 + extra) * rho, epsilon)
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Return an epsilon at which every rho-zCDP mechanism is (epsilon, delta)-DP.
-
-    Canonne, Kamath and Steinke (2020), Proposition 12.
-    """
+    """Return an epsilon at which every rho-zCDP mechanism is (epsilon, delta)-DP."""
     if rho == 0 or delta >= 1:
         return 0.0
     if math.isinf(rho) or delta <= 0:
         return math.inf
-
-    def epsilon_at(log_order: float) -> float:
-        extra = math.exp(log_order)
-        order = 1 + extra
-        return order * rho + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / extra
-
-    best = minimize_scalar(epsilon_at, bounds=(-12.0, 18.0), method="bounded")
-    return max(0.0, float(best.fun))
+    return renyi_epsilon(lambda extra: (1 + extra) * rho, delta)
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:

@@ -40,13 +40,13 @@ _RESERVE_PER_RELEASE = 2.0**-20
 _LARGEST_SCALE = 2.0**56
 _LARGEST_VALUE = 2.0**60
 # Numbers that are drawn between two reports of progress: a tenth of a second.
-_AT_ONCE = 4096
-# Beyond this, hardly any sum would fit into 64 bits.
+_DRAWN_AT_ONCE = 4096
+# With a larger lift, hardly any sum would fit into 64 bits.
 _LARGEST_LIFT = 52
 # What float64 can calibrate, far beyond any use.
-_EPSILONS, _SMALLEST_DELTA = (1e-20, 1e20), 1e-200
-# Of the streams of a seed, that of secret keys; blocks have small numbers.
-_KEY = (2**32 - 1,)
+_CALIBRATED_EPSILONS, _LEAST_DELTA = (1e-20, 1e20), 1e-200
+# The stream of a seed that secret keys use; blocks have small numbers.
+_STREAM_OF_KEYS = (2**32 - 1,)
 
 
 @dataclass(frozen=True)
@@ -347,11 +347,13 @@ def noisy_integers(
         return values + _simulate(kind, scale, values.shape, stream)
     draw = _laplace_i64 if kind == "laplace" else _gaussian_i64
     flat = values.ravel()
-    if len(flat) <= _AT_ONCE:
+    if len(flat) <= _DRAWN_AT_ONCE:
         return draw(flat, scale).reshape(values.shape)
     # How many numbers there are to draw is public: parameters and the number of columns say it.
     with progress("exact noise, a step for each number", is_shown(), len(flat), late=True):
-        parts = [_drawn(draw, flat[batch], scale) for batch in gen_batches(len(flat), _AT_ONCE)]
+        parts = [
+            _drawn(draw, flat[batch], scale) for batch in gen_batches(len(flat), _DRAWN_AT_ONCE)
+        ]
     return np.concatenate(parts).reshape(values.shape)
 
 
@@ -379,15 +381,15 @@ def check_lift(lift: int, epsilon: float) -> None:
 
 
 def _check_range(epsilon: float, delta: float) -> None:
-    low, high = _EPSILONS
+    low, high = _CALIBRATED_EPSILONS
     if not (low <= epsilon <= high or epsilon == math.inf):
         raise ValueError(
             f"epsilon must be from {low:g} to {high:g}, or np.inf for no noise; got {epsilon!r}."
         )
-    if not (delta == 0 or _SMALLEST_DELTA <= delta < 1):
+    if not (delta == 0 or _LEAST_DELTA <= delta < 1):
         raise ValueError(
-            f"delta must be 0, for pure differential privacy, or at least {_SMALLEST_DELTA:g} and "
-            f"below 1; got {delta!r}."
+            f"delta must be 0, for pure differential privacy, or at least {_LEAST_DELTA:g} "
+            f"and below 1; got {delta!r}."
         )
 
 
@@ -472,7 +474,11 @@ def secret_key(noise_seed: int | None) -> bytes:
     """Return 32 bytes for coins that are keyed hashes; from the system, or of a simulation."""
     if noise_seed is None:
         return secrets.randbits(256).to_bytes(32, "big")
-    return np.random.SeedSequence(noise_seed, spawn_key=_KEY).generate_state(4, np.uint64).tobytes()
+    return (
+        np.random.SeedSequence(noise_seed, spawn_key=_STREAM_OF_KEYS)
+        .generate_state(4, np.uint64)
+        .tobytes()
+    )
 
 
 def exponential_choice(

@@ -105,23 +105,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 
 from ._bisect import bisect
-from ._compositions import renyi_epsilon
-from ._mechanisms import Floats, Mechanism, check_cost, check_number
+from ._mechanisms import Floats, Mechanism, check_cost, check_count, check_number, renyi_epsilon
 
-_MARGIN = 1.01
-_ROUNDING = 1e-14  # of ln R, absolute: its terms of order one cancel
+_LATTICE_MARGIN = 1.01
+_LOG_MOMENT_ROUNDING = 1e-14  # of ln R, absolute: its terms of order one cancel
 _SMALLEST_RATIO, _LARGEST_RATIO = 1e-12, 4.0
 _SMALLEST_EXTRA = 1e-2  # of alpha - 1
 _LARGEST_N = 0.99  # beyond, 1 - N would magnify what the margin is for
-_HALVINGS = 16  # of the logarithm between the two: to 0.05 per cent
-_CELLS = 128
-_SMALLEST_DELTA = 1e-300
+_RATIO_HALVINGS = 16  # of the logarithm between the two: to 0.05 per cent
+_N_GRID_CELLS = 128
+_SMALLEST_FOUND_DELTA = 1e-300
 
 
 def threshold_epsilon(ratio: float, n_updates: int, delta: float, n_values: int = 1) -> float:
@@ -193,7 +191,7 @@ def threshold_ratio(epsilon: float, delta: float, n_updates: int, n_values: int 
         return threshold_epsilon(ratio, n_updates, delta, n_values) <= epsilon
 
     low, high = _SMALLEST_RATIO, _LARGEST_RATIO
-    return bisect(holds, low, high, halvings=_HALVINGS, geometric=True) if holds(low) else 0.0
+    return bisect(holds, low, high, halvings=_RATIO_HALVINGS, geometric=True) if holds(low) else 0.0
 
 
 @dataclass(frozen=True)
@@ -225,8 +223,8 @@ class ThresholdDP(Mechanism):
 
     def __post_init__(self) -> None:
         check_cost("ratio", self.ratio)
-        _check_count("n_updates", self.n_updates)
-        _check_count("n_values", self.n_values)
+        check_count("n_updates", self.n_updates)
+        check_count("n_values", self.n_values)
 
     def epsilon(self, delta: float) -> float:
         """Return `threshold_epsilon`, which is infinite at delta = 0."""
@@ -240,7 +238,7 @@ class ThresholdDP(Mechanism):
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta for `epsilon`, by bisection of its logarithm."""
         check_number("epsilon", epsilon)
-        low = math.log(_SMALLEST_DELTA)
+        low = math.log(_SMALLEST_FOUND_DELTA)
         return math.exp(
             bisect(lambda x: self.epsilon(math.exp(x)) <= epsilon, 0.0, low, halvings=50)
         )
@@ -266,7 +264,7 @@ def _log_moment_of_vectors(ratio: float, extra: Floats) -> Floats:
     order, beta = 1 + extra, 1 + 2 * extra
     falls = beta**3 * np.minimum(1 / (6 * math.sqrt(3)), 2 * extra / beta) - 6 * extra**3
     rest = np.maximum(falls, 0) * ratio**3 / 6
-    return np.maximum(_log_moment(ratio, extra) + rest, _MARGIN * order * extra * ratio**2)
+    return np.maximum(_log_moment(ratio, extra) + rest, _LATTICE_MARGIN * order * extra * ratio**2)
 
 
 def _log_moment(ratio: float, extra: Floats) -> Floats:
@@ -279,8 +277,8 @@ def _log_moment(ratio: float, extra: Floats) -> Floats:
     extra, largest = extra[finite], largest[finite]
     on_grid = _largest_on_grid(ratio, extra[:, None])
     bend = 2 * (1 + extra) * largest / (1 - largest)
-    between = bend * (ratio / _CELLS) ** 2 / 8
-    result[finite] = _MARGIN * (on_grid + between) + _ROUNDING
+    between = bend * (ratio / _N_GRID_CELLS) ** 2 / 8
+    result[finite] = _LATTICE_MARGIN * (on_grid + between) + _LOG_MOMENT_ROUNDING
     return result
 
 
@@ -297,7 +295,7 @@ def _log_lower_n(u: Floats, w: Floats, extra: Floats) -> Floats:
 def _largest_on_grid(ratio: float, extra: Floats) -> Floats:
     """Return the largest ln U - ln(1-N) on the grid, for a column of orders."""
     order, beta = 1 + extra, 1 + 2 * extra
-    u = ratio * np.linspace(0, 1, _CELLS + 1)
+    u = ratio * np.linspace(0, 1, _N_GRID_CELLS + 1)
     w = ratio - u
     lower_u = np.exp(-beta * u) / 2 + extra * np.exp(-beta * ratio)
     higher_u = order - np.exp(-beta * w) / 2
@@ -308,12 +306,7 @@ def _largest_on_grid(ratio: float, extra: Floats) -> Floats:
 
 
 def _check(n_updates: int, delta: float, n_values: int) -> None:
-    _check_count("n_updates", n_updates)
-    _check_count("n_values", n_values)
+    check_count("n_updates", n_updates)
+    check_count("n_values", n_values)
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie in (0, 1), got {delta!r}.")
-
-
-def _check_count(name: str, count: int) -> None:
-    if not (isinstance(count, Integral) and count >= 1):
-        raise ValueError(f"{name} must be an integer of at least 1, got {count!r}.")

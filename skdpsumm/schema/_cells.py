@@ -44,14 +44,14 @@ _FEWEST_FLOATS = 2.0**12
 # Expected number of fine cells of a column that stand out by noise alone.
 _BY_CHANCE = 0.1
 # Share of the rows that a fine cell must have to be a leaf.
-_LEAST_SHARE = 0.003
+_LEAST_SHARE_OF_LEAF = 0.003
 # Share of the rows that is a leaf in any case, although rows are even in its cell.
 _EVEN_SHARE = 0.02
 # A cell with twice this share of the rows, as two bins have, is cut where so many more have gone
 # by, if they are so many standard deviations of their noise.
-_SHARE_OF_BIN, _SURE = 0.07, 4.0
+_SHARE_OF_BIN, _STDS_OF_CUT = 0.07, 4.0
 # Leaves that stand out of a column at most, the heaviest first: no more have the least share.
-_MOST_CUT_OUT = math.floor(1 / _LEAST_SHARE)
+_MOST_CUT_OUT = math.floor(1 / _LEAST_SHARE_OF_LEAF)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ class Cells:
         first = np.searchsorted(self.fine, self.starts)
         excess = counts - self._even(counts, first, most=_EVEN_SHARE * n_rows)
         heaviest = np.argsort(-excess, kind="stable")[: self.most_cut_out]
-        out = heaviest[excess[heaviest] > max(by_chance, _LEAST_SHARE * n_rows)]
+        out = heaviest[excess[heaviest] > max(by_chance, _LEAST_SHARE_OF_LEAF * n_rows)]
         cuts = self._even_cuts(counts, first, std, _SHARE_OF_BIN * n_rows)
         begun = np.concatenate([first, out, out + 1, cuts[: self.most_cut_out]]).astype(np.int64)
         starts = np.unique(self.fine[begun[begun < len(counts)]])
@@ -141,7 +141,7 @@ class Cells:
         found = [np.empty(0, np.intp)]
         for start, end in pairwise([*first.tolist(), len(counts)]):
             gone = np.cumsum(counts[start:end])
-            if gone[-1] > max(_SURE * std * math.sqrt(end - start), 2 * rows, 0.0):
+            if gone[-1] > max(_STDS_OF_CUT * std * math.sqrt(end - start), 2 * rows, 0.0):
                 wanted = rows * np.arange(1, gone[-1] // rows) if rows else np.empty(0)
                 found.append(start + 1 + np.searchsorted(np.maximum.accumulate(gone), wanted))
         return np.unique(np.concatenate(found))

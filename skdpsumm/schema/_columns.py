@@ -36,18 +36,18 @@ from ._reading import (
     finite_numbers,
 )
 
-# Of synthetic cells, where nothing says how many are missing.
+# Part of synthetic cells that are missing, where nothing says how many are.
 _SHARE_MISSING = 0.1
 # How far apart the ends of a range are at least, and how far from zero at most: closer to what
 # floats hold, scaling a value or going half a step beyond the range would overflow.
-_SHORTEST, _FARTHEST = 1e-300, 1e300
+_SHORTEST_RANGE, _FARTHEST_END = 1e-300, 1e300
 # A missing number is encoded as the middle of the range and as this, so that it is as far from
 # either end as the ends are from one another.
 _MISSING_NUMBER = 0.75**0.5
 # Two different categories are as far apart as the two ends of a numeric range.
 _INDICATOR = 0.5**0.5
 # Categories and edges that are printed.
-_MOST_SHOWN = 30
+_MOST_CATEGORIES_SHOWN = 30
 
 
 class Column:
@@ -556,10 +556,10 @@ def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
         ends = float(low), float(high)
     except OverflowError:
         ends = np.nan, np.nan
-    if not (ends[1] - ends[0] > _SHORTEST and max(-ends[0], ends[1]) <= _FARTHEST):
+    if not (ends[1] - ends[0] > _SHORTEST_RANGE and max(-ends[0], ends[1]) <= _FARTHEST_END):
         raise ValueError(
-            f"low and high must be finite, within {_FARTHEST:g}, low < high, and more than "
-            f"{_SHORTEST:g} apart; got ({low!r}, {high!r})."
+            f"low and high must be finite, within {_FARTHEST_END:g}, low < high, and more than "
+            f"{_SHORTEST_RANGE:g} apart; got ({low!r}, {high!r})."
         )
     return ends
 
@@ -581,7 +581,7 @@ def increasing(name: str, given: Any, *, least: int) -> tuple[float, ...]:
 def _as_written(values: NDArray, bound: tuple[float, float], step: float) -> NDArray:
     """Return the decimals that people write for low + k * step: 0.1 * 3 is more than 0.3."""
     places = [-int(Decimal(repr(x)).normalize().as_tuple().exponent) for x in (bound[0], step)]
-    # Beyond 22 places, or for values of more than 53 bits, these products are not exact.
+    # These products are exact up to 22 places and for values of at most 53 bits.
     scale = 10.0 ** min(max(0, *places), 23)
     exact = scale < 1e23 and max(-bound[0], bound[1]) * scale < 2**53
     return np.rint(values * scale) / scale if exact else values
@@ -596,6 +596,9 @@ def _written(value: Any) -> str:
     if isinstance(value, float):
         return repr(short_number(value))
     if isinstance(value, tuple):
-        told = [*map(_written, value[:_MOST_SHOWN]), *more_of(value, _MOST_SHOWN)]
+        told = [
+            *map(_written, value[:_MOST_CATEGORIES_SHOWN]),
+            *more_of(value, _MOST_CATEGORIES_SHOWN),
+        ]
         return f"[{', '.join(told)}]"
     return cut(repr(value))

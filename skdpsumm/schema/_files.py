@@ -17,12 +17,6 @@ from .._bounded import MOST_CHARACTERS, parse_toml
 from ._columns import Categorical, Column, Numeric, short_number, told
 from ._reading import INTERVALS, NO_INTERVALS, TIMES, CellError, finite_numbers, is_missing
 
-# Of different words in a public column: more are names or free text, and no categories.
-_MOST_GUESSED = 1000
-# Of a draft, what may be codes, and what may be names of persons.
-_MOST_CODES, _MOST_WORDS = 10, 20
-# Of decimals and of values of a grid that is guessed.
-_MOST_DECIMALS, _MOST_VALUES = 6, 1_000_000
 _NOT_GUESSED = {
     TIMES: "holds dates or times; convert it to numbers first.",
     INTERVALS: "holds intervals. " + NO_INTERVALS,
@@ -120,7 +114,9 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 def position(key: str) -> int:
     """Return the position of a column that a key of TOML says, or raise ValueError."""
     if not (key.isdecimal() and str(int(key)) == key):
-        raise ValueError(f"[positions.{key}]: a position must be a whole number from 0 on.")
+        raise ValueError(
+            f"[[never]], {key!r}: the position of a column is a whole number from 0 on."
+        )
     return int(key)
 
 
@@ -173,29 +169,29 @@ def _guess_range(numbers: NDArray, absent: bool) -> Numeric:
     words = f"{_GUESSED}: from {short_number(low)} to {short_number(high)}"
     words += f" in steps of {short_number(step)}" if step else ""
     words += _SOME_MISSING if absent else ""
-    if step and (high - low) / step < _MOST_CODES:
+    if step and (high - low) / step < 10:
         words += "; if these are codes, write categories"
     return Numeric(low, high, step=step, description=words, missing=absent)
 
 
 def _guess_categories(present: list[Any], absent: bool) -> Categorical:
     values = sorted(set(present), key=str)
-    if len(values) > _MOST_GUESSED:
+    if len(values) > 1000:
         raise ValueError(
             f"it has {len(values)} different words, which are names or free text; leave it out, "
             "or group them."
         )
     words = f"{_GUESSED}: {len(values)} categories" + (_SOME_MISSING if absent else "")
-    if len(values) > _MOST_WORDS and 2 * len(values) > len(present):
+    if len(values) > 20 and 2 * len(values) > len(present):
         words += "; most occur once: if these are names of persons, leave the column out"
     return Categorical(tuple(values), description=words, missing=absent)
 
 
 def _guess_step(numbers: NDArray, low: float, high: float) -> float | None:
-    """Return 1, 0.1, 0.01, ... where all numbers have so many decimals, and are not too many."""
-    for places in range(_MOST_DECIMALS + 1):
+    """Return 1, 0.1, ... 1e-6 where all numbers have so many decimals, and a million values."""
+    for places in range(7):
         step = float(Decimal(1).scaleb(-places))
-        if (high - low) / step > _MOST_VALUES:
+        if (high - low) / step > 1_000_000:
             return None
         if np.array_equal(np.round(numbers, places), numbers):
             return step

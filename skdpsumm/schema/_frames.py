@@ -8,6 +8,7 @@ and a position are the same. All other labels are refused.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -110,11 +111,16 @@ def arrow_cells(column: Any) -> NDArray:
     with suppress(Exception):  # whose texts quote cells
         if plain:
             return np.concatenate([part.to_numpy(zero_copy_only=False) for part in _chunks(column)])
-        cells = np.empty(len(column), object)
-        for i, cell in enumerate(column.to_pylist()):  # one by one, for numpy looks into sequences
-            cells[i] = cell
-        return cells
+        return cells_as_objects(column.to_pylist())
     return unreadable(len(column))
+
+
+def cells_as_objects(cells: Sequence[Any]) -> NDArray:
+    """Return cells as they are, in an array of objects."""
+    column = np.empty(len(cells), dtype=object)
+    for i, cell in enumerate(cells):  # one by one, for numpy looks into sequences
+        column[i] = cell
+    return column
 
 
 def _chunks(column: Any) -> list[Any]:

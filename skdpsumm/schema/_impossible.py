@@ -21,9 +21,9 @@ Combination = tuple[tuple[int, tuple[Any, ...]], ...]
 
 # A file could list as many as it likes.
 MOST_COMBINATIONS = 4096
-# Of the columns of a combination: it is of no use to a model of fewer cells.
-MOST_CELLS = 2**16
-# Of a step, and of the floats next to an end: less is rounding.
+# Cells of the columns of a combination, at most: a model holds no more, and could not use it.
+MOST_CELLS_OF_COMBINATION = 2**16
+# Smaller parts of a step, and fewer floats from an end, are rounding.
 _OF_A_STEP = 1e-6
 _FLOATS = 4
 
@@ -143,7 +143,7 @@ def possible_cells(
     columns: Sequence[Column],
     combinations: Sequence[Combination],
     contents: Any,
-    most_cells: int = MOST_CELLS,
+    most_cells: int = MOST_CELLS_OF_COMBINATION,
 ) -> list[tuple[tuple[int, ...], NDArray[np.bool_]]]:
     """Return the groups of columns that combinations are of, and in which cells rows may be.
 

@@ -42,6 +42,7 @@ from ._frames import (
     TWO_NAMES,
     arrow_cells,
     as_sklearn_sees_it,
+    cells_as_objects,
     column_of,
     is_arrow,
     is_arrow_column,
@@ -65,7 +66,7 @@ NARROW = "narrow"
 # What may be wrong with labels, beside those of numbers.
 SHAPE, NUL, INEXACT, MIXED = "shape", "nul", "inexact", "mixed"
 # Decimals with exponents beyond this are no floats, and Python would write out all their digits.
-_LARGEST_EXPONENT = 400
+_LARGEST_DECIMAL_EXPONENT = 400
 
 
 class CellError(ValueError):
@@ -310,7 +311,9 @@ def _plain_label(cell: Any) -> Any:
 
 def _is_finite(number: Any) -> bool:
     if isinstance(number, Decimal):
-        return number.is_finite() and (not number or abs(number.adjusted()) < _LARGEST_EXPONENT)
+        return number.is_finite() and (
+            not number or abs(number.adjusted()) < _LARGEST_DECIMAL_EXPONENT
+        )
     return bool(np.isfinite(number))
 
 
@@ -352,14 +355,6 @@ def label_array(values: list[Any]) -> NDArray:
         return np.array(values, np.str_)
     whole = all(type(value) is int for value in values)
     return np.array(values, np.int64 if whole else np.float64)
-
-
-def cells_as_objects(cells: Sequence[Any]) -> NDArray:
-    """Return cells as they are, in an array of objects."""
-    column = np.empty(len(cells), dtype=object)
-    for i, cell in enumerate(cells):  # one by one, for numpy looks into sequences
-        column[i] = cell
-    return column
 
 
 def _read_rows(rows: Sequence[Any]) -> NDArray:
@@ -640,7 +635,7 @@ _TOLD = {
         "such values with a public constant."
     ),
 }
-_MOST_NAMED = 10
+_MOST_FAULTY_NAMED = 10
 
 
 class NoEstimator(BaseEstimator):
@@ -952,6 +947,6 @@ def for_inner(X: Any, outer: Any) -> Any:
 
 def _listed(X: Any, which: list[int]) -> str:
     names = column_names(X)
-    told = [repr(f"x{j}" if names is None else names[j]) for j in which[:_MOST_NAMED]]
-    more = " and others" if len(which) > _MOST_NAMED else ""
+    told = [repr(f"x{j}" if names is None else names[j]) for j in which[:_MOST_FAULTY_NAMED]]
+    more = " and others" if len(which) > _MOST_FAULTY_NAMED else ""
     return f"column{'s' if len(which) > 1 else ''} {', '.join(told)}{more}"

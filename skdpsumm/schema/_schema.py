@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bounded import MOST_CHARACTERS, check_nested, parse_toml
+from .._bounded import MOST_CHARACTERS, check_nested
 from .._html import cut, html_table, more_of
 from ._columns import (
     Categorical,
@@ -59,10 +59,8 @@ NO_SCHEMA = (
 _ALL = "all_columns"
 _EXTRA = "extra_columns"
 _NEVER = "never"
-_MOST_SHOWN = 30
+_MOST_COLUMNS_SHOWN = 30
 _MOST_NEVER_SHOWN = 5
-# Public points from which distances are taken.
-_N_PUBLIC = 500
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -80,15 +78,17 @@ class TableSchema:
     Parameters
     ----------
     columns : mapping, list, tuple of two numbers, Numeric or Categorical
-        Give a mapping from the name (or position) of each column to its entry, a list with an entry
-        for each column of an array, or one entry for all columns. An entry is a `Numeric`, a
-        `Categorical`, a tuple ``(low, high)`` for a range of numbers, or a list of categories.
+        Give a mapping from the name of each column to its entry, a list with an entry for each
+        column of an array, or one entry for all columns. An entry is a `Numeric`, a `Categorical`,
+        a tuple ``(low, high)`` for a range of numbers, or a list of categories.
     extra_columns : {"refuse", "drop"}, default="refuse"
-        What to do with columns of a table that the schema does not describe. The default refuses
-        them, so that a misspelt or forgotten column is noticed.
+        What to do with columns of a table that the schema does not name. The default refuses them,
+        so that a misspelt or forgotten column is noticed.
 
     Attributes
     ----------
+    names : tuple of str or None
+        The names of the columns. None where they are known by position, as those of an array are.
     impossible : tuple
         The combinations of values that `never` ruled out. Each is a tuple of pairs: the position of
         a column, and its range (low, high) or the codes of its categories.
@@ -115,7 +115,7 @@ class TableSchema:
     """
 
     columns: tuple[Any, ...]
-    keys: tuple[Any, ...] | None
+    names: tuple[str, ...] | None
     is_for_all: bool
     extra_columns: str
     impossible: tuple[Combination, ...] = ()
@@ -123,26 +123,24 @@ class TableSchema:
     def __init__(self, columns: Any, *, extra_columns: str = "refuse"):
         if extra_columns not in ("refuse", "drop"):
             raise ValueError(f'{_EXTRA} must be "refuse" or "drop", got {extra_columns!r}.')
-        keys: tuple[Any, ...] | None = None
         for_all = isinstance(columns, Column) or is_range(columns)
         if isinstance(columns, Mapping):
-            keys = _check_keys(columns)
-            given = list(columns.values())
+            names, given = _check_names(columns), list(columns.values())
         elif for_all:
-            given = [columns]
+            names, given = None, [columns]
         elif isinstance(columns, list) and columns:
-            given = columns
+            names, given = None, columns
         else:
             raise ValueError(
-                f"A schema must be a mapping from column to what is known of it, a list with an "
+                f"A schema must be a mapping from name to what is known of it, a list with an "
                 "entry per column, or one range (low, high) for all columns; got "
                 f"{told(columns)}.{_remedy(columns)}"
             )
-        names = keys if keys is not None else ["all columns"] if for_all else range(len(given))
-        described = tuple(_described(name, one) for name, one in zip(names, given, strict=True))
+        labels = names or (["all columns"] if for_all else range(len(given)))
+        described = tuple(_described(label, one) for label, one in zip(labels, given, strict=True))
         for name, value in (
             ("columns", described),
-            ("keys", keys),
+            ("names", names),
             ("is_for_all", for_all),
             (_EXTRA, extra_columns),
         ):
@@ -189,7 +187,7 @@ class TableSchema:
             )
         if not isinstance(values, Mapping):
             raise ValueError(f"never takes a mapping from column to values, got {told(values)}.")
-        given = {self._place(key): taken for key, taken in values.items()}
+        given = {self.index(key, _NEVER): taken for key, taken in values.items()}
         if len(given) < len(values):
             raise ValueError("never names a column twice; list all its values in one entry.")
         try:
@@ -197,13 +195,6 @@ class TableSchema:
         except ValueError as error:
             raise ValueError(f"never, {', '.join(map(repr, values))}: {error}") from None
         return self.ruling_out([*self.impossible, found])
-
-    def _place(self, key: Any) -> int:
-        if self.keys is None or self.names is not None:
-            return self.index(key, _NEVER)
-        if key not in self.keys:
-            raise ValueError(f"never names column {key!r}, which the schema does not describe.")
-        return self.keys.index(key)
 
     def ruling_out(self, impossible: Sequence[Combination]) -> TableSchema:
         """Return the same schema with other `impossible` combinations, or raise ValueError."""
@@ -245,19 +236,19 @@ class TableSchema:
         return self.n_columns
 
     def __iter__(self) -> Iterator[Any]:
-        """Go over the keys: names, or positions where columns have none."""
-        return iter(range(self.n_columns) if self.keys is None else self.keys)
+        """Go over the names of the columns, or their positions where they have none."""
+        return iter(self.names or range(self.n_columns))
 
     def __deepcopy__(self, memo: Any) -> TableSchema:
         return self  # nothing in it changes, so that `clone` keeps it
 
     def __repr__(self) -> str:
-        shown = [repr(column) for column in self.columns[:_MOST_SHOWN]]
-        if self.keys is not None:
-            shown = [f"{cut(repr(k))}: {c}" for k, c in zip(self.keys, shown, strict=False)]
-        shown += more_of(self.columns, _MOST_SHOWN)
+        shown = [repr(column) for column in self.columns[:_MOST_COLUMNS_SHOWN]]
+        if self.names is not None:
+            shown = [f"{cut(repr(n))}: {c}" for n, c in zip(self.names, shown, strict=False)]
+        shown += more_of(self.columns, _MOST_COLUMNS_SHOWN)
         opening, closing = ("", "") if self.is_for_all else ("[", "]")
-        opening, closing = (opening, closing) if self.keys is None else ("{", "}")
+        opening, closing = (opening, closing) if self.names is None else ("{", "}")
         extra = "" if self.extra_columns == "refuse" else ", extra_columns='drop'"
         start = f"TableSchema({opening}"
         told = start + f",\n{' ' * len(start)}".join(shown) + f"{closing}{extra})"
@@ -304,7 +295,7 @@ class TableSchema:
             If columns are missing, are not described, or share a name. The message names them.
         """
         which = self.positions(n_columns, names)
-        if self.keys is not None and names is None and isinstance(self.keys[0], str):
+        if self.names is not None and names is None:
             return self
         columns = list(self.columns * n_columns if self.is_for_all else self.columns)
         if names is None:
@@ -332,33 +323,30 @@ class TableSchema:
             )
         if self.is_for_all:
             return list(range(n_columns))
-        named = self.keys is not None and isinstance(self.keys[0], str)
-        if self.keys is None or (named and names is None):
+        if self.names is None or names is None:
             return self._in_order(n_columns)
-        labels: Iterable[Any] = map(str, names) if named and names is not None else range(n_columns)
-        there = {label: j for j, label in enumerate(labels)}
-        missing = [key for key in self.keys if key not in there]
+        there = {str(name): j for j, name in enumerate(names)}
+        missing = [name for name in self.names if name not in there]
         if missing:
             raise ValueError(
                 f"The table lacks {_listed(missing)} of the schema. Add what is missing, or leave "
                 "it out of the schema."
             )
-        described = set(self.keys)
-        extra = [label for label in there if label not in described]
+        described = set(self.names)
+        extra = [name for name in there if name not in described]
         if extra and self.extra_columns == "refuse":
             raise ValueError(
                 f"The table has {_listed(extra)}, which the schema does not describe. Describe "
                 "what you want to use, and leave out the others by TableSchema({...}, "
                 'extra_columns="drop").'
             )
-        return [there[key] for key in self.keys]
+        return [there[name] for name in self.names]
 
     def _in_order(self, n_columns: int) -> list[int]:
         if n_columns != len(self.columns):
             raise ValueError(
                 f"The schema describes {len(self.columns)} columns, and the table has {n_columns}. "
-                "Describe each, or give a mapping from name (or position) to what is known, with "
-                'extra_columns="drop".'
+                "Describe each, or leave out of the table what you do not describe."
             )
         return list(range(n_columns))
 
@@ -368,12 +356,6 @@ class TableSchema:
     def n_columns(self) -> int:
         """Number of columns that are described."""
         return len(self.columns)
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """The names of the columns, or None where they have none."""
-        named = self.keys is not None and isinstance(self.keys[0], str)
-        return self.keys if named else None
 
     def index(self, key: Any, parameter: str) -> int:
         """Return the position of a column given by name or index."""
@@ -661,12 +643,9 @@ class TableSchema:
     def to_toml(self) -> str:
         """Return the text that `save` writes."""
         parts = [] if self.extra_columns == "refuse" else [f'{_EXTRA} = "{self.extra_columns}"\n']
-        for k, column in enumerate(self.columns):
-            key = self.keys[k] if self.keys is not None else k
-            title = _ALL if self.is_for_all else f"columns.{toml_key(str(key))}"
-            title = f"[{title}]" if self.keys is not None or self.is_for_all else "[[columns]]"
-            if isinstance(key, Integral) and self.keys is not None:
-                title = f"[positions.{key}]"
+        for key, column in zip(self, self.columns, strict=True):
+            title = f"[{_ALL}]" if self.is_for_all else "[[columns]]"
+            title = title if self.names is None else f"[columns.{toml_key(key)}]"
             parts.append("\n".join([title, *toml_lines(column)]) + "\n")
         for one in self.impossible:
             lines = [toml_entry(str(key), taken) for key, taken in self._never(one).items()]
@@ -695,37 +674,31 @@ class TableSchema:
             raise ValueError(f"{path}: {error}") from None
 
     @classmethod
-    def from_toml(cls, text: str) -> TableSchema:
-        """Return the schema that `to_toml` wrote, or raise ValueError."""
-        return cls.from_tables(parse_toml(text))
-
-    @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> TableSchema:
         """Return the schema that the tables of a TOML file describe, or raise ValueError."""
         tables = dict(tables)
         extra, never = tables.pop(_EXTRA, "refuse"), tables.pop(_NEVER, [])
-        unknown = [name for name in tables if name not in ("columns", "positions", _ALL)]
+        unknown = [name for name in tables if name not in ("columns", _ALL)]
         if unknown and len(unknown) < len(tables):
             raise ValueError(
                 f"schema has an unknown entry {unknown[0]!r}; beside its columns it can have "
                 f"{_EXTRA!r} and {_NEVER!r}."
             )
-        if len(tables) != 1 or not set(tables) <= {"columns", "positions", _ALL}:
+        if len(tables) != 1 or not set(tables) <= {"columns", _ALL}:
             raise ValueError(
-                "schema must have one kind of tables: [columns.<name>], [[columns]], "
-                f"[positions.<n>] or [{_ALL}]; got {sorted(tables)}."
+                "schema must have one kind of tables: [columns.<name>], [[columns]] or "
+                f"[{_ALL}]; got {sorted(tables)}."
             )
         ((kind, given),) = tables.items()
         columns: Any
         if kind == _ALL:
             columns = from_table(_ALL, given)
-        elif isinstance(given, list) and kind == "columns":
+        elif isinstance(given, list):
             columns = [from_table(k, table) for k, table in enumerate(given)]
         elif not isinstance(given, dict):
-            raise ValueError(f"{kind} of a schema must be a table with one entry per column.")
+            raise ValueError("columns of a schema must be a table with one entry per column.")
         else:
-            read = position if kind == "positions" else str
-            columns = {read(key): from_table(key, table) for key, table in given.items()}
+            columns = {name: from_table(name, table) for name, table in given.items()}
         known = cls(columns, extra_columns=extra)
         if not isinstance(never, list) or not all(isinstance(one, dict) for one in never):
             raise ValueError("never of a schema must be tables: write [[never]] above each.")
@@ -783,6 +756,8 @@ def as_schema(given: Any) -> TableSchema | None:
     return given if given is None or isinstance(given, TableSchema) else TableSchema(given)
 
 
+# Types of what a parameter `schema` takes: a schema, a column, or columns by name or place.
+SchemaLike: TypeAlias = TableSchema | Column | Mapping[Any, Any] | Sequence[Any]
 # What stands for a schema, and may be given by position in the place of another parameter.
 STANDS_FOR_SCHEMA = (TableSchema, Column, dict, list, tuple)
 _NAMED = 12  # columns that an error lists
@@ -828,7 +803,7 @@ def public_points(schema: TableSchema) -> NDArray:
     ValueError
         If a column of numbers has no range.
     """
-    return schema.sample(_N_PUBLIC, np.random.RandomState(0))
+    return schema.sample(500, np.random.RandomState(0))
 
 
 def stratified(n_points: int, rng: np.random.RandomState) -> NDArray[np.float64]:
@@ -876,20 +851,17 @@ def _combination_of(one: Any, n_columns: int) -> Combination:
     return tuple(pairs)
 
 
-def _check_keys(columns: Mapping[Any, Any]) -> tuple[Any, ...]:
-    keys = tuple(str(k) if isinstance(k, str) else k for k in columns)
-    if keys and all(isinstance(key, str) for key in keys):
-        for key in keys:
-            check_text("A name of a column", key)
-        return keys
-    whole = [isinstance(k, Integral) and not isinstance(k, bool) and int(k) >= 0 for k in keys]
-    if not keys or not all(whole):
+def _check_names(columns: Mapping[Any, Any]) -> tuple[str, ...]:
+    if not columns or not all(isinstance(name, str) for name in columns):
         raise ValueError(
-            "The keys of a schema must be names of columns, or positions from 0 on; got "
-            f"{list(columns)!r}. Where columns have other labels, make words of them, in the "
-            f"table, too: X = {AS_WORDS}."
+            f"The keys of a schema must be names of columns, which are words; got "
+            f"{list(columns)!r}. For an array, give a list with an entry for each column. Where "
+            f"columns have other labels, make words of them, in the table, too: X = {AS_WORDS}."
         )
-    return tuple(int(key) for key in keys)
+    names = tuple(map(str, columns))
+    for name in names:
+        check_text("A name of a column", name)
+    return names
 
 
 def _remedy(given: Any) -> str:

@@ -11,15 +11,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from .._docs import DocLinkMixin
+from .._html import DocLinkMixin
 from .._sklearn import _check_feature_names_in
 from ._columns import Categorical, Column, Numeric
 from ._reading import Table, validate_table
-from ._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of, stack_columns
+from ._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ._sparse import SparseRows
 
-# Vectors are at most one long after rounding, too.
-_ROUNDED_DOWN = 1 - 2.0**-40
 # The part of a number's square that hats have where there are some, chosen on ACS.
 _SPLINE_PART = 0.2
 _LINE_SIZE, _SPLINE_SIZE = (1 - _SPLINE_PART) ** 0.5, _SPLINE_PART**0.5
@@ -27,11 +25,11 @@ _LINE_SIZE, _SPLINE_SIZE = (1 - _SPLINE_PART) ** 0.5, _SPLINE_PART**0.5
 # most products. Chosen on ACS and six synthetic tables of 3,000 and 20,000 rows: with the orders
 # (1, 1) alone, interactions gained a little less, and no more of (1, 2) and (2, 2) was better.
 _PAIR_PART = 0.5
-_ORDERS = ((1, 1), (1, 2), (2, 1))
-_MOST_PRODUCTS = 600
+_WAVE_ORDERS = ((1, 1), (1, 2), (2, 1))
+_MOST_INTERACTIONS = 600
 # Sines are evaluated for a multiple of so many numbers, so that none is left over for a loop that
 # rounds otherwise.
-_LANES = 64
+_SINES_AT_ONCE = 64
 
 
 class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
@@ -55,14 +53,14 @@ class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
         Number of hat functions beside each number, at even knots of its range or at the `edges` of
         its column. They add up to one, so a linear model of the vectors is piecewise linear in the
         number. A column of two values has none. The default, 0, keeps vectors short. Learners with
-        ``feature_map="auto"`` take 6.
+        ``kernel="splines"`` take 6.
     interactions : bool, default=False
         Whether to put products of every two numbers beside them, so that a linear model sees which
         values go together. A number u of [-1, 1] has the points (cos, sin)(k pi u / 2) of the
         circle. Two numbers have four products for each of the orders (1, 1), (1, 2) and (2, 1).
         With 11 to 17 numbers only (1, 1) is taken, and with more there are no products, so that
         there are at most 600. The default keeps vectors short. Classifiers with
-        ``feature_map="auto"`` take them, unless delta is 0.
+        ``kernel="splines"`` take them, unless delta is 0.
 
     Attributes
     ----------
@@ -132,25 +130,6 @@ class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
         products = self._products
         return vectors if products is None else products.transform(vectors)
 
-    def inverse_transform(self, X):
-        """Return the table that vectors stand for: numbers in their units, categories, NaN or None.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features_out)
-            Vectors from `transform`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_columns)
-            Its dtype is object if a column holds words.
-        """
-        check_is_fitted(self)
-        vectors, products = np.asarray(X, np.float64), self._products
-        if products is not None:
-            vectors = products.inverse_transform(vectors)
-        return unvectorize(self.schema_, vectors, n_knots=self.n_knots)
-
     def get_feature_names_out(self, input_features=None):
         """Return the names of the entries of the vectors.
 
@@ -166,7 +145,7 @@ class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         given = _check_feature_names_in(self, input_features)
         schema = self.schema_
-        names = schema.names or given[as_schema(self.schema).positions(self.n_features_in_)]
+        names = schema.names or given
         pairs = zip(names, schema.columns, strict=True)
         parts = [_names(str(name), column, self.n_knots) for name, column in pairs]
         parts.append(["constant"] * _n_constant(schema))
@@ -205,7 +184,8 @@ def _n_constant(schema: TableSchema) -> int:
 
 
 def _scale(schema: TableSchema) -> float:
-    return _ROUNDED_DOWN / float(np.sqrt(schema.n_columns + _n_constant(schema)))
+    # A little less than one, so that vectors are at most one long after rounding, too.
+    return (1 - 2.0**-40) / float(np.sqrt(schema.n_columns + _n_constant(schema)))
 
 
 def vectorize(
@@ -297,10 +277,6 @@ class Interactions:
             parts.append(products.reshape(n, -1) * self._size)
         return np.hstack(parts)
 
-    def inverse_transform(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the vectors that products stand beside."""
-        return vectors[:, : len(self._kept)] / self._kept
-
     def names(self, columns: list[str]) -> list[str]:
         """Return the names of the products, for names of all columns."""
         used, waves = [columns[j] for j in self._columns], ("cos", "sin")
@@ -319,14 +295,16 @@ def _orders(n_numbers: int) -> tuple[tuple[int, int], ...]:
     if n_pairs == 0:
         return ()
     affordable = (
-        some for some in (_ORDERS, _ORDERS[:1]) if 4 * len(some) * n_pairs <= _MOST_PRODUCTS
+        some
+        for some in (_WAVE_ORDERS, _WAVE_ORDERS[:1])
+        if 4 * len(some) * n_pairs <= _MOST_INTERACTIONS
     )
     return next(affordable, ())
 
 
 def _waves(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return (cos, sin) of pi u / 2 and of pi u, each of shape (n, q, 2), of each u by itself."""
-    angles = np.zeros(-(-numbers.size // _LANES) * _LANES)
+    angles = np.zeros(-(-numbers.size // _SINES_AT_ONCE) * _SINES_AT_ONCE)
     angles[: numbers.size] = numbers.ravel() * (np.pi / 2)
     cos, sin = np.cos(angles), np.sin(angles)
     once, twice = (cos, sin), (cos * cos - sin * sin, 2 * cos * sin)
@@ -397,27 +375,6 @@ def _block(column: Column, values: NDArray, lowest: float) -> NDArray[np.float64
         return scaled[:, None]
     absent = np.isnan(values)
     return np.column_stack([np.where(absent, 0.0, scaled), absent])
-
-
-def unvectorize(schema: TableSchema, vectors: NDArray[np.float64], *, n_knots: int = 0) -> NDArray:
-    """Return the table that vectors stand for."""
-    start, scale, parts = 0, _scale(schema), []
-    for column in schema.columns:
-        n_hats = len(_knots(column, n_knots))
-        size = scale * _LINE_SIZE if n_hats else scale
-        block = vectors[:, start : start + column.n_encoded] / size
-        start += column.n_encoded + n_hats
-        parts.append(_from_block(column, block))
-    return stack_columns(parts)
-
-
-def _from_block(column: Column, block: NDArray[np.float64]) -> NDArray:
-    if isinstance(column, Categorical):
-        return column.decode(block.argmax(axis=1))
-    assert isinstance(column, Numeric)
-    low, high = column.bounds  # type: ignore[misc]
-    values = column.on_grid(low + (np.clip(block[:, 0], -1, 1) + 1) / 2 * (high - low))
-    return np.where(block[:, 1] > 0.5, np.nan, values) if column.missing else values
 
 
 def _names(name: str, column: Column, n_knots: int) -> list[str]:

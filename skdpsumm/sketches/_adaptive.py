@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -14,22 +14,22 @@ from sklearn.utils.metaestimators import available_if
 
 from .._computing import progress
 from .._dask import PartitionSchema
-from .._docs import inherited_docs
 from ..features._feature_maps import GRID, UnionMap, check_size
 from ..features._histogram import HistogramMap
-from ..privacy import PrivacyGuarantee
-from ..privacy._contract import columns_kept, estimator
+from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..privacy._filter import StepBudget
+from ..privacy._fit import columns_kept
+from ..privacy._ledger import LedgerDataset
 from ..privacy._noise import TOO_LARGE
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_frame, some_rows
-from ..schema._schema import NO_SCHEMA, TableSchema, as_schema, schema_of
+from ..schema._schema import NO_SCHEMA, SchemaLike, TableSchema, as_schema, schema_of
 from ._file import check_fits
 from ._partitions import sum_partitions
 from ._private_sketch import ROWS_PER_BATCH, Counted, PrivateSketch, rows_from_sums, sums_of
 from ._sketchers import TableSketcher
 from ._steps import (
-    MOST_CELLS,
+    MOST_CELLS_OF_GROUP,
     Design,
     Part,
     Steps,
@@ -43,8 +43,6 @@ from ._steps import (
     most_for_choices,
 )
 
-_MOST_STEPS = 2**16
-
 
 def _refused(sketcher: Any) -> bool:
     raise AttributeError(
@@ -54,8 +52,6 @@ def _refused(sketcher: Any) -> bool:
     )
 
 
-@inherited_docs
-@estimator
 class AdaptiveSketcher(TableSketcher):
     """Histograms of the columns, and of the pairs of columns that tell most, chosen privately.
 
@@ -68,9 +64,17 @@ class AdaptiveSketcher(TableSketcher):
     Parameters
     ----------
     schema : TableSchema or what stands for one
-        Required. Give the range of each numeric column and the values of each other column, because
-        nothing is read off the data. Give the step of whole numbers, as in ``Numeric(17, 90,
-        step=1)``. A column with `edges` has these as its bins.
+        What is public about the columns: their ranges and categories. Required. Give the range of
+        each numeric column and the values of each other column, because nothing is read off the
+        data. Give the step of whole numbers, as in ``Numeric(17, 90, step=1)``. A column with
+        `edges` has these as its bins.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
+    delta : float, default=1e-6
+        The delta of the guarantee. 0 gives Laplace noise and pure DP. Other values give Gaussian
+        noise, which is far smaller for many histograms. Keep delta below 1 / n_samples: 1e-6 suits
+        fewer than a million rows.
     target : str or int, default=None
         The column that models will predict. All others are counted together with it, and triples
         with it may be chosen. The default, None, treats all columns alike, because a sketch is for
@@ -79,20 +83,44 @@ class AdaptiveSketcher(TableSketcher):
         Groups that you are sure to ask about, such as ``[["sex", "hours"]]``. They are always
         counted, and each takes as much of the budget as a chosen group. The default, None, leaves
         that part of the budget to what is chosen.
-    {epsilon}
-    delta : float, default=1e-6
-        0 gives Laplace noise and pure DP. Other values give Gaussian noise, which is far smaller
-        for many histograms. Keep delta below 1 / n_samples: 1e-6 suits fewer than a million rows.
-    {adjacency}
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` it is one group. The default also protects the number of rows.
+        Under "replace_one", this number is public and sensitivities grow, at most to twice.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
+        most k rows of each group, chosen by secret coins, and the noise is that of k rows.
+        "average" counts each group once: its rows share a weight of one, and the noise is that of
+        one row. None, the default, protects one row of X, which is enough where each person has one
+        row. The value is public.
     random_state : int, RandomState or None, default=None
-        Not used, because nothing public is drawn.
-    {max_rows_per_group...verbose}
+        Public randomness: it does not touch the noise. It is not used, because nothing public is
+        drawn.
+    noise_seed : int or None, default=None
+        Seed of the noise, for simulations only. None draws noise from the operating system, because
+        noise that somebody can draw again protects nobody.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. The default is None because only you know the cap of your
+        data. *Every fit is a release of its own*, also in a search or a cross-validation, and
+        without a ledger nothing counts them.
+    n_jobs : int or None, default=None
+        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
+        thread, as in scikit-learn.
+    verbose : int, default=0
+        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
+        rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------
     feature_map_ : UnionMap
         All histograms in the order in which they were chosen, a part for each step.
-    {sketch_...feature_names_in_}
+    sketch_ : PrivateSketch
+        The release: all that you need to answer questions.
+    privacy_ : PrivacyGuarantee
+        What the release promises.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
 
     Notes
     -----
@@ -127,6 +155,11 @@ class AdaptiveSketcher(TableSketcher):
     [[(0,), (1,), (2,)], [(0,), (1,), (2,)], [(0, 1), (0, 2), (1, 2)]]
     >>> round(sketcher.privacy_.epsilon(1e-6), 3)
     1.0
+
+    See Also
+    --------
+    HistogramSketcher : Histograms of groups that you choose.
+    M2MEstimator : Answers any question from a sketch.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -135,11 +168,36 @@ class AdaptiveSketcher(TableSketcher):
         "workload": [None, list, tuple],
     }
 
-    schema: Any = field(default=None, kw_only=False)
-    target: Any = None
-    workload: Any = None
+    def __init__(
+        self,
+        schema: SchemaLike | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        target: str | int | None = None,
+        workload: Sequence[Any] | None = None,
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        noise_seed: int | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target = target
+        self.workload = workload
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
-    def fit(self, X, y=None, *, groups=None):
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Release the private sketch of X. This charges the ledger once.
 
         Parameters
@@ -260,8 +318,7 @@ class AdaptiveSketcher(TableSketcher):
 
     def _early_design(self, known: TableSchema) -> Design | None:
         """Return what is public of a release, None where the number of columns is not known yet."""
-        is_known = not known.is_for_all and (known.names is not None or known.keys is None)
-        return self._design(known) if is_known else None
+        return None if known.is_for_all else self._design(known)
 
     def _design(self, schema: TableSchema) -> Design:
         """Return what is public of a release, or raise ValueError for names of no column."""
@@ -271,12 +328,12 @@ class AdaptiveSketcher(TableSketcher):
             raise ValueError(f"workload lists a group twice, {self.workload!r}; list it once.")
         design = Design(schema, target, workload, self.adjacency, self._limit)
         for group in workload:
-            if design.most_cells(group) > MOST_CELLS:
+            if design.most_cells(group) > MOST_CELLS_OF_GROUP:
                 names = [schema.name(j) for j in group]
                 raise ValueError(
                     f"workload lists {names}, which may have {design.most_cells(group):,} cells, "
-                    f"and a group has at most {MOST_CELLS:,}. List fewer columns together, or "
-                    "describe them with fewer categories or edges."
+                    f"and a group has at most {MOST_CELLS_OF_GROUP:,}. List fewer columns "
+                    "together, or describe them with fewer categories or edges."
                 )
         return design
 
@@ -296,7 +353,7 @@ class AdaptiveSketcher(TableSketcher):
         return StepBudget(
             epsilon=self.epsilon,
             delta=self.delta,
-            most_steps=_MOST_STEPS,
+            most_steps=2**16,
             most_values=design.most_values,
             noise_seed=self.noise_seed,
         )
@@ -344,7 +401,7 @@ class AdaptiveSketcher(TableSketcher):
     ) -> tuple[Design, Callable[[HistogramMap], tuple[Sums, int]]]:
         """Return checked rows: what is wrong with them is found before they are paid for."""
         first = self._validate(some_rows(X, slice(1)), known, reset=True)
-        # Of a frame the first row alone, which says what columns there are.
+        # The first row of a frame says what columns there are; the others are read later.
         table = X if is_frame(X) else first
         design, n_rows = self._design(schema_of(self)), len(table)
         labels = None if groups is None else Groups.read(groups, n_rows)

@@ -24,7 +24,7 @@ _CHANGE = 2.5
 # A bin of so many times its share of the rows is halved, if there are bins left; of so many times
 # also in place of a cut that moves no more than this part of its rows, if there are enough rows for
 # the noise: so many standard deviations of a count (Adult at epsilon 0.1 lost by it).
-_HEAVY, _HEAVIEST, _WORTH_HALVING, _SURE = 1.5, 2.0, 0.03, 60.0
+_HEAVY, _HEAVIEST, _WORTH_HALVING, _STDS_OF_HEAVIEST = 1.5, 2.0, 0.03, 60.0
 # Standard deviations at which a category is no longer rare.
 _RARE = 3.0
 
@@ -57,7 +57,7 @@ def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0)
         pass
     # Where next to nothing changes, noise has made cuts, and left half of the rows in one bin.
     for _ in range(N_BINS):
-        if not table.pays(parts, max(_HEAVIEST * share, heavy, _SURE * std)):
+        if not table.pays(parts, max(_HEAVIEST * share, heavy, _STDS_OF_HEAVIEST * std)):
             break
         table.join(parts)
         table.halve(parts, heavy)

@@ -1,12 +1,10 @@
-"""Tables of a few columns of one or many distributions that factorise over a junction tree.
+"""Tables of a few columns of a distribution that factorises over a junction tree.
 
 What two neighbouring cliques share tells all that one of them knows of the other. So a table of
 columns that no clique holds takes only the cliques between them, and of each of these only the
 columns that are asked for and those that it shares with its neighbours:
 
     p(asked) = sum  p(top)  prod_i  p(columns of i | those that i shares with its parent).
-
-Distributions on the same tree are stacked along a first axis, and eliminated together.
 """
 
 from __future__ import annotations
@@ -15,20 +13,15 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, reduce
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._computing import Kept
 from ._residuals import Floats, Group
 
-if TYPE_CHECKING:
-    from ._junction_tree import JunctionTree
-
-# Cells that an elimination works on at once: of many distributions a few at a time.
-_AT_ONCE = 2**20
 # Cells of which the largest is found faster by comparing them one after another.
-_FEW = 32
+_FEW_CELLS_COMPARED = 32
 
 
 class _Step(NamedTuple):
@@ -41,31 +34,29 @@ class _Step(NamedTuple):
     columns: Group  # of what it tells
 
 
-class Stack:
-    """Distributions on one junction tree.
+class Elimination:
+    """Tables of columns of the distribution on a junction tree, as it is now.
 
     Parameters
     ----------
     tree : JunctionTree
-    probabilities : sequence of ndarray, shape (B, *shape of the clique)
-        Of the cells of each clique, of B distributions.
     most_kept : int, default=0
         Cells of parts of cliques that are kept: the next question may need them as well.
     """
 
-    def __init__(self, tree: JunctionTree, probabilities: Sequence[Floats], *, most_kept: int = 0):
-        self._tree, self._probabilities = tree, probabilities
+    def __init__(self, tree: Any, *, most_kept: int = 0):
+        self._tree, self._probabilities = tree, tree.probabilities
         self._kept = Kept(most_kept)
 
     def table(self, group: Sequence[int]) -> Floats:
-        """Return the probabilities of the cells of a group, axes in its order after the first."""
+        """Return the probabilities of the cells of a group, axes in its order."""
         wanted, host = frozenset(group), self._tree.host(group)
         if host is not None:
             columns = self._columns(host, wanted)
             table = self._part(host, columns)
         else:
             table, columns = self._eliminated(self._steps(wanted), wanted)
-        return np.transpose(table, [0, *(columns.index(a) + 1 for a in group)])
+        return np.transpose(table, [columns.index(a) for a in group])
 
     def _columns(self, i: int, which: Iterable[int]) -> Group:
         held = frozenset(which)
@@ -107,20 +98,9 @@ class Stack:
 
     def _eliminated(self, steps: Sequence[_Step], wanted: frozenset[int]) -> tuple[Floats, Group]:
         """Return p(wanted columns) and the order of its axes."""
-        sizes, n = self._tree.sizes, len(self._probabilities[0])
-        cells = max(math.prod(sizes[a] for a in {*step.held, *step.columns}) for step in steps)
-        parts = [self._part(step.clique, step.held, step.given) for step in steps]
-        size = max(_AT_ONCE // cells, 1)
-        chunks = [slice(start, start + size) for start in range(0, n, size)]
-        found = [self._product(steps, [part[c] for part in parts], wanted) for c in chunks]
-        return np.concatenate([table for table, _ in found]), found[0][1]
-
-    def _product(
-        self, steps: Sequence[_Step], parts: Sequence[Floats], wanted: frozenset[int]
-    ) -> tuple[Floats, Group]:
         told: dict[int, tuple[Floats, Group]] = {}
-        for step, table in zip(steps, parts, strict=True):
-            columns = step.held
+        for step in steps:
+            table, columns = self._part(step.clique, step.held, step.given), step.held
             for k, child in enumerate(step.children, 1):
                 later = (self._tree.separators[other] for other in step.children[k:])
                 keep = wanted.union(step.given, *later)
@@ -133,12 +113,11 @@ class Stack:
         return self._kept.get((i, columns, given), lambda: self._found(i, columns, given))
 
     def _found(self, i: int, columns: Group, given: Group) -> Floats:
-        axes = self._tree.axes_outside(i, columns)
-        # One after another: what is between two sums stays small.
-        table = np.array([sum_out(one, axes) for one in self._probabilities[i]])
+        # A copy, because a fit changes the probabilities of the tree in place.
+        table = np.array(sum_out(self._probabilities[i], self._tree.axes_outside(i, columns)))
         if not given:
             return table
-        return divided(table, [k for k, a in enumerate(columns, 1) if a not in given])
+        return divided(table, [k for k, a in enumerate(columns) if a not in given])
 
 
 def divided(table: Floats, axes: Sequence[int]) -> Floats:
@@ -158,16 +137,16 @@ def _contracted(
     first = _folded(left, left_columns, common, own, gone)
     second = _folded(right, right_columns, common, gone, other)
     product = first * second if not gone else first @ second
-    sizes = dict(zip(left_columns + right_columns, left.shape[1:] + right.shape[1:], strict=True))
+    sizes = dict(zip(left_columns + right_columns, left.shape + right.shape, strict=True))
     columns = (*common, *own, *other)
-    return product.reshape(len(left), *(sizes[a] for a in columns)), columns
+    return product.reshape([sizes[a] for a in columns]), columns
 
 
 def _folded(table: Floats, columns: Group, *parts: Sequence[int]) -> Floats:
-    """Return a table with one axis for each part of its columns, after the first."""
-    order = [columns.index(a) + 1 for part in parts for a in part]
-    shape = [math.prod(table.shape[columns.index(a) + 1] for a in part) for part in parts]
-    return np.transpose(table, [0, *order]).reshape(len(table), *shape)
+    """Return a table with one axis for each part of its columns."""
+    order = [columns.index(a) for part in parts for a in part]
+    shape = [math.prod(table.shape[columns.index(a)] for a in part) for part in parts]
+    return np.transpose(table, order).reshape(shape)
 
 
 @lru_cache(maxsize=64)
@@ -192,7 +171,7 @@ def max_out(table: Floats, axes: Iterable[int]) -> Floats:
     maxima, shape = _sums(table.shape, tuple(axes))
     for before, n, after in maxima:
         flat = table.reshape(before, n, after)
-        few = n <= _FEW
+        few = n <= _FEW_CELLS_COMPARED
         table = reduce(np.maximum, np.moveaxis(flat, 1, 0)) if few else flat.max(axis=1)
     return table.reshape(shape)
 

@@ -33,32 +33,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._computing import Kept
-from ._elimination import Stack, sum_out
+from ._elimination import Elimination, sum_out
 from ._junction_tree import JunctionTree, n_cells, triangulate, within
-from ._raking import Anderson, Factor, Key, Target, overlaps, rake, targets, update
+from ._raking import MISSED_NOISE, Anderson, Factor, Key, Target, overlaps, rake, targets, update
 from ._residuals import Floats, Group, Marginal, Residuals
 
 __all__ = ["GraphicalModel", "JunctionTree", "Marginal", "Residuals", "n_cells", "triangulate"]
 
 # Cells of a tree: a fit takes a fraction of a second, and 30 of its bootstrap 250 MB.
-MOST_CELLS = 2**20
+MOST_CELLS_OF_TREE = 2**20
 # Weight of the entropy in units of N / sigma, and what is added for tables of few rows. Chosen on
 # Adult, ACS and Covertype at epsilon 0.1 to 10, and on samples of a hundred rows and more.
 _ENTROPY, _LEAST_ENTROPY = 0.25, 40.0
-_SWEEPS, _WARM_SWEEPS = 40, 5
-# Of the noise, what a fit may still miss on average.
-_TOLERANCE = 0.05
 # How much the tree counts beside counts that it does not hold. The further it is from these, in
 # units of their noise, the less: the third root was best for tables and for weights of rows alike,
 # on Covertype, Adult and ACS at epsilon 0.1 to 10.
 _TRUST, _LEAST_EXCESS = 10.0, 1 / 8
-# Of a clique's cells: those of a block are so few that they cost next to nothing.
-_OF_CLIQUE, _FEW_CELLS = 16, 4096
 # Cells of tables that are kept, of each model: questions come back to the same columns.
 _MOST_KEPT = 2**21
-# Of a cell, so that counts can say that there is somebody after all.
-_LEAST_PRIOR = 1e-12
-_SMALLEST = 1e-300
 
 
 @dataclass
@@ -109,7 +101,7 @@ class GraphicalModel:
         self,
         sizes: Sequence[int],
         *,
-        most_cells: int = MOST_CELLS,
+        most_cells: int = MOST_CELLS_OF_TREE,
         zeros: Sequence[tuple[Group, NDArray[np.bool_]]] = (),
     ):
         self.sizes = tuple(int(size) for size in sizes)
@@ -121,7 +113,7 @@ class GraphicalModel:
         # By whose potentials the tree is calibrated, None where they have moved.
         self._told: frozenset[Key] | None = None
 
-    def fit(self, marginals: Sequence[Marginal], *, sweeps: int = _SWEEPS) -> GraphicalModel:
+    def fit(self, marginals: Sequence[Marginal], *, sweeps: int = 40) -> GraphicalModel:
         """Fit the model, from where it stands; earlier marginals have precedence in the tree.
 
         Parameters
@@ -146,16 +138,14 @@ class GraphicalModel:
         self.tree = JunctionTree(self.sizes, self._held)
         self._start([[] for _ in self.tree.cliques])
 
-    def copy_with(
-        self, marginals: Sequence[Marginal], *, sweeps: int = _WARM_SWEEPS
-    ) -> GraphicalModel:
+    def copy_with(self, marginals: Sequence[Marginal]) -> GraphicalModel:
         """Return a model of other counts on the same tree, fitted from where this one stands."""
         other = copy.copy(self)
         other._potentials = dict(self._potentials)
         other.tree = copy.copy(self.tree)
         other.tree.probabilities = [table.copy() for table in self.tree.probabilities]
         other.tree.shared = list(self.tree.shared)
-        return other._fit(marginals, sweeps)
+        return other._fit(marginals, sweeps=5)
 
     def _fit(self, marginals: Sequence[Marginal], sweeps: int) -> GraphicalModel:
         self.counted, self._tables = list(marginals), Kept(_MOST_KEPT)
@@ -177,14 +167,13 @@ class GraphicalModel:
             worst = self._sweep(blocks, walk)
             for overlap in shared:
                 overlap.share_out(self._potentials)
-            if worst < _TOLERANCE:
+            if worst < MISSED_NOISE:
                 break
             # The first sweeps are unlike those that follow.
             if sweep > 1 and ahead.accelerate(before, self._potentials):
                 self._start(blocks)
         self._settle(blocks)  # which sweeps away what rounding has piled up
-        tables = [table[None] for table in self.tree.probabilities]
-        self._parts = Stack(self.tree, tables, most_kept=_MOST_KEPT)
+        self._parts = Elimination(self.tree, most_kept=_MOST_KEPT)
         return self
 
     def _blocks(self, hosts: Sequence[int | None]) -> list[list[_Block]]:
@@ -201,7 +190,8 @@ class GraphicalModel:
     def _blocks_of(self, i: int, targets: Sequence[Target]) -> list[_Block]:
         """Return the blocks of a clique: as many groups in each as its few cells have room for."""
         clique = self.tree.cliques[i]
-        most = max(math.prod(self.tree.shapes[i]) // _OF_CLIQUE, _FEW_CELLS)
+        # Blocks of so few cells cost next to nothing beside the clique.
+        most = max(math.prod(self.tree.shapes[i]) // 16, 4096)
         columns: list[set[int]] = []
         for group in sorted((set(t.group) for t in targets), key=len, reverse=True):
             room = [c for c in columns if math.prod(self.sizes[a] for a in c | group) <= most]
@@ -300,7 +290,7 @@ class GraphicalModel:
 
     def marginal(self, group: Sequence[int]) -> Floats:
         """Return the probabilities of the cells of a group, from the tree."""
-        return self._parts.table(tuple(group))[0]
+        return self._parts.table(tuple(group))
 
     def marginals(self, groups: Iterable[Sequence[int]]) -> dict[Group, Floats]:
         """Return `marginal` of many groups: much faster for pairs than one after another."""
@@ -337,9 +327,10 @@ class GraphicalModel:
         outside = [target for target in told if target.group in self.left_out]
         cells = np.zeros((table.size, len(self.sizes)), np.int64)
         cells[:, list(group)] = np.indices(table.shape).reshape(len(group), -1).T
-        prior = np.maximum(table.ravel(), _LEAST_PRIOR) * self.possible(group).ravel()
+        # Nowhere zero, so that counts can say that there is somebody after all.
+        prior = np.maximum(table.ravel(), 1e-12) * self.possible(group).ravel()
         alpha = self.alpha * self._trust(outside)
-        return rake(cells, self.sizes, told, alpha, weights=prior).reshape(table.shape)
+        return rake(cells, self.sizes, told, alpha, prior).reshape(table.shape)
 
     def _trust(self, outside: Sequence[Target]) -> float:
         """Return how much the tree counts beside targets that it does not hold."""
@@ -360,9 +351,7 @@ class GraphicalModel:
         bare._start([[] for _ in self.tree.cliques])
         return bare.tree.marginal(tuple(group)) > 0
 
-    def rake(
-        self, codes: NDArray[np.int64], *, weights: Floats | None = None, sweeps: int = 20
-    ) -> Floats:
+    def rake(self, codes: NDArray[np.int64]) -> Floats:
         """Return weights of rows drawn from the tree that match all that was counted.
 
         Where the tree holds all they are equal. ``examples/benchmarks/graphical.py`` compares them
@@ -371,10 +360,6 @@ class GraphicalModel:
         Parameters
         ----------
         codes : ndarray of shape (n, d)
-        weights : ndarray of shape (n,), default=None
-            Of rows that were not drawn from this tree: with these they nearly follow it.
-        sweeps : int, default=20
-            The largest number of rounds over all groups.
 
         Returns
         -------
@@ -382,11 +367,10 @@ class GraphicalModel:
             They sum to one.
         """
         outside = [target for target in self.targets if target.group in self.left_out]
+        equal = np.ones(len(codes))
         if not outside or not len(codes):
-            weights = np.ones(len(codes)) if weights is None else weights
-            return weights / weights.sum()
-        alpha = self.alpha * self._trust(outside)
-        return rake(codes, self.sizes, self.targets, alpha, weights=weights, sweeps=sweeps)
+            return equal / equal.sum()
+        return rake(codes, self.sizes, self.targets, self.alpha * self._trust(outside), equal)
 
     def draw(self, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return codes of rows, shape (n_rows, d), drawn from the tree."""

@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ._elimination import Stack, divided, max_out, sum_out
+from ._elimination import Elimination, divided, max_out, sum_out
 from ._residuals import Floats, Group
 from ._rounding import Rounding
 
@@ -205,19 +205,12 @@ class JunctionTree:
             potentials[i] *= ratio
             self.shared.append(whole)
 
-    def conditional(self, i: int) -> Floats:
-        """Return the probabilities of the cells of clique `i`, given what its parent shares."""
-        return divided(self.probabilities[i], self.up[i])
-
     def marginal(self, group: Sequence[int]) -> Floats:
         """Return the probabilities of the cells of a group, axes in the order given.
 
         Columns of one clique are summed out of it; others by elimination along the tree.
         """
-        return self._stack().table(group)[0]
-
-    def _stack(self) -> Stack:
-        return Stack(self, [table[None] for table in self.probabilities])
+        return Elimination(self).table(group)
 
     def table(self, i: int, columns: Sequence[int]) -> Floats:
         """Return the probabilities of columns of clique `i`, axes in the order given."""
@@ -229,7 +222,7 @@ class JunctionTree:
         """Return `marginal` of many groups, much faster for pairs than one after another."""
         asked = list(dict.fromkeys(tuple(group) for group in groups))
         far = [group for group in asked if len(group) == 2 and self.host(group) is None]
-        pairs, stack = _FarPairs(self, far).found, self._stack()
+        pairs, others = _FarPairs(self, far).found, Elimination(self)
         found: dict[Group, Floats] = {}
         for group in asked:
             if group in pairs:
@@ -237,7 +230,7 @@ class JunctionTree:
             elif group[::-1] in pairs:
                 found[group] = pairs[group[::-1]].T
             else:
-                found[group] = stack.table(group)[0]
+                found[group] = others.table(group)
         return found
 
     def draw(

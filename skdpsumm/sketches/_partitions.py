@@ -176,7 +176,7 @@ def _join(pieces: list[_Piece], plan: _Plan) -> _Part:
 def _joined(tables: Sequence[Any]) -> Any:
     """Return tables below one another; no dtype that they might share changes a cell."""
     if not isinstance(tables[0], Table):
-        # Of float32 and float64, where there is no schema, the wider type holds both.
+        # Without a schema there may be float32 beside float64: the wider type holds both.
         floats = all(table.dtype.kind == "f" for table in tables)
         return np.concatenate(tables) if floats else _stacked(tables)
     columns = zip(*(table.columns for table in tables), strict=True)

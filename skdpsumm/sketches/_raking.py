@@ -30,20 +30,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import wrightomega
 
-from ._residuals import Floats, Group, Marginal, Residuals, subsets
+from ._residuals import TINY, Floats, Group, Marginal, Residuals, subsets
 
-# Of the noise of a margin that follows from counts of more columns. Cells cannot be negative: what
-# noise takes below zero is put there, and adds up in sums of cells. Margins must not pay for it.
-# Chosen on Covertype, where sums of cells in tables of two columns missed by 1.9 standard errors
-# without margins; it has 0.9 to 1.1 now, and 0.95 to 1 on Adult and ACS.
+# Part of its noise that is taken for a margin of counts of more columns. Cells cannot be negative:
+# what noise takes below zero is put there, and adds up in sums of cells. Margins must not pay for
+# it. Chosen on Covertype, where sums of cells in tables of two columns missed by 1.9 standard
+# errors without margins; it has 0.9 to 1.1 now, and 0.95 to 1 on Adult and ACS.
 _MARGIN_NOISE = 1 / 3
-# Of the rows: noise is taken for no less, so that counts without noise are fitted to this.
-_LEAST_NOISE = 1e-6
-# Of a potential, for cells in which nobody is.
+# Smallest noise of a share of the rows that is taken: counts without noise are fitted to this.
+_LEAST_NOISE_OF_SHARE = 1e-6
+# Smallest potential, for cells in which nobody is.
 _LEAST_POTENTIAL = -600.0
-# Of the noise, what weights of rows may still miss on average.
-_TOLERANCE = 0.05
-_SMALLEST = 1e-300
+# Part of the noise by which a fit may still miss the counts on average.
+MISSED_NOISE = 0.05
 
 # A group, and which coarse cell each cell of its coarse columns is in.
 Key = tuple[Group, tuple[tuple[int, bytes], ...]]
@@ -101,7 +100,7 @@ def targets(
     weighted: dict[Key, Floats] = {}
     precision: dict[Key, Floats] = {}
     index: dict[Key, NDArray[np.int64]] = {}
-    least = (_LEAST_NOISE * n_rows) ** 2
+    least = (_LEAST_NOISE_OF_SHARE * n_rows) ** 2
     for marginal in marginals:
         group, counts, variance = marginal.ordered()
         if not group:
@@ -117,12 +116,12 @@ def targets(
     found = {}
     for key, total in precision.items():
         counts = weighted[key] / total if key in index else residuals.marginal(key[0])
-        noise = np.maximum(np.sqrt(1 / total) / n_rows, _LEAST_NOISE)
+        noise = np.maximum(np.sqrt(1 / total) / n_rows, _LEAST_NOISE_OF_SHARE)
         found[key] = Target(key, key[0], _shares(counts, n_rows), noise, index.get(key))
     for group in _margins(key[0] for key in found if key not in index):
         key = (group, ())
-        noise = np.maximum(np.sqrt(residuals.cell_variances(group)) / n_rows, _LEAST_NOISE)
-        noise = np.maximum(noise * _MARGIN_NOISE, _LEAST_NOISE)
+        noise = np.maximum(np.sqrt(residuals.cell_variances(group)) / n_rows, _LEAST_NOISE_OF_SHARE)
+        noise = np.maximum(noise * _MARGIN_NOISE, _LEAST_NOISE_OF_SHARE)
         if key in found:
             both = 1 / np.sqrt(1 / found[key].noise ** 2 + 1 / noise**2)
             found[key] = replace(found[key], noise=both)
@@ -206,13 +205,12 @@ class Anderson:
     combination of the last sweeps' ends whose steps would have been the shortest.
     """
 
-    def __init__(self, factors: Iterable[Factor], *, memory: int = 5):
+    def __init__(self, factors: Iterable[Factor]):
         factors = list(factors)
         self._keys = [factor.target.key for factor in factors]
         self._shapes = [factor.slack.shape for factor in factors]
         roots = [np.sqrt(factor.slack).ravel() for factor in factors]
         self._scale = np.concatenate([np.zeros(0), *roots])
-        self._memory = memory
         self._ends: list[Floats] = []
         self._steps: list[Floats] = []
 
@@ -227,13 +225,14 @@ class Anderson:
         step = end - before
         if self._steps and np.linalg.norm(step) > 2 * np.linalg.norm(self._steps[-1]):
             self._ends, self._steps = [], []  # it went too far
-        self._ends = [*self._ends, end][-self._memory - 1 :]
-        self._steps = [*self._steps, step][-self._memory - 1 :]
+        # Five differences of the last steps are enough.
+        self._ends = [*self._ends, end][-6:]
+        self._steps = [*self._steps, step][-6:]
         if len(self._steps) == 1:
             return False
         steps, ends = np.diff(self._steps, axis=0), np.diff(self._ends, axis=0)
         products = steps @ steps.T
-        products += 1e-10 * max(np.trace(products), _SMALLEST) * np.eye(len(products))
+        products += 1e-10 * max(np.trace(products), TINY) * np.eye(len(products))
         ahead = (end - np.linalg.solve(products, steps @ step) @ ends) / self._scale
         sizes = [math.prod(shape) for shape in self._shapes]
         parts = np.split(ahead, np.cumsum(sizes)[:-1])
@@ -254,8 +253,8 @@ def rake(
     sizes: Sequence[int],
     targets: Iterable[Target],
     alpha: float,
+    weights: Floats,
     *,
-    weights: Floats | None = None,
     sweeps: int = 20,
 ) -> Floats:
     """Return weights of rows that match targets within their noise, nearest to those given.
@@ -269,8 +268,7 @@ def rake(
     targets : iterable of Target
     alpha : float
         How much nearness counts.
-    weights : ndarray of shape (n,), default=None
-        Equal by default.
+    weights : ndarray of shape (n,)
     sweeps : int, default=20
         The largest number of rounds over all targets.
 
@@ -279,7 +277,6 @@ def rake(
     weights : ndarray of shape (n,)
         They sum to one.
     """
-    weights = np.ones(len(codes)) if weights is None else weights
     weights = weights / weights.sum()
     factors = [_places(codes, sizes, weights, target, alpha) for target in targets]
     potentials = {factor.target.key: np.zeros(factor.slack.shape) for factor in factors}
@@ -295,7 +292,7 @@ def rake(
             worst = max(worst, missed)
         for overlap in shared:
             overlap.share_out(potentials)
-        if worst < _TOLERANCE:
+        if worst < MISSED_NOISE:
             break
     return weights
 
@@ -358,7 +355,7 @@ def solve_block(
     theta : ndarray
     z : float
     """
-    offset = np.log(np.maximum(now, _SMALLEST) / slack) + (share / slack - old)
+    offset = np.log(np.maximum(now, TINY) / slack) + (share / slack - old)
     if possible is not None:
         offset = np.where(possible, offset, -np.inf)
     # The sum falls with z and is convex: from the left Newton's method never passes the root. At

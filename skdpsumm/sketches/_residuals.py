@@ -27,8 +27,11 @@ from numpy.typing import NDArray
 Group = tuple[int, ...]
 Floats = NDArray[np.float64]
 
-# Of a variance, in rows: counts without noise weigh so much, and no sum of weights overflows.
+# Smallest variance of a count, in rows: counts without noise have a weight, and no sum of weights
+# overflows.
 _LEAST_VARIANCE = 1e-20
+# What stands for zero where a number is divided by, or its logarithm is taken.
+TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +107,7 @@ class Residuals:
         if like is not None and like._has_noise_of(self._counted):
             self._of_cells = like._of_cells
         self._variances: list[tuple[Group, Floats]] = []
-        # Of each set of columns: the groups that tell it, with their weights, and the sum of these.
+        # The groups that tell of each set of columns, with their weights, and the sum of these.
         self._tellers: dict[Group, list[tuple[int, float]]] = {}
         self._precision: dict[Group, float] = {}
         sums: dict[Group, Floats] = {}
@@ -122,7 +125,6 @@ class Residuals:
         self._even = all(np.ptp(variance) == 0 for _, variance in self._variances)
         self._residuals = {part: sums[part] / self._precision[part] for part in sums}
         self.n_rows = float(self._residuals.get((), 0.0))
-        self.n_rows_std = math.sqrt(1 / self._precision[()]) if sums else math.inf
 
     def _has_noise_of(self, counted: list[tuple]) -> bool:
         return len(counted) == len(self._counted) and all(
@@ -150,14 +152,6 @@ class Residuals:
                 counts += self._residuals[part].reshape(shape) / n_summed
         return np.transpose(counts, [ordered.index(a) for a in group])
 
-    def noise(self, part: Iterable[int]) -> float | None:
-        """Return the variance of the noise in the residual of a set, None where none was counted.
-
-        It is that of a sum of cells with weights of norm 1: of noise that is alike in all cells.
-        """
-        found = self._precision.get(tuple(sorted(part)))
-        return None if found is None else 1 / found
-
     def tellers(self, part: Group) -> list[tuple[int, float]]:
         """Return the marginals that tell the residual of a set, and how much each counts."""
         weights = self._tellers.get(part, [])
@@ -167,75 +161,51 @@ class Residuals:
         """Return the columns of a marginal, in order, and the variance of its noise."""
         return self._variances[k]
 
-    def variance(self, group: Sequence[int], weights: Floats) -> float | None:
-        """Return the variance of the sum of `weights` times the counts of a group.
-
-        Parameters
-        ----------
-        group : sequence of int
-        weights : ndarray, one axis for each column of the group
-
-        Returns
-        -------
-        float or None
-            None where a residual that the sum needs was counted by nobody.
-        """
-        found = self.variances(group, weights[..., None])
-        return None if found is None else float(found[0])
-
-    def variances(self, group: Sequence[int], weights: Floats) -> Floats | None:
-        """Return `variance` for each of k weights, shape (k,).
-
-        Parameters
-        ----------
-        group : sequence of int
-        weights : ndarray of shape (*sizes of the columns, k)
-        """
-        ordered, needed = self._needed(group, weights)
-        if needed is None:
-            return None
-        if not self._even:
-            return self._uneven_variances(ordered, needed, weights.shape[-1])
-        total = np.zeros(weights.shape[-1])
-        for part, own in needed.items():
-            total += np.sum(own**2, axis=tuple(range(len(part)))) / self._precision[part]
-        return total
-
-    def tell(self, group: Sequence[int], weights: Floats) -> bool:
-        """Whether all residuals that sums with these `weights` need were counted."""
-        return self._needed(group, weights)[1] is not None
-
-    def _needed(self, group: Sequence[int], weights: Floats) -> tuple[Group, dict | None]:
-        """Return the group in order, and the weights of the residuals of its parts."""
-        ordered, last = tuple(sorted(group)), len(group)
-        weights = np.transpose(weights, [*(tuple(group).index(a) for a in ordered), last])
-        least = (1e-10 * np.max(np.abs(weights), initial=0.0)) ** 2
-        needed: dict[Group, Floats] = {}
-        for part in subsets(ordered):
-            own = _centred(weights.mean(axis=_axes_outside(ordered, part)), range(len(part)))
-            if np.sum(own**2, axis=tuple(range(len(part)))).max() <= least:
-                continue
-            if part not in self._precision:
-                return ordered, None
-            needed[part] = own
-        return ordered, needed
-
     def cell_variances(self, group: Sequence[int]) -> Floats:
-        """Return the variance of the counts of each cell of a group that some marginal held."""
+        """Return the variance of the counts of each cell of a group that some marginal held.
+
+        Parameters
+        ----------
+        group : sequence of int, increasing
+        """
         group = tuple(group)
         if group not in self._of_cells:
             shape = [self.sizes[a] for a in group]
             size = math.prod(shape)
             # Where noise is even all cells are alike.
             units = np.eye(size, 1 if self._even else size).reshape(*shape, -1)
-            variances = np.broadcast_to(np.asarray(self.variances(group, units)), size)
+            variances = np.broadcast_to(self.variances(group, units), size)
             self._of_cells[group] = variances.reshape(shape)
         return self._of_cells[group]
 
-    def _uneven_variances(self, columns: Group, needed: Mapping[Group, Floats], n: int) -> Floats:
+    def variances(self, group: Group, weights: Floats) -> Floats:
+        """Return the variance of k weighted sums of the counts of such a group.
+
+        Parameters
+        ----------
+        group : tuple of int, increasing
+        weights : ndarray of shape (*sizes of the columns, k)
+
+        Returns
+        -------
+        ndarray of shape (k,)
+        """
+        # The weights of the residuals of each part of the group.
+        of_parts = {
+            part: _centred(weights.mean(axis=_axes_outside(group, part)), range(len(part)))
+            for part in subsets(group)
+        }
+        if not self._even:
+            return self._uneven_variances(group, of_parts, weights.shape[-1])
+        total = np.zeros(weights.shape[-1])
+        for part, own in of_parts.items():
+            total += np.sum(own**2, axis=tuple(range(len(part)))) / self._precision[part]
+        return total
+
+    def _uneven_variances(self, columns: Group, of_parts: Mapping[Group, Floats], n: int) -> Floats:
         """Return the variances of n sums of residuals by the weights that noisy counts have."""
         loads: dict[int, Floats] = {}
-        for part, own in needed.items():
+        for part, own in of_parts.items():
             for k, weight in self._tellers[part]:
                 group, variance = self._variances[k]
                 # Along all other columns the weights are alike.

@@ -31,19 +31,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ._residuals import Floats, Group
+from ._residuals import TINY, Floats, Group
 
 Codes = NDArray[np.int64]
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 # Probabilities of rows that are drawn at once, at most: a megabyte, which a core's cache holds.
-_MOST_CELLS = 2**17
+_PROBABILITIES_AT_ONCE = 2**17
 # Rows that are left for the end, rounds of raking for a part of the rows, and the most by which one
 # multiplies a probability. `examples/benchmarks/rounding.py` compares them with others.
-_LAST_ROWS, _SWEEPS, _MOST_STEP = 64, 3, 4.0
+_LAST_ROWS, _RAKING_SWEEPS, _MOST_STEP = 64, 3, 4.0
 # Values that are less likely than this, beside the likeliest, are no choice at the end.
 _LEAST_LIKELY = 0.01
-_SMALLEST = 1e-300
 
 
 class Rounding:
@@ -81,13 +80,13 @@ class Rounding:
         # Another start for each column, so that parts of the rows differ, too.
         order = np.roll(in_order(self._order, place), self._rng.integers(max(n_rows, 1)))
         probabilities, wanted = conditional.reshape(-1, self._sizes[a]), self._wanted(a)
-        start, most = self._rng.random(), max(_MOST_CELLS // self._sizes[a], 1)
+        start, most = self._rng.random(), max(_PROBABILITIES_AT_ONCE // self._sizes[a], 1)
         for part in _parts(order, most, halved=bool(wanted)):
             likely = probabilities[place[part]]
             for table in wanted:
                 table.look_at(part)
             # What a large part misses, those after it set right.
-            n_sweeps = 1 if 2 * len(part) > most else _SWEEPS
+            n_sweeps = 1 if 2 * len(part) > most else _RAKING_SWEEPS
             for table in wanted * n_sweeps:
                 table.rake(likely)
             at_end = wanted and len(part) <= 2 * _LAST_ROWS
@@ -153,9 +152,9 @@ class _Wanted:
 
     def rake(self, likely: Floats) -> None:
         """Multiply their probabilities so that counts fit, and make them sum to one."""
-        step = self._share / np.maximum(self._of_places @ likely, _SMALLEST)
+        step = self._share / np.maximum(self._of_places @ likely, TINY)
         likely *= np.clip(step, 1 / _MOST_STEP, _MOST_STEP)[self.places]
-        likely /= np.maximum(likely @ np.ones(likely.shape[1]), _SMALLEST)[:, None]
+        likely /= np.maximum(likely @ np.ones(likely.shape[1]), TINY)[:, None]
 
     def take(self, values: Codes) -> None:
         """Count what was drawn in these rows."""

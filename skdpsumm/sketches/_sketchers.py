@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import field
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
 from .._dask import PartitionSchema
-from .._docs import inherited_docs
 from .._sklearn import Interval, StrOptions
 from ..features._engine import check_engine
 from ..features._feature_maps import (
@@ -35,15 +34,15 @@ from ..features._feature_maps import (
     sensitivities,
 )
 from ..features._histogram import HistogramMap
-from ..privacy import PrivacyGuarantee
+from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import (
+from ..privacy._fit import (
     PrivateFit,
     check_groups,
     columns_kept,
-    estimator,
     given_of_columns,
 )
+from ..privacy._ledger import LedgerDataset
 from ..privacy._noise import Block, IntegerNoise, load_noise
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
@@ -52,6 +51,7 @@ from ..schema._schema import (
     BY_NAME,
     NO_SCHEMA,
     STANDS_FOR_SCHEMA,
+    SchemaLike,
     TableSchema,
     allowed,
     as_schema,
@@ -62,50 +62,13 @@ from ._file import check_fits
 from ._partitions import sum_partitions
 from ._private_sketch import Counted, PendingRelease, PrivateSketch
 
-# Of the budget, for the number of rows, as in the paper.
-_COUNT_SHARE = 0.02
-# Of RACE, as in the paper, for columns in [0, 1].
-_BANDWIDTH = 0.1
-_MOST_NAMED = 10
+# Share of the budget that buys the number of rows, as in the paper.
+_SHARE_FOR_N_ROWS = 0.02
+_MOST_UNSEEN_NAMED = 10
 
 
-@inherited_docs
-@estimator
 class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A transformer phi whose `fit` releases noisy sums of phi over the rows.
-
-    Parameters
-    ----------
-    schema : TableSchema or what stands for one, default=None
-        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
-        "farmer"]}``, or a `TableSchema`. The default is None because nothing may be guessed from
-        private rows.
-    epsilon : float, default=1.0
-        Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
-        common choice between the two. ``np.inf`` adds no noise.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: in one row more or less, or in the values of one row
-        (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
-        "replace_one", this number is public and sensitivities grow, at most to twice.
-    random_state : int, RandomState or None, default=None
-        Public randomness. None draws anew in each fit, as in scikit-learn.
-    {max_rows_per_group...ledger}
-    n_jobs : int or None, default=None
-        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
-        thread, as in scikit-learn.
-    verbose : int, default=0
-        1 shows progress on the standard error stream, one step per 65,536 rows. It tells the number
-        of rows, so it is off by default and for the curator alone. Dask has its own display.
-
-    Attributes
-    ----------
-    sketch_ : PrivateSketch
-        The release: all that you need to answer questions.
-    privacy_ : PrivacyGuarantee
-        What the release promises.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names.
-    """
+    """A transformer phi whose `fit` releases noisy sums of phi over the rows."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateFit._parameter_constraints,
@@ -120,9 +83,9 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     _takes_sparse: ClassVar[bool] = False
 
-    schema: Any = None
-    n_jobs: int | None = None
-    verbose: int | bool = 0
+    schema: Any
+    n_jobs: int | None
+    verbose: int | bool
 
     @abstractmethod
     def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
@@ -197,47 +160,10 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return known is None or known.keeps_zero()
 
 
-@inherited_docs
-@estimator
 class BaseSketcher(TableSketcher):
     """A transformer phi whose `fit` releases the noisy sum of phi over the rows, in one step.
 
     Subclasses say which phi (`_draw_map`) and how the budget is shared (`_shares`).
-
-    Parameters
-    ----------
-    schema : TableSchema or what stands for one, default=None
-        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
-        "farmer"]}``, or a `TableSchema`. Numbers are clipped and scaled to [0, 1]. Categories and
-        missing values are at distance one, so that the kernel's width has no unit. None, the
-        default, guesses nothing and takes columns of numbers as they are. Whoever asks the sketch
-        (`M2MEstimator.from_sketch`) then has to know their range.
-    epsilon : float, default=1.0
-        Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
-        common choice between the two. ``np.inf`` adds no noise.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: in one row more or less, or in the values of one row
-        (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
-        "replace_one", this number is public and sensitivities grow, at most to twice.
-    denominator : {"auto", "row_sums", "budget"} or float, default="auto"
-        Where the number of rows comes from. With "row_sums" it is free: every histogram and every
-        RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
-        (of epsilon under pure DP, of mu^2 under Gaussian noise). That is better at very small
-        epsilon. "budget" is 0.02, as in the paper. Fourier features have nothing else. "auto" is
-        "row_sums" where there are such sums, because it is free, and "budget" elsewhere.
-    postprocess : bool, default=True
-        Whether to move `sketch_.mean` to the set that every true mean lies in: the simplex for each
-        histogram and RACE array, the unit disk for each (cos, sin) pair. The default is True
-        because it lowers the error of each entry. It has no effect while the noise is small, and
-        none on the answers of M2M.
-    random_state : int, RandomState or None, default=None
-        Public randomness: frequencies and hashes. None draws anew in each fit, as in scikit-learn.
-        If several owners want to add their sketches, give all of them the same int.
-    {max_rows_per_group...verbose}
-
-    Attributes
-    ----------
-    {sketch_...feature_names_in_}
     """
 
     __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"groups": True}
@@ -251,8 +177,8 @@ class BaseSketcher(TableSketcher):
         "postprocess": ["boolean"],
     }
 
-    denominator: Any = "auto"
-    postprocess: bool = True
+    denominator: Any
+    postprocess: bool
 
     @abstractmethod
     def _draw_map(self, schema: TableSchema, rng: np.random.RandomState) -> FeatureMap:
@@ -282,7 +208,7 @@ class BaseSketcher(TableSketcher):
         """True between `partial_fit` and `release`, while exact sums are in memory."""
         return hasattr(self, "_pending")
 
-    def fit(self, X, y=None, *, groups=None):
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Release the private sketch of X. This charges the ledger once.
 
         Parameters
@@ -318,7 +244,7 @@ class BaseSketcher(TableSketcher):
         with columns_kept(self):
             return self._add_rows(X, groups, whole=True).release()
 
-    def partial_fit(self, X, y=None, *, groups=None):
+    def partial_fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Add the rows of X to a sketch. Call `release` after the last block to publish it.
 
         The first block charges the ledger. Until `release`, the object holds exact sums.
@@ -394,7 +320,7 @@ class BaseSketcher(TableSketcher):
         pending.add_sums(sums, n_rows)
         return pending
 
-    def release(self):
+    def release(self) -> Self:
         """Add the noise once, publish `sketch_` and delete the exact sums.
 
         Returns
@@ -434,7 +360,7 @@ class BaseSketcher(TableSketcher):
     def _count_share(self) -> float:
         """The part of the budget that buys the number of rows, where it is bought."""
         known = isinstance(self.denominator, str)
-        return _COUNT_SHARE if known else float(self.denominator)
+        return _SHARE_FOR_N_ROWS if known else float(self.denominator)
 
     def _ask_ledger(self) -> None:
         adjacencies = getattr(self.ledger, "adjacency", None), self.adjacency
@@ -504,8 +430,12 @@ def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
     unseen = sorted(set(range(feature_map.schema.n_columns)) - feature_map.seen_columns())
     if unseen:
         names = [schema.name(j) for j in unseen]
-        told = ", ".join(map(repr, names[:_MOST_NAMED]))
-        more = f" and {len(names) - _MOST_NAMED} others" if len(names) > _MOST_NAMED else ""
+        told = ", ".join(map(repr, names[:_MOST_UNSEEN_NAMED]))
+        more = (
+            f" and {len(names) - _MOST_UNSEEN_NAMED} others"
+            if len(names) > _MOST_UNSEEN_NAMED
+            else ""
+        )
         warn_caller(
             f"Add a group of {told}{more} to marginals, such as [{names[0]!r}], or leave them out "
             "of the schema. The sketch will tell nothing about them: answers take their values to "
@@ -527,8 +457,6 @@ def _check_blocks(X: Any, limit: Any) -> None:
         )
 
 
-@inherited_docs
-@estimator
 class RFFSketcher(BaseSketcher):
     """Private mean of random Fourier features: a smooth picture of the joint distribution.
 
@@ -542,6 +470,20 @@ class RFFSketcher(BaseSketcher):
         m, the number of features: m/2 (cos, sin) pairs. An odd number is rounded up. Noise grows
         as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
         the paper's value.
+    schema : TableSchema or what stands for one, default=None
+        What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
+        ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
+        and scaled to [0, 1]. Categories and missing values are at distance one, so that the
+        kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
+        as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
+        range.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
+    delta : float, default=1e-6
+        The delta of the guarantee. 0 gives Laplace noise and pure DP. Other values give Gaussian
+        noise with the analytic calibration, about five times less at 200 components. Keep delta
+        below 1 / n_samples: 1e-6 suits fewer than a million rows.
     gamma : "auto" or float, default="auto"
         Kernel parameter of ``exp(-gamma |x - y|_2^2)`` ("rbf", gamma = 1 / (2 sigma^2)) or of
         ``exp(-gamma |x - y|_1)`` ("laplacian"). It is for columns as the schema scales them, or per
@@ -550,19 +492,56 @@ class RFFSketcher(BaseSketcher):
         number. Never derive it from the private data.
     kernel : {"rbf", "laplacian"}, default="rbf"
         The kernel whose spectral measure gives the frequencies. "rbf" is the paper's, and smooth.
-    {schema}
-    {epsilon}
-    delta : float, default=1e-6
-        0 gives Laplace noise and pure DP. Other values give Gaussian noise with the analytic
-        calibration, about five times less at 200 components. Keep delta below 1 / n_samples: 1e-6
-        suits fewer than a million rows.
-    {adjacency...verbose}
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` it is one group. The default also protects the number of rows.
+        Under "replace_one", this number is public and sensitivities grow, at most to twice.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
+        most k rows of each group, chosen by secret coins, and the noise is that of k rows.
+        "average" counts each group once: its rows share a weight of one, and the noise is that of
+        one row. None, the default, protects one row of X, which is enough where each person has one
+        row. The value is public.
+    denominator : {"auto", "row_sums", "budget"} or float, default="auto"
+        Where the number of rows comes from. With "row_sums" it is free: every histogram and every
+        RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
+        (of epsilon under pure DP, of mu^2 under Gaussian noise). That is better at very small
+        epsilon. "budget" is 0.02, as in the paper. Fourier features have nothing else. "auto" is
+        "row_sums" where there are such sums, because it is free, and "budget" elsewhere.
+    postprocess : bool, default=True
+        Whether to move `sketch_.mean` to the set that every true mean lies in: the simplex for each
+        histogram and RACE array, the unit disk for each (cos, sin) pair. The default is True
+        because it lowers the error of each entry. It has no effect while the noise is small, and
+        none on the answers of M2M.
+    random_state : int, RandomState or None, default=None
+        Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
+        anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
+        of them the same int.
+    noise_seed : int or None, default=None
+        Seed of the noise, for simulations only. None draws noise from the operating system, because
+        noise that somebody can draw again protects nobody.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. The default is None because only you know the cap of your
+        data. *Every fit is a release of its own*, also in a search or a cross-validation, and
+        without a ledger nothing counts them.
+    n_jobs : int or None, default=None
+        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
+        thread, as in scikit-learn.
+    verbose : int, default=0
+        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
+        rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------
     feature_map_ : FourierMap
         phi, public.
-    {sketch_...feature_names_in_}
+    sketch_ : PrivateSketch
+        The release: all that you need to answer questions.
+    privacy_ : PrivacyGuarantee
+        What the release promises.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
 
     Notes
     -----
@@ -580,6 +559,12 @@ class RFFSketcher(BaseSketcher):
     (50,)
     >>> round(sketcher.privacy_.epsilon(1e-6), 3)
     1.0
+
+    See Also
+    --------
+    RACESketcher : Histograms of random projections.
+    SketchUnion : Several sketches for one budget.
+    M2MEstimator : Answers any question from a sketch.
     """
 
     _takes_sparse = True
@@ -591,9 +576,40 @@ class RFFSketcher(BaseSketcher):
         "kernel": [StrOptions({"rbf", "laplacian"})],
     }
 
-    n_components: int = field(default=200, kw_only=False)
-    gamma: Any = "auto"
-    kernel: Any = "rbf"
+    def __init__(
+        self,
+        n_components: int = 200,
+        *,
+        schema: SchemaLike | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        gamma: float | str = "auto",
+        kernel: str = "rbf",
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        denominator: str | float = "auto",
+        postprocess: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        noise_seed: int | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.n_components = n_components
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.gamma = gamma
+        self.kernel = kernel
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.denominator = denominator
+        self.postprocess = postprocess
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _check_parameters(self):
         if isinstance(self.n_components, STANDS_FOR_SCHEMA):
@@ -605,14 +621,12 @@ class RFFSketcher(BaseSketcher):
     def _draw_map(self, schema, rng):
         # Not an error: scikit-learn's checks set n_components=1.
         n_features = self.n_components + self.n_components % 2
-        gamma = self.gamma
+        gamma: Any = self.gamma
         if gamma == "auto":
             gamma = auto_gamma(schema.encode(public_points(schema)), self.kernel)
         return FourierMap.draw(schema, n_features, gamma, self.kernel, rng)
 
 
-@inherited_docs
-@estimator
 class RACESketcher(BaseSketcher):
     """Private RACE: histograms of random projections, modulo the number of buckets.
 
@@ -624,25 +638,76 @@ class RACESketcher(BaseSketcher):
     ----------
     n_repetitions : int, default=80
         R, the number of hashes. 80 is the paper's value.
+    schema : TableSchema or what stands for one, default=None
+        What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
+        ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
+        and scaled to [0, 1]. Categories and missing values are at distance one, so that the
+        kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
+        as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
+        range.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
+    delta : float, default=1e-6
+        The delta of the guarantee. 0 gives Laplace noise of scale R / epsilon. Other values give
+        Gaussian noise of scale ``sqrt(R) / mu``, about four times less at R = 80. Keep delta below
+        1 / n_samples: 1e-6 suits fewer than a million rows.
     n_buckets : int, default=80
         W, the number of buckets of each hash. 80 is the paper's value.
     bandwidth : "auto" or float, default="auto"
         Width of a bucket along a projection. It is for columns as the schema scales them, or per
         unit of the columns where there is no schema. "auto" is 0.1, the paper's value for columns
         in [0, 1]. Without a schema, give a number.
-    {schema}
-    {epsilon}
-    delta : float, default=1e-6
-        0 gives Laplace noise of scale R / epsilon. Other values give Gaussian noise of scale
-        ``sqrt(R) / mu``, about four times less at R = 80. Keep delta below 1 / n_samples: 1e-6
-        suits fewer than a million rows.
-    {adjacency...verbose}
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` it is one group. The default also protects the number of rows.
+        Under "replace_one", this number is public and sensitivities grow, at most to twice.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
+        most k rows of each group, chosen by secret coins, and the noise is that of k rows.
+        "average" counts each group once: its rows share a weight of one, and the noise is that of
+        one row. None, the default, protects one row of X, which is enough where each person has one
+        row. The value is public.
+    denominator : {"auto", "row_sums", "budget"} or float, default="auto"
+        Where the number of rows comes from. With "row_sums" it is free: every histogram and every
+        RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
+        (of epsilon under pure DP, of mu^2 under Gaussian noise). That is better at very small
+        epsilon. "budget" is 0.02, as in the paper. Fourier features have nothing else. "auto" is
+        "row_sums" where there are such sums, because it is free, and "budget" elsewhere.
+    postprocess : bool, default=True
+        Whether to move `sketch_.mean` to the set that every true mean lies in: the simplex for each
+        histogram and RACE array, the unit disk for each (cos, sin) pair. The default is True
+        because it lowers the error of each entry. It has no effect while the noise is small, and
+        none on the answers of M2M.
+    random_state : int, RandomState or None, default=None
+        Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
+        anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
+        of them the same int.
+    noise_seed : int or None, default=None
+        Seed of the noise, for simulations only. None draws noise from the operating system, because
+        noise that somebody can draw again protects nobody.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. The default is None because only you know the cap of your
+        data. *Every fit is a release of its own*, also in a search or a cross-validation, and
+        without a ledger nothing counts them.
+    n_jobs : int or None, default=None
+        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
+        thread, as in scikit-learn.
+    verbose : int, default=0
+        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
+        rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------
     feature_map_ : RACEMap
         phi, public.
-    {sketch_...feature_names_in_}
+    sketch_ : PrivateSketch
+        The release: all that you need to answer questions.
+    privacy_ : PrivacyGuarantee
+        What the release promises.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
 
     Examples
     --------
@@ -652,6 +717,12 @@ class RACESketcher(BaseSketcher):
     >>> sketcher = RACESketcher(n_repetitions=5, n_buckets=10, schema=(0, 1), random_state=0).fit(X)
     >>> sketcher.sketch_.mean.reshape(5, 10).sum(axis=1).round(6)
     array([1., 1., 1., 1., 1.])
+
+    See Also
+    --------
+    RFFSketcher : Random Fourier features.
+    SketchUnion : Several sketches for one budget.
+    M2MEstimator : Answers any question from a sketch.
     """
 
     _takes_sparse = True
@@ -663,9 +734,40 @@ class RACESketcher(BaseSketcher):
         "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     }
 
-    n_repetitions: int = field(default=80, kw_only=False)
-    n_buckets: int = 80
-    bandwidth: Any = "auto"
+    def __init__(
+        self,
+        n_repetitions: int = 80,
+        *,
+        schema: SchemaLike | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        n_buckets: int = 80,
+        bandwidth: str | float = "auto",
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        denominator: str | float = "auto",
+        postprocess: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        noise_seed: int | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.n_repetitions = n_repetitions
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_buckets = n_buckets
+        self.bandwidth = bandwidth
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.denominator = denominator
+        self.postprocess = postprocess
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _check_parameters(self):
         if isinstance(self.n_repetitions, STANDS_FOR_SCHEMA):
@@ -682,12 +784,11 @@ class RACESketcher(BaseSketcher):
         return 2.0, 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
 
     def _draw_map(self, schema, rng):
-        bandwidth = _BANDWIDTH if self.bandwidth == "auto" else self.bandwidth
+        # The paper has this bandwidth, for columns in [0, 1].
+        bandwidth: Any = 0.1 if self.bandwidth == "auto" else self.bandwidth
         return RACEMap.draw(schema, int(self.n_repetitions), int(self.n_buckets), bandwidth, rng)
 
 
-@inherited_docs
-@estimator
 class HistogramSketcher(BaseSketcher):
     """Private one-way or k-way histograms of numeric and categorical columns.
 
@@ -696,11 +797,19 @@ class HistogramSketcher(BaseSketcher):
     Parameters
     ----------
     schema : TableSchema or what stands for one
-        Required. Give the range of each numeric column and the values of each other column, because
-        nothing is read off the data. Numbers outside go to the first or the last bin. Missing
-        values have a bin. Give the step of whole numbers, as in ``Numeric(17, 90, step=1)``. Bins
-        are then sets of values, and questions such as ``rows["age"] > 40`` mean the same to
-        synthetic points.
+        What is public about the columns: their ranges and categories. Required. Give the range of
+        each numeric column and the values of each other column, because nothing is read off the
+        data. Numbers outside go to the first or the last bin. Missing values have a bin. Give the
+        step of whole numbers, as in ``Numeric(17, 90, step=1)``. Bins are then sets of values, and
+        questions such as ``rows["age"] > 40`` mean the same to synthetic points.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
+    delta : float, default=1e-6
+        The delta of the guarantee. 0 gives Laplace noise of scale k / epsilon for k histograms.
+        Other values give Gaussian noise of scale ``sqrt(k) / mu``. At epsilon = 1 and the default
+        delta, Gaussian noise has the smaller standard deviation from k = 9 on. Keep delta below 1 /
+        n_samples: 1e-6 suits fewer than a million rows.
     n_bins : int or sequence of int, default=100
         Number of equal bins of the range, one for all columns or one for each. 100 is the paper's
         value. A column with a step has at most one bin per value, and each bin holds whole values.
@@ -711,19 +820,56 @@ class HistogramSketcher(BaseSketcher):
         so list every column about which you want to know anything. The noise grows with the number
         of histograms k, as k (pure) or sqrt(k) (Gaussian), whatever their sizes. The default, 1,
         therefore has the least noise.
-    {epsilon}
-    delta : float, default=1e-6
-        0 gives Laplace noise of scale k / epsilon for k histograms. Other values give Gaussian
-        noise of scale ``sqrt(k) / mu``. At epsilon = 1 and the default delta, Gaussian noise has
-        the smaller standard deviation from k = 9 on. Keep delta below 1 / n_samples: 1e-6 suits
-        fewer than a million rows.
-    {adjacency...verbose}
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` it is one group. The default also protects the number of rows.
+        Under "replace_one", this number is public and sensitivities grow, at most to twice.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
+        most k rows of each group, chosen by secret coins, and the noise is that of k rows.
+        "average" counts each group once: its rows share a weight of one, and the noise is that of
+        one row. None, the default, protects one row of X, which is enough where each person has one
+        row. The value is public.
+    denominator : {"auto", "row_sums", "budget"} or float, default="auto"
+        Where the number of rows comes from. With "row_sums" it is free: every histogram and every
+        RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
+        (of epsilon under pure DP, of mu^2 under Gaussian noise). That is better at very small
+        epsilon. "budget" is 0.02, as in the paper. Fourier features have nothing else. "auto" is
+        "row_sums" where there are such sums, because it is free, and "budget" elsewhere.
+    postprocess : bool, default=True
+        Whether to move `sketch_.mean` to the set that every true mean lies in: the simplex for each
+        histogram and RACE array, the unit disk for each (cos, sin) pair. The default is True
+        because it lowers the error of each entry. It has no effect while the noise is small, and
+        none on the answers of M2M.
+    random_state : int, RandomState or None, default=None
+        Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
+        anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
+        of them the same int.
+    noise_seed : int or None, default=None
+        Seed of the noise, for simulations only. None draws noise from the operating system, because
+        noise that somebody can draw again protects nobody.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. The default is None because only you know the cap of your
+        data. *Every fit is a release of its own*, also in a search or a cross-validation, and
+        without a ledger nothing counts them.
+    n_jobs : int or None, default=None
+        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
+        thread, as in scikit-learn.
+    verbose : int, default=0
+        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
+        rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------
     feature_map_ : HistogramMap
         phi, public.
-    {sketch_...feature_names_in_}
+    sketch_ : PrivateSketch
+        The release: all that you need to answer questions.
+    privacy_ : PrivacyGuarantee
+        What the release promises.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
 
     Examples
     --------
@@ -740,6 +886,12 @@ class HistogramSketcher(BaseSketcher):
     >>> schema["age"] = Numeric(step=1, edges=[20, 50, 60])
     >>> HistogramSketcher(schema=schema).fit(X).sketch_.mean.round(1) + 0.0
     array([0.7, 0.3, 0.7, 0.3])
+
+    See Also
+    --------
+    AdaptiveSketcher : Chooses the groups of columns, privately.
+    SketchUnion : Several sketches for one budget.
+    M2MEstimator : Answers any question from a sketch.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -748,9 +900,40 @@ class HistogramSketcher(BaseSketcher):
         "marginals": [Interval(Integral, 1, None, closed="left"), list, tuple],
     }
 
-    schema: Any = field(default=None, kw_only=False)  # first, as in `AdaptiveSketcher`
-    n_bins: int = 100
-    marginals: Any = 1
+    n_bins: Any
+
+    def __init__(
+        self,
+        schema: SchemaLike | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        n_bins: int | Sequence[int] = 100,
+        marginals: int | Sequence[Any] = 1,
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        denominator: str | float = "auto",
+        postprocess: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        noise_seed: int | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_bins = n_bins
+        self.marginals = marginals
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.denominator = denominator
+        self.postprocess = postprocess
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _replacement_ratios(self, is_bounded):
         return 2.0, 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`

@@ -56,43 +56,37 @@ _FOR_BASE, _FOR_BASE_WITH_TARGET = 0.15, 0.30
 # epsilon 0.1 (1,000 standard deviations) with 0.80, and of 0.873 with 0.50
 # (examples/benchmarks/wide.py). Logistic regression on ten smooth numbers has 0.852 at epsilon 0.1
 # and 0.900 at 0.2; with half as many, 0.886 and 0.905 (examples/benchmarks/bins.py, 3 seeds).
-_FEW = 1000.0
+_STDS_OF_FEW_ROWS = 1000.0
 _FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.35, 0.80
-N_ROUNDS = 4
-_LEAST_PICKS = 16
-# Where so many times the picks are all candidates there are, all are counted and none is chosen. On
+# Rounds of choices, and groups that are chosen at least, if rows are few.
+N_ROUNDS, _LEAST_PICKS = 4, 16
+# If the candidates are at most so many times the picks, all are counted and none is chosen. On
 # 7 columns of ACS (21 pairs; 8 draws, epsilon 0.3 and 0.6) counts with two conditions have the
 # error they had with 1.1, within 9 per cent, and intervals that are a quarter shorter. With a
 # target, threes are counted beside their pairs, and models may lose (5 columns of ACS).
-_NEARLY_ALL, _NEARLY_ALL_WITH_TARGET = 1.4, 1.1
+_NEARLY_ALL_PICKED, _NEARLY_ALL_PICKED_WITH_TARGET = 1.4, 1.1
 # Groups are chosen until ``std * p**1.5 = n / 6.25``: measured on Adult, ACS and Covertype, where
 # half as many and twice as many were worse at epsilon 0.3, 1 and 3.
 _PICKS = 6.25
-# Columns of so few fine cells have these as their bins.
-_NO_SEARCH = 4
 # Levels of finer cells: three find each value in a range of a million steps, and numbers with two
 # decimals in one of ten thousand.
 _MOST_LEVELS = 4
-# Public cells, and the bins of the last steps.
-_MAPS_KEPT = 4
 # Finer cells of all columns together, on one level: noise takes 16 microseconds a count.
 _MOST_FINE = 2**15
-# Of one group, and of all candidates together.
-MOST_CELLS = 2**17
+# Cells of one group, and of all candidates together, at most.
+MOST_CELLS_OF_GROUP = 2**17
 _MOST_CANDIDATE_CELLS = 2**22
-_MOST_CANDIDATES = 2**13
+_MOST_GROUPS_TO_CHOOSE = 2**13
 # Expected size of normal noise, in standard deviations.
 MEAN_NOISE = math.sqrt(2 / math.pi)
 # A half of a heavy bin has so many standard deviations of the base's noise; models of a target want
 # more bins than tables do.
 _WORTH_A_BIN, _WORTH_A_BIN_WITH_TARGET = 4.0, 1.0
-# That a release may tell: sums of 64 bits, in grid units.
-_MOST_ROWS = 2.0**48
 # This text is as long in JSON as the longest float, -2.2250738585072014e-308. JSON writes it some
 # twenty times as fast.
 _LONGEST = "-2.2250738585072014e-3"
-# Of rows, in grid units, that a model may expect.
-_LARGEST = 2**60
+# Rows that a model may expect at most, in grid units.
+_LARGEST_EXPECTED = 2**60
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +111,9 @@ class Design:
     adjacency: str
     limit: Any
     cells: dict[int, Cells] = field(init=False)
-    # By bins: thousands of edges take long to check, and many maps have the same.
-    _maps: Kept = field(init=False, default_factory=lambda: Kept(_MAPS_KEPT))
+    # By bins: thousands of edges take long to check, and many maps have the same. Kept are those of
+    # public cells and of the last steps.
+    _maps: Kept = field(init=False, default_factory=lambda: Kept(4))
 
     def __post_init__(self) -> None:
         self.schema.require_bounds()
@@ -131,8 +126,8 @@ class Design:
 
     @property
     def searched(self) -> list[int]:
-        """The columns whose bins are found."""
-        return [j for j, cells in self.cells.items() if len(cells.starts) > _NO_SEARCH]
+        """The columns whose bins are found; with up to four cells, these are the bins."""
+        return [j for j, cells in self.cells.items() if len(cells.starts) > 4]
 
     @property
     def singles(self) -> HistogramMap:
@@ -186,7 +181,9 @@ class Design:
         if target is None or d == 1:
             return [(j,) for j in range(d)]
         pairs: list[Group] = [(j, target) for j in range(d) if j != target]
-        pairs = [pair if self.most_cells(pair) <= MOST_CELLS else pair[:1] for pair in pairs]
+        pairs = [
+            pair if self.most_cells(pair) <= MOST_CELLS_OF_GROUP else pair[:1] for pair in pairs
+        ]
         return pairs if any(target in pair for pair in pairs) else [*pairs, (target,)]
 
     @property
@@ -220,7 +217,7 @@ class Design:
         """Return where in bins no row can be, of the groups that the schema says it of."""
         cells = self.map([(0,)], bins)
         contents = [cells.contents(j) for j in range(self.schema.n_columns)]
-        return self.schema.possible_cells(contents, most_cells=MOST_CELLS)
+        return self.schema.possible_cells(contents, most_cells=MOST_CELLS_OF_GROUP)
 
     def distances(self, feature_map: HistogramMap) -> dict[str, float]:
         """Return how far neighbours move the sums of a map, in grid units."""
@@ -413,9 +410,9 @@ class Steps:
         open_ = self.design.candidates
         cells = [math.prod(self.sizes[j] for j in group) for group in open_]
         # The smallest first, so that what is dropped is what noise would drown.
-        order = np.argsort(cells, kind="stable")[:_MOST_CANDIDATES]
+        order = np.argsort(cells, kind="stable")[:_MOST_GROUPS_TO_CHOOSE]
         ordered = np.array(cells, float)[order]
-        fits = (ordered <= MOST_CELLS) & (np.cumsum(ordered) <= _MOST_CANDIDATE_CELLS)
+        fits = (ordered <= MOST_CELLS_OF_GROUP) & (np.cumsum(ordered) <= _MOST_CANDIDATE_CELLS)
         return [open_[k] for k in sorted(order[fits].tolist())]
 
     def _count_rounds(self, exact: Exact, groups: list[Group], n_picks: int) -> None:
@@ -482,17 +479,17 @@ class Steps:
         """Return how badly the model explains each group, beyond the noise that a count leaves."""
         some = self.design.map(groups[:n_counted], self.bins)
         std = self.budget.std(share=share, **self.design.distances(some))
-        rows = min(self.n_rows * GRID, float(_LARGEST))
+        rows = min(self.n_rows * GRID, float(_LARGEST_EXPECTED))
         likely, target = model.marginals(groups), self.design.target
         scores = np.empty(len(groups), np.int64)
         for i, (group, table) in enumerate(zip(groups, tables, strict=True)):
             # Whatever a model says: no NaN, and no sum beyond 64 bits, would keep the sensitivity.
             expected = on_grid(likely[group].ravel() * rows, 1.0)
-            expected = np.clip(expected, 0, 2 * _LARGEST // len(table))
+            expected = np.clip(expected, 0, 2 * _LARGEST_EXPECTED // len(table))
             # Sums over each column but the target were counted before.
             sizes = zip(group, likely[group].shape, strict=True)
             left = math.sqrt(variance_left([k for j, k in sizes if j != target]))
-            noise = min(round(MEAN_NOISE * std * len(table) * left), _LARGEST)
+            noise = min(round(MEAN_NOISE * std * len(table) * left), _LARGEST_EXPECTED)
             scores[i] = np.abs(table - expected).sum() - noise
         return scores
 
@@ -559,7 +556,7 @@ def largest_state(design: Design) -> dict[str, Any]:
     Leaves, bins and groups are found on the way. Here they are as many as can be, and of the
     longest numbers.
     """
-    schema, candidates = design.schema, design.candidates[-_MOST_CANDIDATES:]
+    schema, candidates = design.schema, design.candidates[-_MOST_GROUPS_TO_CHOOSE:]
     fine, _ = design.singles.to_state()
     leaves, found = (list(fine.get("bins", [None] * schema.n_columns)) for _ in range(2))
     for j in design.searched:
@@ -590,7 +587,7 @@ def base_share(design: Design, budget: StepBudget, n_rows: float) -> float:
     least, most = _FOR_BASE, _FOR_BASE_OF_FEW
     if design.target is not None:
         least, most = _FOR_BASE_WITH_TARGET, _FOR_BASE_OF_FEW_WITH_TARGET
-    many = n_rows * precision(design, budget) / _FEW
+    many = n_rows * precision(design, budget) / _STDS_OF_FEW_ROWS
     return max(most / max(many, 1.0), least)
 
 
@@ -614,7 +611,7 @@ def _least_picks(design: Design) -> int:
 
 def _or_all(design: Design, picks: int, n_candidates: int) -> int:
     """Return the number of picks, or that of all candidates where these are hardly more."""
-    nearly_all = _NEARLY_ALL if design.target is None else _NEARLY_ALL_WITH_TARGET
+    nearly_all = _NEARLY_ALL_PICKED if design.target is None else _NEARLY_ALL_PICKED_WITH_TARGET
     return n_candidates if n_candidates <= nearly_all * picks else picks
 
 
@@ -659,7 +656,8 @@ def check_noise(design: Design, budget: StepBudget) -> None:
         return
     base = base_share(design, budget, math.inf)
     spare = 1 - _FOR_BINS - base_share(design, budget, 0.0) - FOR_CHOICES
-    picks = n_picks_of(design, budget, _MOST_ROWS, len(design.candidates))
+    # Sums of more rows than that do not fit into 64 bits, in grid units.
+    picks = n_picks_of(design, budget, 2.0**48, len(design.candidates))
     n_groups = max(picks + len(design.workload), 1)
     one = design.distances(design.map([(0,)]))
     together = {"l1": one["l1"] * n_groups, "l2": one["l2"] * math.sqrt(n_groups)}
@@ -689,7 +687,9 @@ def check_possible(schema: TableSchema) -> None:
         bins[j] = tuple(place[signs] for signs in alike)
     every = range(schema.n_columns)
     cells = HistogramMap(schema, [1] * len(every), [(j,) for j in every], bins)
-    zeros = schema.possible_cells([cells.contents(j) for j in every], most_cells=MOST_CELLS)
+    zeros = schema.possible_cells(
+        [cells.contents(j) for j in every], most_cells=MOST_CELLS_OF_GROUP
+    )
     try:
         GraphicalModel(cells.n_bins, zeros=zeros).check_possible()
     except ValueError:

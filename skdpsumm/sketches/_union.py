@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .._docs import inherited_docs
 from ..features._feature_maps import UnionMap
+from ..privacy import PrivacyLedger
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import estimator
+from ..privacy._ledger import LedgerDataset
+from ..schema._schema import SchemaLike
 from ._sketchers import BaseSketcher
 
 
-@inherited_docs
-@estimator
 class SketchUnion(BaseSketcher):
     """Several sketches of the same table, released together for one budget.
 
@@ -31,21 +31,73 @@ class SketchUnion(BaseSketcher):
         They give the feature maps, for the schema of the union. Their own `epsilon`, `delta`,
         `adjacency`, `denominator` and `postprocess` are not used. They must have no `schema`, no
         `ledger`, no `noise_seed` and no `max_rows_per_group`.
+    schema : TableSchema or what stands for one, default=None
+        What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
+        ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
+        and scaled to [0, 1]. Categories and missing values are at distance one, so that the
+        kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
+        as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
+        range.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
+        need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
+    delta : float, default=1e-6
+        The delta of the guarantee. 0 gives Laplace noise and pure DP. Other values give Gaussian
+        noise, which is far smaller for many features. Keep delta below 1 / n_samples: 1e-6 suits
+        fewer than a million rows.
     weights : sequence of float, default=None
         Share of the budget of each sketcher, up to a factor: of epsilon under pure DP, of mu^2
         under Gaussian noise. None gives equal shares, as nothing says which sketcher matters more.
-    {schema}
-    {epsilon}
-    delta : float, default=1e-6
-        0 gives Laplace noise and pure DP. Other values give Gaussian noise, which is far smaller
-        for many features. Keep delta below 1 / n_samples: 1e-6 suits fewer than a million rows.
-    {adjacency...verbose}
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` it is one group. The default also protects the number of rows.
+        Under "replace_one", this number is public and sensitivities grow, at most to twice.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
+        most k rows of each group, chosen by secret coins, and the noise is that of k rows.
+        "average" counts each group once: its rows share a weight of one, and the noise is that of
+        one row. None, the default, protects one row of X, which is enough where each person has one
+        row. The value is public.
+    denominator : {"auto", "row_sums", "budget"} or float, default="auto"
+        Where the number of rows comes from. With "row_sums" it is free: every histogram and every
+        RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
+        (of epsilon under pure DP, of mu^2 under Gaussian noise). That is better at very small
+        epsilon. "budget" is 0.02, as in the paper. Fourier features have nothing else. "auto" is
+        "row_sums" where there are such sums, because it is free, and "budget" elsewhere.
+    postprocess : bool, default=True
+        Whether to move `sketch_.mean` to the set that every true mean lies in: the simplex for each
+        histogram and RACE array, the unit disk for each (cos, sin) pair. The default is True
+        because it lowers the error of each entry. It has no effect while the noise is small, and
+        none on the answers of M2M.
+    random_state : int, RandomState or None, default=None
+        Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
+        anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
+        of them the same int.
+    noise_seed : int or None, default=None
+        Seed of the noise, for simulations only. None draws noise from the operating system, because
+        noise that somebody can draw again protects nobody.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. The default is None because only you know the cap of your
+        data. *Every fit is a release of its own*, also in a search or a cross-validation, and
+        without a ledger nothing counts them.
+    n_jobs : int or None, default=None
+        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
+        thread, as in scikit-learn.
+    verbose : int, default=0
+        1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
+        rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------
     feature_map_ : UnionMap
         All features side by side.
-    {sketch_...feature_names_in_}
+    sketch_ : PrivateSketch
+        The release: all that you need to answer questions.
+    privacy_ : PrivacyGuarantee
+        What the release promises.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
 
     Examples
     --------
@@ -60,6 +112,11 @@ class SketchUnion(BaseSketcher):
     (50,)
     >>> union.set_params(rffsketcher__gamma=2.0).get_params()["rffsketcher__gamma"]
     2.0
+
+    See Also
+    --------
+    AdaptiveSketcher : Chooses histograms of groups of columns, privately.
+    M2MEstimator : Answers any question from a sketch.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -68,8 +125,38 @@ class SketchUnion(BaseSketcher):
         "weights": [None, "array-like"],
     }
 
-    sketchers: Any = field(kw_only=False)
-    weights: Any = None
+    def __init__(
+        self,
+        sketchers: Sequence[Any],
+        *,
+        schema: SchemaLike | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        weights: ArrayLike | None = None,
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        denominator: str | float = "auto",
+        postprocess: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        noise_seed: int | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.sketchers = sketchers
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.weights = weights
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.denominator = denominator
+        self.postprocess = postprocess
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @property
     def _named(self) -> list[tuple[str, Any]]:

@@ -1,35 +1,30 @@
 """Rows from many owners that match a target: protocols, parties, and the estimator."""
 
-from ._ask_all import AskAll
 from ._auction import Auction
 from ._curator import Curator
 from ._mmd import mmd2
 from ._owners import DataOwner
-from ._posted import Posted
-from ._private_summary import PrivateSummaryPrivacy
 from ._protocol import Pool, Propose
+from ._public_groups import summary_sketcher
 from ._releases import MWEMRelease
 from ._selection import greedy_mmd_selection, uniform_selection
-from ._sketches import SketchCurator, Sketches, SketchOwner
+from ._sketch_summarizer import PrivateSummaryPrivacy, SketchSummarizer
 from ._summarized import SummarizedEstimator
 from ._summarizer import PrivateMMDSummarizer
 
 __all__ = [
-    "AskAll",
     "Auction",
     "Curator",
     "DataOwner",
     "MWEMRelease",
     "Pool",
-    "Posted",
     "PrivateMMDSummarizer",
     "PrivateSummaryPrivacy",
     "Propose",
-    "SketchCurator",
-    "SketchOwner",
-    "Sketches",
+    "SketchSummarizer",
     "SummarizedEstimator",
     "greedy_mmd_selection",
     "mmd2",
+    "summary_sketcher",
     "uniform_selection",
 ]

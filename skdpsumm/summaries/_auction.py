@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +14,19 @@ from sklearn.utils import check_array
 
 from .._sklearn import Interval, StrOptions
 from ..privacy import PureDP
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
+from ._curator import Curator
 from ._mmd import Embedding, grid_scores
 from ._mwem import MWEM, MWEMNoise, quantise
-from ._protocol import CallForBids, Conversation, HandOver, Plan, Protocol
-from ._releases import MWEMMean, TargetMean, require_n_target
-
-if TYPE_CHECKING:
-    from ._curator import Curator
-    from ._protocol import Terms
+from ._protocol import SHARED_CONSTRAINTS, CallForBids, Conversation, HandOver, Protocol
+from ._releases import MWEMMean, Plan, TargetMean, require_n_target
+from ._terms import Terms
 
 # The paper's Table 1.
-_EPSILON_TARGET, _STEPS_FIRST, _STEPS = 0.01, 1656, 5
-_EPSILON_FIRST, _EPSILON_REST = 0.05, 0.01
-_REASON = (
+TARGET_EPSILON, FIRST_STEPS, LATER_STEPS = 0.01, 1656, 5
+FIRST_EPSILON, LATER_EPSILON = 0.05, 0.01
+NO_GUARANTEE_OF_AUCTION = (
     "in one round of the auction, whether an owner is asked for its best row has probability 0 of "
     "'no' without some row of another owner and 1 - exp(-epsilon_auction) with it, so delta is at "
     "least that at every epsilon (and nothing bounds it over rounds)"
@@ -67,6 +65,8 @@ class Auction(Protocol):
     grid_step : float, default=None
         eta, the step of the quantisation and of h2's grid. None is ``1 / d`` with
         calibration="printed", as in Theorem 2, and no grid else, which would only add variance.
+    release, n_target, shares, max_share_per_owner : see `Protocol`
+        How the target is released, and the names of the owners.
 
     Notes
     -----
@@ -87,6 +87,7 @@ class Auction(Protocol):
 
     embedding_kind: ClassVar[str] = "cosines"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **SHARED_CONSTRAINTS,
         "bid": [StrOptions({"corrected", "printed"})],
         "calibration": [StrOptions({"corrected", "printed"})],
         "epsilon_auction": [None, Interval(Real, 0, None, closed="neither")],
@@ -112,14 +113,14 @@ class Auction(Protocol):
             cost: Mechanism = PureDP(terms.epsilon)
         else:
             cost = ZeroConcentratedDP(sum(mwem.rho for mwem in calls[1:]))
-        return Plan(target, Unprotected(_REASON), calls, h2=cost)
+        return Plan(target, Unprotected(NO_GUARANTEE_OF_AUCTION), calls, h2=cost)
 
     def plan_target(self, embedding: Embedding, terms: Terms) -> TargetMean | None:
         if self.calibration == "corrected" or not terms.is_private:
             return super().plan_target(embedding, terms)
         sensitivity = 2 if terms.adjacency == "replace_one" else 1
         options = {"grid_step": self._grid_step(embedding)}
-        mwem = MWEM.as_printed(_EPSILON_TARGET, _STEPS_FIRST, sensitivity, **options)
+        mwem = MWEM.as_printed(TARGET_EPSILON, FIRST_STEPS, sensitivity, **options)
         return MWEMMean(embedding, require_n_target(terms.n_target, "calibration='printed'"), mwem)
 
     def _grid_step(self, embedding: Embedding) -> float | None:
@@ -137,12 +138,12 @@ class Auction(Protocol):
             total = terms.epsilon
             if terms.delta:
                 make, total = MWEM.for_zcdp, zcdp_rho(terms.epsilon, terms.delta)
-            rest = make(total / max(p - 1, 1), _STEPS, sensitivity, **options)
-            first = make(total, _STEPS_FIRST, sensitivity, **options)
+            rest = make(total / max(p - 1, 1), LATER_STEPS, sensitivity, **options)
+            first = make(total, FIRST_STEPS, sensitivity, **options)
         else:
-            rest_epsilon = _EPSILON_REST / math.sqrt(p * _STEPS)
-            rest = MWEM.as_printed(rest_epsilon, _STEPS, sensitivity, **options)
-            first = MWEM.as_printed(_EPSILON_FIRST, _STEPS_FIRST, sensitivity, **options)
+            rest_epsilon = LATER_EPSILON / math.sqrt(p * LATER_STEPS)
+            rest = MWEM.as_printed(rest_epsilon, LATER_STEPS, sensitivity, **options)
+            first = MWEM.as_printed(FIRST_EPSILON, FIRST_STEPS, sensitivity, **options)
         return [first] + [rest] * (p - 1)
 
     def converse(self, curator: Curator, plan: Plan) -> Conversation:
@@ -183,8 +184,8 @@ class Auction(Protocol):
 
     def _ask(self, bids: dict[Any, Any], before: dict[Any, Any], curator: Curator) -> list[Any]:
         """Return who is asked for its row: steps 12 to 14."""
-        n_owners = curator.terms.n_owners
-        epsilon, tau = self._auction_terms(curator.terms)
+        n_owners = len(curator.shares)
+        epsilon, tau = self._auction_terms(curator.terms, n_owners)
         bidders = [owner for owner in bids if bids[owner].index >= 0]
         ranked = sorted(bidders, key=lambda owner: -bids[owner].score)
         tosses = curator.coins.random(n_owners)  # for all places, whoever has bid
@@ -208,8 +209,7 @@ class Auction(Protocol):
                 fault = "did not hand over the row that it had bid with"
                 curator.dropped_owners.setdefault(owner, fault)
 
-    def _auction_terms(self, terms: Terms) -> tuple[float, int]:
-        k = terms.n_owners
+    def _auction_terms(self, terms: Terms, k: int) -> tuple[float, int]:
         tau = self.tau or math.ceil(k ** (2 / 3))
         if self.epsilon_auction is not None:
             return self.epsilon_auction, tau

@@ -17,55 +17,28 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, gen_batches
 
 from .._computing import warn_caller
-from .._sklearn import Interval, StrOptions, check_params, validate_parameter_constraints
-from ..features._feature_maps import GRID
-from ..privacy._contract import PrivateFit, charge, warn_of_seed
+from ..privacy._fit import charge, warn_of_seed
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, check_some_rows, label_array, validate_table
-from ._ask_all import AskAll
-from ._auction import Auction
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
 from ._parties import common_owners, read_label_column
-from ._posted import Posted
-from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Pool, Propose, Protocol, Rows, Terms
-from ._releases import RELEASES, TargetRelease, state_privacy
-from ._selection import Quotas, SubsetSearch, exact_search, feature_search
-from ._sketches import Sketches
+from ._protocol import Bid, Message, Rows
+from ._releases import COSTS_NOTHING, Plan, state_privacy
+from ._selection import Quotas, exact_search
+from ._terms import Terms
 
-PROTOCOLS: dict[str, type[Protocol]] = {
-    "propose": Propose,
-    "pool": Pool,
-    "posted": Posted,
-    "ask_all": AskAll,
-    "auction": Auction,
-    "sketches": Sketches,
-}
-# Of the parameters that the curator shares with the estimator.
-CONSTRAINTS: dict[str, Any] = {
-    **PrivateFit._parameter_constraints,
-    "n_select": [Interval(Integral, 1, None, closed="left")],
-    "protocol": [StrOptions(set(PROTOCOLS)), Protocol],
-    "gamma": [Interval(Real, 0, None, closed="neither")],
-    "n_components": [Interval(Integral, 1, None, closed="left")],
-    "release": [StrOptions(set(RELEASES)), TargetRelease],
-    "n_target": [None, Interval(Integral, 1, None, closed="left")],
-    "reveal": [StrOptions({"rows", "features"})],
-    "shares": [None, dict],
-    "max_share_per_owner": [None, Interval(Real, 0, 1, closed="right")],
-    "target_is_owners": ["boolean"],
-}
-_NO_ANSWER = object()
+NO_ANSWER = object()
 OTHER_LABELS = "sent labels of another kind than most owners"
-_REACHED = (
+SHARE_REACHED = (
     "Raise max_share_per_owner, at most to 1, if you trust the owners and one of them may hold all "
     "that is like the target: an owner has as many rows of the summary as it allows, and sent more."
 )
-_ROWS_PER_BATCH = 1024
-# Keys of seeds: what is released of the target, what protocols release, their coins, and those by
-# which rows of the target's groups stay.
-_TARGET, _RELEASE, _COINS, _GROUPS = range(4)
+ROWS_VALUED_AT_ONCE = 1024
+# Keys of the seeds of simulations: the release of the target, what protocols release, their coins,
+# and the coins by which rows of the target's groups stay.
+TARGET_SEED, FEEDBACK_SEED, COINS_SEED, GROUPS_SEED = range(4)
 
 
 class Curator:
@@ -83,55 +56,9 @@ class Curator:
         vectors that `PublicVectorizer` makes of them, with the schema that owners take, too.
     owners : sequence of hashable
         The public names of all owners.
-    n_select : int, default=100
-        p, the number of rows of the summary. 100 is a start: more rows train a better model, and
-        show more of the owners' rows to the consumer.
-    protocol : {"propose", "pool", "posted", "ask_all", "auction"} or Protocol, default="propose"
-        How curator and owners talk. A name stands for the defaults of its class. "propose" takes
-        one round, and tells owners nothing of the rows of others.
-    gamma : float
-        Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns; public. It has no
-        default, for the curator is told no units.
-    n_components : int, default=1000
-        d, the length of phi(x). Take many, as the default does: the error per score is about
-        ``1 / sqrt(d)``, and the noise does not grow with d.
-    epsilon, delta : float, default=1.0, 1e-6
-        The total guarantee of the run, for the target and for the owners' rows each. The defaults
-        are a usual epsilon, and a delta below 1 / n for tables of fewer than a million rows.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Whether a neighbour has one row more or less, or other values in one row. The default keeps
-        the number of rows private; "replace_one" takes it as public.
-    release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
-        How the mean embedding of the target is released: as a noisy sum, which is better wherever
-        we looked, or by `MWEMRelease`.
-    n_target : int, default=None
-        A public number of target rows. None releases the number with noise, under add-remove, so
-        that you need not publish it.
-    reveal : {"rows", "features"}, default="rows"
-        What owners hand over. "rows" serves every consumer. "features" is phi(x) only: it suits
-        consumers who train a linear model on phi and have no use for columns, and keeps column
-        names and formats at home. That is no privacy: x can be computed from phi(x) by anyone who
-        knows the public frequencies.
-    shares : mapping from owner to positive number, default=None
-        Each owner's public share of the rows asked for. Never derive it from private sizes. None is
-        equal shares, since nobody knows in advance who has rows like the target.
-    max_share_per_owner : float, default=None
-        The largest part of the summary that may be one owner's rows. It limits the harm done by an
-        owner who sends what it likes. None is 2.5 times the owner's share (1 / K with equal
-        shares), and at least 0.25: it leaves room for owners who have more rows like the target.
-        Where one honest owner has all that is like the target, a bound costs much. A UserWarning
-        says that it was reached; if you trust the owners, set 1, which is no bound.
-    target_is_owners : bool, default=False
-        Say True where rows of the target are the owners' own, even a few of them. The release of
-        its mean then counts against their guarantee, too, and the budget is shared. With False, as
-        targets are usually rows of your own, the claims are given that target and owners share no
-        row.
-    max_rows_per_group : int, "average" or None, default=None
-        Set it where a person has several rows. None protects single rows, as most tables have one
-        row per person. An int k protects groups, of which k rows count: the curator keeps so many
-        of each group of the target, and each owner of its own, or does not answer. "average" has
-        each group of the target count once; it serves protocols that tell owners nothing of rows
-        received ("propose", "pool").
+    terms : Terms
+        The parameters of the run: `PrivateMMDSummarizer.terms` returns them. `gamma` is of the
+        columns of X_target.
     target_groups : array-like of shape (m,), default=None
         The group of each row of the target. Needed with `max_rows_per_group`; None, as single rows
         need none.
@@ -159,7 +86,7 @@ class Curator:
     chosen : list of (owner, index)
         The summary, in the order chosen, once no messages are left.
     X, y : ndarray
-        Rows (or features) and labels of the summary, in the kind that most owners sent.
+        Rows and labels of the summary, in the kind that most owners sent.
     transcript : dict from owner to list of Message
         All that each owner has seen.
     dropped_owners : dict from owner to str
@@ -175,12 +102,13 @@ class Curator:
     Examples
     --------
     >>> import numpy as np
+    >>> from skdpsumm import PrivateMMDSummarizer
     >>> from skdpsumm.summaries import Curator, DataOwner
     >>> rng = np.random.default_rng(0)
     >>> parties = {"north": DataOwner(rng.normal(0, 1, (300, 2))),
     ...            "south": DataOwner(rng.normal(3, 1, (300, 2)))}
-    >>> curator = Curator(rng.normal(3, 1, (200, 2)), owners=list(parties), n_select=20,
-    ...                   gamma=0.5, n_components=200, random_state=0)
+    >>> terms = PrivateMMDSummarizer(20, gamma=0.5, n_components=200).terms()
+    >>> curator = Curator(rng.normal(3, 1, (200, 2)), list(parties), terms, random_state=0)
     >>> messages = curator.open()
     >>> while messages:
     ...     messages = curator.receive(
@@ -195,44 +123,17 @@ class Curator:
         self,
         X_target: ArrayLike,
         owners: Sequence[Hashable],
+        terms: Terms,
         *,
-        n_select: int = 100,
-        protocol: str | Protocol = "propose",
-        gamma: float,
-        n_components: int = 1000,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        adjacency: str = "add_remove",
-        release: str | TargetRelease = "gaussian",
-        n_target: int | None = None,
-        reveal: str = "rows",
-        shares: Mapping[Any, float] | None = None,
-        max_share_per_owner: float | None = None,
-        target_is_owners: bool = False,
-        max_rows_per_group: Any = None,
         target_groups: Any = None,
         ledger: Any = None,
         random_state: Any = None,
         noise_seed: int | None = None,
     ):
-        given = {name: value for name, value in locals().items() if name in CONSTRAINTS}
-        validate_parameter_constraints(CONSTRAINTS, given, caller_name="Curator")
-        self.protocol = from_name(protocol, PROTOCOLS)
-        nominal_mechanism(epsilon, delta)  # which checks their range
-        self.terms = Terms(
-            int(n_select),
-            len(owners),
-            float(epsilon),
-            float(delta),
-            adjacency,
-            from_name(release, RELEASES),
-            n_target,
-            max_rows_per_group,
-            max_share_per_owner,
-        )
-        check_target_groups(max_rows_per_group, target_groups)
-        self.gamma, self.reveal, self._noise_seed = gamma, reveal, noise_seed
-        self.shares = _shares(list(owners), shares)
+        self.terms, self.protocol = terms, terms.protocol
+        check_target_groups(terms.max_rows_per_group, target_groups)
+        self._noise_seed = noise_seed
+        self.shares = _shares(list(owners), self.protocol.shares)
         self._ledger = ledger
         self._begin()
         check_some_rows("X_target", X_target)
@@ -240,18 +141,20 @@ class Curator:
         self._target_groups = self._bound_target(target_groups)
         self.rng = check_random_state(random_state)
         self.embedding = Embedding.draw(
-            self._X_target.shape[1], n_components, gamma, self.protocol.embedding_kind, self.rng
+            self._X_target.shape[1],
+            terms.n_components,
+            terms.gamma,
+            self.protocol.embedding_kind,
+            self.rng,
         )
-        self._plan = self._make_plan(target_is_owners)
-        self.privacy = state_privacy(
-            self._plan, self.terms, target_is_owners, simulated=noise_seed is not None
-        )
+        self._plan = self._make_plan()
+        self.privacy = state_privacy(self._plan, terms, simulated=noise_seed is not None)
         self.coins = np.random.default_rng(self._coins_seed())
-        self.release_seed = self._seed(_RELEASE)
-        # Until `open`, and where nothing is broadcast.
+        self.release_seed = self._seed(FEEDBACK_SEED)
+        # Both are None until `open`, and where nothing is broadcast.
         self.target_mean: Any = None
         self.target_noise: float | None = None
-        self.pool = ReceivedRows(self._rows_agreed(), self.embedding)
+        self.pool = ReceivedRows(self._rows_agreed(), self.embedding.n_columns)
         self.transcript: dict[Any, list[Message]] = {owner: [] for owner in self.shares}
         self.dropped_owners: dict[Any, str] = {}
         self._conversation: Any = None
@@ -264,7 +167,7 @@ class Curator:
         """Warn, and ask the ledger: all that has to come before the target is read."""
         if self._noise_seed is not None and self.terms.is_private:
             warn_of_seed()
-        if self._ledger is not None and self.protocol.is_nominal(self.terms.release):
+        if self._ledger is not None and self.protocol.is_nominal():
             claim = nominal_mechanism(self.terms.epsilon, self.terms.delta)
             self._ledger.check(claim, adjacency=self.terms.adjacency, unit=self.terms.ledger_unit)
 
@@ -276,7 +179,7 @@ class Curator:
         k = self.terms.max_rows_per_group
         if k == "average":
             return groups.codes
-        key = secret_key(self._seed(_GROUPS)) if self.terms.is_private else bytes(32)
+        key = secret_key(self._seed(GROUPS_SEED)) if self.terms.is_private else bytes(32)
         self._X_target = self._X_target[groups.kept(int(k), key)]
         return None
 
@@ -298,7 +201,9 @@ class Curator:
         self._charge()
         if self._plan.target is not None:
             of_groups = () if self._target_groups is None else (self._target_groups,)
-            released = self._plan.target.release(self._X_target, self._seed(_TARGET), *of_groups)
+            released = self._plan.target.release(
+                self._X_target, self._seed(TARGET_SEED), *of_groups
+            )
             self.target_mean = unchangeable(released)
             self.target_noise = self._plan.target.noise_std or None
         self._conversation = self.protocol.converse(self, self._plan)
@@ -325,7 +230,7 @@ class Curator:
         # Whoever was not asked has no say: an answer out of turn is not even looked at.
         for owner, message in self._asked.items():
             try:
-                accepted[owner] = self.pool.read(owner, message, answers.get(owner, _NO_ANSWER))
+                accepted[owner] = self.pool.read(owner, message, answers.get(owner, NO_ANSWER))
             except UnusableAnswerError as fault:
                 self.dropped_owners[owner] = str(fault)
         return self._go_on(accepted)
@@ -373,14 +278,14 @@ class Curator:
     def message(self, kind: type[Message], **content: Any) -> Message:
         """Return a message; the first of a run brings phi, where owners will need it."""
         is_first = not any(self.transcript.values())
-        needs_phi = self.reveal == "features" or content.get("direction") is not None
+        needs_phi = content.get("direction") is not None
         embedding = self.embedding if is_first and needs_phi else None
         bound = self.terms.max_rows_per_group
-        return kind(embedding=embedding, reveal=self.reveal, max_rows_per_group=bound, **content)
+        return kind(embedding=embedding, max_rows_per_group=bound, **content)
 
     def received_grid(self, start: int) -> NDArray[np.float32]:
         """Return phi, in whole grid units, of the rows received from a place on."""
-        parts = [self._grid(rows) for rows in self.pool.parts_from(start)]
+        parts = [self.embedding.grid(rows) for rows in self.pool.parts_from(start)]
         return np.vstack([np.empty((0, self.embedding.n_features), np.float32), *parts])
 
     def live_places(self, taken: Sequence[int]) -> NDArray[np.int64]:
@@ -400,17 +305,18 @@ class Curator:
         places = self.pool.usable_places()
         if len(places) == 0:
             return places
-        search = self._search(self.pool.X[places], self._quotas(places))
+        # The true target, without noise: what is done with it here reaches no owner.
+        search = exact_search(
+            self.pool.X[places],
+            self._X_target,
+            self.terms.n_select,
+            self.terms.gamma,
+            self._weights,
+            self._quotas(places),
+        )
         chosen = places[search.run(True, "auto", self.rng)]
         self._quotas_reached = search.quotas is not None and search.quotas.are_reached
         return chosen
-
-    def _search(self, candidates: NDArray, quotas: Quotas | None) -> SubsetSearch:
-        # The true target, without noise: what is done with it here reaches no owner.
-        p = self.terms.n_select
-        if self.reveal == "features":
-            return feature_search(candidates, self._mean_of_target(), p, quotas)
-        return exact_search(candidates, self._X_target, p, self.gamma, self._weights, quotas)
 
     def _quotas(self, places: NDArray) -> Quotas | None:
         """Return how many rows of each owner may be chosen, None where that is no bound."""
@@ -433,18 +339,6 @@ class Curator:
             return None
         sizes = np.bincount(self._target_groups)
         return 1 / (len(sizes) * sizes[self._target_groups])
-
-    def _mean_of_target(self) -> NDArray:
-        features, weights = self.embedding.features(self._X_target), self._weights
-        if weights is None:
-            return features.mean(axis=0)
-        return (weights @ features).astype(features.dtype)
-
-    def _grid(self, rows: NDArray) -> NDArray[np.float32]:
-        if self.reveal == "rows":
-            return self.embedding.grid(rows)
-        grid = np.rint(rows.astype(np.float64) * (GRID / self.embedding.scale))
-        return np.clip(grid, -GRID, GRID).astype(np.float32)
 
     def _go_on(self, answers: dict[Any, Any] | None) -> dict[Any, Message]:
         for owner, reply in (answers or {}).items():
@@ -474,7 +368,7 @@ class Curator:
         if self._plan.target is not None:
             self._plan.target.warn_of_result()
         if self._quotas_reached:
-            warn_caller(_REACHED, UserWarning)
+            warn_caller(SHARE_REACHED, UserWarning)
 
     def _check_is_ours(self) -> None:
         if self._pid != os.getpid():
@@ -487,11 +381,11 @@ class Curator:
             )
         return self._chosen
 
-    def _make_plan(self, target_is_owners: bool) -> Plan:
+    def _make_plan(self) -> Plan:
         plan = self.protocol.plan(self.embedding, self.terms)
         self._check_proofs(plan)
         # Two releases are then about the same rows: each gets half of the budget.
-        if target_is_owners and plan.target is not None and plan.release is not None:
+        if self.terms.target_is_owners and plan.target is not None and plan.release is not None:
             half = replace(self.terms, epsilon=self.terms.epsilon / 2, delta=self.terms.delta / 2)
             plan = self.protocol.plan(self.embedding, half)
         return plan
@@ -501,10 +395,9 @@ class Curator:
 
         What tells owners nothing of rows received tells nothing of a group of them either.
         """
-        bound, release = self.terms.max_rows_per_group, self.terms.release
-        if bound is None:
+        release = self.protocol.made_release()
+        if self.terms.max_rows_per_group is None:
             return
-        name = type(self.protocol).__name__
         if plan.target is not None and not release.is_proved_for_groups:
             raise ValueError(
                 f"release={release!r} has no proof for groups; take release='gaussian' or 'mwem', "
@@ -512,22 +405,15 @@ class Curator:
             )
         if plan.owners == COSTS_NOTHING:
             return
-        if not self.protocol.is_proved_for_groups:
-            raise ValueError(
-                f"The protocol {name} has no proof for groups; take protocol='propose', 'pool', "
-                "'posted' or 'ask_all', or max_rows_per_group=None to protect single rows."
-            )
-        if bound == "average":
-            raise ValueError(
-                f"max_rows_per_group='average' does not work with protocol {name}, under which "
-                "owners choose rows one by one, and others learn of these. Set max_rows_per_group "
-                "to an int, the rows of a group that take part, or take protocol='propose' or "
-                "'pool', which tell other owners nothing."
-            )
+        name = type(self.protocol).__name__
+        raise ValueError(
+            f"The protocol {name} has no proof for groups; take protocol='propose' or 'pool', or "
+            "max_rows_per_group=None to protect single rows."
+        )
 
     def _coins_seed(self) -> int | None:
         """Coins of a protocol are secret, unless nothing is."""
-        seed = self._seed(_COINS)
+        seed = self._seed(COINS_SEED)
         return seed if self.terms.is_private else self.rng.randint(2**31)
 
     def _seed(self, purpose: int) -> int | None:
@@ -542,18 +428,12 @@ class Curator:
 
     def _gains(self, X: NDArray) -> NDArray[np.float64]:
         """Return what each row of the summary added to J, in the order chosen."""
-        if self.reveal == "features":
-            target = X @ self._mean_of_target()
-        else:
-            X, wanted = centred(X.astype(np.float64), self._X_target)
-            target = mean_kernel(X, wanted, self.gamma, self._weights)
+        X, wanted = centred(X.astype(np.float64), self._X_target)
+        target = mean_kernel(X, wanted, self.terms.gamma, self._weights)
         # J of the first k rows for all k at once: each row adds its own column of the kernel.
         squares = np.empty(len(X))
-        for rows in gen_batches(len(X), _ROWS_PER_BATCH):
-            if self.reveal == "features":
-                kernel = X[rows] @ X[: rows.stop].T
-            else:
-                kernel = kernel_matrix(X[rows], X[: rows.stop], self.gamma)
+        for rows in gen_batches(len(X), ROWS_VALUED_AT_ONCE):
+            kernel = kernel_matrix(X[rows], X[: rows.stop], self.terms.gamma)
             squares[rows] = 2 * np.tril(kernel, rows.start - 1).sum(axis=1) + 1  # k(x, x) = 1
         counts = np.arange(1, len(X) + 1)
         values = 2 * np.cumsum(target) / counts - np.cumsum(squares) / counts**2
@@ -568,13 +448,6 @@ class Curator:
             "A curator holds the target and a conversation that is paid for once; it cannot be "
             "pickled or copied. Keep `chosen`, `X`, `y` and `transcript`."
         )
-
-
-def from_name(value: Any, kinds: Mapping[str, type[Any]]) -> Any:
-    """Return what a name stands for, the defaults of its kind; or the object itself, checked."""
-    made = kinds[value]() if isinstance(value, str) else value
-    check_params(made)
-    return made
 
 
 def check_target_groups(bound: Any, target_groups: Any) -> None:
@@ -613,13 +486,13 @@ def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, 
     if not all(0 < v < np.inf for v in values):
         raise ValueError(f"shares must be positive numbers, got {values}.")
     parts = [value / max(values) for value in values]  # whose sum is finite
-    # In the order of `shares`, which is public, as is that of messages.
+    # The order is that of `shares`, which is public, as that of messages is.
     return {owner: part / sum(parts) for owner, part in zip(shares, parts, strict=True)}
 
 
 # Grid values depend on the dtype a little, so rows are never converted.
-_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
-_LARGEST_INDEX = np.iinfo(np.int64).max
+DTYPES_OF_ROWS = (np.dtype(np.float32), np.dtype(np.float64))
+LARGEST_ROW_INDEX = np.iinfo(np.int64).max
 
 
 class UnusableAnswerError(Exception):
@@ -633,8 +506,8 @@ class ReceivedRows:
     ----------
     agreed : mapping from owner to int
         How many rows each may hand over in the whole run.
-    embedding : Embedding
-        For tables like those of the owners.
+    n_columns : int
+        How many columns each row has.
 
     Attributes
     ----------
@@ -642,9 +515,8 @@ class ReceivedRows:
         Whose each row is, and which of theirs.
     """
 
-    def __init__(self, agreed: Mapping[Any, int], embedding: Embedding):
-        self._agreed, self._embedding = agreed, embedding
-        self._width = {"rows": embedding.n_columns, "features": embedding.n_features}
+    def __init__(self, agreed: Mapping[Any, int], n_columns: int):
+        self._agreed, self._width = agreed, n_columns
         self._known: dict[Any, set[int]] = {owner: set() for owner in agreed}
         self._parts: list[NDArray] = []
         self._starts: list[int] = []
@@ -657,7 +529,7 @@ class ReceivedRows:
     @property
     def X(self) -> NDArray:
         """All rows received, shape (len(self), width)."""
-        return np.concatenate(self._parts) if self._parts else np.empty((0, self._width["rows"]))
+        return np.concatenate(self._parts) if self._parts else np.empty((0, self._width))
 
     def parts_from(self, place: int) -> list[NDArray]:
         """Return the answers received from a place on, each in the dtype that it came in."""
@@ -697,7 +569,7 @@ class ReceivedRows:
         UnusableAnswerError
             If it does not.
         """
-        if reply is _NO_ANSWER:
+        if reply is NO_ANSWER:
             raise UnusableAnswerError("did not answer")
         if isinstance(reply, BaseException):
             raise UnusableAnswerError(f"raised {type(reply).__name__}")
@@ -726,7 +598,7 @@ class ReceivedRows:
             raise UnusableAnswerError("sent more rows than asked for")
         # What is checked is what is kept: the owner may write to its own arrays at any time.
         X, indices = np.array(reply.X, subok=False), np.array(reply.indices, subok=False)
-        fault = self._rows_fault(owner, message, X, indices)
+        fault = self._rows_fault(owner, X, indices)
         if fault is not None:
             raise UnusableAnswerError(fault)
         return Rows(indices, X, self._copy_labels(reply.y, len(X)))
@@ -740,23 +612,20 @@ class ReceivedRows:
             return read_label_column(y)
         raise UnusableAnswerError("sent labels that are missing or of no one kind")
 
-    def _rows_fault(self, owner: Any, message: Message, X: NDArray, indices: NDArray) -> str | None:
+    def _rows_fault(self, owner: Any, X: NDArray, indices: NDArray) -> str | None:
         # Shapes and types come first, for what follows computes with them.
-        if X.ndim != 2 or X.shape[1] != self._width[message.reveal] or X.dtype not in _DTYPES:
+        if X.ndim != 2 or X.shape[1] != self._width or X.dtype not in DTYPES_OF_ROWS:
             return "sent rows of another shape or type"
         if indices.shape != (len(X),) or indices.dtype.kind not in "iu":
             return "sent rows without an index each"
-        if len(X) and not 0 <= indices.min() <= indices.max() <= _LARGEST_INDEX:
+        if len(X) and not 0 <= indices.min() <= indices.max() <= LARGEST_ROW_INDEX:
             return "sent an index that no row has"
         known = self._known[owner]
         if len(known) + len(X) > self._agreed[owner]:
             return "sent more rows than agreed"
         if len(known.union(indices.tolist())) < len(known) + len(X):
             return "sent a row twice"
-        if not np.isfinite(X).all():
-            return "sent rows that are not finite"
-        honest = message.reveal == "rows" or self._embedding.could_give(X)
-        return None if honest else "sent features that no row has"
+        return None if np.isfinite(X).all() else "sent rows that are not finite"
 
     def add(self, owner: Any, reply: Any) -> None:
         """Take the rows of an answer that was read."""

@@ -20,21 +20,21 @@ from ..schema._reading import NoEstimator, check_same_order, check_some_rows, va
 from ..schema._schema import TableSchema, as_schema, public_points, schema_of
 from ..schema._vectorizer import n_vector, vectorize
 
-# Entries of the kernel matrix that are held at a time.
-_BLOCK = 2**22
-# Rows are clipped to this, so that no distance overflows, not in float32 either.
-_LARGEST = 1e15
+# Entries of the kernel matrix that are in memory at a time.
+ENTRIES_OF_KERNEL_BLOCK = 2**22
+# Entries of rows are clipped to this, so that no distance overflows in float32.
+LARGEST_ENTRY = 1e15
 # What a nat of divergence from the owner's own rows costs, against half a squared standard
 # deviation of the noise. Below 10, noise draws rows where the target is common; above 40, a rare
 # target is missed (examples/benchmarks/summary_choices.py).
-_STRICTNESS = 20.0
-# Where the scores of the rows vary no more than noise makes them, it grows up to this.
-_MOST_STRICT = 1000.0
-# Against the rounding of float32, where there is next to no noise.
-_LEAST_RIDGE = 1e-5
-_MOST_STEPS = 60
-# The fit needs no more rows than these, its spectrum no more than those.
-_ROWS_OF_FIT, _ROWS_OF_SPECTRUM = 4096, 128
+PRICE_OF_A_NAT = 20.0
+# The largest price of a nat, where the scores of the rows vary no more than noise makes them.
+MAX_PRICE_OF_A_NAT = 1000.0
+# The smallest ridge of the fit: below it, float32 rounds the gradient away.
+MIN_RIDGE_OF_TILT = 1e-5
+STEPS_OF_TILT = 60
+# Rows that are enough for the fit of weights, and for the spectrum of features.
+ROWS_OF_TILT, ROWS_OF_SPECTRUM = 4096, 128
 
 
 def mmd2(
@@ -116,7 +116,7 @@ def centred(X: NDArray, Y: NDArray) -> tuple[NDArray, NDArray]:
     Entries are clipped first: a single huge one would overflow, and spoil other rows' distances.
     Both are in the dtype of X.
     """
-    X, Y = (np.clip(table, -_LARGEST, _LARGEST).astype(X.dtype) for table in (X, Y))
+    X, Y = (np.clip(table, -LARGEST_ENTRY, LARGEST_ENTRY).astype(X.dtype) for table in (X, Y))
     origin = np.median(Y, axis=0).astype(Y.dtype)
     return X - origin, Y - origin
 
@@ -252,7 +252,7 @@ def _total(X: NDArray, Y: NDArray, gamma: float, *, same: bool = False) -> float
 
 def _blocks(X: NDArray, Y: NDArray, gamma: float) -> Iterator[NDArray]:
     squares = np.einsum("ij,ij->i", Y, Y)
-    for rows in gen_batches(len(X), max(1, _BLOCK // len(Y))):
+    for rows in gen_batches(len(X), max(1, ENTRIES_OF_KERNEL_BLOCK // len(Y))):
         distances = X[rows] @ Y.T
         distances *= -2
         distances += np.einsum("ij,ij->i", X[rows], X[rows])[:, None]
@@ -267,7 +267,7 @@ def _gaussian(distances: NDArray, gamma: float) -> NDArray:
     return np.exp(distances, out=distances)
 
 
-_ROWS_PER_BATCH = 8192
+EMBEDDED_AT_ONCE = 8192
 
 
 class Embedding:
@@ -314,14 +314,6 @@ class Embedding:
         offsets = None if kind == "pairs" else rng.uniform(0, 2 * np.pi, size=p)
         return cls(frequencies, offsets)
 
-    def same_as(self, other: Embedding | None) -> bool:
-        """Whether the other map gives every row the same phi."""
-        if other is None or not np.array_equal(self.frequencies, other.frequencies):
-            return False
-        if self.offsets is None or other.offsets is None:
-            return self.offsets is other.offsets
-        return np.array_equal(self.offsets, other.offsets)
-
     def grid(self, X: NDArray) -> NDArray[np.float32]:
         """Return cosines (and sines) in whole units of 2**-15, shape (n, d).
 
@@ -333,18 +325,10 @@ class Embedding:
         """Return phi of each row, shape (n, d)."""
         return self.grid(X) * np.float32(self.unit)
 
-    def could_give(self, features: NDArray) -> bool:
-        """Whether all rows of `features` have the size that features have."""
-        if np.abs(features).max(initial=0.0) > self.scale * (1 + 1e-6):
-            return False
-        squares = np.einsum("ij,ij->i", features, features, dtype=np.float64)
-        # h1 has no norm of its own, so there the entries are all that tells.
-        return self.offsets is not None or bool(np.all(np.abs(squares - 1) < 1e-3))
-
     def sums(self, X: NDArray) -> NDArray[np.int64]:
         """Return the exact sum of `grid` over the rows."""
         total = np.zeros(self.n_features, np.int64)
-        for rows in gen_batches(len(X), _ROWS_PER_BATCH):  # float64 holds a batch's sum exactly
+        for rows in gen_batches(len(X), EMBEDDED_AT_ONCE):  # float64 holds a batch's sum exactly
             total += self.grid(X[rows]).sum(axis=0, dtype=np.float64).astype(np.int64)
         return total
 
@@ -415,7 +399,7 @@ def grid_scores(grid: NDArray[np.float32], direction: NDArray, unit: float) -> N
         return np.empty(0)
     scores = [
         grid[rows].astype(np.float64) @ direction
-        for rows in gen_batches(len(grid), _ROWS_PER_BATCH)
+        for rows in gen_batches(len(grid), EMBEDDED_AT_ONCE)
     ]
     return np.concatenate(scores) * unit
 
@@ -459,11 +443,11 @@ def tilted_scores(
     and Schapire 2007; Tsuboi et al. 2009).
     """
     fitted = features
-    if len(features) > _ROWS_OF_FIT:
-        fitted = features[np.sort(rng.choice(len(features), _ROWS_OF_FIT, replace=False))]
+    if len(features) > ROWS_OF_TILT:
+        fitted = features[np.sort(rng.choice(len(features), ROWS_OF_TILT, replace=False))]
     mean = fitted.mean(axis=0, dtype=np.float64)
     strictness = _strictness(fitted, mean, target_mean - mean, noise_std)
-    ridge = max(strictness * noise_std**2, _LEAST_RIDGE)
+    ridge = max(strictness * noise_std**2, MIN_RIDGE_OF_TILT)
 
     def dual(b: NDArray) -> tuple[float, NDArray]:
         scores = (fitted @ b.astype(np.float32)).astype(np.float64)
@@ -474,10 +458,10 @@ def tilted_scores(
         value = top + np.log(total / len(scores)) - b @ target_mean + ridge / 2 * (b @ b)
         return value, found - target_mean + ridge * b
 
-    options = {"maxiter": _MOST_STEPS, "maxcor": 10}
+    options = {"maxiter": STEPS_OF_TILT, "maxcor": 10}
     b = minimize(dual, np.zeros(len(mean)), jac=True, method="L-BFGS-B", options=options).x
     scores = (features @ b.astype(np.float32)).astype(np.float64)
-    part = _STRICTNESS / strictness
+    part = PRICE_OF_A_NAT / strictness
     if part == 1:
         return scores
     weights = np.exp(scores - scores.max())
@@ -492,20 +476,20 @@ def _strictness(features: NDArray, mean: NDArray, residual: NDArray, noise_std: 
     with C the covariance of phi, and ``sigma^2 tr C`` more from the noise, give or take ``sigma^2
     sqrt(2 tr C^2)``.
     """
-    some = features[:: -(-len(features) // _ROWS_OF_SPECTRUM)]
+    some = features[:: -(-len(features) // ROWS_OF_SPECTRUM)]
     centred = some - mean.astype(np.float32)
     products = np.square(centred @ centred.T)
     n_pairs = max(len(some) * (len(some) - 1), 1)
     of_pairs = (products.sum(dtype=np.float64) - np.trace(products)) / n_pairs  # tr C^2
     if of_pairs <= 0:  # rows that are all alike
-        return _STRICTNESS
+        return PRICE_OF_A_NAT
     of_rows = 1 - mean @ mean  # tr C
     scores = features @ residual.astype(np.float32)
     found = (np.var(scores, dtype=np.float64) - noise_std**2 * of_rows) / of_pairs
     # Its standard error, against what is thought before: the noisier it is, the less it counts.
-    error, prior = noise_std**2 * np.sqrt(2 / of_pairs), 1 / _STRICTNESS
+    error, prior = noise_std**2 * np.sqrt(2 / of_pairs), 1 / PRICE_OF_A_NAT
     trust = prior**2 / (prior**2 + error**2)
-    return 1 / np.clip(trust * found + (1 - trust) * prior, 1 / _MOST_STRICT, prior)
+    return 1 / np.clip(trust * found + (1 - trust) * prior, 1 / MAX_PRICE_OF_A_NAT, prior)
 
 
 def draw_tilted(scores: NDArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:

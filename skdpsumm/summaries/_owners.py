@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator, Mapping
 from functools import singledispatchmethod
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
 from .._computing import one_blas_thread, progress
 from .._dask import compute, on_partitions, partitions, sound
 from .._sklearn import validate_parameter_constraints
+from ..privacy._fit import PrivateFit
 from ..privacy._noise import secret_key
 from ..schema._groups import Groups
 from ..schema._reading import Y_LENGTH, NoEstimator, label_array, validate_table
-from ._curator import CONSTRAINTS
 from ._mmd import Embedding, PartitionRows, draw_tilted, grid_scores, tilted_scores
 from ._parties import read_label_column
 from ._protocol import (
     Bid,
     CallForBids,
-    FillUp,
     HandOver,
     Message,
     ProposeRows,
     Rows,
-    SendAbove,
     SendBest,
 )
 from ._selection import feature_search
 
-# Features of all rows are kept between messages up to so many bytes, and computed anew beyond.
-_MOST_BYTES = 2**30
-_ROWS_PER_BATCH = 65536
+# An owner keeps the features of all rows between messages up to so many bytes.
+MAX_BYTES_OF_PHI = 2**30
+ROWS_SCORED_AT_ONCE = 65536
 
 
 class DataOwner:
@@ -75,11 +71,12 @@ class DataOwner:
     Examples
     --------
     >>> import numpy as np
+    >>> from skdpsumm import PrivateMMDSummarizer
     >>> from skdpsumm.summaries import Curator, DataOwner
     >>> rng = np.random.default_rng(0)
     >>> owner = DataOwner(rng.normal(size=(100, 2)))
-    >>> curator = Curator(rng.normal(size=(200, 2)), owners=["north"], n_select=5, gamma=0.5,
-    ...                   random_state=0)
+    >>> terms = PrivateMMDSummarizer(5, gamma=0.5).terms()
+    >>> curator = Curator(rng.normal(size=(200, 2)), ["north"], terms, random_state=0)
     >>> message = curator.open()["north"]
     >>> owner.answer(message).X.shape
     (80, 2)
@@ -102,11 +99,10 @@ class DataOwner:
             raise ValueError(Y_LENGTH)
         self._coins = np.random.default_rng(seed)
         self._bound = max_rows_per_group
-        self._takes_part = self._kept(groups, seed)
+        self._remaining = self._kept(groups, seed)
         self._embedding: Embedding | None = None
         self._grid: NDArray | None = None
-        self._reveal = "rows"
-        self.restart()
+        self._last_bid = -1
 
     def _kept(self, labels: Any, seed: Any) -> NDArray[np.bool_]:
         """Return which rows take part: k of each group, by coins of this owner's own."""
@@ -147,9 +143,8 @@ class DataOwner:
         """
         if getattr(message, "max_rows_per_group", None) != self._bound:
             raise ValueError("max_rows_per_group must be the same for the curator and this owner.")
-        if message.embedding is not None and not message.embedding.same_as(self._embedding):
-            self._embedding, self._grid = message.embedding, None  # of no use by another map
-        self._reveal = message.reveal
+        if message.embedding is not None:
+            self._embedding, self._grid = message.embedding, None
         return self._answer(message)
 
     @singledispatchmethod
@@ -158,29 +153,16 @@ class DataOwner:
 
     @_answer.register
     def _(self, message: ProposeRows) -> Rows:
-        return self._propose(message, message.n_herd, message.n_uniform)
-
-    @_answer.register
-    def _(self, message: FillUp) -> Rows:
-        n_matched = max(message.n_herd - self._n_sent, 0)
-        missing = max(message.n_herd + message.n_uniform - self._n_sent, 0)
-        return self._propose(message, n_matched, missing - n_matched)
-
-    @_answer.register
-    def _(self, message: SendAbove) -> Rows:
-        # One coin for every row, sent or not: a row's coin must not depend on other rows.
-        coins = self._coins.random(len(self._X))
-        above = self._scores(message.direction) >= message.threshold
-        rows = np.flatnonzero(self._remaining & (coins < message.rate) & above)
-        # In the order of their coins, so that a row more puts out the last one, and no other.
-        rows = rows[np.argsort(coins[rows], kind="stable")][: max(message.n - self._n_above, 0)]
-        self._n_above += len(rows)
-        return self._hand_over(rows)
+        matched = self._matched(message.direction, message.noise, message.n_herd)
+        rest = np.setdiff1d(np.flatnonzero(self._remaining), matched)
+        # The draw is that of matched rows where noise is all, so simulations use the same coins.
+        uniform = draw_tilted(np.zeros(len(rest)), message.n_uniform, self._coins)
+        return self._hand_over([*matched, *rest[uniform]])
 
     @_answer.register
     def _(self, message: SendBest) -> Rows:
         candidates = np.flatnonzero(self._remaining)
-        # Of equal ones, the first comes first.
+        # The sort is stable: rows with equal scores keep their order.
         order = np.argsort(-self._scores(message.direction)[candidates], kind="stable")
         return self._hand_over(candidates[order[: message.n]])
 
@@ -198,30 +180,6 @@ class DataOwner:
     def _(self, message: HandOver) -> Rows:
         return self._hand_over([self._last_bid] if self._last_bid >= 0 else [])
 
-    def restart(self, seed: Any = None) -> None:
-        """Begin anew, for another run: rows that were handed over may be handed over again.
-
-        What was computed of phi is kept, where the next curator has the same map.
-
-        Parameters
-        ----------
-        seed : int or SeedSequence, default=None
-            Seed of the coins from here on, for simulations. None goes on with the coins at hand,
-            which are secret.
-        """
-        if seed is not None:
-            self._coins = np.random.default_rng(seed)
-        self._remaining = self._takes_part.copy()
-        self._last_bid = -1
-        self._n_above = self._n_sent = 0
-
-    def _propose(self, message: ProposeRows, n_matched: int, n_uniform: int) -> Rows:
-        matched = self._matched(message.direction, message.noise, n_matched)
-        rest = np.setdiff1d(np.flatnonzero(self._remaining), matched)
-        # As those that are matched where the noise is all: in simulations, the same coins count.
-        uniform = draw_tilted(np.zeros(len(rest)), n_uniform, self._coins)
-        return self._hand_over([*matched, *rest[uniform]])
-
     def _matched(self, direction: NDArray | None, noise: float | None, n: int) -> NDArray[np.int64]:
         """Return remaining rows whose mean embedding is close to `direction`.
 
@@ -234,10 +192,10 @@ class DataOwner:
         if len(candidates) <= n:
             return candidates
         embedding = self._require_embedding()
-        most = max(n, _MOST_BYTES // (4 * embedding.n_features))
+        most = max(n, MAX_BYTES_OF_PHI // (4 * embedding.n_features))
         if len(candidates) > most:  # phi of all would not fit, and a sample does
             candidates = np.sort(self._coins.choice(candidates, most, replace=False))
-        if self._grid is None and 4 * len(self._X) * embedding.n_features <= _MOST_BYTES:
+        if self._grid is None and 4 * len(self._X) * embedding.n_features <= MAX_BYTES_OF_PHI:
             self._grid = self._grid_of(np.arange(len(self._X)))
         features = self._grid_of(candidates) * np.float32(embedding.unit)
         if not noise:
@@ -250,11 +208,11 @@ class DataOwner:
         """Return ``<direction, phi(x)>`` for all rows, each a function of its row alone."""
         embedding = self._require_embedding()
         unit, n_bytes = embedding.unit, 4 * len(self._X) * embedding.n_features
-        if self._grid is None and n_bytes <= _MOST_BYTES:
+        if self._grid is None and n_bytes <= MAX_BYTES_OF_PHI:
             self._grid = self._grid_of(np.arange(len(self._X)))
         if self._grid is not None:
             return grid_scores(self._grid, direction, unit)
-        batches = np.array_split(np.arange(len(self._X)), 1 + len(self._X) // _ROWS_PER_BATCH)
+        batches = np.array_split(np.arange(len(self._X)), 1 + len(self._X) // ROWS_SCORED_AT_ONCE)
         return np.concatenate([grid_scores(self._grid_of(b), direction, unit) for b in batches])
 
     def _grid_of(self, rows: NDArray) -> NDArray[np.float32]:
@@ -272,19 +230,17 @@ class DataOwner:
     def _hand_over(self, rows: Any) -> Rows:
         rows = np.asarray(rows, np.int64)
         self._remaining[rows] = False
-        self._n_sent += len(rows)
-        X = self._X[rows]
-        if self._reveal == "features":
-            X = self._require_embedding().features(X)
         # The dtype of labels follows from those that go, and tells nothing of those that stay.
-        return Rows(rows, X, None if self._y is None else label_array(self._y[rows].tolist()))
+        return Rows(
+            rows, self._X[rows], None if self._y is None else label_array(self._y[rows].tolist())
+        )
 
     def __repr__(self) -> str:
         return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"
 
 
 def _check_bound(bound: Any) -> None:
-    constraints = {"max_rows_per_group": CONSTRAINTS["max_rows_per_group"]}
+    constraints = {"max_rows_per_group": PrivateFit._parameter_constraints["max_rows_per_group"]}
     validate_parameter_constraints(
         constraints, {"max_rows_per_group": bound}, caller_name="DataOwner"
     )
@@ -352,23 +308,19 @@ def run_protocol(
     owners: Mapping[Any, DataOwner] | Any,
     *,
     n_jobs: int | None = None,
-    timeout: float | None = None,
     verbose: int = 0,
 ) -> Any:
     """Carry messages between a curator and owners until the curator has chosen.
 
     Parameters
     ----------
-    curator : Curator or SketchCurator
+    curator : Curator
         Not opened yet.
     owners : mapping from name to DataOwner
         Anything with a method `answer` will do, and so will one object, an iterable of names, with
         a method `answer_all` from all messages of a round to the answers.
     n_jobs : int, default=None
         How many owners think at the same time, in threads. The result does not depend on it.
-    timeout : float, default=None
-        Seconds to wait for the answers to one round of messages; who is later is left out. The
-        thread of an owner that hangs is left behind, for Python cannot end it.
     verbose : int, default=0
         Print a line per round, with the number of rows received, and show the progress of the
         choice on the standard error stream: for the curator alone.
@@ -380,44 +332,27 @@ def run_protocol(
     """
     if set(owners) != set(curator.shares):
         raise ValueError("owners must be those that the curator was made for.")
-    n_threads = effective_n_jobs(n_jobs) if timeout is None else len(curator.shares)
     with one_blas_thread(), progress("protocol", verbose):
         messages, n_rounds = curator.open(), 0
         while messages:
             n_rounds += 1
             n_asked = len(messages)
-            messages = curator.receive(_ask(owners, messages, n_threads, timeout))
+            messages = curator.receive(_ask(owners, messages, n_jobs))
             if verbose:
                 print(f"round {n_rounds}: {n_asked} asked, {len(curator.pool)} rows received")
     return curator
 
 
-def _ask(
-    owners: Any, messages: Mapping[Any, Any], n_threads: int, timeout: float | None
-) -> dict[Any, Any]:
-    """Return the answers, and exceptions in the place of some, that came in time."""
+def _ask(owners: Any, messages: Mapping[Any, Any], n_jobs: int | None) -> dict[Any, Any]:
+    """Return the answers, and exceptions in the place of some."""
     if hasattr(owners, "answer_all"):
         return owners.answer_all(messages)
-    answers: dict[Any, Any] = {}
-    turns = threading.Semaphore(max(1, n_threads))
 
-    def ask(name: Any) -> None:
-        with turns:
-            try:
-                answers[name] = owners[name].answer(messages[name])
-            except (Exception, SystemExit) as error:  # the curator leaves this owner out
-                answers[name] = error
+    def ask(name: Any) -> Any:
+        try:
+            return owners[name].answer(messages[name])
+        except (Exception, SystemExit) as error:  # the curator leaves this owner out
+            return error
 
-    if n_threads == 1 and timeout is None:
-        for name in messages:
-            ask(name)
-        return answers
-    # All start at once and take turns, for the deadline is that of the round, not of an owner.
-    # Daemons, so that an owner that hangs does not keep the process alive.
-    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in messages]
-    deadline = None if timeout is None else time.monotonic() + timeout
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
-    return dict(answers)  # a copy: threads that are late go on writing
+    answers = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(ask)(name) for name in messages)
+    return dict(zip(messages, answers, strict=True))

@@ -108,16 +108,20 @@ class OwnersTables:
     whole: Any
 
 
-def read_owners(estimator: Any, X: Any, owners: Any, *, as_one: bool) -> OwnersTables:
+def read_owners(
+    estimator: Any, X: Any, owners: Any, shares: Mapping[Any, float] | None, *, as_one: bool
+) -> OwnersTables:
     """Read the rows of all owners; those of an owner that cannot be read are left to the others.
 
     Parameters
     ----------
     estimator : PrivateMMDSummarizer
-        Gets the columns, and has `schema` and `shares`.
+        Gets the columns, and has a `schema`.
     X : array-like or frame of shape (n, n_features)
     owners : array-like of shape (n,) or None
         Whose each row is. None is one owner, named "X".
+    shares : mapping from owner to float, or None
+        Names all owners; None takes those that occur.
     as_one : bool
         Whether all rows are needed, as where X is the target.
 
@@ -131,14 +135,14 @@ def read_owners(estimator: Any, X: Any, owners: Any, *, as_one: bool) -> OwnersT
     except (ValueError, TypeError):
         if as_one or owners is None:
             raise
-        return _read_one_by_one(estimator, X, owners)
-    members = rows_by_owner(len(whole), owners, estimator.shares)
+        return _read_one_by_one(estimator, X, owners, shares)
+    members = rows_by_owner(len(whole), owners, shares)
     rows = {name: whole[own] for name, own in members.items()}
     return OwnersTables(rows, members, {}, len(whole), whole)
 
 
-def _read_one_by_one(estimator: Any, X: Any, owners: Any) -> OwnersTables:
-    members = rows_by_owner(_num_samples(X), owners, estimator.shares)
+def _read_one_by_one(estimator: Any, X: Any, owners: Any, shares: Any) -> OwnersTables:
+    members = rows_by_owner(_num_samples(X), owners, shares)
     rows: dict[Any, NDArray] = {}
     errors: dict[Any, Exception] = {}
     for name, own in members.items():

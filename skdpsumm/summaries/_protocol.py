@@ -6,22 +6,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._sklearn import Interval
-from ..privacy import PureDP
-from ..privacy._compositions import compose
-from ..privacy._contract import estimator
-from ..privacy._mechanisms import Mechanism
+from .._sklearn import Interval, StrOptions
+from ..privacy._fit import estimator
 from ._mmd import Embedding
-from ._releases import ExactMean, TargetMean, TargetRelease
-
-if TYPE_CHECKING:
-    from ._curator import Curator
+from ._releases import RELEASES, ExactMean, Plan, TargetMean, TargetRelease, from_name
+from ._terms import Terms
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +27,7 @@ class Rows:
     ----------
     indices : ndarray of shape (r,)
         Which of the owner's rows they are, by the owner's own count.
-    X : ndarray of shape (r, n_columns), or (r, d) with ``reveal="features"``
+    X : ndarray of shape (r, n_columns)
     y : ndarray of shape (r,) or None
         Their labels, where the owner has any.
     """
@@ -64,15 +59,12 @@ class Message:
     ----------
     embedding : Embedding or None
         The public map phi, with the first message that needs it.
-    reveal : {"rows", "features"}
-        Whether rows are to be handed over as they are or as phi(x).
     max_rows_per_group : int, "average" or None
         What the curator's claims take for granted of an owner's groups. An owner that bounds its
         groups otherwise does not answer.
     """
 
     embedding: Embedding | None = None
-    reveal: str = "rows"
     max_rows_per_group: Any = None
     answer: ClassVar[type] = Rows
 
@@ -96,27 +88,6 @@ class ProposeRows(Message):
 
     def most_rows(self) -> float:
         return self.n_herd + self.n_uniform
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FillUp(ProposeRows):
-    """The last question: hand over rows as `ProposeRows` says, less those handed over so far."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SendAbove(Message):
-    """Hand over each row with ``<direction, phi(x)> >= threshold``, with probability `rate`.
-
-    Of all such messages together, hand over at most `n` rows: the first ones.
-    """
-
-    direction: NDArray
-    threshold: float
-    rate: float
-    n: int
-
-    def most_rows(self) -> float:
-        return self.n
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -146,68 +117,20 @@ class HandOver(Message):
         return 1
 
 
-# By default no owner has more of a summary than so many times its share of the rows asked for, nor
-# less than this part.
-_MAX_SHARES, _LEAST_MAX_SHARE = 2.5, 0.25
-
-
-@dataclass(frozen=True)
-class Terms:
-    """The public numbers that a protocol is planned with; see `Curator` for their meaning."""
-
-    n_select: int
-    n_owners: int
-    epsilon: float
-    delta: float
-    adjacency: str
-    release: TargetRelease
-    n_target: int | None
-    max_rows_per_group: Any = None
-    max_share_per_owner: float | None = None
-
-    def most_chosen(self, share: float) -> int:
-        """Return how many rows of the summary may be those of an owner with this share."""
-        most = self.max_share_per_owner
-        if most is None:
-            most = max(_LEAST_MAX_SHARE, _MAX_SHARES * share)
-        return min(self.n_select, max(math.ceil(most * self.n_select - 1e-9), 1))
-
-    @property
-    def is_private(self) -> bool:
-        """Whether any noise is asked for."""
-        return not math.isinf(self.epsilon)
-
-    @property
-    def unit(self) -> str:
-        """What one neighbour differs in."""
-        return "one row" if self.max_rows_per_group is None else "one group"
-
-    @property
-    def ledger_unit(self) -> str:
-        """What a ledger counts."""
-        return "row" if self.max_rows_per_group is None else "group"
-
-    @property
-    def averages(self) -> bool:
-        """Whether each group of the target counts once."""
-        return self.max_rows_per_group == "average"
-
-    @property
-    def rows_moved(self) -> int:
-        """How many rows come and go, at most, between neighbours.
-
-        A group has k rows that count; with "average" its rows have the weight of one.
-        """
-        bound = self.max_rows_per_group
-        rows = 1 if bound is None or self.averages else int(bound)
-        return 2 * rows if self.adjacency == "replace_one" else rows
-
-
-COSTS_NOTHING = PureDP(0.0)
 # Messages by owner go out, answers by owner come back; what is returned are places in the pool.
 Conversation = Generator[dict[Any, Message], dict[Any, Any], NDArray]
 
 
+# What is checked of the parameters that all protocols have.
+SHARED_CONSTRAINTS: dict[str, list[Any]] = {
+    "release": [StrOptions(set(RELEASES)), TargetRelease],
+    "n_target": [None, Interval(Integral, 1, None, closed="left")],
+    "shares": [None, dict],
+    "max_share_per_owner": [None, Interval(Real, 0, 1, closed="right")],
+}
+
+
+@estimator
 class Protocol(BaseEstimator):
     """Who says what to whom, until the curator has chosen.
 
@@ -216,20 +139,50 @@ class Protocol(BaseEstimator):
     their answers, and returns which rows of `Curator.pool` are chosen. Owners' sides are the
     methods of `DataOwner`. What reaches an owner about the target or about other owners' rows must
     come from a mechanism of the plan, for the claim is made of nothing else.
+
+    Parameters
+    ----------
+    release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
+        How the target's mean embedding is released. "gaussian" adds noise to the sum (Laplace noise
+        with ``delta=0``), which is better wherever we looked. "mwem" is the paper's h2 with its
+        calibration corrected (`MWEMRelease`).
+    n_target : int, default=None
+        A public number to divide the target's sum by; a wrong one only scales the mean. None
+        releases the number of rows with noise, so that you need not publish it ("gaussian" under
+        add-remove only).
+    shares : mapping from owner to positive number, default=None
+        Public shares of the rows asked of each owner; never derive them from private sizes. None
+        gives equal shares to the owners that occur, since nobody knows in advance who has rows like
+        the target; their names then count as public. A mapping must name all owners, also those
+        without rows.
+    max_share_per_owner : float, default=None
+        The largest part of the summary that may be one owner's rows, in (0, 1]. It limits the harm
+        done by an owner who sends copies, false labels or rows made for the purpose. None is 2.5
+        times the owner's share (1 / K where all K owners have equal shares), and at least 0.25: it
+        leaves room for owners who have more rows like the target. An honest owner that alone holds
+        what is like the target is held back, too. A UserWarning says where the bound was reached;
+        if you trust the owners, set 1, which is no bound.
     """
 
     embedding_kind: ClassVar[str] = "pairs"
-    # Whether what reaches owners about received rows is calibrated to `Terms.rows_moved` of them.
-    is_proved_for_groups: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS
+
+    release: Any = "gaussian"
+    n_target: int | None = None
+    shares: Any = None
+    max_share_per_owner: float | None = None
 
     def broadcasts_target(self) -> bool:
         """Whether owners receive the noisy mean embedding of the target."""
         return True
 
-    def is_nominal(self, release: TargetRelease) -> bool:
+    def made_release(self) -> TargetRelease:
+        """Return the release of the target, checked."""
+        return from_name(self.release, RELEASES)
+
+    def is_nominal(self) -> bool:
         """Whether a run costs epsilon and delta at least, so that a ledger can be asked early."""
-        return self.broadcasts_target() and release.is_nominal
+        return self.broadcasts_target() and self.made_release().is_nominal
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         """Return the calibrated mechanisms."""
@@ -241,44 +194,15 @@ class Protocol(BaseEstimator):
             return None
         if not terms.is_private:
             return ExactMean(embedding)
-        return terms.release.plan(embedding, terms)
+        return self.made_release().plan(embedding, terms)
 
     def rows_agreed(self, n_select: int, share: float) -> int:
         """Return how many rows an owner with this share hands over at most, in the whole run."""
         return n_select
 
     @abstractmethod
-    def converse(self, curator: Curator, plan: Plan) -> Conversation:
+    def converse(self, curator: Any, plan: Plan) -> Conversation:
         """Yield messages, receive answers, and return the places of the chosen rows."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Mechanisms that are ready to run, and what they cost.
-
-    Parameters
-    ----------
-    target : TargetMean or None
-    owners : Mechanism, default=PureDP(0.0)
-        What reaches owners about the rows of other owners; the default is nothing.
-    release : object
-        The mechanism behind `owners`, for the protocol's own use.
-    h2 : Mechanism, default=None
-        The part of `owners` that is due to h2, where it is stated by itself.
-    """
-
-    target: TargetMean | None
-    owners: Mechanism = COSTS_NOTHING
-    release: Any = None
-    h2: Mechanism | None = None
-
-    @property
-    def cost(self) -> Mechanism:
-        """The composition of all releases that cost anything."""
-        target = COSTS_NOTHING if self.target is None else self.target.mechanism
-        costly = [mechanism for mechanism in (target, self.owners) if mechanism != COSTS_NOTHING]
-        # Most protocols make one release, which is composed with nothing.
-        return compose(costly) if len(costly) > 1 else next(iter(costly), COSTS_NOTHING)
 
 
 @estimator
@@ -297,6 +221,8 @@ class Propose(Protocol):
         draw rows with weights that are tilted towards the noisy target no further
         (`tilted_scores`). Where noise is large, that is at random anyhow. With 1 nothing is
         broadcast at all (`Pool`).
+    release, n_target, shares, max_share_per_owner : see `Protocol`
+        How the target is released, and what is asked of each owner.
 
     Notes
     -----
@@ -320,6 +246,7 @@ class Propose(Protocol):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SHARED_CONSTRAINTS,
         "parsimony": [Interval(Real, 1, 1e9, closed="both")],
         "explore": [Interval(Real, 0, 1, closed="both")],
     }
@@ -337,7 +264,7 @@ class Propose(Protocol):
     def rows_agreed(self, n_select: int, share: float) -> int:
         return self.rows_asked(n_select, share)
 
-    def converse(self, curator: Curator, plan: Plan) -> Conversation:
+    def converse(self, curator: Any, plan: Plan) -> Conversation:
         asked = {}
         for owner, share in curator.shares.items():
             n = self.rows_asked(curator.terms.n_select, share)
@@ -371,6 +298,8 @@ class Pool(Propose):
     parsimony : float, default=16.0
         Rows that the curator receives for each row that it keeps, at most. The default is high, as
         nothing else helps as much.
+    shares, max_share_per_owner : see `Protocol`
+        What is asked of each owner, and how much of the summary may be one owner's.
 
     Notes
     -----
@@ -379,10 +308,13 @@ class Pool(Propose):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "parsimony": Propose._parameter_constraints["parsimony"]
+        name: Propose._parameter_constraints[name]
+        for name in ("parsimony", "shares", "max_share_per_owner")
     }
 
     explore = 1.0  # all proposals are random
+    release, n_target = "gaussian", None  # nothing of the target is released
 
-    def __init__(self, parsimony=16.0):
-        self.parsimony = parsimony
+    def __init__(self, parsimony=16.0, *, shares=None, max_share_per_owner=None):
+        self.parsimony, self.shares = parsimony, shares
+        self.max_share_per_owner = max_share_per_owner

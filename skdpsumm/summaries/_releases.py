@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,26 +15,23 @@ from sklearn.base import BaseEstimator
 
 from .._computing import warn_caller
 from .._html import html_table
-from .._sklearn import Interval
+from .._sklearn import Interval, check_params
 from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
-from ..privacy._contract import estimator
+from ..privacy._fit import estimator
 from ..privacy._mechanisms import Mechanism, Unprotected, zcdp_rho
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
 from ._mwem import MWEM, MWEMNoise, quantise
+from ._terms import Terms
 
-if TYPE_CHECKING:
-    from ._protocol import Plan, Terms
-
-
-# Part of mu^2 that buys the number of rows where it is private: a tenth makes its noise three times
+# This part of mu^2 buys the number of rows where it is private: a tenth makes its noise three times
 # that of a score, and the noise of scores 5 per cent larger.
-_COUNT_SHARE = 0.1
-# Below this mean of the kernel between two rows of the target nothing is like it; where scales are
-# right it is 0.1 to 0.6. Of fewer rows it says little.
-_LEAST_LIKENESS, _FEWEST_ROWS = 0.02, 10
+SHARE_OF_TARGET_COUNT = 0.1
+# A target whose mean kernel between two rows is smaller has no rows that are alike; where scales
+# are right, it is 0.1 to 0.6. Targets of fewer rows than the second number say little.
+MIN_MEAN_KERNEL, MIN_ROWS_FOR_KERNEL = 0.02, 10
 
 
 class TargetMean(ABC):
@@ -128,7 +125,7 @@ class GaussianMean(TargetMean):
     def __post_init__(self) -> None:
         moved = self.rows_moved or (2 if self.adjacency == "replace_one" else 1)
         count = moved * GRID
-        counts = [Block(1, count, count, _COUNT_SHARE)] if self.n_target is None else []
+        counts = [Block(1, count, count, SHARE_OF_TARGET_COUNT)] if self.n_target is None else []
         l1, l2 = self.embedding.sensitivity(moved, averaged=self.averages)
         share = 1 - sum(block.share for block in counts)
         sums = Block(self.embedding.n_features, l1, l2, share)
@@ -189,7 +186,7 @@ class MWEMMean(TargetMean):
         else:  # only the auction quantises, which takes no groups
             sums = self.embedding.group_sums(X, groups)
         means, _ = self.mwem.release(sums, self.n_target, MWEMNoise(noise_seed))
-        # That of a measurement; entries that are never measured err otherwise.
+        # The noise is that of a measurement; entries that are never measured err otherwise.
         one = math.sqrt(2) * self.mwem.sensitivity / self.mwem.epsilon_measure
         self.noise_std = one / self.n_target * self.embedding.scale
         return means * self.embedding.scale
@@ -277,6 +274,13 @@ class MWEMRelease(TargetRelease):
 RELEASES: dict[str, type[TargetRelease]] = {"gaussian": GaussianRelease, "mwem": MWEMRelease}
 
 
+def from_name(value: Any, kinds: Mapping[str, type[Any]]) -> Any:
+    """Return what a name stands for, the defaults of its kind; or the object itself, checked."""
+    made = kinds[value]() if isinstance(value, str) else value
+    check_params(made)
+    return made
+
+
 def _sums(embedding: Embedding, X: NDArray, groups: NDArray | None) -> tuple[NDArray, int]:
     """Return the sum of phi in grid units, and of how many rows, or groups that count once."""
     if groups is None:
@@ -292,11 +296,11 @@ def warn_if_kernel_vanishes(
     Its squared norm is the mean of the kernel over all pairs of rows, and the noise's. A look at
     what is released costs nothing.
     """
-    if n_rows < _FEWEST_ROWS:
+    if n_rows < MIN_ROWS_FOR_KERNEL:
         return
     likeness = float(mean @ mean) - noise_energy - 1 / n_rows  # a row is like itself
     unsure = 2 * (noise_energy * math.sqrt(2 / len(mean)) + count_std / n_rows**2)
-    if unsure + max(likeness, 0.0) < _LEAST_LIKENESS:  # else noise may have drowned it
+    if unsure + max(likeness, 0.0) < MIN_MEAN_KERNEL:  # else noise may have drowned it
         warn_caller(
             'Give a schema and leave gamma="auto", or lower gamma: it is too large for columns in '
             "these units. What was released of the target shows that the kernel is near 0 between "
@@ -360,8 +364,40 @@ class OwnerValueRelease:
         return dict(zip(self._values, noisy.tolist(), strict=True))
 
 
+COSTS_NOTHING = PureDP(0.0)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Mechanisms that are ready to run, and what they cost.
+
+    Parameters
+    ----------
+    target : TargetMean or None
+    owners : Mechanism, default=PureDP(0.0)
+        What reaches owners about the rows of other owners; the default is nothing.
+    release : object
+        The mechanism behind `owners`, for the protocol's own use.
+    h2 : Mechanism, default=None
+        The part of `owners` that is due to h2, where it is stated by itself.
+    """
+
+    target: TargetMean | None
+    owners: Mechanism = COSTS_NOTHING
+    release: Any = None
+    h2: Mechanism | None = None
+
+    @property
+    def cost(self) -> Mechanism:
+        """The composition of all releases that cost anything."""
+        target = COSTS_NOTHING if self.target is None else self.target.mechanism
+        costly = [mechanism for mechanism in (target, self.owners) if mechanism != COSTS_NOTHING]
+        # Most protocols make one release, which is composed with nothing.
+        return compose(costly) if len(costly) > 1 else next(iter(costly), COSTS_NOTHING)
+
+
 NONE_SHARED = "the target and the owners share no {}"
-_ONE_OWNER = ", and that no group has rows of two owners"
+GROUP_OF_ONE_OWNER = ", and that no group has rows of two owners"
 
 
 @dataclass(frozen=True, repr=False)
@@ -435,9 +471,7 @@ def _given_of_groups(terms: Terms) -> str:
     return f"; max_rows_per_group={terms.max_rows_per_group!r} ({counts})"
 
 
-def state_privacy(
-    plan: Plan, terms: Terms, target_is_owners: bool, *, simulated: bool
-) -> SummaryPrivacy:
+def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivacy:
     """Return the claims of a run; if target and owners are the same rows, all counts for both.
 
     Otherwise a claim that another release could weaken, if a row were in both tables, is given
@@ -447,7 +481,7 @@ def state_privacy(
     target = PureDP(0.0) if plan.target is None else plan.target.mechanism
     owners, h2 = plan.owners, plan.h2
     everything = plan.cost
-    if target_is_owners:
+    if terms.target_is_owners:
         target = owners = everything
         if h2 is not None and plan.target is not None:
             h2 = compose([h2, plan.target.mechanism])
@@ -461,7 +495,7 @@ def state_privacy(
 
     def whole(mechanism: Mechanism) -> str:
         is_free = terms.unit == "one row" or mechanism == PureDP(0.0)
-        return "" if is_free else _ONE_OWNER
+        return "" if is_free else GROUP_OF_ONE_OWNER
 
     def claim(mechanism: Mechanism, protects: str, given: str) -> PrivacyGuarantee:
         return PrivacyGuarantee(
@@ -475,7 +509,7 @@ def state_privacy(
         )
 
     given = public + apart(owners) + whole(owners)
-    of_target = public + size + apart(target) + (whole(target) if target_is_owners else "")
+    of_target = public + size + apart(target) + (whole(target) if terms.target_is_owners else "")
     return SummaryPrivacy(
         claim(target, "the target", of_target),
         claim(owners, protects, given),

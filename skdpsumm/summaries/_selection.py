@@ -28,13 +28,13 @@ from ._mmd import (
 )
 
 # Swaps keep the kernel columns of all chosen rows; beyond so many bytes there are none.
-_MOST_BYTES = 2**30
+MAX_BYTES_OF_COLUMNS = 2**30
 # What a swap must gain, against the rounding of float32.
-_LEAST_GAIN = 1e-6
-_MOST_PASSES = 100
-_N_DROPPED = 3
+MIN_GAIN_OF_SWAP = 1e-6
+MAX_PASSES_OF_SWAPS = 100
+ROWS_GIVEN_UP = 3
 # Perturbations times n p, for "auto".
-_PERTURBED_ENTRIES = 2**25
+ENTRIES_PERTURBED = 2**25
 
 
 def greedy_mmd_selection(
@@ -355,10 +355,10 @@ class SubsetSearch:
     ) -> NDArray[np.int64]:
         """Choose greedily, refine if asked and if memory allows, and return the rows."""
         if isinstance(n_perturbations, str):  # "auto"
-            n_perturbations = min(100, _PERTURBED_ENTRIES // (self.n_select * len(self.target)))
+            n_perturbations = min(100, ENTRIES_PERTURBED // (self.n_select * len(self.target)))
         n_bytes = self.n_select * self.target.nbytes
         # With all rows chosen there is nothing to exchange.
-        refine = refine and n_bytes <= _MOST_BYTES and self.n_select < len(self.target)
+        refine = refine and n_bytes <= MAX_BYTES_OF_COLUMNS and self.n_select < len(self.target)
         if refine:
             self._columns = {}
         self.chosen = np.zeros(self.n_select, np.int64)
@@ -367,7 +367,7 @@ class SubsetSearch:
             advance()
         if refine:
             self._swap(np.arange(self.n_select))
-            for _ in range(n_perturbations if self.n_select > _N_DROPPED else 0):
+            for _ in range(n_perturbations if self.n_select > ROWS_GIVEN_UP else 0):
                 self._perturb(rng)
                 advance()
             self._sort()
@@ -425,7 +425,7 @@ class SubsetSearch:
     def _swap(self, slots: NDArray) -> None:
         """Exchange one row at a time for the best in its place, until none is worth it."""
         wanted = self.n_select * self.target
-        for _ in range(_MOST_PASSES):
+        for _ in range(MAX_PASSES_OF_SWAPS):
             changed = False
             for slot in slots:
                 row = self.chosen[slot]
@@ -435,7 +435,7 @@ class SubsetSearch:
                 losses[self._closed(row)] = np.inf
                 best = int(losses.argmin())
                 # The first exchange that helps is made: to look for the best takes a pass each.
-                if losses[best] < own - _LEAST_GAIN:
+                if losses[best] < own - MIN_GAIN_OF_SWAP:
                     self._take(slot)
                     self._put(slot, best)
                     changed = True
@@ -448,13 +448,13 @@ class SubsetSearch:
         chosen, sums, columns = self.chosen.copy(), self.sums.copy(), dict(self._columns)
         nearness = columns[rng.randint(self.n_select)][chosen]
         # Rows near each other stand in each other's way, and a swap of one cannot move them.
-        near = np.argsort(-nearness, kind="stable")[: 3 * _N_DROPPED]
-        dropped = rng.choice(near, _N_DROPPED, replace=False)
+        near = np.argsort(-nearness, kind="stable")[: 3 * ROWS_GIVEN_UP]
+        dropped = rng.choice(near, ROWS_GIVEN_UP, replace=False)
         for slot in dropped:
             self._take(slot)
         for k, slot in enumerate(dropped):
             barred = chosen[dropped] if k == 0 else []  # else the same three come back
-            self._fill(slot, self.n_select - _N_DROPPED + k, barred)
+            self._fill(slot, self.n_select - ROWS_GIVEN_UP + k, barred)
         self._swap(rng.permutation(self.n_select))
         if not self._objective() > before:
             if self.quotas is not None:

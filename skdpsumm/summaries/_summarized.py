@@ -16,12 +16,11 @@ from .._computing import in_a_search, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_tags
 from .._sklearn import HasMethods, _check_method_params, _num_features, check_params
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivacyReprMixin, estimator
+from ..privacy._fit import PrivacyReprMixin, estimator
 from ..schema._frames import as_sklearn_sees_it, rows_of
 from ..schema._reading import (
     beside_X,
     check_same_order,
-    column_names,
     for_inner,
     label_array,
     label_cells,
@@ -30,13 +29,11 @@ from ..schema._reading import (
 from ..schema._schema import allowed
 from ._mmd import RowReader, mmd2
 from ._parties import read_label_column
-from ._private_summary import PrivateSummaryPrivacy
-from ._sketches import Sketches
 from ._summarizer import PrivateMMDSummarizer
 
-# The distance between all pairs of target rows is part of `mmd_`.
-_MOST_TARGET_ROWS = 10_000
-_ROUTED = ("X_target", "owners", "groups", "target_groups", "X_holdout", "y_holdout")
+# Rows of the target that `mmd_` takes into account: it compares all their pairs.
+MAX_ROWS_OF_DISTANCE = 10_000
+ROUTED_TO_MODEL = ("X_target", "owners", "groups", "target_groups", "X_holdout", "y_holdout")
 _NO_ACCURACY = (
     "For an accuracy, give labelled rows of the target's population by name: score(X_holdout=..., "
     "y_holdout=...). score looks at neither X nor y, and has returned minus the MMD between the "
@@ -47,12 +44,6 @@ _TRAINED_ON_ROWS = "the model was trained on real rows of the owners, which it m
 
 def _schema(summarizer: Any) -> Any:
     return getattr(summarizer, "schema", None)
-
-
-def _is_synthetic(summarizer: Any) -> bool:
-    """Return whether the estimator will be trained on synthetic rows."""
-    protocol = getattr(summarizer, "protocol", None)
-    return isinstance(protocol, Sketches) or (isinstance(protocol, str) and protocol == "sketches")
 
 
 def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, Any] | None:
@@ -84,17 +75,10 @@ def _labels_of(y: Any, chosen: Any) -> Any:
         return label_array(read_label_column(label_cells(unwrap(y))[chosen]).tolist())
 
 
-def _model_input(summarizer: PrivateMMDSummarizer, X: Any) -> Any:
-    """Return what the estimator works on: rows, or phi of them."""
-    if summarizer.reveal == "rows":
-        return for_inner(X, summarizer)
-    return summarizer.embedding_.features(summarizer.vectors(X))
-
-
 def _distance(summarizer: PrivateMMDSummarizer, rows: Any, target: Any) -> float:
     """Return the MMD between rows and the target, or every k-th row of a large one."""
     tables = [summarizer.vectors(X) for X in (rows, target)]
-    step = -(-len(tables[1]) // _MOST_TARGET_ROWS)
+    step = -(-len(tables[1]) // MAX_ROWS_OF_DISTANCE)
     return math.sqrt(mmd2(tables[0], tables[1][::step], gamma=summarizer.gamma_))
 
 
@@ -111,8 +95,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         Trained on the chosen rows and their labels. Begin it with a `PublicVectorizer` where rows
         hold words or missing values, since it gets the chosen rows as they are.
     summarizer : PrivateMMDSummarizer
-        Give it a schema, or a number as gamma. With ``reveal="features"`` the estimator is trained,
-        and predicts, on phi(x).
+        Give it a schema, or a number as gamma.
 
     Attributes
     ----------
@@ -122,8 +105,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         Exact MMD of the chosen rows to the target (to at most 10,000 rows of it), for the curator
         alone. It is of rows, also where groups are protected.
     privacy_ : SummaryPrivacy
-        The summarizer's guarantees, which also say that the model was trained on real rows (with
-        "sketches": synthetic ones).
+        The summarizer's guarantees, which also say that the model was trained on real rows.
     classes_ : ndarray, for classifiers
         The classes among the chosen rows.
     n_features_in_ : int
@@ -159,8 +141,10 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     True
     """
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)
-    __metadata_request__score: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED[-2:], False)
+    __metadata_request__fit: ClassVar[dict[str, bool]] = dict.fromkeys(ROUTED_TO_MODEL, True)
+    __metadata_request__score: ClassVar[dict[str, bool]] = dict.fromkeys(
+        ROUTED_TO_MODEL[-2:], False
+    )
 
     _inner = "estimator_"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -215,11 +199,6 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
             name = type(self.estimator).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         holdout = _holdout_pair(X_holdout, y_holdout, _schema(self.summarizer), X)
-        if params and _is_synthetic(self.summarizer):
-            raise ValueError(
-                f"Leave out {sorted(params)}: with protocol='sketches' the estimator is trained on "
-                "synthetic rows, which no parameter of rows of X belongs to."
-            )
         if get_config()["enable_metadata_routing"]:
             params = process_routing(self, "fit", **params).estimator.fit
         X, y = indexable(X, y)
@@ -234,25 +213,11 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
                 self.summarizer_ = summarizer
                 for name in ("estimator_", "mmd_", "_holdout"):  # of the fit before
                     self.__dict__.pop(name, None)
-        if not hasattr(summarizer, "sample_indices_"):
-            return self._fit_synthetic(estimator, X, X_target, holdout)
         chosen = summarizer.sample_indices_
         rows = rows_of(X, chosen)
         labels = None if y is None else _labels_of(y, chosen)
         params = _check_method_params(X, params, indices=chosen)
-        estimator.fit(_model_input(summarizer, rows), labels, **params)
-        target = X if X_target is None else unwrap(X_target)
-        self.mmd_ = _distance(summarizer, rows, target)
-        self.estimator_, self._holdout = estimator, holdout
-        return self
-
-    def _fit_synthetic(self, estimator: Any, X: Any, X_target: Any, holdout: Any) -> Any:
-        """Train on the synthetic rows of a private summary, which no row of X stands behind."""
-        summarizer = self.summarizer_
-        rows, names = summarizer.X_, column_names(X)
-        if names is not None:  # in the order of X, as tables to predict for will be
-            rows = rows[[name for name in names if name in rows.columns]]
-        estimator.fit(rows, summarizer.y_)
+        estimator.fit(for_inner(rows, summarizer), labels, **params)
         target = X if X_target is None else unwrap(X_target)
         self.mmd_ = _distance(summarizer, rows, target)
         self.estimator_, self._holdout = estimator, holdout
@@ -290,17 +255,14 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
                 warn_caller(_NO_ACCURACY, UserWarning)
             return -self.mmd_
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return self.estimator_.score(
-            _model_input(self.summarizer_, holdout[0]), holdout[1], **weights
-        )
+        rows = for_inner(holdout[0], self.summarizer_)
+        return self.estimator_.score(rows, holdout[1], **weights)
 
     @property
     def privacy_(self):
         """The summarizer's guarantees, and that the model was trained on real rows."""
         check_is_fitted(self, "summarizer_")
-        told = self.summarizer_.privacy_
-        is_synthetic = isinstance(told, PrivateSummaryPrivacy)
-        return told if is_synthetic else replace(told, use=_TRAINED_ON_ROWS)
+        return replace(self.summarizer_.privacy_, use=_TRAINED_ON_ROWS)
 
     @property
     def n_features_in_(self):
@@ -327,7 +289,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         return hasattr(self, "summarizer_")
 
     def _inner_input(self, X: Any) -> Any:
-        return _model_input(self.summarizer_, X)
+        return for_inner(X, self.summarizer_)
 
     def __sklearn_tags__(self):
         tags, inner = super().__sklearn_tags__(), inner_tags(self.estimator)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,41 +14,25 @@ from sklearn.utils import check_random_state, indexable
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import in_a_search, warn_caller
-from .._sklearn import HasMethods, Interval, RequestMethod, StrOptions
+from .._sklearn import Interval, RequestMethod, StrOptions
 from ..privacy import PrivacyGuarantee
-from ..privacy._contract import PrivateFit, estimator, warn_of_seed
+from ..privacy._fit import PrivateFit, estimator, warn_of_seed
 from ..privacy._noise import derived_seed
 from ..schema._frames import rows_of
 from ..schema._groups import Groups
 from ..schema._reading import CellError, beside_X, is_dask, label_cells, unwrap
 from ..schema._schema import BY_NAME, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ..schema._vectorizer import n_vector
-from ..sketches import PrivateSketch
 from ._auction import Auction
-from ._curator import (
-    CONSTRAINTS,
-    OTHER_LABELS,
-    PROTOCOLS,
-    Curator,
-    check_target_groups,
-    from_name,
-)
+from ._curator import OTHER_LABELS, Curator, check_target_groups
 from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
 from ._owners import DataOwner, PartitionOwners, run_protocol
 from ._parties import AbsentOwner, read_owners, read_owners_labels
-from ._private_summary import (
-    GROUPS_IN_MEMORY,
-    SketchDraft,
-    ask_ledgers,
-    check_sketches,
-    draft_of,
-    from_release,
-    publish,
-    warn_of_reach,
-)
-from ._protocol import COSTS_NOTHING, Propose, Protocol
-from ._releases import RELEASES, OwnerValueRelease, OwnerValues
-from ._sketches import Sketches
+from ._protocol import Pool, Propose, Protocol
+from ._releases import COSTS_NOTHING, OwnerValueRelease, OwnerValues, from_name
+from ._terms import Terms
+
+PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool, "auction": Auction}
 
 _NO_TARGET = (
     "Pass the rows to match as X_target. It is missing, so X itself is the target; if you mean "
@@ -62,11 +46,16 @@ _LEFT_OUT = (
     "Mend the rows of the owners in dropped_owners_: {} of {} owners take no part, because their "
     "rows cannot be read, or their labels are missing or of another kind than those of most owners."
 )
-_ROUTED = ("X_target", "owners", "groups", "target_groups")
-_COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
-_OF_ROWS = ("sample_indices_", "owner_counts_", "owner_values_", "n_accessed_", "embedding_")
-_OF_SKETCHES = ("sketch_", "X_", "y_", "weights_", "effective_sample_size_")
-_OF_A_FIT = (*_OF_ROWS, *_OF_SKETCHES, "gamma_", "privacy_", "transcript_", "dropped_owners_")
+ROUTED_TO_SUMMARIZER = ("X_target", "owners", "groups", "target_groups")
+SEED_OF_OWNER_COINS, SEED_OF_VALUES = 10, 11  # keys of seeds, beside the curator's
+FITTED_BY_SUMMARIZER = (
+    *("sample_indices_", "owner_counts_", "owner_values_", "n_accessed_", "embedding_"),
+    *("gamma_", "privacy_", "transcript_", "dropped_owners_"),
+)
+GROUPS_IN_MEMORY = (
+    "Call X.compute() first, or set max_rows_per_group=None: nobody tells which rows of a Dask "
+    "collection's partitions are of one group."
+)
 
 
 class _CuratorOfFit(Curator):
@@ -112,22 +101,21 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
 
     You are a consumer with a few rows D_v of the population that you care about. K owners hold
     many rows of other populations. A curator whom all trust chooses p of their rows, so that the
-    maximum mean discrepancy (MMD) to D_v is small. Holds private data once fitted, but for
-    synthetic rows ("sketches") without a target.
+    maximum mean discrepancy (MMD) to D_v is small. Holds private data once fitted. (For synthetic
+    rows in their place, see `SketchSummarizer`.)
 
     Parameters
     ----------
     n_select : int, default=100
         p, how many rows to choose. 100 is a start: more rows train a better model, and show more of
         the owners' rows to you. Where fewer were received, fewer are chosen, with a UserWarning.
-    protocol : {"propose", "pool", "posted", "ask_all", "auction", "sketches"} or Protocol, \
-default="propose"
+    protocol : {"propose", "pool", "auction"} or Protocol, default="propose"
         How curator and owners talk. `Propose` is the default since it takes one round and tells
-        owners nothing of the rows of others; `Pool`, `Posted` and `AskAll` are the alternatives.
-        `Auction` is the paper's, and has no valid guarantee. With "sketches" (`Sketches`) no row
-        leaves an owner: each releases a private sketch of X and y, and the summary is synthetic
-        rows. A name stands for the defaults of its class. To set its parameters, give an object:
-        ``Propose(parsimony=6)``, ``Sketches(label=["no", "yes"])``.
+        owners nothing of the rows of others; with `Pool` they learn nothing of the target either.
+        `Auction` is the paper's, and has no valid guarantee. A name stands for
+        the defaults of its class. To set its parameters, give an object: ``Propose(parsimony=6)``.
+        They say how the target is released, which share of the rows each owner is asked for, and
+        how much of the summary may be one owner's.
     schema : TableSchema or what stands for one, default=None
         Public description of the columns. Give one for tables with words or missing values: it says
         how to read them, and rows are compared as vectors (`PublicVectorizer`). The rows that are
@@ -155,29 +143,6 @@ default="propose"
         target, and of each owner by itself: a group is taken to have rows of one owner only.
         "average" has each group of the target count once, and keeps all rows; it serves protocols
         that tell owners nothing of the rows of others ("propose", "pool").
-    release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
-        How the target's mean embedding is released. "gaussian" adds noise to the sum (Laplace noise
-        with ``delta=0``), which is better wherever we looked. "mwem" is the paper's h2 with its
-        calibration corrected (`MWEMRelease`).
-    n_target : int, default=None
-        A public number to divide the target's sum by; a wrong one only scales the mean. None
-        releases the number of rows with noise, so that you need not publish it ("gaussian" under
-        add-remove only).
-    reveal : {"rows", "features"}, default="rows"
-        What owners hand over. "rows" serves every consumer. With "features" they hand over phi(x)
-        only, and `fit_resample` returns it, for consumers who train linear models on phi. That is
-        no privacy, since x can be computed from phi(x).
-    shares : mapping from owner to positive number, default=None
-        Public shares of the rows asked of each owner. None gives equal shares to the owners that
-        occur, since nobody knows in advance who has rows like the target; their names then count as
-        public. A mapping must name all owners, also those without rows.
-    max_share_per_owner : float, default=None
-        The largest part of the summary that may be one owner's rows, in (0, 1]. It limits the harm
-        done by an owner who sends copies, false labels or rows made for the purpose. None is 2.5
-        times the owner's share (1 / K where all K owners have equal shares), and at least 0.25: it
-        leaves room for owners who have more rows like the target. An honest owner that alone holds
-        what is like the target is held back, too. A UserWarning says where the bound was reached;
-        if you trust the owners, set 1, which is no bound.
     target_is_owners : bool, default=False
         Say True where rows of the target are the owners' own, even a few of them: in a copy, in
         another order, or behind a pipeline, which makes two tables of one. Releases about the
@@ -193,9 +158,7 @@ default="propose"
         system, for whoever knows the seed can take the noise off.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges the costs for target and owners, added up. None charges nothing, since
-        only you know what total to allow; then nothing counts your fits. With "sketches" it may be
-        a dict from owner to ledger: each owner then charges its own, once. The dict names all
-        owners, with None for an owner that has no ledger.
+        only you know what total to allow; then nothing counts your fits.
     n_jobs : int or None, default=None
         How many owners work at the same time, in threads. None is one at a time, as in
         scikit-learn, or what joblib's context says. The result does not depend on it.
@@ -227,17 +190,6 @@ default="propose"
         gamma, or what "auto" stands for; public.
     schema_ : TableSchema or None
         Schema of the columns of X that are used, in their order.
-    X_, y_ : array or frame of shape (n_select, n_features), ndarray of shape (n_select,)
-        Synthetic rows that match the target, and their labels (None without y). Only with
-        "sketches", which sets none of the attributes above that are of rows.
-    weights_ : ndarray of shape (n_select,)
-        Weights of the synthetic rows, which sum to one.
-    sketch_ : PrivateSketch
-        The owners' sketches, merged. You may publish it. Its last column is the label, "target";
-        with `from_sketch` it is what you gave.
-    effective_sample_size_ : float
-        How many rows of equal weight the `Sketches.n_synthetic` weighted rows were worth, among
-        which `X_` was chosen.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -274,21 +226,24 @@ default="propose"
     True
     """
 
-    set_fit_resample_request = RequestMethod("fit_resample", sorted(_ROUTED))
-    __metadata_request__fit: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)
+    set_fit_resample_request = RequestMethod("fit_resample", sorted(ROUTED_TO_SUMMARIZER))
+    __metadata_request__fit: ClassVar[dict[str, bool]] = dict.fromkeys(ROUTED_TO_SUMMARIZER, True)
     __metadata_request__fit_resample: ClassVar[dict[str, bool]] = __metadata_request__fit
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **CONSTRAINTS,
+        **PrivateFit._parameter_constraints,
+        "n_select": [Interval(Integral, 1, None, closed="left")],
+        "protocol": [StrOptions(set(PROTOCOLS)), Protocol],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
-        "gamma": [StrOptions({"auto"}), *CONSTRAINTS["gamma"]],
+        "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "target_is_owners": ["boolean"],
         "n_jobs": [
             None,
             Interval(Integral, 1, None, closed="left"),
             Interval(Integral, None, -1, closed="right"),
         ],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
-        "ledger": [None, dict, HasMethods(["check", "charge"])],  # a dict has one for each owner
     }
 
     n_select: int = field(default=100, kw_only=False)
@@ -296,11 +251,6 @@ default="propose"
     schema: Any = None
     gamma: Any = "auto"
     n_components: int = 1000
-    release: Any = "gaussian"
-    n_target: Any = None
-    reveal: Any = "rows"
-    shares: Any = None
-    max_share_per_owner: Any = None
     target_is_owners: bool = False
     n_jobs: Any = None
     verbose: int = 0
@@ -310,8 +260,8 @@ default="propose"
         """Return the parameters of the paper's experiments (Table 1), as keyword arguments.
 
         Use them to compare: they run the auction as printed, bid included, and have no valid
-        guarantee. Give the public seed rows by ``params["protocol"].set_params(X_seed=...)``, and
-        the number of target rows by `n_target`.
+        guarantee. Give the public seed rows and the number of target rows to the protocol:
+        ``params["protocol"].set_params(X_seed=..., n_target=...)``.
 
         Examples
         --------
@@ -321,99 +271,14 @@ default="propose"
         (0.1, 140)
         """
         return {
-            "protocol": Auction(bid="printed", calibration="printed"),
+            "protocol": Auction(
+                bid="printed", calibration="printed", release="mwem", max_share_per_owner=1.0
+            ),
             "gamma": 0.1,
             "n_components": 140,
-            "release": "mwem",
             "adjacency": "replace_one",
             "delta": 1e-4,
-            "max_share_per_owner": 1.0,
         }
-
-    @classmethod
-    def from_sketch(
-        cls,
-        sketch: PrivateSketch,
-        n_select: int = 100,
-        *,
-        X_target=None,
-        target=None,
-        gamma="auto",
-        n_synthetic=50_000,
-        target_is_owners=False,
-        random_state=None,
-    ):
-        """Return a summarizer of a release: synthetic rows that match a target, at home.
-
-        Owners who merged their sketches elsewhere (over Flower, for example) are not asked again:
-        anyone with the merged sketch and some rows of their own draws and reweights rows here. It
-        costs no privacy of the rows that were sketched, if none of them is a row of the target.
-
-        Parameters
-        ----------
-        sketch : PrivateSketch
-            The release, of one owner or merged, that counts cells: of `AdaptiveSketcher`,
-            `HistogramSketcher` or ``protocol="sketches"``. Its schema is that of the rows.
-        n_select : int, default=100
-            p, how many rows to choose. The default is that of the constructor. They have equal
-            weights: train on them without `sample_weight`. From 8,000 on, rows may repeat.
-        X_target : array-like or frame of shape (m, n_features), default=None
-            Rows of the population that you care about, without labels; columns that the sketch does
-            not have are left out. None, as you may have no such rows, follows the population that
-            was sketched.
-        target : int or str, default=None
-            Number or name of the column that is the label, and becomes `y_`. None is the one column
-            that `X_target` lacks (the last one, if columns have no names), as targets have no
-            labels. Where it lacks none, or there is no `X_target`, nothing is a label.
-        gamma, target_is_owners, random_state :
-            As in the constructor.
-        n_synthetic : int, default=50_000
-            Rows that are drawn from the sketch and reweighted, to choose the summary among them; at
-            least `n_select`. The default is large, as they cost nothing but time.
-
-        Returns
-        -------
-        PrivateMMDSummarizer
-            With `X_`, `y_`, `weights_`, `effective_sample_size_`, `sketch_` and `privacy_`.
-
-        Raises
-        ------
-        ValueError
-            For a sketch of Fourier features or RACE, one without this column, and rows that do not
-            fit its schema.
-
-        Warns
-        -----
-        UserWarning
-            If the sketch has few or no rows like those of `X_target`, or that has few rows.
-        AnswerWarning
-            If the sketch does not tell how the label goes with most columns.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import pandas as pd
-        >>> from skdpsumm import AdaptiveSketcher, PrivateMMDSummarizer
-        >>> rng = np.random.default_rng(0)
-        >>> people = pd.DataFrame({"age": rng.uniform(18, 90, 5000)})
-        >>> people["retired"] = np.where(people.age > 65, "yes", "no")
-        >>> schema = {"age": (18, 90), "retired": ["no", "yes"]}
-        >>> sketch = AdaptiveSketcher(schema, random_state=0).fit(people).sketch_
-        >>> mine = pd.DataFrame({"age": rng.uniform(60, 90, 300)})
-        >>> summary = PrivateMMDSummarizer.from_sketch(
-        ...     sketch, 200, X_target=mine, random_state=0)
-        >>> bool(summary.X_.age.mean() > 70), bool((summary.y_ == "yes").mean() > 0.7)
-        (True, True)
-        >>> summary.privacy_.target.epsilon()
-        inf
-        """
-        parameters = {
-            "gamma": gamma,
-            "n_synthetic": n_synthetic,
-            "target_is_owners": target_is_owners,
-            "random_state": random_state,
-        }
-        return from_release(cls, sketch, n_select, X_target, target, **parameters)
 
     def fit(self, X, y=None, *, X_target=None, owners=None, groups=None, target_groups=None):
         """Run the protocol. Charges the ledger once.
@@ -422,11 +287,10 @@ default="propose"
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
             The rows of all owners. The partitions of a Dask collection are owners, named 0, 1, ...
-            ("propose", "pool" and "sketches" only); they answer where they are.
+            ("propose" and "pool" only); they answer where they are.
         y : array-like of shape (n_samples,), default=None
-            Labels, one for each row of X. They play no part in the choice. With "sketches" they are
-            sketched with X; of a Dask collection, give a Dask series or array. None is no labels,
-            as the choice needs none.
+            Labels, one for each row of X. They play no part in the choice. None is no
+            labels, as the choice needs none.
         X_target : array-like or frame of shape (m, n_features), default=None
             D_v. None summarises X itself, with a UserWarning that ``target_is_owners=True``
             avoids. The claims then count the release of its mean against the owners' rows, as they
@@ -477,8 +341,6 @@ default="propose"
         Returns
         -------
         X_resampled : of the kind of X, shape (n_selected, n_features)
-            With ``reveal="features"``, phi of the rows instead: ndarray of shape
-            (n_selected, n_components).
         y_resampled : of the kind of y, shape (n_selected,)
             Only if y is given.
         """
@@ -490,12 +352,7 @@ default="propose"
         X, y = indexable(X, y)
         labels = {"groups": groups, "target_groups": target_groups}
         self.fit(X, y, X_target=X_target, owners=owners, **labels)
-        if isinstance(self._made_protocol(), Sketches):
-            return self.X_ if y is None else (self.X_, self.y_)
-        if self.reveal == "features":
-            chosen = self.embedding_.features(self.vectors(rows_of(X, self.sample_indices_)))
-        else:
-            chosen = rows_of(X, self.sample_indices_)
+        chosen = rows_of(X, self.sample_indices_)
         return chosen if y is None else (chosen, rows_of(y, self.sample_indices_))
 
     def vectors(self, X) -> NDArray[np.float64]:
@@ -549,29 +406,19 @@ default="propose"
         if self.noise_seed is not None:
             warn_of_seed()
         self._charge(privacy, "values of the owners")
-        values = release.release(derived_seed(self.noise_seed, _VALUES))
+        values = release.release(derived_seed(self.noise_seed, SEED_OF_VALUES))
         return OwnerValues(values, release.noise_std, privacy)
 
     @property
     def holds_private_data(self) -> bool:
-        """True once fitted, but for synthetic rows without a target.
-
-        Which rows were chosen, and from whom, is private; so are the rows of a target.
-        """
-        of_target = getattr(self, "privacy_", None) is not None and self.privacy_.target
-        return hasattr(self, "sample_indices_") or bool(of_target and of_target.epsilon() == np.inf)
+        """True once fitted: which rows were chosen, and from whom, is private."""
+        return hasattr(self, "sample_indices_")
 
     def _check_parameters(self) -> None:
         if isinstance(self.n_select, STANDS_FOR_SCHEMA):
             raise TypeError(BY_NAME.format(type(self).__name__, "n_select"))
         super()._check_parameters()
-        if isinstance(self._made_protocol(), Sketches):
-            check_sketches(self)
-        elif isinstance(self.ledger, dict):
-            raise ValueError(
-                "Give one ledger: only protocol='sketches' has owners that each charge their own."
-            )
-        from_name(self.release, RELEASES)
+        self._made_protocol().made_release()
         check_gamma(self.gamma, self.schema)
         check_bounds(self.schema)
 
@@ -579,9 +426,7 @@ default="propose"
         return from_name(self.protocol, PROTOCOLS)
 
     def _ask_ledger(self) -> None:
-        if isinstance(self._made_protocol(), Sketches):
-            ask_ledgers(self)
-        elif self._made_protocol().is_nominal(from_name(self.release, RELEASES)):
+        if self._made_protocol().is_nominal():
             super()._ask_ledger()
 
     def _draft(
@@ -592,9 +437,7 @@ default="propose"
         owners: Any,
         target_groups: Any = None,
         groups: Any = None,
-    ) -> Any:
-        if isinstance(self._made_protocol(), Sketches):
-            return draft_of(self, X, y, X_target, owners, groups)
+    ) -> _Draft:
         # Public facts alone decide: what is claimed and charged must not depend on a row.
         is_target = X_target is None or X_target is X
         of_owners = bool(self.target_is_owners) or is_target
@@ -603,7 +446,8 @@ default="propose"
             return self._draft_of_partitions(X, X_target, owners, of_owners)
         if X_target is None and not (self.target_is_owners or in_a_search()):
             warn_caller(_NO_TARGET, UserWarning)
-        tables = read_owners(self, X, owners, as_one=is_target)
+        shares = self._made_protocol().shares
+        tables = read_owners(self, X, owners, shares, as_one=is_target)
         members, faults = tables.members, dict(tables.faults)
         cells = None if y is None else _label_cells(unwrap(y), tables.n_rows)
         groups_read = None if groups is None else Groups.read(groups, tables.n_rows)
@@ -678,32 +522,61 @@ default="propose"
         rng: np.random.RandomState,
         target_groups: Any = None,
     ) -> _CuratorOfFit:
-        shared = {name: getattr(self, name) for name in CONSTRAINTS}
-        shared["gamma"] = made_gamma(self.gamma, self._schema_of_table())
+        gamma = made_gamma(self.gamma, self._schema_of_table())
+        terms = replace(self.terms(gamma), target_is_owners=of_owners)
         # The estimator pays, so the curator has no ledger.
-        own = {"target_is_owners": of_owners, "random_state": rng, "ledger": None}
-        own["target_groups"] = target_groups
-        return _CuratorOfFit(target, names, **{**shared, **own})
+        own = {"random_state": rng, "noise_seed": self.noise_seed, "target_groups": target_groups}
+        return _CuratorOfFit(target, names, terms, **own)
+
+    def terms(self, gamma: float | None = None) -> Terms:
+        """Return the parameters of a run, for a `Curator` whose owners are elsewhere. No data.
+
+        Parameters
+        ----------
+        gamma : float, default=None
+            Of the columns that the curator has. None is the estimator's own, where "auto" follows
+            from the schema.
+
+        Returns
+        -------
+        Terms
+
+        Raises
+        ------
+        ValueError
+            For bad parameters.
+        """
+        self._check_parameters()
+        if gamma is None:
+            gamma = made_gamma(self.gamma, as_schema(self.schema))
+        return Terms(
+            n_select=int(self.n_select),
+            protocol=self._made_protocol(),
+            gamma=float(gamma),
+            n_components=int(self.n_components),
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            adjacency=self.adjacency,
+            max_rows_per_group=self.max_rows_per_group,
+            target_is_owners=bool(self.target_is_owners),
+        )
 
     def _schema_of_table(self) -> TableSchema | None:
         return None if self.schema is None else schema_of(self)
 
     def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
         # Without noise nothing is secret, so coins are as public as frequencies.
-        seed = derived_seed(self.noise_seed, _COINS, k)
+        seed = derived_seed(self.noise_seed, SEED_OF_OWNER_COINS, k)
         return rng.randint(2**31) if self.epsilon == np.inf else seed
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        # Owners with ledgers of their own pay themselves; "pool" tells owners public numbers only.
-        if not isinstance(self.ledger, dict) and privacy.mechanism != COSTS_NOTHING:
+        # "pool" tells owners public numbers only.
+        if privacy.mechanism != COSTS_NOTHING:
             super()._pay(privacy)
 
-    def _publish(self, draft: Any) -> None:
-        for name in _OF_A_FIT:  # nothing speaks of a fit before
+    def _publish(self, draft: _Draft) -> None:
+        for name in FITTED_BY_SUMMARIZER:  # nothing speaks of a fit before
             self.__dict__.pop(name, None)
-        if isinstance(draft, SketchDraft):
-            publish(self, draft)
-            return
         curator, members = draft.curator, draft.members
         run_protocol(curator, draft.parties, n_jobs=self.n_jobs, verbose=self.verbose)
         chosen = curator.chosen
@@ -715,21 +588,18 @@ default="propose"
         self.privacy_ = curator.privacy
         self.transcript_ = curator.transcript
         self.dropped_owners_ = curator.dropped_owners | draft.faults
-        self.embedding_, self.gamma_ = curator.embedding, curator.gamma
+        self.embedding_, self.gamma_ = curator.embedding, curator.terms.gamma
         self.schema_ = self._schema_of_table()
 
-    def _warn_last(self, draft: Any) -> None:
-        if isinstance(draft, SketchDraft):
-            warn_of_reach(self, draft.inputs, draft.target)
-            return
+    def _warn_last(self, draft: _Draft) -> None:
         draft.curator.warn_of_result()
         misfits = list(draft.curator.dropped_owners.values()).count(OTHER_LABELS)
         if misfits:
             warn_caller(_LEFT_OUT.format(misfits, len(draft.members)), UserWarning)
         if len(self.sample_indices_) < self.n_select:
             warn_caller(
-                f"Lower n_select={self.n_select}, or raise max_share_per_owner or the protocol's "
-                "parsimony, protocol=Propose(parsimony=...): owners sent fewer rows than that, or "
+                f"Lower n_select={self.n_select}, or raise parsimony or max_share_per_owner of the "
+                "protocol, protocol=Propose(parsimony=...): owners sent fewer rows than that, or "
                 "fewer that max_share_per_owner lets you choose.",
                 UserWarning,
             )

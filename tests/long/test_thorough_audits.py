@@ -14,6 +14,7 @@ import os
 import numpy as np
 import pytest
 from catalogue import DEFAULT_SKETCHES
+from paper_protocols import AskAll
 from releases import (
     LEARNERS,
     AdaptiveAgain,
@@ -36,7 +37,7 @@ from skdpsumm import (
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.audit._neighbours import sketcher_of
 from skdpsumm.privacy import GaussianDP, _noise
-from skdpsumm.summaries import AskAll, MWEMRelease, Posted, Propose
+from skdpsumm.summaries import MWEMRelease, Propose
 
 N_TRIALS = int(os.environ.get("SKDPSUMM_AUDIT_TRIALS", 100_000))
 N_RUNS = max(100, N_TRIALS // 100)
@@ -136,7 +137,9 @@ def test_whole_fits(name, delta):
 @DELTAS
 def test_targets(delta, adjacency, halve_the_noise):
     parameters = {"delta": delta, "adjacency": adjacency, "n_components": 100}
-    summarizer = PrivateMMDSummarizer(5, n_target=20, gamma=1.0, random_state=0, **parameters)
+    summarizer = PrivateMMDSummarizer(
+        5, protocol=Propose(n_target=20), gamma=1.0, random_state=0, **parameters
+    )
     targets = [world["X_target"] for world in worst_case_neighbours(summarizer)]
     releases = [TargetAgain(X, n_target=20, **parameters) for X in targets]
     shown = projected(releases, likelihood_ratio(releases, pure=False))
@@ -149,7 +152,9 @@ def test_targets(delta, adjacency, halve_the_noise):
 @ADJACENCIES
 def test_target_by_mwem(adjacency):
     release = MWEMRelease(n_steps=2)
-    summarizer = PrivateMMDSummarizer(5, n_components=2, n_target=20, release=release, gamma=1.0)
+    summarizer = PrivateMMDSummarizer(
+        5, n_components=2, protocol=Propose(n_target=20, release=release), gamma=1.0
+    )
     summarizer.set_params(adjacency=adjacency, delta=0.0, random_state=0)
     targets = [world["X_target"] for world in worst_case_neighbours(summarizer)]
     same = {"release": release, "n_target": 20, "n_components": 2, "delta": 0.0}
@@ -158,19 +163,13 @@ def test_target_by_mwem(adjacency):
 
 
 @ADJACENCIES
-@pytest.mark.parametrize("protocol", [Posted(n_rounds=5), AskAll(n_rounds=5)])
-def test_feedback(protocol, adjacency, halve_the_noise):
+def test_feedback(adjacency):
     parameters = {"adjacency": adjacency, "n_target": 20, "n_components": 10}
     n_trials = max(100, N_TRIALS // 3)
-    releases = [FeedbackAgain(rows, protocol=protocol, **parameters) for rows in (0, 1)]
+    releases = [FeedbackAgain(rows, protocol=AskAll(n_rounds=5), **parameters) for rows in (0, 1)]
     shown = projected(releases, likelihood_ratio(releases, pure=False))
     mechanism = releases[0].noise.mechanism
     assert bound(shown, mechanism, 1e-6, n_trials=n_trials) <= 1.0
-    halve_the_noise()
-    found = bound(shown, mechanism, 1e-6, n_trials=n_trials)
-    # Two rows whose phi are at right angles move "posted" by 0.7 of what its noise is for.
-    tight = isinstance(protocol, Posted)
-    assert found > 1.0 or n_trials < 33_000 or not tight
 
 
 def seen_by_the_observer(summarizer, world):
@@ -185,12 +184,12 @@ def seen_by_the_observer(summarizer, world):
 @pytest.mark.filterwarnings("ignore:n_select")
 @ADJACENCIES
 @pytest.mark.parametrize("side", ["target", "owners"])
-@pytest.mark.parametrize("protocol", [Propose(), Posted(n_rounds=4), AskAll(n_rounds=4)])
+@pytest.mark.parametrize("protocol", [Propose(), AskAll(n_rounds=4)])
 def test_whole_protocols(protocol, side, adjacency):
     summarizer = PrivateMMDSummarizer(
         4, protocol=protocol, n_components=2, random_state=0, gamma=1.0
     )
-    summarizer.set_params(adjacency=adjacency, delta=0.2, n_target=300)
+    summarizer.set_params(adjacency=adjacency, delta=0.2, protocol__n_target=300)
     worlds = worst_case_neighbours(summarizer, side=side, n_samples=300)
     releases = [lambda world=world: seen_by_the_observer(summarizer, world) for world in worlds]
     assert bound(releases, None, 0.2, n_trials=N_RUNS) <= 1.0

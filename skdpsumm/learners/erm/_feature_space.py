@@ -48,11 +48,11 @@ from ._problem import MAX_ROWS, Minimizer, Space
 from ._sparse_solver import minimise_sparse
 
 # Columns are clipped to this, far beyond any data.
-LARGEST = 1e100
+LARGEST_CELL = 1e100
 # Relative: how much longer than asked for `clip_rows` may leave a row of less than 2**32 entries.
 NORM_ERROR = 40 * UNIT
 # Blocks stay in the cache, and sums over one keep small rounding errors.
-_BLOCK_BYTES, _BLOCK_ROWS = 2**23, 4096
+_BLOCK_BYTES, _MAX_ROWS_OF_FEATURES = 2**23, 4096
 # Rows of the problem that the first weights come from, in units of the number of weights, and
 # the part of its gradient at zero that is left there.
 _HEAD_ROWS, _HEAD_ACCURACY = 40, 1e-4
@@ -64,7 +64,7 @@ _GRADIENT_UNITS = 24
 MOST_SOLVED = 4096
 _TOO_WIDE = (
     "Set mechanism='gradient', with delta > 0, for TDIL and TDDL learners. Or give fewer columns, "
-    "by hashing or by a feature_map such as SparseRandomProjection. This mechanism needs a matrix "
+    "by hashing or by a transformer such as SparseRandomProjection. This mechanism needs a matrix "
     f"of columns times columns, which is too large for a sparse table of more than {MOST_SOLVED}."
 )
 
@@ -80,7 +80,6 @@ class FeatureSpace(Space):
         Number of columns of the table.
     norm_bound : float
         Features of a row are scaled down to this norm.
-    intercept : float
     is_sparse : bool, default=False
         Whether rows are `SparseRows`.
     """
@@ -95,20 +94,18 @@ class FeatureSpace(Space):
         transformer: Any,
         n_columns: int,
         norm_bound: float,
-        intercept: float,
         *,
         is_sparse: bool = False,
     ):
-        self.transformer, self.norm_bound, self.intercept = transformer, norm_bound, intercept
-        self.radius = math.hypot(norm_bound, intercept)
+        self.transformer = transformer
+        self.radius = self.norm_bound = norm_bound
         ours = isinstance(transformer, Interactions)
         # A function of the user's, which may fail on a row.
         self.is_users = transformer is not None and not ours
-        self.is_whole_ball = not self.is_users and not intercept
-        self._n_mapped = n_columns if transformer is None else self._try_out(n_columns)
+        self.is_whole_ball = not self.is_users
+        self.n_features = n_columns if transformer is None else self._try_out(n_columns)
         # Those that cost time: our products of two columns pay for theirs.
-        self.n_costly = n_columns if ours else self._n_mapped
-        self.n_features = self._n_mapped + bool(intercept)
+        self.n_costly = n_columns if ours else self.n_features
         self.entry_error = (self.n_features + 4) * UNIT
         self.is_wide = is_sparse and not self.is_users and self.n_features > MOST_SOLVED
 
@@ -117,7 +114,7 @@ class FeatureSpace(Space):
         one, again = (dense(self.transformer.transform(np.zeros((1, n_columns)))) for _ in range(2))
         if not np.array_equal(one, again, equal_nan=True):
             raise ValueError(
-                "feature_map must be a function of the row alone, without noise of its own or "
+                "The transformer must be a function of the row alone, without noise of its own or "
                 "memory of other rows: it gives a row of zeros other features the second time."
             )
         return one.shape[1]
@@ -128,7 +125,6 @@ class FeatureSpace(Space):
         feature_map: Any,
         n_columns: int,
         norm_bound: float,
-        intercept: float,
         seed: int,
         *,
         is_sparse: bool = False,
@@ -140,25 +136,21 @@ class FeatureSpace(Space):
                 if value is None and (name == "random_state" or name.endswith("__random_state")):
                     feature_map.set_params(**{name: seed})
             feature_map.fit(np.zeros((1, n_columns)), None)
-        return cls(feature_map, n_columns, norm_bound, intercept, is_sparse=is_sparse)
+        return cls(feature_map, n_columns, norm_bound, is_sparse=is_sparse)
 
     def features(self, X: Any) -> Any:
-        """Return phi of each row, shape (n, n_features), clipped and with the intercept last.
+        """Return phi of each row, shape (n, n_features), clipped.
 
         That of `SparseRows` is sparse where there is no feature map, and equal to the last bit to
         that of the same rows in an array.
         """
         if isinstance(X, SparseRows):
-            X = X.with_values(np.clip(X.values, -LARGEST, LARGEST))
+            X = X.with_values(np.clip(X.values, -LARGEST_CELL, LARGEST_CELL))
         else:
-            X = np.clip(np.asarray(X, dtype=np.float64), -LARGEST, LARGEST) + 0.0  # -0.0 is 0.0
-        values = self._mapped(X)
-        values = clip_rows(values, self.norm_bound)
-        if not self.intercept:
-            return values
-        if isinstance(values, SparseRows):
-            return values.with_constant(self.intercept)
-        return np.column_stack([values, np.full(len(values), self.intercept)])
+            X = (
+                np.clip(np.asarray(X, dtype=np.float64), -LARGEST_CELL, LARGEST_CELL) + 0.0
+            )  # -0.0 is 0.0
+        return clip_rows(self._mapped(X), self.norm_bound)
 
     def _dense_features(self, X: Any) -> Floats:
         features = self.features(X)
@@ -169,11 +161,11 @@ class FeatureSpace(Space):
             values = X if self.transformer is None else self.transformer.transform(X)
             # A NaN of one row would be one of every sum.
             return values if isinstance(values, SparseRows) else zero_where_undefined(values)
-        values, taken = map_rows([self.transformer], X, self._n_mapped)
+        values, taken = map_rows([self.transformer], X, self.n_features)
         if taken.all():
             return zero_where_undefined(values)
         raise ValueError(
-            "feature_map fails on a row of the table, and must take any row of finite numbers: "
+            "The transformer fails on a row of the table, and must take any row of finite numbers: "
             "give a schema, which clips them to public ranges, or let it ignore what it does not "
             "know (handle_unknown='ignore'). (Its own message is left out: it may hold a private "
             "value.)"
@@ -225,7 +217,7 @@ def zero_where_undefined(values: Floats) -> Floats:
 
 def rows_of_block(n_features: int) -> int:
     """Return the most rows of a block."""
-    return max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * n_features)))
+    return max(1, min(_MAX_ROWS_OF_FEATURES, _BLOCK_BYTES // (8 * n_features)))
 
 
 class FeatureRows:

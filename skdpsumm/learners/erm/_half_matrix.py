@@ -13,7 +13,7 @@ from ..._linear_systems import UNIT, Floats, careful_product
 # Rows of a strip, and columns of its tiles: one of these stays in the cache of a core, and rows are
 # long enough that a call a row costs little.
 STRIP_ROWS, TILE_COLUMNS = 128, 1024
-_ROWS_AT_ONCE = 32
+_ROWS_OF_STRIP = 32
 
 
 class HalfMatrix:
@@ -84,8 +84,8 @@ class HalfMatrix:
         parts = []
         for here in strips_of(self.n):
             rows = self.rows(np.arange(here.start, here.stop))
-            for first in range(0, len(rows), _ROWS_AT_ONCE):
-                parts.append(careful_product(rows[first : first + _ROWS_AT_ONCE], A))
+            for first in range(0, len(rows), _ROWS_OF_STRIP):
+                parts.append(careful_product(rows[first : first + _ROWS_OF_STRIP], A))
                 advance()
         return np.concatenate(parts)
 

@@ -46,9 +46,9 @@ _PIVOTS_AT_ONCE = 50
 # What errors of ordinary products may take of the tolerance.
 _PLAIN_PART = 0.05
 # Where fewer of the rows of a factor than this part are not zero, a product takes these alone.
-_FEW_ROWS = 1 / 16
+_SPARSE_PART_OF_FACTOR = 1 / 16
 # Rounding errors of a residual stay well below this part of the largest diagonal entry.
-_JITTER = 1e-10
+_DUAL_JITTER = 1e-10
 
 
 def solve_dual(
@@ -169,7 +169,7 @@ def _total(A: Floats) -> float:
 class _Gram:
     """Products with K, and what is known of it."""
 
-    # Whether errors of ordinary products are small enough for a certificate.
+    # This tells whether errors of ordinary products are small enough for a certificate.
     is_plain = False
 
     def __init__(self, matrix: HalfMatrix | Floats, n_scores: int):
@@ -187,7 +187,7 @@ class _Gram:
     def times(self, A: Floats) -> Floats:
         """Return K A, from few of the rows of K where most of A is zero."""
         rows = np.flatnonzero(A.any(axis=1))
-        if len(rows) > _FEW_ROWS * self.n:
+        if len(rows) > _SPARSE_PART_OF_FACTOR * self.n:
             return self.matrix.times(A)
         return self.matrix.rows(rows).T @ A[rows]
 
@@ -314,7 +314,7 @@ def cholesky_factor(gram: HalfMatrix, rank: int) -> tuple[Floats, float]:
     n = gram.n
     rng = np.random.RandomState(0)
     left = gram.diagonal()
-    smallest = _JITTER * left.max()
+    smallest = _DUAL_JITTER * left.max()
     factor = np.empty((rank, n))
     done = 0
     while done < rank and left.max() > 100 * smallest:

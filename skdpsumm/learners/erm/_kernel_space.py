@@ -29,31 +29,29 @@ from sklearn.utils import gen_batches
 from ..._computing import advance, one_blas_thread, silence
 from ..._linear_systems import UNIT, power_below
 from ..._sklearn import Interval
-from ...privacy._contract import estimator
-from ._feature_space import LARGEST, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
+from ._feature_space import LARGEST_CELL, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
 from ._half_matrix import HalfMatrix, strips_of, tiles_before
 from ._kernel_solver import smallest_tolerance, solve_dual
 from ._losses import Floats
 from ._problem import MAX_KERNEL_ROWS, Minimizer, Space, positive_shift
 
 # Relative to R^2: an exponential within 4 units in the last place (8 UNIT), whose argument's
-# relative error counts 1/e, and the sum with an intercept. The argument of chi2 is a sum of terms
+# relative error counts 1/e. The argument of chi2 is a sum of terms
 # that are off by 5 UNIT each, over `_COLUMNS_AT_ONCE` columns, and the others' are integers.
 KERNEL_ERROR, CHI2_ERROR = 12 * UNIT, 40 * UNIT
 # Rows are rounded to this part of a kernel's reach, or of the norm that they are clipped to.
 _OF_REACH, _OF_NORM = 2.0**-20, 2.0**-25
 # In grid units: squared norms from which on products would not be exact, and the largest entry.
-_FAR, _LARGEST = 2.0**51, 2.0**490
+_FAR, _MAX_GRID_UNITS = 2.0**51, 2.0**490
 _COLUMNS_AT_ONCE = 64
 # What we ask of kernels of the user's: their values may be off by this part of |phi(x)| |phi(y)|.
 # Their scaling adds as much again, and a little of its own.
 GIVEN_ERROR = 2.0**-46
 SCALED_ERROR = 2 * GIVEN_ERROR + 8 * UNIT
 # Rows of a user's kernel that are tried at once.
-_BLOCK_ROWS = 256
+_ROWS_TRIED_AT_ONCE = 256
 
 
-@estimator
 class PolynomialKernel(BaseEstimator):
     """``(gamma <x, y> + coef0)^degree``, a polynomial kernel of other degree or constant.
 
@@ -81,8 +79,14 @@ class PolynomialKernel(BaseEstimator):
         "coef0": [Interval(Real, 0, None, closed="left")],
     }
 
-    degree: int = 3
-    coef0: float = 1.0
+    def __init__(
+        self,
+        *,
+        degree: int = 3,
+        coef0: float = 1.0,
+    ):
+        self.degree = degree
+        self.coef0 = coef0
 
 
 class GramSpace(Space):
@@ -104,7 +108,7 @@ class GramSpace(Space):
 
     def check_points(self, points, X):
         if self.is_users:
-            for rows in gen_batches(len(points), _BLOCK_ROWS):
+            for rows in gen_batches(len(points), _ROWS_TRIED_AT_ONCE):
                 self.gram(points[rows], X)
 
     def factors(self, X, points):
@@ -117,7 +121,7 @@ class GramSpace(Space):
 
     def solve(self, data, codes, terms, tolerance, linear, shares):
         if linear is not None:
-            raise ValueError("A linear term needs explicit features; give a feature_map.")
+            raise ValueError("A linear term needs explicit features; set kernel to a transformer.")
         settings = terms.loss, terms.regularization, tolerance
         return solve_dual(data, codes, *settings, shares=shares)
 
@@ -137,16 +141,13 @@ class KernelSpace(GramSpace):
         Keyword arguments of the kernel.
     norm_bound : float
         Rows are clipped to this norm ("poly"); phi itself is scaled down to it (callables).
-    intercept : float
     """
 
-    def __init__(
-        self, kernel: str | Callable, params: dict[str, Any], norm_bound: float, intercept: float
-    ):
+    def __init__(self, kernel: str | Callable, params: dict[str, Any], norm_bound: float):
         self.kernel: Any = kernel
         self.params = params
-        self.norm_bound, self.intercept = norm_bound, intercept
-        self.radius = math.hypot(self._kernel_radius(), intercept)
+        self.norm_bound = norm_bound
+        self.radius = self._kernel_radius()
         self.is_users = callable(kernel)
         self.entry_error = self._entry_error()
 
@@ -171,13 +172,9 @@ class KernelSpace(GramSpace):
 
     def gram(self, X, Y):
         # Far beyond any data, and below where squares overflow.
-        X, Y = (np.clip(np.asarray(A, dtype=np.float64), -LARGEST, LARGEST) for A in (X, Y))
-        matrix = self._entries(X, Y)
-        if self.intercept:
-            matrix += self.intercept**2
-        return matrix
-
-    def _entries(self, X: Floats, Y: Floats) -> Floats:
+        X, Y = (
+            np.clip(np.asarray(A, dtype=np.float64), -LARGEST_CELL, LARGEST_CELL) for A in (X, Y)
+        )
         if callable(self.kernel):
             matrix = zero_where_undefined(self._call_on_rows(X, Y))
             return matrix * self._scales(X)[:, None] * self._scales(Y)
@@ -241,16 +238,15 @@ class PrecomputedSpace(GramSpace):
 
     entry_error = SCALED_ERROR
 
-    def __init__(self, gram: Floats, n_train: int, norm_bound: float, intercept: float):
+    def __init__(self, gram: Floats, n_train: int, norm_bound: float):
         scales = norm_bound / np.sqrt(np.maximum(np.diag(gram), norm_bound**2))
-        self._gram = gram * scales[:, None] * scales + intercept**2
+        self._gram = gram * scales[:, None] * scales
         self._public_scales = scales[n_train:].copy()
-        self.n_train, self.intercept = n_train, intercept
-        self.radius = math.hypot(norm_bound, intercept)
+        self.n_train, self.radius = n_train, norm_bound
 
     @classmethod
     def split(
-        cls, X: NDArray, X_public: Any, norm_bound: float, intercept: float
+        cls, X: NDArray, X_public: Any, norm_bound: float
     ) -> tuple[PrecomputedSpace, NDArray, NDArray]:
         """Return the space, and the training rows and the public points as indices.
 
@@ -275,14 +271,14 @@ class PrecomputedSpace(GramSpace):
         if (np.diag(gram) < 0).any():
             raise ValueError("The diagonal of a kernel cannot be negative; check X and X_public.")
         rows = np.arange(len(gram), dtype=np.float64)[:, None]
-        return cls(gram, n, norm_bound, intercept), rows[:n], rows[n:]
+        return cls(gram, n, norm_bound), rows[:n], rows[n:]
 
     def gram(self, X, Y):
         return self._gram[np.ix_(X[:, 0].astype(int), Y[:, 0].astype(int))]
 
     def released(self, predictor: Minimizer) -> Minimizer:
         """Return a released expansion in the public points, for kernel values of new rows."""
-        space = GivenRows(self._public_scales, self.intercept)
+        space = GivenRows(self._public_scales)
         # The places of the public points would tell the number of training rows.
         return Minimizer(space, predictor.coefficients, np.zeros((len(predictor.coefficients), 1)))
 
@@ -292,11 +288,11 @@ class GivenRows(GramSpace):
 
     entry_error = SCALED_ERROR
 
-    def __init__(self, scales: Floats, intercept: float):
-        self._scales, self.intercept = scales, intercept
+    def __init__(self, scales: Floats):
+        self._scales = scales
 
     def gram(self, X, Y):
-        return X * self._scales + self.intercept**2
+        return X * self._scales
 
 
 def symmetric_gram(
@@ -404,7 +400,7 @@ def _row_by_row(function: np.ufunc, matrix: Floats, *more: Any) -> Floats:
 
 def _in_units(X: Floats, step: float) -> Floats:
     """Return rows rounded to multiples of a power of two, in units of it."""
-    limit = step * _LARGEST
+    limit = step * _MAX_GRID_UNITS
     return np.rint(np.clip(X, -limit, limit) / step)
 
 
@@ -429,4 +425,4 @@ UNIT_KERNELS: dict[str, Callable[..., Floats]] = {
 }
 # Those whose gamma depends on how far apart rows are.
 WITH_WIDTH = ("rbf", "laplacian", "chi2")
-KERNELS = (*UNIT_KERNELS, "linear", "poly", "polynomial")
+KERNELS = (*UNIT_KERNELS, "linear", "splines", "poly", "polynomial")

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 from sklearn.base import BaseEstimator
 
-from ..._docs import ListedMixin
+from ..._html import ListedMixin
 from ..._linear_systems import Floats
 from ..._sklearn import Interval, check_params
 
@@ -91,7 +91,13 @@ class Loss(ListedMixin, BaseEstimator, ABC):
         """Return B with Hessian B B^T for each row, shape (n, q, r); r is the rank."""
 
     def corners(self, n_scores: int) -> dict[str, Any]:
-        """Return what objective perturbation asks of a loss: corners of its gradients, its Hessian.
+        """Return what objective perturbation asks of a loss, as parameters of `calibrate`.
+
+        Returns
+        -------
+        dict
+            "corners" of the gradients, the "rank" of the Hessian in the scores, and "smoothness",
+            its largest trace over the rank.
 
         Raises
         ------
@@ -132,7 +138,6 @@ class MarginLoss(Loss):
 
     noise_part = 0.5
     one_sided = True
-    _saturating: ClassVar[bool] = False
 
     @abstractmethod
     def for_classes(self, n_classes: int, *, flat: bool = False) -> Loss:
@@ -164,7 +169,7 @@ class MarginLoss(Loss):
         return (np.sqrt(self._curvature(_margin(scores, codes)))[:, None] * codes)[:, :, None]
 
     def corners(self, n_scores):
-        return {"vertices": 1, "saturating": self._saturating}
+        return {"corners": 1, "rank": 1, "smoothness": self.smoothness}
 
     def class_codes(self, n_classes):
         return np.array([[-1.0], [1.0]])
@@ -200,8 +205,6 @@ class SoftHinge(MarginLoss):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "margin": [Interval(Real, 0, None, closed="left")]
     }
-    _saturating = True
-    # The curvature is t (1 - t) at a slope of -t.
     lipschitz, smoothness = 1.0, 0.25
 
     def __init__(self, margin: float = 3.0):
@@ -431,13 +434,9 @@ class Softmax(Loss):
         return root / math.sqrt(self.temperature)
 
     def corners(self, n_scores):
-        return {
-            "vertices": n_scores - 1,
-            "hull": "simplex",
-            "saturating": True,
-            "rank": n_scores - 1,
-            "trace": (1 - 1 / n_scores) / self.temperature,
-        }
+        # The trace is (1 - sum of p^2) / t, at most (1 - 1/K) / t for K classes.
+        mean = 1 / (n_scores * self.temperature)
+        return {"corners": n_scores - 1, "rank": n_scores - 1, "smoothness": mean}
 
 
 class OneVsRest(Loss):
@@ -488,7 +487,7 @@ class ResidualLoss(Loss):
 
     def corners(self, n_scores):
         # Slopes are from -L to L, whatever y is.
-        return {"vertices": 2, "hull": "symmetric"}
+        return {"corners": 2, "rank": 1, "smoothness": self.smoothness}
 
 
 class Huber(ResidualLoss):

@@ -87,7 +87,7 @@ from ._losses import Floats, Loss
 # How much better the system of a direction is solved where a rough solution did not do.
 _ACCURACIES = (0.1, 1e-6, 1e-10)
 # Problems that are let in took up to 140; what takes more is left to the last resort.
-_MOST_STEPS = 300
+_MAX_NEWTON_STEPS = 300
 # A step is taken in full if F falls by this part of what its slope promises.
 _SUFFICIENT = 0.1
 
@@ -222,7 +222,7 @@ def minimise(objective: Objective, start: Floats, done: Callable[[Point], bool])
     any positive bound, but for rounding: a caller checks what it got.
     """
     point = objective.at(start)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_NEWTON_STEPS):
         if done(point):
             break
         before, point = point, _step(point)
@@ -335,7 +335,7 @@ def _near(width: float) -> Callable[[Point], bool]:
 # Errors of a slope relative to L.
 _SLOPE_ERROR = 16 * UNIT
 # Newton stops a little below the tolerance, so that a careful evaluation agrees.
-_MARGIN = 0.9
+_NEWTON_MARGIN = 0.9
 # Careful evaluations that may disagree before the solver takes the slow way that cannot fail.
 _MOST_ROUNDS = 5
 
@@ -378,7 +378,7 @@ def certified_minimum(
     objective = objective_of(loss)
 
     def certified(point: Point) -> bool:
-        return distance_bound(point) <= _MARGIN * tolerance
+        return distance_bound(point) <= _NEWTON_MARGIN * tolerance
 
     def carefully(x: Floats) -> bool:
         return distance_bound(objective.careful(objective.at(x))) <= tolerance

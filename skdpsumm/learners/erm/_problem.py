@@ -82,11 +82,12 @@ from ._newton import LARGEST_COEFFICIENT, check_tolerance
 MAX_KERNEL_ROWS, MAX_ROWS = 60_000, 2**24
 
 # The solver stops within this part of L R / Lambda from the minimiser.
-_TOLERANCE = 1e-3
+_PART_OF_STEP_CERTIFIED = 1e-3
 # Squares and fourth powers of all public numbers are floats.
 _RANGE = 1e-60, 1e60
-# Of R^2: less than that is lost beside a row's curvature, and Newton's method crawls.
-_SMALLEST = 1e-15
+# The least Lambda in units of R^2: less is lost beside a row's curvature, and Newton's method
+# crawls.
+_MIN_RELATIVE_LAMBDA = 1e-15
 # Lines of arithmetic on public numbers are rounded, and rows are longer than R, by less than this.
 ROUNDED_UP = 1 + 2.0**-40
 
@@ -96,7 +97,7 @@ def check_radius(radius: float) -> None:
     low, high = (math.sqrt(end) for end in _RANGE)
     if not low <= radius <= high:
         raise ValueError(
-            "Bring norm_bound, intercept_scaling, gamma, coef0 and degree closer to 1: they make "
+            "Bring norm_bound, gamma, coef0 and degree closer to 1: they make "
             f"features of norm {radius:g}, and float64 needs a norm from {low:g} to {high:g}."
         )
 
@@ -147,11 +148,11 @@ class Terms:
                 f"float64 needs both from {low:g} to {high:g}: bring regularization, norm_bound, "
                 "and the width or threshold of the loss closer to 1."
             )
-        if self.regularization < _SMALLEST * self.radius**2:
+        if self.regularization < _MIN_RELATIVE_LAMBDA * self.radius**2:
             raise ValueError(
                 f"float64 is not exact enough for regularization={self.regularization:g} with "
                 f"features of norm {self.radius:g}: raise regularization to "
-                f"{1.01 * _SMALLEST * self.radius**2:.3g} or more."
+                f"{1.01 * _MIN_RELATIVE_LAMBDA * self.radius**2:.3g} or more."
             )
         check_rounding(kernel_drift(self), self.step, "raise regularization, or lower degree")
 
@@ -173,7 +174,7 @@ class Terms:
     @property
     def tolerance(self) -> float:
         """The distance from the minimiser that the solver certifies, in the norm of the space."""
-        return self.step * _TOLERANCE
+        return self.step * _PART_OF_STEP_CERTIFIED
 
     @property
     def sensitivity(self) -> float:
@@ -197,9 +198,9 @@ class Terms:
 
 # A release is refused where rounding would take more than this part of the sensitivity.
 _LARGEST_PART = 0.1
-# Of R^2, added to the diagonal of a Gram matrix. It takes part in the released function as
-# independent noise, so it can only help privacy, and keeps the factor from blowing up.
-_JITTER = 1e-8
+# The part of R^2 that is added to the diagonal of a Gram matrix. It takes part in the released
+# function as independent noise, so it can only help privacy, and keeps the factor from blowing up.
+_MIN_GRAM_JITTER = 1e-8
 # Bounds above are to first order in u; this covers the rest.
 _REST = 1.01
 
@@ -255,7 +256,7 @@ def score_rounding(space: Space, terms: Terms) -> float:
 def factor_jitter(space: Space, n_points: int) -> float:
     """Return j, to be added to the diagonal of the Gram matrix of at most T points in all."""
     rounding = n_points * space.entry_error + (n_points + 4) * n_points * UNIT * _REST
-    return max(_JITTER, 4 * rounding) * space.radius**2
+    return max(_MIN_GRAM_JITTER, 4 * rounding) * space.radius**2
 
 
 def coordinate_rounding(space: Space, terms: Terms, n_points: int) -> float:
@@ -296,14 +297,11 @@ class Space(ABC):
     """A public map phi from rows to a Hilbert space, which finds minima there.
 
     Its norm is at most `radius` on every row, because rows are clipped or features are scaled down.
-    An intercept is one more feature of constant value, so it is penalised like all others.
 
     Attributes
     ----------
     radius : float
-        R, a bound on the norm of phi for every row, intercept included.
-    intercept : float
-        The value of the constant feature; 0 for none.
+        R, a bound on the norm of phi for every row.
     n_features : int or None
         Number of explicit features, as weights of which a function can be released. None where phi
         is known by inner products alone.
@@ -318,7 +316,6 @@ class Space(ABC):
     """
 
     radius: float
-    intercept: float
     n_features: int | None = None
     is_whole_ball: bool = False
     max_rows: int
@@ -397,7 +394,7 @@ class Space(ABC):
 
 # ---- the problem
 
-_ROWS_AT_ONCE = 512
+_ROWS_OF_CAREFUL_BLOCK = 512
 # Norms of features are at most this many radii, rounding included.
 _RADII = 1.001
 
@@ -438,7 +435,7 @@ class Minimizer:
         """Return the scores within `score_rounding` of the exact ones, for noise to be added."""
         parts = [
             careful_product(_dense(self.space.factors(X[rows], self.points)), self.coefficients)
-            for rows in gen_batches(len(X), _ROWS_AT_ONCE)
+            for rows in gen_batches(len(X), _ROWS_OF_CAREFUL_BLOCK)
         ]
         return np.concatenate([np.zeros((0, self.coefficients.shape[1])), *parts])
 

@@ -52,7 +52,6 @@ class SpanSpace(FeatureSpace):
             self._basis = solve_triangular(factor, np.eye(len(points)), lower=True)
         self._product = ExactProduct(np.ascontiguousarray(self._basis.T))
         self.transformer, self.is_users, self.is_whole_ball = None, False, False
-        self.intercept = 0.0  # that of the kernel is in its values
         self.norm_bound = self.radius = space.radius
         self.n_features = self.n_costly = len(self._basis)
         self.entry_error = (self.n_features + 4) * UNIT

@@ -88,7 +88,7 @@ class _SparsePrimal(Objective):
         return conjugate_gradients(times, precondition, right, accuracy * point.norm)[0]
 
     def rounding(self, point):
-        # As large as the sums of many terms usually are off: it says when slopes are noise.
+        # This is how far sums of many terms usually are off: it says when slopes are noise.
         slopes = self.loss.lipschitz * np.sqrt(self.squares)
         size = self.regularization * float(np.linalg.norm(point.x))
         return 0.0, UNIT * float(slopes + size)

@@ -18,7 +18,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.stats import vonmises_fisher
@@ -27,7 +27,6 @@ from ..._computing import advance
 from ..._linear_systems import Floats, power_below
 from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
-from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import (
     check_scale,
@@ -49,11 +48,11 @@ from ..erm._problem import (
     largest_weight,
     score_rounding,
 )
-from ._base import LearnerMechanism
+from ._base import LearnerMechanism, Plan
 from ._functional import public_regularization
 
 # Scores are rounded to this part of the sensitivity of one.
-_GRID = 2.0**-20
+_ANSWER_GRID = 2.0**-20
 # Eigenvalues below this part of the largest are taken as zero.
 _RANK = 1e-10
 
@@ -66,7 +65,7 @@ def score_units(space: Space, terms: Terms) -> tuple[float, float]:
     moved, rounding = terms.sensitivity * terms.radius, score_rounding(space, terms)
     if terms.is_private:
         check_rounding(rounding, moved, "take a smaller regularization")
-    grid = power_below(moved * _GRID)
+    grid = power_below(moved * _ANSWER_GRID)
     return grid, (moved + 2 * rounding) / grid
 
 
@@ -99,7 +98,6 @@ def printed_cost(epsilon0: float, rho: float, terms: Terms) -> Mechanism:
 # ---- Algorithm 2
 
 
-@estimator
 class LaplaceAnswers(LearnerMechanism):
     """The paper's Algorithm 2: Laplace noise on answers at public points, then least squares.
 
@@ -141,9 +139,16 @@ class LaplaceAnswers(LearnerMechanism):
         "calibration": [StrOptions({"corrected", "printed"})],
     }
 
-    norm_constraint: Any = None
-    n_landmarks: int = 256
-    calibration: Any = "corrected"
+    def __init__(
+        self,
+        *,
+        norm_constraint: float | None = None,
+        n_landmarks: int = 256,
+        calibration: str = "corrected",
+    ):
+        self.norm_constraint = norm_constraint
+        self.n_landmarks = n_landmarks
+        self.calibration = calibration
 
     def plan(self, space, terms, public):
         if public is None:
@@ -157,7 +162,7 @@ class LaplaceAnswers(LearnerMechanism):
         return public_regularization(space, terms, 1 if public is None else len(public))
 
 
-class LaplacePlan:
+class LaplacePlan(Plan):
     """Answers at the public points with Laplace noise, and a function fitted to them.
 
     Parameters
@@ -177,14 +182,11 @@ class LaplacePlan:
     pure DP.
     """
 
-    idealised = False
-    noise_is_exact = False
-
     def __init__(self, space: Space, points: NDArray, terms: Terms, norm_constraint: float | None):
         self.space, self.points, self.terms = space, points, terms
         self.norm_constraint = norm_constraint
         self._gram = space.gram(points, points)
-        self._grid = power_below(terms.sensitivity * space.radius * _GRID)
+        self._grid = power_below(terms.sensitivity * space.radius * _ANSWER_GRID)
         size = len(points) * terms.n_scores
         moved = math.sqrt(largest_eigenvalue(self._gram, space)) * terms.sensitivity
         rounding = math.sqrt(len(points)) * score_rounding(space, terms)
@@ -194,6 +196,8 @@ class LaplacePlan:
         self.mechanism, scale = self._calibrate(norm, size)
         check_scale(scale)
         self.scale = scale * self._grid
+        # The noise of an answer. The function that is fitted to all of them has less.
+        self.score_noise = math.sqrt(2.0) * self.scale
 
     def _calibrate(self, norm: float, size: int) -> tuple[Mechanism, float]:
         """Return the cost, and gamma in grid units, for answers that move by `norm`."""
@@ -204,11 +208,6 @@ class LaplacePlan:
             return PureDP(epsilon), norm * math.sqrt(size) / epsilon
         rho = zcdp_rho(epsilon, delta)
         return ZeroConcentratedDP(rho), norm / math.sqrt(2 * rho)
-
-    @property
-    def score_noise(self) -> float:
-        """That of an answer, before the fit to all of them, which has less."""
-        return math.sqrt(2.0) * self.scale
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the function fitted to the noisy answers."""
@@ -280,7 +279,6 @@ def _spectrum(gram: Floats, answers: Floats) -> tuple[Floats, Floats, Floats]:
 # ---- Algorithm 3
 
 
-@estimator
 class ExponentialMechanism(LearnerMechanism):
     """The paper's Algorithm 3: in each round, choose a point in private and measure there.
 
@@ -292,7 +290,7 @@ class ExponentialMechanism(LearnerMechanism):
         B, the number of rounds. The default is small because all rounds share the budget.
     candidates : array-like of shape (M, n_features), default=None
         The public set S of points that can be chosen. The default needs nothing from you: it is the
-        ball of radius `norm_bound` for the linear kernel without intercept, and landmarks for
+        ball of radius `norm_bound` for the linear kernel, and landmarks for
         other kernels.
     n_landmarks : int, default=256
         How many landmarks are drawn from the schema if a kernel has no `candidates`. The default is
@@ -329,17 +327,26 @@ class ExponentialMechanism(LearnerMechanism):
         "failure_probability": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    n_rounds: int = 10
-    candidates: Any = None
-    n_landmarks: int = 256
-    calibration: Any = "corrected"
-    failure_probability: float = 0.05
+    def __init__(
+        self,
+        *,
+        n_rounds: int = 10,
+        candidates: ArrayLike | None = None,
+        n_landmarks: int = 256,
+        calibration: str = "corrected",
+        failure_probability: float = 0.05,
+    ):
+        self.n_rounds = n_rounds
+        self.candidates = candidates
+        self.n_landmarks = n_landmarks
+        self.calibration = calibration
+        self.failure_probability = failure_probability
 
     def plan(self, space, terms, public):
         if public is None and not space.is_whole_ball:
             raise ValueError(
                 "mechanism='exponential' needs public rows as candidates to choose from, unless "
-                "kernel='linear', feature_map=None and fit_intercept=False."
+                "kernel='linear'."
             )
         if not is_printed(self, terms):
             return ExponentialPlan(space, terms, int(self.n_rounds), public)
@@ -351,7 +358,7 @@ class ExponentialMechanism(LearnerMechanism):
         return public_regularization(space, terms, len(public) if landmarks else 1)
 
 
-class ExponentialPlan:
+class ExponentialPlan(Plan):
     """B rounds of a private choice of a point and a private measurement there.
 
     Parameters
@@ -362,7 +369,7 @@ class ExponentialPlan:
         B.
     candidates : ndarray of shape (M, n_columns) or None
         The public set S. None takes all of the ball of radius `norm_bound`, which has a sampler
-        for the linear kernel without intercept alone; its noise is idealised.
+        for the linear kernel alone; its noise is idealised.
 
     Notes
     -----
@@ -381,6 +388,8 @@ class ExponentialPlan:
         self._selection_unit = self._unit + 1 + terms.n_scores
         self._largest = largest_weight(terms) * terms.radius
         self.mechanism = self._calibrate()
+        # The noise of a measurement. The function that is fitted to all of them has less.
+        self.score_noise = math.sqrt(self._variance)
         if terms.is_private:
             check_scale(max(self._scale, 2 * self._selection_unit / self._select))
 
@@ -407,13 +416,6 @@ class ExponentialPlan:
             return 0.0
         factor = 2.0 if self._kind == "laplace" else 1.0
         return factor * (self._scale * self._grid) ** 2
-
-    noise_is_exact = False
-
-    @property
-    def score_noise(self) -> float:
-        """That of a measurement, before the fit to all of them, which has less."""
-        return math.sqrt(self._variance)
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the hypothesis after the last round."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,49 +14,85 @@ from sklearn.base import BaseEstimator
 
 from ..._computing import warn_caller
 from ..._linear_systems import Floats
+from ..._sklearn import check_params
 from ...privacy._mechanisms import Mechanism, register
 from ...schema._sparse import SparseRows
 from ..erm._kernel_space import KernelSpace
 from ..erm._problem import Minimizer, Problem, Space, Terms
 from ..erm._span_space import SpanSpace
+from ._planning import Curvature
 
 
-class Plan(Protocol):
+class Plan:
     """A mechanism whose noise is fixed, before anything private is minimised.
 
-    Plans of released predictors have `release`. Those of learners that answer as they are asked
-    have ``open(problem)``, which returns `AnsweredQueries`. A plan that asks something else than
-    `Problem.check` of a problem has a ``check(problem)`` of its own, called before the charge.
-
-    A plan whose noise rows divide has ``expected_score_noise(curvature, n_samples)``, which returns
-    what `score_noise` comes to for so many rows (`Curvature`). One that releases the number of
-    rows, with noise or where it is public, has it as `n_counted` after `release`.
+    Subclasses set `space`, `terms`, `mechanism` and `score_noise`. They have `release`, or, for
+    learners that answer as they are asked, `open`.
 
     Attributes
     ----------
+    space : Space
+        The space in which the minimiser is sought.
+    terms : Terms
+        What is public about the problem.
     mechanism : Mechanism
         The cost, as the ledger is charged.
-    idealised : bool
-        Whether the noise is in floating point.
     score_noise : float
         Standard deviation of the noise on one score of a row with |phi| = R, in the units of the
-        scores: 1 is a margin, or half the interval of y. Public, and 0 without noise.
+        scores: 1 is a margin, or half the interval of y. It is public, 0 without noise, and NaN if
+        the plan does not say.
+    idealised : bool
+        Whether the noise is in floating point.
     noise_is_exact : bool
-        Whether that is so for any data: then noise moves the scores of rows with features phi by a
-        Gaussian (or radial) vector of covariance ``(score_noise / R)^2 phi phi^T``. Else it is an
-        upper bound, below which rows, or what is made of answers, may bring the noise.
+        Whether `score_noise` holds for any data. The noise then moves the scores of rows with
+        features phi by a Gaussian (or radial) vector of covariance ``(score_noise / R)^2 phi
+        phi^T``. Otherwise `score_noise` is an upper bound, and rows, or what is made of answers,
+        may bring the noise below it.
+    rows_divide_noise : bool
+        Whether the noise falls as rows are added: see `expected_score_noise`.
+    sigma : float
+        The error from which on an answer is corrected; 0 if all answers are.
+    n_counted : float or None
+        The number of rows, if `release` publishes it, with noise or because it is public.
     """
 
+    space: Any
+    terms: Terms
     mechanism: Mechanism
-    idealised: bool
-    noise_is_exact: ClassVar[bool]
+    score_noise: float = math.nan
+    idealised: bool = False
+    noise_is_exact: ClassVar[bool] = False
+    rows_divide_noise: ClassVar[bool] = False
+    sigma: float = 0.0
+    n_counted: float | None = None
 
     @property
-    def score_noise(self) -> float:
-        """See above."""
+    def sensitivity(self) -> float:
+        """How far what is released of two neighbours can be apart before the noise."""
+        return self.terms.sensitivity
+
+    def check(self, problem: Problem) -> None:
+        """Raise ValueError if the fit cannot succeed. It is called before the charge."""
+        problem.check()
+
+    def expected_score_noise(self, curvature: Curvature, n_samples: float) -> float:
+        """Return what `score_noise` comes to for so many rows of an expected shape.
+
+        Parameters
+        ----------
+        curvature : Curvature
+            What is expected of a row, from public numbers.
+        n_samples : float
+        """
+        return self.score_noise
 
     def release(self, problem: Problem) -> Minimizer:
         """Minimise, and return what is released."""
+        raise NotImplementedError
+
+    def open(self, problem: Problem) -> AnsweredQueries:
+        """Minimise, and return what answers queries."""
+        raise NotImplementedError
 
 
 class LearnerMechanism(BaseEstimator):
@@ -141,8 +178,8 @@ class LearnerMechanism(BaseEstimator):
         return SpanSpace(space, public, leading=is_pure), None
 
     @abstractmethod
-    def plan(self, space: Space, terms: Terms, public: Any) -> Any:
-        """Return the `Plan` of a fit, with its noise calibrated.
+    def plan(self, space: Space, terms: Terms, public: Any) -> Plan:
+        """Return the plan of a fit, with its noise calibrated.
 
         Parameters
         ----------
@@ -186,6 +223,50 @@ class LearnerMechanism(BaseEstimator):
         return ""
 
 
+def mechanisms_of(kind: str) -> dict[str, type[LearnerMechanism]]:
+    """Return the mechanisms of a kind of learner ("TDIL", "TDDL", "PINP"), by their names."""
+    return {name: one for name, one in LearnerMechanism._named.items() if kind in one.learners}
+
+
+def check_mechanism(learner: Any) -> None:
+    """Raise ValueError for a mechanism that a learner cannot use."""
+    known, given, class_name = (
+        mechanisms_of(learner._kind),
+        learner.mechanism,
+        type(learner).__name__,
+    )
+    names = {"auto", *known}
+    is_name = isinstance(given, str) and given in names
+    if not is_name and (isinstance(given, str) or learner._kind not in given.learners):
+        objects = [f"{one.__name__}()" for one in known.values() if one().get_params()]
+        raise ValueError(
+            f"The 'mechanism' parameter of {class_name} must be a str among {sorted(names)} or one "
+            f"of {', '.join(objects)}. Got {given!r} instead."
+        )
+    mechanism = learner._chosen_mechanism()
+    check_params(mechanism)
+    if learner.delta == 0 and learner.epsilon != np.inf and not mechanism.is_pure:
+        pure = sorted(name for name, one in known.items() if one.is_pure)
+        raise ValueError(
+            f"mechanism={mechanism.name!r} of {class_name} has no guarantee with delta=0; set "
+            f"delta > 0, or take one of {pure}."
+        )
+    has_span = mechanism.spans_points and learner._spans_points
+    if mechanism.needs_features and not (learner._is_explicit or has_span):
+        raise ValueError(
+            f"mechanism={mechanism.name!r} works on explicit features, not on "
+            f"kernel={learner.kernel!r}; set kernel='linear', or to a transformer such as "
+            "RBFSampler."
+        )
+    if learner.max_rows_per_group is not None and not mechanism.takes_groups:
+        able = sorted(name for name, one in known.items() if one.takes_groups)
+        raise ValueError(
+            f"mechanism={mechanism.name!r} of {class_name} protects single rows only, and "
+            f"max_rows_per_group={learner.max_rows_per_group!r} protects groups: take one of "
+            f"{able}, or set max_rows_per_group=None."
+        )
+
+
 # ---- interactive learners: answers given, and who may draw new ones
 
 _KNOWS_NOTHING = (
@@ -208,6 +289,8 @@ class AnsweredQueries(ABC):
     is_public : bool
         Whether the hypothesis is public: not where no noise was added.
     """
+
+    n_updates_left: int = 0
 
     def __init__(self, n_scores: int, *, is_public: bool):
         self._n_scores = n_scores

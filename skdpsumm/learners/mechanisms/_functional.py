@@ -22,7 +22,6 @@ from ..._computing import advance
 from ..._linear_systems import UNIT, Floats, power_below
 from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
-from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
 from ..erm._feature_space import FeatureSpace
@@ -43,11 +42,12 @@ from ._base import (
     AnsweredQueries,
     FrozenAnswers,
     LearnerMechanism,
+    Plan,
 )
 from ._planning import noise_multiplier
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
-_GRID = 2.0**-20
+_COORDINATE_GRID = 2.0**-20
 # Landmarks of "auto", and the most of them. Digits (64 columns) had 0.971 with 1,024 of them, 0.973
 # with 2,048, 0.978 with 4,096; more than 1,024 gained nothing on Adult (6 numeric columns).
 _LANDMARKS, _MOST_LANDMARKS = 1024, 4096
@@ -85,7 +85,7 @@ class CoordinateNoise:
     idealised = False
 
     def __init__(self, n_coordinates: int, terms: Terms, rounding: float = 0.0):
-        self._grid = power_below(terms.sensitivity * _GRID)
+        self._grid = power_below(terms.sensitivity * _COORDINATE_GRID)
         # Either neighbour's coordinates move by half a grid unit each.
         moved = terms.sensitivity + 2 * rounding
         norm = (moved / self._grid + math.sqrt(n_coordinates)) * ROUNDED_UP
@@ -144,7 +144,6 @@ class PureNoise:
         return coordinates + radial_noise(coordinates.shape, self._scale, rng)
 
 
-@estimator
 class FunctionalMechanism(LearnerMechanism):
     """Gaussian noise on the learned function, once for any number of predictions.
 
@@ -193,8 +192,14 @@ class FunctionalMechanism(LearnerMechanism):
         "max_points": [Interval(Integral, 1, None, closed="left")],
     }
 
-    n_landmarks: Any = "auto"
-    max_points: int = 5000
+    def __init__(
+        self,
+        *,
+        n_landmarks: int | str = "auto",
+        max_points: int = 5000,
+    ):
+        self.n_landmarks = n_landmarks
+        self.max_points = max_points
 
     def count_landmarks(self, n_numeric, delta):
         if self.n_landmarks != "auto":
@@ -213,7 +218,7 @@ class FunctionalMechanism(LearnerMechanism):
         if terms.is_private and terms.delta == 0:
             raise ValueError(
                 "mechanism='functional' of a PINP learner needs explicit features for delta=0: "
-                "set kernel='linear' or a feature_map, or set delta > 0, or mechanism='svt'."
+                "set kernel='linear' or to a transformer, or set delta > 0, or mechanism='svt'."
             )
         return GaussianPath(space, terms, int(self.max_points))
 
@@ -221,17 +226,18 @@ class FunctionalMechanism(LearnerMechanism):
         return public_regularization(space, terms, 1 if public is None else len(public))
 
 
-class ExactNoise:
+class ExactNoise(Plan):
     """A plan whose noise is that of one standard deviation on all orthonormal coordinates."""
 
-    space: Space
     noise_is_exact = True
     noise: PureNoise | CoordinateNoise
 
-    @property
-    def score_noise(self) -> float:
-        """That of a coordinate times R: exact, but for what public points do not span."""
-        return self.noise.std * self.space.radius
+    def set_noise(self, noise: PureNoise | CoordinateNoise) -> None:
+        """Set the noise of a coordinate, its cost, and what it adds to a score."""
+        self.noise, self.mechanism = noise, noise.mechanism
+        self.idealised = noise.idealised
+        # This is exact, except for directions that public points do not span.
+        self.score_noise = noise.std * self.space.radius
 
 
 class WeightNoise(ExactNoise):
@@ -247,15 +253,14 @@ class WeightNoise(ExactNoise):
         self.space, self.terms = space, terms
         size = space.n_features * terms.n_scores
         if terms.is_private and terms.delta == 0:
-            self.noise = PureNoise(terms, terms.sensitivity, size)
+            self.set_noise(PureNoise(terms, terms.sensitivity, size))
         else:
-            self.noise = CoordinateNoise(size, terms)
-        self.mechanism, self.idealised = self.noise.mechanism, self.noise.idealised
+            self.set_noise(CoordinateNoise(size, terms))
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser with noise on all its weights."""
         weights = self.noise.add(problem.minimize().coefficients)
-        return self.space.of_weights(weights)  # type: ignore[attr-defined]
+        return self.space.of_weights(weights)
 
     def open(self, problem: Problem) -> FrozenAnswers:
         """Return an answering object that holds the release, and nothing private."""
@@ -286,21 +291,17 @@ class SpanNoise(ExactNoise):
         self.space, self.points, self.terms = space, points, terms
         gram = space.gram(points, points)
         n_points = len(points)
-        self.idealised = terms.is_private and terms.delta == 0
-        if self.idealised:
+        if terms.is_private and terms.delta == 0:
             self._to_coordinates = leading_directions(gram)
-            self._sensitivity = self._pure_sensitivity(gram)
             size = len(self._to_coordinates) * terms.n_scores
-            self.noise = PureNoise(terms, self._sensitivity, size)
-            self.mechanism = self.noise.mechanism
+            self.set_noise(PureNoise(terms, self._pure_sensitivity(gram), size))
             return
         rounding = coordinate_rounding(space, terms, n_points)
         check_coordinates(rounding, terms, "X_public (n_landmarks)")
         self._factor = cholesky(
             gram + factor_jitter(space, n_points) * np.eye(n_points), lower=True
         )
-        self.noise = CoordinateNoise(n_points * terms.n_scores, terms, rounding)
-        self.mechanism = self.noise.mechanism
+        self.set_noise(CoordinateNoise(n_points * terms.n_scores, terms, rounding))
 
     def _pure_sensitivity(self, gram: Floats) -> float:
         """Return how far coordinates can move, with all that keeps these from being orthonormal."""
@@ -349,9 +350,7 @@ class GaussianPath(ExactNoise):
         self.jitter = factor_jitter(space, max_points)
         rounding = coordinate_rounding(space, terms, max_points)
         check_coordinates(rounding, terms, "max_points")
-        self.noise = CoordinateNoise(max_points * terms.n_scores, terms, rounding)
-        self.mechanism: Mechanism = self.noise.mechanism
-        self.is_private, self.idealised = terms.is_private, False
+        self.set_noise(CoordinateNoise(max_points * terms.n_scores, terms, rounding))
 
     def open(self, problem: Problem) -> PathAnswers:
         """Return the answering object, which holds the private minimiser."""
@@ -368,13 +367,13 @@ class PathAnswers(AnsweredQueries):
 
     def __init__(self, minimizer: Minimizer, plan: GaussianPath):
         n_scores = minimizer.coefficients.shape[1]
-        super().__init__(n_scores, is_public=plan.is_private)
+        super().__init__(n_scores, is_public=plan.terms.is_private)
         self._minimizer, self._plan = minimizer, plan
         self._points: Floats | None = None
         self._factor = np.zeros((0, 0))
         self._exact = np.zeros((0, n_scores))
         self._noisy = np.zeros((0, n_scores))
-        self._is_judged = not plan.is_private
+        self._is_judged = not plan.terms.is_private
 
     @property
     def points(self) -> Floats | None:
@@ -390,7 +389,7 @@ class PathAnswers(AnsweredQueries):
 
     def hypothesis(self) -> Minimizer:
         """Return the path's conditional mean, as an expansion in the points asked."""
-        if not self._plan.is_private:
+        if not self._plan.terms.is_private:
             return self._minimizer
         if self._points is None:
             return Minimizer.zero(self._plan.space, self._n_scores)
@@ -398,7 +397,7 @@ class PathAnswers(AnsweredQueries):
         return Minimizer(self._plan.space, coefficients, self._points)
 
     def _draw(self, X):
-        if not self._plan.is_private:
+        if not self._plan.terms.is_private:
             return self._minimizer.scores(X), np.ones(len(X), dtype=bool)
         parts = []
         for rows in gen_batches(len(X), _POINTS_PER_STEP):

@@ -35,14 +35,12 @@ from ..._computing import advance, one_blas_thread
 from ..._linear_systems import Floats, power_below
 from ..._sklearn import Interval, StrOptions
 from ...privacy import gdp_mu
-from ...privacy._contract import estimator
-from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise
 from ...schema._sparse import SparseRows
 from ..erm._feature_space import FeatureSpace, row_lengths, zero_where_undefined
 from ..erm._losses import Loss
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
-from ._base import LearnerMechanism
+from ._base import LearnerMechanism, Plan
 from ._planning import Curvature
 
 # Parts of R and of C that features and slopes are cut off to, and of their norm that weights are
@@ -55,18 +53,18 @@ _WITHIN = 1 - 2.0**-40
 _SMALLEST_CLIP = 1e-60
 # Slopes are evaluated for a multiple of so many rows, so that no row is left over for a loop that
 # rounds otherwise.
-_LANES = 64
+_SLOPES_AT_ONCE = 64
 # Numbers of a block, which stay in the cache, and its rows at most. A quarter of that took half as
 # long again for 500 features, as each block has work of its own.
-_CACHED, _MOST_ROWS = 2**19, 4096
-# The same of sparse rows, each sum of which is as wide as the table: sums of so many rows, of
-# products below 2^34, stay below 2^53.
+_CACHED, _MAX_ROWS_OF_BLOCK = 2**19, 4096
+# The most entries and rows of a sparse block, whose sum is as wide as the table: sums of so many
+# rows, of products below 2^34, stay below 2^53.
 _SPARSE_ENTRIES, _MOST_SPARSE_ROWS = 2**20, 2**16
 # Part of mu^2 that pays for the number of rows, which only bounds the rate; and that number's grid,
 # on which its noise is as wide as that of the gradients is on theirs.
-_COUNT_SHARE, _COUNT_GRID = 0.02, 2.0**-28
+_SHARE_OF_ROW_COUNT, _COUNT_GRID = 0.02, 2.0**-28
 # Steps: so many times the root of mu, from 64, and as many as a row of 50,000 products can have.
-_STEPS_PER_ROOT, _FEWEST, _MOST, _PRODUCTS = 400.0, 64, 512, 50_000
+_STEPS_PER_ROOT, _MIN_STEPS, _MAX_STEPS, _PRODUCTS = 400.0, 64, 512, 50_000
 # The noise on a score where losses have no curvature, in units of the loss's `noise_part`, where mu
 # is 0.1, and the power of mu with which it grows; the momentum of long runs, and how many times its
 # memory a run lasts at least; and the rate in units of 1 / (beta R^2 n), of which 3.8 may diverge.
@@ -83,7 +81,6 @@ _CLIP, _CLIP_POWER = 0.8, 0.2
 _RIDGE = 1e-3
 
 
-@estimator
 class GradientDescent(LearnerMechanism):
     """Noisy gradient descent on all rows.
 
@@ -148,9 +145,16 @@ class GradientDescent(LearnerMechanism):
         "clip": [Interval(Real, _SMALLEST_CLIP, None, closed="left"), StrOptions({"auto"})],
     }
 
-    n_steps: Any = "auto"
-    clip: Any = "auto"
-    n_landmarks: int = 256
+    def __init__(
+        self,
+        *,
+        n_steps: int | str = "auto",
+        clip: float | str = "auto",
+        n_landmarks: int = 256,
+    ):
+        self.n_steps = n_steps
+        self.clip = clip
+        self.n_landmarks = n_landmarks
 
     def plan(self, space, terms, public):
         n_steps = _public_steps(space, terms) if self.n_steps == "auto" else int(self.n_steps)
@@ -164,10 +168,10 @@ class GradientDescent(LearnerMechanism):
 def _public_steps(space: FeatureSpace, terms: Terms) -> int:
     """Return T, by the budget and the number of features alone."""
     if not terms.is_private:
-        return _MOST
-    most = min(max(_PRODUCTS // space.n_costly, _FEWEST), _MOST)
+        return _MAX_STEPS
+    most = min(max(_PRODUCTS // space.n_costly, _MIN_STEPS), _MAX_STEPS)
     wanted = _STEPS_PER_ROOT * math.sqrt(gdp_mu(terms.epsilon, terms.delta))
-    return int(min(max(wanted, _FEWEST), most))
+    return int(min(max(wanted, _MIN_STEPS), most))
 
 
 def _public_clip(terms: Terms) -> float:
@@ -179,7 +183,7 @@ def _public_clip(terms: Terms) -> float:
     return part * terms.loss.lipschitz
 
 
-class GradientPlan:
+class GradientPlan(Plan):
     """Steps, noise and clip of a descent, fixed before anything private is read.
 
     Parameters
@@ -195,8 +199,6 @@ class GradientPlan:
     ----------
     mechanism : Mechanism
         The cost of all steps and of the count.
-    sensitivity : float
-        The most by which neighbours' sums of gradients differ, in the Frobenius norm.
     score_noise : float
         Standard deviation of the noise on a score of a row with |phi| = R, at most: where the
         losses have no curvature.
@@ -204,27 +206,32 @@ class GradientPlan:
         The number of rows or groups as it was released: with noise, where it is private.
     """
 
-    idealised = False
-    noise_is_exact = False
-    n_counted: float | None = None
+    rows_divide_noise = True
+    space: FeatureSpace
 
     def __init__(self, space: FeatureSpace, terms: Terms, n_steps: int, clip: float):
         self.space, self.terms, self.n_steps, self.clip = space, terms, n_steps, clip
         self._feature_grid = power_below(terms.radius) * _FEATURE_GRID
         self._slope_grid = power_below(clip) * _SLOPE_GRID
         self._grid = self._feature_grid * self._slope_grid
-        # Of a unit: a row, or a group of k rows, whose sum is clipped to sqrt(k) times a row's.
+        # The norm of what a unit adds: a row, or a group of k rows that is clipped to sqrt(k) times
+        # the norm of a row.
         self._bound = math.sqrt(terms.rows_of_unit) * clip * terms.radius
         replaced = terms.adjacency == "replace_one"
-        self.sensitivity = (2 if replaced else 1) * self._bound * ROUNDED_UP
+        self._moved = (2 if replaced else 1) * self._bound * ROUNDED_UP
         # A unit that is replaced leaves the number of units as it is, and of rows where it has one.
         self._count_is_public = replaced and terms.rows_of_unit == 1
         self._noise = self._calibrate()
-        self.mechanism: Mechanism = self._noise.mechanism
+        self.mechanism = self._noise.mechanism
         self.score_noise = 0.0
         if terms.is_private:
             grown = (gdp_mu(terms.epsilon, terms.delta) / 0.1) ** _NOISE_POWER
             self.score_noise = _NOISE * terms.loss.noise_part * grown
+
+    @property
+    def sensitivity(self) -> float:
+        """The most by which neighbours' sums of gradients differ, in the Frobenius norm."""
+        return self._moved
 
     def _calibrate(self) -> IntegerNoise:
         size = self.space.n_features * self.terms.n_scores
@@ -232,21 +239,15 @@ class GradientPlan:
         share, blocks = 1.0, []
         if not self._count_is_public:
             rows = self.terms.rows_of_unit / _COUNT_GRID
-            share, blocks = 1 - _COUNT_SHARE, [Block(1, rows, rows, _COUNT_SHARE)]
+            share, blocks = 1 - _SHARE_OF_ROW_COUNT, [Block(1, rows, rows, _SHARE_OF_ROW_COUNT)]
         step = Block(size, moved * math.sqrt(size), moved, share / self.n_steps)
         blocks += [step] * self.n_steps
         return IntegerNoise(blocks, epsilon=self.terms.epsilon, delta=self.terms.delta)
 
     def expected_score_noise(self, curvature: Curvature, n_samples: float) -> float:
-        """Return what `score_noise` comes to for so many rows of an expected shape.
+        """Return the noise for so many rows.
 
         They limit the rate, and pull the weights back from where noise has put them.
-
-        Parameters
-        ----------
-        curvature : Curvature
-            What is expected of a row, from public numbers.
-        n_samples : float
         """
         if not self.terms.is_private:
             return 0.0
@@ -430,7 +431,7 @@ class IntegerRows:
             self._X, self._codes, units = X[order], self._codes[order], units[order]
         self._is_sparse = isinstance(X, SparseRows) and not problem.space.is_users
         times = 1 if units is None else terms.n_scores
-        rows = min(max(_CACHED // (self._width * times), _LANES), _MOST_ROWS)
+        rows = min(max(_CACHED // (self._width * times), _SLOPES_AT_ONCE), _MAX_ROWS_OF_BLOCK)
         firsts = np.arange(0, len(X), rows)
         if self._is_sparse:
             firsts = _sparse_firsts(times * self._X.csr.indptr.astype(np.int64))
@@ -509,7 +510,7 @@ class IntegerRows:
     def _slopes(self, scores: Floats, here: slice) -> Floats:
         """Return the slope of each row's loss, clipped, in whole units; each of one row alone."""
         n, q = scores.shape
-        padded = np.zeros((2, -(-n // _LANES) * _LANES, q))
+        padded = np.zeros((2, -(-n // _SLOPES_AT_ONCE) * _SLOPES_AT_ONCE, q))
         padded[0, :n], padded[1, :n] = scores, self._codes[here]
         # A NaN, of a loss that overflows, would take all other rows' sums with it.
         slopes = zero_where_undefined(self._loss.gradient(*padded)[:n])

@@ -16,34 +16,45 @@ from typing import Any
 import numpy as np
 
 from ..._linear_systems import Floats, power_below
-from ...privacy import PureDP
+from ...privacy import GaussianDP, PureDP, gdp_mu
 from ...privacy._mechanisms import Mechanism
-from ...privacy._noise import RESERVE, noisy_integers, on_grid, radial_noise, secret_generator
+from ...privacy._noise import (
+    RESERVE,
+    noisy_integers,
+    on_grid,
+    radial_noise,
+    secret_generator,
+)
 from ...privacy._objective import (
+    ObjectiveDP,
     calibrate,
     determinant_cost,
     discrete_slack,
     smallest_regularization,
 )
-from ...privacy._shifted_gaussian import ShiftedGaussianDP
 from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
-from ._base import LearnerMechanism
+from ._base import LearnerMechanism, Plan
 from ._planning import Curvature
 
-# The solver's tolerance on the gradient, in units of the noise, but no less than so many times what
-# it is sure to keep.
-_TOLERANCE, _SURE = 1e-5, 2.0
-# Grids of the noise, in units of its scale, and the part of the reserve of delta for its tails.
-_GRID, _TAIL = 2.0**-24, 2.0**-20
-# Part of epsilon that pays for a row's curvature, which sets Lambda: less of it leaves more for the
-# noise. Pure noise is larger by the square root of the dimension, and asks for more Lambda.
-_CURVATURE_SHARE, _PURE_CURVATURE_SHARE = 0.1, 0.05
-# Lambda of a loss that saturates, in units of the least at which curvature is free: of a release by
-# itself, of pure noise, and where a ledger counts the Gaussian that dominates it, which is dear
-# near there (epsilon = 1 costs 1.03 at 6, and 1.21 at 1; 1.07 and 1.50 where a row is replaced).
-_ALONE, _PURE, _IN_A_LEDGER = 1.0, 3.0, 6.0
+# The solver's tolerance on the gradient is this part of the noise in the objective.
+_TOLERANCE_PER_NOISE = 1e-5
+# The tolerance is no less than so many times what the solver is sure to keep.
+_SURE_TOLERANCES = 2.0
+# The grid of the noise, as a part of its scale.
+_GRID_PER_SCALE = 2.0**-24
+# The part of the reserve of delta that pays for the tails of discrete noise.
+_TAIL_PER_RESERVE = 2.0**-20
+# The part of epsilon that pays for a row's curvature, which sets Lambda. More of it makes Lambda
+# smaller, and the noise larger: here by 8 per cent (docs/learners.md).
+_CURVATURE_SHARE = 0.08
+# That part with delta = 0, where noise is larger by the root of the dimension, and asks for more
+# Lambda.
+_CURVATURE_SHARE_IF_PURE = 0.05
+# That part where a ledger counts the Gaussian that dominates the release: for epsilon = 1 and two
+# classes it counts 1.08, and would count 1.19 with the share of a release by itself.
+_CURVATURE_SHARE_IN_A_LEDGER = 0.025
 
 
 class ObjectivePerturbation(LearnerMechanism):
@@ -77,31 +88,18 @@ class ObjectivePerturbation(LearnerMechanism):
         return ObjectivePlan(space, terms)
 
     def default_regularization(self, space, terms, public, *, charged):
-        # Where a row's curvature costs little of epsilon, or nothing.
-        corners, smoothness = terms.loss.corners(terms.n_scores), terms.loss.smoothness
-        epsilon, is_pure = terms.epsilon, terms.delta == 0
-        if corners.get("saturating") and corners["vertices"] == 1:
-            # From 4 beta R^2 / epsilon on, curvature is free where a row comes or goes; where one
-            # is replaced, too, but for pure noise, where it is from twice that on.
-            times = _PURE if is_pure else (_IN_A_LEDGER if charged else _ALONE)
-            least = times * (4 * smoothness * space.radius**2 / epsilon)
-        else:
-            least = smallest_regularization(
-                epsilon,
-                _PURE_CURVATURE_SHARE if is_pure else _CURVATURE_SHARE,
-                smoothness=smoothness,
-                radius=space.radius,
-                rank=corners.get("rank", 1),
-                trace=corners.get("trace"),
-            )
+        share = _CURVATURE_SHARE_IN_A_LEDGER if charged else _CURVATURE_SHARE
+        if terms.delta == 0:
+            share = _CURVATURE_SHARE_IF_PURE
+        row = _curvature_of_row(terms, space.radius)
+        least = smallest_regularization(terms.epsilon, share, **row)
         return max(least, terms.loss.least_regularization * space.radius**2)
 
     def least_cost(self, terms):
-        # Of one row's curvature, below which no noise brings the claim.
-        corners = terms.loss.corners(terms.n_scores)
-        row = terms.loss.smoothness, terms.radius, terms.regularization
-        cost = determinant_cost(*row, corners.get("rank", 1), corners.get("trace"))
-        return ShiftedGaussianDP(((1.0, 0.0, cost),)) if terms.delta else PureDP(cost)
+        # No noise makes epsilon less than what one row's curvature takes of it.
+        row = _curvature_of_row(terms, terms.radius)
+        cost = determinant_cost(regularization=terms.regularization, **row)
+        return GaussianDP(gdp_mu(cost, terms.delta)) if terms.delta else PureDP(cost)
 
     def price_advice(self, epsilon):
         return (
@@ -111,7 +109,13 @@ class ObjectivePerturbation(LearnerMechanism):
         )
 
 
-class ObjectivePlan:
+def _curvature_of_row(terms: Terms, radius: float) -> dict[str, Any]:
+    """Return what one row adds to the curvature at most, as `determinant_cost` asks for it."""
+    row = terms.loss.corners(terms.n_scores)
+    return {"smoothness": row["smoothness"], "rank": row["rank"], "radius": radius}
+
+
+class ObjectivePlan(Plan):
     """Minimise with a random linear term, and cover the solver's tolerance with a little noise.
 
     Parameters
@@ -132,10 +136,11 @@ class ObjectivePlan:
         self.idealised = terms.is_private and terms.delta == 0
         first = self._calibrate(0.0).noise_scale
         sure = self._sure_tolerance(2 * self._largest_tilt(first))
-        self._tolerance = max(_TOLERANCE * first / terms.regularization, _SURE * sure)
+        in_weights = first / terms.regularization
+        self._tolerance = max(_TOLERANCE_PER_NOISE * in_weights, _SURE_TOLERANCES * sure)
         # The second noise is a little larger than the first, and so is its grid. The output is
         # rounded, too, to a grid that is as much finer than its noise.
-        rounding = 2 * first * _GRID * math.sqrt(math.prod(self._shape)) / terms.regularization
+        rounding = 2 * in_weights * _GRID_PER_SCALE * math.sqrt(math.prod(self._shape))
         found = self._calibrate_rounded((self._tolerance + rounding) * ROUNDED_UP)
         self.noise_scale, self.output_scale = found.noise_scale, found.output_scale
         self.mechanism = self._with_slack(found.mechanism)
@@ -146,7 +151,6 @@ class ObjectivePlan:
             terms.epsilon,
             terms.delta,
             lipschitz=terms.loss.lipschitz,
-            smoothness=terms.loss.smoothness,
             radius=terms.radius,
             regularization=terms.regularization,
             adjacency=terms.adjacency,
@@ -156,11 +160,11 @@ class ObjectivePlan:
 
     def _calibrate_rounded(self, distance: float) -> Any:
         """Return the noise where the output is rounded to a grid of its own noise as well."""
-        rounding = 0.0 if self.idealised else _GRID * math.sqrt(math.prod(self._shape)) / 2
+        steps = 0.0 if self.idealised else math.sqrt(math.prod(self._shape)) / 2
         covered = distance
         for _ in range(30):
             found = self._calibrate(covered)
-            needed = distance + found.output_scale * rounding
+            needed = distance + found.output_scale * _GRID_PER_SCALE * steps
             if needed <= covered:
                 return found
             covered = needed * 1.01
@@ -169,10 +173,10 @@ class ObjectivePlan:
             "mechanism='objective': raise epsilon, or set mechanism='functional'."
         )
 
-    noise_is_exact = False
+    rows_divide_noise = True
 
     @property
-    def score_noise(self) -> float:
+    def score_noise(self) -> float:  # type: ignore[override]
         """The most that it is, for any rows: their curvature divides the noise, too.
 
         The minimiser is a function of the linear term that is Lipschitz with 1 / Lambda, so a score
@@ -228,12 +232,12 @@ class ObjectivePlan:
 
     def _with_slack(self, mechanism: Mechanism) -> Mechanism:
         """Return the cost with the distance of discrete Gaussian noise from its density."""
-        if mechanism.unprotected or self.idealised:
+        if not isinstance(mechanism, ObjectiveDP):
             return mechanism
         size = 2 * math.prod(self._shape)  # in the objective and on the output
-        reach = 2 * max(mu for _, mu, _ in mechanism.loss_terms or ())
-        tail = self.terms.delta * RESERVE * _TAIL
-        slack = discrete_slack(size, 1 / _GRID, reach, tail)
+        reach = 2 * mechanism.largest_mu
+        tail = self.terms.delta * RESERVE * _TAIL_PER_RESERVE
+        slack = discrete_slack(size, 1 / _GRID_PER_SCALE, reach, tail)
         return mechanism.with_slack(slack, tail)
 
     def release(self, problem: Problem) -> Minimizer:
@@ -250,6 +254,6 @@ class ObjectivePlan:
         seed = self.terms.seed(key)
         if self.idealised:
             return center + radial_noise(self._shape, scale, secret_generator(seed))
-        grid = power_below(scale * _GRID)
+        grid = power_below(scale * _GRID_PER_SCALE)
         noisy = noisy_integers(on_grid(center, grid), scale / grid, "gaussian", seed)
         return noisy.astype(np.float64) * grid

@@ -27,17 +27,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._computing import warn_caller
 from ..._linear_systems import Floats
-from ...privacy import GaussianDP, gdp_mu
+from ...privacy import GaussianDP, NoiseWarning, gdp_mu
 from ..erm._problem import Minimizer, Space, Terms
 
-# In units of m. On breast cancer, digits and Adult models had half of the accuracy that is to be
-# gained (over a constant) from 70 to 300 m rows on, and a tenth of it at 25 to 40 m.
-_ROWS = 100.0
-# Of the variance of the noise over public points, what the released scores need beyond it.
-_DROWNED = 0.25
-# Of its root, what is wanted of an epsilon that will do, and the least that is taken for known.
-_WANTED, _LEAST_KNOWN = 1.0, 0.25
+# Rows needed, in units of m. On breast cancer, digits and Adult models had half of the accuracy
+# that is to be gained (over a constant) from 70 to 300 m rows on, and a tenth of it at 25 to 40 m.
+_ROWS_PER_NOISE_UNIT = 100.0
+# The part of the noise's variance over public points that released scores must vary beyond it.
+_MIN_VARIANCE_BEYOND_NOISE = 0.25
+# Parts of the noise's standard deviation: the signal that an epsilon should bring, and the least
+# signal that is taken for known.
+_SIGNAL_WANTED, _MIN_SIGNAL_KNOWN = 1.0, 0.25
 # Part of the rows that are needed, from which on a model is not called drowned, where rows are
 # counted. With the rule on variances 0.4 and 0.5 told of 86 % of the useless models of gradient
 # descent and of 3 % of the useful ones (the same tables, seeds 0 to 3); with 0.3, 75 and 2 %.
@@ -45,12 +47,12 @@ FEW = 0.4
 # A margin, or half the interval of y, is 1: a hypothesis that is corrected from this error on never
 # is.
 HOPELESS = 2.0
-N_PLACES = 256
+N_JUDGED_POINTS = 256
 # What weights are judged for, where there are no public points.
 ALL_DIRECTIONS = "rows of the largest norm in all directions"
-# Of R^2: public points that differ by less are one point, seen through rounding.
-_EVEN = 1e-9
-FEWEST_PLACES = 8
+# The part of R^2 below which differences of public points are rounding: they are one point.
+_MIN_UNEVENNESS = 1e-9
+MIN_JUDGED_POINTS = 8
 _N_DRAWN, _N_STEPS = 512, 100
 
 
@@ -76,14 +78,14 @@ def rows_needed(plan: Any, space: Space, terms: Terms, n_points: int) -> float:
     """
     if not terms.is_private:
         return 0.0
-    if hasattr(plan, "expected_score_noise"):
+    if plan.rows_divide_noise:
         dimension = n_points if space.n_features is None else space.n_features
         coordinates = terms.n_scores * dimension
         times = terms.n_moved * noise_multiplier(terms.epsilon, terms.delta, coordinates)
     else:
         gradient = terms.loss.lipschitz * space.radius**2 / terms.regularization
         times = plan.score_noise / gradient
-    return _ROWS * times
+    return _ROWS_PER_NOISE_UNIT * times
 
 
 def epsilon_for(terms: Terms, times: float) -> float:
@@ -212,7 +214,7 @@ class ReleasedNoise:
         if not alone > 0:
             return self
         varies *= self.size
-        is_drowned = may_drown and varies < math.sqrt(1 + _DROWNED) * alone
+        is_drowned = may_drown and varies < math.sqrt(1 + _MIN_VARIANCE_BEYOND_NOISE) * alone
         return replace(
             self,
             varies=varies,
@@ -243,6 +245,72 @@ class ReleasedNoise:
         )
 
 
+def noise_of(
+    plan: Any, terms: Terms, coding: Any, places: NDArray | None, released: Minimizer | None
+) -> ReleasedNoise:
+    """Return what a release, and public numbers, tell of its noise.
+
+    Parameters
+    ----------
+    plan : Plan
+    terms : Terms
+    coding : ClassCoding or IntervalCoding
+    places : ndarray of shape (T, n_columns) or None
+        Public points at which the release is judged. None judges weights.
+    released : Minimizer or None
+        None if answers are released one by one.
+    """
+    half, is_exact = coding.half, plan.noise_is_exact
+    kind = "exact" if is_exact else "largest"
+    found = ReleasedNoise(half * plan.score_noise, kind, size=half, unit=coding.unit)
+    if places is None and released is not None and released.points is None:
+        found = replace(found, over=ALL_DIRECTIONS)
+    if released is None or not terms.is_private or not (is_exact or plan.n_counted is not None):
+        return found
+    may_drown = True
+    try:
+        if not is_exact:
+            curvature = Curvature.of(plan.space, places, coding.codes)
+            noise = half * plan.expected_score_noise(curvature, plan.n_counted)
+            found = replace(found, noise=noise, kind="expected")
+            may_drown = plan.n_counted < FEW * rows_needed(plan, plan.space, terms, 1)
+        return found.judged(*spread(plan, terms, released, places), terms, may_drown=may_drown)
+    except (ValueError, ArithmeticError):
+        # A user's function fails at a public point, or numbers overflow: the model is paid for.
+        return found
+
+
+def warn_of_public_noise(plan: Any, name: str, n_known: int | None) -> None:
+    """Warn of noise that public numbers show to be too large.
+
+    Parameters
+    ----------
+    plan : Plan
+    name : str
+        The mechanism's.
+    n_known : int or None
+        The number of rows, if it is public.
+    """
+    terms = plan.terms
+    if plan.sigma > HOPELESS:
+        warn_caller(
+            "Set mechanism='functional', or raise epsilon or `regularization`: the answers will "
+            f"say little. mechanism={name!r} answers from public rows, and corrects an answer only "
+            f"if it is off by more than {plan.sigma:.2g} (1 is a margin, or half of y_bounds).",
+            NoiseWarning,
+        )
+    if n_known is None or not plan.rows_divide_noise:
+        return
+    needed = rows_needed(plan, plan.space, terms, 1)
+    if n_known < FEW * needed:
+        warn_caller(
+            f"Take about {float(f'{needed:.2g}'):,.0f} rows, or "
+            f"epsilon={epsilon_for(terms, needed / n_known):.2g}: with {n_known} rows and "
+            f"epsilon={terms.epsilon:g} the model will be mostly noise.",
+            NoiseWarning,
+        )
+
+
 def spread(
     plan: Any, terms: Terms, released: Minimizer, places: NDArray | None
 ) -> tuple[float, float]:
@@ -264,13 +332,13 @@ def spread(
         size = math.sqrt(space.n_features * terms.n_scores)
         norm = float(np.linalg.norm(released.coefficients))
         return space.radius * norm / size, 1.0
-    if places is None or len(places) < FEWEST_PLACES:
+    if places is None or len(places) < MIN_JUDGED_POINTS:
         return 0.0, 0.0
-    places = places[:: 1 + (len(places) - 1) // N_PLACES]
+    places = places[:: 1 + (len(places) - 1) // N_JUDGED_POINTS]
     scores, gram = released.scores(places), space.gram(places, places)
     varies = float(np.sqrt(np.mean((scores - scores.mean(axis=0)) ** 2)))
     uneven = float(np.mean(np.diag(gram)) - np.mean(gram)) / space.radius**2
-    return (varies, math.sqrt(uneven)) if uneven > _EVEN else (0.0, 0.0)
+    return (varies, math.sqrt(uneven)) if uneven > _MIN_UNEVENNESS else (0.0, 0.0)
 
 
 def _enough(terms: Terms, ratio: float) -> float:
@@ -278,5 +346,5 @@ def _enough(terms: Terms, ratio: float) -> float:
 
     What is learnt is seen through noise, so it is taken to vary by a quarter of that, at least.
     """
-    known = math.sqrt(max(ratio**2 - 1, _LEAST_KNOWN**2))
-    return epsilon_for(terms, _WANTED / known)
+    known = math.sqrt(max(ratio**2 - 1, _MIN_SIGNAL_KNOWN**2))
+    return epsilon_for(terms, _SIGNAL_WANTED / known)

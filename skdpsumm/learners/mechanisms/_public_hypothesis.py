@@ -17,17 +17,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._docs import inherited_docs
 from ..._linear_systems import Floats
 from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
-from ...privacy._contract import estimator
-from ...privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
+from ...privacy._mechanisms import Unprotected, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers, on_grid
 from ...privacy._threshold import ThresholdDP, threshold_ratio
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Space, Terms
 from ._answers_at_points import printed_noise, score_units
-from ._base import AnsweredQueries, LearnerMechanism
+from ._base import AnsweredQueries, LearnerMechanism, Plan
 from ._functional import public_regularization
 
 Integers = NDArray[np.int64]
@@ -36,7 +34,7 @@ Flags = NDArray[np.bool_]
 _TEST_SHARE = 0.8
 
 
-class UpdatePlan(ABC):
+class UpdatePlan(Plan, ABC):
     """How a query is tested and answered.
 
     Parameters
@@ -58,11 +56,6 @@ class UpdatePlan(ABC):
         The threshold of the test, in units of the scores.
     """
 
-    mechanism: Mechanism
-    sigma: float
-    idealised = False
-    noise_is_exact = False
-
     def __init__(self, space: Space, terms: Terms, given: UpdateMechanism):
         self.space, self.terms = space, terms
         self.n_updates, self.max_queries = int(given.n_updates), int(given.max_queries)
@@ -79,18 +72,14 @@ class UpdatePlan(ABC):
             check_scale(self.sigma / self.grid)  # the largest of all
         else:
             self.mechanism = Unprotected("epsilon is infinite and no noise was added")
-            self.sigma = 0.0
-
-    @property
-    def score_noise(self) -> float:
-        """sigma: the public hypothesis may be off by that much, and nobody pays to correct it."""
-        return self.sigma
+        # The public hypothesis may be off by sigma, and nobody pays to correct it.
+        self.score_noise = self.sigma
 
     @abstractmethod
     def _calibrate(self) -> None:
         """Set `mechanism`, `sigma` and the scales of the noise."""
 
-    def start_epoch(self) -> None:  # noqa: B027
+    def start_epoch(self) -> None:
         """Prepare for the queries up to the next update."""
 
     @abstractmethod
@@ -180,9 +169,33 @@ class PrintedThresholdPlan(NoisyThresholdPlan):
         self.sigma = 4 * self._log * noise
 
 
-@estimator
 class UpdateMechanism(LearnerMechanism):
-    """What both forms of Algorithm 1 have in common.
+    """What both forms of Algorithm 1 have in common."""
+
+    learners = ("PINP",)
+    _plan: ClassVar[type[UpdatePlan]]
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_updates": [Interval(Integral, 1, None, closed="left")],
+        "max_queries": [Interval(Integral, 1, None, closed="left")],
+        "failure_probability": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    n_updates: int
+    max_queries: int
+    failure_probability: float
+
+    def plan(self, space, terms, public):
+        return self._plan(space, terms, self)
+
+    def default_regularization(self, space, terms, public, *, charged):
+        return public_regularization(space, terms, 1)
+
+
+class SparseVector(UpdateMechanism):
+    """Algorithm 1 with AboveThreshold: a private test, then a fresh answer where it is wrong.
+
+    It answers from a public hypothesis, and pays where that is wrong. It is worse than the
+    functional mechanism by far in all cases we tried, and is there for comparison.
 
     Parameters
     ----------
@@ -196,37 +209,6 @@ class UpdateMechanism(LearnerMechanism):
         logarithm of T alone.
     failure_probability : float, default=0.05
         beta of the paper's error bound, for the same threshold. The default is the usual 5 %.
-    """
-
-    learners = ("PINP",)
-    _plan: ClassVar[type[UpdatePlan]]
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_updates": [Interval(Integral, 1, None, closed="left")],
-        "max_queries": [Interval(Integral, 1, None, closed="left")],
-        "failure_probability": [Interval(Real, 0, 1, closed="neither")],
-    }
-
-    n_updates: int = 5
-    max_queries: int = 1000
-    failure_probability: float = 0.05
-
-    def plan(self, space, terms, public):
-        return self._plan(space, terms, self)
-
-    def default_regularization(self, space, terms, public, *, charged):
-        return public_regularization(space, terms, 1)
-
-
-@inherited_docs
-class SparseVector(UpdateMechanism):
-    """Algorithm 1 with AboveThreshold: a private test, then a fresh answer where it is wrong.
-
-    It answers from a public hypothesis, and pays where that is wrong. It is worse than the
-    functional mechanism by far in all cases we tried, and is there for comparison.
-
-    Parameters
-    ----------
-    {n_updates...failure_probability}
 
     Notes
     -----
@@ -246,9 +228,18 @@ class SparseVector(UpdateMechanism):
     takes_groups = True
     _plan = SparseVectorPlan
 
+    def __init__(
+        self,
+        *,
+        n_updates: int = 5,
+        max_queries: int = 1000,
+        failure_probability: float = 0.05,
+    ):
+        self.n_updates = n_updates
+        self.max_queries = max_queries
+        self.failure_probability = failure_probability
 
-@inherited_docs
-@estimator
+
 class NoisyThreshold(UpdateMechanism):
     """Algorithm 1 with the paper's own test: one noisy answer, released if it is far enough off.
 
@@ -258,7 +249,16 @@ class NoisyThreshold(UpdateMechanism):
 
     Parameters
     ----------
-    {n_updates...failure_probability}
+    n_updates : int, default=5
+        B, how many updates of the hypothesis are paid for, each of all scores of a point. The
+        default is small because all updates share the budget. "svt" is better than "threshold" for
+        up to five.
+    max_queries : int, default=1000
+        T, the number of queries after which answers come from the hypothesis alone. It sets the
+        threshold of the test. The default is generous, because the threshold grows with the
+        logarithm of T alone.
+    failure_probability : float, default=0.05
+        beta of the paper's error bound, for the same threshold. The default is the usual 5 %.
     calibration : {"corrected", "printed"}, default="corrected"
         The default has the least noise with which epsilon and delta hold. "printed" has the paper's
         ``1 / epsilon_0 = 100 L R^2 sqrt(B) log(4 / delta) / (n lambda epsilon)``. `privacy_` states
@@ -288,7 +288,18 @@ class NoisyThreshold(UpdateMechanism):
         "calibration": [StrOptions({"corrected", "printed"})],
     }
 
-    calibration: Any = "corrected"
+    def __init__(
+        self,
+        *,
+        n_updates: int = 5,
+        max_queries: int = 1000,
+        failure_probability: float = 0.05,
+        calibration: str = "corrected",
+    ):
+        self.n_updates = n_updates
+        self.max_queries = max_queries
+        self.failure_probability = failure_probability
+        self.calibration = calibration
 
     def plan(self, space, terms, public):
         printed = self.calibration == "printed"

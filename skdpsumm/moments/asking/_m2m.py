@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,12 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress
 from ..._dask import check_columns
-from ..._docs import inherited_docs
 from ..._sklearn import Interval, StrOptions
-from ...privacy._contract import columns_kept, estimator
+from ...privacy import PrivacyLedger
+from ...privacy._fit import columns_kept
+from ...privacy._ledger import LedgerDataset
 from ...schema._reading import validate_table
-from ...schema._schema import TableSchema, as_schema
+from ...schema._schema import SchemaLike, TableSchema, as_schema
 from ...sketches import PrivateSketch
+from ...sketches._sketchers import TableSketcher
 from .._base import OF_PAPER, BaseM2M, frame_for
 from ..inferring._points import (
     KDE,
@@ -46,8 +48,6 @@ from ._warnings import warn_of_coarse_bins, warn_of_the_drowned, warn_of_the_lon
 _MOST_DRAWN = 2**22
 
 
-@inherited_docs
-@estimator
 class M2MEstimator(StatisticsMixin, BaseM2M):
     """Estimate any statistic of a data set from one private sketch of it.
 
@@ -69,16 +69,42 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         What is released. "auto" takes the sketcher that we know to be best for such a schema; your
         rows have no part in the choice (docs/m2m.md). The other three are the sketches of the
         paper's experiments: see `paper_parameters`.
-    {schema...inference}
+    schema : TableSchema or what stands for one
+        What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
+        ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Required, here or in
+        a sketcher of your own: ranges and categories that were read off private rows would leak.
+    epsilon : float, default=None
+        Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
+        values protect better and add more noise. None is 1.0, a common starting point. This and the
+        next five parameters are those of the default sketcher. If you give a sketcher of your own,
+        give them to it: with it they are None here, so that no budget is said twice.
+    delta : float, default=None
+        The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
+        below 1 / n for tables of up to 100,000 rows.
+    adjacency : {"add_remove", "replace_one"}, default=None
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        None is "add_remove", which also protects the number of rows. Under "replace_one" that
+        number is public, and sensitivities grow, at most to twice.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. None protects one
+        row of X, as suits tables with one row per person. An int k keeps at most k rows of each
+        group, and the noise is that of k rows. "average" counts each group once.
+    inference : {"auto", "graphical", "points"}, default="auto"
+        How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
+        knows each group of columns that was counted as well as its counts do, and it ignores what
+        else the sketch has. "points" uses synthetic points, weighted to match all features. Where
+        there are histograms, it draws the points from their graphical model. "auto" is "graphical"
+        where that ignores nothing, that is, for sketches of histograms alone; it is "points"
+        otherwise, and if you set a parameter of points.
     prior : {"auto", "uniform", "marginals", "kde"}, KDE or array of shape (k, d), default="auto"
-        Where synthetic points are drawn. "uniform" (the paper's) draws them evenly on the ranges,
-        and "marginals" from the sketch's own private histograms of single columns. "kde" draws
-        from a kernel density of what the sketch itself tells, which costs no more privacy. You can
-        also give a kernel density of public points (`KDE`), or public points. "auto" puts the
-        points where the release says that rows lie: it draws from the graphical model of all
-        histograms, or takes "kde" where there are none. Where the release is too noisy to lead the
-        points, or looks as if rows were spread evenly, "auto" is "uniform" instead of "kde"
-        (docs/m2m.md).
+        Where synthetic points start. "uniform" (the paper's) draws them evenly on the ranges, and
+        "marginals" from the sketch's own private histograms of single columns. "kde" draws from a
+        kernel density of what the sketch itself tells, which costs no more privacy. You can also
+        give a kernel density of public points (`KDE`), or public points. "auto" puts the points
+        where the release says that rows lie: it draws from the graphical model of all histograms,
+        or takes "kde" where there are none. Where the release is too noisy to lead the points, or
+        looks as if rows were spread evenly, "auto" is "uniform" instead of "kde" (docs/m2m.md).
     n_synthetic : int, default=100_000
         Number of synthetic points. The default is the paper's.
     regularization : {"theory", "paper"} or float, default="theory"
@@ -88,7 +114,19 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     center : bool, default=True
         Whether the regression has an intercept without penalty, for points. By default it has, so
         that a drowned sketch gives the prior's value, not 0.
-    {random_state...verbose}
+    random_state : int, RandomState or None, default=None
+        Public randomness: it does not touch the noise. It is for the synthetic points, and for the
+        sketcher's map if it has no seed of its own. None draws others at each fit. It does not
+        affect the noise.
+    noise_seed : int or None, default=None
+        Seed of the noise, for simulations only. Whoever knows it can remove the noise. None draws
+        noise from the operating system, which nobody can repeat.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
+        a cross-validation too. With None, nothing counts them: only you know which releases share
+        a budget.
+    verbose : int, default=0
+        1 shows progress on the standard error stream. The default is silent, as in scikit-learn.
 
     Attributes
     ----------
@@ -115,6 +153,12 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     >>> tail = m2m.estimate(lambda x: x[:, 0] + x[:, 1] > 1)
     >>> tail.interval(0.95).shape
     (2,)
+
+    See Also
+    --------
+    M2MClassifier : Trains a classifier from a sketch.
+    M2MRegressor : Trains a regressor from a sketch.
+    AdaptiveSketcher : The sketch that is the default.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -126,8 +170,40 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     _of_points: ClassVar[tuple[str, ...]] = ("prior", "regularization", "center")
 
-    regularization: Any = "theory"
-    center: bool = True
+    def __init__(
+        self,
+        sketcher: TableSketcher | str = "auto",
+        *,
+        schema: SchemaLike | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        adjacency: str | None = None,
+        max_rows_per_group: int | str | None = None,
+        inference: str = "auto",
+        prior: str | KDE | ArrayLike = "auto",
+        n_synthetic: int = 100_000,
+        regularization: float | str = "theory",
+        center: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        noise_seed: int | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+        verbose: int = 0,
+    ):
+        self.sketcher = sketcher
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.inference = inference
+        self.prior = prior
+        self.n_synthetic = n_synthetic
+        self.regularization = regularization
+        self.center = center
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.verbose = verbose
 
     @staticmethod
     def paper_parameters(sketch: str = "rff") -> dict[str, Any]:
@@ -171,7 +247,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         """
         return {"sketcher": sketch, **OF_PAPER, "center": False}
 
-    def fit(self, X, y=None, *, groups=None):
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Release a sketch of X (one charge) and prepare to answer from it.
 
         Answers come in the library of X: `Estimate.value` is a frame of pandas, polars or pyarrow,
@@ -555,7 +631,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     def _regressed(self, sketch, points):
         means = sketch.unprojected()  # which noise does not bias
-        how = {"regularization": self.regularization, "center": self.center}
+        how: dict[str, Any] = {"regularization": self.regularization, "center": self.center}
         return MomentRegression(means, points, **how)
 
 

@@ -48,8 +48,7 @@ class Plan:
                 "n_features is missing: the schema is one range for all columns. Give their number."
             )
         if known.names is None:
-            by_position = known.n_columns if known.keys is None else max(known.keys) + 1
-            known = known.for_table(n_features or by_position)
+            known = known.for_table(n_features or known.n_columns)
         known.require_bounds()
         self.sketcher = estimator._build_sketcher(rng, None)
         check_params(self.sketcher)

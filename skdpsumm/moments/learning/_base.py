@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from ..._computing import progress, warn_caller
 from ..._delegation import inner_tags
 from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import FeatureMap, project_to_simplex
-from ...privacy._contract import columns_kept
+from ...privacy._fit import columns_kept
 from ...schema._columns import Categorical, Column, Numeric
 from ...schema._reading import (
     ReadRows,
@@ -97,7 +97,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _set_target(self, columns: TableSchema, target: int) -> None:
         """Set fitted attributes from the schema of the column that is learnt."""
 
-    def fit(self, X, y, *, groups=None):
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
         """Release a sketch of (X, y), one charge, and train on it.
 
         Parameters
@@ -161,7 +161,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         return self._seeded(sketcher, rng)
 
     def _sketched_schema(self, known: TableSchema | None) -> TableSchema | None:
-        if known is None or known.is_for_all or (known.keys is not None and known.names is None):
+        if known is None or known.is_for_all:
             return known  # the number of columns is not known
         return _with_target(known, Numeric(0, 1))
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -15,13 +16,14 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ..._computing import silence
 from ..._delegation import inner_has
-from ..._docs import inherited_docs
 from ..._sklearn import StrOptions
-from ...privacy._contract import estimator
+from ...privacy import PrivacyLedger
+from ...privacy._ledger import LedgerDataset
 from ...schema._columns import Categorical
 from ...schema._listed import known_classes, listed_classes
 from ...schema._reading import validate_table
-from ...schema._schema import as_schema
+from ...schema._schema import SchemaLike, as_schema
+from ...sketches._sketchers import TableSketcher
 from .._base import OF_PAPER
 from ..inferring._points import draw_points
 from ..inferring._regression import MomentRegression
@@ -31,8 +33,6 @@ from ._base import BaseImplicitM2M, weight_parameter
 _TOLERANCE = 1e-7
 
 
-@inherited_docs
-@estimator
 class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     """Train any classifier from one private sketch of (X, y) (implicit M2M, section 3.5).
 
@@ -43,27 +43,57 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     Parameters
     ----------
     sketcher : sketcher or {"auto", "rff", "race", "hist"}, default="auto"
-        What is released, of a table whose last, categorical column is the label. "auto" takes the
-        sketcher that we know to be best for such a schema and a label (docs/m2m.md). The next three
-        are the sketches of the paper's experiment: see `paper_parameters`. `fit` sets the schema of
-        a sketcher of your own; its `marginals` may name columns of X, and the label, "target".
+        What is released. The last column of its table is the label, which is categorical. "auto"
+        takes the sketcher that we know to be best for such a schema and a label (docs/m2m.md). The
+        next three are the sketches of the paper's experiment: see `paper_parameters`. `fit` sets
+        the schema of a sketcher of your own; its `marginals` may name columns of X, and the label,
+        "target".
     schema : TableSchema or what stands for one
-        What is public about the columns of X. Required by `fit`: ranges and categories that were
-        read off private rows would leak. `estimator` gets an indicator of each category in place of
-        the column. A number that is missing becomes the middle of its range, and an indicator
-        beside the column says that it was missing.
-    {epsilon...inference}
-    prior : {"auto", "uniform", "marginals"}, default="auto"
-        Where points start. "uniform" and "marginals" are as in `M2MEstimator`. "auto" starts them
-        where the sketch's histograms say that rows lie, or on the ranges if it has none.
-    n_synthetic : int, default=100_000
-        Number of synthetic rows, drawn from the graphical model, or of points with weights. The
-        default is the paper's.
+        What is public about the columns: their ranges and categories. They are those of X. Required
+        by `fit`: ranges and categories that were read off private rows would leak. `estimator` gets
+        an indicator of each category in place of the column. A number that is missing becomes the
+        middle of its range, and an indicator beside the column says that it was missing.
+    epsilon : float, default=None
+        Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
+        values protect better and add more noise. None is 1.0, a common starting point. This and the
+        next five parameters are those of the default sketcher. If you give a sketcher of your own,
+        give them to it: with it they are None here, so that no budget is said twice.
+    delta : float, default=None
+        The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
+        below 1 / n for tables of up to 100,000 rows.
+    adjacency : {"add_remove", "replace_one"}, default=None
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        None is "add_remove", which also protects the number of rows. Under "replace_one" that
+        number is public, and sensitivities grow, at most to twice.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. None protects one
+        row of X, as suits tables with one row per person. An int k keeps at most k rows of each
+        group, and the noise is that of k rows. "average" counts each group once.
     estimator : classifier, default=None
-        The classifier to train, which may be a Pipeline: its steps learn from the release alone.
-        Points have weights. An estimator that takes no `sample_weight` gets points that were drawn
-        by their weights. None is `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`, since
-        it is quick to train and copes with columns in different units.
+        What is trained. It may be a Pipeline: its steps learn from the release alone. Points have
+        weights. An estimator that takes no `sample_weight` gets points that were drawn by their
+        weights. None is `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`, since it is
+        quick to train and copes with columns in different units.
+    classes : sequence or None, default=None
+        All labels that y can hold. None takes the labels in y as public, which is right where
+        everybody knows them. Otherwise a class that only one person has is revealed; `privacy_`
+        says what was taken as public. Labels are words or whole numbers, by value: True and 1.0 are
+        1. To have truth values back, list ``[False, True]``.
+    inference : {"auto", "graphical", "points"}, default="auto"
+        How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
+        knows each group of columns that was counted as well as its counts do, and it ignores what
+        else the sketch has. "points" uses synthetic points, weighted to match all features. Where
+        there are histograms, it draws the points from their graphical model. "auto" is "graphical"
+        where that ignores nothing, that is, for sketches of histograms alone; it is "points"
+        otherwise, and if you set a parameter of points.
+    prior : {"auto", "uniform", "marginals"}, default="auto"
+        Where synthetic points start. "uniform" and "marginals" are as in `M2MEstimator`. "auto"
+        starts them where the sketch's histograms say that rows lie, or on the ranges if it has
+        none.
+    n_synthetic : int, default=100_000
+        Number of synthetic points. They are rows drawn from the graphical model, or points with
+        weights. The default is the paper's.
     weights : {"maxent", "ridge", "printed"}, default="maxent"
         How points are weighted. "maxent" moves points towards the sketched data and weights them by
         maximum entropy. Its weights are never negative, so every estimator can use them. "ridge"
@@ -73,12 +103,19 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     regularization : {"theory", "paper"}, default="theory"
         Penalty (lambda) of "printed" weights, as in `M2MEstimator`. "paper" is not the default: it
         shrinks so much that a model can be worse than chance.
-    classes : sequence or None, default=None
-        All labels that there can be. None takes the labels in y as public, which is right where
-        everybody knows them. Otherwise a class that only one person has is revealed; `privacy_`
-        says what was taken as public. Labels are words or whole numbers, by value: True and 1.0 are
-        1. To have truth values back, list ``[False, True]``.
-    {random_state...verbose}
+    random_state : int, RandomState or None, default=None
+        Public randomness: it does not touch the noise. It is for the synthetic points, and for the
+        sketcher's map if it has no seed of its own. None draws others at each fit. It does not
+        affect the noise.
+    noise_seed : int or None, default=None
+        Seed of the noise, for simulations only. Whoever knows it can remove the noise. None draws
+        noise from the operating system, which nobody can repeat.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
+        a cross-validation too. With None, nothing counts them: only you know which releases share
+        a budget.
+    verbose : int, default=0
+        1 shows progress on the standard error stream. The default is silent, as in scikit-learn.
 
     Attributes
     ----------
@@ -120,6 +157,12 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     ... ).fit(mixed, y)
     >>> model.score(mixed, y) > 0.9
     True
+
+    See Also
+    --------
+    M2MRegressor : The same for numbers.
+    M2MEstimator : Answers any question from a sketch.
+    TDILClassifier : Learns from the rows themselves, for one target.
     """
 
     _of_points: ClassVar[tuple[str, ...]] = (*BaseImplicitM2M._of_points, "regularization")
@@ -130,10 +173,44 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         "regularization": [StrOptions({"theory", "paper"})],
     }
 
-    estimator: Any = None
-    weights: Any = "maxent"
-    regularization: Any = "theory"
-    classes: Any = None
+    def __init__(
+        self,
+        sketcher: TableSketcher | str = "auto",
+        *,
+        schema: SchemaLike | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        adjacency: str | None = None,
+        max_rows_per_group: int | str | None = None,
+        estimator: Any = None,
+        classes: ArrayLike | None = None,
+        inference: str = "auto",
+        prior: str = "auto",
+        n_synthetic: int = 100_000,
+        weights: str = "maxent",
+        regularization: str = "theory",
+        random_state: int | np.random.RandomState | None = None,
+        noise_seed: int | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+        verbose: int = 0,
+    ):
+        self.sketcher = sketcher
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.estimator = estimator
+        self.classes = classes
+        self.inference = inference
+        self.prior = prior
+        self.n_synthetic = n_synthetic
+        self.weights = weights
+        self.regularization = regularization
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.verbose = verbose
 
     @staticmethod
     def paper_parameters(sketch: str = "rff") -> dict[str, Any]:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
 
-from ..._docs import inherited_docs
-from ...privacy._contract import estimator
+from ...privacy import PrivacyLedger
+from ...privacy._ledger import LedgerDataset
 from ...schema._columns import Numeric
 from ...schema._reading import validate_table
-from ...schema._schema import as_schema
+from ...schema._schema import SchemaLike, as_schema
+from ...sketches._sketchers import TableSketcher
 from ._base import BaseImplicitM2M
 
 
-@inherited_docs
-@estimator
 class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     """Train any regressor from one private sketch of (X, y) (implicit M2M, section 3.5).
 
@@ -28,26 +28,63 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     Parameters
     ----------
     sketcher : sketcher or {"auto", "rff", "race", "hist"}, default="auto"
-        What is released, of a table whose last column is y. "auto" takes the sketcher that we know
+        What is released. The last column of its table is y. "auto" takes the sketcher that we know
         to be best; the others are as in `M2MClassifier`.
     schema : TableSchema or what stands for one
-        What is public about the columns of X, as in `M2MClassifier`. Required by `fit`.
-    {epsilon...inference}
-    prior : {"auto", "uniform", "marginals"}, default="auto"
-        Where points start, as in `M2MClassifier`. "auto" starts them where the sketch's histograms
-        say that rows lie, or on the ranges if it has none.
-    n_synthetic : int, default=100_000
-        Number of synthetic rows, drawn from the graphical model, or of points with weights. The
-        default is the paper's number of points.
-    weights : {"maxent", "ridge"}, default="maxent"
-        How points are weighted, as in `M2MClassifier`. "maxent" is the default because it puts the
-        points where the sketched data lie.
+        What is public about the columns: their ranges and categories. They are those of X, as in
+        `M2MClassifier`. Required by `fit`.
+    epsilon : float, default=None
+        Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
+        values protect better and add more noise. None is 1.0, a common starting point. This and the
+        next five parameters are those of the default sketcher. If you give a sketcher of your own,
+        give them to it: with it they are None here, so that no budget is said twice.
+    delta : float, default=None
+        The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
+        below 1 / n for tables of up to 100,000 rows.
+    adjacency : {"add_remove", "replace_one"}, default=None
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        None is "add_remove", which also protects the number of rows. Under "replace_one" that
+        number is public, and sensitivities grow, at most to twice.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. None protects one
+        row of X, as suits tables with one row per person. An int k keeps at most k rows of each
+        group, and the noise is that of k rows. "average" counts each group once.
     estimator : regressor, default=None
-        The regressor to train, as in `M2MClassifier`. None is `LinearRegression()`, the simplest.
+        What is trained. It may be a Pipeline, as in `M2MClassifier`. None is `LinearRegression()`,
+        the simplest.
     y_bounds : pair, default=None
-        Public (low, high) of y; values outside are clipped. Required by `fit`, as a range that was
+        Public (low, high) of y. Values outside are clipped. Required by `fit`, as a range that was
         read off private rows would leak. `from_sketch` does without: the sketch knows it.
-    {random_state...verbose}
+    inference : {"auto", "graphical", "points"}, default="auto"
+        How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
+        knows each group of columns that was counted as well as its counts do, and it ignores what
+        else the sketch has. "points" uses synthetic points, weighted to match all features. Where
+        there are histograms, it draws the points from their graphical model. "auto" is "graphical"
+        where that ignores nothing, that is, for sketches of histograms alone; it is "points"
+        otherwise, and if you set a parameter of points.
+    prior : {"auto", "uniform", "marginals"}, default="auto"
+        Where synthetic points start. Values are as in `M2MClassifier`. "auto" starts them where the
+        sketch's histograms say that rows lie, or on the ranges if it has none.
+    n_synthetic : int, default=100_000
+        Number of synthetic points. They are rows drawn from the graphical model, or points with
+        weights. The default is the paper's number of points.
+    weights : {"maxent", "ridge"}, default="maxent"
+        How points are weighted. Values are as in `M2MClassifier`. "maxent" is the default because
+        it puts the points where the sketched data lie.
+    random_state : int, RandomState or None, default=None
+        Public randomness: it does not touch the noise. It is for the synthetic points, and for the
+        sketcher's map if it has no seed of its own. None draws others at each fit. It does not
+        affect the noise.
+    noise_seed : int or None, default=None
+        Seed of the noise, for simulations only. Whoever knows it can remove the noise. None draws
+        noise from the operating system, which nobody can repeat.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
+        a cross-validation too. With None, nothing counts them: only you know which releases share
+        a budget.
+    verbose : int, default=0
+        1 shows progress on the standard error stream. The default is silent, as in scikit-learn.
 
     Attributes
     ----------
@@ -78,6 +115,12 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     ... ).fit(X, y)
     >>> model.score(X, y) > 0.8
     True
+
+    See Also
+    --------
+    M2MClassifier : The same for classes.
+    M2MEstimator : Answers any question from a sketch.
+    TDILRegressor : Learns from the rows themselves, for one target.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -85,9 +128,42 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         "y_bounds": [None, "array-like"],
     }
 
-    y_bounds: Any = None
-    estimator: Any = None
-    weights: Any = "maxent"
+    def __init__(
+        self,
+        sketcher: TableSketcher | str = "auto",
+        *,
+        schema: SchemaLike | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        adjacency: str | None = None,
+        max_rows_per_group: int | str | None = None,
+        estimator: Any = None,
+        y_bounds: Sequence[float] | None = None,
+        inference: str = "auto",
+        prior: str = "auto",
+        n_synthetic: int = 100_000,
+        weights: str = "maxent",
+        random_state: int | np.random.RandomState | None = None,
+        noise_seed: int | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+        verbose: int = 0,
+    ):
+        self.sketcher = sketcher
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.estimator = estimator
+        self.y_bounds = y_bounds
+        self.inference = inference
+        self.prior = prior
+        self.n_synthetic = n_synthetic
+        self.weights = weights
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.verbose = verbose
 
     def _checked_table(self, X, y):
         return validate_table(self, X, y, schema=as_schema(self.schema), y_numeric=True)

@@ -1,25 +1,27 @@
-"""Every owner sends its best rows in every round: the greedy choice without an auction."""
+"""The corrected algorithm of the paper's figures: the greedy choice without an auction.
+
+Every owner sends its best rows in every round, and each round's release is charged.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._sklearn import Interval
-from ..privacy import PureDP
-from ..privacy._contract import estimator
-from ..privacy._noise import Block, IntegerNoise
-from ._mmd import Embedding, grid_scores
-from ._protocol import Conversation, Plan, Protocol, SendBest
-
-if TYPE_CHECKING:
-    from ._curator import Curator
-    from ._protocol import Terms
+from skdpsumm._sklearn import Interval
+from skdpsumm.privacy import PureDP
+from skdpsumm.privacy._fit import estimator
+from skdpsumm.privacy._noise import Block, IntegerNoise
+from skdpsumm.summaries import Curator
+from skdpsumm.summaries._mmd import Embedding, grid_scores
+from skdpsumm.summaries._protocol import SHARED_CONSTRAINTS, Conversation, Protocol, SendBest
+from skdpsumm.summaries._releases import Plan
+from skdpsumm.summaries._terms import Terms
 
 
 @estimator
@@ -35,6 +37,7 @@ class AskAll(Protocol):
     n_rounds : int, default=10
         R. More rounds follow the greedy choice more closely, at sqrt(R) times the noise; the
         default is a compromise.
+    release, n_target, shares, max_share_per_owner : as of `Propose`
 
     Notes
     -----
@@ -46,18 +49,17 @@ class AskAll(Protocol):
     besides where rows have run out: its sum of phi moves by at most 2, by 4 if a row is replaced.
     (4) The sum is released with Gaussian noise before each round but the first: mu = 2 sqrt(R - 1)
     / sigma. (5) Which row was displaced changes with time, so each round is charged by itself;
-    noise for prefix sums would not be valid here. (6) A group of k rows comes row by row: the sum
-    moves by at most 2 k, or 4 k. Scores are exact, ties go to the first row: the order of rows is
-    the same in both worlds. Rows of an owner that was left out are not kept any more, for those
-    that it has not sent cannot be either; the final choice may take them.
+    noise for prefix sums would not be valid here. Scores are exact, ties go to the first row: the
+    order of rows is the same in both worlds. Rows of an owner that was left out are not kept any
+    more, for those that it has not sent cannot be either; the final choice may take them.
 
     *Cost.* K p rows; R messages per owner; R rounds. For few owners.
 
-    Proof: docs/summaries.md, "What a row more changes".
+    Proof: docs/papers/summarization.md, "Why the corrected algorithm is private".
     """
 
-    is_proved_for_groups: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SHARED_CONSTRAINTS,
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
     }
 

@@ -1,9 +1,9 @@
-"""What a release promises, and the contract of every private fit, written once.
+"""The contract of every private fit, written once.
 
-The order is that of what it costs to fail: check the parameters, warn of what public facts show,
-ask the ledger, validate the data, load what noise needs, charge, compute, publish. Whatever raises
-before the charge costs nothing, a warning that is made an error included; what is published is set
-as a whole.
+`PrivateFit._private_fit` has its order, which is that of what it costs to fail: check the
+parameters, warn of what public facts show, ask the ledger, validate the data, load what noise
+needs, charge, compute, publish. Whatever raises before the charge costs nothing, a warning that is
+made an error included; what is published is set as a whole.
 
 Here is also how private estimators show themselves in notebooks: a privacy badge, links, and no
 private value.
@@ -11,10 +11,9 @@ private value.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform, runtime_checkable
@@ -22,252 +21,19 @@ from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform, runtim
 import numpy as np
 
 from .._computing import warn_caller
-from .._docs import DocLinkMixin
-from .._html import cut, html_table
+from .._html import DocLinkMixin
 from .._sklearn import HasMethods, Interval, StrOptions, _VisualBlock, check_params
-from ._compositions import compose, parallel
-from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict
+from ._guarantee import PrivacyGuarantee, ledger_unit
+from ._mechanisms import Mechanism
 from ._noise import load_noise, nominal_mechanism, secret_key
 from ._warnings import PrivacyLeakWarning
 
 T = TypeVar("T")
-# All that a picture of an object with private data shows of what was fitted.
+# The attributes of a fit that a picture shows of an object that holds private data.
 _PUBLIC_ATTRIBUTES = ("feature_names_in_", "n_features_in_", "privacy_")
-_COLUMNS = ("n_features_in_", "feature_names_in_")
-_CHANGES = {"add_remove": "add or remove", "replace_one": "replace"}
-
-_ONE_FIT = (
-    "counts one fit: others on these rows add up (count them with ledger=..., and search with "
-    "PrivateSearchCV)"
-)
-_IDEALISED = "idealised: noise or numbers of trials were drawn in floating point"
 _NOT_FITTED = "no scaler or other step that prepared the columns was fitted to private rows"
-
-
-@dataclass(frozen=True)
-class PrivacyGuarantee:
-    """What a release promises, about whom, against whom, and at what price.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The cost: `PureDP`, `GaussianDP`, `ZeroConcentratedDP`, `EventDP`, a composition of these,
-        or `Unprotected` with the reason.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Which data sets count as neighbours. The default, "add_remove", is that of estimators, and
-        also keeps the number of rows private. Under "replace_one", this number is public.
-    protects : str, default="the rows of X"
-        Whose data the claim is about. The default suits most releases, which read X alone.
-    against : str, default="public"
-        Who may see the release: "public", "analyst", "owner coalition", "curator", "consumer". The
-        default is "public" because most releases are for anyone.
-    unit : str, default="one row"
-        What one neighbour differs in. The default is "one row" because that is what estimators
-        protect unless `max_rows_per_group` is set.
-    given : str, default="the parameters of the estimator"
-        The public information that the claim takes as given. Every claim takes at least the
-        parameters as given, hence the default.
-    simulated : bool, default=False
-        True if the noise came from a seed (`noise_seed`). Such a release is a simulation, and
-        protects nobody. The default is False because noise has no seed unless you set one.
-    idealised : bool, default=False
-        True if noise, or the trials of a search, were drawn in floating point, for want of an exact
-        sampler. The default is False because noise in integers has one.
-    noise : str, default=""
-        How large the noise of the release is, for people to read. Nothing is said where it is not
-        known, hence the default. It is no part of the promise: comparisons ignore it, and sums and
-        files leave it out.
-    counted : bool, default=True
-        False if a fit had no ledger: then the text adds that further fits add up. It is no part of
-        the promise either. The default says nothing, as of a release that came in a file.
-
-    Examples
-    --------
-    >>> from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP
-    >>> one = PrivacyGuarantee(PureDP(0.5))
-    >>> (one + one).epsilon(0)
-    1.0
-    >>> round(PrivacyGuarantee(GaussianDP(0.5)).epsilon(1e-6), 3)
-    2.254
-    """
-
-    mechanism: Mechanism
-    adjacency: str = "add_remove"
-    protects: str = "the rows of X"
-    against: str = "public"
-    unit: str = "one row"
-    given: str = "the parameters of the estimator"
-    simulated: bool = False
-    idealised: bool = False
-    noise: str = field(default="", compare=False)
-    counted: bool = field(default=True, compare=False)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, Mechanism):
-            raise ValueError(f"mechanism must be a Mechanism, got {self.mechanism!r}.")
-        if self.adjacency not in ADJACENCIES:
-            raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {self.adjacency!r}.")
-        words = (self.protects, self.against, self.unit, self.given, self.noise)
-        if not all(isinstance(text, str) for text in words):
-            raise ValueError("protects, against, unit, given and noise must be text.")
-        if not (type(self.simulated) is bool and type(self.idealised) is bool):
-            raise ValueError("simulated and idealised must be True or False.")
-
-    def epsilon(self, delta: float = 0.0) -> float:
-        """Return an epsilon at which the release is (epsilon, `delta`)-differentially private.
-
-        Parameters
-        ----------
-        delta : float, default=0.0
-            In [0, 1). Gaussian noise has a finite epsilon only above 0, for example at 1e-6. The
-            default, 0, asks for pure differential privacy, the strictest claim.
-
-        Returns
-        -------
-        float
-        """
-        if not 0 <= delta < 1:
-            raise ValueError(f"delta must lie in [0, 1), got {delta!r}.")
-        return self.mechanism.epsilon(delta)
-
-    def delta(self, epsilon: float) -> float:
-        """Return a delta at which the release is (`epsilon`, delta)-differentially private."""
-        if not epsilon >= 0:
-            raise ValueError(f"epsilon must be at least 0, got {epsilon!r}.")
-        return self.mechanism.delta(epsilon)
-
-    def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
-        return _merge([self, other], compose)
-
-    def __repr__(self) -> str:
-        lines = [] if not self.simulated else ["SIMULATED (noise_seed is set): protects nobody."]
-        lost = self.mechanism.unprotected
-        if lost:
-            lines.append(f"No guarantee: epsilon = inf, because {cut(lost.reason)}.")
-        neighbours = f"{cut(self.unit)}, {self.adjacency.replace('_', '-')}"
-        lines.append(
-            f"protects {cut(self.protects)} ({neighbours}) against {cut(self.against)}, "
-            f"given {cut(self.given)}"
-        )
-        lines += self._remarks()
-        return f"<PrivacyGuarantee {self._cost()}\n  " + "\n  ".join(lines) + ">"
-
-    def _repr_html_(self) -> str:
-        lost = self.mechanism.unprotected
-        rows = [("because", lost.reason)] if lost else [("cost", self._cost())]
-        rows += [("given", self.given), *(("note", remark) for remark in self._remarks())]
-        return html_table(self.badge, (), rows, len(rows))
-
-    def _remarks(self) -> list[str]:
-        """Return what there is to say beside the promise."""
-        remarks = [_IDEALISED] if self.idealised else []
-        remarks += [cut(self.noise)] if self.noise else []
-        return remarks if self.counted or self.mechanism.unprotected else [*remarks, _ONE_FIT]
-
-    @property
-    def badge(self) -> str:
-        """One line, for headings: the price, and what it protects."""
-        unit = f"{cut(self.unit)}, {self.adjacency.replace('_', '-')}"
-        line = f"{self.price} ({unit}), protects {cut(self.protects)} against {cut(self.against)}"
-        if self.simulated:
-            return f"SIMULATED, protects nobody: {line}"
-        return f"{line}, idealised noise" if self.idealised else line
-
-    @property
-    def short(self) -> str:
-        """The promise as people say it, at delta = 1e-6 where it is not pure.
-
-        Examples
-        --------
-        >>> from skdpsumm.privacy import PrivacyGuarantee, PureDP
-        >>> PrivacyGuarantee(PureDP(0.5)).short
-        '(0.5, 0)-DP for one row, add or remove'
-        """
-        if self.mechanism.unprotected:
-            return "no guarantee"
-        pure = self.mechanism.epsilon(0.0)
-        pair = f"{pure:.4g}, 0" if math.isfinite(pure) else f"{self.epsilon(1e-6):.4g}, 1e-6"
-        line = f"({pair})-DP for {cut(self.unit)}, {_CHANGES[self.adjacency]}"
-        if self.simulated:
-            return f"SIMULATED, protects nobody: {line}"
-        return f"{line}, idealised noise" if self.idealised else line
-
-    @property
-    def price(self) -> str:
-        """The price: epsilon, at delta = 1e-6 where it is not pure."""
-        pure = self.mechanism.epsilon(0.0)
-        if math.isfinite(pure):
-            return f"epsilon={pure:.4g}, delta=0"
-        if self.mechanism.unprotected:
-            return "no guarantee: epsilon=inf"
-        return f"epsilon={self.epsilon(1e-6):.4g} at delta=1e-06"
-
-    def _cost(self) -> str:
-        pure = self.mechanism.epsilon(0.0)
-        if math.isfinite(pure):
-            return f"epsilon={pure:.4g}, delta=0"
-        if self.mechanism.unprotected:
-            return "epsilon=inf"
-        pairs = ", ".join(f"epsilon={self.epsilon(d):.4g} at delta={d:g}" for d in (1e-6, 1e-9))
-        return f"{pairs} ({cut(repr(self.mechanism))})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description, from which `from_dict` rebuilds the guarantee."""
-        promised = {name: getattr(self, name) for name in _promised()}
-        return promised | {"mechanism": self.mechanism.to_dict()}
-
-    @classmethod
-    def from_dict(cls, description: dict[str, Any]) -> PrivacyGuarantee:
-        """Rebuild a guarantee from its `to_dict`.
-
-        Raises
-        ------
-        ValueError
-            If its entries have other names or kinds, or its mechanism is unknown.
-        """
-        if not isinstance(description, dict) or set(description) != set(_promised()):
-            raise ValueError(
-                f"The description of a guarantee must have the entries {_promised()} and no "
-                "others, as `to_dict` returns them."
-            )
-        mechanism = mechanism_from_dict(description["mechanism"])
-        return cls(**(description | {"mechanism": mechanism}))
-
-    @staticmethod
-    def parallel(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
-        """Return the guarantee of releases from data sets that share no unit: no row, no group.
-
-        Make sure that they share none. The guarantee takes it as given, and says so.
-        """
-        merged = _merge(list(guarantees), parallel)
-        assumed = f"no {_ledger_unit(merged.unit)} is in two of the tables that were added"
-        parts = dict.fromkeys([*merged.given.split("; "), assumed])
-        return replace(merged, given="; ".join(parts))
-
-
-def _promised() -> list[str]:
-    """Return the names of what a guarantee promises: its fields, but for what it tells beside."""
-    return [one.name for one in fields(PrivacyGuarantee) if one.compare]
-
-
-def _merge(guarantees: list[PrivacyGuarantee], rule: Any) -> PrivacyGuarantee:
-    first = guarantees[0]
-    for name in ("adjacency", "protects", "against", "unit"):
-        values = {getattr(g, name) for g in guarantees}
-        if len(values) > 1:
-            raise ValueError(
-                f"Guarantees that differ in {name} cannot be added: {sorted(values)}. "
-                "State them side by side."
-            )
-    return replace(
-        first,
-        mechanism=rule([g.mechanism for g in guarantees]),
-        given="; ".join(dict.fromkeys(part for g in guarantees for part in g.given.split("; "))),
-        simulated=any(g.simulated for g in guarantees),
-        idealised=any(g.idealised for g in guarantees),
-        noise="",
-        counted=True,  # they are added up here
-    )
+# The attributes that scikit-learn sets when it validates a table.
+_COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 
 def given_of_columns(schema: Any) -> str:
@@ -278,23 +44,18 @@ def given_of_columns(schema: Any) -> str:
     return "" if schema is not None else f"; {_NOT_FITTED}"
 
 
-def _ledger_unit(unit: str) -> str:
-    """Return the unit of a guarantee as ledgers call it: "row" or "group"."""
-    return unit.removeprefix("one ")
-
-
 @contextmanager
 def columns_kept(estimator: Any) -> Iterator[None]:
     """Let a fit that fails leave the columns of the fit before it, or none.
 
     Nor does numpy say or raise in it, whatever `numpy.seterr` is, what hangs on a private row.
     """
-    before = {name: vars(estimator)[name] for name in _COLUMNS if name in vars(estimator)}
+    before = {name: vars(estimator)[name] for name in _COLUMN_ATTRIBUTES if name in vars(estimator)}
     try:
         with np.errstate(all="ignore"):
             yield
     except BaseException:
-        for name in _COLUMNS:
+        for name in _COLUMN_ATTRIBUTES:
             vars(estimator).pop(name, None)
         vars(estimator).update(before)
         raise
@@ -417,9 +178,9 @@ class PrivacyReprMixin(DocLinkMixin):
 class PrivateFit(UnweightedMixin, PrivacyReprMixin):
     """An estimator whose `fit` is one release; goes before `BaseEstimator`.
 
-    Subclasses call `_private_fit` and say what it is made of: `_check_parameters` and
-    `_warn_first` see no data, `_draft` returns what is validated and priced but not paid for, and
-    `_publish` computes it and sets what is fitted.
+    Subclasses call `_private_fit` and say what it is made of: `_check_parameters` sees no data,
+    `_draft` returns what is validated and priced but not paid for, and `_publish` computes it and
+    sets what is fitted.
 
     Parameters
     ----------
@@ -465,11 +226,13 @@ class PrivateFit(UnweightedMixin, PrivacyReprMixin):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     def _private_fit(self, *data: Any, groups: Any = None) -> Any:
+        """Fit: the order of all steps of every private fit."""
+        given = {} if groups is None else {"groups": groups}
         with columns_kept(self):
-            self._begin(groups)
-            draft = self._draft(*data, **({} if groups is None else {"groups": groups}))
-            self._pay_for(draft)
-            self._publish(draft)
+            self._begin(groups)  # checks, warns and asks the ledger; sees no data
+            draft = self._draft(*data, **given)  # validates and prices
+            self._pay_for(draft)  # loads what noise needs, and charges
+            self._publish(draft)  # computes, and sets what is fitted
         self._warn_last(draft)
         return self
 
@@ -492,7 +255,8 @@ class PrivateFit(UnweightedMixin, PrivacyReprMixin):
         """Do all that needs no data: what comes after it may look at private rows."""
         self._check_parameters()
         self._check_groups(groups)
-        self._warn_first()
+        if self.noise_seed is not None and self.epsilon != np.inf:
+            warn_of_seed()
         self._ask_ledger()
 
     def _check_parameters(self) -> None:
@@ -561,11 +325,6 @@ class PrivateFit(UnweightedMixin, PrivacyReprMixin):
         """
         return bytes(32) if self.epsilon == np.inf else secret_key(self.noise_seed)
 
-    def _warn_first(self) -> None:
-        """Warn of what public facts show."""
-        if self.noise_seed is not None and self.epsilon != np.inf:
-            warn_of_seed()
-
     def _ask_ledger(self) -> None:
         """Raise BudgetExceededError if the ledger cannot hold what is asked for."""
         if self.ledger is not None:
@@ -574,7 +333,7 @@ class PrivateFit(UnweightedMixin, PrivacyReprMixin):
 
     def _ask(self, claim: Mechanism, adjacency: str) -> None:
         """Ask the ledger for what `fit` will claim at least."""
-        self.ledger.check(claim, adjacency=adjacency, unit=_ledger_unit(self._unit))
+        self.ledger.check(claim, adjacency=adjacency, unit=ledger_unit(self._unit))
 
     def _draft(self, *data: Any, **groups: Any) -> Any:
         """Validate, and return what is to be released; `privacy` of it is its guarantee."""
@@ -627,7 +386,7 @@ def charge(ledger: Any, privacy: PrivacyGuarantee, label: str) -> None:
         privacy.mechanism,
         label=label,
         adjacency=privacy.adjacency,
-        unit=_ledger_unit(privacy.unit),
+        unit=ledger_unit(privacy.unit),
         simulated=privacy.simulated,
     )
 

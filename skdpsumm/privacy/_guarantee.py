@@ -1,0 +1,250 @@
+"""What a release promises: to whom, against whom, and at what price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from .._html import cut, html_table
+from ._compositions import compose, parallel
+from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict
+
+_WORDS_OF_CHANGE = {"add_remove": "add or remove", "replace_one": "replace"}
+_ONE_FIT = (
+    "counts one fit: others on these rows add up (count them with ledger=..., and search with "
+    "PrivateSearchCV)"
+)
+_IDEALISED = "idealised: noise or numbers of trials were drawn in floating point"
+
+
+@dataclass(frozen=True)
+class PrivacyGuarantee:
+    """What a release promises, about whom, against whom, and at what price.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The cost: `PureDP`, `GaussianDP`, `ZeroConcentratedDP`, a composition of these, or
+        `Unprotected` with the reason.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Which data sets count as neighbours. The default, "add_remove", is that of estimators, and
+        also keeps the number of rows private. Under "replace_one", this number is public.
+    protects : str, default="the rows of X"
+        Whose data the claim is about. The default suits most releases, which read X alone.
+    against : str, default="public"
+        Who may see the release: "public", "analyst", "owner coalition", "curator", "consumer". The
+        default is "public" because most releases are for anyone.
+    unit : str, default="one row"
+        What one neighbour differs in. The default is "one row" because that is what estimators
+        protect unless `max_rows_per_group` is set.
+    given : str, default="the parameters of the estimator"
+        The public information that the claim takes as given. Every claim takes at least the
+        parameters as given, hence the default.
+    simulated : bool, default=False
+        True if the noise came from a seed (`noise_seed`). Such a release is a simulation, and
+        protects nobody. The default is False because noise has no seed unless you set one.
+    idealised : bool, default=False
+        True if noise, or the trials of a search, were drawn in floating point, for want of an exact
+        sampler. The default is False because noise in integers has one.
+    noise : str, default=""
+        How large the noise of the release is, for people to read. Nothing is said where it is not
+        known, hence the default. It is no part of the promise: comparisons ignore it, and sums and
+        files leave it out.
+    counted : bool, default=True
+        False if a fit had no ledger: then the text adds that further fits add up. It is no part of
+        the promise either. The default says nothing, as of a release that came in a file.
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP
+    >>> one = PrivacyGuarantee(PureDP(0.5))
+    >>> (one + one).epsilon(0)
+    1.0
+    >>> round(PrivacyGuarantee(GaussianDP(0.5)).epsilon(1e-6), 3)
+    2.254
+    """
+
+    mechanism: Mechanism
+    adjacency: str = "add_remove"
+    protects: str = "the rows of X"
+    against: str = "public"
+    unit: str = "one row"
+    given: str = "the parameters of the estimator"
+    simulated: bool = False
+    idealised: bool = False
+    noise: str = field(default="", compare=False)
+    counted: bool = field(default=True, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            raise ValueError(f"mechanism must be a Mechanism, got {self.mechanism!r}.")
+        if self.adjacency not in ADJACENCIES:
+            raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {self.adjacency!r}.")
+        words = (self.protects, self.against, self.unit, self.given, self.noise)
+        if not all(isinstance(text, str) for text in words):
+            raise ValueError("protects, against, unit, given and noise must be text.")
+        if not (type(self.simulated) is bool and type(self.idealised) is bool):
+            raise ValueError("simulated and idealised must be True or False.")
+
+    def epsilon(self, delta: float = 0.0) -> float:
+        """Return an epsilon at which the release is (epsilon, `delta`)-differentially private.
+
+        Parameters
+        ----------
+        delta : float, default=0.0
+            In [0, 1). Gaussian noise has a finite epsilon only above 0, for example at 1e-6. The
+            default, 0, asks for pure differential privacy, the strictest claim.
+
+        Returns
+        -------
+        float
+        """
+        if not 0 <= delta < 1:
+            raise ValueError(f"delta must lie in [0, 1), got {delta!r}.")
+        return self.mechanism.epsilon(delta)
+
+    def delta(self, epsilon: float) -> float:
+        """Return a delta at which the release is (`epsilon`, delta)-differentially private."""
+        if not epsilon >= 0:
+            raise ValueError(f"epsilon must be at least 0, got {epsilon!r}.")
+        return self.mechanism.delta(epsilon)
+
+    def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
+        return _merge([self, other], compose)
+
+    def __repr__(self) -> str:
+        lines = [] if not self.simulated else ["SIMULATED (noise_seed is set): protects nobody."]
+        lost = self.mechanism.unprotected
+        if lost:
+            lines.append(f"No guarantee: epsilon = inf, because {cut(lost.reason)}.")
+        neighbours = f"{cut(self.unit)}, {self.adjacency.replace('_', '-')}"
+        lines.append(
+            f"protects {cut(self.protects)} ({neighbours}) against {cut(self.against)}, "
+            f"given {cut(self.given)}"
+        )
+        lines += self._remarks()
+        return f"<PrivacyGuarantee {self._cost()}\n  " + "\n  ".join(lines) + ">"
+
+    def _repr_html_(self) -> str:
+        lost = self.mechanism.unprotected
+        rows = [("because", lost.reason)] if lost else [("cost", self._cost())]
+        rows += [("given", self.given), *(("note", remark) for remark in self._remarks())]
+        return html_table(self.badge, (), rows, len(rows))
+
+    def _remarks(self) -> list[str]:
+        """Return what there is to say beside the promise."""
+        remarks = [_IDEALISED] if self.idealised else []
+        remarks += [cut(self.noise)] if self.noise else []
+        return remarks if self.counted or self.mechanism.unprotected else [*remarks, _ONE_FIT]
+
+    @property
+    def badge(self) -> str:
+        """One line, for headings: the price, and what it protects."""
+        unit = f"{cut(self.unit)}, {self.adjacency.replace('_', '-')}"
+        line = f"{self.price} ({unit}), protects {cut(self.protects)} against {cut(self.against)}"
+        if self.simulated:
+            return f"SIMULATED, protects nobody: {line}"
+        return f"{line}, idealised noise" if self.idealised else line
+
+    @property
+    def short(self) -> str:
+        """The promise as people say it, at delta = 1e-6 where it is not pure.
+
+        Examples
+        --------
+        >>> from skdpsumm.privacy import PrivacyGuarantee, PureDP
+        >>> PrivacyGuarantee(PureDP(0.5)).short
+        '(0.5, 0)-DP for one row, add or remove'
+        """
+        if self.mechanism.unprotected:
+            return "no guarantee"
+        pure = self.mechanism.epsilon(0.0)
+        pair = f"{pure:.4g}, 0" if math.isfinite(pure) else f"{self.epsilon(1e-6):.4g}, 1e-6"
+        line = f"({pair})-DP for {cut(self.unit)}, {_WORDS_OF_CHANGE[self.adjacency]}"
+        if self.simulated:
+            return f"SIMULATED, protects nobody: {line}"
+        return f"{line}, idealised noise" if self.idealised else line
+
+    @property
+    def price(self) -> str:
+        """The price: epsilon, at delta = 1e-6 where it is not pure."""
+        pure = self.mechanism.epsilon(0.0)
+        if math.isfinite(pure):
+            return f"epsilon={pure:.4g}, delta=0"
+        if self.mechanism.unprotected:
+            return "no guarantee: epsilon=inf"
+        return f"epsilon={self.epsilon(1e-6):.4g} at delta=1e-06"
+
+    def _cost(self) -> str:
+        pure = self.mechanism.epsilon(0.0)
+        if math.isfinite(pure):
+            return f"epsilon={pure:.4g}, delta=0"
+        if self.mechanism.unprotected:
+            return "epsilon=inf"
+        pairs = ", ".join(f"epsilon={self.epsilon(d):.4g} at delta={d:g}" for d in (1e-6, 1e-9))
+        return f"{pairs} ({cut(repr(self.mechanism))})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description, from which `from_dict` rebuilds the guarantee."""
+        promised = {name: getattr(self, name) for name in _promised()}
+        return promised | {"mechanism": self.mechanism.to_dict()}
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> PrivacyGuarantee:
+        """Rebuild a guarantee from its `to_dict`.
+
+        Raises
+        ------
+        ValueError
+            If its entries have other names or kinds, or its mechanism is unknown.
+        """
+        if not isinstance(description, dict) or set(description) != set(_promised()):
+            raise ValueError(
+                f"The description of a guarantee must have the entries {_promised()} and no "
+                "others, as `to_dict` returns them."
+            )
+        mechanism = mechanism_from_dict(description["mechanism"])
+        return cls(**(description | {"mechanism": mechanism}))
+
+    @staticmethod
+    def parallel(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
+        """Return the guarantee of releases from data sets that share no unit: no row, no group.
+
+        Make sure that they share none. The guarantee takes it as given, and says so.
+        """
+        merged = _merge(list(guarantees), parallel)
+        assumed = f"no {ledger_unit(merged.unit)} is in two of the tables that were added"
+        parts = dict.fromkeys([*merged.given.split("; "), assumed])
+        return replace(merged, given="; ".join(parts))
+
+
+def _promised() -> list[str]:
+    """Return the names of what a guarantee promises: its fields, but for what it tells beside."""
+    return [one.name for one in fields(PrivacyGuarantee) if one.compare]
+
+
+def _merge(guarantees: list[PrivacyGuarantee], rule: Any) -> PrivacyGuarantee:
+    first = guarantees[0]
+    for name in ("adjacency", "protects", "against", "unit"):
+        values = {getattr(g, name) for g in guarantees}
+        if len(values) > 1:
+            raise ValueError(
+                f"Guarantees that differ in {name} cannot be added: {sorted(values)}. "
+                "State them side by side."
+            )
+    return replace(
+        first,
+        mechanism=rule([g.mechanism for g in guarantees]),
+        given="; ".join(dict.fromkeys(part for g in guarantees for part in g.given.split("; "))),
+        simulated=any(g.simulated for g in guarantees),
+        idealised=any(g.idealised for g in guarantees),
+        noise="",
+        counted=True,  # they are added up here
+    )
+
+
+def ledger_unit(unit: str) -> str:
+    """Return the unit of a guarantee as ledgers call it: "row" or "group"."""
+    return unit.removeprefix("one ")

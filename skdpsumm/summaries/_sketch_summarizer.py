@@ -1,0 +1,617 @@
+"""The private summary: synthetic rows of the owners' merged sketch, weighted at the consumer's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from numbers import Integral
+from operator import add
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import type_of_target
+
+from .._computing import silence
+from .._sklearn import Interval, RequestMethod
+from ..moments.inferring._points import check_ranges
+from ..moments.inferring._target import unprotected_target
+from ..moments.learning._base import warn_of_invisible_inputs
+from ..privacy import PrivacyGuarantee, PureDP
+from ..privacy._compositions import compose
+from ..privacy._fit import PrivateFit, estimator
+from ..privacy._mechanisms import Unprotected
+from ..privacy._noise import derived_seed, secret_key
+from ..schema._columns import Categorical, Column, Numeric, as_column
+from ..schema._groups import Groups
+from ..schema._listed import known_classes
+from ..schema._reading import Table, beside_X, is_dask, target_cells, unwrap, validate_table
+from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of
+from ..sketches import HistogramSketcher, PrivateSketch
+from ..sketches._private_sketch import Counted, PendingRelease
+from ._parties import rows_by_owner
+from ._public_groups import (
+    COUNTED_CONSTRAINTS,
+    TYPICAL_ROWS_OF_OWNER,
+    claim_of_sum,
+    summary_sketcher,
+    with_label,
+)
+from ._releases import NONE_SHARED, SummaryPrivacy
+from ._synthetic_rows import LabelledTable, SyntheticRows
+
+# Keys of seeds: of the noise of owners, and of which rows of a group stay with an owner.
+NOISE_OF_OWNER, GROUPS_OF_OWNER = 20, 3
+# Synthetic rows that may be drawn: so many tell all that a sketch does.
+MAX_SYNTHETIC_ROWS = 10_000_000
+IN_MEMORY = (
+    "Call X.compute() first: SketchSummarizer takes rows in memory. Or fit a sketcher to the Dask "
+    "collection, and call SketchSummarizer.from_sketch."
+)
+OWN_ROWS = "weights follow rows of the target without noise, and these are the owners' own"
+ROUTED_TO_FIT = ("X_target", "owners", "groups")
+FITTED_BY_SKETCHES = ("sketch_", "X_", "y_", "effective_sample_size_", "schema_", "privacy_")
+
+
+@dataclass(frozen=True, repr=False)
+class PrivateSummaryPrivacy(SummaryPrivacy):
+    """What a `SketchSummarizer` promises, to whom.
+
+    Read it in the ``privacy_`` of a fitted one.
+
+    Parameters
+    ----------
+    target : PrivacyGuarantee
+        Of the rows of the target. Nobody learns anything of them, unless you pass on the weighted
+        rows or a model: against whoever receives these they are unprotected, epsilon = inf.
+    owners : PrivacyGuarantee
+        Of the rows of each owner, against everybody.
+    h2 : PrivacyGuarantee, default=None
+        Always None, since only `Auction` has h2.
+    use : str
+        What was made of the sketches.
+    released : PrivacyGuarantee
+        Of the rows of each owner, of the sketches alone.
+    """
+
+    use: str = "the summary consists of synthetic rows"
+    released: Any = None
+
+    @property
+    def consumer(self) -> PrivacyGuarantee:
+        """The guarantee of the owners' rows against the consumer, who knows the target anyway."""
+        given = self.released.given
+        if self.owners.mechanism != self.released.mechanism:  # the target is the owners' own
+            one = self.released.unit.removeprefix("one ")
+            given = f"{given}; the {one} is not in the target, which the consumer has"
+        return replace(self.released, against="consumer", given=given)
+
+    def across(self, n_owners: int) -> PrivacyGuarantee:
+        """Return what is claimed for a person who has rows with so many owners at most.
+
+        Ask it where a person may be with several owners: each of their releases tells of the
+        person, so they compose. Where the target is the owners' own, epsilon is infinite, as in
+        `owners`.
+
+        Raises
+        ------
+        ValueError
+            Unless `n_owners` is a whole number of at least 1.
+        """
+        if not isinstance(n_owners, Integral) or n_owners < 1:
+            raise ValueError(f"n_owners must be a whole number of at least 1, got {n_owners!r}.")
+        own = self.owners
+        unit = "the rows of one person, one with each owner"
+        unit = unit if own.unit == "one row" else "the groups of one person, one with each owner"
+        facts = [part for part in own.given.split("; ") if "is in two of the tables" not in part]
+        apart = NONE_SHARED.format(own.unit.removeprefix("one "))
+        facts = [NONE_SHARED.format("person") if part == apart else part for part in facts]
+        facts.append(f"a person has such rows with at most {int(n_owners)} owners")
+        return replace(
+            own,
+            mechanism=compose([own.mechanism] * int(n_owners)),
+            unit=unit,
+            given="; ".join(facts),
+        )
+
+    @property
+    def badge(self) -> str:
+        """One line, for headings: the price of each claim, worst first."""
+        neighbours = f"{self.owners.unit}, {self.owners.adjacency.replace('_', '-')}"
+        line = f"{self.owners.protects.removeprefix('the ')}: {self.owners.price} ({neighbours})"
+        line += ", against everybody"
+        if self.target.mechanism != PureDP(0.0):  # else there is none
+            passed_on = "where weights or models are passed on"
+            line = f"target: {self.target.price} {passed_on}; {line}"
+        return f"SIMULATED, protects nobody: {line}" if self.owners.simulated else line
+
+
+def state_claims(released: PrivacyGuarantee, target: str) -> PrivateSummaryPrivacy:
+    """Return the claims of a run.
+
+    Parameters
+    ----------
+    released : PrivacyGuarantee
+        Of the owners' sketches.
+    target : {"none", "apart", "owners'"}
+        Whether there is a target, and whether its rows are the owners' own.
+    """
+    if target == "none":
+        nothing = PrivacyGuarantee(
+            PureDP(0.0),
+            released.adjacency,
+            protects="the target",
+            unit=released.unit,
+            given="that there is none",
+        )
+        return PrivateSummaryPrivacy(nothing, released, released=released)
+    # A group with other rows in the target than with an owner is as unprotected as a shared row.
+    apart = NONE_SHARED.format(released.unit.removeprefix("one "))
+    owners = replace(released, given=f"{released.given}; {apart}")
+    if target == "owners'":
+        owners = replace(released, mechanism=Unprotected(OWN_ROWS))
+    unprotected = unprotected_target(released.unit, released.adjacency)
+    return PrivateSummaryPrivacy(unprotected, owners, released=released)
+
+
+@dataclass(repr=False)
+class _Draft:
+    """A fit that is priced and not paid for: nothing has been released."""
+
+    owners: list[tuple[Table, Groups | None]]
+    sketcher: HistogramSketcher  # that each owner runs
+    privacy: PrivacyGuarantee  # what the ledger is charged
+    claims: PrivateSummaryPrivacy
+    columns: LabelledTable
+    target: Any
+    drawn: Any = None  # the synthetic rows, once there are any
+
+    def released(self, noise_seed: int | None) -> PrivateSketch:
+        """Return the sum of what the owners release, each with noise of its own."""
+        sketches = []
+        for k, (table, groups) in enumerate(self.owners):
+            seed = derived_seed(noise_seed, NOISE_OF_OWNER, k)
+            pending = prepared(self.sketcher.set_params(noise_seed=seed))
+            coins = bytes(32)  # where nothing is secret, results are to be the same again
+            if not pending.is_silent:
+                coins = secret_key(derived_seed(seed, GROUPS_OF_OWNER))
+            counted = Counted.of(len(table), self.sketcher._limit, groups, coins)
+            pending.add(table, counted, 1)  # type: ignore[arg-type]
+            sketches.append(pending.publish(postprocess=True))
+        return replace(reduce(add, sketches), privacy=self.claims.released)
+
+
+def prepared(sketcher: HistogramSketcher) -> PendingRelease:
+    """Return a release of no rows yet, with its map, its noise and its claim."""
+    sketcher._check_parameters()
+    known = as_schema(sketcher.schema)
+    return sketcher._prepare(sketcher.preview_map(known.n_columns, known.names))
+
+
+@estimator
+class SketchSummarizer(PrivateFit, BaseEstimator):
+    """Synthetic rows that match a target, from sketches of many owners. No row leaves an owner.
+
+    Each owner releases a private sketch of X and y. The sketches are added up, and the consumer
+    draws synthetic rows from the sum and weights them to match the target, at home. Holds private
+    data once fitted with a target, since weights follow its rows.
+
+    Parameters
+    ----------
+    schema : TableSchema or what stands for one
+        Public description of the columns of X, with bounds of the numeric ones.
+    n_select : int, default=100
+        p, how many synthetic rows `X_` has. 100 is a start: more rows train a better model. They
+        have equal weights. From 8,000 on, rows may repeat.
+    label : tuple of two numbers, list, Numeric or Categorical, default=None
+        What is public of y: its range, or all labels there can be. Give it where labels may be
+        rare. None saves you the list by taking the labels in y as public: a label that a single row
+        has is then revealed, and `privacy_` says so.
+    n_bins : "auto" or int, default="auto"
+        Bins of numeric columns without `edges` of their own. "auto" chooses the finest that the
+        budget carries, from public numbers alone (`summary_sketcher`).
+    rows_per_owner : int, default=1000
+        About how many rows an owner has. Give your public guess: it decides how much is counted by
+        default, and nothing else, so no claim depends on it. 1000 is taken where nobody says it.
+    n_synthetic : int, default=50_000
+        Rows that are drawn from the merged sketch and weighted, to choose the summary among them;
+        at least `n_select`. The default is large, as they cost nothing but time.
+    epsilon, delta : float, default=1.0, 1e-6
+        The guarantee of `fit` for the rows of each owner, against everybody. The defaults are a
+        usual epsilon, and a delta below 1 / n for tables of fewer than a million rows. ``delta=0``
+        takes Laplace noise, ``epsilon=np.inf`` none.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Whether a neighbour has one row more or less, or other values in one row. The default keeps
+        the number of rows private; "replace_one" takes it as public.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it where a person has several rows, and give `fit` the `groups`: it then protects all
+        rows of a person. None protects single rows, as most tables have one row per person. An int
+        k keeps k rows of each group, chosen by secret coins of each owner: a group is taken to have
+        rows of one owner only. "average" has each group count once, and keeps all rows.
+    target_is_owners : bool, default=False
+        Say True where rows of the target are the owners' own, even a few of them. Weights follow
+        these rows without noise, so `privacy_.owners` then has epsilon = inf. With False, as
+        targets are usually rows of your own, the claims are given that target and owners share no
+        row. Nobody compares rows, for the claims must not depend on them.
+    random_state : int, RandomState or None, default=None
+        Of the synthetic rows. None draws new ones in each fit.
+    noise_seed : int or None, default=None
+        For simulations only: noise and coins from a seed. None draws them from the operating
+        system, for whoever knows the seed can take the noise off.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Charged once by `fit`, since owners have different rows. None charges nothing, since only
+        you know what total to allow; then nothing counts your fits. Owners with ledgers of their
+        own release by themselves: see `summary_sketcher`.
+
+    Attributes
+    ----------
+    X_, y_ : array or frame of shape (n_select, n_features), ndarray of shape (n_select,)
+        Synthetic rows that match the target, and their labels (None without y).
+    sketch_ : PrivateSketch
+        The owners' sketches, merged. You may publish it. Its last column is the label, "target";
+        with `from_sketch` it is what you gave.
+    effective_sample_size_ : float
+        How many rows of equal weight the `n_synthetic` weighted rows were worth, among which `X_`
+        was chosen.
+    schema_ : TableSchema
+        Schema of the columns of X that are used, in their order.
+    privacy_ : PrivateSummaryPrivacy
+        Guarantees for the target and for the owners' data.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
+
+    See Also
+    --------
+    PrivateMMDSummarizer : Real rows of the owners that match the target.
+    summary_sketcher : What each owner runs, where owners are separate parties.
+
+    Notes
+    -----
+    *What each party sees.* Everybody, the curator and the consumer included: one noisy sketch of
+    each owner. *Guarantee.* (1) Bins and groups are public and the same for all owners, so whatever
+    an owner releases is one release of a `HistogramSketcher` with exact calibration. (2) The owner
+    adds noise before anything leaves: the release is (epsilon, delta)-DP for its rows against
+    everybody. (3) A row is with one owner, so releases of several owners compose in parallel; a
+    *person* with rows at K owners composes over K releases (`PrivateSummaryPrivacy.across`). (4)
+    Merging, drawing and weighting are post-processing. (5) The consumer alone reads the target's
+    rows, after all releases: none depends on them. Weights follow them without noise, so the target
+    is unprotected against whoever gets the rows, or a model that was trained on them.
+
+    *Cost.* One release per owner. The noise of K releases adds up: it is sqrt(K) times that of one
+    sketch of all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import SketchSummarizer
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((4000, 2))
+    >>> y = X[:, 0] > 0.5
+    >>> summarizer = SketchSummarizer((0, 1), epsilon=3.0, random_state=0)
+    >>> target = np.column_stack([rng.random(200), rng.uniform(0.5, 1, 200)])
+    >>> summarizer = summarizer.fit(X, y, X_target=target, owners=rng.integers(2, size=4000))
+    >>> summarizer.X_.shape, bool(summarizer.X_[:, 1].mean() > 0.65)
+    ((100, 2), True)
+    >>> round(summarizer.privacy_.consumer.epsilon(1e-6), 3), summarizer.privacy_.target.epsilon()
+    (3.0, inf)
+    """
+
+    set_fit_resample_request = RequestMethod("fit_resample", sorted(ROUTED_TO_FIT))
+    __metadata_request__fit: ClassVar[dict[str, bool]] = dict.fromkeys(ROUTED_TO_FIT, True)
+    __metadata_request__fit_resample: ClassVar[dict[str, bool]] = __metadata_request__fit
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateFit._parameter_constraints,
+        **COUNTED_CONSTRAINTS,
+        "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
+        "label": "no_validation",  # `as_column` says what is wrong
+        "n_select": [Interval(Integral, 1, MAX_SYNTHETIC_ROWS, closed="both")],
+        "n_synthetic": [Interval(Integral, 2, MAX_SYNTHETIC_ROWS, closed="both")],
+        "target_is_owners": ["boolean"],
+    }
+
+    schema: Any = field(default=None, kw_only=False)
+    n_select: int = 100
+    label: Any = None
+    n_bins: Any = "auto"
+    rows_per_owner: int = TYPICAL_ROWS_OF_OWNER
+    n_synthetic: int = 50_000
+    target_is_owners: bool = False
+
+    @classmethod
+    def from_sketch(
+        cls,
+        sketch: PrivateSketch,
+        n_select: int = 100,
+        *,
+        X_target=None,
+        target=None,
+        n_synthetic=50_000,
+        target_is_owners=False,
+        random_state=None,
+    ):
+        """Return a summarizer of a release: synthetic rows that match a target, at home.
+
+        Owners who merged their sketches elsewhere (over Flower, for example) are not asked again:
+        anyone with the merged sketch and some rows of their own draws and reweights rows here. It
+        costs no privacy of the rows that were sketched, if none of them is a row of the target.
+
+        Parameters
+        ----------
+        sketch : PrivateSketch
+            The release, of one owner or merged, that counts cells: of `summary_sketcher`,
+            `AdaptiveSketcher` or `HistogramSketcher`. Its schema is that of the rows.
+        n_select : int, default=100
+            p, how many rows to choose. The default is that of the constructor. They have equal
+            weights: train on them without `sample_weight`. From 8,000 on, rows may repeat.
+        X_target : array-like or frame of shape (m, n_features), default=None
+            Rows of the population that you care about, without labels; columns that the sketch does
+            not have are left out. None, as you may have no such rows, follows the population that
+            was sketched.
+        target : int or str, default=None
+            Number or name of the column that is the label, and becomes `y_`. None is the one column
+            that `X_target` lacks (the last one, if columns have no names), as targets have no
+            labels. Where it lacks none, or there is no `X_target`, nothing is a label.
+        n_synthetic, target_is_owners, random_state :
+            As in the constructor.
+
+        Returns
+        -------
+        SketchSummarizer
+            With `X_`, `y_`, `effective_sample_size_`, `sketch_` and `privacy_`.
+
+        Raises
+        ------
+        ValueError
+            For a sketch of Fourier features or RACE, one without this column, and rows that do not
+            fit its schema.
+
+        Warns
+        -----
+        UserWarning
+            If the sketch has few or no rows like those of `X_target`, or that has few rows.
+        AnswerWarning
+            If the sketch does not tell how the label goes with most columns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skdpsumm import AdaptiveSketcher, SketchSummarizer
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"age": rng.uniform(18, 90, 5000)})
+        >>> people["retired"] = np.where(people.age > 65, "yes", "no")
+        >>> schema = {"age": (18, 90), "retired": ["no", "yes"]}
+        >>> sketch = AdaptiveSketcher(schema, random_state=0).fit(people).sketch_
+        >>> mine = pd.DataFrame({"age": rng.uniform(60, 90, 300)})
+        >>> summary = SketchSummarizer.from_sketch(sketch, 200, X_target=mine, random_state=0)
+        >>> bool(summary.X_.age.mean() > 70), bool((summary.y_ == "yes").mean() > 0.7)
+        (True, True)
+        >>> summary.privacy_.target.epsilon()
+        inf
+        """
+        X_target = unwrap(X_target)
+        columns = LabelledTable.of(sketch, target, X_target)
+        inputs = columns.inputs
+        parameters = {
+            "n_select": n_select,
+            "n_synthetic": n_synthetic,
+            "target_is_owners": target_is_owners,
+            "random_state": random_state,
+        }
+        summarizer = cls(inputs, label=columns.label_column, **parameters)
+        summarizer._check_parameters()
+        summarizer.n_features_in_ = inputs.n_columns
+        if inputs.names is not None:
+            summarizer.feature_names_in_ = np.array(inputs.names, dtype=object)
+        rows = None if X_target is None else summarizer._target_rows(X_target, inputs)
+        claims = state_claims(sketch.privacy, summarizer._kind_of_target(rows))
+        drawn = summarizer._summarize(sketch, claims, columns, rows)
+        if rows is not None:
+            drawn.warn_of_reach(rows, int(n_synthetic))
+        if columns.label is not None:
+            warn_of_invisible_inputs(sketch, columns.table, columns.label, None)
+        return summarizer
+
+    def fit(self, X, y=None, *, X_target=None, owners=None, groups=None):
+        """Have all owners release their sketches, and draw the summary. Charges the ledger once.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            The rows of all owners.
+        y : array-like of shape (n_samples,), default=None
+            Labels, which are sketched with X. None is no labels, as the choice needs none.
+        X_target : array-like or frame of shape (m, n_features), default=None
+            Rows of the population that you care about. None weights nothing, and you may publish
+            everything. Wrap it in `Public` where a search or cross-validation would otherwise cut
+            it into folds.
+        owners : array-like of shape (n_samples,), default=None
+            The owner of each row. None is one owner, for a table that is one party's.
+        groups : array-like of shape (n_samples,), default=None
+            The group that each row of X belongs to, a person for example. Needed with
+            `max_rows_per_group`; None, as single rows need none. Rows of two owners are never in
+            one group.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data; nothing is charged.
+        BudgetExceededError
+            If the ledger cannot hold the release; nothing is charged.
+        """
+        if is_dask(X):
+            raise ValueError(IN_MEMORY)
+        data = None if X_target is X else unwrap(X_target), unwrap(owners)
+        return self._private_fit(X, y, *data, groups=unwrap(groups))
+
+    def fit_resample(self, X, y=None, *, X_target=None, owners=None, groups=None):
+        """Fit, and return the synthetic rows with their labels.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+        X_target, owners, groups : as in `fit`
+
+        Returns
+        -------
+        X_ : array or frame of shape (n_select, n_features)
+        y_ : ndarray of shape (n_select,)
+            Only if y is given.
+        """
+        self.fit(X, y, X_target=X_target, owners=owners, groups=groups)
+        return self.X_ if y is None else (self.X_, self.y_)
+
+    @property
+    def holds_private_data(self) -> bool:
+        """True once fitted with a target, whose rows the weights follow without noise."""
+        claims = getattr(self, "privacy_", None)
+        return bool(claims is not None and claims.target.epsilon() == np.inf)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.schema is None:
+            raise ValueError(NO_SCHEMA)
+        self._check_rows_public()
+        check_ranges(as_schema(self.schema))
+
+    def _ask_ledger(self) -> None:
+        # A ledger of other neighbours is asked when the claim for these is known.
+        if getattr(self.ledger, "adjacency", None) == self.adjacency:
+            super()._ask_ledger()
+
+    def _draft(self, X: Any, y: Any, X_target: Any, owners: Any, groups: Any = None) -> _Draft:
+        """Check the rows of all parties, and price a fit."""
+        cells, labels = self._read(X, y)
+        inputs, label = schema_of(self), label_column(self.label, labels)
+        members = list(rows_by_owner(len(cells), owners, None).values())
+        table = inputs if label is None else with_label(inputs, label)
+        columns = LabelledTable(table, None if label is None else table.n_columns - 1)
+        budget = {name: getattr(self, name) for name in PrivateFit._parameter_constraints}
+        sketcher = summary_sketcher(
+            table,
+            columns.label,
+            n_owners=len(members),
+            rows_per_owner=self.rows_per_owner,
+            n_bins=self.n_bins,
+            **{**budget, "ledger": None, "random_state": None},
+        )
+        target = None if X_target is None else self._target_rows(X_target, inputs)
+        whole = labelled_table(cells, labels, table)
+        pending = prepared(sketcher)
+        pending.feature_map.check_values(whole)  # type: ignore[arg-type]
+        pending.check_room(len(whole))
+        known = None if groups is None else Groups.read(groups, len(whole))
+        released = claim_of_sum(pending.privacy)
+        if label is not None and self.label is None:
+            released = replace(released, given=f"{released.given}; the set of labels in y")
+        return _Draft(
+            [(whole[rows], _groups_of(known, rows)) for rows in members],
+            sketcher,
+            replace(pending.claim_for(self.ledger), given=released.given),
+            state_claims(released, self._kind_of_target(target)),
+            columns,
+            target,
+        )
+
+    def _read(self, X: Any, y: Any) -> tuple[Table, NDArray | None]:
+        """Return the cells of X, and the labels; sets the estimator's columns."""
+        known = as_schema(self.schema)
+        if y is None:
+            return as_table(validate_table(self, X, schema=known)), None
+        numeric = self.label is not None and isinstance(as_column(self.label), Numeric)
+        cells, labels = validate_table(self, X, unwrap(y), schema=known, y_numeric=numeric)
+        return as_table(cells), labels
+
+    def _target_rows(self, X_target: Any, inputs: TableSchema) -> Table:
+        """Return the target's rows, checked: they are read here, and by nobody else."""
+        with beside_X("X_target", X_target):
+            known = as_schema(self.schema)
+            rows = as_table(validate_table(self, X_target, schema=known, reset=False))
+            inputs.check(rows)
+        return rows
+
+    def _kind_of_target(self, rows: Any) -> str:
+        """Return which target the claims of `state_claims` are about."""
+        if rows is None:
+            return "none"
+        return "owners'" if self.target_is_owners else "apart"
+
+    def _publish(self, draft: _Draft) -> None:
+        for name in FITTED_BY_SKETCHES:  # nothing speaks of a fit before
+            self.__dict__.pop(name, None)
+        # The release is paid for, so it is there, whatever comes now.
+        self.sketch_ = draft.released(self.noise_seed)
+        draft.drawn = self._summarize(self.sketch_, draft.claims, draft.columns, draft.target)
+
+    def _summarize(
+        self, sketch: Any, claims: PrivateSummaryPrivacy, columns: LabelledTable, target: Any
+    ) -> SyntheticRows:
+        """Draw rows of the sketch, weight and choose, and set what is fitted."""
+        self.sketch_, self.privacy_, self.schema_ = sketch, claims, columns.inputs
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        n_select = int(self.n_select)
+        n_synthetic = max(int(self.n_synthetic), n_select)
+        drawn = SyntheticRows.draw(sketch, columns, target, n_synthetic, seed)
+        rows = drawn.choose(n_select, seed)
+        self.X_, self.y_ = columns.frame(rows), columns.labels(rows)
+        self.effective_sample_size_ = drawn.effective_sample_size
+        return drawn
+
+    def _warn_last(self, draft: _Draft) -> None:
+        if draft.target is not None:
+            draft.drawn.warn_of_reach(draft.target, int(self.n_synthetic))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
+        return tags
+
+
+def as_table(cells: NDArray | Table) -> Table:
+    """Return a table of columns."""
+    if isinstance(cells, Table):
+        return cells
+    return Table([cells[:, j] for j in range(cells.shape[1])])
+
+
+def labelled_table(X: Table, y: Any, schema: TableSchema) -> Table:
+    """Return the table of X and y, its cells checked; the message of an error names no value."""
+    columns = [X[:, j] for j in range(X.shape[1])]
+    table = Table(columns if y is None else [*columns, target_cells(y)])
+    schema.check(table)
+    return table
+
+
+def label_column(given: Any, labels: NDArray | None) -> Column | None:
+    """Return what is public of y, None where there is none."""
+    if labels is None:
+        return None
+    if given is not None:
+        return as_column(given)
+    with silence():  # it may warn of how many rows there are
+        is_number = type_of_target(labels).startswith("continuous")
+    if is_number:
+        raise ValueError(
+            "label is missing: y holds numbers, and nothing is read off them. Give their public "
+            "range, label=(low, high)."
+        )
+    if len(set(labels.tolist())) < 2:
+        raise ValueError(
+            "label is missing: y holds one label only. List all that there can be, label=[...]."
+        )
+    return Categorical(known_classes(labels, None).tolist())
+
+
+def _groups_of(groups: Groups | None, rows: NDArray) -> Groups | None:
+    """Return the groups of some rows, numbered among themselves."""
+    if groups is None:
+        return None
+    return Groups.read([groups.labels[code] for code in groups.codes[rows]], len(rows))

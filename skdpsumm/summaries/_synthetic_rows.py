@@ -1,0 +1,214 @@
+"""Synthetic rows of a sketch: drawn, weighted to match a target, and few of them chosen."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from .._computing import warn_caller
+from ..features._histogram import HistogramMap
+from ..moments._base import TAKES_A_SKETCH, table_of
+from ..moments.inferring._points import absent, systematic
+from ..moments.inferring._table_model import TableModel
+from ..moments.inferring._target import TargetEmbedding
+from ..schema._columns import Column
+from ..schema._reading import column_names
+from ..schema._schema import TableSchema
+from ..schema._vectorizer import vectorize
+from ..sketches import PrivateSketch
+from ._mmd import made_gamma
+from ._selection import exact_search
+
+# Candidates for each row of a summary, drawn from the weighted rows; and how many at most.
+CANDIDATES_PER_ROW = 8
+MAX_CANDIDATES = 8_000
+# More synthetic rows than the first number bring no more accuracy; with fewer than the second, any
+# weights leave too few.
+MANY_SYNTHETIC_ROWS, FEW_SYNTHETIC_ROWS = 50_000, 1000
+# A target with fewer rows has a sampling error that weights can hardly follow.
+MIN_TARGET_ROWS = 10
+# A model is trained well on at least so many rows of equal weight for each of its inputs
+# (`M2MClassifier` has the same limit).
+ROWS_PER_INPUT = 10
+
+
+@dataclass(frozen=True)
+class LabelledTable:
+    """The columns of a release: inputs of a model, and the label.
+
+    Parameters
+    ----------
+    table : TableSchema
+        Of all columns.
+    label : int or None
+        The column that is the label, None where nothing is.
+    """
+
+    table: TableSchema
+    label: int | None
+
+    @classmethod
+    def of(cls, sketch: Any, target: int | str | None, X_target: Any) -> LabelledTable:
+        """Return those of a sketch. None as `target` is the one column that X_target lacks.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For what is no sketch of counts, one without this column, and one of the label alone.
+        """
+        if not isinstance(sketch, PrivateSketch):
+            raise TypeError(TAKES_A_SKETCH.format(type(sketch).__name__))
+        table = table_of(sketch)
+        if not all(isinstance(part, HistogramMap) for part, _ in sketch.blocks()):
+            raise ValueError(
+                "Give a sketch of counts, such as an AdaptiveSketcher's or a HistogramSketcher's: "
+                "rows are drawn from the table that it describes. For features, take "
+                "M2MClassifier or M2MRegressor.from_sketch."
+            )
+        label = _lacking(table, X_target) if target is None else table.index(target, "target")
+        if label is not None and table.n_columns == 1:
+            raise ValueError("The sketch has no column but the label: leave target out.")
+        return cls(table, label)
+
+    @property
+    def inputs(self) -> TableSchema:
+        """All columns but the label. In a frame, others may stand beside them."""
+        table = self.table
+        inputs = table.take([j for j in range(table.n_columns) if j != self.label])
+        if inputs.names is None:
+            return inputs
+        own = dict(zip(inputs.names, inputs.columns, strict=True))
+        return TableSchema(own, extra_columns="drop").ruling_out(inputs.impossible)
+
+    @property
+    def label_column(self) -> Column | None:
+        """What is known of the label."""
+        return None if self.label is None else self.table.columns[self.label]
+
+    def without_label(self, rows: NDArray) -> NDArray:
+        """Return the inputs of rows."""
+        return rows if self.label is None else np.delete(rows, self.label, axis=1)
+
+    def frame(self, rows: NDArray) -> Any:
+        """Return the inputs of rows as a frame, or as an array where columns have no names."""
+        inputs, rows = self.inputs, self.without_label(rows)
+        if inputs.names is None:
+            return rows
+        try:
+            from pandas import DataFrame
+        except ImportError:
+            return rows
+        return DataFrame({name: _cells(rows, inputs, j) for j, name in enumerate(inputs.names)})
+
+    def labels(self, rows: NDArray) -> NDArray | None:
+        """Return the labels of rows, None where there are none."""
+        return None if self.label is None else _cells(rows, self.table, self.label)
+
+
+def _lacking(table: TableSchema, X_target: Any) -> int | None:
+    """Return the one column that a target lacks: by its name, or the last one; None for others."""
+    names = column_names(X_target)
+    if names is not None and table.names is not None:
+        lacking = [j for j, name in enumerate(table.names) if name not in names]
+        return lacking[0] if len(lacking) == 1 else None
+    last = table.n_columns - 1
+    with suppress(ValueError):  # rows of unequal length, which are refused later
+        return last if X_target is not None and np.shape(X_target)[1:] == (last,) else None
+    return None
+
+
+@dataclass(frozen=True, repr=False)
+class SyntheticRows:
+    """Synthetic rows with weights.
+
+    Parameters
+    ----------
+    columns : LabelledTable
+    rows : ndarray of shape (n, n_columns)
+        Inputs and label, where there is one.
+    weights : ndarray of shape (n,)
+    out_of_reach : bool
+        Whether the sketch has no rows like those of the target.
+    """
+
+    columns: LabelledTable
+    rows: NDArray
+    weights: NDArray[np.float64]
+    out_of_reach: bool
+
+    @classmethod
+    def draw(
+        cls, sketch: Any, columns: LabelledTable, target: Any, n_synthetic: int, seed: int
+    ) -> SyntheticRows:
+        """Draw rows of the graphical model of a sketch, and weight them to match a target."""
+        table, label = columns.table, columns.label
+        rows = TableModel(sketch, table).sample(n_synthetic, np.random.default_rng(seed))
+        if label is not None and table.missing(label):  # rows without a label teach nothing
+            rows = rows[~absent(table, rows[:, label], label)]
+        if target is None:
+            return cls(columns, rows, np.full(len(rows), 1 / len(rows)), False)
+        embedding, own = TargetEmbedding.of(target, columns.inputs), columns.without_label(rows)
+        weights = embedding.weights(own)
+        return cls(columns, rows, weights, embedding.is_out_of_reach(own, weights))
+
+    @property
+    def effective_sample_size(self) -> float:
+        """How many rows of equal weight they are worth."""
+        return 1 / float(self.weights @ self.weights)
+
+    def choose(self, n_select: int, seed: int) -> NDArray:
+        """Return few rows that have the same mean embedding, with equal weights."""
+        rng = check_random_state(seed)
+        if n_select >= MAX_CANDIDATES:  # so many rows are alike without a search
+            return self.rows[systematic(self.weights, n_select, rng)]
+        n = min(MAX_CANDIDATES, max(CANDIDATES_PER_ROW * n_select, 1000), len(self.rows))
+        candidates = self.rows[systematic(self.weights, n, rng)]
+        table = self.columns.table
+        vectors = vectorize(table, candidates).astype(np.float32)
+        search = exact_search(vectors, vectors, n_select, made_gamma("auto", table))
+        return candidates[search.run(False, 0, rng)]
+
+    def warn_of_reach(self, target: Any, n_synthetic: int) -> None:
+        """Warn where the sketch has few rows like the target's, or none."""
+        if len(target) < MIN_TARGET_ROWS:
+            warn_caller(
+                f"Give more rows as X_target: of fewer than {MIN_TARGET_ROWS} the sampling error "
+                "is so large that the summary hardly follows them.",
+                UserWarning,
+            )
+        worth, n_inputs = self.effective_sample_size, self.columns.inputs.n_encoded
+        least = ROWS_PER_INPUT * (n_inputs + 1)
+        if not (self.out_of_reach or worth < least):
+            return
+        too_few = not self.out_of_reach and worth * MANY_SYNTHETIC_ROWS >= least * n_synthetic
+        if n_synthetic < FEW_SYNTHETIC_ROWS or (n_synthetic < MANY_SYNTHETIC_ROWS and too_few):
+            warn_caller(
+                f"Raise n_synthetic={n_synthetic}: so few rows are worth {worth:.0f} of equal "
+                f"weight (effective_sample_size_), for {n_inputs} inputs of a model.",
+                UserWarning,
+            )
+            return
+        few = "no" if self.out_of_reach else "few"
+        warn_caller(
+            "Ask more owners whose rows are like X_target, or describe the target by fewer "
+            f"columns: the merged sketch has {few} rows there. The weighted synthetic rows are "
+            f"worth {worth:.0f} of equal weight (effective_sample_size_), for {n_inputs} inputs of "
+            "a model, so models trained on the summary may be near chance.",
+            UserWarning,
+        )
+
+
+def _cells(rows: NDArray, table: TableSchema, j: int) -> NDArray:
+    """Return a column of rows with its own dtype: numbers, or categories as the schema lists."""
+    known = table.values(j)
+    if known is None:
+        return rows[:, j].astype(np.float64)
+    codes = table.code(rows, j)
+    if table.missing(j):
+        return table.decode(j, codes)
+    return np.array(known)[codes]

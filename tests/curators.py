@@ -1,0 +1,43 @@
+"""Curators and summarizers from one set of parameters, those of the protocol among them."""
+
+from sklearn.base import clone
+
+from skdpsumm import PrivateMMDSummarizer
+from skdpsumm.summaries import Curator
+from skdpsumm.summaries._summarizer import PROTOCOLS
+
+OF_PROTOCOL = ("release", "n_target", "shares", "max_share_per_owner")
+
+
+def summarizer_of(n_select=100, *, protocol="propose", **parameters):
+    """Return a summarizer; what is the protocol's goes to a protocol that has such a parameter."""
+    own = {name: parameters.pop(name) for name in OF_PROTOCOL if name in parameters}
+    if own:
+        made = PROTOCOLS[protocol]() if isinstance(protocol, str) else clone(protocol)
+        known = made.get_params(deep=False)
+        protocol = made.set_params(**{name: own[name] for name in own if name in known})
+    return PrivateMMDSummarizer(n_select, protocol=protocol, **parameters)
+
+
+def curator_of(
+    X_target,
+    owners,
+    *,
+    target_groups=None,
+    ledger=None,
+    random_state=None,
+    noise_seed=None,
+    **parameters,
+):
+    """Return a curator with the terms of such a summarizer."""
+    own = {"ledger": ledger, "random_state": random_state, "noise_seed": noise_seed}
+    terms = summarizer_of(**parameters).terms()
+    return Curator(X_target, owners, terms, target_groups=target_groups, **own)
+
+
+def with_n_target(summarizer, n_target):
+    """Give a summarizer a public number of target rows, where its protocol takes one; return it."""
+    made = clone(summarizer._made_protocol())
+    if "n_target" in made.get_params(deep=False):
+        summarizer.set_params(protocol=made.set_params(n_target=n_target))
+    return summarizer

@@ -1,0 +1,407 @@
+# ruff: noqa: E501
+"""Bugs that were planted, one at a time, and the test that must find each.
+
+    python tests/planted_bugs.py            plants each in a copy of the checkout, and runs its test
+    python tests/planted_bugs.py NAME ...   these alone
+
+A bug is found if the test fails where it is planted, and passes where it is not. The last line says
+how many were found, and the exit status is 1 unless all were. `.ci/long` runs this. The gate checks
+with `test_planted_bugs` that each old text stands in its file once, and that each test exists:
+change an entry in the same commit as the code that it changes.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+NEEDED = ("skdpsumm", "tests", "docs", "examples", "conftest.py", "pyproject.toml", "README.md")
+
+
+class Bug(NamedTuple):
+    """One patch of one file of `skdpsumm`, and the test that must fail with it."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+BUGS = [
+    Bug(
+        "replaced_forgets_choices",
+        "skdpsumm/privacy/_filter.py",
+        "math.sqrt(2 * (1 + most_chosen))",
+        "math.sqrt(2)",
+        "tests/test_step_budget.py::test_no_path_costs_more_when_rows_are_replaced",
+    ),
+    Bug(
+        "filter_tolerant",
+        "skdpsumm/privacy/_filter.py",
+        "if math.fsum([*self._spent, share]) > 1 + _TOLERANCE:",
+        "if math.fsum([*self._spent, share]) > 1 + 1e-3:",
+        "tests/test_step_budget.py::test_no_path_costs_more_than_the_claim",
+    ),
+    Bug(
+        "filter_off_by_a_step",
+        "skdpsumm/privacy/_filter.py",
+        "if math.fsum([*self._spent, share]) > 1 + _TOLERANCE:",
+        "if math.fsum(self._spent) > 1 + _TOLERANCE:",
+        "tests/test_step_budget.py::test_no_path_costs_more_than_the_claim",
+    ),
+    Bug(
+        "slack_of_own_values",
+        "skdpsumm/privacy/_filter.py",
+        "self._slack.needed(self.most_values, scale)",
+        "self._slack.needed(1, scale)",
+        "tests/test_step_budget.py::test_no_path_costs_more_than_the_claim",
+    ),
+    Bug(
+        "gradient_count_of_one",
+        "skdpsumm/learners/mechanisms/_gradient.py",
+        "rows = self.terms.rows_of_unit / _COUNT_GRID",
+        "rows = 1 / _COUNT_GRID",
+        "tests/test_gradient.py::test_the_number_of_rows_is_public_or_has_noise",
+    ),
+    Bug(
+        "gradient_count_rows_of_average",
+        "skdpsumm/learners/mechanisms/_gradient.py",
+        "    return len(np.unique(problem.units))",
+        "    return len(problem.X)",
+        "tests/test_gradient.py::test_the_number_of_rows_is_public_or_has_noise",
+    ),
+    Bug(
+        "gradient_rint_slopes",
+        "skdpsumm/learners/mechanisms/_gradient.py",
+        "return np.trunc(slopes / self._plan._slope_grid)",
+        "return np.rint(slopes / self._plan._slope_grid)",
+        "tests/test_gradient.py::test_a_sum_is_that_of_rows_alone",
+    ),
+    Bug(
+        "gradient_sparse_unclipped",
+        "skdpsumm/learners/mechanisms/_gradient.py",
+        "clipped = clipped_rows(SparseRows(sums), self._plan._bound / self._plan._grid)",
+        "clipped = SparseRows(sums)",
+        "tests/test_kit.py::test_sparse_rows_cost_the_same[gradient-three rows]",
+    ),
+    Bug(
+        "gradient_group_rint",
+        "skdpsumm/learners/mechanisms/_gradient.py",
+        "clipped = np.trunc(clipped_rows(sums, self._plan._bound / self._plan._grid))",
+        "clipped = np.rint(clipped_rows(sums, self._plan._bound / self._plan._grid))",
+        "tests/test_gradient.py::test_a_sum_is_that_of_groups_alone",
+    ),
+    Bug(
+        "shares_rounded_up",
+        "skdpsumm/learners/erm/_problem.py",
+        "return np.where(exact, parts, np.nextafter(parts, 0.0))[:, None]",
+        "return parts[:, None]",
+        "tests/test_groups_of_learners.py::test_shares_sum_to_no_more_than_1",
+    ),
+    Bug(
+        "coins_by_place",
+        "skdpsumm/schema/_groups.py",
+        "hashes = _hashes(label_bytes(self.labels[group]), size, key)",
+        "hashes = _hashes(str(int(rows[0])).encode(), size, key)",
+        "tests/test_groups.py::TestCoins::test_each_group_keeps_at_most_k_whatever_the_others",
+    ),
+    Bug(
+        "mean_rounding",
+        "skdpsumm/features/_feature_maps.py",
+        "return self._sensitivity(adjacency, _MEAN_ROUNDING)",
+        "return self._sensitivity(adjacency, _ROUNDING)",
+        "tests/test_features.py::test_the_claimed_rounding_is_reached_and_not_passed",
+    ),
+    Bug(
+        "search_score_replaced",
+        "skdpsumm/model_selection/_run.py",
+        'moved = self.rows_of_unit * (_GRID if self.adjacency == "add_remove" else 2 * _GRID)',
+        "moved = self.rows_of_unit * _GRID",
+        "tests/test_groups_of_search.py::test_worst_groups_reach_the_bound_of_the_score",
+    ),
+    Bug(
+        "search_slack",
+        "skdpsumm/privacy/_best_of.py",
+        "min(1.0, 2 * self.largest * tail)",
+        "min(1.0, tail)",
+        "tests/test_best_of.py::test_runs_that_are_not_ideal_move_a_search_by_the_slack",
+    ),
+    Bug(
+        "search_moved",
+        "skdpsumm/privacy/_best_of.py",
+        "return (1 + self.eta) * (log_ratio + 2 * tail / self._odds)",
+        "return log_ratio",
+        "tests/test_best_of.py::test_runs_that_are_not_ideal_move_a_search_by_the_slack",
+    ),
+    Bug(
+        "across_one",
+        "skdpsumm/summaries/_private_summary.py",
+        "mechanism=compose([own.mechanism] * int(n_owners))",
+        "mechanism=own.mechanism",
+        "tests/test_private_summary.py::test_a_person_at_several_owners_composes",
+    ),
+    Bug(
+        "target_count_of_one",
+        "skdpsumm/summaries/_releases.py",
+        "count = moved * GRID",
+        "count = GRID",
+        "tests/test_kit.py::test_targets_cost_what_is_claimed[propose-three rows]",
+    ),
+    Bug(
+        "functional_rounding_once",
+        "skdpsumm/learners/mechanisms/_functional.py",
+        "moved = terms.sensitivity + 2 * rounding",
+        "moved = terms.sensitivity",
+        "tests/test_rounding.py::test_noise_covers_the_rounding_of_coordinates",
+    ),
+    Bug(
+        "functional_grid_forgotten",
+        "skdpsumm/learners/mechanisms/_functional.py",
+        "norm = (moved / self._grid + math.sqrt(n_coordinates)) * ROUNDED_UP",
+        "norm = (moved / self._grid) * ROUNDED_UP",
+        "tests/test_rounding.py::test_noise_covers_the_rounding_of_coordinates_to_the_grid",
+    ),
+    Bug(
+        "group_log_ratio",
+        "skdpsumm/privacy/_mechanisms.py",
+        "return GaussianDP(size * self.mu, size**2 * self.log_ratio, tail)",
+        "return GaussianDP(size * self.mu, self.log_ratio, tail)",
+        "tests/test_noise.py::test_the_discreteness_of_a_group_by_the_densities_themselves",
+    ),
+    Bug(
+        "features_of_add_remove",
+        "skdpsumm/features/_feature_maps.py",
+        'rows, reach = (2, self.reach) if adjacency == "replace_one" else (1, 1.0)',
+        "rows, reach = 1, 1.0",
+        "tests/test_kit.py::test_neighbours_cost_what_is_claimed[fourier-replaced row]",
+    ),
+    Bug(
+        "sketch_of_one_row",
+        "skdpsumm/features/_feature_maps.py",
+        "k = 1 if limit is None else int(limit)",
+        "k = 1",
+        "tests/test_kit.py::test_neighbours_cost_what_is_claimed[histogram-three rows]",
+    ),
+    Bug(
+        "minimiser_of_one_row",
+        "skdpsumm/learners/erm/_problem.py",
+        'return self.rows_of_unit * (1 if self.adjacency == "add_remove" else 2)',
+        'return 1 if self.adjacency == "add_remove" else 2',
+        "tests/test_kit.py::test_neighbours_cost_what_is_claimed[functional-three rows]",
+    ),
+    Bug(
+        "minimiser_of_new_rows",
+        "skdpsumm/learners/erm/_problem.py",
+        'return self.rows_of_unit * (1 if self.adjacency == "add_remove" else 2)',
+        "return self.rows_of_unit",
+        "tests/test_kit.py::test_neighbours_cost_what_is_claimed[functional-replaced row]",
+    ),
+    Bug(
+        "all_rows_of_a_group_count",
+        "skdpsumm/schema/_groups.py",
+        "for group in np.flatnonzero(self.sizes > k).tolist():",
+        "for group in np.flatnonzero(self.sizes > 10**9).tolist():",
+        "tests/test_kit.py::test_neighbours_cost_what_is_claimed[functional-three rows]",
+    ),
+    Bug(
+        "shares_of_one",
+        "skdpsumm/learners/erm/_problem.py",
+        "return np.where(exact, parts, np.nextafter(parts, 0.0))[:, None]",
+        "return np.ones((len(exact), 1))",
+        "tests/test_kit.py::test_neighbours_cost_what_is_claimed[functional-replaced average]",
+    ),
+    Bug(
+        "lipschitz_of_scores_in_bounds",
+        "skdpsumm/learners/erm/_problem.py",
+        "return self.loss.lipschitz * self.radius / self.regularization",
+        "return min(self.loss.lipschitz, 1.0) * self.radius / self.regularization",
+        "tests/test_kit.py::test_a_long_row_pulls_back_many_short_ones",
+    ),
+    Bug(
+        "pure_noise_halved",
+        "skdpsumm/learners/mechanisms/_functional.py",
+        "self._terms, self._scale = terms, sensitivity / terms.epsilon",
+        "self._terms, self._scale = terms, sensitivity / terms.epsilon / 2",
+        "tests/test_kit.py::test_neighbours_cost_what_is_claimed[functional-pure row]",
+    ),
+    Bug(
+        "epsilon_spent_on_each_block",
+        "skdpsumm/privacy/_noise.py",
+        "self._scales = [b.l1 / (b.share * epsilon) * (1 + 4e-12) for b in self.blocks]",
+        "self._scales = [b.l1 / epsilon * (1 + 4e-12) for b in self.blocks]",
+        "tests/test_kit.py::test_neighbours_cost_what_is_claimed[union-pure row]",
+    ),
+    Bug(
+        "mu_spent_on_each_block",
+        "skdpsumm/privacy/_noise.py",
+        "scales = [b.l2 / (mu * math.sqrt(b.share)) * (1 + 1e-12) for b in self.blocks]",
+        "scales = [b.l2 / mu * (1 + 1e-12) for b in self.blocks]",
+        "tests/test_kit.py::test_neighbours_cost_what_is_claimed[union-row]",
+    ),
+    Bug(
+        "count_of_a_sketch_is_exact",
+        "skdpsumm/sketches/_private_sketch.py",
+        "n_released, n_std = float(noisy[-1]), float(deviations[-1])",
+        "n_released, n_std = float(n_rows), float(deviations[-1])",
+        "tests/test_kit.py::test_neighbours_cost_what_is_claimed[fourier-row]",
+    ),
+    Bug(
+        "target_count_is_exact",
+        "skdpsumm/summaries/_releases.py",
+        "counted = float(self._noise.add_block(1, rows, noise_seed)[0]) / GRID",
+        "counted = self._noise.add_block(1, rows, noise_seed)[0] * 0 + size",
+        "tests/test_kit.py::test_targets_cost_what_is_claimed[propose-row]",
+    ),
+    Bug(
+        "one_swap_of_ask_all",
+        "examples/papers/_ask_all.py",
+        "l1, l2 = (terms.rows_moved * size for size in embedding.sensitivity(2))",
+        "l1, l2 = (terms.rows_moved * size for size in embedding.sensitivity(1))",
+        "tests/test_kit.py::test_owners_hear_of_each_other_what_is_claimed[ask_all-gaussian-add_remove]",
+    ),
+    Bug(
+        "coins_of_rows",
+        "skdpsumm/model_selection/_run.py",
+        "return (np.array(coins, np.float64) < chance * 2.0**56)[groups.codes]",
+        "return np.random.default_rng(coins).random(len(groups.codes)) < chance",
+        "tests/test_groups_of_search.py::test_no_part_cuts_a_group_and_the_learner_gets_whole_ones",
+    ),
+    Bug(
+        "score_of_one_row",
+        "skdpsumm/model_selection/_run.py",
+        'moved = self.rows_of_unit * (_GRID if self.adjacency == "add_remove" else 2 * _GRID)',
+        'moved = _GRID if self.adjacency == "add_remove" else 2 * _GRID',
+        "tests/test_groups_of_search.py::test_worst_groups_reach_the_bound_of_the_score",
+    ),
+    Bug(
+        "choices_half_free",
+        "skdpsumm/privacy/_filter.py",
+        "step = self._spend(share, chooses=True)",
+        "step = self._spend(share / 2, chooses=True)",
+        "tests/test_adaptive_audit.py::test_neighbours_cost_what_is_claimed",
+    ),
+    Bug(
+        "half_the_gumbel",
+        "skdpsumm/privacy/_filter.py",
+        "scale = 2 * sensitivity / spread * _MARGIN",
+        "scale = sensitivity / spread * _MARGIN",
+        "tests/test_adaptive_audit.py::test_neighbours_cost_what_is_claimed",
+    ),
+    Bug(
+        "half_the_noise_of_counts",
+        "skdpsumm/privacy/_filter.py",
+        "scale = l2 / (self._mu * math.sqrt(share)) * _MARGIN",
+        "scale = l2 / (self._mu * math.sqrt(share)) / 2",
+        "tests/test_adaptive_audit.py::test_neighbours_cost_what_is_claimed",
+    ),
+    Bug(
+        "scores_of_one_row",
+        "skdpsumm/sketches/_steps.py",
+        "return self.limit if isinstance(self.limit, int) else 1",
+        "return 1",
+        "tests/test_adaptive_audit.py::test_neighbours_cost_what_is_claimed",
+    ),
+    Bug(
+        "scores_of_new_rows",
+        "skdpsumm/sketches/_steps.py",
+        'return self.rows_per_unit * GRID * (2 if self.adjacency == "replace_one" else 1)',
+        "return self.rows_per_unit * GRID",
+        "tests/test_adaptive_audit.py::test_neighbours_cost_what_is_claimed",
+    ),
+    Bug(
+        "counts_of_new_rows",
+        "skdpsumm/sketches/_steps.py",
+        "((l1, l2),) = sensitivities(feature_map, self.adjacency, self.limit)",
+        '((l1, l2),) = sensitivities(feature_map, "add_remove", self.limit)',
+        "tests/test_adaptive_audit.py::test_neighbours_cost_what_is_claimed",
+    ),
+    Bug(
+        "counts_of_one_row",
+        "skdpsumm/sketches/_steps.py",
+        "((l1, l2),) = sensitivities(feature_map, self.adjacency, self.limit)",
+        "((l1, l2),) = sensitivities(feature_map, self.adjacency, None)",
+        "tests/test_adaptive_audit.py::test_neighbours_cost_what_is_claimed",
+    ),
+    Bug(
+        "cells_split_by_exact_counts",
+        "skdpsumm/sketches/_steps.py",
+        "for (j,), table in zip(finer.groups, part.tables(), strict=True):",
+        "for (j,), table in zip(finer.groups, Part(finer, exact(finer) / GRID, part.std).tables(), strict=True):",
+        "tests/test_adaptive_audit.py::test_heaps_elsewhere_come_over_the_wire",
+    ),
+    Bug(
+        "candidates_by_exact_counts",
+        "skdpsumm/sketches/_steps.py",
+        "            joins = open_ & (np.ptp(self.joined[columns], axis=1) > 0)",
+        "            open_ &= scores > np.median(scores)\n            joins = open_ & (np.ptp(self.joined[columns], axis=1) > 0)",
+        "tests/test_adaptive_audit.py::test_all_that_is_published_comes_over_the_wire",
+    ),
+    Bug(
+        "joining_ends_by_exact_scores",
+        "skdpsumm/sketches/_steps.py",
+        "            if place >= len(among):",
+        "            if place >= len(among) or compete.max() <= 0:",
+        "tests/test_adaptive_audit.py::test_all_that_is_published_comes_over_the_wire",
+    ),
+]
+
+
+def copied(box):
+    """Return a copy of the checkout."""
+    for name in NEEDED:
+        source, ignored = ROOT / name, shutil.ignore_patterns("__pycache__", "generated")
+        if source.is_dir():
+            shutil.copytree(source, box / name, ignore=ignored)
+        else:
+            shutil.copy(source, box / name)
+    return box
+
+
+def passes(box, *tests):
+    """Return whether tests pass in a copy of the checkout; an error that is no failure raises."""
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-m", "not long"]
+    command = [sys.executable, "-m", "pytest", *options]
+    own = {**os.environ, "PYTHONPATH": str(box), "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run([*command, *tests], cwd=box, env=own, capture_output=True, text=True)
+    if ran.returncode not in (0, 1):
+        raise RuntimeError(f"pytest could not run {tests}:\n{ran.stdout}{ran.stderr}")
+    return ran.returncode == 0
+
+
+def planted(box, bug):
+    """Return whether the test of a bug passes where it is planted."""
+    path = box / bug.file
+    right = path.read_text("utf-8")
+    if right.count(bug.old) != 1:
+        raise RuntimeError(f"{bug.name}: the old text is not in {bug.file} once")
+    path.write_text(right.replace(bug.old, bug.new), "utf-8")
+    try:
+        return passes(box, bug.test)
+    finally:
+        path.write_text(right, "utf-8")
+
+
+def main(names):
+    """Plant the bugs of these names, or all; return the exit status."""
+    bugs = [bug for bug in BUGS if not names or bug.name in names]
+    with tempfile.TemporaryDirectory() as folder:
+        box = copied(Path(folder))
+        if not passes(box, *sorted({bug.test for bug in bugs})):
+            print("a test fails though no bug is planted")
+            return 1
+        survived = []
+        for bug in bugs:
+            if planted(box, bug):
+                survived.append(bug.name)
+            print(f"{bug.name}: {'SURVIVED' if bug.name in survived else 'found'}", flush=True)
+    print(f"{len(bugs) - len(survived)} of {len(bugs)} planted bugs were found")
+    return int(bool(survived) or not bugs)
+
+
+if __name__ == "__main__":
+    sys.exit(main(set(sys.argv[1:])))

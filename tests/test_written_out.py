@@ -1,0 +1,150 @@
+"""Constructors stand in the source, and what they have in common is described alike."""
+
+import inspect
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skdpsumm import (
+    AdaptiveSketcher,
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    PINPClassifier,
+    PINPRegressor,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+    TDDLClassifier,
+    TDDLRegressor,
+    TDILClassifier,
+    TDILRegressor,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+LEARNERS = [
+    TDILClassifier,
+    TDILRegressor,
+    TDDLClassifier,
+    TDDLRegressor,
+    PINPClassifier,
+    PINPRegressor,
+]
+SKETCHERS = [RFFSketcher, RACESketcher, HistogramSketcher, SketchUnion, AdaptiveSketcher]
+MODELS = [M2MEstimator, M2MClassifier, M2MRegressor]
+WRITTEN_OUT = [*LEARNERS, *SKETCHERS, *MODELS]
+# Parameters that mean something else in another family.
+OWN_MEANING = {"kernel", "loss", "n_bins", "regularization", "target", "weights", "gamma"}
+ENTRY = re.compile(r"(?m)^(\w+) : .*\n((?:    .*\n|\n(?=    ))*)")
+SECTION = re.compile(r"(?m)^(\w[\w ]*)\n-+\n")
+
+
+def sections(kind):
+    """Return the sections of a docstring, in their order."""
+    _, *parts = SECTION.split(inspect.cleandoc(kind.__doc__) + "\n")
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def entries(kind):
+    """Return what a docstring says of each parameter, in its order."""
+    found = ENTRY.finditer(sections(kind)["Parameters"])
+    return {name: " ".join(text.split()) for name, text in (one.groups() for one in found)}
+
+
+def parameters(kind):
+    """Return the parameters of a constructor that stands in the class itself."""
+    return list(inspect.signature(vars(kind)["__init__"]).parameters.values())[1:]
+
+
+@pytest.mark.parametrize("kind", WRITTEN_OUT)
+def test_docstrings_have_all_parameters_in_the_order_of_the_constructor(kind):
+    assert list(entries(kind)) == [one.name for one in parameters(kind)]
+    assert next(iter(sections(kind))) == "Parameters"
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_learners_begin_with_schema_and_epsilon_and_end_with_what_to_see(kind):
+    names = [one.name for one in parameters(kind)]
+    assert names[:2] == ["schema", "epsilon"]
+    assert parameters(kind)[0].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    assert list(sections(kind))[-1] == "See Also"
+    assert len(set(names) - {"noise_seed"}) <= 14
+
+
+def first_sentence(text):
+    return re.split(r"(?<=\.)\s", text, maxsplit=1)[0]
+
+
+def shared(kinds):
+    """Return what is said of each parameter that several classes have: sentence -> classes."""
+    said = defaultdict(lambda: defaultdict(list))
+    for kind in kinds:
+        for name, text in entries(kind).items():
+            said[name][first_sentence(text)].append(kind.__name__)
+    return {name: dict(texts) for name, texts in said.items() if sum(map(len, texts.values())) > 1}
+
+
+def test_a_parameter_that_several_estimators_share_is_described_alike():
+    everywhere = shared(WRITTEN_OUT)
+    assert {"schema", "epsilon", "ledger", "random_state", "classes"} <= set(everywhere)
+    unlike = {n: said for n, said in everywhere.items() if len(said) > 1 and n not in OWN_MEANING}
+    assert not unlike
+
+
+@pytest.mark.parametrize(
+    "kinds", [LEARNERS, SKETCHERS, MODELS], ids=["learners", "sketches", "m2m"]
+)
+def test_families_describe_their_own_parameters_alike(kinds):
+    unlike = {n: said for n, said in shared(kinds).items() if len(said) > 1}
+    if kinds is not LEARNERS:
+        unlike = {n: said for n, said in unlike.items() if n not in OWN_MEANING}
+    assert not unlike
+
+
+def test_another_description_is_seen():
+    class Other(TDILClassifier):
+        __doc__ = TDILClassifier.__doc__.replace("Where `fit` charges its cost.", "A ledger.")
+
+    assert len(shared([TDILClassifier, Other])["ledger"]) == 2
+    assert len(shared([TDILClassifier, Other])["schema"]) == 1
+
+
+def test_norm_bound_is_refused_beside_a_schema():
+    model = TDILClassifier((0, 1), norm_bound=2.0)
+    with pytest.raises(ValueError, match=r"Leave norm_bound=2\.0 out"):
+        model.fit(np.zeros((4, 1)), [0, 1, 0, 1])
+
+
+SCRIPT = """
+from skdpsumm import M2MEstimator, PrivacyLedger, RFFSketcher, TDILClassifier
+
+TDILClassifier(epslion=1.0)
+RFFSketcher(epslion=1.0)
+M2MEstimator(epslion=1.0)
+TDILClassifier(ledger="my ledger")
+ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+model = TDILClassifier({"age": (17, 90)}, classes=["no", "yes"], ledger=ledger)
+reveal_type(model.fit([[20.0]], ["no"]))
+reveal_type(RFFSketcher(schema=(0, 1)).fit([[0.5]]))
+"""
+
+
+@pytest.mark.statistical
+def test_a_type_checker_refuses_a_misspelt_parameter(tmp_path):
+    pytest.importorskip("mypy")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
+    told = subprocess.run([*command, str(script)], cwd=ROOT, capture_output=True, text=True).stdout
+    lines = [line.partition(".py:")[2] for line in told.splitlines()]
+    errors = [line.split(":")[0] for line in lines if " error: " in line]
+    assert errors == ["4", "5", "6", "7"], told
+    assert told.count('Unexpected keyword argument "epslion"') == 3
+    assert 'Revealed type is "skdpsumm.learners._tdil.TDILClassifier"' in told
+    assert 'Revealed type is "skdpsumm.sketches._sketchers.RFFSketcher"' in told
