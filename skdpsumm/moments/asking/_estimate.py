@@ -140,7 +140,7 @@ class Estimate(NDArrayOperatorsMixin):
         # The releases that were asked, by what they draw and whose noise is in them.
         self._releases: dict[tuple[str, frozenset[str]], Any] = {}
         if release is not None:
-            self._ask = partial(_with_people_of, release, self._ask)
+            self._ask = partial(_with_people, self._ask)
             keys = frozenset(key for key, _ in release.sketch.releases)
             self._releases[release.draws, keys] = release
         self._tables: dict[Any, Floats] = {}
@@ -562,13 +562,14 @@ class Estimate(NDArrayOperatorsMixin):
         return html_table("value ± std error", ["", *heads[:MOST_COLUMNS]], lines, len(names))
 
 
-def _with_people_of(own: Any, ask: Callable[[Any], Floats], covers: Any) -> Floats:
-    """Return answers of a release; where another one is covered, its people are added to these.
+def _with_people(ask: Callable[[Any], Floats], covers: Any) -> Floats:
+    """Return answers of a release; those of its tables with people that another release has drawn.
 
-    It has the same rows, so its draws of other people are those of all answers that are joint.
+    These stand for the people of all releases of the same rows, so where the same is asked of two
+    of them, their sampling error cancels.
     """
-    if isinstance(covers, str) or covers is own:
-        return ask("population" if covers is own else covers)
+    if isinstance(covers, str):
+        return ask(covers)
     found, people = ask("table"), ask(covers)[1:]
     with np.errstate(invalid="ignore"):
         return np.concatenate([found[:1], found[1:] + people - people.mean(axis=0)])
