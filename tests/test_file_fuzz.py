@@ -233,7 +233,7 @@ ADDED = {
         "that of",
     ),
     "of negative noise": (lambda own: [own[0], [own[1][0], [-s for s in own[1][1]]]], "in floats"),
-    "of no number": (lambda own: [own[0], [own[1][0], [float("nan")] * 2]], "in floats"),
+    "of no number": (lambda own: [own[0], [own[1][0], [float("nan")] * 2]], "not a sketch file"),
     "of whole numbers": (lambda own: [own[0], [own[1][0], [9, 9]]], "in floats"),
     "of other blocks": (lambda own: [own[0], [own[1][0], own[1][1] * 2]], "in each block"),
     "of one": (lambda own: own[:1], "2 to 64"),
