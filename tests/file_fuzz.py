@@ -419,7 +419,8 @@ def check_sketch(sketch, path):
     """What holds of all sketches."""
     assert repr(sketch).isascii() or repr(sketch)
     assert sketch.n_samples >= 1
-    draws, n_rows = sketch.simulate(3, np.random.default_rng(0))
+    white = np.random.default_rng(0).standard_normal((3, 1 + len(sketch.sums)))
+    draws, n_rows = sketch.simulate(white)
     assert np.isfinite(draws).all()
     assert n_rows.min() >= 1
     means = [sketch.mean, sketch.unprojected().mean]

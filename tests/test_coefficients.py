@@ -70,7 +70,7 @@ def shop_model(seed, *, n=4000, epsilon=1.0):
 
 @pytest.fixture(scope="module")
 def one_shop():
-    return shop_model(0)
+    return shop_model(2)
 
 
 def sandwich(inputs, score, slope):

@@ -1,6 +1,7 @@
 """Sketch files from strangers: mutants of valid ones, in processes that may die of them."""
 
 import copy
+import json
 import os
 import signal
 import time
@@ -223,6 +224,35 @@ def test_claims_that_cannot_be_are_refused_by_name(tmp_path, changes, reason):
 def test_what_cannot_be_is_refused_by_name(tmp_path, changes, reason):
     with pytest.raises(ValueError, match=reason):
         forged(tmp_path / "sketch", **changes)
+
+
+ADDED = {
+    "of more noise": (lambda own: [[key, [2 * s for s in noise]] for key, noise in own], "that of"),
+    "of other shares in a block": (
+        lambda own: [[own[0][0], [9.0, own[0][1][1]]], own[1]],
+        "that of",
+    ),
+    "of negative noise": (lambda own: [own[0], [own[1][0], [-s for s in own[1][1]]]], "in floats"),
+    "of no number": (lambda own: [own[0], [own[1][0], [float("nan")] * 2]], "not a sketch file"),
+    "of whole numbers": (lambda own: [own[0], [own[1][0], [9, 9]]], "in floats"),
+    "of other blocks": (lambda own: [own[0], [own[1][0], own[1][1] * 2]], "in each block"),
+    "of one": (lambda own: own[:1], "2 to 64"),
+    "of one twice": (lambda own: [own[0], own[0]], "2 to 64"),
+    "of many": (lambda own: [[f"{k:064x}", own[0][1]] for k in range(65)], "2 to 64"),
+    "without keys": (lambda own: [["a", own[0][1]], own[1]], "2 to 64"),
+    "of keys that are none": (lambda own: [[None, own[0][1]], own[1]], "2 to 64"),
+    "of words": (lambda own: "added", "not a sketch file"),
+    "of nothing": (lambda own: None, "not a sketch file"),
+    "of triples": (lambda own: [[*one, 0] for one in own], "not a sketch file"),
+}
+
+
+@pytest.mark.parametrize(("change", "reason"), ADDED.values(), ids=ADDED)
+def test_what_was_added_must_have_the_noise_of_the_sum(tmp_path, change, reason):
+    own = json.loads(json.dumps(file_fuzz.bases()["merged"][0]["added"]))
+    assert forged(tmp_path / "s", "merged", added=own).sources(0)
+    with pytest.raises(ValueError, match=reason):
+        forged(tmp_path / "s", "merged", added=change(own))
 
 
 def test_what_may_be_loads(tmp_path):

@@ -128,7 +128,7 @@ def same_sketch(one, other):
     )
 
 
-_PLAIN = ("n_released", "n_noise_std", "privacy", "postprocess", "n_from_sums")
+_PLAIN = ("n_released", "n_noise_std", "privacy", "postprocess", "n_from_sums", "added", "key")
 
 
 # ----------------------------------------------------------------- what is released, statistically

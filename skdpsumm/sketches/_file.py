@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 
 FORMAT = "skdpsumm.PrivateSketch"
-VERSION = 5
-_NUMBERS = ("n_released", "n_noise_std", "postprocess", "n_from_sums")
+VERSION = 6
+_NUMBERS = ("n_released", "n_noise_std", "postprocess", "n_from_sums", "added")
 # Bytes of the zip's directory, which names some thousand arrays, and of the header.
 _LARGEST_DIRECTORY, LARGEST_HEADER = 2**18, 2**24
 # Bytes of all arrays, the header among them: sums and noise of as many features as a map may have.
@@ -202,6 +202,7 @@ def _sketch(
         PrivacyGuarantee.from_dict(header["privacy"]),
         header["postprocess"],
         header["n_from_sums"],
+        tuple((key, tuple(noise)) for key, noise in header["added"]),
     )
     if _digest(*_content(sketch)) != _digest(header, arrays):
         raise ValueError("It holds values of other types, or others than it needs.")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
+import re
 import threading
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -30,6 +33,10 @@ LARGEST_SUM = 2.0**64
 ROWS_PER_BATCH = 2**16
 # Of noise, in rows. That of epsilon = 1e20 is above 1e-135, and the square of this is a number.
 SMALLEST_NOISE = 1e-140
+# A sum of more releases than this does not say which. Of k alike, one has 1 / k of the variance of
+# the noise: who takes it to be noise apart has the variance of a difference too large by 2 / k.
+MOST_ADDED = 64
+_KEY = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +68,11 @@ class PrivateSketch:
     n_from_sums : bool, default=False
         Whether `n_released` was computed from `sums` (each histogram sums to n). The default is
         False because Fourier features have no such sum.
+    added : tuple of (str, tuple of float), default=()
+        Of a sum of sketches: the `key` of each release in it, and the standard deviation of its
+        noise in each of `blocks` and in the number of rows. So answers of the sum and of what was
+        added share noise. Empty for a single release, and for a sum of more than 64, or of one
+        release twice.
 
     Raises
     ------
@@ -96,6 +108,7 @@ class PrivateSketch:
     privacy: PrivacyGuarantee
     postprocess: bool = True
     n_from_sums: bool = False
+    added: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     def __post_init__(self):
         _check_array("sums", self.sums, self.feature_map)
@@ -112,6 +125,37 @@ class PrivateSketch:
             raise ValueError(f"n_noise_std must be 0, or at least {SMALLEST_NOISE:g}.")
         if self.n_from_sums and not self.feature_map.row_groups():
             raise ValueError("n_from_sums needs features whose rows sum to n.")
+        if self.added != ():
+            _check_added(self.added, self._noise_levels())
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of what was released: the same for a copy and a file, another for other noise.
+
+        It is of exact numbers alone, so that a sum has the same one in whatever order it was made.
+        """
+        exact = self.sums if self.n_from_sums else np.append(self.sums, self.n_released)
+        return hashlib.sha256(exact.tobytes()).hexdigest()
+
+    @cached_property
+    def releases(self) -> tuple[tuple[str, tuple[float, ...]], ...]:
+        """The releases that share no noise, of which this is the sum: as `added`, or itself."""
+        return self.added or ((self.key, self._noise_levels()),)
+
+    def sources(self, block: int) -> list[tuple[str, float]]:
+        """Return whose noise is in a block, as keys, and each part of the standard deviation.
+
+        Squares of the parts sum to 1, or all are 0 where there is no noise. The block after the
+        last one is the number of rows.
+        """
+        noise = {key: levels[block] for key, levels in self.releases}
+        whole = math.hypot(*noise.values()) or 1.0
+        return [(key, level / whole) for key, level in noise.items()]
+
+    def _noise_levels(self) -> tuple[float, ...]:
+        """Return the standard deviation of the noise in each block and in the number of rows."""
+        of_blocks = (float(self.noise_std[where][0]) for _, where in self.blocks())
+        return (*of_blocks, float(self.n_noise_std))
 
     @property
     def n_samples(self) -> float:
@@ -122,6 +166,11 @@ class PrivateSketch:
     def is_drowned(self) -> bool:
         """Whether noise drowns the number of rows, so that nobody can tell it from zero."""
         return self.n_released < max(3 * self.n_noise_std, 1.0)
+
+    @property
+    def counts_groups(self) -> bool:
+        """Whether each group of rows counts once, so that a row is a part of one."""
+        return "max_rows_per_group='average'" in self.privacy.given
 
     @property
     def lone_columns(self) -> list[int]:
@@ -177,30 +226,26 @@ class PrivateSketch:
         variance = (self.noise_std**2) @ moved**2 + own
         return np.sqrt(variance) / self.n_samples
 
-    def simulate(
-        self, n_draws: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Draw releases that data with this mean would have given (parametric bootstrap).
+    def simulate(self, white: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return releases that data with this mean would have given (parametric bootstrap).
 
         Parameters
         ----------
-        n_draws : int
-            Number of releases.
-        rng : Generator
-            Source of the draws.
+        white : ndarray of shape (n_draws, m + 1)
+            Noise of each release, in standard deviations: of the sums and of the number of rows.
 
         Returns
         -------
         means : ndarray of shape (n_draws, m)
         n_rows : ndarray of shape (n_draws,)
         """
-        noise = self.noise_std * rng.standard_normal((n_draws, len(self.sums)))
+        noise = self.noise_std * white[:, :-1]
         sums = self.mean * self.n_samples + noise
         if self.n_from_sums:
             weights, _ = rows_from_sums(self.feature_map, self.noise_std)
             n_rows = self.n_samples + noise @ weights
         else:
-            n_rows = self.n_samples + self.n_noise_std * rng.standard_normal(n_draws)
+            n_rows = self.n_samples + self.n_noise_std * white[:, -1]
         # A quotient by almost nothing would say nothing of the others' spread.
         n_rows = np.maximum(n_rows, min(self.n_samples, 1.5 * self.n_noise_std))
         means = [self.to_mean(s, n) for s, n in zip(sums, n_rows, strict=True)]
@@ -252,6 +297,9 @@ class PrivateSketch:
                 "Fit both sketches with the same denominator: one released its number of rows by "
                 "itself, and the other takes it from its sums."
             )
+        added = self.releases + other.releases
+        # Nobody can stop an owner from sending what another has sent: then the sum does not say.
+        is_known = len({key for key, _ in added}) == len(added) <= MOST_ADDED
         return PrivateSketch(
             self.feature_map,
             self.sums + other.sums,
@@ -261,6 +309,7 @@ class PrivateSketch:
             PrivacyGuarantee.parallel([self.privacy, other.privacy]),
             self.postprocess and other.postprocess,
             self.n_from_sums,
+            added if is_known else (),
         )
 
     def save(self, path: str | os.PathLike) -> None:
@@ -316,8 +365,7 @@ class PrivateSketch:
 
     def _told_rows(self) -> str:
         spread = f" +- {self.n_noise_std:.3g}" if self.n_noise_std else ""
-        counts = "groups" if "max_rows_per_group='average'" in self.privacy.given else "rows"
-        return f"{self.n_samples:,.0f}{spread} {counts}"
+        return f"{self.n_samples:,.0f}{spread} {'groups' if self.counts_groups else 'rows'}"
 
     def _told_parts(self) -> list[str]:
         """Return what the parts are, and what they count where these chose groups."""
@@ -380,6 +428,22 @@ def _check_array(name: str, array: Any, feature_map: FeatureMap) -> None:
 def _check_number(name: str, number: Any) -> None:
     if not isinstance(number, float) or not abs(number) <= LARGEST_SUM:
         raise ValueError(f"{name} must be a float, finite and below {LARGEST_SUM:g}.")
+
+
+def _check_added(added: Any, levels: tuple[float, ...]) -> None:
+    """Raise ValueError unless the releases of a sum have the noise that it has, part by part."""
+    are_pairs = type(added) is tuple and all(type(one) is tuple and len(one) == 2 for one in added)
+    keys, noise = zip(*added, strict=True) if are_pairs else ((), ())
+    named = {key for key in keys if type(key) is str and _KEY.fullmatch(key)}
+    if not 2 <= len(keys) == len(named) <= MOST_ADDED:
+        raise ValueError(f"added must name 2 to {MOST_ADDED} releases, each by a key of its own.")
+    for own in noise:
+        sound = type(own) is tuple and len(own) == len(levels)
+        if not sound or not all(type(s) is float and 0 <= s <= LARGEST_SUM for s in own):
+            raise ValueError("added must state the noise of each release in each block, in floats.")
+    whole = [math.hypot(*of_block) for of_block in zip(*noise, strict=True)]
+    if not np.allclose(whole, levels, rtol=1e-9, atol=0.0):
+        raise ValueError("The noise of what was added must be, all together, that of the sum.")
 
 
 def rows_from_sums(

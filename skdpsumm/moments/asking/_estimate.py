@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice, product, repeat
 from typing import Any
 
@@ -26,6 +27,7 @@ _MOST_PRINTED = 60
 # What an interval may cover, and what its parts are called.
 _COVERS = ("table", "noise", "population")
 _PARTS = ("noise", "uncounted", "places", "sampling")
+_PICKLED = "Ask for the interval before you pickle: same_rows=True asks the releases again."
 # Ends of quantiles so far out, in units of a Gaussian's, are those of a Gaussian: the quantile of
 # 100 draws has a standard deviation of 0.13 of it.
 _LIKE_GAUSSIAN = 0.8, 1.25
@@ -40,7 +42,9 @@ class Estimate(NDArrayOperatorsMixin):
     An answer is asked of the release's model, and of B plausible tables, from which the release may
     have come as well. Its interval is where the answers of these lie. Answers of one release are
     joint: ``a - b``, ``a / b`` and ``np.log(a)`` are asked of the same tables, so they have the
-    right error.
+    right error. So have those of two releases: a sum of sketches shares the noise of these, and
+    other releases share none. Only of a population you have to say whether they are of the
+    `same_rows`.
 
     Parameters
     ----------
@@ -65,8 +69,8 @@ class Estimate(NDArrayOperatorsMixin):
         ``sklearn.set_config(transform_output=...)`` says, else pandas where it is installed, else
         an array.
     step : float, default=None
-        Distance between the values that the answer can have, where they are on a grid. None is for
-        answers that can have any value.
+        Distance between the values that the truth can have, where they are on a grid, such as 1 for
+        a number of rows. None is for answers that can have any value.
     units : sequence of str or None, default=()
         Unit of each entry of a one-dimensional array, to be printed. Empty, as most have none.
     axes : sequence of str, default=()
@@ -74,6 +78,8 @@ class Estimate(NDArrayOperatorsMixin):
         rows, have such axes.
     refused : str, default=None
         Why there is no interval for a population. None, where there is one.
+    release : PlausibleTables or PlausiblePoints, default=None
+        What draws the tables of the release that was asked. None, if you made the answer.
 
     Notes
     -----
@@ -93,7 +99,7 @@ class Estimate(NDArrayOperatorsMixin):
     You can format one number, ``f"{answer:.2f}"``, and round any answer: ``round(answer, 2)`` is
     its value, rounded.
 
-    A pickle of it has its answers of all tables, without the release.
+    A pickle of it has its answers of all tables, without the release: all but ``same_rows=True``.
 
     Examples
     --------
@@ -121,6 +127,7 @@ class Estimate(NDArrayOperatorsMixin):
         units: Sequence[str | None] = (),
         axes: Sequence[str] = (),
         refused: str | None = None,
+        release: Any = None,
     ):
         if not callable(tables):
             given = np.asarray(tables, np.float64)
@@ -130,7 +137,13 @@ class Estimate(NDArrayOperatorsMixin):
                     f"tables along its first axis; got shape {given.shape}."
                 )
         self._ask: Any = tables if callable(tables) else lambda covers: given
-        self._tables: dict[str, Floats] = {}
+        # The releases that were asked, by what they draw and whose noise is in them.
+        self._releases: dict[tuple[str, frozenset[str]], Any] = {}
+        if release is not None:
+            self._ask = partial(_with_people, self._ask)
+            keys = frozenset(key for key, _ in release.sketch.releases)
+            self._releases[release.draws, keys] = release
+        self._tables: dict[Any, Floats] = {}
         found = near_the_middle(self._asked("noise")) if value is None else value
         self._value = np.asarray(np.clip(np.asarray(found, np.float64), *possible))
         self._possible = tuple(np.broadcast_to(end, self._value.shape) for end in possible)
@@ -138,7 +151,7 @@ class Estimate(NDArrayOperatorsMixin):
         self.units, self.axes = tuple(units), tuple(axes)
         self.frame, self.step, self._refused = frame, step, refused
 
-    def tables(self, covers: str = "table") -> Floats:
+    def tables(self, covers: str = "table", *, same_rows: bool | None = None) -> Floats:
         """Return the statistic of each plausible table, shape (B, ...).
 
         Nothing in them is moved to what is possible. Tables of all answers of a release go
@@ -148,11 +161,44 @@ class Estimate(NDArrayOperatorsMixin):
         ----------
         covers : {"table", "noise", "population"}, default="table"
             What they differ in, as in `interval`.
+        same_rows : bool, default=None
+            As in `interval`.
         """
-        return self._asked(covers)[1:]
+        return self._asked(self._drawn_for(covers, same_rows))[1:]
 
-    def _asked(self, covers: str) -> Floats:
+    def _drawn_for(self, covers: str, same_rows: bool | None) -> Any:
+        """Return what to ask: a population's people are of each release, or all are of one."""
+        if covers != "population" or len(self._releases) < 2:
+            return covers
+        keys = {own for _, own in self._releases}
+        if len(keys) > 1:  # else all are of one release, in copies
+            if len(frozenset.union(*keys)) < sum(map(len, keys)):
+                raise ValueError(
+                    "One of these releases is a part of another, so they share some rows. Ask the "
+                    "parts that were added one by one, or take covers='table'."
+                )
+            if same_rows is None:
+                raise ValueError(
+                    "These answers are of several releases. Say same_rows=True if all are of the "
+                    "same rows, so that they share the sampling error, or same_rows=False if no "
+                    "row is in two of them."
+                )
+            if not same_rows:
+                return covers
+        releases = list(self._releases.values())
+        if None in releases:
+            raise ValueError(_PICKLED)
+        if any(one.schema != releases[0].schema for one in releases):
+            raise ValueError(
+                "These releases are of tables with other columns, so nobody knows the sampling "
+                "error that they share. Take covers='table'."
+            )
+        return min(releases, key=lambda one: one.sketch.key)  # a - b and b - a ask the same one
+
+    def _asked(self, covers: Any) -> Floats:
         if covers not in self._tables:  # two threads that ask at once get the same
+            if self._ask is None:
+                raise ValueError(_PICKLED)
             self._tables[covers] = np.asarray(self._ask(covers), np.float64)
         return self._tables[covers]
 
@@ -229,15 +275,21 @@ class Estimate(NDArrayOperatorsMixin):
 
         The parts are the standard deviations of the noise, of how columns go together that nobody
         counted together, and of where in their bins rows lie; and of which rows a population
-        happened to have, which ``interval(covers="population")`` adds. They are the largest of all
-        entries.
+        happened to have, which ``interval(covers="population")`` adds to answers of one release.
+        They are the largest of all entries.
         """
-        names = [name for name in _PARTS if name != "sampling" or self._refused is None]
+        has_people = self._refused is None and len(self._releases) < 2
+        names = [name for name in _PARTS if name != "sampling" or has_people]
         errors = {name: self._error(name) for name in names}
         return ", ".join(f"{name} {np.max(one):.2g}" for name, one in errors.items())
 
     def interval(
-        self, level: float = 0.95, *, covers: str = "table", simultaneous: bool = False
+        self,
+        level: float = 0.95,
+        *,
+        covers: str = "table",
+        simultaneous: bool = False,
+        same_rows: bool | None = None,
     ) -> Any:
         """Return the ends of a confidence interval, lower and upper.
 
@@ -259,6 +311,10 @@ class Estimate(NDArrayOperatorsMixin):
         simultaneous : bool, default=False
             Whether all entries are held at once with this probability. The default is the usual
             interval of one number.
+        same_rows : bool, default=None
+            For "population", of an answer from several releases, such as a difference: whether all
+            are of the same rows, so that they share the sampling error. False is for tables that
+            have no row in common. None is for one release, its copies and its file.
 
         Returns
         -------
@@ -283,14 +339,16 @@ class Estimate(NDArrayOperatorsMixin):
         ValueError
             If the level is outside (0, 1), or the sampling error is not known for "population".
         """
-        ends, library = self._interval(level, covers, simultaneous), self._library()
+        ends, library = self._interval(level, covers, same_rows, simultaneous), self._library()
         if library is None:
             return ends
         index = self.axes if len(self.axes) == len(self.shape) == 2 else [None] * len(self.shape)
         both = ends.reshape(-1, 2).T
         return labelled(self._labels_of_entries(), ["low", "high"], both, library, index)
 
-    def _interval(self, level: float, covers: str, simultaneous: bool = False) -> Floats:
+    def _interval(
+        self, level: float, covers: str, same_rows: bool | None = None, simultaneous: bool = False
+    ) -> Floats:
         """Return both ends of all entries, shape ``(*shape, 2)``."""
         if not 0 < level < 1:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
@@ -298,7 +356,7 @@ class Estimate(NDArrayOperatorsMixin):
             raise ValueError(f"covers must be 'table', 'noise' or 'population', got {covers!r}.")
         if covers == "population" and self._refused is not None:
             raise ValueError(f"covers='population' is not known here: {self._refused}")
-        drawn = self.tables(covers)
+        drawn = self.tables(covers, same_rows=same_rows)
         low, high = band_of(drawn, level) if simultaneous else ends_of(drawn, level)
         low, high = np.minimum(low, self._value), np.maximum(high, self._value)
         if self.step is not None:
@@ -316,7 +374,9 @@ class Estimate(NDArrayOperatorsMixin):
         share = np.divide(width, largest - least, out=np.zeros(self.shape), where=known)
         return np.where(known & np.isnan(share), 1.0, share)
 
-    def to_frame(self, level: float | None = None, *, covers: str = "table") -> Any:
+    def to_frame(
+        self, level: float | None = None, *, covers: str = "table", same_rows: bool | None = None
+    ) -> Any:
         """Return a data frame with one row per entry: its value and its standard error.
 
         Parameters
@@ -326,6 +386,8 @@ class Estimate(NDArrayOperatorsMixin):
             suffices.
         covers : {"table", "noise", "population"}, default="table"
             What the ends are for, with the same default as in `interval`.
+        same_rows : bool, default=None
+            As in `interval`.
 
         Returns
         -------
@@ -347,7 +409,7 @@ class Estimate(NDArrayOperatorsMixin):
         """
         columns = {"value": self._value.ravel(), "std_error": self._shown_error().ravel()}
         if level is not None:
-            low, high = self._interval(level, covers).reshape(-1, 2).T
+            low, high = self._interval(level, covers, same_rows).reshape(-1, 2).T
             columns |= {"low": low, "high": high}
         library = chosen(self.frame) or "pandas"
         labels = self._labels_of_entries() if self.axes else {"name": self._names()}
@@ -357,7 +419,8 @@ class Estimate(NDArrayOperatorsMixin):
     def __getstate__(self) -> dict[str, Any]:
         """Return all that is known of the answer, without the release that it came from."""
         kept = {*_COVERS, *_PARTS} - {"population" if self._refused else ""}
-        return self.__dict__ | {"_ask": None, "_tables": {one: self._asked(one) for one in kept}}
+        told = {"_ask": None, "_releases": dict.fromkeys(self._releases)}
+        return self.__dict__ | told | {"_tables": {one: self._asked(one) for one in kept}}
 
     def __array__(self, dtype=None, copy=None):
         return np.array(self._value, dtype=dtype)
@@ -378,7 +441,7 @@ class Estimate(NDArrayOperatorsMixin):
         """Return a function of several answers, asked of each of their tables."""
         several = [one for one in inputs if isinstance(one, Estimate)]
 
-        def ask(covers: str) -> Floats:
+        def ask(covers: Any) -> Floats:
             given = [
                 one._asked(covers) if isinstance(one, Estimate) else repeat(one) for one in inputs
             ]
@@ -390,20 +453,25 @@ class Estimate(NDArrayOperatorsMixin):
         refused = next((one._refused for one in several if one._refused is not None), None)
         named = [one for one in several if one.shape == value.shape and one._is_named()]
         names = {name: getattr(named[0], name) for name in ("labels", "frame", "axes") if named}
-        return Estimate(ask, value=value, refused=refused, **names)
+        found = Estimate(ask, value=value, refused=refused, **names)
+        for one in several:
+            found._releases |= one._releases
+        return found
 
     def __len__(self) -> int:
         return len(self._value)
 
     def __getitem__(self, key) -> Estimate:
         key = self._places(key)
-        return Estimate(
+        found = Estimate(
             lambda covers: self._asked(covers)[:, *key],
             value=self._value[key],
             possible=(self._possible[0][key], self._possible[1][key]),
             step=self.step,
             refused=self._refused,
         )
+        found._releases = self._releases
+        return found
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))
@@ -456,8 +524,11 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _note(self) -> str:
         """Return why an error may be 0, empty if none is."""
-        on_grid = self.step is not None and not self._shown_error().all()
-        return f"on a grid of step {self.step:g}" if on_grid else ""
+        if self.step is None or self._shown_error().all():
+            return ""
+        steps = (self._value - self._value.flat[0]) / self.step  # of a count, noise is on no grid
+        is_on_grid = np.allclose(steps, np.rint(steps), atol=_ROUNDING, equal_nan=True)
+        return f"on a grid of step {self.step:g}" if is_on_grid else ""
 
     def __repr__(self) -> str:
         note = self._note()
@@ -489,6 +560,19 @@ class Estimate(NDArrayOperatorsMixin):
             for name, pairs in zip(names, numbers, strict=False)
         )
         return html_table("value ± std error", ["", *heads[:MOST_COLUMNS]], lines, len(names))
+
+
+def _with_people(ask: Callable[[Any], Floats], covers: Any) -> Floats:
+    """Return answers of a release; those of its tables with people that another release has drawn.
+
+    These stand for the people of all releases of the same rows, so where the same is asked of two
+    of them, their sampling error cancels.
+    """
+    if isinstance(covers, str):
+        return ask(covers)
+    found, people = ask("table"), ask(covers)[1:]
+    with np.errstate(invalid="ignore"):
+        return np.concatenate([found[:1], found[1:] + people - people.mean(axis=0)])
 
 
 def _quantiles(drawn: Floats, tail: float) -> tuple[Floats, Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, reduce
 from itertools import combinations_with_replacement, islice, product
@@ -111,10 +112,14 @@ class StatisticsMixin:
 
     def _most_rows(self, survey_weight: Weight = None) -> float:
         """Return how many rows are possible: three standard errors above the release's number."""
-        most = float(self._plausible.n_rows) + 3 * self.sketch_.n_noise_std
+        most = float(math.ceil(self._plausible.n_rows + 3 * self.sketch_.n_noise_std))
         if survey_weight is None:
             return most
         return most * self._bound(self._column(survey_weight, "survey_weight"))[1]
+
+    def _step_of_counts(self, are_counts: bool) -> float | None:
+        """Return 1, the step of numbers of rows; None for what may be a part of a row."""
+        return 1.0 if are_counts and not self.sketch_.counts_groups else None
 
     def _answer(
         self,
@@ -128,7 +133,7 @@ class StatisticsMixin:
 
         It warns of intervals wider than `spread`.
         """
-        found = Estimate(ask, frame=self._frame, **how)
+        found = Estimate(ask, frame=self._frame, release=self._plausible, **how)
         if judged:
             warn_of_the_wide(self.sketch_, found, about, spread)
         return found
@@ -548,6 +553,7 @@ class StatisticsMixin:
             possible=tuple(end.reshape(asked.shape) for end in possible),
             labels=[axis.labels for axis in axes],
             judged=not unseen.any(),  # of which another warning tells
+            step=self._step_of_counts(counts and asked.is_condition),
             axes=[axis.name for axis in axes],
         )
 
@@ -812,6 +818,7 @@ class StatisticsMixin:
             labels=labels,
             axes=[axis.name for axis in axes],
             refused=None if survey_weight is None else _NO_DESIGN,
+            step=self._step_of_counts(over is None and survey_weight is None),
             **how,
         )
         if over is not None and not margins:

@@ -41,11 +41,6 @@ class Counted:
     phase: int
     part: HistogramMap
 
-    @property
-    def released(self) -> bytes:
-        """What was released of the group, as one string of bytes."""
-        return repr(self.columns).encode() + np.ascontiguousarray(self.counts).tobytes()
-
     def margin(self, j: int) -> tuple[Floats, float]:
         """Return the counts of a column's bins, and the variance of the noise of each."""
         others = tuple(axis for axis, a in enumerate(self.columns) if a != j)

@@ -8,7 +8,6 @@ independent as the counts allow.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 
@@ -49,10 +48,9 @@ class TableModel:
         Number of cells of each column.
     n_rows : float
         Private estimate of the number of rows, at least 1.
-    released_groups : list of bytes
-        What was released of each group that the model is fitted to.
-    released : bytes
-        A hash of all of it.
+    origins : list of (int, int)
+        Of each group that the model is fitted to: its place among all groups of the sketch, and
+        that of its block.
     model : GraphicalModel
     """
 
@@ -69,8 +67,7 @@ class TableModel:
         self.sizes = tuple(column.n_cells for column in self.cells)
         found = [(group, in_cells(group, self.cells)) for group in groups]
         self.marginals = [marginal for _, marginal in found if marginal is not None]
-        self.released_groups = [g.released for g, marginal in found if marginal is not None]
-        self.released = hashlib.sha256(b"".join(self.released_groups)).digest()
+        self.origins = [(k, g.phase) for k, (g, m) in enumerate(found) if m is not None]
         self.n_rows = sketch.n_samples
         # Combinations that the schema rules out are public zeros.
         self._zeros = schema.possible_cells([column.contents() for column in self.cells])

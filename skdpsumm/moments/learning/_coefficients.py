@@ -126,7 +126,8 @@ class Regression:
             found[1:, unknown] = np.nan
             return found[:, 0] if is_single else found
 
-        return Estimate(ask, labels=labels, frame=self._model._frame)
+        frame = self._model._frame
+        return Estimate(ask, labels=labels, frame=frame, release=self._plausible)
 
     def _steps(self, covers: str) -> Iterator[Floats]:
         """Yield how far the coefficients of each plausible table are from the model's."""

@@ -183,7 +183,9 @@ class Interactions:
             return np.array(found), True
         if len(pairs) < 2:
             return np.empty(0), False
-        places = generator(self._model.released, "left out").permutation(len(pairs))[:MOST_LEFT_OUT]
+        places = generator(self._model.sketch.key, "left out").permutation(len(pairs))[
+            :MOST_LEFT_OUT
+        ]
         return np.array([self._surprise_without(pairs[place]) for place in places.tolist()]), False
 
     def _surprise_without(self, left: Marginal) -> float:

@@ -7,13 +7,14 @@ the best unbiased counts. The residual of a set t of columns (`sketches/_residua
 
 and the counts of a group C are the sum of the residuals of its sets, each spread evenly. So the
 covariance of all counts is exact, and it is the same whatever is asked. Counts may be negative:
-clipped ones would be too many in long tails.
+clipped ones would be too many in long tails. Noise of a sum of sketches is the sum of theirs, drawn
+for each of them: whatever is asked of these shares it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from numpy.typing import NDArray
 from ..._computing import Kept
 from ...sketches._residuals import Residuals, subsets
 from ._numbers import MOST_KEPT
-from ._seeds import generator
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
@@ -34,13 +34,14 @@ class RedrawnCounts:
     ----------
     residuals : Residuals
         Of the release.
-    released : sequence of bytes
-        What was released of each marginal, in the order of the residuals'.
+    white : callable
+        Takes the place of a marginal among the residuals' and a shape, and returns its noise in
+        standard deviations.
     n_tables : int
     """
 
-    def __init__(self, residuals: Residuals, released: Sequence[bytes], n_tables: int):
-        self._residuals, self._released, self._n_tables = residuals, released, n_tables
+    def __init__(self, residuals: Residuals, white: Callable[..., Floats], n_tables: int):
+        self._residuals, self._white, self._n_tables = residuals, white, n_tables
         self._told: dict[tuple[int, Group], Floats] = {}
         self._errors = Kept(MOST_KEPT)
 
@@ -69,8 +70,7 @@ class RedrawnCounts:
         """
         if (k, part) not in self._told:
             group, variance = self._residuals.noise_of(k)
-            rng = generator(self._released[k], "noise")
-            noise = rng.standard_normal((self._n_tables, *variance.shape)) * np.sqrt(variance)
+            noise = self._white(k, (self._n_tables, *variance.shape)) * np.sqrt(variance)
             for smaller in subsets(group):
                 if smaller != group or part == group:
                     self._told[k, smaller] = _residual(noise, group, smaller)

@@ -41,7 +41,7 @@ from ._numbers import (
 )
 from ._places import Places
 from ._rows import Rows
-from ._seeds import generator
+from ._seeds import generator, white_noise
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
@@ -74,11 +74,13 @@ class PlausibleTables:
     ----------
     n_rows : float
         Private number of rows.
+    draws : str
+        What all that is drawn hangs on: engines with the same draw the same.
     """
 
     def __init__(self, model: TableModel):
         self.model, self.schema, self.sketch = model, model.schema, model.sketch
-        self.n_rows = model.n_rows
+        self.n_rows, self.draws = model.n_rows, model.sketch.key
         self._drawn: dict[str, DrawnTables] = {}
         self._interactions = Interactions(model)
 
@@ -87,7 +89,7 @@ class PlausibleTables:
         return self.__dict__ | {"_drawn": {}}
 
     def rows(
-        self, columns: Sequence[int], covers: str = "table", meets: Meets | None = None
+        self, columns: Sequence[int], covers: Any = "table", meets: Meets | None = None
     ) -> Rows:
         """Return rows for questions about some columns, and their weights.
 
@@ -97,7 +99,8 @@ class PlausibleTables:
         covers : {"table", "model", "noise", "uncounted", "places", "sampling", "population"}
             What plausible tables differ in: all priors, which is the default; nothing, so that
             there are none; one of the priors; which rows a population happened to have; or all
-            priors and that.
+            priors and that. Another release's engine is asked itself, for which rows a population
+            happened to have.
         meets : callable, default=None
             Takes rows and returns which meet the conditions that are asked for, (n, k). Where few
             points meet one, more are drawn for it.
@@ -106,6 +109,8 @@ class PlausibleTables:
         -------
         Rows
         """
+        if not isinstance(covers, str):
+            return covers.rows(columns, SAMPLING, meets)
         if covers not in self._drawn:
             self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], self._interactions)
         return self._drawn[covers].rows(columns, meets)
@@ -163,11 +168,16 @@ class DrawnTables:
     ):
         self.model, self.priors, self._interactions = model, frozenset(priors), interactions
         self.n_tables = N_TABLES if self.priors else 0
-        self._counts = RedrawnCounts(model.model.residuals, model.released_groups, self.n_tables)
+        self._counts = RedrawnCounts(model.model.residuals, self._white_noise, self.n_tables)
         self._kept, self._rows = Kept(MOST_KEPT), Kept(MOST_KEPT)
 
     def _stream(self, *use: object) -> np.random.Generator:
-        return generator(self.model.released, *use)
+        return generator(self.model.sketch.key, *use)
+
+    def _white_noise(self, k: int, shape: tuple[int, ...]) -> Floats:
+        """Return the noise of one marginal of the model, in standard deviations."""
+        group, block = self.model.origins[k]
+        return white_noise(self.model.sketch.sources(block), shape, "noise", group)
 
     # ---- how many rows are in each cell
 
@@ -479,17 +489,25 @@ class DrawnTables:
         return codes, self.model.model.rake(codes) * self.model.n_rows
 
     def _by_chance(self, weights: Floats, cell: NDArray, columns: Group) -> Floats:
-        """Let rows of plausible tables fall by chance inside their cells."""
-        alike = most_rows_of_a_unit(self.model.sketch.privacy) * (SAMPLING in self.priors)
-        spread = math.sqrt((PLACES in self.priors) + alike)
-        if not spread:
+        """Let rows of plausible tables fall by chance inside their cells.
+
+        Other people do so by draws of their own, which other releases of the same rows may share.
+        """
+        alike = {PLACES: 1, SAMPLING: most_rows_of_a_unit(self.model.sketch.privacy)}
+        falls = [
+            (math.sqrt(n), self._stream("chance", prior, columns))
+            for prior, n in alike.items()
+            if prior in self.priors
+        ]
+        if not falls:
             return weights
-        rng = self._stream("chance", columns)
         starts = np.flatnonzero(np.diff(cell, prepend=-1))
         rank = np.cumsum(np.diff(cell, prepend=cell[:1]) != 0)
         for own in weights[1:]:
             there = np.maximum(own, 0.0)
-            off = spread * np.sqrt(there) * rng.standard_normal(len(own), dtype=np.float32)
+            off = np.zeros(len(own))
+            for spread, rng in falls:
+                off += spread * np.sqrt(there) * rng.standard_normal(len(own), dtype=np.float32)
             whole = np.maximum(np.add.reduceat(there, starts), _SMALLEST)
             own += off - there * (np.add.reduceat(off, starts) / whole)[rank]
         return weights

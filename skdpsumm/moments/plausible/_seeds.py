@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
-_LABEL = b"skdpsumm: plausible tables"
+_LABEL = "skdpsumm: plausible tables"
 
 
-def generator(released: bytes, *use: object) -> np.random.Generator:
+def generator(key: str, *use: object) -> np.random.Generator:
     """Return the stream of one use of a release.
 
     The same release and use give the same stream, in any process and whatever was asked before. It
@@ -17,10 +19,23 @@ def generator(released: bytes, *use: object) -> np.random.Generator:
 
     Parameters
     ----------
-    released : bytes
-        What was released, or a hash of it.
+    key : str
+        A hash of what was released (`PrivateSketch.key`).
     use : object
         Numbers and words, of which `repr` tells all.
     """
-    digest = hashlib.sha256(_LABEL + released + repr(use).encode()).digest()
+    digest = hashlib.sha256((_LABEL + key + repr(use)).encode()).digest()
     return np.random.default_rng(np.frombuffer(digest, np.uint32))
+
+
+def white_noise(
+    sources: Iterable[tuple[str, float]], shape: tuple[int, ...], *use: object
+) -> NDArray[np.float64]:
+    """Return noise of variance 1, the sum of what each source adds (`PrivateSketch.sources`).
+
+    So a sum of sketches has the noise of these, in each plausible table.
+    """
+    found = np.zeros(shape)
+    for key, part in sources:
+        found += part * generator(key, *use).standard_normal(shape)
+    return found

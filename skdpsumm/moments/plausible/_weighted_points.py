@@ -34,9 +34,9 @@ from ._interactions import Interactions
 from ._joint import at_quantiles
 from ._named_rows import NamedRows, column_of
 from ._numbers import JUMPS, N_STRETCHES, N_TABLES
-from ._plausible import NOISE, PLACES, DrawnTables
+from ._plausible import NOISE, PLACES, SAMPLING, DrawnTables
 from ._rows import Rows
-from ._seeds import generator
+from ._seeds import generator, white_noise
 
 Floats = NDArray[np.float64]
 
@@ -69,18 +69,21 @@ class PlausiblePoints:
         self._square = max(shift.of_residuals, phi**2)
         self.sketch = regression.sketch
         self.n_rows = self.sketch.n_samples
-        self._released = hashlib.sha256(np.ascontiguousarray(self.sketch.sums).tobytes()).digest()
+        points = hashlib.sha256(np.ascontiguousarray(regression.weights).tobytes())
+        self.draws = self.sketch.key + points.hexdigest()  # of other points, others
         self._kept: dict[str, Floats] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         left = {"_of_noise", "_unexplained", "_inside"}
         return {k: v for k, v in self.__dict__.items() if k not in left} | {"_kept": {}}
 
-    def rows(self, columns: Sequence[int], covers: str = "table", meets: Any = None) -> Rows:
+    def rows(self, columns: Sequence[int], covers: Any = "table", meets: Any = None) -> Rows:
         """Return the points, and their weights in each table: as `PlausibleTables.rows`.
 
         There are no others for a condition that few of them meet.
         """
+        if not isinstance(covers, str):
+            return covers.rows(columns, SAMPLING, meets)
         if covers not in self._kept:
             self._kept[covers] = self._weights(covers)
         moves = covers in ("places", "table", "population")
@@ -148,7 +151,7 @@ class PlausiblePoints:
         return self._column(j)[:n]
 
     def _stream(self, *use: object) -> np.random.Generator:
-        return generator(self._released, *use)
+        return generator(self.sketch.key, *use)
 
     def _weights(self, covers: str) -> Floats:
         own = self.n_rows * self._regression.weights[None]
@@ -170,7 +173,15 @@ class PlausiblePoints:
 
     @cached_property
     def _of_noise(self) -> Floats:
-        means, n_rows = self.sketch.simulate(N_TABLES, self._stream("noise"))
+        sizes = [*(part.n_features for part, _ in self.sketch.blocks()), 1]
+        means, n_rows = self.sketch.simulate(
+            np.column_stack(
+                [
+                    white_noise(self.sketch.sources(k), (N_TABLES, size), "noise of features", k)
+                    for k, size in enumerate(sizes)
+                ]
+            )
+        )
         if not self._regression.center:  # then z is a share of as many rows as it says
             n_rows = np.full(N_TABLES, self.n_rows)
         weights = n_rows[:, None] * self._regression.weights_for(means.T).T
