@@ -193,7 +193,7 @@ def test_a_name_has_one_class():
         lambda **given: SketchUnion([RFFSketcher(6, gamma=1.0)], **given),
         lambda **given: TDILClassifier(**given),
         lambda **given: PINPClassifier(gamma=1.0, **given),
-        lambda **given: PrivateSearchCV(TDILClassifier(**given), {"norm_bound": [1.0, 2.0]}),
+        lambda **given: PrivateSearchCV(TDILClassifier(**given), {"regularization": [1.0, 2.0]}),
     ],
 )
 def test_a_claim_without_a_schema_takes_the_columns_as_given(made):

@@ -73,19 +73,16 @@ class Grants:
     @property
     def n_rows(self) -> int:
         """Rows that were let go so far."""
-        return sum(entry["rows"] for entry in self.entries())
+        return _rows_of(self.entries())
 
     @property
     def runs(self) -> set[int]:
         """Runs that had an answer with rows or a sketch. Signatures take nothing."""
-        return {entry["run"] for entry in self.entries() if entry["ask"] != "sign"}
+        return _runs_of(self.entries())
 
     def check_room(self, run: int, n_rows: int, max_rows: int, max_runs: int | None) -> None:
         """Raise Refusal, by name, if a run may not take `n_rows`, or is one too many."""
-        if n_rows and self.n_rows + n_rows > max_rows:
-            raise Refusal(f"max_rows: the owner does not let {n_rows} more rows go")
-        if max_runs is not None and len(self.runs | {run}) > max_runs:
-            raise Refusal("max_runs: the owner takes part in no more runs")
+        _check_room(self.entries(), run, n_rows, max_rows, max_runs)
 
     def check_signed(self, run: int, agreement: str) -> None:
         """Raise Refusal unless this owner has signed this agreement off in this run."""
@@ -125,11 +122,29 @@ class Grants:
             If the run has had its answer, or there is no room for it.
         """
         with locked(self._lock):
-            if any((entry["run"], entry["ask"]) == (run, ask) for entry in self.entries()):
+            entries = self.entries()
+            if any((entry["run"], entry["ask"]) == (run, ask) for entry in entries):
                 raise Refusal(
                     f"{ask!r} was asked before in this run, and has one answer a run. If none "
                     "came, it was lost after it was granted, and counts: start a new run"
                 )
-            self.check_room(run, n_rows, max_rows, max_runs)
+            _check_room(entries, run, n_rows, max_rows, max_runs)
             entry = {"run": run, "ask": ask, "agreement": agreement, "rows": n_rows}
             self._ledger.charge(PureDP(math.inf if n_rows else 0.0), label=json.dumps(entry))
+
+
+def _rows_of(entries: list[dict[str, Any]]) -> int:
+    return sum(entry["rows"] for entry in entries)
+
+
+def _runs_of(entries: list[dict[str, Any]]) -> set[int]:
+    return {entry["run"] for entry in entries if entry["ask"] != "sign"}
+
+
+def _check_room(
+    entries: list[dict[str, Any]], run: int, n_rows: int, max_rows: int, max_runs: int | None
+) -> None:
+    if n_rows and _rows_of(entries) + n_rows > max_rows:
+        raise Refusal(f"max_rows: the owner does not let {n_rows} more rows go")
+    if max_runs is not None and len(_runs_of(entries) | {run}) > max_runs:
+        raise Refusal("max_runs: the owner takes part in no more runs")

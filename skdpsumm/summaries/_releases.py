@@ -308,8 +308,10 @@ class MWEMRelease(TargetRelease):
     --------
     >>> from skdpsumm import PrivateMMDSummarizer
     >>> from skdpsumm.summaries import MWEMRelease
-    >>> summarizer = PrivateMMDSummarizer(release=MWEMRelease(), n_target=200)
-    >>> summarizer.set_params(release__n_steps=50).release
+    >>> from skdpsumm.summaries import Propose
+    >>> protocol = Propose(release=MWEMRelease(), n_target=200)
+    >>> summarizer = PrivateMMDSummarizer(protocol=protocol)
+    >>> summarizer.set_params(protocol__release__n_steps=50).protocol.release
     MWEMRelease(n_steps=50)
     """
 
