@@ -235,7 +235,7 @@ class Given(KernelSpace):
     """The Gaussian kernel, whose entries are moved by a given matrix."""
 
     def __init__(self, moves=0.0):
-        super().__init__("rbf", {"gamma": 2.0}, 1.0, 0.0)
+        super().__init__("rbf", {"gamma": 2.0}, 1.0)
         self.moves = moves
 
     def gram(self, X, Y):

@@ -123,7 +123,7 @@ KINDS = {
         FrozenEstimator(step.fit(X))
         for step in (StandardScaler(), MinMaxScaler(clip=True), MaxAbsScaler(), RobustScaler())
     ],
-    "bins": [SCALE, FrozenEstimator(KBinsDiscretizer(3, strategy="uniform").fit(X))],
+    "bins": [FrozenEstimator(KBinsDiscretizer(3, strategy="uniform").fit(X))],
     "signs": [Binarizer(), RBFSampler(n_components=20, random_state=0)],
 }
 
@@ -198,7 +198,7 @@ def test_other_steps_are_refused_before_the_charge_with_what_to_write(name, plac
     steps = {"first": [step], "later": [SCALE, step], "candidate": [SCALE, "passthrough"]}[place]
     pipe = Pipeline([*zip("ab", steps, strict=False), ("learner", LEARNER)])
     choices = {"b": [None, step]} if place == "candidate" else {}
-    remedies = "PublicVectorizer.*feature_map.*FrozenEstimator"
+    remedies = "PublicVectorizer.*kernel.*FrozenEstimator"
     with pytest.raises(ValueError, match=f"takes no {type(step).__name__}.*{remedies}"):
         search(pipe, choices, ledger=ledger).fit(X, Y)
     assert ledger.entries() == []
@@ -210,7 +210,7 @@ def test_what_is_refused_can_be_written_as_told():
     frozen = FrozenEstimator(StandardScaler().fit(public))
     for estimator in (
         make_pipeline(frozen, LEARNER),
-        clone(LEARNER).set_params(feature_map=Normalizer()),
+        clone(LEARNER).set_params(kernel=Normalizer()),
     ):
         assert search(estimator, {}).fit(X, Y).predict(X).shape == Y.shape
 

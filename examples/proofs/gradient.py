@@ -86,7 +86,7 @@ def check_persons(checks):
 def check_library(checks):
     """Compare the library's own sums with and without a row, and its noise with its claim."""
     rng = np.random.default_rng(0)
-    space, codes = FeatureSpace(None, 3, 1.0, 0.0), rng.choice([-1.0, 1.0], (301, 1))
+    space, codes = FeatureSpace(None, 3, 1.0), rng.choice([-1.0, 1.0], (301, 1))
     rows = rng.normal(size=(301, 3))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
     rows[0] = [0, -1, 0]  # of norm R on the grid

@@ -184,7 +184,7 @@ def check_steps(estimator: Any) -> None:
                 f"A search takes no {type(step).__name__} before the learner, because it may look "
                 "at other rows or learn from them. Put PublicVectorizer(schema) in its place, "
                 "which reads words, numbers and missing values. Or give it to the learner as "
-                "feature_map. Or fit it to public rows, and wrap it in FrozenEstimator, if it is "
+                "kernel. Or fit it to public rows, and wrap it in FrozenEstimator, if it is "
                 f"one of {_names(FROZEN_STEPS)}. The other steps may be {_names(STEPS)}."
             )
 
