@@ -735,13 +735,9 @@ def without_the_clip_of_groups(monkeypatch):
 
 
 def with_the_noise_of_add_remove(monkeypatch):
-    calibrate = GradientPlan._calibrate
-
-    def halved(self):
-        self.sensitivity /= 2
-        return calibrate(self)
-
-    monkeypatch.setattr(GradientPlan, "_calibrate", halved)
+    claimed = GradientPlan.sensitivity.fget
+    halved = property(lambda plan: claimed(plan) / 2)
+    monkeypatch.setattr(GradientPlan, "sensitivity", halved)
 
 
 PLANTED = {

@@ -111,7 +111,7 @@ def test_landmarks_come_close_to_the_whole_kernel_on_images():
         TDDLClassifier(schema=schema, epsilon=np.inf, mechanism=mechanism).fit(X_train, y_train)
         for mechanism in (FunctionalMechanism(n_landmarks=64), "auto")
     )
-    whole = SVC(gamma=few._gamma())
+    whole = SVC(gamma=_gamma(few))
     whole = make_pipeline(PublicVectorizer(schema), whole).fit(X_train, y_train)
     assert len(default.predictor_.points) == 4096  # for images of 64 pixels
     assert default.score(X_test, y_test) >= whole.score(X_test, y_test) - 0.005

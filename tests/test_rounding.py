@@ -527,7 +527,9 @@ def scale_of(mechanism):
     }[mechanism]
     given = {"X_public": Z2} if isinstance(model, TDDLClassifier) else {}
     plan, _ = plan_of(model, **given)
-    known = {"svt": "sigma", "threshold": "sigma", "laplace": "scale", "pure span": "_sensitivity"}
+    if mechanism == "pure span":
+        return plan.noise._scale
+    known = {"svt": "sigma", "threshold": "sigma", "laplace": "scale"}
     return getattr(plan, known[mechanism]) if mechanism in known else plan._scale * plan._grid
 
 
