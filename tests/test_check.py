@@ -92,6 +92,13 @@ class DrawsFromASeed(PrivateSum):
 
 class TellsTheNumberOfRows(PrivateSum):
     def fit(self, X, y=None):
+        super().fit(X, y)
+        self.n_samples_ = len(X)
+        return self
+
+
+class CountsBeforeTheCharge(PrivateSum):
+    def fit(self, X, y=None):
         self.n_samples_ = len(X)
         return super().fit(X, y)
 
@@ -104,8 +111,9 @@ class TellsItInWords(PrivateSum):
             self.lines = {"title": f"the sum of {len(X)} rows"}
 
     def fit(self, X, y=None):
+        super().fit(X, y)
         self.report_ = self.Report(X)
-        return super().fit(X, y)
+        return self
 
 
 class HasNoLedger(BaseEstimator):
@@ -150,6 +158,7 @@ def test_a_right_one_passes(delta):
         (ClaimsNothing(), "needs privacy_"),
         (DrawsFromASeed(), "noise of a seed"),
         (TellsTheNumberOfRows(), "no noise: n_samples_"),
+        (CountsBeforeTheCharge(), "refused by its ledger, and keeps n_samples_"),
         (TellsItInWords(), r"no noise: report_\.lines\['title'\]"),
         (HasNoLedger(), "parameter ledger"),
         (HasNoEpsilon(), "parameter epsilon"),

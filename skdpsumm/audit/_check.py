@@ -23,6 +23,8 @@ _FITS_TO_NAME_A_LEAK = 5
 _WRONG_ALARM = 1e-6
 # Budgets of the two ledgers, in claims of the estimator: one has room for it, and one has not.
 _ROOMY_LEDGER, _SMALL_LEDGER = 10.0, 0.1
+# Attributes that tell of columns alone, which a fit that is refused may leave.
+_OF_COLUMNS = {"n_features_in_", "feature_names_in_"}
 
 
 def check_private_estimator(
@@ -42,7 +44,8 @@ def check_private_estimator(
     1. `privacy_` is a `PrivacyGuarantee` that claims no more than the parameter `epsilon`, and does
        not come from a seed.
     2. The parameter `ledger` takes a `PrivacyLedger`, and `fit` charges it what `privacy_` claims.
-    3. If the budget is too small, `fit` raises an error and leaves no attribute behind.
+    3. If the budget is too small, `fit` raises an error, and leaves no attribute but
+       `n_features_in_` and `feature_names_in_`.
     4. An audit of all fitted attributes on two neighbours does not refute the claim. It finds noise
        that is too small, and any number or text that is exact.
 
@@ -195,11 +198,11 @@ def _check_charge(model: Any, X: Any, claim: PrivacyGuarantee, delta: float) -> 
     try:
         poor.fit(**X) if isinstance(X, dict) else poor.fit(*(X if isinstance(X, tuple) else (X,)))
     except Exception:
-        left = [attribute for attribute in vars(poor) if attribute.endswith("_")]
-        if "privacy_" in left:
+        left = {attribute for attribute in vars(poor) if attribute.endswith("_")} - _OF_COLUMNS
+        if left:
             raise AssertionError(
-                f"{name} was refused by its ledger, and keeps {', '.join(left)}: charge before "
-                "anything is computed of the rows."
+                f"{name} was refused by its ledger, and keeps {', '.join(sorted(left))}: charge "
+                "before anything is computed of the rows."
             ) from None
         return
     raise AssertionError(f"{name} was fitted though its ledger has no room for its claim.")
