@@ -104,11 +104,7 @@ def test_a_claim_about_groups_is_never_silently_one_about_rows(name):
     assert not hasattr(model, "privacy_")
 
 
-# A pipeline inside these gets weights of points by name, which routing does not know.
-UNROUTED = {"m2m classifier", "m2m ridge"}
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in UNROUTED])
+@pytest.mark.parametrize("name", NAMES)
 def test_groups_are_routed_unasked(name):
     model, given = made(name, 2)
     pipe = make_pipeline(FunctionTransformer(), model)

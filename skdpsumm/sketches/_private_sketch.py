@@ -168,6 +168,11 @@ class PrivateSketch:
         return self.n_released < max(3 * self.n_noise_std, 1.0)
 
     @property
+    def mean_noise_std(self) -> NDArray[np.float64]:
+        """Standard deviation of the noise in `mean`; a drowned release may be of a single row."""
+        return self.noise_std / (1.0 if self.is_drowned else self.n_samples)
+
+    @property
     def counts_groups(self) -> bool:
         """Whether each group of rows counts once, so that a row is a part of one."""
         return "max_rows_per_group='average'" in self.privacy.given
@@ -246,10 +251,9 @@ class PrivateSketch:
             n_rows = self.n_samples + noise @ weights
         else:
             n_rows = self.n_samples + self.n_noise_std * white[:, -1]
-        # A quotient by almost nothing would say nothing of the others' spread.
-        n_rows = np.maximum(n_rows, min(self.n_samples, 1.5 * self.n_noise_std))
+        n_rows = np.maximum(n_rows, 1.0)
         means = [self.to_mean(s, n) for s, n in zip(sums, n_rows, strict=True)]
-        return np.array(means), np.maximum(n_rows, 1.0)
+        return np.array(means), n_rows
 
     @property
     def schema(self) -> TableSchema:

@@ -78,8 +78,8 @@ class Plan:
     def error(self, epsilon: float) -> NDArray[np.float64]:
         """Return the square root of Theorem 3.1's bound, per output of f."""
         sketch = self._release(own_clone(self.sketcher).set_params(epsilon=epsilon))
-        ridge = penalties(self.estimator.regularization, sketch.noise_std, sketch.n_samples)
-        noise = (sketch.noise_std / self.n_samples) ** 2
+        ridge = penalties(self.estimator.regularization, sketch)
+        noise = sketch.mean_noise_std**2
         a = solver_for(copy(self.covariance), ridge)(self.cross)
         explained = np.sum(a * (2 * self.cross - self.covariance @ a), axis=0)
         return np.sqrt(np.maximum(self.power - explained, 0.0) + noise @ a**2)

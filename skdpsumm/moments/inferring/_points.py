@@ -452,7 +452,7 @@ def maxent_points(
     points : ndarray of shape (n, d)
     weights : ndarray of shape (n,), non-negative, summing to one
     """
-    noise = (sketch.noise_std / sketch.n_samples) ** 2
+    noise = sketch.mean_noise_std**2
     cloud = points[:_POINTS_PER_ROUND]
     features = FeatureBlocks.of(sketch.feature_map, cloud)
     _, variance = features.moments()

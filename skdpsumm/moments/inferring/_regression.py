@@ -66,7 +66,7 @@ class MomentRegression:
         mean = self.features.mean()
         self.offset = mean if center else np.zeros_like(mean)
         self.center = center
-        self.penalty = penalties(regularization, sketch.noise_std, sketch.n_samples)
+        self.penalty = penalties(regularization, sketch)
         self._solve = solver_for(feature_covariance(self.features, self.offset), self.penalty)
         self.weights = self.weights_for(sketch.mean)
 
@@ -102,13 +102,13 @@ class MomentRegression:
         return values - fitted - (values.mean(axis=0) if self.center else 0.0)
 
 
-def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDArray:
+def penalties(regularization: Any, sketch: PrivateSketch) -> NDArray:
     """Return lambda for each feature; estimators have checked that `regularization` is one."""
     if regularization == "theory":
-        return (noise_std / n_samples) ** 2
+        return sketch.mean_noise_std**2
     if regularization == "paper":
-        return noise_std**2 / n_samples
-    return np.full(len(noise_std), float(regularization))
+        return sketch.noise_std * sketch.mean_noise_std
+    return np.full(len(sketch.mean), float(regularization))
 
 
 class FeatureBlocks:

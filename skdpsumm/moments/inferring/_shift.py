@@ -48,7 +48,7 @@ class Shift(NamedTuple):
     def of(cls, model: MomentRegression) -> Shift:
         """Measure it at the points of a regression."""
         rng, n_features = np.random.default_rng(0), len(model.offset)
-        by_noise = (model.sketch.noise_std / model.sketch.n_samples)[:, None]
+        by_noise = model.sketch.mean_noise_std[:, None]
         noise = by_noise * rng.standard_normal((n_features, _N_PROBES))
         penalised = np.sqrt(model.penalty)[:, None] * rng.standard_normal(noise.shape)
         found = model.squares((model.sketch.mean - model.offset)[:, None])[0]

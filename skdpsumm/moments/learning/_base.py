@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
@@ -323,7 +324,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             return estimator.fit(inputs, learnt)
         # Points without weight teach nothing and cost the estimator time.
         kept = np.abs(weights) > np.abs(weights).max() * 1e-9
-        return estimator.fit(inputs[kept], learnt[kept], **{parameter: weights[kept]})
+        with config_context(enable_metadata_routing=False):  # `parameter` names the step already
+            return estimator.fit(inputs[kept], learnt[kept], **{parameter: weights[kept]})
 
     def _completed(self, inputs: NDArray, learnt: NDArray, weights: NDArray) -> Any:
         """Return rows and weights that any estimator takes."""
