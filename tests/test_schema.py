@@ -531,6 +531,35 @@ def test_what_cannot_be_guessed_is_left_to_people(column, message):
         TableSchema.from_public(pd.DataFrame({"a": column}))
 
 
+def test_all_faults_of_a_table_are_told_at_once():
+    """Ten columns: five cannot be guessed, five can and come with a hint."""
+    n = 1100
+    rows = pd.DataFrame(
+        {
+            "row": range(n),
+            "born": ["1990-02-03", "1985-11-30"] * (n // 2),
+            "pay": ["3,5", "1.200,75"] * (n // 2),
+            "day": [20200101, 20211231] * (n // 2),
+            "text": ["1", "-2.5"] * (n // 2),
+            "seen": pd.date_range("2020-01-01", periods=n),
+            "name": [f"n{k}" for k in range(n)],
+            "same": 1,
+            "list": [[1]] * n,
+            "when": [f"{1 + k % 28}.{1 + k % 12}.{1900 + k % 29}" for k in range(n)],
+        }
+    )
+    bad = ["seen", "name", "same", "list", "when"]
+    with pytest.raises(ValueError, match=r"Column 'seen'") as caught:
+        TableSchema.from_public(rows)
+    lines = str(caught.value).splitlines()
+    assert [line.split("'")[1] for line in lines] == bad
+    assert lines[-1].endswith("If these are dates, make them numbers of days.")
+    schema = TableSchema.from_public(rows.drop(columns=bad))
+    hints = ["row numbers", "are dates, make", "decimal comma", "YYYYMMDD", r"astype(float)"]
+    for column, hint in zip(schema.columns, hints, strict=True):
+        assert hint in column.description
+
+
 def test_a_draft_is_of_a_table():
     with pytest.raises(ValueError, match="table must have two dimensions"):
         TableSchema.from_public([1, 2, 3])

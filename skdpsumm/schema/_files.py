@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import fields
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,14 @@ _NOT_GUESSED = {
 }
 # How a draft says what it is.
 _GUESSED, _SOME_MISSING = "guessed from public rows", ", some missing"
+# What a column of words looks like that holds no categories, and what a draft says of it then.
+_FORMS = {
+    r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?([./-])\d\d?\2(\d\d|\d{4})( .*)?": (
+        "if these are dates, make them numbers of days"
+    ),
+    r"[+-]?\d+|[+-]?\d*\.\d+": ("if these are numbers, convert them with astype(float)"),
+    r"[+-]?[\d.]*,?\d+": "if these are numbers with a decimal comma, read them as such",
+}
 
 _FIELDS = ("bounds", "step", "edges", "categories", "unit", "description", "missing")
 _CODES = "missing_values"
@@ -145,23 +155,51 @@ def from_table(name: Any, table: Any) -> Column:
 
 def guess(cells: NDArray, name: str) -> Column:
     """Return a draft of a public column, which says what it guesses; or raise ValueError."""
-    gaps = np.array([is_missing(cell) for cell in cells.tolist()], np.bool_)
-    present, absent = cells[~gaps].tolist(), bool(gaps.any())
-    words = any(isinstance(cell, str | bool) for cell in present)
+    values = _different(cells)
+    gaps = (
+        np.isnan(values)
+        if values.dtype.kind == "f"
+        else np.array([is_missing(cell) for cell in values.tolist()], np.bool_)
+    )
+    present, absent = values[~gaps], bool(gaps.any())
+    words = [cell for cell in present.tolist() if isinstance(cell, str | bool)]
+    hint = _hint_of_words(words)
     try:
         if words:
-            return _guess_categories(present, absent)
-        return _guess_range(finite_numbers(cells[~gaps]), absent)
+            return _guess_categories(present.tolist(), absent, len(cells), hint)
+        return _guess_range(finite_numbers(present), absent, len(cells))
     except CellError as error:
         told = _NOT_GUESSED.get(
             error.fault, "holds neither finite numbers nor words; convert it, or leave it out."
         )
     except ValueError as error:
-        told = f"cannot be guessed: {error}"
+        told = f"cannot be guessed: {error}" + (f" I{hint[1:]}." if hint else "")
     raise ValueError(f"Column {name!r} {told}")
 
 
-def _guess_range(numbers: NDArray, absent: bool) -> Numeric:
+def _different(cells: NDArray) -> NDArray:
+    """Return each cell once, where Python can tell cells apart, or all of them."""
+    if cells.dtype.kind != "O":
+        return np.unique(cells)
+    try:
+        once = list({(type(cell), cell): cell for cell in cells.tolist()}.values())
+    except TypeError:
+        return cells
+    values = np.empty(len(once), dtype=object)
+    values[:] = once
+    return values
+
+
+def _hint_of_words(words: list[Any]) -> str:
+    """Return what words look like that are no categories, and what to do then."""
+    if words and all(isinstance(word, str) for word in words):
+        for form, hint in _FORMS.items():
+            if all(re.fullmatch(form, word.strip()) for word in words):
+                return hint
+    return ""
+
+
+def _guess_range(numbers: NDArray, absent: bool, n_rows: int) -> Numeric:
     low, high = (float(f(numbers)) if len(numbers) else np.nan for f in (np.min, np.max))
     if not low < high:
         raise ValueError("it has fewer than two values; leave it out.")
@@ -169,12 +207,23 @@ def _guess_range(numbers: NDArray, absent: bool) -> Numeric:
     words = f"{_GUESSED}: from {short_number(low)} to {short_number(high)}"
     words += f" in steps of {short_number(step)}" if step else ""
     words += _SOME_MISSING if absent else ""
-    if step and (high - low) / step < 10:
+    if len(numbers) == n_rows > 20 and step == 1 and high - low == n_rows - 1:
+        words += "; if these are row numbers, leave the column out"
+    elif step == 1 and low >= 18000101 and np.all(np.isin(numbers, _days_as_numbers())):
+        words += "; if these are dates, YYYYMMDD, make them numbers of days"
+    elif step and (high - low) / step < 10:
         words += "; if these are codes, write categories"
     return Numeric(low, high, step=step, description=words, missing=absent)
 
 
-def _guess_categories(present: list[Any], absent: bool) -> Categorical:
+@cache
+def _days_as_numbers() -> NDArray[np.int64]:
+    """Return the days of 1800 to 2200 as numbers YYYYMMDD."""
+    days = np.arange("1800-01-01", "2201-01-01", dtype="datetime64[D]")
+    return np.char.replace(days.astype(str), "-", "").astype(np.int64)
+
+
+def _guess_categories(present: list[Any], absent: bool, n_rows: int, hint: str) -> Categorical:
     values = sorted(set(present), key=str)
     if len(values) > 1000:
         raise ValueError(
@@ -182,7 +231,8 @@ def _guess_categories(present: list[Any], absent: bool) -> Categorical:
             "or group them."
         )
     words = f"{_GUESSED}: {len(values)} categories" + (_SOME_MISSING if absent else "")
-    if len(values) > 20 and 2 * len(values) > len(present):
+    words += f"; {hint}" if hint else ""
+    if len(values) > 20 and 2 * len(values) > n_rows:
         words += "; most occur once: if these are names of persons, leave the column out"
     return Categorical(tuple(values), description=words, missing=absent)
 

@@ -722,8 +722,9 @@ class TableSchema:
         Raises
         ------
         ValueError
-            If a column holds dates, has more than 1,000 different words, or lacks two values, or if
-            the table has no rows, or labels that are neither words nor 0, 1, ... in order.
+            If columns hold dates, have more than 1,000 different words, or lack two values (one
+            message names all of them), or if the table has no rows, or labels that are neither
+            words nor 0, 1, ... in order.
 
         Examples
         --------
@@ -738,7 +739,15 @@ class TableSchema:
             raise ValueError("table must have two dimensions: a row for each observation.")
         check_some_rows("table", table)
         names = column_names(table)
-        columns = [guess(rows[:, j], names[j] if names else f"x{j}") for j in range(rows.shape[1])]
+        columns: list[Column] = []
+        faults = []
+        for j in range(rows.shape[1]):
+            try:
+                columns.append(guess(rows[:, j], names[j] if names else f"x{j}"))
+            except ValueError as error:
+                faults.append(str(error))
+        if faults:
+            raise ValueError("\n".join(faults))
         return cls(dict(zip(names, columns, strict=True)) if names else columns)
 
     def __getitem__(self, key: Any) -> Any:
