@@ -186,10 +186,20 @@ def learn_with_kernels(epsilons: Sequence[float] = (0.3, 1.0, 3.0, np.inf)) -> N
 
 
 def main() -> None:
-    """Do the three jobs."""
+    """Do the three jobs, or show a file."""
     parser = argparse.ArgumentParser(prog="python -m skdpsumm", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("."), help="folder for the file")
-    folder = parser.parse_args().output
+    jobs = parser.add_subparsers(dest="job")
+    shown = jobs.add_parser("show", help="tell what a sketch file holds, and what it promises")
+    shown.add_argument("file", type=Path)
+    given = parser.parse_args()
+    if given.job == "show":
+        try:
+            print(PrivateSketch.load(given.file).explain())
+            return
+        except (OSError, ValueError) as error:
+            sys.exit(str(error))
+    folder = given.output
     try:
         import pandas  # noqa: F401
     except ImportError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -186,6 +187,18 @@ class PrivacyGuarantee:
         pairs = ", ".join(f"epsilon={self.epsilon(d):.4g} at delta={d:g}" for d in (1e-6, 1e-9))
         return f"{pairs} ({cut(repr(self.mechanism))})"
 
+    def explain(self) -> Explanation:
+        """Return the promise in plain words, for whoever signs it: as text, and as HTML.
+
+        Examples
+        --------
+        >>> from skdpsumm.privacy import PrivacyGuarantee, PureDP
+        >>> print(PrivacyGuarantee(PureDP(0.5)).explain())
+        (0.5, 0)-DP for one row, add or remove
+        ...
+        """
+        return Explanation.of(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description, from which `from_dict` rebuilds the guarantee."""
         promised = {name: getattr(self, name) for name in _promised()}
@@ -248,3 +261,120 @@ def _merge(guarantees: list[PrivacyGuarantee], rule: Any) -> PrivacyGuarantee:
 def ledger_unit(unit: str) -> str:
     """Return the unit of a guarantee as ledgers call it: "row" or "group"."""
     return unit.removeprefix("one ")
+
+
+# ---- a promise in plain words
+
+_WHO = {
+    "public": "Anyone who sees the release, whatever else they know and however they compute",
+    "analyst": "The analyst who gets the answers, whatever else they know",
+    "curator": "The curator who runs the protocol, whatever else they know",
+    "consumer": "Whoever receives the result, whatever else they know",
+    "owner coalition": "All other owners together, whatever else they know",
+}
+_MORE_ROWS = 5  # the example of a person with several rows
+_WIDTH = 88  # characters of a line of text
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A promise in plain words: print it, or look at it in a notebook.
+
+    Parameters
+    ----------
+    title : str
+    lines : tuple of (str, str)
+        What each line is about, and what it says.
+    """
+
+    title: str
+    lines: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, claim: PrivacyGuarantee) -> Explanation:
+        """Return what a `PrivacyGuarantee` says."""
+        return cls(claim.short, tuple(_lines(claim)))
+
+    @classmethod
+    def joined(cls, title: str, parts: dict[str, Explanation]) -> Explanation:
+        """Return several promises under one title."""
+        found = [
+            (f"{name}: {about}", said)
+            for name, part in parts.items()
+            for about, said in (("promise", part.title), *part.lines)
+        ]
+        return cls(title, tuple(found))
+
+    def __repr__(self) -> str:
+        told = [cut(self.title)]
+        for about, said in self.lines:
+            told += ["", about, textwrap.indent(textwrap.fill(cut(said), _WIDTH), "  ")]
+        return "\n".join(told)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.title, (), self.lines, len(self.lines))
+
+
+def _lines(claim: PrivacyGuarantee) -> Iterator[tuple[str, str]]:
+    lost = claim.mechanism.unprotected
+    if lost:
+        yield "What is promised", f"Nothing, for {claim.protects}: {lost.reason}."
+        return
+    if claim.simulated:
+        yield "Do not rely on it", "The noise came from a seed. Whoever has it can take it off."
+    yield "What is promised", _promise(claim)
+    yield "In figures", _odds(claim, claim.unit, claim.mechanism)
+    if claim.unit == "one row":
+        yield "For a person with several rows", _several(claim)
+    yield "Against whom", f"{_WHO.get(claim.against, claim.against)}."
+    yield "What it takes as given", f"{claim.given}."
+    yield (
+        "What it does not promise",
+        "The release tells what is true of many. If it shows that smokers fall ill, whoever knows "
+        "a smoker learns that of them, whether they are in the table or not.",
+    )
+    if not claim.counted:
+        yield (
+            "What adds up",
+            "This counts one fit, and no ledger counted it. Each further release from the same "
+            "rows weakens the promise. To keep count, give every fit one PrivacyLedger.",
+        )
+    if claim.idealised:
+        yield "What is idealised", "Noise, or trials of a search, came in floating point."
+    if claim.noise:
+        yield "How large the noise is", f"{claim.noise}."
+
+
+def _promise(claim: PrivacyGuarantee) -> str:
+    change = {
+        "add_remove": f"Take {claim.unit} out of {claim.protects}, or put one more in",
+        "replace_one": f"Replace {claim.unit} of {claim.protects} by any other",
+    }
+    return (
+        f"{change[claim.adjacency]}: every result stays nearly as likely as it was. The law of "
+        f"this is differential privacy, with {claim.price}."
+    )
+
+
+def _odds(claim: PrivacyGuarantee, who: str, mechanism: Mechanism) -> str:
+    """Return how often a best guess is right: half of 1 + the distance in total variation."""
+    asked = {
+        "add_remove": f"whether {who} went into {claim.protects}",
+        "replace_one": f"which of two values {who} of {claim.protects} had",
+    }
+    return (
+        f"Suppose that a coin decided {asked[claim.adjacency]}, and somebody knows all else. Their "
+        f"best guess is right 50 times in 100 without the release, and at most "
+        f"{50 * (1 + mechanism.delta(0.0)):.3g} times with it."
+    )
+
+
+def _several(claim: PrivacyGuarantee) -> str:
+    try:
+        odds = _odds(claim, f"all {_MORE_ROWS} rows of a person", claim.mechanism.group(_MORE_ROWS))
+    except ValueError:  # no bound is known
+        odds = "How much less, nobody has derived for this kind of noise."
+    return (
+        f"It protects one row, and a person with several less. {odds} To protect persons, give "
+        "`fit` their groups, and set max_rows_per_group."
+    )

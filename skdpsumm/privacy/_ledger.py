@@ -37,6 +37,7 @@ import os
 import sqlite3
 from dataclasses import dataclass
 from functools import cached_property, partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,12 +143,24 @@ class LedgerDataset:
     @property
     def remaining(self) -> Budget:
         """What one more release from this data set may be calibrated to."""
+        return self.plan(1)
+
+    def plan(self, n_releases: int) -> Budget:
+        """Return what each of so many equal releases from this data set may be calibrated to."""
+        if not isinstance(n_releases, Integral) or n_releases < 1:
+            raise ValueError(
+                f"n_releases must be a whole number of at least 1, got {n_releases!r}."
+            )
         paid = paid_in(self.ledger._spent(), self.name)
-        return self.ledger._budget(self.ledger._filter.left(paid))
+        return self.ledger._budget(self.ledger._filter.left(paid, int(n_releases)))
 
     def entries(self) -> list[dict[str, Any]]:
         """Return the charges to this data set in order."""
         return [entry for entry in self.ledger.entries() if entry["dataset"] == self.name]
+
+    def to_frame(self) -> Any:
+        """Return the charges to this data set in order, as a ``pandas.DataFrame``."""
+        return _frame(self.entries())
 
     def _repr_html_(self) -> str:
         return self.ledger._to_html(self.name)
@@ -456,8 +469,47 @@ class PrivacyLedger:
         """
         return LedgerDataset(self, "default").remaining
 
+    def plan(self, n_releases: int) -> Budget:
+        """Return what each of so many equal releases from data set "default" may be calibrated to.
+
+        Give each the epsilon and delta that this returns, and the adjacency of the ledger. What was
+        spent already is taken off. Under "gdp" and "zcdp", this is for Gaussian noise.
+
+        Parameters
+        ----------
+        n_releases : int
+            How many releases there will be, at least 1.
+
+        Returns
+        -------
+        Budget
+
+        Raises
+        ------
+        ValueError
+            Unless `n_releases` is a whole number of at least 1.
+
+        Examples
+        --------
+        A release a week, for a year. Gaussian noise adds up in squares, so that each gets an
+        eighth of the cap and not a fifty-second:
+
+        >>> from skdpsumm import PrivacyLedger
+        >>> weekly = PrivacyLedger(epsilon=3.0, delta=1e-6).plan(52)
+        >>> round(weekly.epsilon, 3), weekly.delta
+        (0.354, 1e-06)
+        """
+        return LedgerDataset(self, "default").plan(n_releases)
+
+    def to_frame(self) -> Any:
+        """Return the charges in order as a ``pandas.DataFrame``: the columns are as in `entries`.
+
+        The column "mechanism" holds texts.
+        """
+        return _frame(self.entries())
+
     def entries(self) -> list[dict[str, Any]]:
-        """Return the charges in order, for you to put into a ``pandas.DataFrame``.
+        """Return the charges in order.
 
         Returns
         -------
@@ -596,6 +648,12 @@ class PrivacyLedger:
         paid = spent.get(name, Spent())
         numbers = self._filter.epsilon_of(paid.cost), self._filter.left(paid_in(spent, name))
         return [name, paid.partition or "", *(f"{number:.4g}" for number in numbers)]
+
+
+def _frame(entries: list[dict[str, Any]]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame([entry | {"mechanism": str(entry["mechanism"])} for entry in entries])
 
 
 def _reopened(path: Path, known: tuple[int, str], since: str | None) -> PrivacyLedger:
@@ -776,14 +834,14 @@ class Filter:
             return zcdp_epsilon(cost.square / 2, rest) + 2 * cost.log_ratio
         return GaussianDP(math.sqrt(cost.square), cost.log_ratio, cost.tail).epsilon(self.delta)
 
-    def left(self, spent: Cost) -> float:
+    def left(self, spent: Cost, n_releases: int = 1) -> float:
         """Return the largest epsilon to which noise of the accountant's kind may be calibrated."""
         if math.isinf(self.epsilon):
             return math.inf
         if self.accountant == "pure":
-            return self._left_pure(spent)
+            return self._left_pure(spent) / n_releases
         _, cap = self._caps  # what will be calibrated has slack
-        square = max(0.0, cap - spent.square)
+        square = max(0.0, cap - spent.square) / n_releases
         if square >= self._calibrated:
             return self.epsilon
         # The inverse of _calibrated, less what the solvers may have rounded up.

@@ -21,6 +21,7 @@ from ..features._feature_maps import AVERAGE, GRID, FeatureMap, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._compositions import parallel
+from ..privacy._guarantee import Explanation
 from ..privacy._noise import TOO_LARGE, IntegerNoise, forked
 from ..schema._groups import Groups
 from ..schema._schema import TableSchema
@@ -362,6 +363,19 @@ class PrivateSketch:
         facts += [("counted", part) for part in self._told_parts()]
         facts.append(("given", promise.given))
         return html_table(f"PrivateSketch: {promise.badge}", (), facts, len(facts))
+
+    def explain(self) -> Explanation:
+        """Return what was released and what is promised, in plain words: as text, and as HTML."""
+        schema, most = self.schema, _MOST_PARTS
+        names = schema.names or [f"column {j}" for j in range(schema.n_columns)]
+        columns = [f"{n}: {c!r}" for n, c in zip(names, schema.columns, strict=True)]
+        promise = self._promise().explain()
+        lines = (
+            ("Rows", f"about {self._told_rows()}"),
+            ("Columns", "; ".join([*columns[:most], *more_of(columns, most)])),
+            ("What was counted, and its noise", "; ".join(self._told_parts())),
+        )
+        return replace(promise, lines=(*lines, *promise.lines))
 
     def _promise(self) -> PrivacyGuarantee:
         """Return what is promised: whoever holds a release, from a file or not, makes no fits."""

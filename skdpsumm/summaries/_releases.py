@@ -20,6 +20,7 @@ from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
 from ..privacy._fit import estimator
+from ..privacy._guarantee import Explanation
 from ..privacy._mechanisms import Mechanism, Unprotected, zcdp_rho
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
@@ -513,6 +514,11 @@ class SummaryPrivacy:
         )
         simulated = self.target.simulated or self.owners.simulated
         return f"SIMULATED, protects nobody: {line}" if simulated else line
+
+    def explain(self) -> Explanation:
+        """Return each promise in plain words, for whoever signs it: as text, and as HTML."""
+        parts = {name: claim.explain() for name, claim in self._claims().items()}
+        return Explanation.joined(self.badge, parts)
 
     def _claims(self) -> dict[str, PrivacyGuarantee]:
         claims = {"consumer": self.consumer, "target": self.target, "owners": self.owners}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from ..._html import html_table
 from ...privacy import PrivacyGuarantee
+from ...privacy._guarantee import Explanation
 from ..inferring._target import unprotected_target
 
 # Weights follow the target's rows without noise, so what was sketched, too, is unprotected.
@@ -42,6 +43,11 @@ class TargetedPrivacy:
     def epsilon(self, delta: float = 0.0) -> float:
         """Return the epsilon of the worse claim, that of the target: it is infinite."""
         return max(self.sketch.epsilon(delta), self.target.epsilon(delta))
+
+    def explain(self) -> Explanation:
+        """Return both promises in plain words, for whoever signs them: as text, and as HTML."""
+        parts = {"sketch": self.sketch.explain(), "target": self.target.explain()}
+        return Explanation.joined(self.badge, parts)
 
     def _repr_html_(self) -> str:
         rows = [("sketch", self.sketch.badge), ("target", self.target.badge)]

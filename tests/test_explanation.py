@@ -1,0 +1,110 @@
+"""A promise in plain words: what it says is true of the claim, and of nothing else."""
+
+import re
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from skdpsumm import (
+    HistogramSketcher,
+    M2MClassifier,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    PrivateMMDSummarizer,
+    RFFSketcher,
+    __main__,
+)
+from skdpsumm.privacy import GaussianDP, PureDP
+from skdpsumm.privacy._mechanisms import Unprotected
+
+X = np.random.default_rng(0).random((300, 2))
+
+
+def right(claim, about="In figures"):
+    """Return the two figures that an explanation gives for a guess."""
+    said = dict(claim.explain().lines)[about]
+    return [float(figure) for figure in re.findall(r"([\d.]+) times", said)]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "one", "five"),
+    [
+        (PureDP(0.5), 1 / (1 + np.exp(-0.5)), 1 / (1 + np.exp(-2.5))),
+        (GaussianDP(0.3), norm.cdf(0.15), norm.cdf(0.75)),
+    ],
+)
+def test_figures_are_those_of_the_best_attack(mechanism, one, five):
+    claim = PrivacyGuarantee(mechanism)
+    assert right(claim) == [50, pytest.approx(100 * one, abs=0.06)]
+    several = right(claim, "For a person with several rows")
+    assert several == [50, pytest.approx(100 * five, abs=0.06)]
+
+
+def test_each_part_of_a_claim_is_said_where_it_holds():
+    text = repr(PrivacyGuarantee(PureDP(1.0), "replace_one", unit="one group").explain())
+    assert "Replace one group of the rows of X by any other" in text
+    assert "several rows" not in text
+    text = repr(PrivacyGuarantee(PureDP(1.0), simulated=True, counted=False).explain())
+    assert "came from a seed" in text
+    assert "Each further release" in text
+    lost = PrivacyGuarantee(Unprotected("it reads <b>rows</b>")).explain()
+    assert [about for about, _ in lost.lines] == ["What is promised"]
+    assert "&lt;b&gt;" in lost._repr_html_()
+
+
+def test_several_claims_are_explained_one_by_one():
+    summary = PrivateMMDSummarizer(5, schema=(0, 1)).fit(X[:50], X_target=X[50:90])
+    text = repr(summary.privacy_.explain())
+    for name in ("consumer", "target", "owners"):
+        assert f"\n{name}: What is promised\n" in text
+    sketcher = RFFSketcher(20, random_state=0, epsilon=1.0)
+    model = M2MClassifier(sketcher, schema=(0, 1), n_synthetic=200, random_state=0)
+    model.fit(X, X[:, 0] > 0.5, X_target=X[:20])
+    text = repr(model.privacy_.explain())
+    assert "sketch: promise\n  (1, 1e-6)-DP" in text
+    assert "target: What is promised\n  Nothing" in text
+
+
+def test_a_file_is_shown(tmp_path, monkeypatch, capsys):
+    schema = {"age": (0, 90), "job": ["cook", "smith"]}
+    rows = pd.DataFrame({"age": [20.0, 30.0], "job": ["cook", "smith"]})
+    path = tmp_path / "cells.sketch"
+    HistogramSketcher(schema=schema, epsilon=2.0).fit(rows).sketch_.save(path)
+    monkeypatch.setattr(sys, "argv", ["skdpsumm", "show", str(path)])
+    __main__.main()
+    shown = capsys.readouterr().out
+    assert shown.startswith("(2, 1e-6)-DP for one row")
+    assert "age: Numeric(0, 90); job: Categorical(['cook', 'smith'])" in shown
+    assert "What was counted" in shown
+    monkeypatch.setattr(sys, "argv", ["skdpsumm", "show", str(tmp_path / "none")])
+    with pytest.raises(SystemExit, match="No such file"):
+        __main__.main()
+
+
+@pytest.mark.parametrize(
+    "cap", [{"delta": 1e-6}, {"delta": 1e-6, "accountant": "zcdp"}, {"delta": 0.0}]
+)
+def test_as_many_releases_as_were_planned_fit_and_no_more(cap):
+    ledger = PrivacyLedger(epsilon=3.0, **cap)
+    HistogramSketcher(schema=(0, 1), epsilon=0.5, delta=cap["delta"], ledger=ledger).fit(X)
+    each = ledger.plan(7)
+    for _ in range(7):
+        HistogramSketcher(schema=(0, 1), epsilon=each.epsilon, delta=each.delta, ledger=ledger).fit(
+            X
+        )
+    assert ledger.remaining.epsilon < 1e-4
+    assert ledger.spent.epsilon <= 3.0 * (1 + 1e-12)
+    assert each.epsilon >= 2.5 / 7 * (1 - 1e-9)
+    frame = ledger.to_frame()
+    assert len(frame) == 8
+    assert frame["epsilon"].iloc[1:].nunique() == 1
+    assert all(isinstance(text, str) for text in frame["mechanism"])
+
+
+@pytest.mark.parametrize("n_releases", [0, 1.5, "2"])
+def test_a_plan_is_for_a_number_of_releases(n_releases):
+    with pytest.raises(ValueError, match="n_releases must be a whole number"):
+        PrivacyLedger(epsilon=1.0).dataset("a").plan(n_releases)
