@@ -159,7 +159,7 @@ class PlausiblePoints:
             return own
         drawn = self._of_noise if covers in ("noise", "table", "population") else own + 0.0
         if covers in ("uncounted", "table", "population"):
-            drawn = drawn + drawn.sum(axis=1, keepdims=True) * self._unexplained
+            drawn = drawn + self._unexplained
         if covers in ("population", "sampling"):
             there = np.maximum(own, 0.0)
             alike = most_rows_of_a_unit(self.sketch.privacy)
@@ -213,4 +213,4 @@ class PlausiblePoints:
         white = self._stream("unexplained").standard_normal((n, N_TABLES), dtype=np.float32)
         slope = self._regression.coefficients(white)
         left = self._regression.residuals(white, slope)
-        return math.sqrt(self._square / n) * left.T
+        return self.n_rows * math.sqrt(self._square / n) * left.T
