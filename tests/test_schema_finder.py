@@ -6,6 +6,7 @@
 import datetime
 import itertools
 import math
+import tomllib
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -16,6 +17,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kit import ARMS, PastTheWire, has_std, part_used, replayed
 
 from skdpsumm import (
@@ -380,6 +383,34 @@ def test_words_that_read_as_a_number_are_no_categories_beside_numbers():
     assert found([["other"], ["w"]], ["category"])[0].categories == ("other", "w")
 
 
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_a_column_that_nobody_has_a_value_in_is_no_error(epsilon):
+    """An error after the charge would tell of the rows."""
+    finder = SchemaFinder(BOTH, epsilon=epsilon).fit([[None, None], ["a", ["b"]]])
+    assert finder.schema_.columns == (
+        Numeric(0, 1, missing=True),
+        Categorical([], missing=True, other=True),
+    )
+
+
+CELLS = [None, "", "a", "1", "1.0", "true", "nan", "inf", "other", " 1", "1_0", "\u0661", "a\0"]
+CELLS += ["\ud800", b"a", 0, 1, True, -0.0, 0.5, 0.1, 5e-324, 1e300, 2**53, 2**53 - 1, np.inf]
+CELLS += [Decimal("0.1"), Decimal("sNaN"), Fraction(1, 3), np.float32(0.1), np.str_("a"), np.nan]
+
+
+@given(st.lists(st.sampled_from(CELLS), min_size=1, max_size=8))
+def test_whatever_cells_there_are_a_schema_is_found_that_reads_them(cells):
+    """And files hold it: an error after the charge would tell of the rows."""
+    X = np.empty((len(cells), 1), object)
+    X[:, 0] = cells
+    schema = found(X, ["category"])
+    schema[0].read(X[:, 0])
+    assert TableSchema.from_dict(schema.to_dict()) == schema
+    assert TableSchema.from_tables(tomllib.loads(schema.to_toml())) == schema
+    numbers = found(X, ["number"])
+    assert TableSchema.from_tables(tomllib.loads(numbers.to_toml())) == numbers
+
+
 def test_no_more_categories_than_a_schema_can_list(monkeypatch):
     monkeypatch.setattr(_finder, "MOST_LISTED", 3)
     words = [["c"]] * 3 + [["a"]] * 2 + [["b"]]
@@ -432,6 +463,8 @@ def test_every_run_of_cells_has_a_range():
     for first, last in itertools.combinations_with_replacement(range(N_PLACES), 2):
         low, high = _range_of(first, last)
         assert Numeric(low, high).bounds == (low, high)
+        if low.is_integer() and high.is_integer() and max(-low, high) <= _finder._LARGEST_WHOLE:
+            assert Numeric(low, high, step=1).n_values == high - low + 1
         assert math.copysign(1, low) == 1 or low < 0
         assert math.copysign(1, high) == 1 or high < 0
 

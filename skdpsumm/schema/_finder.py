@@ -52,7 +52,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
-from sklearn.utils import gen_batches
 
 from .._computing import warn_caller
 from .._sklearn import Interval
@@ -348,11 +347,11 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         self.min_count_ = draft.bound if CATEGORY in draft.kinds else None
 
     def _noisy(self, noise: IntegerNoise, j: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        parts = [
-            noise.add_block(j, counts[batch], derived_seed(self.noise_seed, batch.start))
-            for batch in gen_batches(len(counts), _DRAWN_TOGETHER)
-        ]
-        return np.concatenate([np.empty(0), *parts])
+        parts = [np.empty(0)]  # of a column that nobody has a value in
+        for start in range(0, len(counts), _DRAWN_TOGETHER):
+            some = counts[start : start + _DRAWN_TOGETHER]
+            parts.append(noise.add_block(j, some, derived_seed(self.noise_seed, start)))
+        return np.concatenate(parts)
 
     def _warn_last(self, draft: _Draft) -> None:
         if draft.hidden:
