@@ -125,8 +125,9 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         table, its dtypes included. Columns that a mapping does not name are dropped, here and by
         `schema_`. None, the default, takes all columns for numbers, as scikit-learn does.
     epsilon : float, default=0.1
-        Total epsilon of one `fit`. The default is a tenth of what is usual for a release, because a
-        schema is found for a release that comes after it. ``np.inf`` adds no noise.
+        Total epsilon of one `fit` and of all that is made of it. The default is a tenth of what is
+        usual for a release, because a schema is found for a release that comes after it. ``np.inf``
+        adds no noise.
     delta : float, default=1e-6
         The delta of the guarantee. 0 gives Laplace noise, and needs columns of numbers alone: a
         category that nobody listed cannot be released without a delta. Keep delta below
