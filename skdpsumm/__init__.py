@@ -20,7 +20,7 @@ from .privacy import (
     PrivacyLeakWarning,
     PrivacyLedger,
 )
-from .schema import Categorical, Numeric, Public, PublicVectorizer, TableSchema
+from .schema import Categorical, Numeric, Public, PublicVectorizer, SchemaFinder, TableSchema
 from .sketches import (
     AdaptiveSketcher,
     HistogramSketcher,
@@ -67,6 +67,7 @@ __all__ = [
     "PublicVectorizer",
     "RACESketcher",
     "RFFSketcher",
+    "SchemaFinder",
     "SketchSummarizer",
     "SketchUnion",
     "SummarizedEstimator",

@@ -29,6 +29,7 @@ from skdpsumm import (
     PublicVectorizer,
     RACESketcher,
     RFFSketcher,
+    SchemaFinder,
     SketchSummarizer,
     SketchUnion,
     SummarizedEstimator,
@@ -67,7 +68,7 @@ class Instance:
     estimator : estimator
         Never fitted: see `make`.
     kind : {"sketcher", "model", "summarizer", "synthesizer", "summarised", "learner", "search", \
-"vectorizer"}
+"vectorizer", "finder"}
     y : {"labels", "numbers"} or None
         What `fit` takes beside the rows; numbers lie in [-1, 1].
     interactive : bool, default=False
@@ -205,6 +206,7 @@ INSTANCES = {
         "numbers",
     ),
     "vectorizer": Instance(PublicVectorizer(**BOX), "vectorizer"),
+    "finder": Instance(SchemaFinder(["number", "category"]), "finder"),
 }
 
 

@@ -21,6 +21,7 @@ WIDE = {"schema": (-100, 100)}
 PUBLIC = {
     "sketcher": WIDE,
     "vectorizer": WIDE,
+    "finder": {"kinds": None},
     "model": {"schema": (-5, 5), "n_synthetic": 1000},
     "summarizer": {"n_select": 15, "n_components": 64, "gamma": 0.1},
     # The seed of what is public; scikit-learn sets that of the top level alone.
@@ -102,6 +103,7 @@ KINDS = (
     "learner",
     "search",
     "vectorizer",
+    "finder",
 )
 
 
@@ -128,6 +130,7 @@ LARGE = {
     "summarizer": 1.0,
     "synthesizer": 1.0,
     "summarised": 1.0,
+    "finder": 1.0,
     "model": 1e4,
     "learner": 1e6,
 }

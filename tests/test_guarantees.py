@@ -21,6 +21,7 @@ from skdpsumm.privacy._compositions import Composed, Worst, compose, parallel
 from skdpsumm.privacy._mechanisms import (
     Cost,
     Mechanism,
+    NewValuesDP,
     Unprotected,
     ZeroConcentratedDP,
     gdp_delta,
@@ -655,7 +656,25 @@ HAVE_SLACK = pytest.mark.parametrize("one", WITH_SLACK, ids=lambda m: m.kind)
 def test_all_kinds_with_slack_are_tried():
     tried = {type(one) for one in WITH_SLACK}
     own = [kind for kind in Mechanism.kinds.values() if kind.__module__.startswith("skdpsumm")]
-    assert {kind for kind in own if kind.slack is not Mechanism.slack} <= tried
+    assert {kind for kind in own if kind.slack is not Mechanism.slack} <= {*tried, NewValuesDP}
+
+
+def test_new_values_have_no_group_price():
+    """Two rows bring a new value nearer to the threshold than twice its tail tells."""
+    one = NewValuesDP(0.3, **SLACK)
+    assert one.group(1) == one
+    assert one.epsilon(1e-4) == GaussianDP(0.3, **SLACK).epsilon(1e-4)
+    both = one + GaussianDP(0.4, **SLACK)
+    assert both == NewValuesDP(0.5, 2e-3, 2e-6)
+    assert both == GaussianDP(0.4, **SLACK) + one
+    for cost in (one, both, compose([one, PureDP(0.1)]), PrivacyGuarantee(one).mechanism):
+        assert mechanism_from_dict(cost.to_dict()) == cost
+        with pytest.raises(ValueError, match="set the estimator's adjacency to the ledger's"):
+            cost.group(2)
+    ledger = PrivacyLedger(epsilon=1e3, delta=1e-2, adjacency="replace_one")
+    with pytest.raises(ValueError, match="group privacy"):
+        ledger.charge(one)
+    assert ledger.entries() == []
 
 
 @HAVE_SLACK

@@ -20,6 +20,7 @@ from skdpsumm import (
     PINPRegressor,
     RACESketcher,
     RFFSketcher,
+    SchemaFinder,
     SketchUnion,
     TDDLClassifier,
     TDDLRegressor,
@@ -38,7 +39,7 @@ LEARNERS = [
 ]
 SKETCHERS = [RFFSketcher, RACESketcher, HistogramSketcher, SketchUnion, AdaptiveSketcher]
 MODELS = [M2MEstimator, M2MClassifier, M2MRegressor]
-WRITTEN_OUT = [*LEARNERS, *SKETCHERS, *MODELS]
+WRITTEN_OUT = [*LEARNERS, *SKETCHERS, *MODELS, SchemaFinder]
 # Parameters that mean something else in another family.
 OWN_MEANING = {"kernel", "loss", "n_bins", "regularization", "target", "weights", "gamma"}
 ENTRY = re.compile(r"(?m)^(\w+) : .*\n((?:    .*\n|\n(?=    ))*)")

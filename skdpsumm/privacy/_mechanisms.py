@@ -473,13 +473,73 @@ class DominatedByGaussian(NearIdeal):
         return None if accountant == "pure" else self.as_accountable().price(accountant)
 
 
+@dataclass(frozen=True, repr=False)
+class NewValuesDP(DominatedByGaussian):
+    """The price of Gaussian noise on counts of values that are released where many rows have them.
+
+    Of two neighbours, one may have values that the other lacks. Those are released with a
+    probability of at most `tail`, which the noise of all other counts does not cover. Proof and
+    sensitivity are in `skdpsumm.schema._finder`.
+
+    It has no group price: two rows together bring a new value twice as near to the threshold, and
+    `tail` does not say how near that is.
+
+    Parameters
+    ----------
+    mu : float
+        As of `GaussianDP`, for the values that both neighbours have.
+    log_ratio, tail : float
+        As of `GaussianDP`, new values included.
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import GaussianDP
+    >>> from skdpsumm.privacy._mechanisms import NewValuesDP
+    >>> NewValuesDP(0.3, 0.0, 1e-9) + GaussianDP(0.4)
+    NewValuesDP(mu=0.5, log_ratio=0, tail=1e-09)
+    """
+
+    mu: float
+    log_ratio: float
+    tail: float
+    kind: ClassVar[str] = "gdp of new values"
+    place: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        for name in ("mu", "log_ratio", "tail"):
+            check_cost(name, getattr(self, name))
+
+    def _ideal_epsilon(self, delta: float) -> float:
+        return gdp_epsilon(self.mu, delta)
+
+    def _ideal_delta(self, epsilon: float) -> float:
+        return gdp_delta(self.mu, epsilon)
+
+    def dominating_mu(self) -> float:
+        return self.mu
+
+    def group(self, size: int) -> Any:
+        return self if size == 1 else Mechanism.group(self, size)
+
+    def compose_with(self, other: Mechanism) -> Mechanism | None:
+        if not isinstance(other, GaussianDP | NewValuesDP):
+            return None
+        log_ratio, tail = self.log_ratio + other.log_ratio, self.tail + other.tail
+        return NewValuesDP(math.hypot(self.mu, other.mu), log_ratio, tail)
+
+    def __repr__(self) -> str:
+        return (
+            f"NewValuesDP(mu={self.mu:.6g}, log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g})"
+        )
+
+
 @dataclass(frozen=True)
 class ZeroConcentratedDP(Mechanism):
     """rho-zero-concentrated differential privacy."""
 
     rho: float
     kind: ClassVar[str] = "zcdp"
-    place: ClassVar[int] = 2
+    place: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         check_cost("rho", self.rho)

@@ -46,6 +46,8 @@ _SHORTEST_RANGE, _FARTHEST_END = 1e-300, 1e300
 _MISSING_NUMBER = 0.75**0.5
 # Two different categories are as far apart as the two ends of a numeric range.
 _INDICATOR = 0.5**0.5
+# The category of all values that a column with `Categorical.other` does not list.
+OTHER = "other"
 # Categories and edges that are printed.
 _MOST_CATEGORIES_SHOWN = 30
 
@@ -334,7 +336,7 @@ class Categorical(Column):
     ----------
     categories : sequence of str, int, float or bool
         List all values: at least two, or one if cells may be missing. A value that is not listed is
-        refused.
+        refused, unless you set `other`.
     unit : str, default=None
         Unit of the categories, for the reader of a release. The default is None because most
         categories have no unit.
@@ -349,6 +351,10 @@ class Categorical(Column):
         them is read as missing, so `missing` is then True. NaN and None are missing anyway: they
         set `missing` and are not kept here. No code is a category. The default, none, refuses them
         as it does all that is not listed.
+    other : bool, default=False
+        Whether to read a value that is not listed as the category "other". This word then becomes
+        the last category, unless you list it yourself. The default, False, refuses such a value, so
+        that a misspelt category is noticed.
 
     Raises
     ------
@@ -360,6 +366,8 @@ class Categorical(Column):
     >>> from skdpsumm import Categorical
     >>> Categorical(["Female", "Male"], missing=True)
     Categorical(['Female', 'Male'], missing=True)
+    >>> Categorical(["clerk", "farmer"], other=True)
+    Categorical(['clerk', 'farmer', 'other'], other=True)
     """
 
     categories: tuple[Any, ...]
@@ -367,12 +375,18 @@ class Categorical(Column):
     description: str | None = field(default=None, kw_only=True)
     missing: bool = field(default=False, kw_only=True)
     missing_values: Any = field(default=(), kw_only=True)
+    other: bool = field(default=False, kw_only=True)
 
     _principal: ClassVar[tuple[str, ...]] = ("categories",)
 
     def __post_init__(self) -> None:
         self._check_words()
+        if not isinstance(self.other, bool | np.bool_):
+            raise ValueError(f"other must be True or False, got {self.other!r}.")
+        object.__setattr__(self, "other", bool(self.other))
         known = check_listed("categories", self.categories)
+        if self.other and OTHER not in known:
+            known = check_listed("categories", [*known, OTHER])
         if self.missing_values:
             check_listed("categories and missing_values", [*known, *self.missing_values])
         if len(known) + self.missing < 2:
@@ -397,6 +411,8 @@ class Categorical(Column):
         """
         gone = self.missing_values
         codes = positions(cells, self.categories, missing=self.missing, missing_values=gone)
+        if self.other:
+            codes[codes < 0] = self.categories.index(OTHER)
         if np.any(codes < 0):
             of_each_type = {type(cell): cell for cell in cells.tolist()}.values()
             raise CellError(INTERVALS if INTERVALS in map(cell_fault, of_each_type) else "unlisted")
@@ -495,7 +511,8 @@ FAULTS = {
     ),
     "unlisted": (
         "holds a value that is not among its categories; add it to those of the schema, or map "
-        "rare values to one of those listed, or to None where the schema says missing=True."
+        "rare values to one of those listed, or to None where the schema says missing=True. Or set "
+        'other=True for the column, which reads such values as "other".'
     ),
     "narrow": (
         "has a float type that is too short for its categories or missing_values; convert it with "

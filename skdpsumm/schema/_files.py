@@ -35,27 +35,31 @@ _FORMS = {
 }
 
 _FIELDS = ("bounds", "step", "edges", "categories", "unit", "description", "missing")
-_CODES = "missing_values"
+_CODES, _OTHER = "missing_values", "other"
 
 
 def state_of(column: Column) -> dict[str, Any]:
     """Return a column as plain values, all fields of either kind: null where one has none.
 
-    Codes of missing values are there only if there are some: older files do not know them.
+    Codes of missing values, and what is said of values that are not listed, are there only if there
+    is something to say: older files do not know them.
     """
     found = {name: getattr(column, name, None) for name in _FIELDS}
     found |= {_CODES: column.missing_values} if column.missing_values else {}
+    found |= {_OTHER: True} if getattr(column, _OTHER, False) else {}
     return {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
 
 
 def from_state(entry: dict[str, Any]) -> Column:
     """Return the column of `state_of`, made by its constructor, or raise ValueError."""
-    codes = entry.get(_CODES, [])
+    codes, other = entry.get(_CODES, []), entry.get(_OTHER, False)
     entry = {key: entry[key] for key in _FIELDS}
     words = {key: entry[key] for key in ("unit", "description", "missing")} | {_CODES: codes}
     if not (isinstance(codes, list) and all(map(_is_plain, codes))):
         raise ValueError("Codes of missing values must be a list of words or numbers.")
     if entry["categories"] is None:
+        if other:
+            raise ValueError("A column of numbers must have no other category.")
         return Numeric(
             *(entry["bounds"] or (None, None)), step=entry["step"], edges=entry["edges"], **words
         )
@@ -63,7 +67,7 @@ def from_state(entry: dict[str, Any]) -> Column:
         raise ValueError("categories of a description must be words or numbers.")
     if any(entry[key] is not None for key in ("bounds", "step", "edges")):
         raise ValueError("A column of categories must have no range, step or edges.")
-    return Categorical(entry["categories"], **words)
+    return Categorical(entry["categories"], other=other, **words)
 
 
 def _is_plain(value: Any) -> bool:

@@ -170,7 +170,7 @@ def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
             raise ValueError(f"{name} lists {value!r} twice (1, 1.0 and True are one value).")
         seen.add(value)
     if len({isinstance(value, str) for value in plain}) > 1:
-        clash = next((v for v in plain if isinstance(v, str) and _reads_as_number(v)), None)
+        clash = next((v for v in plain if isinstance(v, str) and reads_as_number(v)), None)
         if clash is not None:
             raise ValueError(
                 f"{name} lists {clash!r} beside numbers, and a table that holds both as words "
@@ -235,7 +235,8 @@ def check_text(name: str, text: str) -> None:
         ) from None
 
 
-def _reads_as_number(word: str) -> bool:
+def reads_as_number(word: str) -> bool:
+    """Whether a table that holds numbers as words may hold one as this word."""
     if word.strip().lower() in ("true", "false"):
         return True
     try:

@@ -1,0 +1,526 @@
+"""A schema that is found privately: ranges of numbers, and the categories that enough rows have.
+
+*What is counted.* Each column is cut into cells: public ones for numbers (a scale of 1, 2, 5, 10,
+20, ... of either sign, each cell once for whole numbers and once for others), and one for each
+value of a column of categories. A unit of protection is a row, or a group of which k rows stay. It
+adds one to each cell that it has a row in, however many these rows are. Missing cells, and cells
+that no column can read, are in no cell.
+
+*Sensitivity.* A unit's rows are in at most k cells of each of d columns. With one unit more, at
+most k d counts move, by one each: k d in L1, sqrt(k d) in L2. With one unit replaced these are
+2 k d and sqrt(2 k d), for its cells may all be others. All counts have the same noise.
+
+*Values that nobody listed.* Noise is added to the counts of values that some row has, and which
+these are is private. So a value is released only if its noisy count reaches
+
+    T = 1 + h + s Phi^-1(1 - delta'),   delta' = tail / m,
+
+with s the standard deviation of the noise on the lattice of step h, and m the number of values that
+one unit can bring: k for each column of categories, twice that if a unit is replaced. A unit adds
+at most one to each, so "1" is what it adds to a count that is zero without it. The discrete
+Gaussian X on this lattice has P(X >= j h) <= P(N(0, s^2) >= (j - 1) h) [1]_, so such a value comes
+out with a probability of at most delta'.
+
+Now let D and D' be neighbours, and M be the mechanism that counts nothing but public cells and the
+values that both have: mu-GDP up to its slack, for the counts that differ are at most those above,
+and all others have the same law. Let E be the event that some other value comes out. It has a
+probability p <= tail under D, and p' <= tail under D'. The noise of its counts is independent of
+all other noise, so off E the law of the release is (1 - p) times that of M(D), and (1 - p') times
+that of M(D'). Hence the release is within a factor 1 / (1 - tail) of M but for an event of
+probability `tail`: `NewValuesDP`. Its `log_ratio` and `tail` are those of the noise, plus
+-ln(1 - tail) and `tail`. A ledger holds no more of them than its reserve, which is why `tail` is a
+part of it (`_SHARE_OF_RESERVE`): the threshold is then about 8 standard deviations, where half of
+delta would buy 5.5.
+
+*What follows is post-processing.* Ranges, steps and lists are made of noisy counts alone.
+
+References
+----------
+.. [1] Canonne, Kamath and Steinke (2020), "The discrete Gaussian for differential privacy",
+       Proposition 25, on the tail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator
+
+from .._computing import warn_caller
+from .._sklearn import Interval
+from ..privacy import NoiseWarning, PrivacyGuarantee, PrivacyLedger
+from ..privacy._fit import PrivateFit
+from ..privacy._ledger import LedgerDataset
+from ..privacy._mechanisms import GaussianDP, Mechanism, NewValuesDP
+from ..privacy._noise import RESERVE, TOO_LARGE, Block, IntegerNoise, derived_seed
+from ._columns import Categorical, Numeric
+from ._groups import Groups
+from ._listed import MOST_LISTED, reads_as_number
+from ._reading import cell_fault, is_dask, is_missing, validate_table
+from ._schema import TableSchema
+
+T = TypeVar("T")
+
+NUMBER, CATEGORY = "number", "category"
+# Ends of cells of positive numbers, from zero on; those of negative ones mirror them. One cell more
+# holds what is beyond the last, and zero has a cell of its own.
+_ENDS = np.array(
+    [0.0, *(float(f"{digit}e{power}") for power in range(-6, 15) for digit in (1, 2, 5)), 1e15]
+)
+N_PLACES = 2 * len(_ENDS) + 1
+# Numbers from here on are not told apart by float64, to which some containers convert them.
+_FIRST_ROUNDED = 2.0**53
+# Adjoining cells that are looked at together, at most: rows of a long tail are spread over them.
+_WIDEST_WINDOW = 12
+# Expected number of windows of a column that seem to hold rows, by noise alone.
+_FALSE_WINDOWS = 1e-3
+# The end of a range that is closer to zero is moved there if it is at most this part of the other.
+_NEAR_ZERO = 1 / 20
+# A step is found where this part of the rows are no whole numbers, with so many deviations of the
+# noise on their number, and where float64 tells whole numbers apart.
+_MOST_OFF_STEP, _STDS_OF_STEP, _LARGEST_WHOLE = 0.02, 2.0, 1e12
+# Part of the reserve of delta that pays for new values: a ledger holds so many such releases.
+_SHARE_OF_RESERVE = 1 / 16
+# Counts that get noise in one draw: a progress bar of more would tell how many values there are.
+_DRAWN_TOGETHER = 4096
+# Rows in units of the noise's lattice, at most, so that 64 bits hold the noise as well.
+_MOST_LIFTED = 2**61
+# What is said of columns of which noise hides everything, and how many of them a warning names.
+_NO_RANGE = Numeric(0, 1, missing=True)
+_NO_CATEGORIES = Categorical((), missing=True, other=True)
+_MOST_NAMED = 10
+
+
+class SchemaFinder(PrivateFit, BaseEstimator):
+    """Find the public description of a private table: ranges of numbers, and categories.
+
+    Use it where nobody has written down what the columns hold. `fit` reads the raw table once, and
+    `schema_` is public: give it to any estimator. A schema that you know costs nothing and is
+    better, so write it by hand where you can.
+
+    *Numbers* get a range whose ends are 0, or 1, 2 or 5 times a power of ten. It leaves out ends
+    that hold so few rows that noise hides them: later estimators clip numbers to it. Columns of
+    whole numbers get ``step=1``, where at most some two rows in a hundred are none. Those are then
+    rounded.
+
+    *Categories* are the values that enough rows have, in sorted order. All others become "other".
+    How many rows are enough depends on the noise, and `min_count_` says it.
+
+    Each column may have missing cells. A cell that its column cannot read (a word among numbers, a
+    date, a list, a number beyond 2^53 among categories) counts as missing here. Dates are no kind
+    of column: convert them to numbers first.
+
+    Parameters
+    ----------
+    kinds : mapping or list of {"number", "category"}, default=None
+        What each column holds, such as ``{"age": "number", "job": "category"}``, or a list with an
+        entry for each column of an array. It is public and yours to say: nothing is read off the
+        table, its dtypes included. Columns that a mapping does not name are dropped, here and by
+        `schema_`. None, the default, takes all columns for numbers, as scikit-learn does.
+    epsilon : float, default=0.1
+        Total epsilon of one `fit` and of all that is made of it. The default is a tenth of what is
+        usual for a release, because a schema is found for a release that comes after it. ``np.inf``
+        adds no noise.
+    delta : float, default=1e-6
+        The delta of the guarantee. 0 gives Laplace noise, and needs columns of numbers alone: a
+        category that nobody listed cannot be released without a delta. Keep delta below
+        1 / n_samples: 1e-6 suits fewer than a million rows.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        With `max_rows_per_group` it is one group. The default also protects the number of rows.
+        Under "replace_one", noise is sqrt(2) times (Laplace: twice) as large.
+    max_rows_per_group : int or None, default=None
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
+        most k rows of each group, chosen by secret coins. Each group then counts once for each of
+        its values, and the noise is sqrt(k) times (Laplace: k times) as large. None, the default,
+        protects one row of X, which is enough where each person has one row. The value is public.
+    noise_seed : int or None, default=None
+        Seed of the noise, for simulations only. None draws noise from the operating system, because
+        noise that somebody can draw again protects nobody.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. The default is None because only you know the cap of your
+        data. *Every fit is a release of its own*, also in a search or a cross-validation, and
+        without a ledger nothing counts them.
+
+    Attributes
+    ----------
+    schema_ : TableSchema
+        The schema that was found, public.
+    min_count_ : float
+        The noisy count from which a category is listed: of rows, or of groups.
+    privacy_ : PrivacyGuarantee
+        What the release promises.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
+
+    See Also
+    --------
+    TableSchema : The same, written by hand.
+    M2MEstimator : Answers questions about a table that a schema describes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpsumm import SchemaFinder
+    >>> rng = np.random.default_rng(0)
+    >>> rows = pd.DataFrame({
+    ...     "age": rng.integers(18, 90, 20_000),
+    ...     "pay": rng.lognormal(10, 0.5, 20_000),
+    ...     "job": rng.choice(["clerk", "farmer", "the only pilot"], 20_000, p=[0.7, 0.299, 0.001]),
+    ... })
+    >>> kinds = {"age": "number", "pay": "number", "job": "category"}
+    >>> finder = SchemaFinder(kinds, epsilon=0.5).fit(rows)
+    >>> finder.schema_["age"], finder.schema_["job"]  # doctest: +NORMALIZE_WHITESPACE
+    (Numeric(10, 100, step=1, missing=True),
+     Categorical(['clerk', 'farmer', 'other'], missing=True, other=True))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateFit._parameter_constraints,
+        "kinds": "no_validation",  # `_kinds` says what is wrong, and with which column
+        "max_rows_per_group": [None, Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        kinds: Mapping[str, str] | Sequence[str] | None = None,
+        *,
+        epsilon: float = 0.1,
+        delta: float = 1e-6,
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | None = None,
+        noise_seed: int | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+    ):
+        self.kinds = kinds
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+        """Find the schema of X. This charges the ledger once.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            One row per person (or other unit of protection), or several with `groups`.
+        y : ignored
+        groups : array-like or series of shape (n_samples,), default=None
+            Who each row belongs to, in words or numbers, none missing. Give it where
+            `max_rows_per_group` is set, and nowhere else: hence None.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If parameters or data are not valid. Nothing is charged.
+        BudgetExceededError
+            If the ledger cannot hold epsilon and delta. Nothing is charged.
+        """
+        return self._private_fit(X, groups=groups)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._asked()
+        if CATEGORY in self._kinds and self.delta == 0 and self.epsilon != np.inf:
+            raise ValueError(
+                "delta=0 cannot release a category that nobody listed: one row could bring it, and "
+                "its name alone would tell of that row. Set delta, such as 1e-6. Or leave such "
+                "columns out of kinds, and list their categories by hand."
+            )
+
+    @property
+    def _kinds(self) -> list[str]:
+        """The kinds of the columns, in their order; none where all hold numbers."""
+        kinds = self.kinds
+        return list((kinds.values() if isinstance(kinds, Mapping) else kinds) or ())
+
+    def _asked(self) -> TableSchema:
+        """Return which columns are meant, as a schema that knows nothing else of them."""
+        if self.kinds is None:
+            return TableSchema(Numeric())
+        if not isinstance(self.kinds, Mapping | list | tuple) or not self.kinds:
+            raise ValueError(
+                "kinds must be a mapping from name to kind, such as {'age': 'number', 'job': "
+                f"'category'}}, or a list with an entry for each column; got {self.kinds!r}."
+            )
+        named = isinstance(self.kinds, Mapping)
+        names = list(self.kinds) if named else range(len(self.kinds))
+        for name, kind in zip(names, self._kinds, strict=True):
+            if not isinstance(kind, str) or kind not in (NUMBER, CATEGORY):
+                raise ValueError(
+                    f"kinds says that column {name!r} is {kind!r}; write 'number' or 'category'. "
+                    "Leave other columns out, or convert them: dates become numbers of a public "
+                    "unit, such as days, by (t - datetime(2020, 1, 1)) / timedelta(days=1)."
+                )
+        plain = [Numeric()] * len(names)
+        if named:
+            return TableSchema(dict(zip(names, plain, strict=True)), extra_columns="drop")
+        return TableSchema(plain)
+
+    def _ask_ledger(self) -> None:
+        if self.ledger is None or self.kinds is None:
+            super()._ask_ledger()
+        else:
+            self._ask(self._price(self._kinds)[1], self.adjacency)
+
+    def _price(self, kinds: Sequence[str]) -> tuple[IntegerNoise, Mechanism, float]:
+        """Return the noise of all counts, what a release costs, and the threshold of new values."""
+        units = 2 if self.adjacency == "replace_one" else 1
+        moved = units * self._rows_per_group  # counts of each column that one unit can move
+        block = Block(moved, float(moved), math.sqrt(moved), 1 / len(kinds))
+        noise = IntegerNoise([block] * len(kinds), epsilon=self.epsilon, delta=self.delta)
+        if CATEGORY not in kinds or not isinstance(noise.mechanism, GaussianDP):
+            return noise, noise.mechanism, 1.0
+        tail = _SHARE_OF_RESERVE * RESERVE * min(float(self.epsilon), float(self.delta))
+        bound = _threshold(noise, tail / (moved * kinds.count(CATEGORY)))
+        log_ratio, own = noise.mechanism.slack
+        claim = NewValuesDP(noise.mechanism.mu, log_ratio - math.log1p(-tail), own + tail)
+        return noise, claim, bound
+
+    def _draft(self, X: Any, *, groups: Any = None) -> _Draft:
+        if is_dask(X):
+            raise ValueError(
+                "X is a Dask collection, which SchemaFinder does not read. Give X.compute(), or "
+                "write the schema by hand."
+            )
+        asked = self._asked()
+        table = validate_table(self, X, schema=asked)
+        known = asked.for_table(self.n_features_in_, getattr(self, "feature_names_in_", None))
+        columns = [table[:, j] for j in range(known.n_columns)]
+        if any(cells.dtype.kind == "c" for cells in columns):
+            raise ValueError("Complex data not supported; give real numbers.")
+        kinds = self._kinds or [NUMBER] * len(columns)
+        noise, claim, bound = self._price(kinds)
+        if len(table) * 2**noise.lift > _MOST_LIFTED:
+            raise ValueError(TOO_LARGE)
+        if groups is None:
+            rows, units = np.arange(len(table)), np.arange(len(table))
+        else:
+            labels = Groups.read(groups, len(table))
+            rows = labels.kept(self._rows_per_group, self._group_key())
+            units = labels.codes[rows]
+        privacy = PrivacyGuarantee(
+            claim,
+            self.adjacency,
+            unit=self._unit,
+            given="the kinds of the columns and the other parameters" + self._given_groups,
+            simulated=self.noise_seed is not None,
+            counted=self.ledger is not None,
+        )
+        counts = [
+            _counted(cells[rows], kind, units) for cells, kind in zip(columns, kinds, strict=True)
+        ]
+        return _Draft(known, kinds, counts, noise, bound, privacy)
+
+    def _publish(self, draft: _Draft) -> None:
+        columns = []
+        for j, (values, counts) in enumerate(draft.counts):
+            noisy = self._noisy(draft.noise, j, counts)
+            column: Numeric | Categorical | None
+            if draft.kinds[j] == CATEGORY:
+                column = _found_categories(values, noisy, draft.bound)
+            else:
+                std, pure = draft.noise.std_of_block(j), draft.noise.kind == "laplace"
+                column = _found_range(noisy.reshape(2, N_PLACES), std, pure=pure)
+            columns.append(column)
+        draft.hidden = [draft.known.name(j) for j, one in enumerate(columns) if one is None]
+        found = [
+            one or (_NO_CATEGORIES if kind == CATEGORY else _NO_RANGE)
+            for one, kind in zip(columns, draft.kinds, strict=True)
+        ]
+        self.schema_, self.privacy_ = draft.known.with_columns(found), draft.privacy
+        self.min_count_ = draft.bound if CATEGORY in draft.kinds else None
+
+    def _noisy(self, noise: IntegerNoise, j: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        parts = [np.empty(0)]  # of a column that nobody has a value in
+        for start in range(0, len(counts), _DRAWN_TOGETHER):
+            some = counts[start : start + _DRAWN_TOGETHER]
+            parts.append(noise.add_block(j, some, derived_seed(self.noise_seed, start)))
+        return np.concatenate(parts)
+
+    def _warn_last(self, draft: _Draft) -> None:
+        if draft.hidden:
+            warn_caller(
+                f"Describe {', '.join(map(repr, draft.hidden[:_MOST_NAMED]))} by hand, or raise "
+                "epsilon: noise hides all that these columns hold, or nothing in them can be read. "
+                'Numbers got the range (0, 1), and categories "other" alone.',
+                NoiseWarning,
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.allow_nan = True
+        return tags
+
+
+@dataclass
+class _Draft:
+    """Exact counts of all columns, by the values that they are of, and what their noise costs."""
+
+    known: TableSchema
+    kinds: Sequence[str]
+    counts: list[tuple[list[Any], NDArray[np.int64]]]
+    noise: IntegerNoise
+    bound: float
+    privacy: PrivacyGuarantee
+    hidden: list[str] = field(default_factory=list)
+
+
+def _threshold(noise: IntegerNoise, probability: float) -> float:
+    """Return what the noisy count of a value that one unit has reaches so rarely at most."""
+    lattice, deviations = 2.0**-noise.lift, -float(ndtri(probability)) * (1 + 1e-12)
+    return 1 + lattice + noise.std_of_block(0) * deviations
+
+
+# ---- reading: what a cell becomes is a matter of that cell alone
+
+
+def _counted(
+    cells: NDArray, kind: str, units: NDArray[np.int64]
+) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the values of a column in an order of their own, and how many units have each."""
+    if kind == CATEGORY:
+        read = _read_each(cells, _value, None)
+        values = sorted({value for value in read if value is not None}, key=_order)
+        code = {value: k for k, value in enumerate(values)}
+        codes = np.array([code.get(value, -1) for value in read], np.int64)
+    else:
+        values, codes = list(range(2 * N_PLACES)), _places(cells)
+    there, n = codes >= 0, max(len(values), 1)
+    # A unit counts once in a cell, however many rows it has there.
+    pairs = np.unique(units[there] * n + codes[there])
+    return values, np.bincount(pairs % n, minlength=len(values)).astype(np.int64)
+
+
+def _order(value: Any) -> tuple[bool, Any]:
+    """Return what values are sorted by: numbers first, then words."""
+    return isinstance(value, str), value
+
+
+def _read_each(cells: NDArray, read: Callable[[Any], T], unread: T) -> list[T]:
+    """Return what is read of each cell, `unread` for one that cannot be."""
+    if cells.dtype.kind in "mM":  # of which numpy may make integers
+        return [unread] * len(cells)
+    found = []
+    for cell in cells.tolist():
+        try:
+            found.append(read(cell))
+        except Exception:  # a cell may be any object, and may raise anything
+            found.append(unread)
+    return found
+
+
+def _value(cell: Any) -> Any:
+    """Return a category as Python's word or number, one form for each value; None for no value."""
+    if isinstance(cell, str):
+        word = str.__str__(cell)
+        word.encode()  # raises for half a pair of surrogates, which no file holds
+        return None if word.endswith("\0") else word
+    number = _number(cell)
+    if not abs(number) < _FIRST_ROUNDED:
+        return None
+    return int(number) if number.is_integer() else number
+
+
+def _number(cell: Any) -> float:
+    """Return the float64 that is closest to a cell, NaN where it is no number."""
+    if type(cell) not in (float, int) and (is_missing(cell) or cell_fault(cell)):
+        return math.nan
+    return float(cell)
+
+
+def _places(cells: NDArray) -> NDArray[np.int64]:
+    """Return the cell of each number, -1 for none: those of whole numbers first, then others."""
+    if cells.dtype.kind in "biuf":  # as each by itself
+        numbers = cells.astype(np.float64)
+    else:
+        numbers = np.array(_read_each(cells, _number, math.nan), np.float64)
+    # Magnitude m is in (ends[m - 1], ends[m]]: upper ends of ranges are more often round numbers
+    # that occur than lower ones are, but for zero.
+    m = np.searchsorted(_ENDS, np.abs(numbers), side="left")
+    place = np.where(numbers < 0, -m, m) + len(_ENDS) + N_PLACES * (numbers != np.floor(numbers))
+    return np.where(np.isfinite(numbers), place, -1).astype(np.int64)
+
+
+# ---- what follows from noisy counts alone
+
+
+def _found_categories(values: list[Any], noisy: NDArray, bound: float) -> Categorical | None:
+    """Return the values whose noisy count reaches the bound, in the order of their own."""
+    listed = np.flatnonzero(noisy >= bound)
+    heaviest = listed[np.argsort(-noisy[listed], kind="stable")[: MOST_LISTED - 1]]
+    found = [values[i] for i in np.sort(heaviest)]
+    if len({isinstance(value, str) for value in found}) > 1:
+        # A table that holds both as words could not tell such a word from a number.
+        found = [v for v in found if not (isinstance(v, str) and reads_as_number(v))]
+    return Categorical(tuple(found), missing=True, other=True) if found else None
+
+
+def _found_range(noisy: NDArray, std: float, *, pure: bool) -> Numeric | None:
+    """Return the range that holds all but few rows, with a step where most are whole numbers.
+
+    Parameters
+    ----------
+    noisy : ndarray of shape (2, N_PLACES)
+        Counts of whole numbers, and of others.
+    std : float
+        Standard deviation of the noise of each.
+    pure : bool
+        Whether the noise is Laplace's, whose tails are longer.
+    """
+    p = _FALSE_WINDOWS / (_WIDEST_WINDOW * N_PLACES)
+    deviations = -math.log(2 * p) / math.sqrt(2) if pure else -float(ndtri(p))
+    windows = _windows_with_rows(noisy.sum(axis=0), deviations * math.sqrt(2) * std)
+    if not windows:
+        return None
+    first, last = min(a for a, _ in windows), max(b for _, b in windows)
+    low, high = _range_of(first, last)
+    inside = noisy[:, first : last + 1].sum(axis=1)
+    off = inside[1] + _STDS_OF_STEP * std * math.sqrt(last + 1 - first)
+    whole = low.is_integer() and high.is_integer() and max(-low, high) <= _LARGEST_WHOLE
+    step = 1.0 if whole and off <= _MOST_OFF_STEP * inside.sum() else None
+    return Numeric(low, high, step=step, missing=True)
+
+
+def _windows_with_rows(counts: NDArray, least: float) -> list[tuple[int, int]]:
+    """Return the first and the last cell of windows that hold rows, and hold no such window.
+
+    A window of w cells does if it has more than ``least * sqrt(w)``: so much more than its noise.
+    """
+    found: list[tuple[int, int]] = []
+    for width in range(1, _WIDEST_WINDOW + 1):
+        sums = np.convolve(counts, np.ones(width), "valid")
+        for start in np.flatnonzero(sums > least * math.sqrt(width)).tolist():
+            end = start + width - 1
+            if not any(start <= a and b <= end for a, b in found):
+                found.append((start, end))
+    return found
+
+
+def _range_of(first: int, last: int) -> tuple[float, float]:
+    """Return the ends of a run of cells, as a range that has some length."""
+    farthest = len(_ENDS) - 1
+    below, above = first - len(_ENDS), last - len(_ENDS)  # signed magnitudes
+    low = _ENDS[below - 1] if below > 0 else -_ENDS[min(-below, farthest)]
+    high = -_ENDS[-above - 1] if above < 0 else _ENDS[min(above, farthest)]
+    if low == high or 0 < low <= high * _NEAR_ZERO:
+        low = min(low, 0.0)
+    if low == high or low * _NEAR_ZERO <= high < 0:
+        high = max(high, 0.0) if low < 0 else high or 1.0
+    return float(low) + 0.0, float(high) + 0.0  # no -0.0

@@ -1,0 +1,732 @@
+"""A schema that is found privately: what it costs, what it tells, and what it finds.
+
+`test_guarantees` has the price of new values, `kit` the method of two fits with the same draws.
+"""
+
+import datetime
+import itertools
+import math
+import tomllib
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import ARMS, PastTheWire, has_std, part_used, replayed
+
+from skdpsumm import (
+    BudgetExceededError,
+    Categorical,
+    M2MEstimator,
+    NoiseWarning,
+    Numeric,
+    PrivacyLedger,
+    SchemaFinder,
+    TableSchema,
+    audit_epsilon,
+    check_private_estimator,
+)
+from skdpsumm.privacy import GaussianDP, PureDP
+from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
+from skdpsumm.schema import _finder
+from skdpsumm.schema._finder import N_PLACES, _places, _range_of, _windows_with_rows
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+]
+
+UNITS = list(itertools.product(["add_remove", "replace_one"], [None, 1, 4]))
+BOTH = ["number", "category"]
+
+
+def found(X, kinds=None, **parameters):
+    """Return the schema that is found without noise."""
+    return SchemaFinder(kinds, epsilon=np.inf, **parameters).fit(X).schema_
+
+
+# ------------------------------------------------------------------------ new values
+
+
+def probability_of_a_new_value(finder, kinds):
+    """Return bounds, from below and above, of P(1 + noise >= threshold), to 50 digits.
+
+    The noise is the discrete Gaussian: its sum over integers is at least sigma sqrt(2 pi), by
+    Poisson's formula, and at most that and 1; its tail is between two integrals.
+    """
+    noise, _, bound = finder._price(kinds)
+    (sigma,) = set(noise._scales)
+    with mpmath.workdps(50):
+        lattice = mpmath.mpf(2) ** noise.lift
+        first = int(mpmath.ceil((mpmath.mpf(bound) - 1) * lattice))
+        low = mpmath.ncdf(-mpmath.mpf(first) / sigma) / (
+            1 + 1 / (sigma * mpmath.sqrt(2 * mpmath.pi))
+        )
+        return low, mpmath.ncdf(-mpmath.mpf(first - 1) / sigma)
+
+
+@pytest.mark.parametrize(("adjacency", "k"), UNITS)
+@pytest.mark.parametrize("kinds", [["category"], BOTH, ["category"] * 3 + ["number"]])
+@pytest.mark.parametrize("budget", [(1.0, 1e-6), (0.05, 1e-3), (3.0, 1e-12), (1e-4, 1e-2)])
+def test_a_value_that_one_unit_brings_is_told_no_more_often_than_is_claimed(
+    adjacency, k, kinds, budget
+):
+    """The smallest table at the threshold, exactly; and the bound is nearly reached."""
+    epsilon, delta = budget
+    finder = SchemaFinder(
+        kinds, epsilon=epsilon, delta=delta, adjacency=adjacency, max_rows_per_group=k
+    )
+    noise, claim, _ = finder._price(kinds)
+    # As many values as a unit can bring: those of its k rows, and those that left with another.
+    most = (k or 1) * kinds.count("category") * (2 if adjacency == "replace_one" else 1)
+    low, high = probability_of_a_new_value(finder, kinds)
+    own = claim.tail - noise.mechanism.tail
+    assert most * high <= own
+    assert most * low >= own * (1 - 1e-4)
+    # The claim pays for them whatever epsilon is, and so does what is added to a ledger.
+    assert claim.delta(1e4 * epsilon) >= most * high
+    assert claim.price("gdp").tail >= most * high
+    assert claim.log_ratio - noise.mechanism.log_ratio >= 0.999 * own
+    assert claim.epsilon(delta) <= epsilon
+
+
+@pytest.mark.parametrize(("adjacency", "k"), UNITS)
+def test_the_claim_covers_every_mix_of_new_and_common_values(adjacency, k):
+    """The divergence of two releases, exactly: some counts move, and some values are new.
+
+    Off the event that a new value comes out, the two laws are Gaussian ones times the probability
+    that none does.
+    """
+    kinds = ["category"] * 2
+    finder = SchemaFinder(kinds, epsilon=1.0, delta=1e-6, adjacency=adjacency, max_rows_per_group=k)
+    noise, claim, _ = finder._price(kinds)
+    most, mu = 2 * (k or 1), noise.mechanism.mu
+    moved = most * (2 if adjacency == "replace_one" else 1)
+    _, p = probability_of_a_new_value(finder, kinds)
+    log_none = float(mpmath.log1p(-p))
+    for n_here, n_there in itertools.product(range(most + 1), repeat=2):
+        if adjacency == "add_remove" and n_here and n_there:
+            continue
+        rest = mu * math.sqrt(1 - (n_here + n_there) / moved)
+        for epsilon in (0.0, 0.5, 1.0, 2.0):
+            some, none = -math.expm1(n_here * log_none), math.exp(n_here * log_none)
+            shifted = epsilon + (n_there - n_here) * log_none
+            assert some + none * gdp_delta(rest, shifted) <= claim.delta(epsilon) * (1 + 1e-12)
+
+
+def test_counts_from_the_threshold_on_are_told(monkeypatch):
+    """`fit` itself compares with that threshold, and not with another."""
+    finder, told = SchemaFinder(["category"], epsilon=1.0), {}
+    _, _, bound = finder._price(["category"])
+    for shift in (-1.0, 0.0, 1.0):
+        count = np.full(1, bound + shift * 2.0**-20)
+        monkeypatch.setattr(SchemaFinder, "_noisy", lambda *_, count=count: count)
+        told[shift] = len(finder.fit([["a"]] * 3).schema_[0].categories) - 1
+    assert told == {-1.0: 0, 0.0: 1, 1.0: 1}
+    assert finder.min_count_ == bound
+
+
+# ------------------------------------------------------------------------ sensitivity
+
+
+def rows(n, d_numbers, d_words, values):
+    """Return rows of which each has a cell of its own for each value, in every column."""
+    table = np.empty((n, d_numbers + d_words), object)
+    for i in range(n):
+        value = values[i % len(values)]
+        table[i, :d_numbers] = _finder._ENDS[10 + value]
+        table[i, d_numbers:] = f"w{value}"
+    return table
+
+
+def neighbours(adjacency, k, d_numbers, d_words, alike=False):
+    """Return tables as far apart as any; a unit has more rows than may count, in other cells."""
+    base = rows(40, d_numbers, d_words, range(20))
+    size = 1 if k is None else 2 * k
+    new = rows(size, d_numbers, d_words, [1] if alike else range(1, size + 1))
+    old = rows(size, d_numbers, d_words, range(11, size + 11))
+    tables = [base, np.vstack([base, new])]
+    if adjacency == "replace_one":
+        tables = [np.vstack([base, old]), np.vstack([base, new])]
+    if k is None:
+        return tables
+    return [{"X": X, "groups": [*range(40), *[99] * (len(X) - 40)]} for X in tables]
+
+
+def as_gaussian(fitted):
+    """Return the claim; new values have a price of their own, which no draw shows."""
+    claim = fitted.privacy_
+    new = isinstance(claim.mechanism, NewValuesDP)
+    return replace(claim, mechanism=claim.mechanism.as_accountable()) if new else claim
+
+
+@pytest.mark.parametrize(("adjacency", "k"), UNITS)
+@pytest.mark.parametrize(
+    ("d_numbers", "d_words", "delta"), [(1, 0, 0.0), (3, 0, 0.0), (2, 0, 1e-6), (2, 3, 1e-6)]
+)
+@pytest.mark.parametrize(("factor", "accepted"), ARMS)
+def test_neighbours_cost_what_is_claimed(adjacency, k, d_numbers, d_words, delta, factor, accepted):
+    """Over all columns together; with too little noise, or too much, this fails."""
+    kinds = ["number"] * d_numbers + ["category"] * d_words
+    finder = SchemaFinder(kinds, delta=delta, adjacency=adjacency, max_rows_per_group=k)
+    finder.set_params(epsilon=0.7)
+    pair = neighbours(adjacency, k, d_numbers, d_words)
+    used = part_used(finder, *pair, factor=factor, claim=as_gaussian)
+    assert (1 - 1e-6 < used <= 1) == accepted
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_unit_counts_once_in_a_cell(adjacency, delta):
+    finder = SchemaFinder(
+        ["number"], delta=delta, adjacency=adjacency, max_rows_per_group=4, epsilon=0.7
+    )
+    used = part_used(finder, *neighbours(adjacency, 4, 1, 0, alike=True))
+    assert 0 < used < 1
+
+
+def test_noise_has_the_law_that_is_claimed():
+    for delta in (0.0, 1e-6):
+        finder = SchemaFinder(["number"] * 3, epsilon=0.7, delta=delta)
+        noise, claim, _ = finder._price(["number"] * 3)
+        std = noise.std_of_block(0)
+        wanted = math.sqrt(3) / claim.mu if delta else math.sqrt(2) * 3 / 0.7
+        assert std == pytest.approx(wanted, rel=1e-2)
+        sample = finder._noisy(noise, 1, np.zeros(20_000, np.int64))
+        kurtosis = 3.0 if delta else 6.0
+        assert has_std(sample, std, kurtosis)
+        assert not has_std(sample, 0.7 * std, kurtosis)
+        assert not has_std(sample, 1.3 * std, kurtosis)
+
+
+# ------------------------------------------------------------------------ what else is told
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_nothing_but_noisy_counts_is_told_of_numbers(delta):
+    """Any two tables, with the same draws: the counts decide, so their noise is not enough here."""
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(50, 9, (90, 2)), rng.normal(-5e4, 3, (300, 2))
+    for table in (other, other * np.nan, np.zeros((1, 2)), other.astype(str).astype(object)):
+        replayed(SchemaFinder(epsilon=0.7, delta=delta), one, table)
+
+
+def test_nothing_but_noisy_counts_is_told_of_words():
+    words = [["a"]] * 500 + [["b"]] * 90 + [["c"]]
+    others = [["c"]] * 300 + [["a"]] * 9 + [["b"]]
+    draws, _, fitted = replayed(SchemaFinder(["category"], epsilon=1.0), words, others)
+    assert fitted.schema_[0].categories == ("a", "b", "other")
+    assert len(draws) == 1
+    with pytest.raises(PastTheWire):  # how many values there are is seen by whoever counts draws
+        replayed(SchemaFinder(["category"], epsilon=1.0), words, [["a"]])
+
+
+def test_draws_of_many_values_report_nothing(monkeypatch):
+    """A bar of progress would tell how many values there are."""
+    monkeypatch.setattr("skdpsumm.privacy._noise.progress", lambda *_, **__: pytest.fail("shown"))
+    words = [[f"w{i}"] for i in range(2 * _finder._DRAWN_TOGETHER + 3)]
+    assert SchemaFinder(["category"]).fit(words).schema_[0].categories == ("other",)
+
+
+def test_categories_are_in_an_order_of_their_own():
+    words = ["z"] * 400 + ["b"] * 200 + ["a"] * 300
+    for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
+        parts = [["z"] * 400, ["b"] * 200, ["a"] * 300]
+        column = [w for i in order for w in parts[i]]
+        assert sorted(column) == sorted(words)
+        table = pd.DataFrame({"w": column})
+        schema = SchemaFinder({"w": "category"}, epsilon=1.0, noise_seed=3).fit(table).schema_
+        assert schema["w"].categories == ("a", "b", "z", "other")
+
+
+def said(X, kinds, groups=None):
+    """Return all that a fit with noise of a seed publishes."""
+    limit = None if groups is None else 2
+    finder = SchemaFinder(kinds, epsilon=2.0, noise_seed=1, max_rows_per_group=limit)
+    fitted = finder.fit(X, groups=groups)
+    return repr(fitted.schema_), fitted.privacy_, fitted.min_count_
+
+
+def test_the_form_of_a_table_is_not_told():
+    """Neither dtypes, containers, order nor the sign of zero."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "n": rng.integers(0, 90, 600),
+            "m": np.where(rng.random(600) < 0.1, 0.0, rng.normal(0, 50, 600)),
+            "w": rng.choice(["b", "a", "1"], 600),
+            "c": rng.integers(0, 2, 600),
+        }
+    )
+    kinds = {"n": "number", "m": "number", "w": "category", "c": "category"}
+    expected = said(table, kinds)
+    assert "Numeric(0, 100, step=1, missing=True)" in expected[0]
+    assert "Categorical([0, 1, 'other'], missing=True, other=True)" in expected[0]
+    forms = [
+        table.astype({"n": float, "c": bool}),
+        table.astype({"n": "int8", "m": object, "w": "category", "c": "Int64"}),
+        table.astype({"n": "Float64", "c": "float32"}).convert_dtypes(),
+        table.assign(m=np.where(table["m"] == 0, -0.0, table["m"])),
+        table.assign(n=[Decimal(v) for v in table["n"]], c=[Fraction(v) for v in table["c"]]),
+        table.sample(frac=1, random_state=0),
+        table[["c", "w", "m", "n"]].assign(identity=range(600)),
+        pl.from_pandas(table),
+        pa.Table.from_pandas(table),
+    ]
+    for form in forms:
+        assert said(form, kinds) == expected
+    listed = list(kinds.values())
+    unnamed = said(table.to_numpy().tolist(), listed)
+    assert unnamed == said(table.to_numpy(), listed)
+    assert unnamed[1:] == expected[1:]
+
+
+class Hostile:
+    """An object that raises whatever it is asked."""
+
+    def __getattr__(self, name):
+        raise RuntimeError("secret")
+
+    def __eq__(self, other):
+        raise RuntimeError("secret")
+
+    def __hash__(self):
+        raise RuntimeError("secret")
+
+    def __float__(self):
+        raise RuntimeError("secret")
+
+
+class Deceiver(float):
+    """A number that is none."""
+
+    def __ne__(self, other):
+        raise KeyError("secret")
+
+    __hash__ = float.__hash__
+
+
+UNREAD = {
+    "none": None,
+    "nan": np.nan,
+    "na": pd.NA,
+    "not a time": pd.NaT,
+    "list": ["a"],
+    "dict": {"a": 1},
+    "array": np.arange(3),
+    "hostile": Hostile(),
+    "deceiver": Deceiver("nan"),
+    "infinite": -np.inf,
+    "huge": 10**400,
+    "huge fraction": Fraction(10**400, 3),
+    "signalling": Decimal("sNaN"),
+    "infinite decimal": Decimal("-Infinity"),
+    "complex": 1 + 2j,
+    "date": datetime.date(2020, 1, 1),
+    "time": np.datetime64("2020-01-01"),
+    "span": np.timedelta64(3, "D"),
+    "interval": pd.Interval(0, 1),
+    "period": pd.Period("2020-01"),
+    "bytes": b"a",
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_cell_that_cannot_be_read_is_a_missing_one(name):
+    cell = UNREAD[name]
+    kinds = {"n": "number", "w": "category"}
+    known = pd.DataFrame({"n": [1.0, 2.0] * 200, "w": ["a", "b"] * 200}, dtype=object)
+    missing = pd.DataFrame({"n": [None], "w": [None]}, dtype=object)
+    other = missing.copy()
+    other.at[0, "n"] = other.at[0, "w"] = cell
+    expected = said(pd.concat([known, missing]), kinds)
+    assert said(pd.concat([known, other]), kinds) == expected
+    assert said(pd.concat([other, known]), kinds) == expected
+
+
+@pytest.mark.parametrize("word", ["a\0", "\ud800", 2**53, -(2**53), 2**53 + 1.0, Decimal(2**60)])
+def test_a_category_that_no_schema_can_list_is_a_missing_cell(word):
+    assert found([["a"], [word]], ["category"])[0].categories == ("a", "other")
+
+
+def test_a_value_has_one_form():
+    class Word(str):
+        __slots__ = ()
+
+        def __eq__(self, other):
+            return False
+
+        __hash__ = str.__hash__
+
+    cells = [1, 1.0, True, Decimal(1), Fraction(1), np.int8(1), np.float32(1)]
+    cells += [-0.0, 0, False, 0.5, Decimal("0.5"), Word("w"), np.str_("w"), "w"]
+    column = found([[cell] for cell in cells], ["category"])[0]
+    assert column.categories == (0, 0.5, 1, "w", "other")
+    assert [type(value) for value in column.categories] == [int, float, int, str, str]
+
+
+def test_words_that_read_as_a_number_are_no_categories_beside_numbers():
+    assert found([["1"], [1], ["true"], ["w"]], ["category"])[0].categories == (1, "w", "other")
+    assert found([["1"], ["true"], ["w"]], ["category"])[0].categories == (
+        "1",
+        "true",
+        "w",
+        "other",
+    )
+    assert found([["other"], ["w"]], ["category"])[0].categories == ("other", "w")
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_a_column_that_nobody_has_a_value_in_is_no_error(epsilon):
+    """An error after the charge would tell of the rows."""
+    finder = SchemaFinder(BOTH, epsilon=epsilon).fit([[None, None], ["a", ["b"]]])
+    assert finder.schema_.columns == (
+        Numeric(0, 1, missing=True),
+        Categorical([], missing=True, other=True),
+    )
+
+
+CELLS = [None, "", "a", "1", "1.0", "true", "nan", "inf", "other", " 1", "1_0", "\u0661", "a\0"]
+CELLS += ["\ud800", b"a", 0, 1, True, -0.0, 0.5, 0.1, 5e-324, 1e300, 2**53, 2**53 - 1, np.inf]
+CELLS += [Decimal("0.1"), Decimal("sNaN"), Fraction(1, 3), np.float32(0.1), np.str_("a"), np.nan]
+
+
+@given(st.lists(st.sampled_from(CELLS), min_size=1, max_size=8))
+def test_whatever_cells_there_are_a_schema_is_found_that_reads_them(cells):
+    """And files hold it: an error after the charge would tell of the rows."""
+    X = np.empty((len(cells), 1), object)
+    X[:, 0] = cells
+    schema = found(X, ["category"])
+    schema[0].read(X[:, 0])
+    assert TableSchema.from_dict(schema.to_dict()) == schema
+    assert TableSchema.from_tables(tomllib.loads(schema.to_toml())) == schema
+    numbers = found(X, ["number"])
+    assert TableSchema.from_tables(tomllib.loads(numbers.to_toml())) == numbers
+
+
+def test_no_more_categories_than_a_schema_can_list(monkeypatch):
+    monkeypatch.setattr(_finder, "MOST_LISTED", 3)
+    words = [["c"]] * 3 + [["a"]] * 2 + [["b"]]
+    assert found(words, ["category"])[0].categories == ("a", "c", "other")
+
+
+# ------------------------------------------------------------------------ ranges
+
+
+def test_the_cell_of_a_number_is_a_matter_of_its_value():
+    numbers = np.array([0.0, -0.0, 1e-9, 1e-6, 1, 1.5, 2, 2.000001, 1e15, 1e16, -1, -1.5, np.nan])
+    places = _places(numbers)
+    zero = places[0]
+    assert zero == places[1] == N_PLACES // 2
+    assert places[2] == places[3] == zero + 1 + N_PLACES
+    assert places[5] - N_PLACES == places[6] == places[4] + 1  # 1.5 and 2, but for the step
+    assert places[7] == places[6] + 1 + N_PLACES
+    assert places[9] == places[8] + 1 == N_PLACES - 1
+    assert places[10] - zero == zero - places[4] or places[10] == 2 * zero - places[4]
+    assert places[11] - N_PLACES == 2 * zero - places[6]
+    assert places[12] == -1
+    assert np.array_equal(_places(numbers.astype(object)), places)
+    assert np.array_equal(_places(numbers.astype(np.longdouble)), places)
+
+
+@pytest.mark.parametrize(
+    ("values", "column"),
+    [
+        ([17, 90], Numeric(10, 100, step=1, missing=True)),
+        ([0, 1], Numeric(0, 1, step=1, missing=True)),
+        ([0, 0.5], Numeric(0, 0.5, missing=True)),
+        ([0], Numeric(0, 1, step=1, missing=True)),
+        ([1, 100], Numeric(0, 100, step=1, missing=True)),
+        ([-3.5, 7], Numeric(-5, 10, missing=True)),
+        ([-90, -17], Numeric(-100, -10, step=1, missing=True)),
+        ([-100, -1], Numeric(-100, 0, step=1, missing=True)),
+        ([3e20], Numeric(0, 1e15, missing=True)),
+        ([-3e20], Numeric(-1e15, 0, missing=True)),
+        ([5e-9, -5e-9], Numeric(-1e-6, 1e-6, missing=True)),
+        ([2**62, 5], Numeric(0, 1e15, missing=True)),
+        ([20, 50], Numeric(10, 50, step=1, missing=True)),
+    ],
+)
+def test_ranges_hold_all_rows_where_there_is_no_noise(values, column):
+    assert found([[v] for v in values])[0] == column
+    assert found(np.array(values, float)[:, None])[0] == column
+
+
+def test_every_run_of_cells_has_a_range():
+    for first, last in itertools.combinations_with_replacement(range(N_PLACES), 2):
+        low, high = _range_of(first, last)
+        assert Numeric(low, high).bounds == (low, high)
+        if low.is_integer() and high.is_integer() and max(-low, high) <= _finder._LARGEST_WHOLE:
+            assert Numeric(low, high, step=1).n_values == high - low + 1
+        assert math.copysign(1, low) == 1 or low < 0
+        assert math.copysign(1, high) == 1 or high < 0
+
+
+def test_windows_are_the_smallest_that_hold_rows():
+    counts = np.zeros(40)
+    counts[[20, 25]] = 100, 4
+    assert _windows_with_rows(counts, 5.0) == [(20, 20)]
+    counts[26:29] = 4
+    assert _windows_with_rows(counts, 5.0) == [(20, 20), (25, 26), (26, 27), (27, 28)]
+
+
+def test_a_step_is_found_where_nearly_all_rows_are_whole_numbers():
+    rng = np.random.default_rng(0)
+    whole = rng.integers(1, 90, 20_000).astype(float)
+    halves = np.where(np.arange(20_000) < 200, whole + 0.5, whole)
+    more = np.where(np.arange(20_000) < 2_000, whole + 0.5, whole)
+    table = np.column_stack([whole, halves, more])
+    schema = SchemaFinder(epsilon=1.0, noise_seed=0).fit(table).schema_
+    assert [column.step for column in schema.columns] == [1.0, 1.0, None]
+    few = SchemaFinder(epsilon=0.1, noise_seed=0).fit(table[:2_000]).schema_
+    assert [column.step for column in few.columns] == [None] * 3
+
+
+def test_ends_hold_all_but_few_rows_in_spite_of_noise():
+    rng = np.random.default_rng(0)
+    table = np.column_stack(
+        [rng.integers(17, 91, 20_000), rng.lognormal(10, 1, 20_000), rng.normal(0, 1, 20_000)]
+    )
+    for seed in range(20):
+        for delta in (0.0, 1e-6):
+            finder = SchemaFinder(epsilon=0.3, delta=delta, noise_seed=seed).fit(table)
+            for j, column in enumerate(finder.schema_.columns):
+                low, high = column.bounds
+                assert np.mean((table[:, j] < low) | (table[:, j] > high)) < 0.03
+                assert high <= 20 * np.quantile(table[:, j], 0.99)
+
+
+# ------------------------------------------------------------------------ errors and the ledger
+
+
+class Untouched:
+    """A table that nobody may look at."""
+
+    def __getattribute__(self, name):
+        raise AssertionError(name)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"kinds": {"a": "category"}, "delta": 0.0}, "delta=0 cannot release a category"),
+        ({"kinds": {"a": "date"}}, "column 'a' is 'date'; write 'number' or 'category'"),
+        ({"kinds": [["category"]]}, r"column 0 is \['category'\]"),
+        ({"kinds": "number"}, "kinds must be a mapping from name to kind.*got 'number'"),
+        ({"kinds": {}}, "kinds must be a mapping"),
+        ({"kinds": {1: "number"}}, "names of columns, which are words"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"max_rows_per_group": "average"}, "max_rows_per_group"),
+        ({"max_rows_per_group": 2}, "got none. Pass groups"),
+    ],
+)
+def test_mistakes_are_told_before_the_table_is_looked_at(parameters, told):
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    with pytest.raises(ValueError, match=told):
+        SchemaFinder(**parameters, ledger=ledger).fit(Untouched())
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("X", "told"),
+    [
+        (pd.DataFrame({"b": [1]}), "lacks column 'a'"),
+        (pd.DataFrame({"a": [1], "b": [2]}).set_axis(["a", "a"], axis=1), "one name"),
+        (np.zeros((3, 2)), "describes 1 columns, and the table has 2"),
+        (np.zeros((3, 1), complex), "Complex data not supported"),
+        (np.zeros((0, 1)), "0 sample"),
+    ],
+)
+def test_tables_of_another_shape_cost_nothing(X, told):
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    with pytest.raises(ValueError, match=told):
+        SchemaFinder({"a": "category"}, ledger=ledger).fit(X)
+    assert ledger.entries() == []
+
+
+def test_dask_collections_are_refused():
+    dd = pytest.importorskip("dask.dataframe")
+    with pytest.raises(ValueError, match=r"Give X\.compute\(\)"):
+        SchemaFinder().fit(dd.from_pandas(pd.DataFrame({"a": [1.0]}), npartitions=1))
+
+
+def test_one_charge_pays_for_all_columns():
+    table = pd.DataFrame({"n": [1.0] * 50, "w": ["a"] * 50})
+    kinds = dict(zip(table, BOTH, strict=True))
+    ledger = PrivacyLedger(epsilon=0.5, delta=1e-6)
+    finder = SchemaFinder(kinds, epsilon=0.5, ledger=ledger).fit(table)
+    (entry,) = ledger.entries()
+    assert entry["mechanism"]["kind"] == "gdp of new values"
+    assert entry["mechanism"]["tail"] == finder.privacy_.mechanism.tail > 6e-14
+    assert finder.privacy_.epsilon(1e-6) <= 0.5
+    assert finder.privacy_.epsilon(1e-6) == pytest.approx(0.5, rel=1e-5)
+    assert ledger.remaining.epsilon == pytest.approx(0.0, abs=1e-6)
+    with pytest.raises(BudgetExceededError):
+        SchemaFinder(kinds, epsilon=0.01, ledger=ledger).fit(Untouched())
+    pure = SchemaFinder(epsilon=0.5, delta=0.0).fit(table[["n"]]).privacy_
+    assert pure.mechanism == PureDP(0.5)
+    plain = SchemaFinder(epsilon=0.5).fit(table[["n"]])
+    assert isinstance(plain.privacy_.mechanism, GaussianDP)
+    assert plain.min_count_ is None
+
+
+def test_a_ledger_holds_several_and_no_more_than_its_reserve():
+    ledger = PrivacyLedger(epsilon=100.0, delta=1e-6)
+    finder = SchemaFinder(["category"], epsilon=0.01, ledger=ledger)
+    for _ in range(15):
+        finder.fit([["a"]])
+    with pytest.raises(BudgetExceededError):
+        finder.fit([["a"]])
+
+
+def test_a_ledger_of_replaced_rows_takes_what_was_found_for_them():
+    """A price of two units is not known, and that is told before a row is read."""
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3, adjacency="replace_one")
+    with pytest.raises(ValueError, match="set the estimator's adjacency to the ledger's"):
+        SchemaFinder(["category"], ledger=ledger).fit(Untouched())
+    SchemaFinder(["category"], adjacency="replace_one", ledger=ledger).fit([["a"]])
+    assert len(ledger.entries()) == 1
+
+
+def test_a_claim_about_groups_says_so():
+    finder = SchemaFinder(["category"], max_rows_per_group=3, epsilon=1.0)
+    fitted = finder.fit([["a"]] * 9, groups=[1, 1, 1, 1, 2, 2, 3, 3, 3])
+    assert fitted.privacy_.unit == "one group"
+    assert "max_rows_per_group=3" in fitted.privacy_.given
+    # As many groups as rows before, and none of them has a value by itself.
+    counted = SchemaFinder(["category"], max_rows_per_group=9, epsilon=np.inf)
+    draft = counted._draft([["a"]] * 9 + [["b"]], groups=[1] * 5 + [2] * 5)
+    assert draft.counts[0][0] == ["a", "b"]
+    assert draft.counts[0][1].tolist() == [2, 1]
+
+
+def test_what_noise_hides_is_told():
+    with pytest.warns(NoiseWarning, match="Describe 'n', 'w' by hand"):
+        finder = SchemaFinder({"n": "number", "w": "category"}).fit(
+            pd.DataFrame({"n": [4.0, 5.0], "w": ["a", "b"]})
+        )
+    assert finder.schema_["n"] == Numeric(0, 1, missing=True)
+    assert finder.schema_["w"] == Categorical([], missing=True, other=True)
+
+
+# ------------------------------------------------------------------------ audits
+
+
+D_AUDITED = 9
+AUDITED = SchemaFinder(["category"] * D_AUDITED, epsilon=1.0, delta=1e-3)
+# So many rows have a value that it is told about every other time.
+N_AUDITED = round(AUDITED._price(AUDITED.kinds)[2])
+
+
+def audited(value):
+    """Return the audit of tables of which one has a row more, with this value in all columns."""
+    table = np.full((N_AUDITED, D_AUDITED), "a", object)
+    one_more = np.vstack([table, np.full((1, D_AUDITED), value, object)])
+
+    def release(X):
+        columns = AUDITED.fit(X).schema_.columns
+        return sum(value in column.categories for column in columns)
+
+    return audit_epsilon(release, table, one_more, delta=1e-3, n_trials=500, random_state=0)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("value", ["a", "b"])
+def test_an_audit_does_not_refute_the_claim(value):
+    result = audited(value)
+    assert not result.refutes(1.0)
+    assert result.largest_bound > 1.0
+
+
+def too_little_noise(self, noise, j, counts):
+    """Return counts with the noise of nine epsilons, one for each column."""
+    std = noise.std_of_block(j) / D_AUDITED
+    return counts + np.random.default_rng().normal(0, std, len(counts))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("home", "function", "planted", "value"),
+    [
+        (SchemaFinder, "_noisy", too_little_noise, "a"),
+        (_finder, "_threshold", lambda noise, probability: 1.0, "b"),
+    ],
+    ids=["an epsilon for each column", "no threshold"],
+)
+def test_an_audit_finds_planted_bugs(home, function, planted, value, monkeypatch):
+    monkeypatch.setattr(home, function, planted)
+    assert audited(value).refutes(1.0)
+
+
+def test_the_library_s_own_check_passes():
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.integers(0, 90, 60), rng.choice(["a", "b"], 60)]).astype(object)
+    more = np.vstack([table, np.array([1e9, "c"], object)[None]])
+    finder = SchemaFinder(BOTH, epsilon=1.0)
+
+    def release(fitted):
+        number, word = fitted.schema_.columns
+        return [*number.bounds, number.step or 0.0, *(w in word.categories for w in "abc")]
+
+    check_private_estimator(finder, table, more, release=release, n_trials=300)
+
+
+# ------------------------------------------------------------------------ what it is for
+
+
+def test_from_a_raw_frame_to_answers(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "person": np.arange(6_000),
+            "age": rng.integers(18, 90, 6_000),
+            "pay": np.where(rng.random(6_000) < 0.1, np.nan, rng.lognormal(10, 0.5, 6_000)),
+            "job": rng.choice(["clerk", "farmer", None], 6_000),
+        }
+    )
+    frame.loc[:3, "job"] = "pilot"
+    finder = SchemaFinder({"age": "number", "pay": "number", "job": "category"}, epsilon=1.0)
+    finder.fit(frame)
+    assert finder.schema_.names == ("age", "pay", "job")
+    assert finder.schema_["job"].categories == ("clerk", "farmer", "other")
+    finder.schema_.save(tmp_path / "schema.toml")
+    assert TableSchema.load(tmp_path / "schema.toml") == finder.schema_
+    model = M2MEstimator(schema=finder.schema_, epsilon=1.0).fit(frame)
+    assert model.mean()["age"] == pytest.approx(frame["age"].mean(), abs=3)
+    # And a category that comes later is another one.
+    later = frame[:1].assign(job="astronaut")
+    known = finder.schema_.for_table(4, list(frame))
+    assert known["job"].read(later["job"].to_numpy()) == [2]
+
+
+def test_a_schema_with_other_goes_through_files():
+    schema = TableSchema({"job": Categorical(["a", 3], missing=True, other=True)})
+    assert TableSchema.from_dict(schema.to_dict()) == schema
+    assert schema["job"].categories == ("a", 3, "other")
+    told = schema.to_dict()
+    told["columns"][0] |= {"categories": None}
+    with pytest.raises(ValueError, match="no other category"):
+        TableSchema.from_dict(told)
+    with pytest.raises(ValueError, match="other must be True or False"):
+        Categorical(["a", "b"], other="rest")
+
+
+def test_other_takes_what_is_not_listed_and_leaves_missing_cells():
+    column = Categorical(["a", "b"], other=True, missing=True, missing_values=["?"])
+    cells = np.array(["b", "c", None, "?", 3, ["a"], "other", np.nan], object)
+    assert column.read(cells).tolist() == [1, 2, 3, 3, 2, 2, 2, 3]
+    first = Categorical(["other", "b"], other=True)
+    assert first.categories == ("other", "b")
+    assert first.read(np.array(["b", "z"], object)).tolist() == [1, 0]
+    assert eval(repr(first), {"Categorical": Categorical}) == first
+    with pytest.raises(ValueError, match="missing"):
+        TableSchema([first]).check(np.array([[None]], object))
+    with pytest.raises(ValueError, match="twice"):
+        Categorical(["a", "b"], other=True, missing_values=["other"])
