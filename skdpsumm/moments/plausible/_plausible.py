@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 
 from ..._computing import Kept
 from ..._linear_systems import TINY
-from ...sketches._file import most_rows_of_a_unit
+from ...sketches._stated import most_rows_of_a_unit
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import InsideCells, at_quantiles

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
 from ...schema._schema import TableSchema
-from ...sketches._file import most_rows_of_a_unit
 from ...sketches._rounding import evenly, in_order
+from ...sketches._stated import most_rows_of_a_unit
 from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression
 from ..inferring._shift import Shift
