@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 # Rows and columns of a table that a reader still looks over, and characters of one text. The
 # longest text that the library writes itself, what a guarantee takes as given, has some 500.
-MOST_ROWS, MOST_COLUMNS, LONGEST = 20, 12, 1000
+MOST_ROWS_SHOWN, MOST_COLUMNS_SHOWN, LONGEST = 20, 12, 1000
 
 
 def cut(text: str) -> str:
@@ -41,7 +41,7 @@ def html_table(
     heads : sequence of str
         Heads of the columns. Empty, for rows of a name and a text.
     rows : iterable of sequence of str
-        The name of each row, and its cells. Only the first `MOST_ROWS` are asked for.
+        The name of each row, and its cells. Only the first `MOST_ROWS_SHOWN` are asked for.
     n_rows : int
         How many rows there are.
 
@@ -49,11 +49,12 @@ def html_table(
     -------
     str
     """
-    ending = "".join(f"<tr><td>{more}</td></tr>" for more in more_of(range(n_rows), MOST_ROWS))
+    more = more_of(range(n_rows), MOST_ROWS_SHOWN)
+    ending = "".join(f"<tr><td>{text}</td></tr>" for text in more)
     head = "".join(map(_html_head, _cells(heads)))
     # Pages move cells to the right, which suits numbers and not sentences.
     cell = "<td>" if head else '<td style="text-align: left">'
-    body = "".join(_html_row(row, cell) for row in islice(rows, MOST_ROWS))
+    body = "".join(_html_row(row, cell) for row in islice(rows, MOST_ROWS_SHOWN))
     title = f"<caption>{_safe(caption)}</caption>" if caption else ""
     top = f"<thead><tr>{head}</tr></thead>" if head else ""
     return f"<table>{title}{top}<tbody>{body}{ending}</tbody></table>"
@@ -70,7 +71,7 @@ def _html_row(row: Sequence[str], cell: str) -> str:
 
 
 def _cells(row: Sequence[str]) -> Sequence[str]:
-    return row if len(row) <= MOST_COLUMNS else [*row[:MOST_COLUMNS], "..."]
+    return row if len(row) <= MOST_COLUMNS_SHOWN else [*row[:MOST_COLUMNS_SHOWN], "..."]
 
 
 def _safe(text: str) -> str:

@@ -16,6 +16,8 @@ from ._computing import advance
 Floats = NDArray[np.float64]
 
 UNIT = float(np.finfo(np.float64).eps) / 2
+# A divisor that may be 0 is raised to this first.
+TINY = 1e-300
 _DIGITS = 53
 _MOST_CG_PRODUCTS = 1000
 _ROWS_OF_GRAM_BLOCK = 2048

@@ -40,7 +40,7 @@ from skdpsumm import (
 )
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.moments.inferring._points import maxent_points
-from skdpsumm.sketches._file import _content, sealed
+from skdpsumm.sketches._file import sealed
 
 SECONDS_PER_MUTANT = 60  # of which the first call of a compiled engine may take most
 SECONDS_TO_START = 120
@@ -122,7 +122,7 @@ def bases():
     """Return headers and arrays of valid files, by name."""
     found = {}
     for name, sketch in _sketches().items():
-        header, arrays = _content(sketch)
+        header, arrays = sketch._contents()
         found[name] = json.loads(json.dumps(header)), arrays
     return found
 

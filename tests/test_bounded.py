@@ -37,6 +37,7 @@ from skdpsumm.privacy import PrivacyGuarantee, PrivacyLedger, PureDP
 from skdpsumm.schema._schema import schema_of
 from skdpsumm.sketches import _file
 from skdpsumm.sketches._file import sealed
+from skdpsumm.sketches._private_sketch import check_consistent
 from skdpsumm.sketches._steps import largest_state
 
 JSON = st.recursive(
@@ -137,7 +138,7 @@ def content():
     schema = {"a": Numeric(0, 1), "b": ["x", "y"]}
     rows = np.array([[0.5, "x"], [0.2, "y"]] * 9, object)
     fitted = HistogramSketcher(n_bins=4, schema=TableSchema(list(schema.values()))).fit(rows)
-    return _file._content(fitted.sketch_)
+    return fitted.sketch_._contents()
 
 
 def packed(text, arrays):
@@ -373,7 +374,7 @@ def test_cheap_refusals_come_before_the_search_for_the_farthest_rows(monkeypatch
         .fit(np.full((9, 2), 0.5))
         .sketch_
     )
-    _file.check_consistent(sketch)
+    check_consistent(sketch)
     monkeypatch.setattr("skdpsumm.features._feature_maps.least_kernel", None)
     fresh = FourierMap(sketch.schema, sketch.feature_map.frequencies)
     for change, told in (
@@ -382,7 +383,7 @@ def test_cheap_refusals_come_before_the_search_for_the_farthest_rows(monkeypatch
         ({"n_released": 8.5}, "must be whole"),
     ):
         with pytest.raises(ValueError, match=told):
-            _file.check_consistent(replace(sketch, feature_map=fresh, **change))
+            check_consistent(replace(sketch, feature_map=fresh, **change))
 
 
 def test_who_knows_which_sketch_comes_can_say_how_large_it_is(content, tmp_path):
@@ -390,10 +391,10 @@ def test_who_knows_which_sketch_comes_can_say_how_large_it_is(content, tmp_path)
     path = tmp_path / "sketch"
     path.write_bytes(packed(json.dumps(header), arrays))
     size = path.stat().st_size
-    assert _file.read_sketch(path, PrivateSketch, 10_000).n_released
-    assert _file.read_sketch(path, PrivateSketch, size).n_released
+    assert _file.read_file(path, PrivateSketch._from_contents, 10_000).n_released
+    assert _file.read_file(path, PrivateSketch._from_contents, size).n_released
     with pytest.raises(ValueError, match="not a sketch file, or is damaged"):
-        _file.read_sketch(path, PrivateSketch, size - 1)
+        _file.read_file(path, PrivateSketch._from_contents, size - 1)
 
 
 def test_a_deep_guarantee_is_refused_and_a_shallow_one_shows_itself(content, tmp_path):

@@ -1322,7 +1322,7 @@ def sketch_bytes(tmp_path, text=AGREEMENT, change=None):
     if change is not None:
         change(made)
     with pytest.MonkeyPatch.context() as patch:  # a stranger writes what `save` would refuse
-        patch.setattr("skdpsumm.sketches._file.check_consistent", lambda sketch: None)
+        patch.setattr("skdpsumm.sketches._private_sketch.check_consistent", lambda sketch: None)
         made.save(tmp_path / "made")
     octets = np.frombuffer((tmp_path / "made").read_bytes(), np.uint8)
     return {"kind": "Sketch", "file": octets}

@@ -201,25 +201,6 @@ def test_default_lambda_grows_with_k(adjacency):
     assert found[5][1] == pytest.approx(found[1][1], rel=3e-3)
 
 
-@pytest.mark.parametrize(
-    ("model", "public"),
-    [
-        (TDILClassifier(), {}),
-        (TDDLClassifier(gamma=1.0), {"X_public": np.linspace(0, 1, 20)[:, None]}),
-        (PINPClassifier(gamma=1.0, mechanism="svt"), {}),
-    ],
-    ids=["TDIL", "TDDL", "PINP"],
-)
-def test_prices_are_planned_without_groups(model, public):
-    X, y, groups = np.linspace(0, 1, 8)[:, None], np.arange(8) % 2, np.arange(8) // 4
-    for limit in (2, "average"):
-        model = clone(model).set_params(max_rows_per_group=limit)
-        planned = model.planned_cost(X, y, **public)
-        assert model.least_cost(X, y, **public) is None
-        fitted = model.fit(X, y, groups=groups, **public)
-        assert fitted.privacy_.mechanism == planned
-
-
 # ------------------------------------------------------------------------------- refusals
 
 
@@ -246,7 +227,6 @@ def test_mechanisms_for_rows_alone_are_refused_before_the_charge(mechanism, limi
     X, y, groups = np.zeros((8, 1)), np.arange(8) % 2, np.arange(8) // 4
     calls = (
         lambda: model.fit(X, y, groups=groups),
-        lambda: model.planned_cost(X, y),
         model.check_budget,
     )
     for call in calls:

@@ -16,7 +16,7 @@ from skdpsumm import (
     TableSchema,
 )
 from skdpsumm.features._histogram import HistogramMap
-from skdpsumm.sketches._file import _content, sealed
+from skdpsumm.sketches._file import sealed
 
 SCHEMA = TableSchema(
     [
@@ -97,7 +97,7 @@ def file():
     """Return the header and the arrays of the file of a release, with points of column 0."""
     X = np.random.default_rng(0).uniform(0, 10, (50, 1))
     sketch = HistogramSketcher(n_bins=5, schema=[Numeric(0, 10)], random_state=0).fit(X).sketch_
-    header, arrays = _content(sketch)
+    header, arrays = sketch._contents()
     return json.loads(json.dumps(header)), arrays
 
 
@@ -142,7 +142,7 @@ def test_a_file_of_a_stranger_with_bad_points_is_refused(points, file, tmp_path)
 def test_a_file_with_points_of_a_step_or_of_categories_is_refused(column, tmp_path):
     X = np.array([["a"], ["b"]]) if isinstance(column, Categorical) else np.array([[1.0], [4.0]])
     sketch = HistogramSketcher(n_bins=5, schema=[column], random_state=0).fit(X).sketch_
-    header, arrays = _content(sketch)
+    header, arrays = sketch._contents()
     header = json.loads(json.dumps(header))
     header["map"]["points"] = [[1.0]]
     with pytest.raises(ValueError, match="not a sketch file"):

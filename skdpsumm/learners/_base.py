@@ -19,7 +19,6 @@ from ..features._feature_maps import NO_GAMMA
 from ..privacy import NoiseWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._fit import PrivateFit, given_of_columns
-from ..privacy._mechanisms import Mechanism
 from ..schema._groups import Groups
 from ..schema._reading import ReadRows, unwrap, validate_table
 from ..schema._schema import allowed, as_schema
@@ -195,22 +194,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if self.noise_.is_drowned:
             warn_caller(self.noise_.advice, NoiseWarning)
 
-    def planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
-        """Return what `fit` would cost, from public numbers. Nothing is minimised or charged."""
-        self._check_parameters()
-        problem, _, _, public = self._pose(X, y, X_public)
-        return self._chosen_mechanism().plan(problem.space, problem.terms, public).mechanism
-
-    def least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
-        """Return the least that `fit` can cost, whatever its epsilon; None if it can be free."""
-        mechanism = self._chosen_mechanism()
-        # "auto" raises Lambda where epsilon is lowered, and with it lowers the price of curvature.
-        is_fixed = self.regularization != "auto" and self.epsilon != np.inf
-        if not (mechanism.pays_for_curvature and is_fixed):
-            return None
-        self._check_parameters()
-        return mechanism.least_cost(self._pose(X, y, X_public)[0].terms)
-
     def expected_noise(
         self, n_samples: float, *, n_features: int | None = None, X_public: Any = None
     ) -> dict[str, float]:
@@ -335,11 +318,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         space = copy._open_space(rows, X)[0]
         return np.diag(space.gram(rows, rows))
 
-    def _pose(self, X: Any, y: Any, X_public: Any, groups: Any = None) -> Posed:
-        """Return what is to be minimised.
-
-        Prices are asked for without groups: they are the same for any rows.
-        """
+    def _pose(self, X: Any, y: Any, X_public: Any, groups: Any) -> Posed:
+        """Return what is to be minimised."""
         reading = self._reading
         X, y = validate_table(
             self,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._linear_systems import TINY
 from ..moments import Estimate, M2MEstimator
 from ._base import (
     TableDisplay,
@@ -161,7 +162,7 @@ class CrosstabDisplay(MatrixDisplay):
             return " to ".join(digits(end, 3) for end in ends[i, j])
 
         names = names_of(self.table, 0), names_of(self.table, 1)
-        ends_of_shades = 0.0, max(float(values.max(initial=0.0)), 1e-300)
+        ends_of_shades = 0.0, max(float(values.max(initial=0.0)), TINY)
         told = ends_of_shades, self.statistic, *names, below
         annotate = self._draw(ax, annotate, values, values, *told)
         axes = self.table.axes if len(self.table.axes) == 2 else ("", "")
@@ -328,5 +329,5 @@ def _check_statistic(statistic: str) -> None:
 
 def _correlations(matrix: NDArray) -> NDArray:
     """Return a covariance (or correlation) matrix scaled to correlations, for the shades."""
-    spread = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+    spread = np.sqrt(np.maximum(np.diag(matrix), TINY))
     return np.clip(matrix / spread / spread[:, None], -1, 1)

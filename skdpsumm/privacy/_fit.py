@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform, runtime_checkable
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -406,21 +406,3 @@ def check_groups(name: str, limit: Any, groups: Any) -> None:
             "rows. A Pipeline or a search passes groups on only with "
             "sklearn.set_config(enable_metadata_routing=True)."
         )
-
-
-@runtime_checkable
-class PricedLearner(Protocol):
-    """A private learner whose price is known before a fit; `PrivateSearchCV` asks for it.
-
-    A search takes any estimator with the parameters ``epsilon``, ``delta``, ``adjacency``,
-    ``noise_seed`` and ``ledger`` (its own, or those of its ``sketcher``) that sets ``privacy_`` in
-    `fit` and has ``holds_private_data`` False. One without these two methods is priced by fits to
-    public rows. One with a parameter ``schema`` reads tables through it, cell by cell: it is given
-    words and missing values, and public rows that fill the schema.
-    """
-
-    def planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
-        """Return what `fit` would cost, from public numbers: nothing is computed or charged."""
-
-    def least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
-        """Return what `fit` would cost at least, whatever its epsilon; None if that is nothing."""

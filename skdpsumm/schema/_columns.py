@@ -284,10 +284,6 @@ class Numeric(Column):
             cells = np.where(np.isin(values, self._codes), np.nan, values)
         return finite_numbers(cells, missing=self.missing)
 
-    def without_codes(self, cells: NDArray) -> NDArray:
-        """Return cells with NaN for codes of missing values."""
-        return self.numbers(cells) if self.missing_values else cells
-
     @property
     def n_encoded(self) -> int:
         """Number of columns that `encode` returns."""
@@ -417,14 +413,6 @@ class Categorical(Column):
             of_each_type = {type(cell): cell for cell in cells.tolist()}.values()
             raise CellError(INTERVALS if INTERVALS in map(cell_fault, of_each_type) else "unlisted")
         return codes
-
-    def without_codes(self, cells: NDArray) -> NDArray:
-        """Return cells with None for codes of missing values."""
-        if not self.missing_values:
-            return cells
-        kept = cells.astype(object)
-        kept[self.read(cells) == len(self.categories)] = None
-        return kept
 
     @property
     def n_encoded(self) -> int:

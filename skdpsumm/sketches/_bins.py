@@ -14,6 +14,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from .._linear_systems import TINY
+
 Floats = NDArray[np.float64]
 
 # Bins that are looked for. More cost each pair of columns more noise than they tell.
@@ -88,7 +90,7 @@ class _Stretches:
         excess = self.mass[at] - self.mass[start] - share * self.rows(part)
         # Noise of the cells on the left counts by 1 - share, of those on the right by share.
         spread = np.sqrt((at - start) * (1 - share) ** 2 + (end - at) * share**2)
-        z = np.abs(excess) / np.maximum(self.std * spread, 1e-300)
+        z = np.abs(excess) / np.maximum(self.std * spread, TINY)
         best = int(np.argmax(z))
         return float(z[best]), int(at[best])
 

@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from .._html import cut, html_table, more_of
-from ..features._feature_maps import AVERAGE, GRID, FeatureMap, sensitivities
+from ..features._feature_maps import (
+    AVERAGE,
+    GRID,
+    FeatureMap,
+    feature_map_from_state,
+    sensitivities,
+)
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._compositions import parallel
@@ -25,18 +31,27 @@ from ..privacy._guarantee import Explanation
 from ..privacy._noise import TOO_LARGE, IntegerNoise, forked
 from ..schema._groups import Groups
 from ..schema._schema import TableSchema
-from ._file import read_sketch, write_sketch
+from ._file import NUMBERS, Arrays, Header, digest, header_of, read_file, write_file
+from ._stated import stated_limit
 
-# Of the sums and the noise, in rows. One release has below 2**48, for noise is of 64 bits on a grid
-# of 2**-15, so this is a sum of 65,536 of them; its square is far from overflowing.
+# Sums and noise are below this, in rows. Those of one release are below 2**48, for noise is of 64
+# bits on a grid of 2**-15, so this is a sum of 65,536 of them; its square is far from overflowing.
 LARGEST_SUM = 2.0**64
 # Rows that are copied at once: half a MiB a column, so that some copies of 300 columns fit a GiB.
 ROWS_PER_BATCH = 2**16
-# Of noise, in rows. That of epsilon = 1e20 is above 1e-135, and the square of this is a number.
+# Noise is above this, in rows. That of epsilon = 1e20 is above 1e-135, and the square of this is a
+# number.
 SMALLEST_NOISE = 1e-140
-# A sum of more releases than this does not say which. Of k alike, one has 1 / k of the variance of
-# the noise: who takes it to be noise apart has the variance of a difference too large by 2 / k.
+# A sum of more releases than this does not say which. One of k like releases has 1 / k of the
+# variance of the noise: who takes it to be noise of its own has the variance of a difference too
+# large by 2 / k.
 MOST_ADDED = 64
+# A sum farther out than its rows allow is none: Laplace noise goes beyond 40 of its deviations in
+# one of 1e24 draws, Gaussian noise never does.
+MOST_DEVIATIONS = 40
+# The guarantee of a sum of releases states the largest cost of each kind: two costs, or one more
+# for each sketch that was added before it did so.
+MOST_COSTS = 64
 _KEY = re.compile("[0-9a-f]{64}")
 
 
@@ -325,7 +340,7 @@ class PrivateSketch:
         path : path-like
             Where to write it. An existing file is replaced only once the new one is complete.
         """
-        write_sketch(self, path)
+        write_file(path, *self._contents(), make=self._from_contents)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> PrivateSketch:
@@ -347,7 +362,34 @@ class PrivateSketch:
         Reading never runs code from the file, whoever wrote it. Reading cannot tell whether the
         noise was drawn as stated: for a guarantee you have the owner's word.
         """
-        return read_sketch(path, cls)
+        return read_file(path, cls._from_contents)
+
+    def _contents(self) -> tuple[Header, Arrays]:
+        """Return the header and the arrays of a file."""
+        state, map_arrays = self.feature_map.to_state()
+        header = header_of(state, self.privacy) | {name: getattr(self, name) for name in NUMBERS}
+        arrays = {f"map.{name}": array for name, array in map_arrays.items()}
+        return header, arrays | {"sums": self.sums, "noise_std": self.noise_std}
+
+    @classmethod
+    def _from_contents(cls, header: Header, arrays: Arrays) -> PrivateSketch:
+        """Return the sketch of a header and arrays; raise where they are not those of one."""
+        own = {k.removeprefix("map."): a for k, a in arrays.items() if k.startswith("map.")}
+        sketch = cls(
+            feature_map_from_state(header["map"], own),
+            arrays["sums"],
+            arrays["noise_std"],
+            header["n_released"],
+            header["n_noise_std"],
+            PrivacyGuarantee.from_dict(header["privacy"]),
+            header["postprocess"],
+            header["n_from_sums"],
+            tuple((key, tuple(noise)) for key, noise in header["added"]),
+        )
+        if digest(*sketch._contents()) != digest(header, arrays):
+            raise ValueError("It holds values of other types, or others than it needs.")
+        check_consistent(sketch)
+        return sketch
 
     def __repr__(self) -> str:
         parts = self._told_parts()
@@ -400,7 +442,7 @@ class PrivateSketch:
         return [*lines, *more_of(blocks, _MOST_PARTS), *[f"in no group: {told}"] * bool(lone)]
 
 
-# Of parts, and of the groups of one, that are shown; and characters of a column's name.
+# A repr shows this many parts, groups of a part, and characters of a column's name.
 _MOST_PARTS, _MOST_GROUPS, _LONGEST_NAME = 8, 6, 20
 _SAME = (
     "fit both with the same sketcher parameters, the same columns and the same integer "
@@ -462,6 +504,66 @@ def _check_added(added: Any, levels: tuple[float, ...]) -> None:
     whole = [math.hypot(*of_block) for of_block in zip(*noise, strict=True)]
     if not np.allclose(whole, levels, rtol=1e-9, atol=0.0):
         raise ValueError("The noise of what was added must be, all together, that of the sum.")
+
+
+def check_consistent(sketch: PrivateSketch) -> None:
+    """Raise ValueError for a release that none of this library can be.
+
+    Whether the noise was drawn, and as stated, nobody can see. But the guarantee must not promise
+    more than noise of the size stated gives, and the sums must be some table's.
+
+    Parameters
+    ----------
+    sketch : PrivateSketch
+    """
+    privacy = sketch.privacy
+    costs = privacy.mechanism.alternatives
+    words = [privacy.protects, privacy.against, privacy.unit, privacy.given]
+    words += [cost.unprotected.reason for cost in costs if cost.unprotected]
+    if not all(text.isprintable() for text in words):
+        raise ValueError("The words of the guarantee hold control characters.")
+    if len(costs) > MOST_COSTS:
+        raise ValueError(f"The guarantee is the worst of {len(costs)} costs, more than needed.")
+    _check_rows(sketch)
+    # Two rows lie no closer than one and none: what is far too small is told without a search for
+    # the farthest two, which takes longest.
+    for adjacency in dict.fromkeys(["add_remove", privacy.adjacency]):
+        blocks = _noise_of_blocks(sketch, adjacency)
+        if any(cost.noise_cost(blocks) > 1 + 1e-9 for cost in costs):
+            raise ValueError("The guarantee promises more than noise so small can give.")
+
+
+def _check_rows(sketch: PrivateSketch) -> None:
+    """Check the number of rows and the sums against each other."""
+    if sketch.privacy.adjacency == "replace_one":
+        public = not sketch.n_from_sums and not sketch.n_noise_std
+        if not public or sketch.n_released < 0 or sketch.n_released % 1:
+            raise ValueError("Under replace_one, the number of rows must be whole, without noise.")
+    elif bool(sketch.n_noise_std) != bool(sketch.noise_std.any()):
+        raise ValueError("The number of rows must have noise if, and only if, the sums have.")
+    rows = max(sketch.n_released, 0.0) + MOST_DEVIATIONS * sketch.n_noise_std
+    most = rows * (1 + 1e-6) + MOST_DEVIATIONS * sketch.noise_std
+    if np.any(np.abs(sketch.sums) > most):
+        raise ValueError("The sums are larger than the number of rows and the noise allow.")
+
+
+def _noise_of_blocks(sketch: PrivateSketch, adjacency: str) -> list[tuple[float, float, float]]:
+    """Return the L1 and L2 sensitivity and the stated noise of each block, in grid units.
+
+    The sensitivities are those of a unit of the claim. Of a merged sketch the stated noise is that
+    of all its releases, more than each of them has. A claim may cost more than all blocks: an
+    adaptive sketch has also paid for what it chose, and may leave a part of the budget.
+    """
+    limit = stated_limit(sketch.privacy)
+    moved = sensitivities(sketch.feature_map, adjacency, limit)
+    blocks = [
+        (*distances, float(sketch.noise_std[where].min()) * GRID)
+        for distances, (_, where) in zip(moved, sketch.blocks(), strict=True)
+    ]
+    if sketch.privacy.adjacency == "add_remove" and not sketch.n_from_sums:
+        most = float(limit * GRID if isinstance(limit, int) else GRID)
+        blocks.append((most, most, sketch.n_noise_std * GRID))
+    return blocks
 
 
 def rows_from_sums(
@@ -546,11 +648,6 @@ def _plain_sums(feature_map: FeatureMap, X: Any, silent: bool, n_threads: int) -
     return feature_map.float_sums(X) * GRID if silent else feature_map.grid_sums(X, n_threads)
 
 
-# Of a sum in grid units, times the factor by which the noise refines the grid: half of what 64 bits
-# hold, so that there is room for the noise.
-_LARGEST = 2**62
-
-
 @dataclass(eq=False, repr=False)
 class PendingRelease:
     """Exact sums of phi, and the noise that they are bound to.
@@ -613,7 +710,8 @@ class PendingRelease:
 
     def check_room(self, n_rows: int) -> None:
         """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
-        if not self.is_silent and (self.n_rows + n_rows) * GRID * 2**self.noise.lift > _LARGEST:
+        # The noise refines the grid by a factor, and half of what 64 bits hold is left to it.
+        if not self.is_silent and (self.n_rows + n_rows) * GRID * 2**self.noise.lift > 2**62:
             raise ValueError(TOO_LARGE)
 
     def add(self, X: NDArray, counted: Counted, n_threads: int) -> None:

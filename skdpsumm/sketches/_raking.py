@@ -30,7 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import wrightomega
 
-from ._residuals import TINY, Floats, Group, Marginal, Residuals, subsets
+from .._linear_systems import TINY
+from ._residuals import Floats, Group, Marginal, Residuals, subsets
 
 # Part of its noise that is taken for a margin of counts of more columns. Cells cannot be negative:
 # what noise takes below zero is put there, and adds up in sums of cells. Margins must not pay for

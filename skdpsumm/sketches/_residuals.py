@@ -31,7 +31,6 @@ Floats = NDArray[np.float64]
 # overflows.
 _LEAST_VARIANCE = 1e-20
 # What stands for zero where a number is divided by, or its logarithm is taken.
-TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)

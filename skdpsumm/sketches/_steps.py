@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._computing import Kept
+from .._linear_systems import TINY
 from ..features._feature_maps import GRID, UnionMap, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy._filter import StepBudget
@@ -291,7 +292,7 @@ class Steps:
         if not self.parts:
             return math.inf
         sums, stds = zip(*(self._total(part) for part in self.parts), strict=True)
-        weights = 1 / np.maximum(np.square(stds), 1e-300)
+        weights = 1 / np.maximum(np.square(stds), TINY)
         return max(float(np.average(sums, weights=weights)), 1.0)
 
     def _total(self, part: Part) -> tuple[float, float]:

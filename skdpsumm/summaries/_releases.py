@@ -259,10 +259,10 @@ class TargetRelease(BaseEstimator):
     """How the mean of phi over the rows of the target is released: parameters, and no data."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-    # Whether (epsilon, delta) is all that it costs, in every ledger: then a ledger can be asked
+    # True if (epsilon, delta) is all that it costs, in every ledger: then a ledger can be asked
     # for them before data are read.
     is_nominal: ClassVar[bool] = False
-    # Whether it is calibrated to `Terms.rows_moved`.
+    # True if it is calibrated to `Terms.rows_moved`.
     is_proved_for_groups: ClassVar[bool] = False
 
     @abstractmethod

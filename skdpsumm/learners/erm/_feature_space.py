@@ -48,7 +48,7 @@ from ._problem import MAX_ROWS, Minimizer, Space
 from ._sparse_solver import minimise_sparse
 
 # Columns are clipped to this, far beyond any data.
-LARGEST_CELL = 1e100
+LARGEST_COORDINATE = 1e100
 # Relative: how much longer than asked for `clip_rows` may leave a row of less than 2**32 entries.
 NORM_ERROR = 40 * UNIT
 # Blocks stay in the cache, and sums over one keep small rounding errors.
@@ -145,10 +145,11 @@ class FeatureSpace(Space):
         that of the same rows in an array.
         """
         if isinstance(X, SparseRows):
-            X = X.with_values(np.clip(X.values, -LARGEST_CELL, LARGEST_CELL))
+            X = X.with_values(np.clip(X.values, -LARGEST_COORDINATE, LARGEST_COORDINATE))
         else:
             X = (
-                np.clip(np.asarray(X, dtype=np.float64), -LARGEST_CELL, LARGEST_CELL) + 0.0
+                np.clip(np.asarray(X, dtype=np.float64), -LARGEST_COORDINATE, LARGEST_COORDINATE)
+                + 0.0
             )  # -0.0 is 0.0
         return clip_rows(self._mapped(X), self.norm_bound)
 

@@ -29,7 +29,13 @@ from sklearn.utils import gen_batches
 from ..._computing import advance, one_blas_thread, silence
 from ..._linear_systems import UNIT, power_below
 from ..._sklearn import Interval
-from ._feature_space import LARGEST_CELL, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
+from ._feature_space import (
+    LARGEST_COORDINATE,
+    NORM_ERROR,
+    clip_rows,
+    row_lengths,
+    zero_where_undefined,
+)
 from ._half_matrix import HalfMatrix, strips_of, tiles_before
 from ._kernel_solver import smallest_tolerance, solve_dual
 from ._losses import Floats
@@ -173,7 +179,8 @@ class KernelSpace(GramSpace):
     def gram(self, X, Y):
         # Far beyond any data, and below where squares overflow.
         X, Y = (
-            np.clip(np.asarray(A, dtype=np.float64), -LARGEST_CELL, LARGEST_CELL) for A in (X, Y)
+            np.clip(np.asarray(A, dtype=np.float64), -LARGEST_COORDINATE, LARGEST_COORDINATE)
+            for A in (X, Y)
         )
         if callable(self.kernel):
             matrix = zero_where_undefined(self._call_on_rows(X, Y))

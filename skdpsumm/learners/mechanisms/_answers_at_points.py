@@ -24,7 +24,7 @@ from scipy.optimize import brentq
 from scipy.stats import vonmises_fisher
 
 from ..._computing import advance
-from ..._linear_systems import Floats, power_below
+from ..._linear_systems import TINY, Floats, power_below
 from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
@@ -460,7 +460,7 @@ class ExponentialPlan(Plan):
         v = difference[:, t % self.terms.n_scores]
         radius = self.space.radius
         if not self.terms.is_private:
-            return radius * v / max(float(np.linalg.norm(v)), 1e-300)
+            return radius * v / max(float(np.linalg.norm(v)), TINY)
         delta = self.terms.sensitivity * radius
         kappa = self._select / (2 * delta) * radius * float(np.linalg.norm(v))
         return radius * sample_ball(v, kappa, rng)

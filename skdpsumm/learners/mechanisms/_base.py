@@ -214,10 +214,6 @@ class LearnerMechanism(BaseEstimator):
             Whether a ledger counts the fit.
         """
 
-    def least_cost(self, terms: Terms) -> Mechanism | None:
-        """Return the least that a fit can cost, whatever its epsilon; None if it can be free."""
-        return None
-
     def price_advice(self, epsilon: float) -> str:
         """Return why a ledger counts more than epsilon, and what to do; "" if it never does."""
         return ""

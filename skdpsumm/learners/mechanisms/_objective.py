@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ..._linear_systems import Floats, power_below
-from ...privacy import GaussianDP, PureDP, gdp_mu
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import (
     RESERVE,
@@ -28,7 +27,6 @@ from ...privacy._noise import (
 from ...privacy._objective import (
     ObjectiveDP,
     calibrate,
-    determinant_cost,
     discrete_slack,
     regularization_of_share,
 )
@@ -96,12 +94,6 @@ class ObjectivePerturbation(LearnerMechanism):
         row = _curvature_of_row(terms, space.radius)
         least = regularization_of_share(terms.epsilon, share, **row)
         return max(least, terms.loss.least_regularization * space.radius**2)
-
-    def least_cost(self, terms):
-        # No noise makes epsilon less than what one row's curvature takes of it.
-        row = _curvature_of_row(terms, terms.radius)
-        cost = determinant_cost(regularization=terms.regularization, **row)
-        return GaussianDP(gdp_mu(cost, terms.delta)) if terms.delta else PureDP(cost)
 
     def price_advice(self, epsilon):
         return (

@@ -13,17 +13,15 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
-from ..._html import MOST_COLUMNS, MOST_ROWS, cut, html_table, more_of
+from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_of
+from ..._linear_systems import TINY
 from .._frames import chosen, distinct, labelled
-from ..plausible._numbers import NEAR
+from ..plausible._numbers import REACH_OF_ANSWER
 
 Floats = NDArray[np.float64]
 
-# Of a step.
-_ROUNDING = 1e-9
-_TINY = 1e-300
-# Entries that are printed, as many as rows of a pandas frame.
-_MOST_PRINTED = 60
+# A value that is off its grid by less than this part of a step is rounded there.
+_GRID_ROUNDING = 1e-9
 # What an interval may cover, and what its parts are called.
 _COVERS = ("table", "noise", "population")
 _PARTS = ("noise", "uncounted", "places", "sampling")
@@ -259,7 +257,9 @@ class Estimate(NDArrayOperatorsMixin):
     def _error(self, covers: str) -> Floats:
         """Return the standard deviation over the tables, 0 where it is a rounding error."""
         error = spread_of(self.tables(covers))
-        return error if self.step is None else np.where(error < _ROUNDING * self.step, 0.0, error)
+        return (
+            error if self.step is None else np.where(error < _GRID_ROUNDING * self.step, 0.0, error)
+        )
 
     @property
     def noise_std_error(self) -> Any:
@@ -360,8 +360,8 @@ class Estimate(NDArrayOperatorsMixin):
         low, high = band_of(drawn, level) if simultaneous else ends_of(drawn, level)
         low, high = np.minimum(low, self._value), np.maximum(high, self._value)
         if self.step is not None:
-            low = self.step * np.floor(low / self.step + _ROUNDING)
-            high = self.step * np.ceil(high / self.step - _ROUNDING)
+            low = self.step * np.floor(low / self.step + _GRID_ROUNDING)
+            high = self.step * np.ceil(high / self.step - _GRID_ROUNDING)
         possible = np.stack(self._possible, axis=-1)
         ends = np.where(np.isnan(self._value)[..., None], possible, np.stack([low, high], axis=-1))
         return np.clip(ends, possible[..., :1], possible[..., 1:])
@@ -527,7 +527,7 @@ class Estimate(NDArrayOperatorsMixin):
         if self.step is None or self._shown_error().all():
             return ""
         steps = (self._value - self._value.flat[0]) / self.step  # of a count, noise is on no grid
-        is_on_grid = np.allclose(steps, np.rint(steps), atol=_ROUNDING, equal_nan=True)
+        is_on_grid = np.allclose(steps, np.rint(steps), atol=_GRID_ROUNDING, equal_nan=True)
         return f"on a grid of step {self.step:g}" if is_on_grid else ""
 
     def __repr__(self) -> str:
@@ -536,8 +536,9 @@ class Estimate(NDArrayOperatorsMixin):
             told = f"std error; {note}" if note else "std error"
             value, error = _written_pair(self._value, self._shown_error())
             return f"{value} +- {error} ({told})"
-        lines = _align([("", "value", "std error"), *self._rows(_MOST_PRINTED)])
-        lines += more_of(range(self._value.size), _MOST_PRINTED)
+        most = 60  # entries, as many as rows of a pandas frame
+        lines = _align([("", "value", "std error"), *self._rows(most)])
+        lines += more_of(range(self._value.size), most)
         return "\n".join([*lines, f"({note})"] if note else lines)
 
     def _rows(self, most: int) -> list[tuple[str, str, str]]:
@@ -550,16 +551,17 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _repr_html_(self) -> str:
         if not (self._is_named() and len(self.shape) == 2):
-            rows = self._rows(MOST_ROWS)
+            rows = self._rows(MOST_ROWS_SHOWN)
             return html_table(self._note(), ("", "value", "std error"), rows, self._value.size)
         names, heads = self.labels
-        shown = np.s_[:MOST_ROWS, :MOST_COLUMNS]  # beside the names: a column more, which is told
+        # The names are a column more, so `html_table` sees that some are not shown.
+        shown = np.s_[:MOST_ROWS_SHOWN, :MOST_COLUMNS_SHOWN]
         numbers = zip(self._value[shown], self._shown_error()[shown], strict=True)
         lines = (
             [name, *(" ± ".join(_written_pair(*pair)) for pair in zip(*pairs, strict=True))]
             for name, pairs in zip(names, numbers, strict=False)
         )
-        return html_table("value ± std error", ["", *heads[:MOST_COLUMNS]], lines, len(names))
+        return html_table("value ± std error", ["", *heads[:MOST_COLUMNS_SHOWN]], lines, len(names))
 
 
 def _with_people(ask: Callable[[Any], Floats], covers: Any) -> Floats:
@@ -598,7 +600,7 @@ def near_the_middle(tables: Floats) -> Floats:
     """Return the model's answer, the first one, moved towards the middle of plausible tables'."""
     own, drawn = tables[0], tables[1:]
     low, high = _quantiles(drawn, 0.5)
-    reach = NEAR * spread_of(drawn)
+    reach = REACH_OF_ANSWER * spread_of(drawn)
     near = np.fmin(np.fmax(own, low - reach), high + reach)
     return np.where(np.isnan(own), own, near)
 
@@ -643,7 +645,7 @@ def band_of(drawn: Floats, level: float) -> tuple[Floats, Floats]:
     n, known = len(drawn), np.isfinite(drawn).all(axis=0)
     middle, spread = _moments(np.where(known, drawn, 0.0))
     units = np.divide(drawn - middle, spread, out=np.zeros_like(drawn), where=spread > 0)
-    others = np.sqrt(np.maximum(((n - 1) - units**2 * n / (n - 1)) / (n - 2), _TINY))
+    others = np.sqrt(np.maximum(((n - 1) - units**2 * n / (n - 1)) / (n - 2), TINY))
     off = np.minimum(np.abs(units) * n / (n - 1) / others, (n - 1) / math.sqrt(n))
     reach = spread * np.quantile(off.reshape(n, -1).max(axis=1), level, method="weibull")
     low, high = middle - reach, middle + reach

@@ -20,10 +20,8 @@ from ._warnings import warn_of_constants
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
 
-# Rows on which a function is tried, and of which several are, to see what each depends on.
-_FEW_ROWS, _MANY_ROWS = 256, 2**14
-# Rows of all values of some columns that are asked where a condition seems to hold for all.
-_MOST_ASKED = 2**18
+# A function is tried on this many rows, to see which values it has and what they depend on.
+_N_ROWS_TRIED = 2**14
 
 
 class AskedFunction:
@@ -54,7 +52,7 @@ class AskedFunction:
     ):
         self._plausible = plausible
         self.function = partial(_truths, function) if is_condition else function
-        few = plausible.some_rows(_FEW_ROWS)
+        few = plausible.some_rows(256)
         found = check_each_row(self.function, few)
         self.shape: tuple[int, ...] = found.shape[1:]
         self.n_outputs = prod(self.shape)
@@ -84,7 +82,7 @@ class AskedFunction:
     def extremes(self) -> tuple[Floats, Floats]:
         """Between what two numbers the values of each output lie, at rows of all kinds."""
         low, high = np.full((2, self.n_outputs), [[np.inf], [-np.inf]])
-        anywhere = values_at(self.function, self._plausible.rows_anywhere(_MANY_ROWS))
+        anywhere = values_at(self.function, self._plausible.rows_anywhere(_N_ROWS_TRIED))
         for outputs, columns in self.parts:
             seen = self.at(self._plausible.rows(columns, "model"), outputs)[0]
             both = np.concatenate([seen, anywhere[:, outputs]])
@@ -103,7 +101,7 @@ class AskedFunction:
         for outputs, columns in self.parts:
             if not constant[outputs].any():
                 continue
-            rows = self._plausible.all_rows(columns, _MOST_ASKED)
+            rows = self._plausible.all_rows(columns, most=2**18)
             if rows is not None:
                 values = values_at(self.function, rows)[:, outputs]
                 certain[outputs] = constant[outputs] & np.all(values == values[:1], axis=0)
@@ -132,16 +130,16 @@ def _depends(
     hardly any of them change is asked of those few again and again; of none, it may depend on all.
     """
     rng = np.random.default_rng(0)
-    known = {j: model.cells[j].anywhere(_MANY_ROWS, rng) for j in range(model.schema.n_columns)}
+    known = {j: model.cells[j].anywhere(_N_ROWS_TRIED, rng) for j in range(model.schema.n_columns)}
 
     def at(values: dict[int, NDArray]) -> Floats:
-        return values_at(function, NamedRows(model.schema, _MANY_ROWS, values.__getitem__))
+        return values_at(function, NamedRows(model.schema, _N_ROWS_TRIED, values.__getitem__))
 
     def with_others(rows: NDArray | slice) -> tuple[Floats, NDArray[np.bool_]]:
         own = {j: values[rows] for j, values in known.items()}
         base, changed = at(own), []
         for j in columns:
-            other = at(own | {j: model.cells[j].anywhere(_MANY_ROWS, rng)})
+            other = at(own | {j: model.cells[j].anywhere(_N_ROWS_TRIED, rng)})
             changed.append(~np.all((base == other) | (np.isnan(base) & np.isnan(other)), axis=0))
         return base, np.column_stack(changed)
 
@@ -150,7 +148,7 @@ def _depends(
     unusual = known_values != np.median(known_values, axis=0)
     for k in np.flatnonzero(np.count_nonzero(unusual, axis=0) < FEWEST_POINTS).tolist():
         rows = np.flatnonzero(unusual[:, k])
-        changed[k] = with_others(np.resize(rows, _MANY_ROWS))[1][k] if len(rows) else True
+        changed[k] = with_others(np.resize(rows, _N_ROWS_TRIED))[1][k] if len(rows) else True
     found = dict[Group, list[int]]()
     for k, of in enumerate(changed):
         group = tuple(compress(columns, of)) or columns[:1]

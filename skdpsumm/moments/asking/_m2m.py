@@ -44,9 +44,6 @@ from ._statistics import StatisticsMixin
 from ._synthetic import framed
 from ._warnings import warn_of_coarse_bins, warn_of_the_drowned, warn_of_the_lone
 
-# Synthetic rows that are drawn to find such as meet a condition, at most.
-_MOST_DRAWN = 2**22
-
 
 class M2MEstimator(StatisticsMixin, BaseM2M):
     """Estimate any statistic of a data set from one private sketch of it.
@@ -515,7 +512,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         found: list[NDArray] = []
         n_drawn = n
         while sum(map(len, found)) < n:
-            if found and n_drawn > _MOST_DRAWN:
+            if found and n_drawn > 2**22:
                 raise ValueError(
                     f"n_samples={n} is too many: of {n_drawn // 4:,} synthetic rows, "
                     f"{len(found[-1])} meet the condition. Ask for fewer."

@@ -18,8 +18,6 @@ from ..inferring._points import draw_points
 from ..inferring._regression import FeatureBlocks, feature_covariance, penalties, solver_for
 from ..plausible._named_rows import NamedRows, evaluate_rows
 
-_EPSILON_RANGE = (1e-4, 1e4)
-_EPSILON_TOLERANCE = 1e-3
 _CHOOSES = (
     "{0} chooses what it counts when it sees the rows, so nobody knows the error of one function "
     "before the fit. Ask {0}(...).predict_error(n_samples=...) for the errors of counts, or give a "
@@ -91,7 +89,7 @@ class Plan:
 
     def calibrate(self, error: float) -> float:
         """See `M2MEstimator.calibrate`."""
-        low, high = _EPSILON_RANGE
+        low, high = 1e-4, 1e4  # epsilons that are tried
         best = self.error(high).max()
         if best > error:
             raise ValueError(
@@ -102,4 +100,4 @@ class Plan:
         def reached(epsilon: float) -> bool:
             return bool(self.error(epsilon).max() <= error)
 
-        return bisect(reached, good=high, bad=low, tolerance=_EPSILON_TOLERANCE, geometric=True)
+        return bisect(reached, good=high, bad=low, tolerance=1e-3, geometric=True)

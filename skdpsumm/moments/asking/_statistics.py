@@ -35,8 +35,6 @@ Weight = int | str | None
 
 # More thresholds or bins than that are a picture of a column, not questions.
 _MOST_QUESTIONS = 16
-# Entries of a matrix, of which more are not judged.
-_MOST_JUDGED = 64
 _NO_DESIGN = "survey_weight says how rows count, and not how they were chosen. Use covers='table'."
 _QUARTILES = ("25 %", "median", "75 %")
 _DESCRIBED = ("column", "missing", "mean", "std error", *_QUARTILES, "most frequent", "share")
@@ -465,7 +463,7 @@ class StatisticsMixin:
         noise = np.where(np.isnan(spread), (high - low) ** 2 / 4, spread)
         # The model has no negative counts: with much noise its covariances lean to 0. Those of many
         # columns are its own all the same, for a hundred tables of each pair take long.
-        few = d * d <= _MOST_JUDGED
+        few = d <= 8
         own = covariances("model")[0]
         likely = near_the_middle(covariances("table")) if few else own
         likely = np.where(np.eye(d), own, likely)  # variances are those of `variance`

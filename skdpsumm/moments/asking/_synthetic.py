@@ -13,9 +13,6 @@ from ...schema._columns import Numeric
 from ...schema._schema import TableSchema
 from .._frames import chosen, frame_of
 
-# Beyond these, floats are no whole numbers.
-_LARGEST_WHOLE = 2**53
-
 
 def framed(rows: NDArray, schema: TableSchema, frame: str | None, privacy: PrivacyGuarantee) -> Any:
     """Return rows as a table: whole numbers, numbers and categories, as the schema says.
@@ -50,14 +47,15 @@ def _typed(cells: NDArray, schema: TableSchema, j: int) -> Any:
     """Return a column as whole numbers, floats, or a list of categories."""
     column = schema.columns[j]
     if not isinstance(column, Numeric):
-        # As they were given: 1 for 1.0, and None for a missing one, be it None or NaN.
+        # Categories come back as they were given: 1 for 1.0, and None for None or NaN.
         given = dict(zip(column.categories, of_one_kind(column.categories), strict=True))
         return [given.get(cell) for cell in cells.tolist()]
     numbers = cells.astype(np.float64)
     assert column.bounds is not None  # nothing is answered without
     low, high = column.bounds
     whole = column.step is not None and float(column.step).is_integer() and float(low).is_integer()
-    if whole and not column.missing and max(abs(low), abs(high)) <= _LARGEST_WHOLE:
+    # Floats hold all whole numbers up to 2**53.
+    if whole and not column.missing and max(abs(low), abs(high)) <= 2**53:
         return np.rint(numbers).astype(np.int64)
     return numbers
 

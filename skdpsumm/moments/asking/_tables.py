@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._linear_systems import TINY
 from ...schema._columns import Categorical
 from ...schema._schema import stack_columns
 from ..plausible._rows import Rows
 
 Floats = NDArray[np.float64]
 
-# Of the model's weight of a row, what it keeps where noise has taken all of it.
-_KEPT = 1e-3
-# Steps of Newton's, and the largest; and how far off, beside the rows, sums may remain.
-_STEPS, _LARGEST_STEP, _TOLERANCE = 50, 2.0, 1e-9
+# A row keeps at least this part of the model's weight where noise has taken all of it.
+_LEAST_WEIGHT_KEPT = 1e-3
 
 
 def positive_tables(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[list[NDArray], Floats]]:
@@ -41,13 +40,21 @@ def positive_tables(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[list[N
     own, of_columns = np.maximum(rows.weights[0], 0.0), [rows.schema.columns[j] for j in columns]
     for k, signed in enumerate(rows.weights):
         cells = [np.broadcast_to(rows.column(j), rows.weights.shape)[k] for j in columns]
-        weights = np.maximum(signed, 0.0 if k == 0 else _KEPT * own)
+        weights = np.maximum(signed, 0.0 if k == 0 else _LEAST_WEIGHT_KEPT * own)
         for told in _told(of_columns, cells) if k > 0 else ():
             weights = calibrated(weights, signed, told)
         yield cells, weights
 
 
-def calibrated(start: Floats, signed: Floats, told: Floats) -> Floats:
+def calibrated(
+    start: Floats,
+    signed: Floats,
+    told: Floats,
+    *,
+    max_iter: int = 50,
+    longest_step: float = 2.0,
+    tol: float = 1e-9,
+) -> Floats:
     """Return weights that are not negative and have the sums of signed ones.
 
     Parameters
@@ -56,17 +63,23 @@ def calibrated(start: Floats, signed: Floats, told: Floats) -> Floats:
         Weights that are tilted, and those whose sums are kept.
     told : ndarray of shape (n, k)
         Of which the sums are kept, as far as any weights can have them.
+    max_iter : int, default=50
+        Most steps of Newton's.
+    longest_step : float, default=2.0
+        By how much the logarithm of a weight changes in a step at most.
+    tol : float, default=1e-9
+        How far off sums may remain, as a part of the rows.
     """
-    goal, whole = signed @ told, max(float(signed.sum()), 1e-300)
+    goal, whole = signed @ told, max(float(signed.sum()), TINY)
     tilt, weights = np.zeros(told.shape[1]), start
-    for _ in range(_STEPS):
+    for _ in range(max_iter):
         off = goal - weights @ told
-        if np.max(np.abs(off), initial=0.0) < _TOLERANCE * whole:
+        if np.max(np.abs(off), initial=0.0) < tol * whole:
             break
         curve = (told * weights[:, None]).T @ told
         step = np.linalg.lstsq(curve, off, rcond=1e-10)[0]
         moved = told @ step
-        tilt = tilt + step * min(1.0, _LARGEST_STEP / max(float(np.abs(moved).max()), 1e-300))
+        tilt = tilt + step * min(1.0, longest_step / max(float(np.abs(moved).max()), TINY))
         weights = start * np.exp(np.clip(told @ tilt, -700.0, 700.0))
     return weights
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._computing import warn_caller
+from ..._linear_systems import TINY
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
 from ..inferring._points import histogram_columns, private_marginal
@@ -20,13 +21,6 @@ from ._estimate import Estimate
 # Standard errors of noise from which on what is left unexplained matters: where it was more than 8,
 # the error bar missed the truth, below that it held.
 ERRORS_MISSED = 8.0
-# Of what is possible, what the interval of an answer that tells something holds at most.
-_MOST_OPEN = 0.5
-_MOST_NAMED = 3
-# Half of the rows in a 64th of the range: unseen places in the bin move the mean by up to half of
-# its width, a 256th of the range.
-_CROWDED_SHARE = 0.5
-_VISIBLE_SHIFT = 1 / 256
 
 
 class AnswerWarning(UserWarning):
@@ -163,7 +157,7 @@ def warn_of_the_wide(
     """
     spread = np.broadcast_to(spread, found.shape).ravel()
     width = np.diff(found._interval(0.95, "table"), axis=-1).ravel()
-    is_open, is_spread = found._open_share().ravel() > _MOST_OPEN, width > spread
+    is_open, is_spread = found._open_share().ravel() > 0.5, width > spread
     wide = np.flatnonzero(is_open | is_spread)
     if len(wide):
         limit = "half of what is possible"
@@ -184,10 +178,10 @@ def _named(which: NDArray, names: Sequence[str]) -> str:
     return first_of(list(dict.fromkeys(names[k] for k in which)))  # a matrix has each pair twice
 
 
-def first_of(names: Sequence[str]) -> str:
+def first_of(names: Sequence[str], most: int = 3) -> str:
     """Return the first names, and how many more there are."""
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" (and {more} more)" if more > 0 else "")
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" (and {more} more)" if more > 0 else "")
 
 
 def warn_of_coarse_bins(model: MomentRegression, columns: TableSchema) -> None:
@@ -212,12 +206,13 @@ def warn_of_coarse_bins(model: MomentRegression, columns: TableSchema) -> None:
     for j in sorted(histogram_columns(model.sketch.feature_map).intersection(columns.numeric)):
         histogram, shares = private_marginal(model.sketch, j)
         mass = shares[: histogram.n_present(j)]
-        mass = mass / max(mass.sum(), 1e-300)
+        mass = mass / max(mass.sum(), TINY)
         place = int(np.argmax(mass))
         left, right = histogram.edges(j)[place : place + 2]
         width = right - left - (columns.step(j) or 0.0)
-        least = np.ptp(columns.columns[j].bounds) * _VISIBLE_SHIFT
-        if mass[place] <= _CROWDED_SHARE or mass[place] * width / 2 < least:
+        # Unseen places in a bin move its mean by up to half of its width.
+        least = np.ptp(columns.columns[j].bounds) / 256
+        if mass[place] <= 0.5 or mass[place] * width / 2 < least:
             continue
         values = model.points[:, [j]].astype(np.float64)
         present = ~np.isnan(values)

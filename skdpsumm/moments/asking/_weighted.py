@@ -18,10 +18,10 @@ from ._axes import Axis
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-# Fewer rows are rounding.
-_NOBODY = 1e-9
-# Sums of weights are off by so much: a share of exactly one half reaches the median.
-_ROUNDING = 1e-12
+# A sum of weights up to this is a rounding error: it stands for no row.
+_NO_ROWS = 1e-9
+# Shares of rows are off by this much, so that a share of exactly one half reaches the median.
+_ROUNDING_OF_SHARES = 1e-12
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class GroupedRows:
             NaN in a group of nobody.
         """
         # The lowest value is where the first rows are, not where there are none yet.
-        levels = np.maximum(levels, _ROUNDING)
+        levels = np.maximum(levels, _ROUNDING_OF_SHARES)
         shape, codes = self.weights.shape, self.of_present(values).codes
         found = np.full((len(self.weights), self.n_groups, len(levels)), np.nan)
         are_alike = len(values) == len(codes) == 1  # in all tables: these are sorted once
@@ -111,7 +111,7 @@ def ratio(above: Floats, below: Floats, low: Floats | float, high: Floats | floa
 
     Of the model, the first of the tables, it is then NaN.
     """
-    there = below > _NOBODY
+    there = below > _NO_ROWS
     found = np.divide(above, below, out=np.zeros_like(above), where=there)
     turn = np.arange(len(above)).reshape(-1, *[1] * (above.ndim - 1))
     ends = np.where(turn % 2 == 1, low, high)
@@ -123,7 +123,7 @@ def covariance(weights: Floats, x: Floats, y: Floats) -> Floats:
     both = ~(np.isnan(x) | np.isnan(y))
     weights = np.where(both, weights, 0.0)
     total = weights.sum(axis=1)
-    total = np.where(total > _NOBODY, total, np.nan)
+    total = np.where(total > _NO_ROWS, total, np.nan)
 
     def average(values: Floats) -> Floats:
         return np.einsum("bn,bn->b", weights, np.broadcast_to(values, weights.shape)) / total
@@ -140,7 +140,7 @@ def _inverted(values: Floats, weights: Floats, levels: Floats) -> Floats:
     curves = np.maximum.accumulate(np.cumsum(weights, axis=1), axis=1)
     total = curves[:, -1:]
     places = [
-        np.searchsorted(curve, levels * whole * (1 - _ROUNDING))
+        np.searchsorted(curve, levels * whole * (1 - _ROUNDING_OF_SHARES))
         for curve, whole in zip(curves, total[:, 0], strict=True)
     ]
     found = values[np.minimum(places, len(values) - 1)]

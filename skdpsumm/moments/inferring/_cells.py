@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._linear_systems import TINY
 from ...features._histogram import HistogramMap
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
@@ -25,10 +26,6 @@ from ._shapes import Counts, Expected, Shape, expected_masses, fitted_shape, sub
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-
-# Of a range: edges so close are one, rounded in two ways.
-_SAME_EDGE = 2.0**-45
-_SMALLEST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +124,7 @@ class ColumnCells:
         found = np.clip(found, first[codes], first[codes + 1] - 1)
         atoms = by_cell[found]
         inside = codes + u - (ends[found] - self.shares[atoms])
-        return atoms, np.clip(inside / np.maximum(self.shares[atoms], _SMALLEST), 0, 1 - 1e-12)
+        return atoms, np.clip(inside / np.maximum(self.shares[atoms], TINY), 0, 1 - 1e-12)
 
     def values(self, atoms: Codes, inside: Floats) -> NDArray:
         """Return the values at these places in atoms: floats, or categories; NaN, None: missing."""
@@ -229,8 +226,8 @@ def _atom_edges(schema: TableSchema, parts: Sequence[HistogramMap], j: int) -> F
     half = (schema.step(j) or 0.0) / 2
     ends = np.array([low - half, high + half])
     edges = np.unique(np.concatenate([ends, *(part.edges(j) for part in parts)]))
-    # Of a wide range with a step, a bin of one value is narrower than that.
-    same = min(_SAME_EDGE * (high - low), half / 2 or np.inf)
+    # Edges this close are one edge, rounded in two ways; no bin of one value is narrower.
+    same = min(2.0**-45 * (high - low), half / 2 or np.inf)
     close = np.concatenate([[False], np.diff(edges) <= same])
     return edges[~close]
 
@@ -256,7 +253,7 @@ def _chosen(divisions: Sequence[Codes], n_atoms: int) -> Codes:
         return np.zeros(n_atoms, np.int64)
     votes = Counter(division.tobytes() for division in divisions)
     by_name = {division.tobytes(): division for division in divisions}
-    # Of as many groups the coarser one: what is finer can be summed, and tells the shape.
+    # A tie goes to the coarser division: what is finer can be summed, and tells the shape.
     best = by_name[max(votes, key=lambda name: (votes[name], -int(by_name[name].max())))]
     for other in by_name.values():
         if not (_refines(other, best) or _refines(best, other)):
@@ -333,12 +330,12 @@ def _masses(
 ) -> tuple[Floats, Floats]:
     """Return the rows of each cell by all histograms that tell them, and their standard errors."""
     total, variance = np.zeros((2, cells.max() + 1))
-    precision = _SMALLEST
+    precision = TINY
     for group, division in zip(own, divisions, strict=True):
         if _refines(division, cells):
             found, noise = group.margin(j)
             cell = _image(division, cells, len(found))
-            weight = 1 / max(noise, _SMALLEST) / len(division)
+            weight = 1 / max(noise, TINY) / len(division)
             total += weight * np.bincount(cell, found, len(total))
             # The square of the weight, times the noise of a bin.
             variance += weight / len(division) * np.bincount(cell, minlength=len(total))

@@ -26,37 +26,19 @@ from ._regression import FeatureBlocks
 from ._table_model import TableModel
 
 PRIORS = ("auto", "uniform", "marginals", "kde")
-# Of ends of ranges, which are at least its inverse wide. The error of a covariance squares squares
-# of them, which must neither overflow nor vanish.
+# Ranges end within this, and are at least its inverse wide. The error of a covariance squares
+# squares of their ends, which must neither overflow nor vanish.
 LARGEST_BOUND = 1e60
-# Least share of the points of "marginals" in each bin: what the sketch says of a bin is heard where
-# points are in it, and noise may have emptied it.
-_LEAST_SHARE = 1e-4
-# Of the points that are drawn from a graphical model, those that lie anywhere.
-_SPREAD_SHARE = 0.02
-# The same of the points that are drawn from a kernel density, which is less sure of what it says.
-_SPREAD_OF_DENSITY = 0.1
-# Points that the sketch is fitted by for that: answers on Adult and Occupancy are as good with
-# 5,000 of them, for 200 features, as with 20,000.
-_FEWEST_OF_DENSITY, _OF_DENSITY_A_FEATURE = 5_000, 25
+# Shares of points that lie anywhere, beside those drawn from a graphical model, and from a kernel
+# density, which is less sure of what it says.
+_SHARE_BESIDE_MODEL, _SHARE_BESIDE_DENSITY = 0.02, 0.1
 # Variance, relative to that of a feature, that the moments may miss their target by in each
 # round; the last is that of about 1,000 points, and is what finite points can resolve.
 TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
 _POINTS_PER_ROUND = 20_000
-# Of the categories drawn anew, what is drawn evenly: every category stays alive.
-_FRESH_SHARE = 0.05
-# Of the numbers drawn anew, what keeps its value.
-_UNMOVED_SHARE = 0.5
-# Width of the kernel of points that are drawn anew, in units of Scott's.
-_OF_SCOTT = 0.5
-# Of the weights of points, as a divisor: what is left of 1 has no more digits than that.
-_LEAST_FREEDOM = 2.0**-52
 _POINTS_PER_HESSIAN = 10_000
 # With more features than this, its diagonal stands for the Hessian.
 _LARGEST_HESSIAN = 2_000
-_STEPS_PER_METRIC = 8
-_STEPS_WITH_DIAGONAL = 400  # which stays as good as it was
-_MOST_METRICS = 50
 
 
 class KDE(BaseEstimator):
@@ -135,7 +117,7 @@ def _around(
     width: float | None = None,
 ) -> NDArray:
     """Return points drawn by a kernel density of weighted ones, and some that lie anywhere."""
-    n_spread = max(int(_SPREAD_OF_DENSITY * size), 1)
+    n_spread = max(int(_SHARE_BESIDE_DENSITY * size), 1)
     drawn = _spread(points, weights, columns, size - n_spread, rng, width)
     return np.concatenate([drawn, columns.sample(n_spread, rng)])
 
@@ -188,7 +170,7 @@ def draw_points(
     if prior == "auto" and (lacking is not None or any(len(group) > 1 for group in groups)):
         generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
         # A few lie anywhere: what features say of places that noise has emptied is heard there.
-        n_spread = max(int(_SPREAD_SHARE * n_points), 1)
+        n_spread = max(int(_SHARE_BESIDE_MODEL * n_points), 1)
         points = (model or TableModel(sketch, columns)).sample(n_points - n_spread, generator)
         return np.concatenate([points, columns.sample(n_spread, rng)])
     drawn = [_from_histogram(sketch, j, n_points, rng) for j in range(columns.n_columns)]
@@ -196,8 +178,11 @@ def draw_points(
 
 
 def points_for_a_look(sketch: PrivateSketch, n_points: int) -> int:
-    """Return how many of the points are enough for a density, or to see if one is worth it."""
-    enough = max(_FEWEST_OF_DENSITY, _OF_DENSITY_A_FEATURE * sketch.feature_map.n_features)
+    """Return how many of the points are enough for a density, or to see if one is worth it.
+
+    Answers on Adult and Occupancy are as good with 5,000 of them, for 200 features, as with 20,000.
+    """
+    enough = max(5_000, 25 * sketch.feature_map.n_features)
     return min(n_points, enough, _POINTS_PER_ROUND)
 
 
@@ -273,7 +258,9 @@ def _from_histogram(
     """Return points of column `j` alone, drawn by its private histogram."""
     histogram, probabilities = private_marginal(sketch, j)
     u = stratified(n_points, rng)
-    raised = np.maximum(probabilities, max(_LEAST_SHARE, 2 / n_points))  # so two points at least
+    # Two points, at least, are in each bin: what features say of one that noise has emptied is
+    # heard there.
+    raised = np.maximum(probabilities, max(1e-4, 2 / n_points))
     ends = np.cumsum(raised / raised.sum())
     # Rounding may leave the last end just below 1.
     codes = np.minimum(np.searchsorted(ends, u, side="right"), len(ends) - 1)
@@ -366,7 +353,7 @@ def maxent_weights(
         return log_partition + 0.5 * v @ v, gradient
 
     v, goal = np.zeros(len(target)), tol * np.sqrt(len(target))
-    for _ in range(_MOST_METRICS):
+    for _ in range(50):
         v, is_near = _descend(dual, v, _root(features, tilt(v * scale)[0], scale), goal)
         if is_near:
             break
@@ -419,7 +406,7 @@ def _descend(
         if size <= goal:
             raise StopIteration
 
-    n_steps = _STEPS_WITH_DIAGONAL if is_diagonal else _STEPS_PER_METRIC
+    n_steps = 400 if is_diagonal else 8  # a diagonal stays as good as it was
     first = root * start if is_diagonal else root.T @ start
     options = {"gtol": 0.0, "ftol": 0.0, "maxiter": n_steps, "maxcor": 20}
     found = minimize(objective, first, jac=True, method="L-BFGS-B", callback=stop, options=options)
@@ -491,7 +478,7 @@ def _spread(
         if columns.values(j) is None:
             column = columns.on_grid(column.astype(np.float64), j)
         else:
-            fresh = rng.uniform(size=size) < _FRESH_SHARE
+            fresh = rng.uniform(size=size) < 0.05  # so every category stays alive
             n_codes = columns.columns[j].n_codes
             column[fresh] = columns.decode(j, rng.randint(n_codes, size=int(fresh.sum())))
         parts.append(column)
@@ -507,15 +494,15 @@ def _jitter(points, weights, chosen, numeric, columns, rng, width):
     low, high = np.array([columns.bound(j) for j in numeric]).T
     unit = (points[:, numeric].astype(np.float64) - low) / (high - low)
     # Without bias, and finite where one point has all the weight.
-    freedom = max(1 - np.sum(weights**2), _LEAST_FREEDOM)
+    freedom = max(1 - np.sum(weights**2), np.finfo(np.float64).eps)
     known = np.where(np.isnan(unit), 0.5, unit)
     covariance = np.atleast_2d(np.cov(known.T, aweights=weights, ddof=0)) / freedom
     if width is None:
-        width = _OF_SCOTT * np.sum(weights**2) ** (1 / (len(numeric) + 4))
+        width = 0.5 * np.sum(weights**2) ** (1 / (len(numeric) + 4))
     # Columns of the points may be constant, or depend on one another exactly.
     root = np.linalg.cholesky(covariance + 1e-6 * np.eye(len(numeric)))
     noise = rng.normal(size=(len(chosen), len(numeric))) @ root.T
-    noise[rng.uniform(size=noise.shape) < _UNMOVED_SHARE] = 0.0
+    noise[rng.uniform(size=noise.shape) < 0.5] = 0.0
     folded = np.mod(unit[chosen] + width * noise, 2.0)
     return low + (high - low) * np.minimum(folded, 2.0 - folded)
 

@@ -24,15 +24,11 @@ from ...sketches import PrivateSketch
 
 # With more features than this the matrix takes more time and memory than products with it.
 LARGEST_DENSE = 7_000
-# Of a residual, in the norm of the preconditioner. Answers and errors of 24,000 features are then
-# within 1e-7 of a standard error of those of a factorisation.
-_TOLERANCE = 1e-10
-# Right sides that are solved together: more of them fall out of the processor's cache.
-_RIGHT_SIDES_AT_ONCE = 16
+# A residual may remain this large, in the norm of the preconditioner. Answers and errors of 24,000
+# features are then within 1e-7 of a standard error of those of a factorisation.
+_RELATIVE_RESIDUAL = 1e-10
 # Entries of all inverses together: 256 MiB. The largest blocks beyond that are left out.
 _MOST_ENTRIES = 2**25
-# Of features that are no cells, so many neighbours make a block.
-_LARGEST_RUN = 512
 
 
 class MomentRegression:
@@ -264,8 +260,9 @@ class IterativeSolver:
     def __call__(self, right: NDArray) -> NDArray:
         """Return x within a relative error."""
         columns = right.reshape(len(right), -1)
-        starts = range(0, columns.shape[1], _RIGHT_SIDES_AT_ONCE)
-        found = [self._solved(columns[:, s : s + _RIGHT_SIDES_AT_ONCE]) for s in starts]
+        batch = 16  # more right sides fall out of the processor's cache
+        starts = range(0, columns.shape[1], batch)
+        found = [self._solved(columns[:, s : s + batch]) for s in starts]
         return np.hstack(found).reshape(right.shape)
 
     def _times(self, vectors: NDArray) -> NDArray:
@@ -280,13 +277,13 @@ class IterativeSolver:
 
     def _solved(self, right: NDArray) -> NDArray:
         """Solve for some right sides side by side: each has its own steps."""
-        goal = _TOLERANCE**2 * self._preconditioned(right)[1]
+        goal = _RELATIVE_RESIDUAL**2 * self._preconditioned(right)[1]
         solution, size = conjugate_gradients(
             self._times, self._preconditioned, right, goal, dot=_dots
         )
         short = np.flatnonzero(size > goal)
         if len(short):
-            missed = _TOLERANCE * np.sqrt(np.max(size[short] / goal[short]))
+            missed = _RELATIVE_RESIDUAL * np.sqrt(np.max(size[short] / goal[short]))
             warn_caller(
                 f"Sketch fewer columns together, or with fewer bins: the regression on "
                 f"{len(right):,} features has not converged (relative residual {missed:.1e}), and "
@@ -305,15 +302,18 @@ def _rounding(diagonal: NDArray) -> float:
     return len(diagonal) * np.finfo(np.float64).eps * max(diagonal.sum(), 1.0)
 
 
-def overlapping_blocks(feature_map: FeatureMap) -> list[NDArray[np.int64]]:
-    """Return the positions of the features in each block."""
+def overlapping_blocks(feature_map: FeatureMap, largest_run: int = 512) -> list[NDArray[np.int64]]:
+    """Return the positions of the features in each block.
+
+    Features that are no cells make blocks of up to `largest_run` neighbours.
+    """
     of_column: dict[int, list[NDArray]] = defaultdict(list)
     blocks, start = [], 0
     for part in feature_map.parts():
         positions = np.arange(start, start + part.n_features)
         start += part.n_features
         if not isinstance(part, HistogramMap):
-            blocks += np.split(positions, range(_LARGEST_RUN, len(positions), _LARGEST_RUN))
+            blocks += np.split(positions, range(largest_run, len(positions), largest_run))
             continue
         for group, place in zip(part.groups, part.row_groups(), strict=True):
             codes = np.indices([part.n_bins[j] for j in group]).reshape(len(group), -1)

@@ -18,37 +18,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from ..._linear_systems import TINY
+
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# Rows on the left of a node are expected as if a row's place were known of so many of them. Of a
-# column of categories that were counted together, nothing is known: then it is one row.
-PLACES = 12.0
-# Nor is it of a bin of numbers that has so large a part of the column's rows: what its neighbours
-# tell is known up to the first part, and less and less up to the other.
-_SOME, _MOST = 0.12, 0.5
-# Standard errors by which such a part may be larger than it seems.
-_UNSEEN = 2.0
-# At a node what is expected has a spread of so many times that, with these chances, unless it is
-# worth nothing, with the last one.
-_SURE, _WORTHLESS = ((0.74, 1.0), (0.26, 3.0)), 0.01
-# The last chance for an end of the range, where many rows may have one value.
-_SPIKE_AT_END = 0.5
+# Where rows lie is expected as if the places of this many were known. Where nothing is known, as of
+# categories that were counted together, it is one row.
+PSEUDO_ROWS = 12.0
+# A cell with up to the first part of a column's rows is told by its neighbours; one with more is
+# told less and less, and from the second part on nothing.
+_TOLD_SHARE, _UNTOLD_SHARE = 0.12, 0.5
+# What is expected at a node is off by this many times its spread, each with its chance.
+_CHANCES_OF_SPREADS = ((0.74, 1.0), (0.26, 3.0))
 # The spread p (1 - p) of a share p is at least this. With 0.03, noise in the empty tail of a
 # wide range moved means by up to 97 per cent (examples/benchmarks/unseen.py has such tables).
 _LEAST_SPREAD = 0.002
-# Log densities grow by so much in a cell at most; of falling ones at an end of the range, the mean
-# is this part of the first.
-_STEEP, _STEEPEST, _LEVEL = float(np.log(40)), 60.0, 1e-6
-# A cell so many times as dense as its neighbours, and so much narrower, says nothing of them.
-_SPIKE, _NARROW = 5.0, 0.2
-# Rows that an empty cell is taken to have.
-_FEWEST = 0.5
-# Atoms of a column, and those of a piece that nobody divided.
-_MOST_ATOMS, _MOST_OF_PIECE = 512, 8
-_SMALLEST = 1e-300
-# What an atom weighs at least: those of a node without rows count alike.
-_LEAST_WEIGHT = 1e-12
+# The logarithm of a density grows by up to this in a cell.
+_STEEPEST_IN_CELL = float(np.log(40))
+# A cell this many times as dense as its neighbours, and this much narrower, says nothing of them.
+_DENSITY_OF_SPIKE, NARROW = 5.0, 0.2
+# An empty cell is taken to have this part of a row.
+_ROWS_OF_EMPTY_CELL = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +81,7 @@ class Shape:
         ndarray of shape (n_cells, k)
         """
         order = np.argsort(self.cell_of_atom, kind="stable")
-        weights = self.shares[order, None] + _LEAST_WEIGHT
+        weights = self.shares[order, None] + 1e-12  # atoms without rows count alike
         mass, sums = _summed(weights), _summed(weights * values[order])
 
         def mean(start: Codes, end: Codes) -> Floats:
@@ -121,7 +112,7 @@ def subdivided(edges: Floats, step: float | None, whole: NDArray[np.bool_]) -> t
         Pieces that stay whole.
     """
     n_pieces = len(edges) - 1
-    most = int(np.clip(_MOST_ATOMS // n_pieces, 1, _MOST_OF_PIECE))
+    most = int(np.clip(512 // n_pieces, 1, 8))
     counts = np.where(whole, 1, most)
     if step is not None:
         n_values = np.rint(np.diff(edges) / step).astype(np.int64)
@@ -175,14 +166,14 @@ def expected_masses(
         Rows of each cell as they were counted, and the standard deviation of the noise on them.
     """
     part = _part(edges, cell_of_atom, masses, noise)
-    known = np.clip((_MOST - part) / (_MOST - _SOME), 0.0, 1.0)
+    known = np.clip((_UNTOLD_SHARE - part) / (_UNTOLD_SHARE - _TOLD_SHARE), 0.0, 1.0)
     masses = np.maximum(masses, 0.0)
     by_width = _by_densities(edges, cell_of_atom, masses)
     ranks = np.interp(edges, pieces, np.arange(len(pieces)))
     by_rank = _by_densities(ranks, cell_of_atom, masses)
     expected = by_rank + known[cell_of_atom] * (by_width - by_rank)
     jumped, _ = by_a_jump(edges, cell_of_atom, masses)
-    return Expected(expected, jumped, PLACES**known, part >= _MOST)
+    return Expected(expected, jumped, PSEUDO_ROWS**known, part >= _UNTOLD_SHARE)
 
 
 def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
@@ -192,11 +183,11 @@ def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     the left to what it is on the right. At an end of the range it falls as its mass says.
     """
     ends, own = _cells(edges, cell_of_atom, masses)
-    width, own = np.diff(ends), np.maximum(own, _FEWEST)
+    width, own = np.diff(ends), np.maximum(own, _ROWS_OF_EMPTY_CELL)
     tilt = _tilts(own, ends)
     at = cell_of_atom
     low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
-    steep = np.where(np.abs(tilt) < _LEVEL, _LEVEL, tilt)[at]
+    steep = np.where(np.abs(tilt) < 1e-6, 1e-6, tilt)[at]  # a tilt of 0 is 0 / 0
     part = (np.exp(steep * high) - np.exp(steep * low)) / np.expm1(steep)
     return own[at] * np.maximum(part, 1e-9 * (high - low))
 
@@ -243,10 +234,11 @@ def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> 
     Spikes tell nothing of their neighbours.
     """
     ends, own = _cells(edges, cell_of_atom, masses)
-    smooth, unseen = _smooth(own, np.diff(ends)), _UNSEEN * noise[: len(own)]
+    # A part may be larger than it seems by two standard errors.
+    smooth, unseen = _smooth(own, np.diff(ends)), 2 * noise[: len(own)]
     total = own[smooth].sum() - np.linalg.norm(unseen[smooth])
     part = np.zeros(len(masses))
-    largest = (np.maximum(own, _FEWEST) + unseen) / max(total, _FEWEST)
+    largest = (np.maximum(own, _ROWS_OF_EMPTY_CELL) + unseen) / max(total, _ROWS_OF_EMPTY_CELL)
     part[: len(own)] = np.where(smooth, largest, 0.0)
     return part
 
@@ -267,7 +259,7 @@ def _tilts(own: Floats, ends: Floats) -> Floats:
     if len(smooth) > 1:
         density, middle = np.log(own / width)[smooth], (ends[:-1] + width / 2)[smooth]
         left, right = (np.interp(ends[smooth + k], middle, density) for k in (0, 1))
-        tilt[smooth] = np.clip(right - left, -_STEEP, _STEEP)
+        tilt[smooth] = np.clip(right - left, -_STEEPEST_IN_CELL, _STEEPEST_IN_CELL)
         tilt[smooth[0]] = -_falling(density[0] - right[0])
         tilt[smooth[-1]] = _falling(density[-1] - left[-1])
     return tilt
@@ -277,19 +269,20 @@ def _smooth(own: Floats, width: Floats) -> NDArray[np.bool_]:
     """Return which cells are no spikes: narrow ones, far denser than both neighbours."""
     if len(own) < 2:
         return np.ones(len(own), np.bool_)
-    density = np.log(np.maximum(own, _FEWEST) / width)
+    density = np.log(np.maximum(own, _ROWS_OF_EMPTY_CELL) / width)
     beside = np.pad(density, 1, constant_values=-np.inf)
-    denser = density - np.maximum(beside[:-2], beside[2:]) > np.log(_SPIKE)
+    denser = density - np.maximum(beside[:-2], beside[2:]) > np.log(_DENSITY_OF_SPIKE)
     beside = np.pad(width, 1, constant_values=np.inf)
-    return ~(denser & (width < _NARROW * np.minimum(beside[:-2], beside[2:])))
+    return ~(denser & (width < NARROW * np.minimum(beside[:-2], beside[2:])))
 
 
 def _falling(log_ratio: float) -> float:
     """Return the tilt of a density that begins at 1, whose mean is the exponential of this."""
     if log_ratio > -1e-6:  # where a root could not be told from 0
-        return min(2 * log_ratio, _STEEP)
-    ratio = max(np.exp(log_ratio), 1 / _STEEPEST)
-    return brentq(lambda t: np.expm1(t) / t - ratio, -2 * _STEEPEST, -1e-9)
+        return min(2 * log_ratio, _STEEPEST_IN_CELL)
+    steepest = 60.0  # a density whose mean is a smaller part of its start is taken for this one
+    ratio = max(np.exp(log_ratio), 1 / steepest)
+    return brentq(lambda t: np.expm1(t) / t - ratio, -2 * steepest, -1e-9)
 
 
 class Counts(NamedTuple):
@@ -344,7 +337,7 @@ def fitted_shape(
     of_count = np.zeros(len(order))
     if is_categorical and counted is not None:
         cells, noise = cell_of_atom[order], counted.variance[pieces]
-        found = np.minimum(noise / np.maximum(masses[cells], _FEWEST) ** 2, 0.25)
+        found = np.minimum(noise / np.maximum(masses[cells], _ROWS_OF_EMPTY_CELL) ** 2, 0.25)
         of_count[order] = np.where(np.bincount(cells)[cells] > 1, found, 0.0)
     nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
     std = np.array([node[3] for node in tree.nodes])
@@ -428,7 +421,7 @@ class _Tree:
         )
         other = share * rows - right  # what is not on the right
         # Exact counts have no variance: both sides then tell the same.
-        of_left, of_right = max(of_left, _SMALLEST), max(of_right, _SMALLEST)
+        of_left, of_right = max(of_left, TINY), max(of_right, TINY)
         total = of_left + of_right
         count = (left * of_right + other * of_left) / total
         return count / rows, of_left * of_right / total / rows**2
@@ -437,7 +430,7 @@ class _Tree:
 def _part_on_the_left(sums: Floats, start: int, middle: int, end: int, otherwise: float) -> float:
     """Return the part of a node's mass that is on its left, where it has any."""
     whole = sums[end] - sums[start]
-    return float((sums[middle] - sums[start]) / whole) if whole > _SMALLEST else otherwise
+    return float((sums[middle] - sums[start]) / whole) if whole > TINY else otherwise
 
 
 def _brought_together(
@@ -450,18 +443,19 @@ def _brought_together(
 ) -> tuple[float, float]:
     """Return the mean and the standard deviation of what was expected and then counted.
 
-    What is expected is as sure as `spread` says, or less sure (`_SURE`), or worth nothing. Of an
-    end of the range the error is that of the count, as if it were worth nothing: nothing else
-    speaks against a spike.
+    What is expected is as sure as `spread` says, or less sure, or worth nothing: with a chance of
+    0.01, or of 0.5 at an end of the range, where many rows may have one value. The error there is
+    that of the count, as if what is expected were worth nothing: nothing else speaks against a
+    spike.
     """
-    worthless = _SPIKE_AT_END if at_end else _WORTHLESS
-    chances, factors = np.array(_SURE).T
+    worthless = 0.5 if at_end else 0.01
+    chances, factors = np.array(_CHANCES_OF_SPREADS).T
     chances = np.append(chances * (1 - worthless), worthless)
-    wide = np.maximum(np.append(factors * spread, share / 2) ** 2, _SMALLEST)
-    variance = max(variance, _SMALLEST)
+    wide = np.maximum(np.append(factors * spread, share / 2) ** 2, TINY)
+    variance = max(variance, TINY)
     total = wide + variance
     off = (count - expected) ** 2 / total
-    weights = chances * np.exp(-off / 2) / np.sqrt(2 * np.pi * total) + _SMALLEST
+    weights = chances * np.exp(-off / 2) / np.sqrt(2 * np.pi * total) + TINY
     weights /= weights.sum()
     means, variances = (expected * variance + count * wide) / total, wide * variance / total
     mean = weights @ means

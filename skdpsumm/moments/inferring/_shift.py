@@ -8,16 +8,15 @@ import numpy as np
 
 from ._regression import MomentRegression
 
-# Draws of noise alone. What they give is known to an eighth of its own spread.
-_N_PROBES = 64
-# Of the features, those that have to tell more than noise for points to follow them. Measured:
-# tables with a third and more gain from it, one with a twentieth loses (docs/m2m.md).
-_FEWEST_TOLD = 0.25
+# Points follow the features if this share of them tells more than noise. Measured: tables with a
+# third and more gain from it, one with a twentieth loses (docs/m2m.md).
+_LEAST_SHARE_TELLING = 0.25
 # Rows no more unlike points on the ranges than this are read by these as well as can be.
-_LIKE_POINTS = 0.01
-# Points that follow the sketch match it because they follow it: of how unlike points on the ranges
-# are, what may be left. Measured on Adult and Occupancy: 0.02 to 0.14, and more where noise is.
-_LEFT_BY_DENSITY = 0.25
+_SHIFT_OF_LIKE_ROWS = 0.01
+# Points that follow the sketch match it because they follow it: they may still be unlike the rows
+# by this part of what points on the ranges are. Measured on Adult and Occupancy: 0.02 to 0.14, and
+# more where noise is.
+_SHIFT_LEFT_BY_DENSITY = 0.25
 
 
 class Shift(NamedTuple):
@@ -49,7 +48,8 @@ class Shift(NamedTuple):
         """Measure it at the points of a regression."""
         rng, n_features = np.random.default_rng(0), len(model.offset)
         by_noise = model.sketch.mean_noise_std[:, None]
-        noise = by_noise * rng.standard_normal((n_features, _N_PROBES))
+        # 64 draws of noise alone tell its mean to an eighth of its spread.
+        noise = by_noise * rng.standard_normal((n_features, 64))
         penalised = np.sqrt(model.penalty)[:, None] * rng.standard_normal(noise.shape)
         found = model.squares((model.sketch.mean - model.offset)[:, None])[0]
         of_noise, shrunk = model.squares(noise), model.squares(penalised).mean()
@@ -74,9 +74,9 @@ class Shift(NamedTuple):
     @property
     def is_worth_a_density(self) -> bool:
         """Whether points should follow the sketch, not lie anywhere."""
-        return self.told >= _FEWEST_TOLD and self.largest >= _LIKE_POINTS
+        return self.told >= _LEAST_SHARE_TELLING and self.largest >= _SHIFT_OF_LIKE_ROWS
 
     def left_by_density(self, there: Shift) -> Shift:
         """Return the shift from points that follow the sketch, `there` as they look to it."""
-        least = _LEFT_BY_DENSITY * min(self.largest, 1.0)
+        least = _SHIFT_LEFT_BY_DENSITY * min(self.largest, 1.0)
         return there._replace(mean_square=max(there.mean_square, least))

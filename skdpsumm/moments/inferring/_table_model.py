@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._linear_systems import TINY
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._graphical import GraphicalModel
 from ...sketches._private_sketch import PrivateSketch
@@ -23,11 +24,8 @@ from ._cells import ColumnCells, column_cells, counted_groups, in_cells
 Group = tuple[int, ...]
 Floats = NDArray[np.float64]
 
-# Of a question's table: more cells take more than they tell.
+# A question's table has up to this many cells: more take more than they tell.
 MOST_TABLE_CELLS = 2**20
-# Of a group of columns, to be looked at by the points in its cells.
-_MANY_CELLS = 4096
-_SMALLEST = 1e-300
 
 
 class TableModel:
@@ -101,7 +99,7 @@ class TableModel:
         if is_silent and self.model.residuals.covers(columns):
             # The counts themselves: the model is fitted to these as far as its tolerance.
             counts = np.maximum(self.model.residuals.marginal(columns), 0.0)
-            return counts / max(counts.sum(), _SMALLEST)
+            return counts / max(counts.sum(), TINY)
         return self.model.table(tuple(columns))
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> NDArray:
@@ -124,8 +122,11 @@ class TableModel:
         """Return whether some group has all of these columns."""
         return any(set(columns) <= set(m.columns) for m in self.marginals)
 
-    def counted_together(self, columns: Group) -> list[Group]:
-        """Return the largest groups of some columns that were counted, or each by itself."""
+    def counted_together(self, columns: Group, most_cells: int = 4096) -> list[Group]:
+        """Return the largest groups of some columns that were counted, or each by itself.
+
+        Groups of more than `most_cells` are left out: points are few in their cells.
+        """
         found = {tuple(j for j in columns if j in m.columns) for m in self.marginals}
-        found = {g for g in found | {(j,) for j in columns} if g and self.n_cells(g) <= _MANY_CELLS}
+        found = {g for g in found | {(j,) for j in columns} if g and self.n_cells(g) <= most_cells}
         return sorted(g for g in found if not any(set(g) < set(other) for other in found))

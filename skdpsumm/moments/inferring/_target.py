@@ -20,12 +20,6 @@ from ...schema._schema import TableSchema
 from ._points import maxent_weights
 from ._regression import FeatureBlocks
 
-# Of each numeric column. Of a few hundred rows finer bins hold too few to be matched.
-_N_BINS = 10
-# Root mean square of what the weights miss, in standard errors of the target's embedding, from
-# which on the synthetic rows do not reach the target. Weights that match it have about one.
-_MISSED = 2.0
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TargetEmbedding:
@@ -47,7 +41,9 @@ class TargetEmbedding:
     @classmethod
     def of(cls, rows: NDArray | Table, schema: TableSchema) -> TargetEmbedding:
         """Embed rows, checked, of a table; the map follows from the schema alone."""
-        feature_map = HistogramMap.build(schema, _N_BINS, [(j,) for j in range(schema.n_columns)])
+        columns = [(j,) for j in range(schema.n_columns)]
+        # Finer bins hold too few of some hundred rows to be matched.
+        feature_map = HistogramMap.build(schema, 10, columns)
         features = FeatureBlocks.of(feature_map, rows)
         (mean, variance), n = features.moments(), features.n_points
         # What no row of few has may still be there: its share is below some 1 / n.
@@ -58,10 +54,13 @@ class TargetEmbedding:
         return maxent_weights(FeatureBlocks.of(self.feature_map, points), self.mean, self.slack)
 
     def is_out_of_reach(self, points: NDArray, weights: NDArray) -> bool:
-        """Return whether no weights make the points look like the target."""
+        """Return whether no weights make the points look like the target.
+
+        What weights miss that do is about one standard error of the target's embedding.
+        """
         found = FeatureBlocks.of(self.feature_map, points).tdot(weights)
         missed = np.sqrt(np.mean((found - self.mean) ** 2 / self.slack))
-        return bool(missed > _MISSED)
+        return bool(missed > 2)
 
 
 def unprotected_target(unit: str = "one row", adjacency: str = "add_remove") -> PrivacyGuarantee:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..._computing import progress, warn_caller
 from ..._delegation import inner_tags
+from ..._linear_systems import TINY
 from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import FeatureMap, project_to_simplex
 from ...privacy._fit import columns_kept
@@ -53,12 +54,8 @@ from ._targeted import TargetedPrivacy
 _POINTS_A_PARAMETER = 10
 # Measured: AUCs were 0.03 to 0.9 lower than those of the rows where less than this
 # was explained of most inputs, else at most 0.05 lower, unless the weights had collapsed.
-_EXPLAINED = 0.5
-# Of few points for each feature any features explain much.
-_FEWEST_POINTS, _POINTS_A_FEATURE = 5_000, 10
+_LEAST_SHARE_EXPLAINED = 0.5
 _MOST_FEATURES = 3_000
-# Of more categories the most frequent are looked at, or the products of two columns would be many.
-_MOST_INDICATORS = 16
 
 
 class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
@@ -596,7 +593,7 @@ def warn_of_invisible_inputs(
         return
     else:
         shares = _explained_shares(sketch, columns, target, inputs, prior)
-    hidden = shares < _EXPLAINED
+    hidden = shares < _LEAST_SHARE_EXPLAINED
     if 2 * hidden.sum() <= len(inputs):
         return
     name, unseen = columns.name(target), inputs[hidden].tolist()
@@ -632,7 +629,8 @@ def _explained_shares(
 ) -> NDArray[np.float64]:
     """Return of each input how much of its dependence with the target the features explain."""
     # Points of its own, always the same: a model does not change because it was judged.
-    n_points = max(_FEWEST_POINTS, _POINTS_A_FEATURE * sketch.feature_map.n_features)
+    # Any features explain much of few points for each.
+    n_points = max(5_000, 10 * sketch.feature_map.n_features)
     if prior == "auto":
         known = missing_histogram(sketch.feature_map, columns) is None
         prior = "marginals" if known else "uniform"
@@ -651,7 +649,7 @@ def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
     products -= products.mean(axis=0)
     slope, rest = model.approximate(products)
     noise, spread = model.sketch.linear_noise_std(slope), products.var(axis=0).sum()
-    # As for answers: what is left out matters from so many standard errors of noise on.
+    # What is left out matters from as many standard errors of noise on as it does for answers.
     if rest.sum() <= ERRORS_MISSED**2 * np.sum(noise**2):
         return 1.0
     return max(1.0 - float(rest.sum() / spread), 0.0)
@@ -663,11 +661,12 @@ def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:
     if isinstance(column, Categorical):
         codes = columns.code(points, j)
         frequent = np.argsort(-np.bincount(codes, minlength=column.n_codes), kind="stable")
-        indicators = codes[:, None] == frequent[:_MOST_INDICATORS]
+        # More than 16 categories would make too many products with those of another column.
+        indicators = codes[:, None] == frequent[:16]
         return indicators - indicators.mean(axis=0)
     number = points[:, j].astype(np.float64)
     gone = np.isnan(number)
     number[gone] = number[~gone].mean()
     found = np.column_stack([number, gone][: 1 + column.missing])
     found -= found.mean(axis=0)
-    return found / np.maximum(found.std(axis=0), 1e-300)
+    return found / np.maximum(found.std(axis=0), TINY)

@@ -29,9 +29,6 @@ from ..inferring._points import draw_points
 from ..inferring._regression import MomentRegression
 from ._base import BaseImplicitM2M, weight_parameter
 
-# Of the gradient of the log-loss: coefficients are then known better than any release tells.
-_TOLERANCE = 1e-7
-
 
 class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     """Train any classifier from one private sketch of (X, y) (implicit M2M, section 3.5).
@@ -287,7 +284,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         return make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=1000))
 
     def _plain_estimator(self):
-        return LogisticRegression(C=np.inf, tol=_TOLERANCE, max_iter=10_000)
+        # Coefficients are then known better than any release tells.
+        return LogisticRegression(C=np.inf, tol=1e-7, max_iter=10_000)
 
     def _describe_target(self, y):
         return Categorical(known_classes(y, self.classes).tolist())

@@ -33,19 +33,10 @@ from ..plausible._plausible import PlausibleTables
 
 Floats = NDArray[np.float64]
 
-# Weights of rows are tilted by so much along each score, to see how an estimator responds: enough
-# to be told from what its solver leaves, and little enough to be linear.
-_TILT = 0.1
-# Standard deviations of a score, beyond which rows are tilted no more.
-_FARTHEST = 3.0
-# Of the largest: smaller singular values are those of combinations that do not matter.
-_SINGULAR = 1e-9
-# Of the mean weight, below which a row teaches nothing.
-_NOTHING = 1e-9
-# Rows that an indicator needs, each worth the variance of its label; fewer say nothing of it.
-_FEWEST_ROWS = 0.5
-# Of the model's curvature, what a table has at least in any direction: noise leaves rare categories
-# none, and then a step would be anything.
+# Singular values below this part of the largest are those of combinations that do not matter.
+_SMALLEST_SINGULAR = 1e-9
+# A table has at least this part of the model's curvature in any direction: noise leaves rare
+# categories none, and then a step would be anything.
 _LEAST_CURVATURE = 0.25
 
 
@@ -105,9 +96,9 @@ class Regression:
         self._plausible = PlausibleTables(TableModel(model.sketch_, model._table))
         self._design = Design(model._table, inputs)
         rows, cells, weights = next(self._tables("model"))
-        kept = weights > _NOTHING * weights.mean()
+        kept = weights > 1e-9 * weights.mean()  # other rows teach nothing
         self._inputs, self._cells = rows[kept], cells[kept]
-        # As many rows as the table has: what a penalty does depends on their number.
+        # The weights sum to the rows of the table: what a penalty does depends on their number.
         self._weights = weights[kept] / weights[kept].sum() * self._plausible.n_rows
         self._estimator = self._fitted(self._weights)
         self._is_of_classes = hasattr(self._estimator, "predict_proba")
@@ -183,10 +174,12 @@ class Regression:
         expected = self._predicted(self._inputs)
         worth = expected * (1 - expected) if self._is_of_classes else np.ones_like(expected)
         found = np.zeros((worth.shape[1], len(self._design.names)), bool)
+        # Fewer rows, each worth the variance of its label, say nothing of an indicator.
+        fewest = 0.5
         if self._is_plain:
             rows = (worth * self._weights[:, None]).T @ self._inputs
-            found[:, 1:] = self._design.indicators & (rows < _FEWEST_ROWS)
-            found |= (worth.T @ self._weights < _FEWEST_ROWS)[:, None]  # a class that nobody has
+            found[:, 1:] = self._design.indicators & (rows < fewest)
+            found |= (worth.T @ self._weights < fewest)[:, None]  # a class that nobody has
         # Of several classes each coefficient is less their mean: one is known with all others.
         return found | found.any(axis=0)
 
@@ -231,24 +224,29 @@ class Regression:
         return np.block(blocks)
 
     def _response(self) -> Floats:
-        """Return the same for any estimator: how it responds where scores are moved a little."""
+        """Return the same for any estimator: how it responds where scores are moved a little.
+
+        Weights of rows are tilted along each score, up to three standard deviations of it: enough
+        to be told from what its solver leaves, and little enough to be linear.
+        """
+        size, farthest = 0.1, 3.0
         scores = self._scores(self._inputs, self._cells)
         weights = self._weights / self._weights.sum()
         tilts = scores - weights @ scores
-        tilts /= np.maximum(_FARTHEST * np.sqrt(weights @ tilts**2), np.finfo(float).tiny)
+        tilts /= np.maximum(farthest * np.sqrt(weights @ tilts**2), np.finfo(float).tiny)
         tilts = np.clip(tilts, -1.0, 1.0)
         tilts -= weights @ tilts
         first = self._scaled(self._estimator).ravel()
         found = [
-            self._scaled(self._fitted(self._weights * (1 + _TILT * tilt))).ravel() - first
+            self._scaled(self._fitted(self._weights * (1 + size * tilt))).ravel() - first
             for tilt in tilts.T
         ]
-        moved = _TILT * (tilts * weights[:, None]).T @ scores
-        return np.linalg.lstsq(moved, np.array(found), rcond=_SINGULAR)[0]
+        moved = size * (tilts * weights[:, None]).T @ scores
+        return np.linalg.lstsq(moved, np.array(found), rcond=_SMALLEST_SINGULAR)[0]
 
 
 def _inverse_root(curvature: Floats) -> Floats:
     """Return R with ``R.T @ curvature @ R`` the identity, without directions that do not matter."""
     values, vectors = np.linalg.eigh(curvature)
-    kept = values > _SINGULAR * values.max()
+    kept = values > _SMALLEST_SINGULAR * values.max()
     return vectors[:, kept] / np.sqrt(values[kept])

@@ -5,19 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._linear_systems import TINY
+from ..inferring._shapes import NARROW
 from ..inferring._table_model import TableModel
 
 Floats = NDArray[np.float64]
 
-# A neighbour whose width is a smaller part of an atom's says nothing of its density.
-_COMPARABLE = 0.2
-# By this factor a density may grow from one atom to the next.
-_STEEPEST = 3.0
-_SURE = 3.0
-# A density that falls and rises again so often, by this factor, has heaps at round values; then it
-# is compared with so many neighbours on either side.
-_HEAPED, _HIGHER, _NEAR = 3, 2.0, 3
-_SMALLEST = 1e-300
+# The mass of an atom is sure if it is more than this many standard deviations of its noise.
+_SURE_MASS = 3.0
+# A density rises and falls if it changes by this factor.
+_DEPTH_OF_TROUGH = 2.0
 
 
 class Inside:
@@ -88,37 +85,38 @@ class Inside:
 def _crowded(mass: Floats, width: Floats, noise: Floats) -> Floats:
     """Return the share of each atom's rows that no density like its neighbours' explains."""
     density = mass / width
-    sure = mass > _SURE * noise
+    sure = mass > _SURE_MASS * noise
     expected = np.zeros(len(mass))
     for sign in (1, -1):
         d, w, s = density[::sign], width[::sign], sure[::sign]
         found = np.zeros(len(d))
         for a in range(len(d)):
-            near = [b for b in range(a + 1, min(a + 4, len(d))) if w[b] >= _COMPARABLE * w[a]][:2]
+            near = [b for b in range(a + 1, min(a + 4, len(d))) if w[b] >= NARROW * w[a]][:2]
             if not near:
                 continue
             found[a] = d[near[0]]
             if len(near) == 2 and s[near].all() and d[near[0]] > d[near[1]]:
-                found[a] *= min(d[near[0]] / d[near[1]], _STEEPEST)
+                found[a] *= min(d[near[0]] / d[near[1]], 3.0)
         expected = np.maximum(expected, found[::sign])
-    lowest, highest = (np.maximum(mass + k * noise, 0.0) / width for k in (-_SURE, _SURE))
-    if _n_troughs(lowest, highest) >= _HEAPED:
-        # Rows are at round values, and neighbours have such values, too: the lowest one explains.
-        around = np.pad(density, _NEAR, constant_values=np.inf)
-        expected = np.lib.stride_tricks.sliding_window_view(around, 2 * _NEAR + 1).min(axis=1)
+    lowest, highest = (np.maximum(mass + k * noise, 0.0) / width for k in (-_SURE_MASS, _SURE_MASS))
+    if _n_troughs(lowest, highest) >= 3:
+        # Rows are at round values, and neighbours have such values, too: the lowest of three on
+        # either side explains.
+        around = np.pad(density, 3, constant_values=np.inf)
+        expected = np.lib.stride_tricks.sliding_window_view(around, 7).min(axis=1)
     explained = expected * width + noise
-    found = np.clip(1 - explained / np.maximum(mass, _SMALLEST), 0.0, 1.0)
+    found = np.clip(1 - explained / np.maximum(mass, TINY), 0.0, 1.0)
     # Where most rows are a crowd, so may be the rest: noise alone does not explain it.
     return np.minimum(found + found**3, 1.0)
 
 
 def _n_troughs(lowest: Floats, highest: Floats) -> int:
-    """Return how often densities, each between two bounds, fall and rise again by `_HIGHER`."""
+    """Return how often densities, each between two bounds, fall and rise by a factor again."""
     n, top, bottom, falls = 0, 0.0, np.inf, False
     for low, high in zip(lowest.tolist(), highest.tolist(), strict=True):
         top, bottom = max(top, low), min(bottom, high)
-        if falls and low > _HIGHER * bottom:
+        if falls and low > _DEPTH_OF_TROUGH * bottom:
             n, top, falls = n + 1, low, False
-        elif not falls and _HIGHER * high < top:
+        elif not falls and _DEPTH_OF_TROUGH * high < top:
             bottom, falls = high, True
     return n

@@ -17,17 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._linear_systems import TINY
 from ...sketches._residuals import Marginal
 from ...sketches._steps import MEAN_NOISE
 from ..inferring._table_model import TableModel
 from ._numbers import (
-    ALIGNED,
-    AS_GOOD,
     FEWEST_CHOSEN,
-    LEAST_SHARE,
+    LEAST_SHARE_OF_CONDITION,
     MOST_LEFT_OUT,
-    NOTICED,
-    OF_PAIRS,
+    NOISE_OF_SURE_CONDITION,
+    SHARE_BEYOND_PAIRS,
+    SHARE_BY_RANKS,
+    SHARE_OVERLOOKED,
     TYPICAL_SQUARE,
     UNSEEN_SQUARE,
 )
@@ -35,7 +36,6 @@ from ._seeds import generator
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
-_SMALLEST = 1e-300
 
 
 class Interactions:
@@ -60,7 +60,7 @@ class Interactions:
             Sums along any axis are 0.
         """
         margins = [np.maximum(self._model.table((a,)), 0.0) for a in part]
-        roots = [np.sqrt(m / max(m.sum(), _SMALLEST)) for m in margins]
+        roots = [np.sqrt(m / max(m.sum(), TINY)) for m in margins]
         rng = stream("interaction", part)
         white = rng.standard_normal((n_tables, *map(len, roots)))
         for k, root in enumerate(roots):
@@ -79,7 +79,7 @@ class Interactions:
         if any(self._model.cells[a].edges is None for a in pair):
             return 0.0
         told = self.told_of_ranks(pair[0]) * self.told_of_ranks(pair[1])
-        more = math.sqrt(max(ALIGNED / told - 1.0, 0.0))
+        more = math.sqrt(max(SHARE_BY_RANKS / told - 1.0, 0.0))
         ranked = [root * self.ranks(j) for root, j in zip(roots, pair, strict=True)]
         return more * rng.standard_normal((n_tables, 1, 1)) * np.multiply.outer(*ranked)
 
@@ -94,9 +94,9 @@ class Interactions:
         margin, n = np.maximum(self._model.table((j,)), 0.0), self._model.cells[j].n_cells
         n -= self._model.schema.missing(j)
         ranks = np.cumsum(margin) - margin / 2
-        ranks[:n] -= margin[:n] @ ranks[:n] / max(margin[:n].sum(), _SMALLEST)
+        ranks[:n] -= margin[:n] @ ranks[:n] / max(margin[:n].sum(), TINY)
         ranks[n:] = 0.0
-        return ranks / max(float(np.sqrt(margin @ ranks**2)), _SMALLEST)
+        return ranks / max(float(np.sqrt(margin @ ranks**2)), TINY)
 
     @cached_property
     def phi(self) -> tuple[float, float]:
@@ -110,10 +110,10 @@ class Interactions:
         part of how these go together, and how rows fall by chance.
         """
         together = [self._association(m) for m in self._pairs]
-        # Of a few pairs it is not known whether others are like them.
+        # A few pairs do not tell if others are like them.
         unknown = TYPICAL_SQUARE / (1 + len(together))
         pairs = math.sqrt(max(float(np.mean(together or [0.0])), 0.0) + unknown)
-        beyond = math.hypot(OF_PAIRS * pairs, 1 / math.sqrt(self._model.n_rows))
+        beyond = math.hypot(SHARE_BEYOND_PAIRS * pairs, 1 / math.sqrt(self._model.n_rows))
         found, chosen = self._surprises()
         if not len(found):
             return pairs, beyond
@@ -146,7 +146,7 @@ class Interactions:
         part phi of the rows, at least, is misplaced in a pair with an error of phi.
         """
         least, cell = self._chosen_noise
-        hidden = cell * self._model.n_cells(pair) / self._model.n_rows - least - NOTICED
+        hidden = cell * self._model.n_cells(pair) / self._model.n_rows - least - SHARE_OVERLOOKED
         return min(max(hidden, 0.0) ** 2, TYPICAL_SQUARE)
 
     @cached_property
@@ -215,7 +215,7 @@ class Interactions:
         shares = [(one > 0) @ margin for one, margin in zip((left, right), margins, strict=True)]
         both = (left > 0) @ np.maximum(expected, 0.0) @ (right > 0).T
         # Conditions that noise drowns say little.
-        weights = both / np.sqrt(np.outer(*shares)) / (noise + AS_GOOD) ** 2
+        weights = both / np.sqrt(np.outer(*shares)) / (noise + NOISE_OF_SURE_CONDITION) ** 2
         if not weights.sum() > 0:
             return 0.0
         return float(np.average(missed**2 - noise, weights=weights))
@@ -225,7 +225,7 @@ def _conditions(margin: Floats) -> Floats:
     """Return conditions on a column, standardised: of single cells and of thresholds."""
     n = len(margin)
     asked = np.concatenate([np.eye(n), np.tril(np.ones((n, n)))[:-1]])
-    share = asked @ margin / max(margin.sum(), _SMALLEST)
-    kept = (share > LEAST_SHARE) & (share < 1 - LEAST_SHARE)
+    share = asked @ margin / max(margin.sum(), TINY)
+    kept = (share > LEAST_SHARE_OF_CONDITION) & (share < 1 - LEAST_SHARE_OF_CONDITION)
     asked, share = asked[kept], share[kept]
     return (asked - share[:, None]) / np.sqrt(share * (1 - share))[:, None]

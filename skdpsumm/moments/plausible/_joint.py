@@ -20,21 +20,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._linear_systems import TINY
 from ..inferring._table_model import TableModel
 from ._numbers import (
-    APART,
-    JUMPS,
+    CHANCE_OF_JUMP,
     N_QUANTILES,
-    STEEPER,
+    STD_OF_TILT,
+    STEEPER_THAN_NEIGHBOURS,
 )
 from ._places import Places
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Group = tuple[int, ...]
-_STEEPEST = 1.9  # of a share that grows evenly, none is negative
-_SMALLEST = 1e-300
-_AT_ONCE = 2**15
+# A share that grows evenly over a cell grows by up to this part of itself: at 2 it starts from 0.
+_STEEPEST_SHARE = 1.9
 # Fractional parts whose multiples fill a cube evenly (Roberts 2018, the R3 sequence).
 _EVEN = (0.8191725134, 0.6710436067, 0.5497004779)
 
@@ -69,7 +69,7 @@ def beside(model: TableModel, j: int, other: int) -> tuple[Floats, Floats, Codes
     """Return each cell's mass, the shares of another column in it, and the cells beside it."""
     n = model.sizes[j] - model.schema.missing(j)
     table = np.maximum(model.table((j, other)), 0.0)[:n]
-    mass = table.sum(axis=1) + _SMALLEST
+    mass = table.sum(axis=1) + TINY
     before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
     return mass, table / mass[:, None], before, after
 
@@ -87,11 +87,11 @@ def slopes(model: TableModel, j: int, other: int) -> Floats:
     """
     mass, shares, before, after = beside(model, j, other)
     middle = np.cumsum(mass) - mass / 2
-    apart = np.maximum(middle[after] - middle[before], _SMALLEST)
+    apart = np.maximum(middle[after] - middle[before], TINY)
     step = np.minimum(mass / apart, 1.0)[:, None] * (shares[after] - shares[before])
     found = np.zeros((model.sizes[j], model.sizes[other]))
-    step /= np.maximum(shares, _SMALLEST)
-    found[: len(mass)] = np.clip(step, -_STEEPEST, _STEEPEST)
+    step /= np.maximum(shares, TINY)
+    found[: len(mass)] = np.clip(step, -_STEEPEST_SHARE, _STEEPEST_SHARE)
     return found
 
 
@@ -121,13 +121,13 @@ def correlation(model: TableModel, a: int, b: int) -> Correlation:
     """
     n = model.sizes[a] - model.schema.missing(a)
     table = np.maximum(model.table((a, b)), 0.0)[:n]
-    mass = table.sum(axis=1) + _SMALLEST
+    mass = table.sum(axis=1) + TINY
     ends = np.concatenate([[0.0], np.cumsum(np.maximum(model.table((b,)), 0.0))])
     curves = np.concatenate([np.zeros((n, 1)), np.cumsum(table, axis=1)], axis=1) / mass[:, None]
     low, median, high = np.array([np.interp([0.25, 0.5, 0.75], c, ends) for c in curves]).T
     at = np.cumsum(mass) - mass / 2
     before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
-    step = mass * (median[after] - median[before]) / np.maximum(at[after] - at[before], _SMALLEST)
+    step = mass * (median[after] - median[before]) / np.maximum(at[after] - at[before], TINY)
     spread = np.maximum(high - low, 1e-6)
     x = step / spread
     own = np.clip(0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4, -0.99, 0.99)
@@ -145,7 +145,7 @@ def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator)
     """Return the correlation in each cell, by the model and in each table, (1 + n_tables, n)."""
     own, alike = np.arctanh(expected)
     z = own + rng.random((n_tables, 1)) * (alike - own)
-    z = z * np.where(rng.random((n_tables, 1)) < JUMPS, STEEPER, 1.0)
+    z = z * np.where(rng.random((n_tables, 1)) < CHANCE_OF_JUMP, STEEPER_THAN_NEIGHBOURS, 1.0)
     return np.tanh(np.concatenate([[(own + alike) / 2], z]))
 
 
@@ -154,7 +154,7 @@ def together(model: TableModel, a: int, b: int) -> tuple[Floats, Floats]:
 
     Both have shape (n_cells of a, n_cells of b).
     """
-    table = np.maximum(model.table((a, b)), 0.0) + _SMALLEST
+    table = np.maximum(model.table((a, b)), 0.0) + TINY
     share = table / table.sum(axis=1, keepdims=True)
     return np.cumsum(share, axis=1) - share, share
 
@@ -181,7 +181,7 @@ def odds_ratio(correlation: Floats) -> Floats:
 
 def tilted(u: Floats, slope: Floats) -> Floats:
     """Return quantiles under the density ``1 + slope (x - 1/2)`` for even ones."""
-    slope = np.clip(slope, -_STEEPEST, _STEEPEST)
+    slope = np.clip(slope, -_STEEPEST_SHARE, _STEEPEST_SHARE)
     first = 1 - slope / 2
     return 2 * u / (first + np.sqrt(first**2 + 2 * slope * u))
 
@@ -231,12 +231,12 @@ class Jumps(NamedTuple):
         """
         tables = np.maximum(tables, 0.0)
         tables = np.maximum(tables + np.sqrt(tables) * rng.standard_normal(tables.shape), 0.0)
-        p = tables / np.maximum(tables.sum(axis=2, keepdims=True), _SMALLEST)
+        p = tables / np.maximum(tables.sum(axis=2, keepdims=True), TINY)
         a, b = np.roll(p, 1, axis=1), np.roll(p, -1, axis=1)
         a[:, 0], b[:, n - 1 :] = p[:, 0], p[:, n - 1 :]
         possible = (a - p) * (p - b) > 0
         place = np.where(possible, (p - b) / np.where(possible, a - b, 1.0), 0.5)
-        first = np.where(possible, place * a / np.maximum(p, _SMALLEST), 0.5)
+        first = np.where(possible, place * a / np.maximum(p, TINY), 0.5)
         return cls(place, first, possible)
 
     def moved(self, u: Floats, rows: tuple) -> Floats:
@@ -296,7 +296,7 @@ class InsideCells:
         shape = (1 + self._n_tables, len(self._code[0]))
         found = {k: np.empty(shape) for k in self.loose}
         # So few tables at once that all that is computed of them stays in the processor's cache.
-        step = max(_AT_ONCE // shape[1], 1)
+        step = max(2**15 // shape[1], 1)
         for start in range(0, shape[0], step):
             block = slice(start, start + step)
             for k, u in self._quantiles(block).items():
@@ -356,7 +356,7 @@ class InsideCells:
         """Let rows lie where another column's cell has more of its share, evenly or by a jump."""
         i, j = self._places[k].j, self._places[other].j
         cells = self._code[k], self._code[other]
-        coin = self._rng.random((1 + self._n_tables, self._model.sizes[i])) < JUMPS
+        coin = self._rng.random((1 + self._n_tables, self._model.sizes[i])) < CHANCE_OF_JUMP
         coin[0] = False
         n = self._model.sizes[i] - self._model.schema.missing(i)
         tables = self._counts((i, j))[: 1 + self._n_tables]
@@ -367,9 +367,9 @@ class InsideCells:
 
         The tilts of the units that share a cell cancel out.
         """
-        theta = APART * self._rng.standard_normal((self._n_tables, *mass.shape))
+        theta = STD_OF_TILT * self._rng.standard_normal((self._n_tables, *mass.shape))
         others = tuple(a for a in range(mass.ndim) if a != k)
-        whole = np.maximum(mass.sum(axis=others, keepdims=True), _SMALLEST)
+        whole = np.maximum(mass.sum(axis=others, keepdims=True), TINY)
         theta -= (theta * mass).sum(axis=tuple(a + 1 for a in others), keepdims=True) / whole
         found = math.sqrt(12) * theta.reshape(self._n_tables, mass.size)
         return np.concatenate([np.zeros((1, mass.size)), found])

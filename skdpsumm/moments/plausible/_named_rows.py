@@ -162,10 +162,6 @@ def column_of(rows: NDArray, columns: TableSchema, j: int) -> NDArray:
     return rows[:, j] if columns.values(j) else rows[:, j].astype(np.float64)
 
 
-# Rows that a question is asked of one by one.
-_ALONE = 8
-
-
 def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDArray:
     """Return f(rows), of shape (n,) or (n, k).
 
@@ -199,7 +195,8 @@ def check_each_row(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDA
     found, n = evaluate_rows(function, rows), len(rows)
     values = found.astype(np.float64).reshape(n, -1)
     size = np.max(np.abs(values), axis=0, where=np.isfinite(values), initial=0.0)
-    for part in (slice(0, (n + 1) // 2), *(slice(k, k + 1) for k in range(min(n, _ALONE)))):
+    one_by_one = [slice(k, k + 1) for k in range(min(n, 8))]
+    for part in (slice(0, (n + 1) // 2), *one_by_one):
         expected, of_part = values[part], values_at(function, rows.part(part))
         is_same = of_part.shape == expected.shape and np.all(
             (np.abs(of_part - expected) <= 1e-6 * size) | np.isnan(expected)

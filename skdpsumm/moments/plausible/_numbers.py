@@ -2,8 +2,8 @@
 
 # Plausible tables: the width of an interval is then known to 7 per cent (1 / sqrt(2 * 100)).
 N_TABLES = 100
-# Rows of a plausible table of two or three columns, together; and the fewest of a cell.
-MOST_ROWS, FEWEST_IN_CELL = 2**12, 4
+# A plausible table of two or three columns has this many rows, and this many in a cell at least.
+ROWS_OF_JOINT_TABLE, FEWEST_IN_CELL = 2**12, 4
 # Cells of two or three columns; of more cells, and of more columns, so many points are asked.
 MOST_UNITS, N_POINTS = 2**15, 2**14
 # Fewer points tell a count to no more than 18 per cent (1 / sqrt(30)). Then so many times as many
@@ -19,39 +19,40 @@ N_QUANTILES, N_PLACES, FEWEST_IN_ATOM, MOST_IN_ATOM = 64, 2048, 4, 64
 # groups say little of the others.
 MOST_LEFT_OUT, FEWEST_CHOSEN = 12, 4
 # Conditions that hold for fewer rows, or for nearly all, tell little of how columns go together.
-LEAST_SHARE = 0.02
-# Of three and more columns together nothing may have been counted: a part of how pairs go together.
-# Where all pairs were counted it was 0 to 0.31, beside what chance does, in 24 tables of 2,000 and
-# 10,000 rows and seven columns of Adult, ACS, Covertype and Occupancy.
-OF_PAIRS = 0.35
+LEAST_SHARE_OF_CONDITION = 0.02
+# Three and more columns, which nobody may have counted together, go together beyond their pairs by
+# this part of how pairs do. Where all pairs were counted it was 0 to 0.31, beside what chance does,
+# in 24 tables of 2,000 and 10,000 rows and seven columns of Adult, ACS, Covertype and Occupancy.
+SHARE_BEYOND_PAIRS = 0.35
 # Noise, as the square of phi, below which one condition tells as much as another.
-AS_GOOD = 0.003
+NOISE_OF_SURE_CONDITION = 0.003
 # The square of phi for two columns that go together as those of real tables often do; and of pairs
 # that were not counted, on Adult and tables like it, where the last found next to nothing.
 TYPICAL_SQUARE, UNSEEN_SQUARE = 0.04, 0.025**2
 # Part of the rows that a choice of groups may overlook without a word.
-NOTICED = 0.1
+SHARE_OVERLOOKED = 0.1
 # Stretches of the range of a column without a histogram.
 N_STRETCHES = 32
-# Of what is missed of two columns of numbers, as squared by phi, this part is how they go up and
-# down together: their correlation by ranks. It was about 0 to 0.7 in eleven releases of six tables
-# (Adult, ACS, Covertype and three made-up ones).
-ALIGNED = 0.75
-# A place in an atom is known as if so many rows had told it.
-PLACES = 12.0
-# Correlation of what the cells of a column do: all to one side, or all outwards.
-ALIKE = 0.5
+# The correlation by ranks of two columns of numbers, squared, is this part of what is missed of
+# them, as squared by phi. It was about 0 to 0.7 in eleven releases of six tables (Adult, ACS,
+# Covertype and three made-up ones).
+SHARE_BY_RANKS = 0.75
+# Standard deviation of a shift that all cells of a column share, to one side or outwards; that of
+# each cell's own is 1.
+STD_OF_SHARED_SHIFT = 0.5
 # Standard deviation of the share of a half of which nothing is known.
-LOOSE = 0.4
+STD_OF_UNKNOWN_HALF = 0.4
 # Chance that rows which no neighbour explains are all at one place.
-CROWD = 0.9
-# Standard deviation of the tilt of a cell of several columns.
-APART = 0.4
-# Of two ways in which rows may lie, as likely as not: the chance that a density, or the share of
+CHANCE_OF_CROWD = 0.9
+# Standard deviation of the tilt of a cell of several columns: of the mean of its rows, in standard
+# deviations of even ones.
+STD_OF_TILT = 0.4
+# Chance of one of two ways in which rows may lie, as likely as not: that a density, or the share of
 # another column's cell, jumps inside a cell, and that hidden rows are at no end of it.
-JUMPS = 0.5
-# So many times may two numbers go up and down together inside a cell as neighbours tell (as
-# Fisher's z).
-STEEPER = 3.0
-# Standard errors of the noise from the middle of the plausible tables, within which an answer lies.
-NEAR = 0.7
+CHANCE_OF_JUMP = 0.5
+# Two numbers may go up and down together inside a cell this many times as steeply as neighbours
+# tell (as Fisher's z).
+STEEPER_THAN_NEIGHBOURS = 3.0
+# An answer lies within this many standard errors of the noise from the middle of the plausible
+# tables.
+REACH_OF_ANSWER = 0.7

@@ -6,7 +6,7 @@ binary tree (`Shape`): a mean share and its standard deviation. In a plausible t
 - the share on the left of a node is a Beta draw of that mean and deviation. Where less than a row
   tells it, as where noise may hide rows at an end of the range, it is any share in some tables. At
   the top nodes all cells are off alike, too: to one side, or outwards;
-- places in an atom are drawn as if `PLACES` rows had told them;
+- places in an atom are drawn as if `PSEUDO_ROWS` rows had told them;
 - densities of neighbours may meet inside a piece (nobody below 18), instead of going over evenly;
 - rows that no neighbour explains (`Inside.crowded`) are all at an end of their piece: the low ends
   of all pieces, the high, the outer or the inner ones, or each its own. Where nothing tells where
@@ -25,26 +25,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr
 
-from ..inferring._shapes import by_a_jump
+from ..._linear_systems import TINY
+from ..inferring._shapes import PSEUDO_ROWS, by_a_jump
 from ..inferring._table_model import TableModel
 from ._crowds import Inside
 from ._numbers import (
-    ALIKE,
-    CROWD,
+    CHANCE_OF_CROWD,
+    CHANCE_OF_JUMP,
     FEWEST_IN_ATOM,
-    JUMPS,
-    LOOSE,
     MOST_IN_ATOM,
     N_PLACES,
     N_QUANTILES,
-    PLACES,
+    STD_OF_SHARED_SHIFT,
+    STD_OF_UNKNOWN_HALF,
 )
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-_SMALLEST = 1e-300
-# The smallest share of a half: a Beta needs one.
-_LEAST_PART = 1e-6
 
 
 class Places:
@@ -141,7 +138,9 @@ class Places:
         counts = counts[order]
         at = np.repeat(np.arange(len(order)), counts)
         rank = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
-        drawn = self._stream("atoms").gamma(PLACES / counts[at], size=(self._n_tables, len(at)))
+        drawn = self._stream("atoms").gamma(
+            PSEUDO_ROWS / counts[at], size=(self._n_tables, len(at))
+        )
         spread = np.concatenate([np.ones((1, len(at))), drawn + 1e-9])
         starts = np.cumsum(counts) - counts
         spread /= np.add.reduceat(spread, starts, axis=1)[:, at]
@@ -183,14 +182,14 @@ class Places:
         piece = column.piece_of_atom[self.atom[:n]]
         firsts = np.flatnonzero(np.diff(piece, prepend=-1))
         rank = np.cumsum(np.diff(piece, prepend=piece[:1]) != 0)
-        coin = rng.random((self._n_tables, column.n_cells)) < JUMPS
+        coin = rng.random((self._n_tables, column.n_cells)) < CHANCE_OF_JUMP
         coin &= ~column.blind
         rows = np.maximum(self._counts[1:], 0.0)
         rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
         for own, here, there in zip(self.weights[1:], coin, rows, strict=True):
             # Where a range ends, rows may well, so nothing jumps there.
             jumped, is_between = by_a_jump(edges, self.cell[:n], there, beyond=1.0)
-            whole = np.maximum(np.add.reduceat(jumped, firsts), _SMALLEST)
+            whole = np.maximum(np.add.reduceat(jumped, firsts), TINY)
             jumped *= (np.add.reduceat(own[:n], firsts) / whole)[rank]
             np.copyto(own[:n], jumped, where=is_between & here[self.cell[:n]])
 
@@ -201,23 +200,23 @@ class Places:
         whole = mass[shape.end] - mass[shape.start]
         known = whole > 1e-9
         part = np.where(
-            known, (mass[shape.middle] - mass[shape.start]) / np.maximum(whole, _SMALLEST), 0.5
+            known, (mass[shape.middle] - mass[shape.start]) / np.maximum(whole, TINY), 0.5
         )
-        std = np.where(known, shape.std / np.maximum(whole, _SMALLEST), LOOSE)
-        std = np.where(self.column.blind[cell[shape.start]], LOOSE, std)
+        std = np.where(known, shape.std / np.maximum(whole, TINY), STD_OF_UNKNOWN_HALF)
+        std = np.where(self.column.blind[cell[shape.start]], STD_OF_UNKNOWN_HALF, std)
         std = np.maximum(std, 1e-4)
-        inner = np.clip(part, _LEAST_PART, 1 - _LEAST_PART)
+        inner = np.clip(part, 1e-6, 1 - 1e-6)  # a Beta has no share of nothing
         rows = np.clip(inner * (1 - inner) / std**2 - 1, 1.0, 1e7)
         a, b = inner * rows, (1 - inner) * rows
         found = rng.beta(a, b, (self._n_tables, len(part)))
         top = np.flatnonzero(np.diff(cell[shape.start], prepend=-1))
         outwards = np.where(cell[shape.start[top]] < np.median(cell), -1.0, 1.0)
-        alike, out = ALIKE * rng.standard_normal((2, self._n_tables, 1))
+        alike, out = STD_OF_SHARED_SHIFT * rng.standard_normal((2, self._n_tables, 1))
         z = rng.standard_normal((self._n_tables, len(top))) + alike + out * outwards
         found[:, top] = betaincinv(a[top], b[top], ndtr(z))
         # Less than a row tells: in so many tables that the deviation is right, it is any share.
         told, any_share = inner * (1 - inner) / (rows + 1), 1 / 3 - inner * (1 - inner)
-        lost = (std**2 - told) / np.maximum(any_share - told, _SMALLEST)
+        lost = (std**2 - told) / np.maximum(any_share - told, TINY)
         anything = rng.random((2, *found.shape))
         found = np.where(anything[0] < lost, anything[1], found)
         return np.where(np.isfinite(found), found, part)  # of a Beta with next to no rows
@@ -256,8 +255,10 @@ class Places:
             if self.column.blind[known.cell_of_piece[p]]:
                 at = values[rows]
                 even = np.searchsorted(at, at[0] + rng.random(n) * (at[-1] - at[0]))
-                place = np.where(rng.random(n) < JUMPS, np.minimum(even, len(rows) - 1), place)
-            moved = (rng.random(n) < CROWD) * known.crowded[p]
+                place = np.where(
+                    rng.random(n) < CHANCE_OF_JUMP, np.minimum(even, len(rows) - 1), place
+                )
+            moved = (rng.random(n) < CHANCE_OF_CROWD) * known.crowded[p]
             mass = self.weights[1:, rows].sum(axis=1)
             self.weights[1:, rows] *= (1 - moved)[:, None]
             self.weights[np.arange(1, 1 + n), rows[place]] += moved * mass

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..._computing import Kept
-from ...sketches._file import most_rows_of_a_unit
+from ..._linear_systems import TINY
+from ...sketches._stated import most_rows_of_a_unit
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import InsideCells, at_quantiles
@@ -33,11 +34,11 @@ from ._numbers import (
     FEWEST_POINTS,
     MORE_POINTS,
     MOST_KEPT,
-    MOST_ROWS,
     MOST_UNITS,
     N_ANYWHERE,
     N_POINTS,
     N_TABLES,
+    ROWS_OF_JOINT_TABLE,
 )
 from ._places import Places
 from ._rows import Rows
@@ -46,7 +47,6 @@ from ._seeds import generator, white_noise
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
 Meets = Callable[[Rows], NDArray[np.bool_]]
-_SMALLEST = 1e-300
 # Sweeps that bring the cells of an uncounted group to what was counted of it.
 _SWEEPS = 3
 
@@ -227,7 +227,7 @@ class DrawnTables:
 
     def _other_draw(self, own: Floats, *use: object) -> Floats:
         """Return by how much weights of points differ in tables of other people."""
-        # Of rows that one person may have, all may be alike.
+        # All rows that one person may have may be alike.
         alike = float(most_rows_of_a_unit(self.model.sketch.privacy))
         off = self._stream("people", *use).standard_normal((self.n_tables, len(own)))
         off *= np.sqrt(alike * own)
@@ -333,7 +333,7 @@ class DrawnTables:
         places = [self.places(j) for j in columns]
         m = 1
         if not all(one.is_exact for one in places):
-            m = 2 ** int(math.log2(max(MOST_ROWS / n_units, FEWEST_IN_CELL)))
+            m = 2 ** int(math.log2(max(ROWS_OF_JOINT_TABLE / n_units, FEWEST_IN_CELL)))
         unit = np.repeat(np.arange(n_units), m)
         of_unit = np.unravel_index(unit, sizes)
         code = [cell[of_unit[k]] for k, (cell, _) in enumerate(units)]
@@ -438,7 +438,7 @@ class DrawnTables:
                 atom, where = self.model.cells[j].at(cell, rng.random(n))
                 values[j] = self.model.cells[j].values(atom, where)
                 shares = places.atom_shares()[:, atom]
-                weights *= shares / np.maximum(shares[:1], _SMALLEST)
+                weights *= shares / np.maximum(shares[:1], TINY)
             else:
                 u = rng.random((len(places.quantiles), n))
                 values[j] = at_quantiles(places.quantiles, cell, u)
@@ -469,7 +469,7 @@ class DrawnTables:
             place = np.ravel_multi_index([codes[:, a] for a in g], shape)
             where = csr_array((np.ones(len(base)), place, np.arange(len(base) + 1)))
             where.resize(len(base), math.prod(shape))
-            whole = np.maximum(where.T @ base, _SMALLEST)
+            whole = np.maximum(where.T @ base, TINY)
             cells.append((where, self.counts(g).reshape(1 + self.n_tables, -1).T, whole))
         moved = weights.T.copy()
         for _ in range(_SWEEPS):
@@ -508,7 +508,7 @@ class DrawnTables:
             off = np.zeros(len(own))
             for spread, rng in falls:
                 off += spread * np.sqrt(there) * rng.standard_normal(len(own), dtype=np.float32)
-            whole = np.maximum(np.add.reduceat(there, starts), _SMALLEST)
+            whole = np.maximum(np.add.reduceat(there, starts), TINY)
             own += off - there * (np.add.reduceat(off, starts) / whole)[rank]
         return weights
 

@@ -73,7 +73,8 @@ class Rows:
         def column(j: int) -> NDArray:
             if j in self.columns:
                 return np.broadcast_to(self.columns[j], shape).reshape(-1)
-            return np.resize(self._others(j, _FEW), shape).reshape(-1)
+            # The function does not depend on this column, so a few values are repeated.
+            return np.resize(self._others(j, 256), shape).reshape(-1)
 
         found = function(NamedRows(self.schema, shape[0] * shape[1], column))
         return found.reshape(*shape, -1)
@@ -87,7 +88,3 @@ class Rows:
         """Return the same rows with weights times `truths`, shape (1 or 1 + B, n)."""
         weights = self.weights * np.nan_to_num(truths)
         return Rows(self.schema, self.columns, weights, self._others)
-
-
-# Values of a column that a function does not depend on.
-_FEW = 256

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._linear_systems import TINY
 from ...schema._schema import TableSchema
-from ...sketches._file import most_rows_of_a_unit
 from ...sketches._rounding import evenly, in_order
+from ...sketches._stated import most_rows_of_a_unit
 from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression
 from ..inferring._shift import Shift
@@ -33,7 +34,7 @@ from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import at_quantiles
 from ._named_rows import NamedRows, column_of
-from ._numbers import JUMPS, N_STRETCHES, N_TABLES
+from ._numbers import CHANCE_OF_JUMP, N_STRETCHES, N_TABLES
 from ._plausible import NOISE, PLACES, SAMPLING, DrawnTables
 from ._rows import Rows
 from ._seeds import generator, white_noise
@@ -142,7 +143,7 @@ class PlausiblePoints:
         low, high = self.schema.bound(j) or (0.0, 1.0)
         near, rng = (high - low) / N_STRETCHES, self._stream("ends", j)
         found = np.repeat(own[None], 1 + N_TABLES, axis=0)
-        at_low, at_high = rng.random((2, N_TABLES, 1)) < JUMPS
+        at_low, at_high = rng.random((2, N_TABLES, 1)) < CHANCE_OF_JUMP
         found[1:] = np.where(at_low & (own < low + near), low, found[1:])
         found[1:] = np.where(at_high & (own > high - near), high, found[1:])
         return found
@@ -165,7 +166,7 @@ class PlausiblePoints:
             alike = most_rows_of_a_unit(self.sketch.privacy)
             rng = self._stream("population")
             off = rng.standard_normal((N_TABLES, own.shape[1])) * np.sqrt(alike * there)
-            off -= there * (off.sum(axis=1, keepdims=True) / max(there.sum(), 1e-300))
+            off -= there * (off.sum(axis=1, keepdims=True) / max(there.sum(), TINY))
             drawn = drawn + off
         if len(drawn) == 1:
             drawn = np.repeat(drawn, N_TABLES, axis=0)
