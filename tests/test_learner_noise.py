@@ -139,7 +139,7 @@ def groups_for(limit):
             0.5,
             5**1.5,
         ),
-        (TDDLClassifier(schema=(-1, 1), kernel="laplacian"), 1, 1),
+        (TDDLClassifier(schema=(-1, 1)), 1, 1),
         (
             TDDLRegressor(schema=(-1, 1), kernel=linear, y_bounds=(0, 9), loss=Huber(2.0)),
             2,
@@ -514,9 +514,7 @@ def test_copies_draw_no_noise_of_their_own(noise):
         (TDILClassifier(kernel=RBFSampler(n_components=30)), 1),
         (PINPClassifier(gamma=1.0), 1),
         (PINPClassifier(kernel="poly", gamma=0.5, norm_bound=2, mechanism="svt"), 3**1.5),
-        (PINPClassifier(gamma=1.0, kernel="laplacian"), 1),
         (PINPClassifier(kernel="cosine"), 1),
-        (PINPClassifier(gamma=1.0, kernel="chi2"), 1),
         (TDDLClassifier(kernel=linear, norm_bound=2), 2),
     ],
     ids=named,

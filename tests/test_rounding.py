@@ -122,23 +122,6 @@ def gaussian(X, Y, gamma):
     ]
 
 
-def laplacian(X, Y, gamma):
-    step = power_below(2.0**-20 / gamma)
-    X, Y, gamma = grid(X, step), grid(Y, step), Fraction(gamma)
-    return [
-        [exponential(gamma * sum(abs(a - b) for a, b in zip(x, y, strict=True))) for y in Y]
-        for x in X
-    ]
-
-
-def chi2(X, Y, gamma):
-    def distance(x, y):
-        pairs = [(Fraction(float(a)), Fraction(float(b))) for a, b in zip(x, y, strict=True)]
-        return sum((a - b) ** 2 / (a + b) for a, b in pairs if a + b > 0)
-
-    return [[exponential(Fraction(gamma) * distance(x, y)) for y in Y] for x in X]
-
-
 def polynomial(X, Y, gamma, coef0, degree):
     """Of rows that are clipped already."""
     step = power_below(2.0**-25)
@@ -153,8 +136,6 @@ def polynomial(X, Y, gamma, coef0, degree):
 KERNELS = {
     "rbf": ("rbf", {"gamma": 0.37}, gaussian),
     "narrow rbf": ("rbf", {"gamma": 1e5}, gaussian),
-    "laplacian": ("laplacian", {"gamma": 0.37}, laplacian),
-    "chi2": ("chi2", {"gamma": 0.37}, chi2),
     "cubic": ("poly", {"gamma": 1.0, "coef0": 1.0, "degree": 3}, polynomial),
     "odd": ("poly", {"gamma": 0.9, "coef0": 0.01, "degree": 41}, polynomial),
 }
@@ -543,7 +524,7 @@ def test_the_bounds_of_usual_fits_are_small():
         PINPRegressor(gamma=1.0, y_bounds=(0, 1)),
         PINPClassifier(gamma=1.0, loss="hinge"),
         PINPClassifier(kernel="poly"),
-        PINPClassifier(gamma=1.0, kernel="laplacian", loss="hinge"),
+        PINPClassifier(gamma=1.0, loss="hinge"),
     ):
         plan, terms = plan_of(model)
         rounding = coordinate_rounding(plan.space, terms, plan.max_points)
@@ -595,16 +576,14 @@ def test_what_float64_cannot_hold_is_refused_before_the_charge(model, named):
 def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
     monkeypatch.setattr(GramSpace, "max_rows", 10)
     monkeypatch.setattr(FeatureSpace, "max_rows", 11)
-    gram, public = np.eye(12), np.eye(14)[12:]
-    for model, X, given in (
-        (PINPClassifier(gamma=1.0), X2, {}),
-        (TDDLClassifier(kernel="precomputed"), gram, {"X_public": public}),
-        (TDILClassifier(), X2, {}),
-        (TDILClassifier(kernel=RBFSampler(n_components=5)), X2, {}),
+    for model in (
+        PINPClassifier(gamma=1.0),
+        TDILClassifier(),
+        TDILClassifier(kernel=RBFSampler(n_components=5)),
     ):
         ledger = PrivacyLedger(epsilon=10, delta=1e-4)
         with pytest.raises(ValueError, match=r"at most 1[01] rows"):
-            model.set_params(ledger=ledger).fit(X, Y2, **given)
+            model.set_params(ledger=ledger).fit(X2, Y2)
         assert ledger.entries() == []
 
 

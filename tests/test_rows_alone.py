@@ -266,9 +266,6 @@ def test_what_a_kernel_is_trusted_with_is_given():
         assert (
             words in PINPClassifier(kernel=kernel, gamma=1.0).fit(X, Y).privacy_.given
         ) == trusted
-    public = X[:3] @ np.vstack([X, X[:3]]).T
-    model = TDDLClassifier(kernel="precomputed").fit(X @ X.T, Y, X_public=public)
-    assert words in model.privacy_.given
 
 
 def test_a_kernel_that_fails_between_a_point_and_a_row_costs_nothing():

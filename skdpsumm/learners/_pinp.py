@@ -170,8 +170,8 @@ class PINPClassifier(BasePINP, ClassifierTarget):
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: their ranges and categories. Give one if you can. Your
         table may then hold words, and missing values where the schema allows them. Rows become
-        vectors of norm at most one, as `PublicVectorizer` makes them (for "chi2" without negative
-        numbers), and kernels see these. The default is None because only you know what is public.
+        vectors of norm at most one, as `PublicVectorizer` makes them, and kernels see these. The
+        default is None because only you know what is public.
         It takes columns of numbers as they are, so scale them by public constants. TDIL and TDDL
         learners need public points for kernels without explicit features ("rbf", say): they draw
         them from the schema, unless `fit` is given X_public.
@@ -204,9 +204,9 @@ class PINPClassifier(BasePINP, ClassifierTarget):
           Classifiers get products of every two of up to 17 numbers as well, unless delta is 0. With
           1,000 rows or more, shape is worth far more than its noise (docs/learners.md). Without a
           schema it is "linear".
-        - "rbf", "laplacian", "poly", "cosine" and "chi2" are those of scikit-learn's
-          `pairwise_kernels`. "poly" is the paper's ``(<x, y> + 1)^3``. For another polynomial, give
-          a `PolynomialKernel(degree=2, coef0=0.0)`.
+        - "rbf", "poly" and "cosine" are those of scikit-learn's `pairwise_kernels`. "poly" is the
+          paper's ``(<x, y> + 1)^3``. For another polynomial, give a
+          `PolynomialKernel(degree=2, coef0=0.0)`.
         - A transformer makes explicit public features: `RBFSampler`, `PolynomialFeatures`,
           `PolynomialCountSketch`, or any that maps each row by itself. The learner fits a clone to
           a row of zeros, so that the map learns nothing from your data. Pass a map that you fitted
@@ -214,23 +214,20 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         - A function takes two tables, of shapes (n, d) and (m, d), and returns an (n, m) matrix. It
           must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two rows.
           Use `functools.partial` for a function that has parameters.
-        - "precomputed" is for TDDL alone. X then has shape (n, n), and X_public has shape
-          (T, n + T): the kernel of the public points with X, and with each other. Give `predict`
-          the kernel of new rows with the public points.
 
         PINP, and functions of your own, take at most 60,000 rows. For more rows use explicit
         features ("linear", "splines", a transformer), or another learner.
     gamma : "auto" or float, default="auto"
-        Parameter of the kernel: of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn. It is
+        Parameter of the kernel: of "rbf" and "poly", as in scikit-learn. It is
         public, and never computed from the data. The default follows from the distances between
         public points of the schema, so that the kernel is neither flat nor near 0 between them.
         Without a schema you must give a number. For "poly", whose rows are clipped, the default is
         1, as in the paper.
     norm_bound : float, default=1.0
         Largest norm of a row, for tables without a schema. Longer rows are clipped ("linear",
-        "poly"), and features are scaled down to it (transformers, your own and precomputed
-        kernels). The other kernels are bounded anyway. The default fits rows of length 1. With a
-        schema it must be 1, because the schema's vectors are no longer than that.
+        "poly"), and features are scaled down to it (transformers, your own kernels). The other
+        kernels are bounded anyway. The default fits rows of length 1. With a schema it must be 1,
+        because the schema's vectors are no longer than that.
     loss : str or loss object, default="auto"
         The loss that is minimised. It is "huberized_hinge" (`HuberizedHinge`), "soft_hinge"
         (`SoftHinge`), "logistic" (the learner then has `predict_proba`), or "hinge", whose corner
@@ -385,8 +382,8 @@ class PINPRegressor(BasePINP, RegressorTarget):
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: their ranges and categories. Give one if you can. Your
         table may then hold words, and missing values where the schema allows them. Rows become
-        vectors of norm at most one, as `PublicVectorizer` makes them (for "chi2" without negative
-        numbers), and kernels see these. The default is None because only you know what is public.
+        vectors of norm at most one, as `PublicVectorizer` makes them, and kernels see these. The
+        default is None because only you know what is public.
         It takes columns of numbers as they are, so scale them by public constants. TDIL and TDDL
         learners need public points for kernels without explicit features ("rbf", say): they draw
         them from the schema, unless `fit` is given X_public.
@@ -419,9 +416,9 @@ class PINPRegressor(BasePINP, RegressorTarget):
           Classifiers get products of every two of up to 17 numbers as well, unless delta is 0. With
           1,000 rows or more, shape is worth far more than its noise (docs/learners.md). Without a
           schema it is "linear".
-        - "rbf", "laplacian", "poly", "cosine" and "chi2" are those of scikit-learn's
-          `pairwise_kernels`. "poly" is the paper's ``(<x, y> + 1)^3``. For another polynomial, give
-          a `PolynomialKernel(degree=2, coef0=0.0)`.
+        - "rbf", "poly" and "cosine" are those of scikit-learn's `pairwise_kernels`. "poly" is the
+          paper's ``(<x, y> + 1)^3``. For another polynomial, give a
+          `PolynomialKernel(degree=2, coef0=0.0)`.
         - A transformer makes explicit public features: `RBFSampler`, `PolynomialFeatures`,
           `PolynomialCountSketch`, or any that maps each row by itself. The learner fits a clone to
           a row of zeros, so that the map learns nothing from your data. Pass a map that you fitted
@@ -429,23 +426,20 @@ class PINPRegressor(BasePINP, RegressorTarget):
         - A function takes two tables, of shapes (n, d) and (m, d), and returns an (n, m) matrix. It
           must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two rows.
           Use `functools.partial` for a function that has parameters.
-        - "precomputed" is for TDDL alone. X then has shape (n, n), and X_public has shape
-          (T, n + T): the kernel of the public points with X, and with each other. Give `predict`
-          the kernel of new rows with the public points.
 
         PINP, and functions of your own, take at most 60,000 rows. For more rows use explicit
         features ("linear", "splines", a transformer), or another learner.
     gamma : "auto" or float, default="auto"
-        Parameter of the kernel: of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn. It is
+        Parameter of the kernel: of "rbf" and "poly", as in scikit-learn. It is
         public, and never computed from the data. The default follows from the distances between
         public points of the schema, so that the kernel is neither flat nor near 0 between them.
         Without a schema you must give a number. For "poly", whose rows are clipped, the default is
         1, as in the paper.
     norm_bound : float, default=1.0
         Largest norm of a row, for tables without a schema. Longer rows are clipped ("linear",
-        "poly"), and features are scaled down to it (transformers, your own and precomputed
-        kernels). The other kernels are bounded anyway. The default fits rows of length 1. With a
-        schema it must be 1, because the schema's vectors are no longer than that.
+        "poly"), and features are scaled down to it (transformers, your own kernels). The other
+        kernels are bounded anyway. The default fits rows of length 1. With a schema it must be 1,
+        because the schema's vectors are no longer than that.
     loss : str or loss object, default="huber"
         The loss that is minimised. It is "huber" (`Huber`), "epsilon_insensitive"
         (`EpsilonInsensitive`, that of support vector regression), or "squared". Labels are clipped

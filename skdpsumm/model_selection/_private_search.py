@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from .._computing import elapsed, silence, warn_caller
+from .._computing import progress, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_has, inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions
 from ..privacy import NoiseWarning, PrivacyGuarantee
@@ -128,10 +128,6 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     random_state : int, RandomState or None, default=None
         Public randomness: seeds of candidates that have none, the same in all trials. It decides
         neither K nor what is tried. None, as in scikit-learn, differs from search to search.
-    verbose : int, default=0
-        1 shows on the standard error stream that the search is at work, and for how many seconds.
-        There is no line per trial, because it would tell K. Even time tells of K: show it to the
-        curator alone. 0, as in scikit-learn, is silent.
     noise_seed : int or None, default=None
         For simulations only: noise, K and candidates from a seed. None draws them from the
         operating system, as every release needs.
@@ -257,7 +253,6 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         "scoring": [None, str, callable],
         "score_bounds": "no_validation",
         "holdout": [Interval(Real, 0, 1, closed="neither")],
-        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
         **PrivateFit._parameter_constraints,
     }
 
@@ -268,7 +263,6 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     scoring: Any = None
     score_bounds: Any = None
     holdout: float = 0.25
-    verbose: int | bool = 0
 
     def fit(self, X, y, *, X_public=None, groups=None):
         """Search, and release the best candidate.
@@ -305,7 +299,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             If the choice is mostly noise. All is fitted, even if you turn the warning into an
             error.
         """
-        with elapsed(f"{type(self).__name__}.fit", self.verbose):
+        with progress("", verbose=False):  # what fits have to tell would count them
             return self._private_fit(X, y, X_public, groups=unwrap(groups))
 
     def expected_noise(self, n_samples: float) -> dict[str, float]:

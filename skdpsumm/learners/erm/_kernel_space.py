@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
-from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils import gen_batches
 
 from ..._computing import advance, one_blas_thread, silence
@@ -33,17 +32,15 @@ from ._feature_space import LARGEST_CELL, NORM_ERROR, clip_rows, row_lengths, ze
 from ._half_matrix import HalfMatrix, strips_of, tiles_before
 from ._kernel_solver import smallest_tolerance, solve_dual
 from ._losses import Floats
-from ._problem import MAX_KERNEL_ROWS, Minimizer, Space, positive_shift
+from ._problem import MAX_KERNEL_ROWS, Space, positive_shift
 
-# Relative to R^2: an exponential within 4 units in the last place (8 UNIT), whose argument's
-# relative error counts 1/e. The argument of chi2 is a sum of terms
-# that are off by 5 UNIT each, over `_COLUMNS_AT_ONCE` columns, and the others' are integers.
-KERNEL_ERROR, CHI2_ERROR = 12 * UNIT, 40 * UNIT
+# The error of an entry relative to R^2: an exponential within 4 units in the last place (8 UNIT),
+# whose argument's relative error counts 1/e.
+KERNEL_ERROR = 12 * UNIT
 # Rows are rounded to this part of a kernel's reach, or of the norm that they are clipped to.
 _OF_REACH, _OF_NORM = 2.0**-20, 2.0**-25
 # In grid units: squared norms from which on products would not be exact, and the largest entry.
 _FAR, _MAX_GRID_UNITS = 2.0**51, 2.0**490
-_COLUMNS_AT_ONCE = 64
 # What we ask of kernels of the user's: their values may be off by this part of |phi(x)| |phi(y)|.
 # Their scaling adds as much again, and a little of its own.
 GIVEN_ERROR = 2.0**-46
@@ -156,7 +153,7 @@ class KernelSpace(GramSpace):
             return SCALED_ERROR
         if self.kernel == "poly":
             return polynomial_error(self.params["degree"])
-        return CHI2_ERROR if self.kernel == "chi2" else KERNEL_ERROR
+        return KERNEL_ERROR
 
     def _kernel_radius(self) -> float:
         if callable(self.kernel):
@@ -221,79 +218,6 @@ class KernelSpace(GramSpace):
         squares = np.where(np.isnan(squares), np.inf, np.abs(squares))
         return self.norm_bound / np.sqrt(np.maximum(squares, self.norm_bound**2))
 
-    def check(self, X):
-        if self.kernel == "chi2" and (X < 0).any():
-            raise ValueError(
-                "kernel='chi2' needs columns that are nowhere negative: give a schema, which "
-                "scales them to [0, 1], or take another kernel."
-            )
-
-
-class PrecomputedSpace(GramSpace):
-    """A space known by the Gram matrix of the training rows and of the public points.
-
-    Rows are indices, 0 to n - 1 for training rows and from n on for public points. Holds the
-    private matrix: what is released is moved to `GivenRows`.
-    """
-
-    entry_error = SCALED_ERROR
-
-    def __init__(self, gram: Floats, n_train: int, norm_bound: float):
-        scales = norm_bound / np.sqrt(np.maximum(np.diag(gram), norm_bound**2))
-        self._gram = gram * scales[:, None] * scales
-        self._public_scales = scales[n_train:].copy()
-        self.n_train, self.radius = n_train, norm_bound
-
-    @classmethod
-    def split(
-        cls, X: NDArray, X_public: Any, norm_bound: float
-    ) -> tuple[PrecomputedSpace, NDArray, NDArray]:
-        """Return the space, and the training rows and the public points as indices.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, n)
-            Kernel of the training rows.
-        X_public : array-like of shape (T, n + T)
-            Kernel of the public points with the training rows, and then with each other.
-        """
-        n = len(X)
-        public = None if X_public is None else np.asarray(X_public, dtype=np.float64)
-        if X.shape[1] != n or public is None or public.shape != (len(public), n + len(public)):
-            raise ValueError(
-                "kernel='precomputed' takes X of shape (n, n), the kernel of the training rows, "
-                "and X_public of shape (T, n + T): the kernel of T public points with the training "
-                "rows, and then with each other."
-            )
-        if not np.isfinite(public).all():
-            raise ValueError("X_public holds NaN or infinity; compute the kernel of those points.")
-        gram = np.block([[X, public[:, :n].T], [public]])
-        if (np.diag(gram) < 0).any():
-            raise ValueError("The diagonal of a kernel cannot be negative; check X and X_public.")
-        rows = np.arange(len(gram), dtype=np.float64)[:, None]
-        return cls(gram, n, norm_bound), rows[:n], rows[n:]
-
-    def gram(self, X, Y):
-        return self._gram[np.ix_(X[:, 0].astype(int), Y[:, 0].astype(int))]
-
-    def released(self, predictor: Minimizer) -> Minimizer:
-        """Return a released expansion in the public points, for kernel values of new rows."""
-        space = GivenRows(self._public_scales)
-        # The places of the public points would tell the number of training rows.
-        return Minimizer(space, predictor.coefficients, np.zeros((len(predictor.coefficients), 1)))
-
-
-class GivenRows(GramSpace):
-    """New rows given as their kernel values with the public points."""
-
-    entry_error = SCALED_ERROR
-
-    def __init__(self, scales: Floats):
-        self._scales = scales
-
-    def gram(self, X, Y):
-        return X * self._scales
-
 
 def symmetric_gram(
     kernel: Callable[[NDArray, NDArray], NDArray], X: NDArray, *, n_jobs: int = 2
@@ -345,14 +269,6 @@ def gaussian(X: Floats, Y: Floats, gamma: float) -> Floats:
     return _row_by_row(np.exp, distances)
 
 
-def laplacian(X: Floats, Y: Floats, gamma: float) -> Floats:
-    """Return ``exp(-gamma |x - y|_1)``."""
-    step = power_below(_OF_REACH / gamma)
-    distances = cdist(_in_units(X, step), _in_units(Y, step), "cityblock")
-    distances *= -gamma * step
-    return _row_by_row(np.exp, distances)
-
-
 def cosine(X: Floats, Y: Floats) -> Floats:
     """Return the inner products of the directions of rows; 0 with a row of zeros."""
     X, Y = (_shortened(_directions(A), _OF_NORM) for A in (X, Y))
@@ -374,21 +290,6 @@ def polynomial(
 def polynomial_error(degree: int) -> float:
     """Return the error of an entry of `polynomial`, relative to the largest: 2 UNIT in its base."""
     return KERNEL_ERROR + 2 * degree * UNIT
-
-
-def chi2(X: Floats, Y: Floats, gamma: float) -> Floats:
-    """Return ``exp(-gamma sum (x - y)^2 / (x + y))`` for rows that are nowhere negative.
-
-    Sums over a few columns are added up with their rounding errors carried along (Kahan).
-    """
-    total, lost = np.zeros((len(X), len(Y))), np.zeros((len(X), len(Y)))
-    for some in gen_batches(X.shape[1], _COLUMNS_AT_ONCE):
-        term = additive_chi2_kernel(X[:, some], Y[:, some]) - lost
-        raised = total + term
-        lost = (raised - total) - term
-        total = raised
-    total *= gamma
-    return _row_by_row(np.exp, total)
 
 
 def _row_by_row(function: np.ufunc, matrix: Floats, *more: Any) -> Floats:
@@ -419,10 +320,6 @@ def _directions(X: Floats) -> Floats:
 # Positive definite kernels of scikit-learn: those whose phi has norm 1 or less, and all.
 UNIT_KERNELS: dict[str, Callable[..., Floats]] = {
     "rbf": gaussian,
-    "laplacian": laplacian,
     "cosine": cosine,
-    "chi2": chi2,
 }
-# Those whose gamma depends on how far apart rows are.
-WITH_WIDTH = ("rbf", "laplacian", "chi2")
 KERNELS = (*UNIT_KERNELS, "linear", "splines", "poly", "polynomial")
