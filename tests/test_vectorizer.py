@@ -242,7 +242,6 @@ LEARNERS = {
     "svt": PINPClassifier(gamma=0.5, mechanism="svt"),
     "poly": PINPClassifier(kernel="poly"),
     "cosine": PINPClassifier(kernel="cosine"),
-    "callable": PINPClassifier(kernel=lambda A, B: A @ B.T),
 }
 
 

@@ -95,7 +95,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         "kernel": [
             StrOptions({*KERNELS}),
             PolynomialKernel,
-            callable,
             HasMethods(["fit", "transform"]),
         ],
         "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
@@ -163,8 +162,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         _check_size(len(problem.X), problem.terms)
         plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
         plan.check(problem)
-        if public is not None:
-            problem.space.check_points(public, problem.X)
         self._warn_of_public_noise(plan, problem)
         # Even points of a schema fill all columns: nothing public says how few a sparse row fills.
         points = getattr(problem.space, "points", public)
@@ -455,7 +452,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _automatic_mechanism(self) -> str:
         """Return the name of the best mechanism, by public numbers."""
-        if not self._may_descend:
+        if self._kind == "PINP":
             return "functional"
         if self.delta > 0 and self.epsilon <= _MAX_EPSILON_OF_DESCENT:
             return "gradient"
@@ -467,16 +464,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         smooth = isinstance(self.loss, ours) and not is_sharp
         by_rows = self.max_rows_per_group is None
         return "objective" if minimises and smooth and is_priced and by_rows else "functional"
-
-    @property
-    def _may_descend(self) -> bool:
-        """Whether "auto" is gradient descent at some epsilon."""
-        return self._kind != "PINP" and (self._is_explicit or self._spans_points)
-
-    @property
-    def _spans_points(self) -> bool:
-        """Whether the kernel is one of ours, so that public points have a span with coordinates."""
-        return not callable(self.kernel)
 
     @property
     def _is_explicit(self) -> bool:
@@ -512,7 +499,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         return terms
 
     def _guarantee(self, plan: Plan, given: str) -> PrivacyGuarantee:
-        facts = ["the parameters of the estimator", given, self._given_of_kernel()]
+        facts = ["the parameters of the estimator", given]
         of_groups = self.max_rows_per_group is not None
         if self.adjacency == "replace_one":
             facts.append("the number of groups" if of_groups else "the number of rows")
@@ -527,15 +514,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             simulated=self.noise_seed is not None,
             counted=self.ledger is not None,
             idealised=plan.idealised,
-        )
-
-    def _given_of_kernel(self) -> str:
-        """Return what is taken on trust of a kernel that the user computes, in tables."""
-        if self._transformer is not None or not callable(self.kernel):
-            return ""
-        return (
-            "that the kernel is positive semi-definite, and a function of two rows alone, up to "
-            "rounding errors"
         )
 
     def __sklearn_tags__(self):

@@ -101,7 +101,6 @@ def open_space(learner: Any, X: NDArray, X_public: Any) -> tuple[Space, NDArray 
         )
     else:
         space = KernelSpace(*kernel_and_params(learner), norm_bound)
-        space.try_out(n_columns)
     check_radius(space.radius)  # which landmarks are tried out with
     return space, _public_points(learner, X_public, space, seed)
 
@@ -138,12 +137,12 @@ def _public_points(learner: Any, X_public: Any, space: Space, seed: int) -> NDAr
 
 
 def kernel_and_params(learner: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the kernel's name, or the function that was given, and its parameters."""
+    """Return the kernel's name, and its parameters."""
     kernel = PolynomialKernel() if learner.kernel in ("poly", "polynomial") else learner.kernel
     if isinstance(kernel, PolynomialKernel):
         more = {"degree": int(kernel.degree), "coef0": float(kernel.coef0)}
         return "poly", {"gamma": 1.0 if learner.gamma == "auto" else float(learner.gamma), **more}
-    if callable(kernel) or kernel == "cosine":
+    if kernel == "cosine":
         return kernel, {}
     return kernel, {"gamma": _gamma(learner)}
 

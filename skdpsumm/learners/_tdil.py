@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,7 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    kernel : str, callable or transformer, default="splines"
+    kernel : str, PolynomialKernel or transformer, default="splines"
         What the function is made of. TDIL defaults to "splines", which needs neither gamma nor
         landmarks. TDDL and PINP default to "rbf", which can learn any smooth shape.
 
@@ -119,12 +119,9 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
           `PolynomialCountSketch`, or any that maps each row by itself. The learner fits a clone to
           a row of zeros, so that the map learns nothing from your data. Pass a map that you fitted
           to public data as a `FrozenEstimator`.
-        - A function takes two tables, of shapes (n, d) and (m, d), and returns an (n, m) matrix. It
-          must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two rows.
-          Use `functools.partial` for a function that has parameters.
 
-        PINP, and functions of your own, take at most 60,000 rows. For more rows use explicit
-        features ("linear", "splines", a transformer), or another learner.
+        PINP takes at most 60,000 rows. For more rows use explicit features ("linear", "splines", a
+        transformer), or another learner.
     gamma : "auto" or float, default="auto"
         Parameter of the kernel: of "rbf" and "poly", as in scikit-learn. It is
         public, and never computed from the data. The default follows from the distances between
@@ -133,9 +130,9 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
         1, as in the paper.
     norm_bound : float, default=1.0
         Largest norm of a row, for tables without a schema. Longer rows are clipped ("linear",
-        "poly"), and features are scaled down to it (transformers, your own kernels). The other
-        kernels are bounded anyway. The default fits rows of length 1. With a schema it must be 1,
-        because the schema's vectors are no longer than that.
+        "poly"), and features are scaled down to it (transformers). The other kernels are bounded
+        anyway. The default fits rows of length 1. With a schema it must be 1, because the schema's
+        vectors are no longer than that.
     loss : str or loss object, default="auto"
         The loss that is minimised. It is "huberized_hinge" (`HuberizedHinge`), "soft_hinge"
         (`SoftHinge`), "logistic" (the learner then has `predict_proba`), or "hinge", whose corner
@@ -171,7 +168,7 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
           descent on all rows.
         - "objective" above epsilon 30 and for delta = 0, on explicit features. Noise in the
           objective, for smooth losses. It protects single rows alone (no `max_rows_per_group`).
-        - "functional" (`FunctionalMechanism`) otherwise, and for a kernel function of your own.
+        - "functional" (`FunctionalMechanism`) otherwise.
           Gaussian noise on the weights of explicit features. For a kernel, on the best function in
           the span of public landmarks.
 
@@ -252,7 +249,7 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
         delta: float = 1e-6,
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
-        kernel: str | PolynomialKernel | Callable[..., Any] | BaseEstimator = "splines",
+        kernel: str | PolynomialKernel | BaseEstimator = "splines",
         gamma: float | str = "auto",
         norm_bound: float = 1.0,
         loss: Loss | str = "auto",
@@ -311,7 +308,7 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    kernel : str, callable or transformer, default="splines"
+    kernel : str, PolynomialKernel or transformer, default="splines"
         What the function is made of. TDIL defaults to "splines", which needs neither gamma nor
         landmarks. TDDL and PINP default to "rbf", which can learn any smooth shape.
 
@@ -329,12 +326,9 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
           `PolynomialCountSketch`, or any that maps each row by itself. The learner fits a clone to
           a row of zeros, so that the map learns nothing from your data. Pass a map that you fitted
           to public data as a `FrozenEstimator`.
-        - A function takes two tables, of shapes (n, d) and (m, d), and returns an (n, m) matrix. It
-          must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two rows.
-          Use `functools.partial` for a function that has parameters.
 
-        PINP, and functions of your own, take at most 60,000 rows. For more rows use explicit
-        features ("linear", "splines", a transformer), or another learner.
+        PINP takes at most 60,000 rows. For more rows use explicit features ("linear", "splines", a
+        transformer), or another learner.
     gamma : "auto" or float, default="auto"
         Parameter of the kernel: of "rbf" and "poly", as in scikit-learn. It is
         public, and never computed from the data. The default follows from the distances between
@@ -343,9 +337,9 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
         1, as in the paper.
     norm_bound : float, default=1.0
         Largest norm of a row, for tables without a schema. Longer rows are clipped ("linear",
-        "poly"), and features are scaled down to it (transformers, your own kernels). The other
-        kernels are bounded anyway. The default fits rows of length 1. With a schema it must be 1,
-        because the schema's vectors are no longer than that.
+        "poly"), and features are scaled down to it (transformers). The other kernels are bounded
+        anyway. The default fits rows of length 1. With a schema it must be 1, because the schema's
+        vectors are no longer than that.
     loss : str or loss object, default="huber"
         The loss that is minimised. It is "huber" (`Huber`), "epsilon_insensitive"
         (`EpsilonInsensitive`, that of support vector regression), or "squared". Labels are clipped
@@ -369,7 +363,7 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
           descent on all rows.
         - "objective" above epsilon 30 and for delta = 0, on explicit features. Noise in the
           objective, for smooth losses. It protects single rows alone (no `max_rows_per_group`).
-        - "functional" (`FunctionalMechanism`) otherwise, and for a kernel function of your own.
+        - "functional" (`FunctionalMechanism`) otherwise.
           Gaussian noise on the weights of explicit features. For a kernel, on the best function in
           the span of public landmarks.
 
@@ -446,7 +440,7 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
         delta: float = 1e-6,
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
-        kernel: str | PolynomialKernel | Callable[..., Any] | BaseEstimator = "splines",
+        kernel: str | PolynomialKernel | BaseEstimator = "splines",
         gamma: float | str = "auto",
         norm_bound: float = 1.0,
         loss: Loss | str = "huber",

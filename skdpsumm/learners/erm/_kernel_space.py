@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -23,12 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
-from sklearn.utils import gen_batches
 
-from ..._computing import advance, one_blas_thread, silence
+from ..._computing import advance, one_blas_thread
 from ..._linear_systems import UNIT, power_below
 from ..._sklearn import Interval
-from ._feature_space import LARGEST_CELL, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
+from ._feature_space import LARGEST_CELL, NORM_ERROR, clip_rows, row_lengths
 from ._half_matrix import HalfMatrix, strips_of, tiles_before
 from ._kernel_solver import smallest_tolerance, solve_dual
 from ._losses import Floats
@@ -41,12 +39,6 @@ KERNEL_ERROR = 12 * UNIT
 _OF_REACH, _OF_NORM = 2.0**-20, 2.0**-25
 # In grid units: squared norms from which on products would not be exact, and the largest entry.
 _FAR, _MAX_GRID_UNITS = 2.0**51, 2.0**490
-# What we ask of kernels of the user's: their values may be off by this part of |phi(x)| |phi(y)|.
-# Their scaling adds as much again, and a little of its own.
-GIVEN_ERROR = 2.0**-46
-SCALED_ERROR = 2 * GIVEN_ERROR + 8 * UNIT
-# Rows of a user's kernel that are tried at once.
-_ROWS_TRIED_AT_ONCE = 256
 
 
 class PolynomialKernel(BaseEstimator):
@@ -86,33 +78,54 @@ class PolynomialKernel(BaseEstimator):
         self.coef0 = coef0
 
 
-class GramSpace(Space):
-    """A space of which inner products alone are known.
+class KernelSpace(Space):
+    """The reproducing kernel Hilbert space of a kernel, of which inner products alone are known.
 
-    Attributes
+    Parameters
     ----------
-    is_users : bool
-        Whether it calls a function of the user's, which may fail, and is for one thread alone.
+    kernel : str
+        "poly", or one of `UNIT_KERNELS`.
+    params : dict
+        Keyword arguments of the kernel.
+    norm_bound : float
+        Rows are clipped to this norm ("poly").
     """
 
     max_rows = MAX_KERNEL_ROWS
-    is_users: bool = False
+
+    def __init__(self, kernel: str, params: dict[str, Any], norm_bound: float):
+        self.kernel, self.params, self.norm_bound = kernel, params, norm_bound
+        self.radius, self.entry_error = 1.0, KERNEL_ERROR
+        if kernel == "poly":
+            self.radius, self.entry_error = self._poly_radius(), polynomial_error(params["degree"])
+
+    def _poly_radius(self) -> float:
+        p = self.params
+        longer = 1 + 2 * p["degree"] * NORM_ERROR
+        try:
+            return (p["gamma"] * self.norm_bound**2 + p["coef0"]) ** (p["degree"] / 2) * longer
+        except OverflowError:
+            return math.inf  # which `Terms.check` refuses
 
     @property
     def kernel_error(self) -> float:
         """The errors of the Gram matrix are those of its entries."""
         return self.entry_error
 
-    def check_points(self, points, X):
-        if self.is_users:
-            for rows in gen_batches(len(points), _ROWS_TRIED_AT_ONCE):
-                self.gram(points[rows], X)
+    def gram(self, X, Y):
+        # Far beyond any data, and below where squares overflow.
+        X, Y = (
+            np.clip(np.asarray(A, dtype=np.float64), -LARGEST_CELL, LARGEST_CELL) for A in (X, Y)
+        )
+        if self.kernel == "poly":
+            return polynomial(X, Y, self.norm_bound, **self.params)
+        return UNIT_KERNELS[self.kernel](X, Y, **self.params)
 
     def factors(self, X, points):
         return self.gram(X, points)
 
     def prepare(self, X, terms):
-        gram = symmetric_gram(self.gram, X, n_jobs=1 if self.is_users else 2)
+        gram = symmetric_gram(self.gram, X)
         gram.raise_diagonal(positive_shift(terms))
         return gram
 
@@ -127,111 +140,15 @@ class GramSpace(Space):
         return smallest_tolerance(shape, terms.radius, terms.loss, terms.regularization)
 
 
-class KernelSpace(GramSpace):
-    """The reproducing kernel Hilbert space of a kernel.
-
-    Parameters
-    ----------
-    kernel : str or callable
-        "poly", one of `UNIT_KERNELS`, or a function of two tables that returns their matrix.
-    params : dict
-        Keyword arguments of the kernel.
-    norm_bound : float
-        Rows are clipped to this norm ("poly"); phi itself is scaled down to it (callables).
-    """
-
-    def __init__(self, kernel: str | Callable, params: dict[str, Any], norm_bound: float):
-        self.kernel: Any = kernel
-        self.params = params
-        self.norm_bound = norm_bound
-        self.radius = self._kernel_radius()
-        self.is_users = callable(kernel)
-        self.entry_error = self._entry_error()
-
-    def _entry_error(self) -> float:
-        if callable(self.kernel):
-            return SCALED_ERROR
-        if self.kernel == "poly":
-            return polynomial_error(self.params["degree"])
-        return KERNEL_ERROR
-
-    def _kernel_radius(self) -> float:
-        if callable(self.kernel):
-            return self.norm_bound
-        if self.kernel in UNIT_KERNELS:
-            return 1.0
-        p = self.params
-        longer = 1 + 2 * p["degree"] * NORM_ERROR
-        try:
-            return (p["gamma"] * self.norm_bound**2 + p["coef0"]) ** (p["degree"] / 2) * longer
-        except OverflowError:
-            return math.inf  # which `Terms.check` refuses
-
-    def gram(self, X, Y):
-        # Far beyond any data, and below where squares overflow.
-        X, Y = (
-            np.clip(np.asarray(A, dtype=np.float64), -LARGEST_CELL, LARGEST_CELL) for A in (X, Y)
-        )
-        if callable(self.kernel):
-            matrix = zero_where_undefined(self._call_on_rows(X, Y))
-            return matrix * self._scales(X)[:, None] * self._scales(Y)
-        if self.kernel == "poly":
-            return polynomial(X, Y, self.norm_bound, **self.params)
-        return UNIT_KERNELS[self.kernel](X, Y, **self.params)
-
-    def try_out(self, n_columns: int) -> None:
-        """Raise ValueError for a function that is no kernel of two tables, on public zeros."""
-        if not callable(self.kernel):
-            return
-        try:
-            shape = self._call_as_is(np.zeros((2, n_columns)), np.zeros((1, n_columns))).shape
-            reason = f"returned shape {shape}"
-        except Exception as error:
-            shape, reason = None, f"raised {type(error).__name__}: {error}"
-        if shape != (2, 1):
-            raise ValueError(
-                "kernel must be a function of two tables, of shapes (n, d) and (m, d), and return "
-                f"their (n, m) matrix; for zeros of shapes (2, d) and (1, d) it {reason}."
-            )
-
-    def _call_as_is(self, X: NDArray, Y: NDArray) -> Floats:
-        with silence():
-            return np.asarray(self.kernel(X, Y, **self.params), dtype=np.float64)
-
-    def _call_on_rows(self, X: NDArray, Y: NDArray) -> Floats:
-        with suppress(Exception):
-            matrix = self._call_as_is(X, Y)
-            if matrix.shape == (len(X), len(Y)):
-                return matrix
-        # Raised out here, for the error above may hold a value of a row.
-        raise ValueError(
-            "kernel fails on rows of these tables. It must take any rows of finite numbers, and "
-            "return shape (n, m); a schema clips rows to public ranges. (Its own message is left "
-            "out: it may hold a private value.)"
-        )
-
-    def _scales(self, X: NDArray) -> Floats:
-        """Return what brings the norm of phi of each row below the bound; 0 where it has none."""
-        squares = np.empty(len(X))
-        for rows in gen_batches(len(X), 64):
-            squares[rows] = np.diag(self._call_on_rows(X[rows], X[rows]))
-        squares = np.where(np.isnan(squares), np.inf, np.abs(squares))
-        return self.norm_bound / np.sqrt(np.maximum(squares, self.norm_bound**2))
-
-
-def symmetric_gram(
-    kernel: Callable[[NDArray, NDArray], NDArray], X: NDArray, *, n_jobs: int = 2
-) -> HalfMatrix:
+def symmetric_gram(kernel: Callable[[NDArray, NDArray], NDArray], X: NDArray) -> HalfMatrix:
     """Return the kernel between all rows of X, exactly symmetric.
 
     Parameters
     ----------
     kernel : callable
         From two blocks of rows, which are the same object on the diagonal, to their kernel
-        matrix; may be called from several threads.
+        matrix; called from two threads, and BLAS uses one inside each.
     X : ndarray of shape (n, d)
-    n_jobs : int
-        Threads. BLAS uses one inside each.
     """
 
     def strip(here: slice) -> Floats:
@@ -243,7 +160,7 @@ def symmetric_gram(
         return out
 
     strips = []
-    with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(2) as pool:
         for found in pool.map(strip, strips_of(len(X))):
             strips.append(found)
             advance()
