@@ -19,8 +19,7 @@ from skdpsumm import (
 from skdpsumm._computing import progress
 from skdpsumm.model_selection import _choice
 from skdpsumm.model_selection._stopping import (
-    Poisson,
-    TruncatedNegativeBinomial,
+    StoppingLaw,
     plan_runs,
     stopping,
 )
@@ -50,7 +49,6 @@ RUN = GaussianDP(gdp_mu(1.0, DELTA))
 PRICES = {
     "logarithmic (eta = 0, default)": lambda m: stopping("logarithmic", m).price(RUN),
     "geometric (eta = 1)": lambda m: stopping("geometric", m).price(RUN),
-    "Poisson": lambda m: stopping("poisson", m).price(RUN),
     "all trials charged": lambda m: compose([RUN] * m),
     "logarithmic, pure runs of epsilon0 = 1": lambda m: stopping("logarithmic", m).price(PureDP(1)),
 }
@@ -109,7 +107,7 @@ def test_costs_in_a_ledger_on_the_page_are_those_of_a_ledger():
     [
         {},
         {"epsilon": 5.0, "holdout": 0.5},
-        {"distribution": "poisson", "adjacency": "replace_one"},
+        {"distribution": "geometric", "adjacency": "replace_one"},
         {"delta": 0.0},
     ],
 )
@@ -224,7 +222,7 @@ def test_it_is_said_of_what_was_released_alone(n):
 def test_the_difference_is_from_above():
     """The rows that a noisy sum needs are seldom more than there were, whatever the scores."""
     score = search(expected_trials=10)._make_score(search(expected_trials=10)._plan(1.0))
-    law, rng = TruncatedNegativeBinomial(0.0, 10), np.random.default_rng(0)
+    law, rng = StoppingLaw(0.0, 10), np.random.default_rng(0)
     wrong = 0
     for _ in range(400):
         n = int(rng.integers(5, 400))
@@ -244,14 +242,6 @@ def test_the_estimator_as_it_is_may_win():
         assert model.noise_.is_default is is_default
         assert ("as it was given is the best" in str(model.noise_)) is is_default
     assert search({}).fit(*table(100)).noise_.is_default
-
-
-@seeded
-def test_no_trials_tell_nothing(monkeypatch):
-    monkeypatch.setattr(Poisson, "draw", lambda self, rng: 0)
-    with pytest.warns(NoiseWarning, match="tells no two of them apart"):
-        model = search(distribution="poisson").fit(*table(3000))
-    assert math.isinf(model.noise_.difference)
 
 
 # ---------------------------------------------------------------------------------------- progress
