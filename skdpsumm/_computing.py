@@ -59,39 +59,6 @@ def progress(
             lines.close()
 
 
-@contextmanager
-def elapsed(label: str, verbose: int | bool) -> Iterator[None]:
-    """Show that something is at work, and for how long: no steps, whose number may be secret.
-
-    Parameters
-    ----------
-    label : str
-        What is at work.
-    verbose : int or bool
-        0 shows nothing.
-    """
-    with progress(label, verbose=False):  # what advances inside is none of what is shown
-        if not verbose:
-            yield
-            return
-        done, start = threading.Event(), time.monotonic()
-
-        def show() -> None:
-            while not done.wait(_SECONDS_BETWEEN_LINES):
-                seconds = time.monotonic() - start
-                print(f"{label}: at work, {seconds:.0f} s", file=sys.stderr, flush=True)
-
-        clock = threading.Thread(target=show, daemon=True)
-        clock.start()
-        try:
-            yield
-        finally:
-            done.set()
-            clock.join()
-            seconds = time.monotonic() - start
-            print(f"{label}: {seconds:.0f} s", file=sys.stderr, flush=True)
-
-
 def advance(n_steps: int = 1) -> None:
     """Report steps to what is shown, if anything is."""
     lines = _shown.get()

@@ -1,4 +1,4 @@
-"""What objects show of themselves: their attributes, a link to their page, one small table.
+"""What objects show of themselves: their attributes, and one small table.
 
 Names and texts may come from a stranger's file, so they are cut and escaped here. The table has no
 colours of its own: it takes those of the page, light or dark.
@@ -7,11 +7,9 @@ colours of its own: it takes those of the page, light or dark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Sized
-from functools import lru_cache
 from html import escape
-from importlib.metadata import PackageNotFoundError, metadata
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 # Rows and columns of a table that a reader still looks over, and characters of one text. The
 # longest text that the library writes itself, what a guarantee takes as given, has some 500.
@@ -96,30 +94,3 @@ def _is_there(listed: Any, name: str) -> bool:
     except Exception:  # of a parameter that is wrong, say, which `fit` tells
         return False
     return True
-
-
-class DocLinkMixin(ListedMixin):
-    """A link to the page of the class in HTML representations; goes before `BaseEstimator`."""
-
-    _doc_link_module: ClassVar[str] = "skdpsumm"
-
-    @property
-    def _doc_link_template(self) -> str:
-        root = docs_address()
-        return f"{root}/generated/{{estimator_module}}.{{estimator_name}}.html" if root else ""
-
-    def _doc_link_url_param_generator(self) -> dict[str, str]:
-        # Estimators are public in the package above their room: skdpsumm.moments, not .asking.
-        package = ".".join(type(self).__module__.split(".")[:2])
-        return {"estimator_module": package, "estimator_name": type(self).__name__}
-
-
-@lru_cache
-def docs_address() -> str:
-    """Return the address of the documentation by the package's metadata, "" where none is given."""
-    try:
-        entries = metadata("skdpsumm").get_all("Project-URL") or []
-    except PackageNotFoundError:  # run from its sources
-        return ""
-    urls = dict(entry.split(", ", 1) for entry in entries)
-    return urls.get("Documentation", "").rstrip("/")

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 
 try:
     from sklearn.utils._param_validation import (
@@ -145,60 +145,6 @@ except ImportError:
         def _VisualBlock(kind: str, estimators: Any, **told: Any) -> Any:
             """Return a description of a block, of which no pictures are made any more."""
             return SimpleNamespace(kind=kind, estimators=estimators, **told)
-
-
-try:
-    from sklearn.utils.validation import (
-        _check_feature_names_in,
-        _check_method_params,
-        _num_features,
-        _num_samples,
-    )
-except ImportError:
-
-    def _num_samples(x: Any) -> int:
-        """Return the number of rows."""
-        if not hasattr(x, "__len__") and not hasattr(x, "shape"):
-            raise TypeError(f"Expected a table, got {type(x).__name__}.")
-        return int(x.shape[0]) if hasattr(x, "shape") else len(x)
-
-    def _num_features(X: Any) -> int:
-        """Return the number of columns."""
-        shape = X.shape if hasattr(X, "shape") else np.shape(X)
-        if len(shape) < 2:
-            raise TypeError(f"Expected a table, got {type(X).__name__} of one dimension.")
-        return int(shape[1])
-
-    def _check_method_params(X: Any, params: Any, indices: Any = None) -> dict[str, Any]:
-        """Return parameters of `fit`, those with one entry a row cut to some rows."""
-        own = {
-            name
-            for name, value in params.items()
-            if (hasattr(value, "__len__") or hasattr(value, "shape"))
-            and not isinstance(value, str | bytes | dict)
-            and _num_samples(value) == _num_samples(X)
-        }
-        return {
-            name: _safe_indexing(value, indices) if name in own else value
-            for name, value in params.items()
-        }
-
-    def _check_feature_names_in(estimator: Any, input_features: Any = None) -> Any:
-        """Return the names of the columns that an estimator was fitted to."""
-        known = getattr(estimator, "feature_names_in_", None)
-        n_columns = estimator.n_features_in_
-        if input_features is None:
-            numbered = np.array([f"x{j}" for j in range(n_columns)], object)
-            return numbered if known is None else known
-        given = np.asarray(input_features, object)
-        if known is not None and not np.array_equal(known, given):
-            raise ValueError("input_features is not equal to feature_names_in_")
-        if len(given) != n_columns:
-            raise ValueError(
-                "input_features should have length equal to number of features "
-                f"({n_columns}), got {len(given)}"
-            )
-        return given
 
 
 def check_params(estimator: Any) -> None:

@@ -47,7 +47,7 @@ from skdpsumm.learners import (
     PolynomialKernel,
     SparseVector,
 )
-from skdpsumm.summaries import MWEMRelease, Propose
+from skdpsumm.summaries import Propose
 
 BUDGET = ("epsilon", "delta", "adjacency", "noise_seed", "ledger")
 
@@ -112,7 +112,6 @@ NUMBER = {"y_bounds": (-1, 1)}
 
 SKETCHERS = {
     "fourier": RFFSketcher(8, **WIDTH),
-    "laplacian": RFFSketcher(8, kernel="laplacian", **BOX),
     "race": RACESketcher(n_repetitions=3, n_buckets=4, bandwidth=0.1),
     "histogram": HistogramSketcher(n_bins=4, **BOX),
     "grid": HistogramSketcher(n_bins=4, schema=_HALVES),
@@ -133,9 +132,7 @@ SUMMARIZERS = {
     "by schema": PrivateMMDSummarizer(n_select=5, n_components=16, **BOX),
     "pool": PrivateMMDSummarizer(protocol="pool", **_FEW),
     "auction": PrivateMMDSummarizer(protocol="auction", **_FEW),
-    "mwem": PrivateMMDSummarizer(
-        protocol=Propose(release=MWEMRelease(n_steps=3), n_target=24), **_FEW
-    ),
+    "mwem": PrivateMMDSummarizer(protocol=Propose(release="mwem", n_target=24), **_FEW),
 }
 SYNTHESIZERS = {"synthetic": SketchSummarizer(n_select=5, n_synthetic=200, **BOX)}
 CLASSIFIERS = {

@@ -91,7 +91,7 @@ def _sketches():
     one = _released(HistogramSketcher(n_bins=4, schema=(-1, 1), delta=0.0))
     return {
         "fourier": _released(RFFSketcher(8, gamma=1.0)),
-        "fourier, bounds": _released(RFFSketcher(8, kernel="laplacian", **KNOWN), FRAME),
+        "fourier, bounds": _released(RFFSketcher(8, **KNOWN), FRAME),
         "race": _released(RACESketcher(3, n_buckets=4, schema=(-1, 1))),
         "race, free": _released(
             RACESketcher(3, n_buckets=4, bandwidth=0.1, delta=0.0, denominator="budget")

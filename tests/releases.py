@@ -23,7 +23,7 @@ from skdpsumm.learners import (
     SoftHinge,
     SparseVector,
 )
-from skdpsumm.learners.erm._kernel_space import GramSpace
+from skdpsumm.learners.erm._kernel_space import KernelSpace
 from skdpsumm.learners.mechanisms import _answers_at_points, _functional, _objective
 from skdpsumm.model_selection import _private_search, _run
 from skdpsumm.privacy import _noise
@@ -50,15 +50,6 @@ def seeded_noise(monkeypatch):
         monkeypatch.setattr(_answers_at_points, "secret_generator", lambda seed: rng)
 
     return install
-
-
-def linear(X, Y):
-    return X @ Y.T
-
-
-def rbf(X, Y, gamma=1.0):
-    """The Gaussian kernel, without scikit-learn's checks, which take longer than all the rest."""
-    return np.exp(-gamma * ((X[:, None] - Y[None]) ** 2).sum(axis=2))
 
 
 def quick_runs(monkeypatch):
@@ -103,7 +94,7 @@ class Released:
         self.exact = self.problem.minimize()
         object.__setattr__(self.exact, "careful_scores", remembering(self.exact.careful_scores))
         space = self.problem.space
-        if isinstance(space, GramSpace):
+        if isinstance(space, KernelSpace):
             space.gram = remembering(space.gram)
         self.solve = self.problem.minimize
         object.__setattr__(
@@ -306,19 +297,19 @@ def rows_alike(n):
 LEARNERS = {
     "weights": (TDILClassifier(**WEIGHTS, **SHARP), coefficients, None, 3),
     "pure weights": (TDILClassifier(**WEIGHTS, **SHARP_PURE), coefficients, None, 3),
-    "span": (TDDLClassifier(kernel=rbf, **AUDITED, **SHARP), coefficients, None, 3),
+    "span": (TDDLClassifier(gamma=1.0, **WEIGHTS, **SHARP), coefficients, None, 3),
     "laplace": (
         TDDLClassifier(
-            kernel=rbf, mechanism=LaplaceAnswers(norm_constraint=1e6), **AUDITED, **SHARP_PURE
+            gamma=1.0, mechanism=LaplaceAnswers(norm_constraint=1e6), **AUDITED, **SHARP_PURE
         ),
         coefficients,
         None,
         4,
     ),
-    "path": (PINPClassifier(kernel=rbf, **AUDITED, **SHARP), adaptive_answers, None, 3),
+    "path": (PINPClassifier(gamma=1.0, **AUDITED, **SHARP), adaptive_answers, None, 3),
     "svt": (
         PINPClassifier(
-            kernel=rbf,
+            gamma=1.0,
             mechanism=SparseVector(max_queries=10, **ONE_UPDATE),
             **UPDATED,
             **SHARP_PURE,
@@ -329,7 +320,7 @@ LEARNERS = {
     ),
     "threshold": (
         PINPClassifier(
-            kernel=rbf,
+            gamma=1.0,
             mechanism=NoisyThreshold(max_queries=3, **ONE_UPDATE),
             **UPDATED,
             **SHARP,

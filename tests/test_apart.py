@@ -45,7 +45,7 @@ def mean_cosine(frequencies, t):
 
 def drawn(schema, n_features=200, times=1.0, seed=0):
     gamma = times * auto_gamma(schema.encode(public_points(schema)))
-    return FourierMap.draw(schema, n_features, gamma, "rbf", np.random.RandomState(seed))
+    return FourierMap.draw(schema, n_features, gamma, np.random.RandomState(seed))
 
 
 def farthest(schema, frequencies, n_starts=12, seed=0):

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from skdpsumm.privacy import GaussianDP
-from skdpsumm.privacy._best_of import BestOf, Poisson
+from skdpsumm.privacy._best_of import BestOf, StoppingLaw
 from skdpsumm.privacy._bisect import at_most
 from skdpsumm.privacy._objective import ObjectiveDP, calibrate
 
@@ -41,7 +41,7 @@ def test_a_target_next_to_zero_is_met(target):
 
 
 def test_a_root_next_to_zero_is_found_or_passed_on_the_safe_side():
-    best = BestOf(Poisson(20.0), 1e-6)
+    best = BestOf(StoppingLaw(0.0, 20.0), 1e-6)
     delta = best.delta(0.0) * (1 - 1e-13)
     assert best.delta(best.epsilon(delta)) <= delta
     assert best.epsilon(delta) < 1e-12

@@ -46,7 +46,6 @@ EXPLICIT = {"norm_bound": 10.0}
 SHARP = {"sketcher": RFFSketcher(200, gamma=2.0)}
 TUNED = {
     "fourier": {"n_components": 20, "schema": None},
-    "laplacian": {"n_components": 20},
     "race": {"n_repetitions": 4, "n_buckets": 5, "schema": None},
     "grid": {"schema": Numeric(-100, 100, step=1, missing=True)},
     "m2m": SHARP,

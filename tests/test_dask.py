@@ -30,8 +30,6 @@ from skdpsumm import (
     SketchUnion,
     TDILClassifier,
     audit_epsilon,
-    greedy_mmd_selection,
-    mmd2,
 )
 from skdpsumm import _dask as partitions
 from skdpsumm.privacy._noise import IntegerNoise
@@ -442,33 +440,6 @@ def test_claims_of_partitions_follow_from_what_is_said(mixture):
         claim = s.fit(lazily, X_target=X).privacy_.owners
         assert (claim.epsilon(1e-6) > 0.9) == said
         assert ("share no row" in claim.given) != said
-
-
-@pytest.mark.parametrize("n_components", [None, 200])
-def test_selection_in_two_rounds_is_nearly_as_good(mixture, n_components):
-    X, target = mixture
-    lazily = dd.from_pandas(pd.DataFrame(X, columns=["a", "b"]), npartitions=5)
-    options = {"n_select": 15, "gamma": 0.5, "n_components": n_components, "random_state": 0}
-    goals = [target] if n_components is None else [target, None]
-    for goal in goals:
-        whole = greedy_mmd_selection(X, goal, **options)
-        parts = greedy_mmd_selection(lazily, goal, **options)
-        wanted = X if goal is None else goal
-        assert len(set(parts.tolist())) == 15
-        assert (
-            mmd2(X[parts], wanted, gamma=1.0)
-            < 2 * mmd2(X[whole], wanted, gamma=1.0)
-            < 0.5 * mmd2(X[:15], wanted, gamma=1.0)
-        )
-        np.testing.assert_array_equal(parts, greedy_mmd_selection(lazily, goal, **options))
-
-
-def test_selection_of_a_whole_collection_needs_features(mixture):
-    lazily = da.from_array(mixture[0], chunks=(600, 2))
-    with pytest.raises(ValueError, match="n_components"):
-        greedy_mmd_selection(lazily, n_select=5, gamma=1.0)
-    with pytest.raises(ValueError, match="NaN"):
-        greedy_mmd_selection(da.log(-abs(lazily)), mixture[1], n_select=5, gamma=1.0)
 
 
 # ---- a cluster

@@ -432,7 +432,6 @@ AUTOMATIC = [
     (regressor(loss=EpsilonInsensitive(smoothing=1e-3)), "gradient"),
     (regressor(loss=EpsilonInsensitive(smoothing=1e-3), epsilon=np.inf), "functional"),
     (classifier(kernel="rbf", schema=(-1, 1)), "gradient"),
-    (classifier(kernel=lambda A, B: A @ B.T, schema=(-1, 1)), "functional"),
     (classifier(kernel=RBFSampler()), "gradient"),
 ]
 
@@ -489,7 +488,6 @@ REFUSED = {
     ),
     "a clip that is none": (classifier(mechanism=GradientDescent(clip=math.nan)), "clip"),
     "pure": (classifier(delta=0.0), "no guarantee with delta=0"),
-    "kernel": (classifier(kernel=lambda A, B: A @ B.T), "explicit features"),
     "label": (classifier(), "not in `classes`"),
     "too little noise": (classifier(epsilon=1e19), "epsilon"),
     "too much noise": (classifier(epsilon=1e-19), "epsilon"),

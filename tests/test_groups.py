@@ -83,14 +83,7 @@ def table(n_rows=120, n_groups=25, seed=0):
 def exact(sketcher, X, groups):
     """Return what a fit would add noise to: sums in grid units, and the number that is counted."""
     copy = clone(sketcher)
-    copy._add_rows(X, groups, whole=True)
-    return copy._pending.sums, copy._pending.n_rows
-
-
-def exact_in_blocks(sketcher, X, groups, n_blocks=4):
-    copy = clone(sketcher)
-    for rows in np.array_split(np.arange(len(X)), n_blocks):
-        copy.partial_fit(X[rows], groups=groups[rows])
+    copy._add_rows(X, groups)
     return copy._pending.sums, copy._pending.n_rows
 
 
@@ -153,7 +146,6 @@ class TestLabels:
         assert groups.labels == [7, 3, 9]
         assert groups.codes.tolist() == [0, 1, 0, 1, 2]
         assert groups.sizes.tolist() == [2, 2, 1]
-        assert groups.ordinals.tolist() == [0, 0, 1, 1, 0]
         assert [label_bytes(label) for label in groups.labels] == [b"n7/1", b"n3/1", b"n9/1"]
 
     @pytest.mark.parametrize(
@@ -255,15 +247,16 @@ class TestCoins:
         # Each row stays a quarter of the time; 20 binomials within 5 standard deviations.
         assert np.all(abs(np.bincount(rows, minlength=20) - 1000) < 5 * np.sqrt(750))
 
-    def test_first_rows(self):
-        groups = Groups.read(list("aabacb"))
-        assert groups.first(2, {}).tolist() == [0, 1, 2, 4, 5]
-        before = groups.counted(2, {"z": 1})
-        assert before == {"z": 1, "a": 2, "b": 2, "c": 1}
-        assert Groups.read(list("azzc")).first(2, before).tolist() == [1, 3]
-
 
 class TestGate:
+    def test_blocks_of_rows_are_refused_where_groups_are_protected(self):
+        X, ledger = np.zeros((4, 2)), PrivacyLedger(epsilon=2, delta=1e-5, unit="group")
+        for limit in (2, "average"):
+            sketcher = sketcher_of("rff", limit, ledger=ledger)
+            with pytest.raises(ValueError, match="Call fit"):
+                sketcher.partial_fit(X)
+        assert ledger.entries() == []
+
     def test_the_one_without_the_other_is_refused(self):
         X, y = np.random.default_rng(0).random((20, 2)), np.arange(20) % 2
         with pytest.raises(ValueError, match="enable_metadata_routing=True"):
@@ -368,80 +361,6 @@ class TestSensitivity:
         average = sketcher_of(name, "average").preview_noise_std(2)
         assert np.all(average >= row * (1 - 1e-6))
         assert np.all(average <= row * (1 + 1e-4))
-
-
-class TestBlocks:
-    @pytest.mark.parametrize("name", SKETCHERS)
-    @pytest.mark.parametrize("seed", range(3))
-    def test_a_group_that_goes(self, name, seed):
-        sketcher = sketcher_of(name, 3)
-        X, groups = table(seed=seed)
-        all_rows = exact_in_blocks(sketcher, X, groups)
-        for label in np.unique(groups):
-            check_moves(sketcher, all_rows, exact_in_blocks(sketcher, *without(X, groups, label)))
-
-    def test_the_first_rows_of_a_group_count_however_they_are_cut(self):
-        sketcher = sketcher_of("histogram", 2)
-        X, groups = table()
-        first = pd.DataFrame(X).groupby(groups).head(2).index.to_numpy()
-        wanted, _ = exact(sketcher_of("histogram", 9), X[first], groups[first])
-        for n_blocks in (1, 2, 7, len(X)):
-            sums, n_rows = exact_in_blocks(sketcher, X, groups, n_blocks)
-            assert np.array_equal(sums, wanted)
-            assert n_rows == len(first)
-
-    def test_labels_of_blocks_may_be_of_other_containers(self):
-        sketcher, X = sketcher_of("histogram", 1), np.full((2, 2), 0.5)
-        sketcher.partial_fit(X, groups=[1, 2]).partial_fit(X, groups=np.array([2.0, 3.0]))
-        sketcher.partial_fit(X, groups=pd.Series([1, 4], dtype="Int64"))
-        assert sketcher._pending.n_rows == 4
-
-    def test_a_planted_bug_is_caught(self, monkeypatch):
-        """Rows are bounded in each block, not in each group."""
-        sketcher = sketcher_of("histogram", 3)
-        X, groups = np.full((24, 2), 0.5), np.repeat(["a", "b"], 12)
-        monkeypatch.setattr(Groups, "counted", lambda self, k, before: {})
-        both, one = (exact_in_blocks(sketcher, X[:n], groups[:n], n // 6) for n in (24, 12))
-        with pytest.raises(AssertionError):
-            check_moves(sketcher, both, one)
-
-    def test_private_counts_are_deleted_by_release(self):
-        sketcher, X = sketcher_of("rff", 2), np.zeros((3, 2))
-        sketcher.partial_fit(X, groups=["ann", "ann", "zoe"])
-        pending = sketcher._pending
-        assert pending.seen == {"ann": 2, "zoe": 1}
-        assert sketcher.holds_private_data
-        with pytest.raises(TypeError):
-            pickle.dumps(sketcher)
-        sketcher.release()
-        assert pending.seen == {}
-        assert not sketcher.holds_private_data
-        assert b"zoe" not in pickle.dumps(sketcher)
-
-    def test_what_the_first_block_fixed_holds_for_all(self):
-        sketcher, X = sketcher_of("rff", 2), np.zeros((3, 2))
-        sketcher.partial_fit(X, groups=[1, 1, 1]).set_params(max_rows_per_group=None)
-        with pytest.raises(ValueError, match="got none"):
-            sketcher.partial_fit(X)
-        sketcher.set_params(max_rows_per_group=50).partial_fit(X, groups=[1, 1, 1])
-        assert sketcher._pending.n_rows == 2
-
-    def test_a_block_that_fails_adds_nothing(self):
-        sketcher, X = sketcher_of("rff", 2), np.zeros((2, 2))
-        sketcher.partial_fit(X, groups=[1, 2])
-        with pytest.raises(ValueError, match="missing label"):
-            sketcher.partial_fit(X, groups=[1, None])
-        assert sketcher._pending.seen == {1: 1, 2: 1}
-
-    def test_what_needs_whole_groups_is_refused(self):
-        X, ledger = np.zeros((4, 2)), PrivacyLedger(epsilon=2, delta=1e-5, unit="group")
-        with pytest.raises(ValueError, match="Call fit"):
-            sketcher_of("rff", "average", ledger=ledger).partial_fit(X, groups=[1, 1, 2, 2])
-        with pytest.raises(ValueError, match="give fit the whole"):
-            sketcher_of("rff", 2, ledger=ledger).partial_fit(
-                da.from_array(X), groups=da.from_array(np.arange(4))
-            )
-        assert ledger.entries() == []
 
 
 class TestDask:
@@ -764,7 +683,6 @@ class TestRouting:
     def test_routing_is_requested_by_default(self):
         for estimator in (RFFSketcher(), M2MEstimator(schema=(0, 1)), M2MClassifier(schema=(0, 1))):
             assert estimator.get_metadata_routing().fit.requests["groups"] is True
-        assert RFFSketcher().get_metadata_routing().partial_fit.requests["groups"] is True
 
     def test_moments(self):
         X, groups = table(400, 30)
@@ -846,12 +764,6 @@ class TestAudits:
     def whole(sketcher, X, groups):
         return sketcher.fit(X, groups=groups)
 
-    @staticmethod
-    def in_blocks(sketcher, X, groups):
-        half = len(X) - 2
-        sketcher.partial_fit(X[:half], groups=groups[:half])
-        return sketcher.partial_fit(X[half:], groups=groups[half:]).release()
-
     CASES = (
         (HistogramSketcher(schema=(0, 1), n_bins=2, epsilon=1.5, delta=0.0, random_state=0), 2),
         (RFFSketcher(2, gamma=0.5, epsilon=1.0, delta=0.2, random_state=0), 2),
@@ -865,14 +777,6 @@ class TestAudits:
     def test_bound_stays_below_the_claim(self, sketcher, limit):
         sketcher = clone(sketcher).set_params(max_rows_per_group=limit)
         assert not self.refuted(sketcher, self.whole)
-        if limit != "average":
-            assert not self.refuted(sketcher, self.in_blocks)
-
-    @pytest.mark.parametrize(("sketcher", "limit"), CASES[:2])
-    def test_rows_bounded_per_block_are_caught(self, monkeypatch, sketcher, limit):
-        monkeypatch.setattr(Groups, "counted", lambda self, k, before: {})
-        sketcher = clone(sketcher).set_params(max_rows_per_group=limit)
-        assert self.refuted(sketcher, self.in_blocks, 1500)
 
     def test_rows_that_nothing_bounds_are_caught(self, monkeypatch):
         everything = lambda self, k, key: np.arange(len(self.codes))  # noqa: E731

@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from releases import rbf
 from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
@@ -18,7 +17,6 @@ from skdpsumm import (
     PINPClassifier,
     PINPRegressor,
     PrivacyLedger,
-    TDDLClassifier,
     TDILClassifier,
     TDILRegressor,
 )
@@ -79,7 +77,7 @@ def test_shares_sum_to_no_more_than_1():
         TDILRegressor(y_bounds=(0, 2)),
         PINPClassifier(gamma=1.0, loss="hinge"),
         PINPClassifier(gamma=1.0, classes=[0, 1, 2]),
-        PINPRegressor(gamma=1.0, y_bounds=(0, 2), kernel="laplacian"),
+        PINPRegressor(gamma=1.0, y_bounds=(0, 2)),
     ],
     ids=lambda model: f"{type(model).__name__}",
 )
@@ -165,22 +163,6 @@ def test_coins_are_secret_and_fresh():
     assert rows_that_stay(quiet, X, X[:, 0] % 2, groups) == rows_that_stay(
         quiet, X, X[:, 0] % 2, groups
     )
-
-
-def test_precomputed_kernels_leave_rows_out_as_others_do():
-    rng = np.random.default_rng(4)
-    X, y, Z = rng.normal(size=(30, 2)), np.arange(30) % 2, rng.normal(size=(5, 2))
-    groups = np.arange(30) // 5
-    for limit in (2, "average"):
-        settings = {"epsilon": np.inf, "max_rows_per_group": limit}
-        given = TDDLClassifier(kernel="precomputed", **settings)
-        across = np.hstack([rbf(Z, X), rbf(Z, Z)])
-        given.fit(rbf(X, X), y, X_public=across, groups=groups)
-        plain = TDDLClassifier(kernel=rbf, **settings).fit(X, y, X_public=Z, groups=groups)
-        np.testing.assert_allclose(
-            given.decision_function(rbf(X, Z)), plain.decision_function(X), atol=1e-6
-        )
-        assert given.n_features_in_ == 5
 
 
 # ------------------------------------------------------------------------------- claims and prices

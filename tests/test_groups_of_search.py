@@ -345,18 +345,6 @@ def test_models_on_a_sketch(limit):
         assert claim.unit == "one group"
 
 
-def test_no_trial_returns_what_saw_public_rows():
-    for seed in range(30):
-        options = {"distribution": "poisson", "expected_trials": 1.01, "noise_seed": seed}
-        SEEN.clear()
-        model = search(**options).fit(X, Y, groups=LABELS)
-        if model.best_sum_ == -np.inf:
-            break
-    assert model.best_sum_ == -np.inf
-    assert all(len(rows) <= 30 for rows, _, _ in SEEN)
-    assert model.best_estimator_.privacy_.unit == "one group"
-
-
 WRONG = {
     "of rows": ({"estimator": Rows()}, LABELS, "Rows takes no groups in fit"),
     "blind": ({"estimator": Blind()}, LABELS, "Blind takes no groups in fit"),

@@ -29,7 +29,6 @@ from skdpsumm.summaries import Auction, DataOwner, Propose
 from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._protocol import ProposeRows, Protocol
-from skdpsumm.summaries._releases import GaussianMean, TargetRelease
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 curator_of = partial(curators.curator_of, gamma=1.0)
@@ -231,13 +230,6 @@ class Whisper(Protocol):
         return curator.best_of_pool()
 
 
-class OwnRelease(TargetRelease):
-    is_nominal = True
-
-    def plan(self, embedding, terms):
-        return GaussianMean(embedding, terms.epsilon, terms.delta, terms.adjacency, 5)
-
-
 WRONG = {
     "target_groups without": (
         {"max_rows_per_group": None},
@@ -269,7 +261,6 @@ WRONG = {
     "auction": ({"protocol": "auction"}, {}, "take protocol='propose' or 'pool'"),
     "auction, no noise": ({"protocol": Auction(), "epsilon": np.inf}, {}, "take protocol="),
     "own protocol": ({"protocol": Whisper()}, {}, "Whisper has no proof for groups"),
-    "own release": ({"release": OwnRelease()}, {}, "has no proof for groups"),
     "ask_all": ({"protocol": AskAll(3)}, {}, "AskAll has no proof for groups"),
 }
 

@@ -16,7 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP, gdp_mu
-from skdpsumm.privacy._best_of import BestOf, Poisson
+from skdpsumm.privacy._best_of import BestOf, StoppingLaw
 from skdpsumm.privacy._compositions import Composed, Worst, compose, parallel
 from skdpsumm.privacy._mechanisms import (
     Cost,
@@ -416,7 +416,7 @@ def test_basic_composition_is_never_beaten_by_what_is_claimed():
         (ThresholdDP(0.03, 5), GaussianDP(0.3)),
         (ThresholdDP(0.03, 5), PureDP(0.2), ObjectiveDP(0.2, 0.1)),
         (Worst((PureDP(0.4), GaussianDP(0.3))), GaussianDP(0.5)),
-        (BestOf(Poisson(2.0), 0.2), PureDP(0.2), GaussianDP(0.3)),
+        (BestOf(StoppingLaw(0.0, 2.0), 0.2), PureDP(0.2), GaussianDP(0.3)),
     ],
 )
 @pytest.mark.statistical
@@ -477,7 +477,7 @@ def test_slack_counts_at_a_negative_epsilon_of_the_ideal():
         (ZeroConcentratedDP, "rho"),
         (lambda x: ObjectiveDP(x, 0.1), "unit"),
         (lambda x: ObjectiveDP(1.0, x), "shift"),
-        (lambda x: BestOf(Poisson(2.0), x), "mu"),
+        (lambda x: BestOf(StoppingLaw(0.0, 2.0), x), "mu"),
         (lambda x: ThresholdDP(x, 5), "ratio"),
     ],
 )
@@ -500,7 +500,7 @@ def test_a_number_of_updates_that_is_none_is_refused(n_updates):
         GaussianDP(1.0),
         ZeroConcentratedDP(1.0),
         ObjectiveDP(1.0, 0.1, 3, 2),
-        BestOf(Poisson(2.0), 1.0),
+        BestOf(StoppingLaw(0.0, 2.0), 1.0),
         ThresholdDP(0.1, 2),
         Unprotected("x"),
         Composed((PureDP(1.0), GaussianDP(1.0))),
@@ -646,7 +646,7 @@ SLACK = {"log_ratio": 1e-3, "tail": 1e-6}
 WITH_SLACK = [
     GaussianDP(0.3, **SLACK),
     ObjectiveDP(0.2, 0.03, **SLACK),
-    BestOf(Poisson(5.0), 0.1, **SLACK),
+    BestOf(StoppingLaw(0.0, 5.0), 0.1, **SLACK),
     Composed((PureDP(0.1), GaussianDP(0.3, **SLACK))),
     Worst((PureDP(0.1), GaussianDP(0.3, **SLACK))),
 ]

@@ -18,7 +18,6 @@ from skdpsumm import (
     RFFSketcher,
     SummarizedEstimator,
     TDILClassifier,
-    _html,
 )
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
@@ -154,43 +153,3 @@ def test_simulations_say_so():
     with pytest.warns(match="noise_seed"):
         model = RFFSketcher(10, gamma=1.0, noise_seed=0).fit(X)
     assert "SIMULATED, protects nobody" in html(model)
-
-
-# ---- links
-
-
-@pytest.fixture
-def site(monkeypatch):
-    monkeypatch.setattr(_html, "docs_address", lambda: "https://docs.example/stable")
-
-
-@pytest.mark.usefixtures("site")
-def test_links_lead_to_the_page_of_the_class():
-    page = "https://docs.example/stable/generated/skdpsumm.learners.TDILClassifier.html"
-    assert f'href="{page}' in html(TDILClassifier())
-    assert f'href="{page}' in html(make_pipeline(PublicVectorizer((0, 1)), TDILClassifier()))
-    assert "generated/skdpsumm.schema.PublicVectorizer.html" in html(PublicVectorizer((0, 1)))
-
-
-def test_without_an_address_there_are_no_links(monkeypatch):
-    monkeypatch.setattr(_html, "docs_address", lambda: "")
-    assert TDILClassifier()._get_doc_link() == ""
-
-
-@pytest.mark.parametrize(
-    ("urls", "address"),
-    [
-        (None, ""),
-        (["Source, https://code.example"], ""),
-        (["Source, https://x", "Documentation, https://docs.example/"], "https://docs.example"),
-    ],
-)
-def test_the_address_is_that_of_the_metadata(urls, address, monkeypatch):
-    class Metadata:
-        def get_all(self, key):
-            return urls if key == "Project-URL" else None
-
-    monkeypatch.setattr(_html, "metadata", lambda name: Metadata())
-    _html.docs_address.cache_clear()
-    assert _html.docs_address() == address
-    _html.docs_address.cache_clear()

@@ -455,5 +455,3 @@ def test_neighbours_need_a_fixed_map_of_rows():
     for model in (RFFSketcher(2, gamma=1.0), PINPClassifier(gamma=1.0)):
         with pytest.raises(ValueError, match="random_state"):
             worst_case_neighbours(model)
-    with pytest.raises(ValueError, match="precomputed"):
-        worst_case_neighbours(TDDLClassifier(kernel="precomputed", random_state=0))

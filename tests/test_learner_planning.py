@@ -91,12 +91,6 @@ def test_columns_come_from_the_schema_or_the_public_rows():
         TDDLClassifier(schema=named, mechanism="functional"),
     ):
         assert model.expected_noise(100)["noise"] == pytest.approx(0.5, rel=0.01)
-    gram = np.exp(-((Z[:, None] - Z[None]) ** 2).sum(axis=2))
-    alike = [
-        TDDLClassifier(gamma=1.0, mechanism="functional").expected_noise(100, X_public=Z),
-        TDDLClassifier(kernel="precomputed").expected_noise(100, X_public=gram),
-    ]
-    assert alike[0] == pytest.approx(alike[1], rel=0.01)
     with pytest.raises(ValueError, match="n_features must be the number of columns"):
         TDILClassifier(schema=(0, 1), **WEIGHTS).expected_noise(100)
     with pytest.raises(ValueError, match="n_features"):

@@ -61,7 +61,6 @@ CLASSIFIERS = {
     "features": lambda **s: TDILClassifier(norm_bound=2.0, **s),
     "rbf": lambda **s: PINPClassifier(gamma=1.0, **s),
     "poly": lambda **s: PINPClassifier(kernel="poly", **s),
-    "callable": lambda **s: PINPClassifier(kernel=lambda A, B: 3 * A @ B.T, **s),
 }
 
 

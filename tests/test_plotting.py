@@ -34,13 +34,10 @@ from skdpsumm.plotting import (
     HistogramDisplay,
     LedgerDisplay,
     MomentDisplay,
-    OwnersDisplay,
-    PrivacyProfileDisplay,
     PrivacyUtilityDisplay,
     SummaryDisplay,
 )
-from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP
-from skdpsumm.summaries._releases import OwnerValues
+from skdpsumm.privacy import GaussianDP, PureDP
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
@@ -114,8 +111,6 @@ def examples():
         HistogramDisplay(estimate([0.2, 0.8]), edges=[0, 1, 3]),
         LedgerDisplay(entries, spent=0.5, cap=1.0),
         MomentDisplay(estimate([1.0, 2.0]), [(0, 2), (0, 4)], names=["a", "b"]),
-        OwnersDisplay({"north": 0.2, "south": 0.7}, noise_std=0.1),
-        PrivacyProfileDisplay(PrivacyGuarantee(GaussianDP(1.0))),
         PrivacyUtilityDisplay([0.1, 1], [1.0, 2.0], intervals=[(0, 2), (1, 3)]),
         SummaryDisplay([1, 2, 4], [1.0, 0.5, 0.2], expected=[1.0, 0.7, 0.5]),
     ]
@@ -188,10 +183,6 @@ def given(sketch, m2m, choice):
         ("LedgerDisplay", "from_ledger"): ((ledger,), {}),
         ("MomentDisplay", "from_estimator"): ((m2m,), {}),
         ("MomentDisplay", "from_sketch"): ((sketch,), {"random_state": 0}),
-        ("OwnersDisplay", "from_release"): (
-            (OwnerValues({"north": 0.2}, 0.1, PrivacyGuarantee(PureDP(5.0))),),
-            {},
-        ),
         ("PrivacyUtilityDisplay", "from_estimates"): (({1.0: estimate(0.5)},), {}),
         ("PrivacyUtilityDisplay", "from_estimator"): ((Constant(), None), fit),
         ("SummaryDisplay", "from_rows"): ((X[:5], public), {"gamma": 0.5}),
@@ -374,12 +365,11 @@ def notes(display):
         lambda m2m, **options: CrosstabDisplay.from_estimator(m2m, [0, 1], bins=2, **options),
         lambda m2m, **options: HistogramDisplay.from_estimator(m2m, 0, **options),
         lambda m2m, **options: MomentDisplay.from_estimator(m2m, **options),
-        lambda m2m, **options: OwnersDisplay({"north": 0.2}, noise_std=0.1).plot(**options),
         lambda m2m, **options: PrivacyUtilityDisplay.from_estimates(
             {1.0: m2m.mean()[0], 2.0: m2m.mean()[1]}, **options
         ),
     ],
-    ids=["cdf", "comparison", "crosstab", "histogram", "moments", "owners", "utility"],
+    ids=["cdf", "comparison", "crosstab", "histogram", "moments", "utility"],
 )
 def test_bars_and_bands_say_that_they_are_intervals(m2m, draw):
     assert "95% interval" in notes(draw(m2m))
@@ -573,28 +563,6 @@ def test_correlation_has_no_units_and_large_ones_no_numbers(m2m, sketch):
         CovarianceDisplay(estimate(np.ones((2, 3))), names="ab")
 
 
-def test_profile_is_the_guarantee():
-    guarantee = PrivacyGuarantee(GaussianDP(0.5))
-    display = PrivacyProfileDisplay(guarantee).plot()
-    x, y = display.line_.get_data()
-    assert y[50] == guarantee.delta(x[50])
-    assert y[-1] < 1e-11
-    assert display.ax_.get_yscale() == "log"
-    assert display.ax_.get_xlabel() == "epsilon (add-remove)"
-
-
-def test_profile_says_what_is_simulated(sketch):
-    display = PrivacyProfileDisplay(sketch.privacy).plot(name="mine")
-    assert "SIMULATED" in display.line_.get_label()
-
-
-def test_profile_without_a_guarantee_stays_at_one(choice):
-    display = PrivacyProfileDisplay(choice[0].privacy_.target)
-    assert (display.deltas == 1).all()
-    with pytest.raises(ValueError, match="epsilons must be"):
-        PrivacyProfileDisplay(choice[1].privacy_.owners, epsilons=[-1])
-
-
 def a_ledger():
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     ledger.charge(GaussianDP(0.2), label="means")
@@ -660,19 +628,6 @@ def test_summaries_of_other_columns_are_refused(choice):
         SummaryDisplay.from_rows(X, public[:, :1], gamma=1.0)
     with pytest.raises(ValueError, match="gamma"):
         SummaryDisplay.from_rows(X, public, gamma=0)
-
-
-def test_released_values_of_owners_have_laplace_intervals():
-    privacy = PrivacyGuarantee(PureDP(5.0))
-    release = OwnerValues({"north": 0.2, "south": 0.6}, 0.1, privacy)
-    display = OwnersDisplay.from_release(release, level=0.9)
-    assert [bar.get_width() for bar in display.bars_] == [0.2, 0.6]
-    segment = display.bars_.errorbar[2][0].get_segments()[0]
-    noise = np.random.default_rng(0).laplace(scale=0.1 / np.sqrt(2), size=100_000)
-    assert np.isclose(np.mean(np.abs(noise) < np.ptp(segment[:, 0]) / 2), 0.9, atol=0.005)
-    assert "epsilon=5" in display.ax_.get_title()
-    with pytest.raises(ValueError, match="level"):
-        display.plot(level=1)
 
 
 def test_utility_of_answers(sketch):

@@ -13,7 +13,6 @@ from releases import (
     UPDATED,
     Released,
     answers_and_freshness,
-    rbf,
     rows_alike,
     seeded_noise,
 )
@@ -146,7 +145,7 @@ def test_the_threshold_test_has_the_printed_scale():
 def test_answers_have_the_printed_scale(factor, accepted, noise):
     noise(factor)
     X, y = table()
-    parameters = TDDLClassifier.paper_parameters() | {"kernel": rbf, "regularization": 20.0}
+    parameters = TDDLClassifier.paper_parameters() | {"kernel": "rbf", "regularization": 20.0}
     Z = X[:25]
     release = Released(TDDLClassifier(**parameters), X, y, X_public=Z)
     plan, exact = release.plan, release.exact.scores(Z)
@@ -162,7 +161,7 @@ def test_answers_cost_no_less_than_the_exact_loss_of_their_worst_case():
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     X, y = np.array([[1.0, 0.0], [1.0, 0.0]]), [1, 1]
     Z = np.repeat(X[:1], 100, axis=0)
-    settings = {"kernel": rbf, "regularization": 20.0, "classes": [0, 1]}
+    settings = {"kernel": "rbf", "regularization": 20.0, "classes": [0, 1]}
     model = TDDLClassifier(**TDDLClassifier.paper_parameters() | settings)
     worlds = [Released(model, X, labels, X_public=Z) for labels in (y, [1, 0])]
     answers = [world.exact.scores(Z) for world in worlds]
@@ -256,7 +255,7 @@ PRINTED = {"calibration": "printed"}
 def test_audit_of_the_threshold(noise):
     """A claim of 114 has the noise of about 1."""
     printed = NoisyThreshold(n_updates=1, max_queries=3, failure_probability=0.99, **PRINTED)
-    model = PINPClassifier(kernel=rbf, mechanism=printed, epsilon=114.0, delta=0.2, **UPDATED)
+    model = PINPClassifier(gamma=1.0, mechanism=printed, epsilon=114.0, delta=0.2, **UPDATED)
     worlds = rows_alike(19)
     row = worlds[0][0][:1]
 
@@ -279,7 +278,7 @@ def test_audit_of_the_answers(noise):
     """T points alike, whose mean is all that is published of them."""
     printed = LaplaceAnswers(norm_constraint=1e6, **PRINTED)
     settings = AUDITED | {"adjacency": "replace_one"}
-    model = TDDLClassifier(kernel=rbf, mechanism=printed, epsilon=1.0, delta=0.2, **settings)
+    model = TDDLClassifier(gamma=1.0, mechanism=printed, epsilon=1.0, delta=0.2, **settings)
     X = np.zeros((2, 1))
     worlds = (X, [1, 1]), (X, [1, 0])
     Z = np.zeros((10, 1))

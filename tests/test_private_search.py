@@ -17,6 +17,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
+from test_best_of import generating
 
 from skdpsumm import (
     BudgetExceededError,
@@ -39,14 +40,12 @@ from skdpsumm.model_selection._candidate import Choices, Leaf
 from skdpsumm.model_selection._public_rows import PublicRows
 from skdpsumm.model_selection._run import Table
 from skdpsumm.model_selection._stopping import (
-    Poisson,
     RunPlan,
-    TruncatedNegativeBinomial,
+    StoppingLaw,
     plan_runs,
     stopping,
 )
 from skdpsumm.privacy import GaussianDP, PureDP, _noise, gdp_mu
-from skdpsumm.privacy._mechanisms import gdp_delta
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
@@ -56,7 +55,6 @@ pytestmark = [
 ]
 
 LAWS = [stopping(d, m) for d in (-0.5, 0.0, 0.5, 1.0, 2.0) for m in (1.5, 10)]
-LAWS += [Poisson(1.5), Poisson(10.0)]
 named = pytest.mark.parametrize("law", LAWS, ids=repr)
 
 
@@ -67,7 +65,7 @@ def best_of(law, q):
     """Return the law of the best of K results, worst first; that of nothing comes before."""
     below = np.concatenate([[0.0], np.minimum(np.cumsum(q), 1.0)])
     below[-1] = 1.0
-    levels = np.array([law.generating(z) for z in below])
+    levels = np.array([generating(law, z) for z in below])
     return np.concatenate([[levels[0]], np.diff(levels)])
 
 
@@ -144,11 +142,6 @@ def test_exact_check_refutes_a_smaller_shift_and_a_missing_weight(eta):
     assert violations(law, pairs, lambda run: 0.6 * law.shift(run), law.mean) > 0
 
 
-def test_exact_check_refutes_a_smaller_shift_of_poisson():
-    law = Poisson(10.0)
-    assert violations(law, all_pairs(), lambda run: 0.5 * law.shift(run), law.mean) > 0
-
-
 @named
 def test_pure_price_is_nearly_reached_and_never_passed(law):
     """A run of two losses +-epsilon, the rare ones on top, is the worst case."""
@@ -167,7 +160,7 @@ def test_pure_price_is_nearly_reached_and_never_passed(law):
             seen = A > 0
             worst = max(worst, np.abs(np.log(A[seen] / B[seen])).max())
     assert 0.92 * price <= worst <= price * (1 + 1e-9)
-    assert price <= (2 + getattr(law, "eta", math.inf)) * epsilon0
+    assert price <= (2 + law.eta) * epsilon0
 
 
 # Papernot and Steinke (2022), Theorems 2 and 6, by the conversion of Canonne et al. (2020).
@@ -176,12 +169,8 @@ ORDERS = 1 + np.logspace(-2, 4, 1500)
 
 def renyi_epsilon(law, mu, delta):
     cost = ORDERS * mu**2 / 2
-    if isinstance(law, Poisson):
-        near = np.array([gdp_delta(mu, math.log1p(1 / (a - 1))) for a in ORDERS])
-        cost = cost + law.mean * near
-    else:
-        other = (1 - 1 / ORDERS) * ORDERS * mu**2 / 2 - math.log(law.gamma) / ORDERS
-        cost = cost + (1 + law.eta) * other.min()
+    other = (1 - 1 / ORDERS) * ORDERS * mu**2 / 2 - math.log(law.gamma) / ORDERS
+    cost = cost + (1 + law.eta) * other.min()
     cost = cost + math.log(law.mean) / (ORDERS - 1)
     convert = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
     return float((cost + convert).min())
@@ -195,7 +184,6 @@ def renyi_epsilon(law, mu, delta):
         (0.0, 30, 1.962, 1.545),
         (0.0, 100, 2.116, 1.698),
         (1.0, 10, 2.150, 1.469),
-        ("poisson", 5, 1.526, 1.456),
     ],
 )
 def test_price_beside_the_renyi_bound(distribution, mean, review, ours):
@@ -209,7 +197,7 @@ def test_price_beside_the_renyi_bound(distribution, mean, review, ours):
 def test_a_public_list_of_candidates_would_cost_a_run_each():
     """Why runs draw their own: trial j is known from the winner, and so that j - 1 others lost."""
     law, epsilon0, j = stopping(0.0, 10), 0.3, 12
-    chances = [law.generating(0.0)]
+    chances = [generating(law, 0.0)]
     ks = np.arange(1, 400)
     chances = np.array([_pmf(law, k) for k in ks])
     lose = np.array([0.5, 0.5 * math.exp(-epsilon0)])
@@ -232,10 +220,10 @@ def test_draws_have_the_law(law):
     for z in (0.6, 0.8, 0.95):
         values = z**sample
         error = 6 * values.std() / math.sqrt(n)
-        assert abs(values.mean() - law.generating(z)) < error
-        assert abs(values.mean() - law.generating(z + 0.04)) > error  # it would tell
+        assert abs(values.mean() - generating(law, z)) < error
+        assert abs(values.mean() - generating(law, z + 0.04)) > error  # it would tell
     # The mean is the derivative of f at 1.
-    slope = (1 - law.generating(1 - 1e-7)) / 1e-7
+    slope = (1 - generating(law, 1 - 1e-7)) / 1e-7
     assert slope == pytest.approx(law.mean, rel=1e-4)
 
 
@@ -517,9 +505,7 @@ def test_nothing_tells_of_the_number_of_trials(monkeypatch, capsys, recwarn):
     drawn = []
 
     def fixed(k):
-        monkeypatch.setattr(
-            TruncatedNegativeBinomial, "draw", lambda self, rng: drawn.append(k) or k
-        )
+        monkeypatch.setattr(StoppingLaw, "draw", lambda self, rng: drawn.append(k) or k)
         model = search(choices={"regularization": [1.0]}, epsilon=np.inf).fit(X, Y)
         return pickle.dumps(clone(model)), pickle.dumps(vars(model))
 
@@ -669,16 +655,6 @@ def test_a_row_whose_score_fails_counts_as_low():
     score = scorer(score="accuracy")
     object.__setattr__(score, "row_score", lambda *_: 1 / 0)
     assert score.exact(None, [X[:1]] * 5, Y[:5]) == score.worst(5)
-
-
-@seeded
-def test_poisson_without_trials_returns_what_public_rows_give(monkeypatch):
-    monkeypatch.setattr(Poisson, "draw", lambda self, rng: 0)
-    models = [search(distribution="poisson", epsilon=np.inf).fit(rows, Y) for rows in (X, -X)]
-    np.testing.assert_array_equal(*(m.predict(X) for m in models))
-    assert models[0].best_params_ == {}
-    assert models[0].best_sum_ == -math.inf
-    np.testing.assert_array_equal(models[0].classes_, [0, 1])
 
 
 @pytest.mark.statistical

@@ -33,7 +33,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from threadpoolctl import threadpool_info
 
-from skdpsumm import PINPClassifier, PrivacyLedger, PublicVectorizer, TDDLClassifier, TDILClassifier
+from skdpsumm import PINPClassifier, PrivacyLedger, PublicVectorizer, TDILClassifier
 from skdpsumm.features import _engine
 from skdpsumm.learners.erm import _kernel_space
 from skdpsumm.learners.erm._feature_space import FeatureSpace
@@ -183,18 +183,12 @@ def choosy(A):
     return A
 
 
-def refusing_kernel(A, B):
-    return choosy(A) @ choosy(B).T
-
-
 REFUSING = {
     "map": (TDILClassifier(kernel=FunctionTransformer(choosy)), "transformer fails"),
     "map in blocks": (
         TDILClassifier(kernel=make_pipeline(FunctionTransformer(choosy), StandardScaler())),
         "transformer fails",
     ),
-    "kernel": (PINPClassifier(kernel=refusing_kernel), "kernel fails"),
-    "span": (TDDLClassifier(kernel=refusing_kernel, schema=(-1, 1)), "kernel fails"),
 }
 
 
@@ -247,64 +241,11 @@ def noisy(A):
     return A
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        TDILClassifier(kernel=FunctionTransformer(noisy)),
-        PINPClassifier(kernel=lambda A, B: noisy(A) @ B.T),
-    ],
-)
-def test_functions_of_users_warn_of_no_row(model):
+def test_functions_of_users_warn_of_no_row():
+    model = TDILClassifier(kernel=FunctionTransformer(noisy))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(X, Y).predict(X)
-
-
-def test_what_a_kernel_is_trusted_with_is_given():
-    words = "a function of two rows alone, up to rounding errors"
-    for kernel, trusted in ((lambda A, B: A @ B.T, True), ("rbf", False), ("linear", False)):
-        assert (
-            words in PINPClassifier(kernel=kernel, gamma=1.0).fit(X, Y).privacy_.given
-        ) == trusted
-    public = X[:3] @ np.vstack([X, X[:3]]).T
-    model = TDDLClassifier(kernel="precomputed").fit(X @ X.T, Y, X_public=public)
-    assert words in model.privacy_.given
-
-
-def test_a_kernel_that_fails_between_a_point_and_a_row_costs_nothing():
-    """Rows among themselves are near enough for it, and the landmarks are not."""
-
-    def kernel(A, B):
-        distances = ((A[:, None] - B[None]) ** 2).sum(axis=2)
-        if (distances > 1e12).any():
-            raise OverflowError(f"too far: {distances.max()}")
-        return np.exp(-distances)
-
-    X, y = np.full((20, 1), 1e7), np.arange(20) % 2
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
-    model = TDDLClassifier(kernel=kernel, classes=[0, 1], ledger=ledger)
-    with pytest.raises(ValueError, match="kernel fails on rows"):
-        model.fit(X, y, X_public=[[0.0], [0.5], [1.0]])
-    assert ledger.entries() == []
-
-
-def test_a_kernel_that_fails_between_a_landmark_and_a_row_costs_nothing():
-    """Landmarks lie inside the range, and rows at its end."""
-
-    def kernel(A, B):
-        at_end = (A[:, None, 0] > end) + 1 * (B[None, :, 0] > end)
-        if (at_end == 1).any():
-            raise OverflowError("too far")
-        return np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2))
-
-    X, y = np.full((20, 1), 9.0), np.arange(20) % 2
-    end = PublicVectorizer([(0, 9)]).fit_transform(X)[0, 0] - 1e-9
-    for kind in (TDILClassifier, TDDLClassifier):
-        ledger = PrivacyLedger(epsilon=9, delta=1e-3)
-        model = kind(kernel=kernel, schema=[(0, 9)], classes=[0, 1], ledger=ledger)
-        with pytest.raises(ValueError, match="kernel fails on rows"):
-            model.fit(X, y)
-        assert ledger.entries() == []
 
 
 def test_a_table_that_finds_no_room_costs_nothing(monkeypatch):

@@ -797,7 +797,6 @@ MAPS = {
         n_bins=7, marginals=[["age", "job"], ["gain"], ["grade", "sex"]]
     ),
     "fourier": RFFSketcher(12),
-    "laplacian": RFFSketcher(8, kernel="laplacian"),
     "race": RACESketcher(4, n_buckets=9),
     "union": SketchUnion([HistogramSketcher(n_bins=3), RFFSketcher(4), RACESketcher(2)]),
 }

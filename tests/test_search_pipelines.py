@@ -30,6 +30,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from sklearn.utils.fixes import parse_version
+from test_best_of import generating
 
 from skdpsumm import (
     BudgetExceededError,
@@ -48,7 +49,7 @@ from skdpsumm.features import _row_alone
 from skdpsumm.model_selection import _stopping
 from skdpsumm.model_selection._candidate import FROZEN_STEPS, STEPS, Choices, PublicSteps, alike
 from skdpsumm.model_selection._public_rows import PublicRows, TableForm
-from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial
+from skdpsumm.model_selection._stopping import StoppingLaw
 from skdpsumm.privacy import PureDP
 from skdpsumm.schema._reading import column_names, validate_table
 
@@ -321,7 +322,7 @@ def test_a_candidate_is_tried_once(monkeypatch):
     fits = []
     fit = TDILClassifier.fit
     monkeypatch.setattr(TDILClassifier, "fit", lambda self, X, y: fits.append(X) or fit(self, X, y))
-    monkeypatch.setattr(TruncatedNegativeBinomial, "draw", lambda self, rng: 7)
+    monkeypatch.setattr(StoppingLaw, "draw", lambda self, rng: 7)
     search(TDILClassifier(), {"regularization": [1.0, 2.0, np.float64(3.0)]}).fit(X, Y)
     assert len(fits) == 3 + 7
 
@@ -337,25 +338,15 @@ def test_what_is_tried_does_not_change():
         assert len(first) == n
 
 
-def test_the_result_of_no_trial_is_tried_whatever_is_drawn(monkeypatch):
-    monkeypatch.setattr(Poisson, "draw", lambda self, rng: 1)
-    bad = TDILClassifier(regularization=-1.0)
-    with pytest.raises(ValueError, match="'regularization' parameter"):
-        search(bad, {"regularization": [1.0]}, distribution="poisson").fit(X, Y)
-
-
-@pytest.mark.parametrize("law", [TruncatedNegativeBinomial(0.0, 10), Poisson(10.0)])
-def test_a_search_again_after_failures_costs_no_more(law):
+def test_a_search_again_after_failures_costs_no_more():
     """K of those that did not fail has weights q^k more: the same law, of a smaller mean."""
-    q = 0.9
-    if isinstance(law, Poisson):
-        tilted = Poisson(law.mean * q)
-    else:
-        part = 1 - (1 - law.gamma) * q
-        mean = (1 - part) / part / -math.log(part)
-        tilted = TruncatedNegativeBinomial(0.0, mean)
+    law, q = StoppingLaw(0.0, 10), 0.9
+    part = 1 - (1 - law.gamma) * q
+    mean = (1 - part) / part / -math.log(part)
+    tilted = StoppingLaw(0.0, mean)
     for z in (0.2, 0.7, 1.0):
-        assert tilted.generating(z) == pytest.approx(law.generating(q * z) / law.generating(q))
+        expected = generating(law, q * z) / generating(law, q)
+        assert generating(tilted, z) == pytest.approx(expected)
     for run in (PureDP(0.1), PureDP(1.0)):
         assert tilted.price(run).epsilon(0.0) <= law.price(run).epsilon(0.0)
 
@@ -366,7 +357,7 @@ def test_a_search_again_after_failures_costs_no_more(law):
 @pytest.mark.statistical
 def test_nothing_else_tells_of_trials(monkeypatch, capfd, tmp_path, recwarn):
     """Neither joblib's messages, nor those of a pipeline, nor what it would keep on the disk."""
-    monkeypatch.setattr(TruncatedNegativeBinomial, "draw", lambda self, rng: 5)
+    monkeypatch.setattr(StoppingLaw, "draw", lambda self, rng: 5)
     pipe = Pipeline(
         [("scale", SCALE), ("map", RBFSampler(n_components=5)), ("learner", LEARNER)],
         memory=str(tmp_path),

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import skdpsumm
-from skdpsumm import _html
 
 ROOT = Path(__file__).resolve().parent.parent
 # Cannot be imported without the extra flower.
@@ -71,20 +70,6 @@ def test_every_public_name_is_in_the_api_reference(package):
 def test_a_forgotten_name_is_seen():
     table = ".. currentmodule:: a.b\n\n.. autosummary::\n   :nosignatures:\n\n   One\n"
     assert api_entries(table + "\n.. data:: TWO\n\n   Text.\n") == ["a.b.One", "a.b.TWO"]
-
-
-def links(entry):
-    """Whether the HTML of its instances has a link to the documentation."""
-    found = look_up(entry)
-    return isinstance(found, type) and issubclass(found, _html.DocLinkMixin)
-
-
-@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if links(entry)])
-def test_estimators_link_to_their_page(entry, monkeypatch):
-    """Autosummary writes ``generated/<full name>.html`` for each entry of its tables."""
-    monkeypatch.setattr(_html, "docs_address", lambda: "https://docs.example")
-    estimator = object.__new__(look_up(entry))  # the address hangs on the class alone
-    assert estimator._get_doc_link() == f"https://docs.example/generated/{entry}.html"
 
 
 def test_tables_write_their_pages_into_generated():

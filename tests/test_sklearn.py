@@ -7,7 +7,6 @@ import subprocess
 import sys
 from numbers import Integral, Real
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -143,37 +142,6 @@ def test_stand_ins_take_the_same_parameters(stand_ins, kind):
 
 
 FRAME = pd.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6], "c": [7, 8, 9]})
-
-
-def test_stand_ins_read_the_same_tables(stand_ins):
-    params = {
-        "weights": np.arange(3),
-        "words": ["a", "b", "c"],
-        "text": "a text",
-        "one": 1,
-        "no": [],
-    }
-    for module in (_sklearn, stand_ins):
-        assert module._num_samples(FRAME) == module._num_samples([[1], [2], [3]]) == 3
-        assert module._num_features(FRAME) == module._num_features([[1, 2, 3]]) == 3
-        for wrong in (None, 3):
-            with pytest.raises(TypeError):
-                module._num_samples(wrong)
-        cut = module._check_method_params(FRAME, params, indices=[2, 0])
-        assert {name: list(cut[name]) for name in ("weights", "words", "no")} == {
-            "weights": [2, 0],
-            "words": ["c", "a"],
-            "no": [],
-        }
-        assert (cut["text"], cut["one"]) == ("a text", 1)
-        unnamed, named = SimpleNamespace(n_features_in_=2), SimpleNamespace(n_features_in_=2)
-        named.feature_names_in_ = np.array(["a", "b"], object)
-        assert [*module._check_feature_names_in(unnamed)] == ["x0", "x1"]
-        assert [*module._check_feature_names_in(unnamed, ["u", "v"])] == ["u", "v"]
-        assert [*module._check_feature_names_in(named)] == ["a", "b"]
-        for estimator, wrong in ((unnamed, ["u"]), (named, ["u", "v"])):
-            with pytest.raises(ValueError, match="input_features"):
-                module._check_feature_names_in(estimator, wrong)
 
 
 FITS = """

@@ -712,7 +712,7 @@ def test_whatever_is_let_in_is_solved(seed, shared, monkeypatch):
     rng = np.random.default_rng(seed)
     X, (loss, q) = adversarial(rng), adversarial_loss(rng)
     codes = codes_of(loss, q, rng.integers(4, size=len(X)))
-    kernel = ["rbf", "laplacian", "poly", "cosine"][seed % 4]
+    kernel = ["rbf", "poly", "cosine"][seed % 3]
     params = {"degree": 3, "gamma": 1.0, "coef0": 1.0} if kernel == "poly" else {"gamma": 1.0}
     params = {} if kernel == "cosine" else params
     space = KernelSpace(kernel, params, 10.0 ** rng.uniform(-2, 1))

@@ -586,7 +586,6 @@ def test_problems_of_sparse_rows_are_checked_as_dense_ones():
 
 SKETCHERS = {
     "fourier": RFFSketcher(10, gamma=0.5),
-    "laplacian": RFFSketcher(10, gamma=0.1, kernel="laplacian"),
     "fourier in a box": RFFSketcher(10, gamma=0.5, schema=(0, 2)),
     "fourier, columns": RFFSketcher(10, gamma=0.5, schema=[(0, 1 + j) for j in range(40)]),
     "race": RACESketcher(5, n_buckets=7, bandwidth=1.0),

@@ -17,13 +17,12 @@ import numpy as np
 from _checks import Checks, both_ways
 from scipy.special import ndtr
 
-from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial
+from skdpsumm.model_selection._stopping import StoppingLaw
 from skdpsumm.privacy._mechanisms import GaussianDP, PureDP
 
 LAWS = {
-    "logarithmic": TruncatedNegativeBinomial(0.0, 10),
-    "geometric": TruncatedNegativeBinomial(1.0, 10),
-    "Poisson": Poisson(5.0),
+    "logarithmic": StoppingLaw(0.0, 10),
+    "geometric": StoppingLaw(1.0, 10),
 }
 EPSILONS = np.array([0.0, 0.2, 0.5, 1.0, 1.5, 2.0])
 
@@ -31,16 +30,10 @@ EPSILONS = np.array([0.0, 0.2, 0.5, 1.0, 1.5, 2.0])
 def chances(law, most=4000):
     """Return P(K = 0), P(K = 1), ... by recursion, and check that hardly anything is left out."""
     found = np.zeros(most + 1)
-    if isinstance(law, Poisson):
-        found[0] = math.exp(-law.mean)
-        for k in range(1, most + 1):
-            found[k] = found[k - 1] * law.mean / k
-    else:
-        found[1] = 1.0
-        for k in range(1, most):
-            found[k + 1] = found[k] * (1 - law.gamma) * (k + law.eta) / (k + 1)
-        found /= found.sum()
-    return found
+    found[1] = 1.0
+    for k in range(1, most):
+        found[k + 1] = found[k] * (1 - law.gamma) * (k + law.eta) / (k + 1)
+    return found / found.sum()
 
 
 def best_of(law, masses, weights):
@@ -72,16 +65,12 @@ def gaussian_runs(mu, n=1501):
 
 def density(law, better):
     """Return h: the density of the best of K to a run's, where `better` is the mass above."""
-    if isinstance(law, Poisson):
-        return law.mean * np.exp(-law.mean * better)
     odds = law.gamma / (1 - law.gamma)
     return law.mean * (1 + better / odds) ** -(1 + law.eta)
 
 
 def won(law, top):
     """Return H, the chance that the best of K is among the top results of this mass."""
-    if isinstance(law, Poisson):
-        return -np.expm1(-law.mean * top)
     odds = law.gamma / (1 - law.gamma)
     if law.eta == 0:
         return law.mean * odds * np.log1p(top / odds)

@@ -146,9 +146,8 @@ def worst_case_neighbours(
     TypeError
         If the estimator is none of those. Build a pair by hand.
     ValueError
-        If the estimator's map changes from fit to fit, a learner's kernel is precomputed, or `side`
-        is unknown. Also for `shares`, `target_is_owners` or groups of a summarizer, for which no
-        pair is built.
+        If the estimator's map changes from fit to fit, or `side` is unknown. Also for `shares`,
+        `target_is_owners` or groups of a summarizer, for which no pair is built.
 
     Examples
     --------
@@ -274,16 +273,8 @@ def two_labels(model) -> NDArray:
 
 
 def _longest_row(learner: Any, n_features: int, rng) -> NDArray:
-    if learner.kernel == "precomputed":
-        raise ValueError(
-            "kernel='precomputed' is not supported here: neighbours are rows. Audit the learner "
-            "with the kernel itself."
-        )
-    schema = _schema_of_tables(learner)
-    known = _schema_for(schema, n_features)
+    known = _schema_for(_schema_of_tables(learner), n_features)
     rows = candidate_rows(known, _N_KERNEL_CANDIDATES, rng)
-    if schema is None and learner.kernel == "chi2":
-        rows = np.abs(rows)
     return rows[np.argmax(learner.kernel_diag(rows))]
 
 

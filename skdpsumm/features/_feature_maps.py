@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.spatial.distance import pdist
-from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils import gen_batches
 
 from .._computing import advance
@@ -303,7 +302,7 @@ NO_GAMMA = (
 )
 
 
-def auto_gamma(points: NDArray, kernel: str = "rbf") -> float:
+def auto_gamma(points: NDArray) -> float:
     """Return the gamma at which the kernel is exp(-1) at the mean distance of public points.
 
     Measured for M2M at epsilon = 1 (Occupancy, 3, 6 and 12 columns of Adult, 2, 5 and 10 skewed
@@ -315,14 +314,8 @@ def auto_gamma(points: NDArray, kernel: str = "rbf") -> float:
     ----------
     points : ndarray of shape (n, d)
         Public, and encoded as rows are.
-    kernel : {"rbf", "laplacian", "chi2"}, default="rbf"
-        Whether distances are squared ones, sums of absolute differences, or those of chi2.
     """
-    if kernel == "chi2":
-        n_pairs = len(points) * (len(points) - 1)
-        return n_pairs / float(-additive_chi2_kernel(points).sum())
-    metric = "cityblock" if kernel == "laplacian" else "sqeuclidean"
-    return 1 / float(pdist(points, metric).mean())
+    return 1 / float(pdist(points, "sqeuclidean").mean())
 
 
 # Each grid value is within half a unit, plus the error of a float32 sine, of the unit circle.
@@ -377,14 +370,11 @@ class FourierMap(FeatureMap):
         schema: TableSchema,
         n_features: int,
         gamma: float,
-        kernel: str,
         rng: np.random.RandomState,
     ) -> FourierMap:
-        """Draw the spectral measure of ``exp(-gamma |x-y|_2^2)`` or ``exp(-gamma |x-y|_1)``."""
+        """Draw the spectral measure of ``exp(-gamma |x-y|_2^2)``."""
         shape = (schema.n_encoded, n_features // 2)
-        if kernel == "rbf":
-            return cls(schema, rng.normal(scale=np.sqrt(2 * float(gamma)), size=shape))
-        return cls(schema, float(gamma) * rng.standard_cauchy(size=shape))
+        return cls(schema, rng.normal(scale=np.sqrt(2 * float(gamma)), size=shape))
 
     def matrix(self, X: NDArray) -> NDArray:
         return _engine.fourier_features(self._encode(X), self._turns)

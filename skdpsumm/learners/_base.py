@@ -26,7 +26,7 @@ from ..schema._sparse import SparseRows
 from ._price import check_price
 from ._public_points import MOST_COLUMNS, even_points
 from ._space import Reading, open_space
-from .erm._kernel_space import KERNELS, WITH_WIDTH, PolynomialKernel
+from .erm._kernel_space import KERNELS, PolynomialKernel
 from .erm._losses import EpsilonInsensitive, Huber, HuberizedHinge, Loss, SoftHinge, as_loss
 from .erm._problem import (
     ROUNDED_UP,
@@ -92,9 +92,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [
-            StrOptions({*KERNELS, "precomputed"}),
+            StrOptions({*KERNELS}),
             PolynomialKernel,
-            callable,
             HasMethods(["fit", "transform"]),
         ],
         "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
@@ -162,8 +161,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         _check_size(len(problem.X), problem.terms)
         plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
         plan.check(problem)
-        if public is not None:
-            problem.space.check_points(public, problem.X)
         self._warn_of_public_noise(plan, problem)
         # Even points of a schema fill all columns: nothing public says how few a sparse row fills.
         points = getattr(problem.space, "points", public)
@@ -211,9 +208,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             Number of columns. You need it if the schema is one range for all columns, or if there
             is none. None takes the number from the schema.
         X_public : array-like of shape (T, n_columns), default=None
-            The public points that you will give to `fit`. With ``kernel="precomputed"``, the
-            kernel of the public points with each other, of shape (T, T). None, as in `fit`, draws
-            landmarks from the schema if the kernel needs some.
+            The public points that you will give to `fit`. None, as in `fit`, draws landmarks from
+            the schema if the kernel needs some.
 
         Returns
         -------
@@ -249,7 +245,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         copy._check_parameters()
         table, places = copy._public_table(n_features, X_public)
         loss, coding, _ = copy._describe_target(copy._public_target())
-        space, _, public = copy._open_space(table, X_public)
+        space, public = copy._open_space(table, X_public)
         space, public = copy._narrowed(space, public)
         terms = copy._make_terms(space, loss, coding.n_scores, public)
         plan = copy._chosen_mechanism().plan(space, terms, public)
@@ -269,8 +265,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         Where X_public is given, its columns are those of the table.
         """
         reading = self._reading
-        if self._kernel == "precomputed":
-            return np.zeros((0, 0)), None
         if X_public is not None:
             points = self._read(unwrap(X_public), reading, reset=True)
             return points, points
@@ -336,10 +330,10 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             codes, width = np.ones((1, coding.n_scores)), X.shape[1]
             is_sparse = isinstance(X, SparseRows)
             X = SparseRows.zeros(1, width) if is_sparse else np.zeros((1, width))
-        space, rows, public = self._open_space(X, X_public)
+        space, public = self._open_space(X, X_public)
         space, public = self._narrowed(space, public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
-        problem = Problem(space, rows, codes, terms)
+        problem = Problem(space, X, codes, terms)
         if n_rows == 0:  # and that one counts nothing
             problem = replace(problem, shares=np.zeros((1, 1)))
         elif groups is not None:
@@ -372,10 +366,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     @property
     def _reading(self) -> Reading:
-        # The chi-squared kernel is for numbers that are nowhere negative.
-        lowest = 0.0 if self._kernel == "chi2" else -1.0
         known = None if self.schema is None else as_schema(self.schema)
-        return Reading(known, lowest, self.kernel == "splines", self._takes_sparse)
+        return Reading(known, self.kernel == "splines", self._takes_sparse)
 
     @property
     def _takes_sparse(self) -> bool:
@@ -405,18 +397,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         super()._check_parameters()
         if isinstance(self.kernel, PolynomialKernel):
             check_params(self.kernel)
-        if self.kernel == "precomputed" and not self._takes_public_points:
-            raise ValueError(
-                f"{type(self).__name__} needs kernel values between points that it has not seen: "
-                "in place of kernel='precomputed', give a callable, which may look up indices in "
-                "your own matrix."
-            )
         check_mechanism(self)
         self._check_schema()
 
     def _check_schema(self) -> None:
         if self.schema is None:
-            if self.gamma == "auto" and self._kernel in WITH_WIDTH:
+            if self.gamma == "auto" and self._kernel == "rbf":
                 raise ValueError(NO_GAMMA)
             return
         as_schema(self.schema).require_bounds()
@@ -424,11 +410,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             raise ValueError(
                 f"Leave norm_bound={self.norm_bound!r} out: the vectors of a schema are no longer "
                 "than 1. Or leave the schema out."
-            )
-        if self._kernel == "precomputed":
-            raise ValueError(
-                "kernel='precomputed' takes kernel values, which a schema cannot describe: set "
-                "schema=None, or take another kernel."
             )
 
     @property
@@ -451,7 +432,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _automatic_mechanism(self) -> str:
         """Return the name of the best mechanism, by public numbers."""
-        if not self._may_descend:
+        if self._kind == "PINP":
             return "functional"
         if self.delta > 0 and self.epsilon <= _MAX_EPSILON_OF_DESCENT:
             return "gradient"
@@ -465,22 +446,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         return "objective" if minimises and smooth and is_priced and by_rows else "functional"
 
     @property
-    def _may_descend(self) -> bool:
-        """Whether "auto" is gradient descent at some epsilon."""
-        return self._kind != "PINP" and (self._is_explicit or self._spans_points)
-
-    @property
-    def _spans_points(self) -> bool:
-        """Whether the kernel is one of ours, so that public points have a span with coordinates."""
-        return self.kernel != "precomputed" and not callable(self.kernel)
-
-    @property
     def _is_explicit(self) -> bool:
         """Whether the function has explicit weights."""
         return self._kernel == "linear"
 
-    def _open_space(self, X: NDArray, X_public: Any) -> tuple[Space, NDArray, NDArray | None]:
-        """Return the space, the rows of X in it, and the public points in it."""
+    def _open_space(self, X: NDArray, X_public: Any) -> tuple[Space, NDArray | None]:
+        """Return the space, and the public points in it."""
         return open_space(self, X, X_public)
 
     def _make_terms(self, space: Space, loss: Loss, n_scores: int, public: NDArray | None) -> Terms:
@@ -508,7 +479,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         return terms
 
     def _guarantee(self, plan: Plan, given: str) -> PrivacyGuarantee:
-        facts = ["the parameters of the estimator", given, self._given_of_kernel()]
+        facts = ["the parameters of the estimator", given]
         of_groups = self.max_rows_per_group is not None
         if self.adjacency == "replace_one":
             facts.append("the number of groups" if of_groups else "the number of rows")
@@ -523,16 +494,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             simulated=self.noise_seed is not None,
             counted=self.ledger is not None,
             idealised=plan.idealised,
-        )
-
-    def _given_of_kernel(self) -> str:
-        """Return what is taken on trust of a kernel that the user computes, in tables."""
-        is_users = callable(self.kernel) or self.kernel == "precomputed"
-        if self._transformer is not None or not is_users:
-            return ""
-        return (
-            "that the kernel is positive semi-definite, and a function of two rows alone, up to "
-            "rounding errors"
         )
 
     def __sklearn_tags__(self):

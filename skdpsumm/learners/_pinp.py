@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -170,8 +169,8 @@ class PINPClassifier(BasePINP, ClassifierTarget):
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: their ranges and categories. Give one if you can. Your
         table may then hold words, and missing values where the schema allows them. Rows become
-        vectors of norm at most one, as `PublicVectorizer` makes them (for "chi2" without negative
-        numbers), and kernels see these. The default is None because only you know what is public.
+        vectors of norm at most one, as `PublicVectorizer` makes them, and kernels see these. The
+        default is None because only you know what is public.
         It takes columns of numbers as they are, so scale them by public constants. TDIL and TDDL
         learners need public points for kernels without explicit features ("rbf", say): they draw
         them from the schema, unless `fit` is given X_public.
@@ -193,7 +192,7 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    kernel : str, callable or transformer, default="rbf"
+    kernel : str, PolynomialKernel or transformer, default="rbf"
         What the function is made of. TDIL defaults to "splines", which needs neither gamma nor
         landmarks. TDDL and PINP default to "rbf", which can learn any smooth shape.
 
@@ -204,33 +203,27 @@ class PINPClassifier(BasePINP, ClassifierTarget):
           Classifiers get products of every two of up to 17 numbers as well, unless delta is 0. With
           1,000 rows or more, shape is worth far more than its noise (docs/learners.md). Without a
           schema it is "linear".
-        - "rbf", "laplacian", "poly", "cosine" and "chi2" are those of scikit-learn's
-          `pairwise_kernels`. "poly" is the paper's ``(<x, y> + 1)^3``. For another polynomial, give
-          a `PolynomialKernel(degree=2, coef0=0.0)`.
+        - "rbf", "poly" and "cosine" are those of scikit-learn's `pairwise_kernels`. "poly" is the
+          paper's ``(<x, y> + 1)^3``. For another polynomial, give a
+          `PolynomialKernel(degree=2, coef0=0.0)`.
         - A transformer makes explicit public features: `RBFSampler`, `PolynomialFeatures`,
           `PolynomialCountSketch`, or any that maps each row by itself. The learner fits a clone to
           a row of zeros, so that the map learns nothing from your data. Pass a map that you fitted
           to public data as a `FrozenEstimator`.
-        - A function takes two tables, of shapes (n, d) and (m, d), and returns an (n, m) matrix. It
-          must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two rows.
-          Use `functools.partial` for a function that has parameters.
-        - "precomputed" is for TDDL alone. X then has shape (n, n), and X_public has shape
-          (T, n + T): the kernel of the public points with X, and with each other. Give `predict`
-          the kernel of new rows with the public points.
 
-        PINP, and functions of your own, take at most 60,000 rows. For more rows use explicit
-        features ("linear", "splines", a transformer), or another learner.
+        PINP takes at most 60,000 rows. For more rows use explicit features ("linear", "splines", a
+        transformer), or another learner.
     gamma : "auto" or float, default="auto"
-        Parameter of the kernel: of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn. It is
+        Parameter of the kernel: of "rbf" and "poly", as in scikit-learn. It is
         public, and never computed from the data. The default follows from the distances between
         public points of the schema, so that the kernel is neither flat nor near 0 between them.
         Without a schema you must give a number. For "poly", whose rows are clipped, the default is
         1, as in the paper.
     norm_bound : float, default=1.0
         Largest norm of a row, for tables without a schema. Longer rows are clipped ("linear",
-        "poly"), and features are scaled down to it (transformers, your own and precomputed
-        kernels). The other kernels are bounded anyway. The default fits rows of length 1. With a
-        schema it must be 1, because the schema's vectors are no longer than that.
+        "poly"), and features are scaled down to it (transformers). The other kernels are bounded
+        anyway. The default fits rows of length 1. With a schema it must be 1, because the schema's
+        vectors are no longer than that.
     loss : str or loss object, default="auto"
         The loss that is minimised. It is "huberized_hinge" (`HuberizedHinge`), "soft_hinge"
         (`SoftHinge`), "logistic" (the learner then has `predict_proba`), or "hinge", whose corner
@@ -349,7 +342,7 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         delta: float = 1e-6,
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
-        kernel: str | PolynomialKernel | Callable[..., Any] | BaseEstimator = "rbf",
+        kernel: str | PolynomialKernel | BaseEstimator = "rbf",
         gamma: float | str = "auto",
         norm_bound: float = 1.0,
         loss: Loss | str = "auto",
@@ -385,8 +378,8 @@ class PINPRegressor(BasePINP, RegressorTarget):
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: their ranges and categories. Give one if you can. Your
         table may then hold words, and missing values where the schema allows them. Rows become
-        vectors of norm at most one, as `PublicVectorizer` makes them (for "chi2" without negative
-        numbers), and kernels see these. The default is None because only you know what is public.
+        vectors of norm at most one, as `PublicVectorizer` makes them, and kernels see these. The
+        default is None because only you know what is public.
         It takes columns of numbers as they are, so scale them by public constants. TDIL and TDDL
         learners need public points for kernels without explicit features ("rbf", say): they draw
         them from the schema, unless `fit` is given X_public.
@@ -408,7 +401,7 @@ class PINPRegressor(BasePINP, RegressorTarget):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    kernel : str, callable or transformer, default="rbf"
+    kernel : str, PolynomialKernel or transformer, default="rbf"
         What the function is made of. TDIL defaults to "splines", which needs neither gamma nor
         landmarks. TDDL and PINP default to "rbf", which can learn any smooth shape.
 
@@ -419,33 +412,27 @@ class PINPRegressor(BasePINP, RegressorTarget):
           Classifiers get products of every two of up to 17 numbers as well, unless delta is 0. With
           1,000 rows or more, shape is worth far more than its noise (docs/learners.md). Without a
           schema it is "linear".
-        - "rbf", "laplacian", "poly", "cosine" and "chi2" are those of scikit-learn's
-          `pairwise_kernels`. "poly" is the paper's ``(<x, y> + 1)^3``. For another polynomial, give
-          a `PolynomialKernel(degree=2, coef0=0.0)`.
+        - "rbf", "poly" and "cosine" are those of scikit-learn's `pairwise_kernels`. "poly" is the
+          paper's ``(<x, y> + 1)^3``. For another polynomial, give a
+          `PolynomialKernel(degree=2, coef0=0.0)`.
         - A transformer makes explicit public features: `RBFSampler`, `PolynomialFeatures`,
           `PolynomialCountSketch`, or any that maps each row by itself. The learner fits a clone to
           a row of zeros, so that the map learns nothing from your data. Pass a map that you fitted
           to public data as a `FrozenEstimator`.
-        - A function takes two tables, of shapes (n, d) and (m, d), and returns an (n, m) matrix. It
-          must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two rows.
-          Use `functools.partial` for a function that has parameters.
-        - "precomputed" is for TDDL alone. X then has shape (n, n), and X_public has shape
-          (T, n + T): the kernel of the public points with X, and with each other. Give `predict`
-          the kernel of new rows with the public points.
 
-        PINP, and functions of your own, take at most 60,000 rows. For more rows use explicit
-        features ("linear", "splines", a transformer), or another learner.
+        PINP takes at most 60,000 rows. For more rows use explicit features ("linear", "splines", a
+        transformer), or another learner.
     gamma : "auto" or float, default="auto"
-        Parameter of the kernel: of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn. It is
+        Parameter of the kernel: of "rbf" and "poly", as in scikit-learn. It is
         public, and never computed from the data. The default follows from the distances between
         public points of the schema, so that the kernel is neither flat nor near 0 between them.
         Without a schema you must give a number. For "poly", whose rows are clipped, the default is
         1, as in the paper.
     norm_bound : float, default=1.0
         Largest norm of a row, for tables without a schema. Longer rows are clipped ("linear",
-        "poly"), and features are scaled down to it (transformers, your own and precomputed
-        kernels). The other kernels are bounded anyway. The default fits rows of length 1. With a
-        schema it must be 1, because the schema's vectors are no longer than that.
+        "poly"), and features are scaled down to it (transformers). The other kernels are bounded
+        anyway. The default fits rows of length 1. With a schema it must be 1, because the schema's
+        vectors are no longer than that.
     loss : str or loss object, default="huber"
         The loss that is minimised. It is "huber" (`Huber`), "epsilon_insensitive"
         (`EpsilonInsensitive`, that of support vector regression), or "squared". Labels are clipped
@@ -547,7 +534,7 @@ class PINPRegressor(BasePINP, RegressorTarget):
         delta: float = 1e-6,
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
-        kernel: str | PolynomialKernel | Callable[..., Any] | BaseEstimator = "rbf",
+        kernel: str | PolynomialKernel | BaseEstimator = "rbf",
         gamma: float | str = "auto",
         norm_bound: float = 1.0,
         loss: Loss | str = "huber",

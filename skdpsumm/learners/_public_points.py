@@ -90,9 +90,8 @@ def warn_of_isolation(space: Space, points: NDArray, kernel: object) -> None:
 
 
 def _longer_reach(kernel: object, here: NDArray, there: NDArray) -> str:
-    if kernel not in ("rbf", "laplacian"):
+    if kernel != "rbf":
         return "a kernel with a longer reach"
     # Points are then about one reach of the kernel apart.
-    metric = "sqeuclidean" if kernel == "rbf" else "cityblock"
-    about = f"a gamma of about {1 / float(cdist(here, there, metric).mean()):.1g} or less"
+    about = f"a gamma of about {1 / float(cdist(here, there, 'sqeuclidean').mean()):.1g} or less"
     return f'{about} ("auto", where there is a schema)'

@@ -21,7 +21,7 @@ from ..schema._vectorizer import (
 )
 from ._public_points import even_points, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
-from .erm._kernel_space import KernelSpace, PolynomialKernel, PrecomputedSpace
+from .erm._kernel_space import KernelSpace, PolynomialKernel
 from .erm._problem import Space, check_radius
 
 # The part that learners take of the gamma of sketches. Measured with TDDL and landmarks: without
@@ -41,7 +41,6 @@ class Reading(NamedTuple):
     """How tables become rows of numbers: by a schema, or as they are."""
 
     schema: TableSchema | None
-    lowest: float  # of the scale that numbers go to, which ends at 1
     wants_splines: bool
     takes_sparse: bool
 
@@ -63,7 +62,7 @@ class Reading(NamedTuple):
                     "each: set kernel='linear', or leave the schema out."
                 )
             return vectorize_sparse(table, cells)
-        return vectorize(table, cells, lowest=self.lowest, n_knots=n_knots)
+        return vectorize(table, cells, n_knots=n_knots)
 
     def interactions(self, model: Any) -> Interactions | None:
         """Return the products that go beside a learner's vectors, if there are any."""
@@ -88,13 +87,11 @@ class Reading(NamedTuple):
         )
 
 
-def open_space(learner: Any, X: NDArray, X_public: Any) -> tuple[Space, NDArray, NDArray | None]:
-    """Return the space, the rows of X in it, and the public points in it."""
+def open_space(learner: Any, X: NDArray, X_public: Any) -> tuple[Space, NDArray | None]:
+    """Return the space, and the public points in it."""
     seed = check_random_state(learner.random_state).randint(np.iinfo(np.int32).max)
     norm_bound, n_columns = float(learner.norm_bound), X.shape[1]
     X_public = unwrap(X_public)
-    if learner.kernel == "precomputed":
-        return PrecomputedSpace.split(X, X_public, norm_bound)
     if learner._is_explicit:
         own = learner._transformer
         if own is None and learner._has_interactions:
@@ -104,10 +101,8 @@ def open_space(learner: Any, X: NDArray, X_public: Any) -> tuple[Space, NDArray,
         )
     else:
         space = KernelSpace(*kernel_and_params(learner), norm_bound)
-        space.try_out(n_columns)
     check_radius(space.radius)  # which landmarks are tried out with
-    space.check(X)
-    return space, X, _public_points(learner, X_public, space, seed)
+    return space, _public_points(learner, X_public, space, seed)
 
 
 def _public_points(learner: Any, X_public: Any, space: Space, seed: int) -> NDArray | None:
@@ -115,15 +110,12 @@ def _public_points(learner: Any, X_public: Any, space: Space, seed: int) -> NDAr
     if X_public is not None:
         with beside_X("X_public", X_public):
             points = learner._read(X_public, learner._reading)
-            space.check(points)
         if space.n_features is None:
             warn_of_isolation(space, points, learner.kernel)
         return points
     mechanism = learner._chosen_mechanism()
     if mechanism.candidates is not None:
-        points = learner._read(mechanism.candidates, learner._reading)
-        space.check(points)
-        return points
+        return learner._read(mechanism.candidates, learner._reading)
     explicit = space.n_features is not None
     if explicit or not learner._draws_landmarks or mechanism.n_landmarks is None:
         return None
@@ -145,12 +137,12 @@ def _public_points(learner: Any, X_public: Any, space: Space, seed: int) -> NDAr
 
 
 def kernel_and_params(learner: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the kernel's name, or the function that was given, and its parameters."""
+    """Return the kernel's name, and its parameters."""
     kernel = PolynomialKernel() if learner.kernel in ("poly", "polynomial") else learner.kernel
     if isinstance(kernel, PolynomialKernel):
         more = {"degree": int(kernel.degree), "coef0": float(kernel.coef0)}
         return "poly", {"gamma": 1.0 if learner.gamma == "auto" else float(learner.gamma), **more}
-    if callable(kernel) or kernel == "cosine":
+    if kernel == "cosine":
         return kernel, {}
     return kernel, {"gamma": _gamma(learner)}
 
@@ -161,4 +153,4 @@ def _gamma(learner: Any) -> float:
         return float(learner.gamma)
     reading = learner._reading
     points = reading.vectors(public_points(reading.of_table(learner)), learner)
-    return _PART_OF_SKETCHES_GAMMA * auto_gamma(points, learner.kernel)
+    return _PART_OF_SKETCHES_GAMMA * auto_gamma(points)

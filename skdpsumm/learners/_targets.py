@@ -133,7 +133,7 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         if not (isinstance(self.loss, str) and self.loss == "auto"):
             return self.loss
         is_auto = isinstance(self.mechanism, str) and self.mechanism == "auto"
-        if is_auto and self._may_descend and self.delta > 0:
+        if is_auto and self._kind != "PINP" and self.delta > 0:
             return "logistic"  # at any epsilon, so that there are probabilities at all or at none
         return self._chosen_mechanism().default_losses[n_classes > 2]
 

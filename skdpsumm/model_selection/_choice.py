@@ -54,8 +54,7 @@ class ChoiceNoise:
         # The largest of K sums flatters, by this at most, as a rule.
         noise = score.noise_std * (2 + math.sqrt(2 * math.log(max(mean_trials, 1.0))))
         least_rows = (abs(best_sum) - noise) / (size / 2)
-        known = math.isfinite(least_rows) and least_rows > 0
-        difference = told_apart(score, least_rows) if known else math.inf
+        difference = told_apart(score, least_rows) if least_rows > 0 else math.inf
         difference = difference if score.noise_std else 0.0
         drowned = difference > DROWNED_SHARE_OF_SIZE * size
         return cls(difference, size, drowned, **facts)

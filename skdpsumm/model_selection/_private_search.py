@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,10 +17,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from .._computing import elapsed, silence, warn_caller
+from .._computing import progress, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_has, inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions
 from ..privacy import NoiseWarning, PrivacyGuarantee
+from ..privacy._best_of import StoppingLaw
 from ..privacy._fit import PrivateFit, estimator, given_of_columns
 from ..privacy._noise import derived_seed, load_noise, secret_generator
 from ..schema._frames import is_arrow, rows_of, to_pandas
@@ -46,8 +47,8 @@ from ._candidate import (
 from ._choice import DROWNED_SHARE_OF_SIZE, ChoiceNoise, epsilon_of_fit, rows_to_tell, told_apart
 from ._public_rows import PublicRows, TableForm
 from ._rehearsal import Rehearsal
-from ._run import SCORES, PrivateScore, Result, Table, groups_held_out, labels_of, no_run, run
-from ._stopping import ETAS, RunPlan, Stopping, check_ledger, in_ledger, plan_runs, stopping
+from ._run import SCORES, PrivateScore, Result, Table, groups_held_out, labels_of, run
+from ._stopping import ETAS, RunPlan, check_ledger, in_ledger, plan_runs, stopping
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +58,6 @@ class _Draft:
     leaf: Leaf
     public: PublicRows
     trials: list[tuple[dict[str, Any], Any]]
-    fallback: Any  # what is released of no trials
     table: Table
     score: PrivateScore
     privacy: PrivacyGuarantee
@@ -94,12 +94,10 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         E[K], how many candidates are tried on average. It must be above 1. With the default
         `distribution`, more trials cost little privacy and much time: the default of 10 takes about
         as long as ten fits, now and then several times that.
-    distribution : {"logarithmic", "geometric", "poisson"} or float, default="logarithmic"
-        The law of K. The default is the cheapest of the three at the default `expected_trials`.
-        "poisson" varies least, and is cheap for few trials only. If its K is 0, the result is the
-        estimator fitted to public rows. A float above -1 is eta of the truncated negative binomial
-        law: 0 is the logarithmic and 1 the geometric one. The smaller eta is, the cheaper is the
-        search, and the more K varies.
+    distribution : {"logarithmic", "geometric"} or float, default="logarithmic"
+        The law of K, of which the default is the cheaper one. A float above -1 is eta of the
+        truncated negative binomial law: 0 is the logarithmic and 1 the geometric one. The smaller
+        eta is, the cheaper is the search, and the more K varies.
     scoring : str or callable, default=None
         How a row is scored: "accuracy", "neg_absolute_error", "neg_squared_error", or a function.
         The function takes a fitted estimator, one row (of shape (1, d), as the schema reads it) and
@@ -128,10 +126,6 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     random_state : int, RandomState or None, default=None
         Public randomness: seeds of candidates that have none, the same in all trials. It decides
         neither K nor what is tried. None, as in scikit-learn, differs from search to search.
-    verbose : int, default=0
-        1 shows on the standard error stream that the search is at work, and for how many seconds.
-        There is no line per trial, because it would tell K. Even time tells of K: show it to the
-        curator alone. 0, as in scikit-learn, is silent.
     noise_seed : int or None, default=None
         For simulations only: noise, K and candidates from a seed. None draws them from the
         operating system, as every release needs.
@@ -250,14 +244,10 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         "estimator": [HasMethods(["fit", "predict"])],
         "param_distributions": [dict, list],
         "expected_trials": [Interval(Real, 1, None, closed="neither")],
-        "distribution": [
-            StrOptions({*ETAS, "poisson"}),
-            Interval(Real, -1, None, closed="neither"),
-        ],
+        "distribution": [StrOptions(set(ETAS)), Interval(Real, -1, None, closed="neither")],
         "scoring": [None, str, callable],
         "score_bounds": "no_validation",
         "holdout": [Interval(Real, 0, 1, closed="neither")],
-        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
         **PrivateFit._parameter_constraints,
     }
 
@@ -268,7 +258,6 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     scoring: Any = None
     score_bounds: Any = None
     holdout: float = 0.25
-    verbose: int | bool = 0
 
     def fit(self, X, y, *, X_public=None, groups=None):
         """Search, and release the best candidate.
@@ -305,7 +294,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             If the choice is mostly noise. All is fitted, even if you turn the warning into an
             error.
         """
-        with elapsed(f"{type(self).__name__}.fit", self.verbose):
+        with progress("", verbose=False):  # what fits have to tell would count them
             return self._private_fit(X, y, X_public, groups=unwrap(groups))
 
     def expected_noise(self, n_samples: float) -> dict[str, float]:
@@ -368,16 +357,13 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         leaf, choices, score = self._described()
         X, form, y, classes = self._validate(X, y)
         rng, seed = self._sources()
-        law, bounded = self._law(), None
+        bounded = None
         if groups is None:
             held_out = rng.random(len(y)) < self.holdout
         else:
             bounded, kept = self._bounded(Groups.read(groups, len(y)), rng)
             held_out = groups_held_out(bounded, float(self.holdout), rng.bytes(32))
-        drawn = [choices.draw(rng) for _ in range(law.draw(rng))]
-        grid = [*choices.to_try()]
-        if law.generating(0.0) > 0:  # K = 0 returns the estimator as it is
-            grid.insert(0, {})
+        drawn = [choices.draw(rng) for _ in range(self._law().draw(rng))]
         load_noise()  # or no candidate could be tried, and the error would blame them all
         # Before the charge. What is tried, and on what, hangs on no row.
         with silence():
@@ -392,15 +378,14 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
                 bound=self.max_rows_per_group,
                 public=public,
             )
-            rehearsal.try_all(grid)
+            rehearsal.try_all([*choices.to_try()])
             X = form.read(X)
             trials = [*zip(drawn, rehearsal.try_all(drawn), strict=True)]
-            fallback = None if trials else rehearsal.try_all([{}])[0]
         if bounded is not None:
             X, y = rows_of(X, kept), y[kept]
         table = Table(X, y, held_out, bounded, self._averages_groups)
         privacy = self._guarantee(classes, score)
-        return _Draft(leaf, public, trials, fallback, table, score, privacy)
+        return _Draft(leaf, public, trials, table, score, privacy)
 
     def _bounded(
         self, groups: Groups, rng: np.random.Generator
@@ -414,7 +399,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     def _publish(self, draft: _Draft) -> None:
         # What runs have to say would tell how many there are.
         with silence():
-            best = self._search(draft) if draft.trials else no_run(draft.fallback, draft.public)
+            best = self._search(draft)
         set_claim(last_step(best.estimator), draft.privacy)
         self.best_estimator_, self.best_params_ = best.estimator, best.params
         self.best_sum_, self.score_noise_std_ = best.value, draft.score.noise_std
@@ -460,7 +445,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             unit = "row" if self.max_rows_per_group is None else "group"
             check_ledger(self.ledger, self._law(), *budget, self.adjacency, unit)
 
-    def _law(self) -> Stopping:
+    def _law(self) -> StoppingLaw:
         return stopping(self.distribution, self.expected_trials)
 
     def _plan(self, epsilon: float) -> RunPlan:

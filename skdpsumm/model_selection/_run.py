@@ -5,7 +5,6 @@ The score is bounded per row, summed over what is held out, and made private.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -176,12 +175,6 @@ def _fit_and_score(
         return score.exact(model, rows, table.y[table.scored], table.counted)
     except Exception:  # whatever it is, it must not stop the search
         return None
-
-
-def no_run(estimator: Any, public: PublicRows) -> Result:
-    """Return the result of no run, K = 0."""
-    PublicSteps.fitted(estimator, public).fit_public(estimator)
-    return Result(-math.inf, {}, estimator)
 
 
 # ---- the score

@@ -14,7 +14,7 @@ from typing import Any
 from scipy.optimize import brentq
 
 from ..privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP, gdp_mu
-from ..privacy._best_of import Poisson, Stopping, TruncatedNegativeBinomial
+from ..privacy._best_of import StoppingLaw
 from ..privacy._bisect import bisect
 from ..privacy._mechanisms import Mechanism, gdp_epsilon
 from ..privacy._noise import RESERVE, nominal_mechanism
@@ -27,12 +27,10 @@ _SHARE_OF_RESERVE = 2.0**-20 * (1 + 1e-6)
 ETAS = {"logarithmic": 0.0, "geometric": 1.0}
 
 
-def stopping(distribution: str | float, mean: float) -> Stopping:
+def stopping(distribution: str | float, mean: float) -> StoppingLaw:
     """Return the law of a name, or of eta."""
-    if distribution == "poisson":
-        return Poisson(float(mean))
     eta = ETAS[distribution] if isinstance(distribution, str) else float(distribution)
-    return TruncatedNegativeBinomial(eta, float(mean))
+    return StoppingLaw(eta, float(mean))
 
 
 # ---- what one base run may cost, so that the whole search costs epsilon and delta
@@ -76,7 +74,7 @@ class RunPlan:
 
 
 @lru_cache(maxsize=128)
-def plan_runs(law: Stopping, epsilon: float, delta: float) -> RunPlan:
+def plan_runs(law: StoppingLaw, epsilon: float, delta: float) -> RunPlan:
     """Return the largest budget of base runs whose search is (epsilon, delta)-DP."""
     if math.isinf(epsilon):
         lost = nominal_mechanism(epsilon, delta)
@@ -89,7 +87,7 @@ def plan_runs(law: Stopping, epsilon: float, delta: float) -> RunPlan:
     return plan
 
 
-def _plan_pure(law: Stopping, epsilon: float) -> RunPlan:
+def _plan_pure(law: StoppingLaw, epsilon: float) -> RunPlan:
     def excess(log_part: float) -> float:
         return law.price(PureDP(epsilon * math.exp(log_part))).epsilon(0.0) / epsilon - 1
 
@@ -100,7 +98,7 @@ def _plan_pure(law: Stopping, epsilon: float) -> RunPlan:
     return RunPlan(base.epsilon0, 0.0, PureDP(base.epsilon0 * (1 + 1e-12)), total)
 
 
-def _plan_gaussian(law: Stopping, epsilon: float, delta: float) -> RunPlan:
+def _plan_gaussian(law: StoppingLaw, epsilon: float, delta: float) -> RunPlan:
     delta_of_run = delta / (16 * law.mean)
     tail = RESERVE * delta_of_run * _SHARE_OF_RESERVE
 
@@ -131,7 +129,7 @@ def in_ledger(plan: RunPlan, delta: float) -> float:
 
 
 def check_ledger(
-    ledger: Any, law: Stopping, epsilon: float, delta: float, adjacency: str, unit: str = "row"
+    ledger: Any, law: StoppingLaw, epsilon: float, delta: float, adjacency: str, unit: str = "row"
 ) -> None:
     """Raise BudgetExceededError if a ledger cannot hold a search, and say what it costs there.
 
@@ -162,7 +160,7 @@ def _refusal(ledger: Any, total: Any, neighbours: dict[str, str]) -> str:
 
 
 def _largest(
-    ledger: Any, law: Stopping, high: float, delta: float, neighbours: dict[str, str]
+    ledger: Any, law: StoppingLaw, high: float, delta: float, neighbours: dict[str, str]
 ) -> float:
     """Return an epsilon of a search that the ledger would hold, rounded down; 0 for none."""
 

@@ -6,10 +6,10 @@ and a bar or a band is an interval at ``level``, 0.95 unless another is asked fo
 
 from ._bars import ComparisonDisplay, HistogramDisplay
 from ._matrices import CovarianceDisplay, CrosstabDisplay
-from ._privacy import LedgerDisplay, PrivacyProfileDisplay
+from ._privacy import LedgerDisplay
 from ._sketches import ColumnGraphDisplay
 from ._statistics import CDFDisplay, MomentDisplay
-from ._summaries import OwnersDisplay, SummaryDisplay
+from ._summaries import SummaryDisplay
 from ._utility import PrivacyUtilityDisplay
 
 __all__ = [
@@ -21,8 +21,6 @@ __all__ = [
     "HistogramDisplay",
     "LedgerDisplay",
     "MomentDisplay",
-    "OwnersDisplay",
-    "PrivacyProfileDisplay",
     "PrivacyUtilityDisplay",
     "SummaryDisplay",
 ]

@@ -1,4 +1,4 @@
-"""What a release promises, and what a ledger has paid and has left."""
+"""What a ledger has paid, and has left."""
 
 from __future__ import annotations
 
@@ -7,104 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ..privacy import PrivacyGuarantee, PrivacyLedger
+from ..privacy import PrivacyLedger
 from ._base import Display
-
-# The smallest delta that is drawn. Smaller ones are of no use, and would squeeze the others.
-_LEAST_DRAWN_DELTA = 1e-12
-
-
-class PrivacyProfileDisplay(Display):
-    """The curve delta(epsilon) of a guarantee: every (epsilon, delta) on or above it holds.
-
-    Parameters
-    ----------
-    guarantee : PrivacyGuarantee
-        The guarantee to draw.
-    epsilons : array-like of shape (k,), default=None
-        Where to evaluate the curve. None takes 201 values from 0 to where delta falls to 1e-12, for
-        smaller deltas hardly ever matter.
-
-    Attributes
-    ----------
-    deltas : ndarray of shape (k,)
-        The deltas that are drawn.
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    line_ : matplotlib Line2D
-
-    Raises
-    ------
-    ValueError
-        If `epsilons` has an entry that is negative or not finite.
-
-    Examples
-    --------
-    >>> from skdpsumm.plotting import PrivacyProfileDisplay
-    >>> from skdpsumm.privacy import GaussianDP, PrivacyGuarantee
-    >>> display = PrivacyProfileDisplay(PrivacyGuarantee(GaussianDP(0.5)), epsilons=[0, 1])
-    >>> display.deltas.round(4)
-    array([0.1974, 0.0068])
-    >>> display.plot().ax_.get_ylabel()
-    'delta (probability)'
-    """
-
-    def __init__(self, guarantee: PrivacyGuarantee, *, epsilons: ArrayLike | None = None):
-        self.guarantee = guarantee
-        self.epsilons = _default(guarantee) if epsilons is None else _checked(epsilons)
-        self.deltas = np.array([guarantee.delta(float(epsilon)) for epsilon in self.epsilons])
-
-    def plot(self, ax: Any = None, *, name: str | None = None) -> PrivacyProfileDisplay:
-        """Draw the curve. Draw several on the same axes to compare them.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw. None makes a new figure, as in scikit-learn.
-        name : str, default=None
-            Name in the legend. None says what is protected, which tells most curves apart.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is missing.
-        """
-        ax = self._open_axes(ax)
-        label = f"protects {self.guarantee.protects}" if name is None else name
-        if self.guarantee.simulated:
-            label += " (SIMULATED: protects nobody)"
-        style = self._next_style() | {"markevery": max(1, len(self.epsilons) // 8), "ms": 4}
-        # A delta of 0 lies below the axis, where a pure guarantee's line leads.
-        shown = np.maximum(self.deltas, _LEAST_DRAWN_DELTA / 100)
-        (self.line_,) = ax.plot(self.epsilons, shown, label=label, **style)
-        adjacency = self.guarantee.adjacency.replace("_", "-")
-        ax.set(xlabel=f"epsilon ({adjacency})", ylabel="delta (probability)")
-        ax.set(yscale="log", ylim=(_LEAST_DRAWN_DELTA / 3, 2))
-        ax.grid(color="0.9")
-        self._legend_above()
-        return self
-
-
-def _default(guarantee: PrivacyGuarantee) -> Any:
-    # A pure guarantee ends in a step, which deserves to be seen.
-    last = 1.05 * min(guarantee.epsilon(0.0), guarantee.epsilon(_LEAST_DRAWN_DELTA))
-    return np.linspace(0, last if 0 < last < np.inf else 1.0, 201)
-
-
-def _checked(epsilons: ArrayLike) -> Any:
-    values = np.asarray(epsilons, dtype=np.float64)
-    if values.ndim != 1 or len(values) == 0 or not np.all((values >= 0) & np.isfinite(values)):
-        raise ValueError("epsilons must be a list of finite numbers from 0 on.")
-    return np.sort(values)
-
-
-# ---- ledgers
 
 # Hatches and greys of data sets, told apart in black and white.
 _HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")

@@ -1,11 +1,7 @@
-"""How well chosen rows match a public target, and whose they are."""
+"""How well chosen rows match a public target."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -13,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..schema._reading import unwrap
 from ..summaries._mmd import RowReader, centred, check_gamma, kernel_matrix, mean_kernel
-from ..summaries._releases import OwnerValues
-from ._base import Display, of_level, same_length
+from ._base import Display, same_length
 
 # Points of the curve.
 _MOST_DRAWN_SIZES = 60
@@ -164,101 +159,3 @@ def _prefix_mmd2(rows: NDArray, target: NDArray, gamma: float) -> tuple[NDArray,
     across = np.cumsum(mean_kernel(rows, target, gamma))
     within = float(mean_kernel(target, target, gamma).mean())
     return np.maximum(pairs / s**2 - 2 * across / s + within, 0.0), within
-
-
-# ---- owners
-
-
-@dataclass(eq=False, repr=False)
-class OwnersDisplay(Display):
-    """A bar per owner: the released values with their noise, or rows where nothing is private.
-
-    Parameters
-    ----------
-    values : mapping from owner to float
-        What each owner's bar shows.
-    noise_std : float, default=0.0
-        Standard deviation of the Laplace noise of each value. The default is for values without
-        noise, and draws no error bars.
-    label : str, default="value to the target (share of the largest possible)"
-        Label of the axis. The default fits the values that `noisy_owner_values` releases.
-    title : str, default=None
-        What the release promises. None writes no title, for values that are not a release.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    bars_ : matplotlib BarContainer
-
-    Examples
-    --------
-    >>> from skdpsumm.plotting import OwnersDisplay
-    >>> display = OwnersDisplay({"north": 0.2, "south": 0.7}, noise_std=0.1).plot()
-    >>> [tick.get_text() for tick in display.ax_.get_yticklabels()]
-    ['north', 'south']
-    """
-
-    values: Mapping[Any, float]
-    _: KW_ONLY
-    noise_std: float = 0.0
-    label: str = "value to the target (share of the largest possible)"
-    title: str | None = None
-
-    def plot(self, ax: Any = None, *, level: float = 0.95) -> OwnersDisplay:
-        """Draw the bars, with an error bar on each where there is noise.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw. None makes a new figure, as in scikit-learn.
-        level : float, default=0.95
-            Level of the error bars, with the usual default: the probability, over the noise, that a
-            bar holds its value without noise. The noise is Laplace, not normal.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is missing.
-        ValueError
-            If the level is outside (0, 1).
-        """
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
-        k = len(self.values)
-        ax = self._open_axes(ax, (5.6, 1.7 + 0.32 * k))
-        # A Laplace variable of standard deviation std exceeds t with probability exp(-t / b).
-        reach = -math.log1p(-level) * self.noise_std / math.sqrt(2)
-        error = {"xerr": reach, "capsize": 3} if reach else {}
-        heights = np.array(list(self.values.values()), dtype=np.float64)
-        self.bars_ = ax.barh(range(k), heights, 0.65, color="0.75", edgecolor="0.2", **error)
-        ax.axvline(0, color="0.2", lw=0.8)
-        ax.set_yticks(range(k), [str(owner) for owner in self.values])
-        noise = f"\n(error bars: {of_level(level)} of the noise)" if reach else ""
-        ax.set(xlabel=self.label + noise, ylabel="owner", ylim=(k - 0.5, -0.5))
-        if self.title is not None:
-            ax.set_title(fill(self.title, 60), fontsize="small")
-        return self
-
-    @classmethod
-    def from_release(cls, release: OwnerValues, **options: Any) -> OwnersDisplay:
-        """Draw the values that `noisy_owner_values` released.
-
-        Parameters
-        ----------
-        release : OwnerValues
-            The release.
-        **options
-            As in `plot`.
-
-        Returns
-        -------
-        OwnersDisplay
-        """
-        title = release.privacy.badge
-        display = cls(release.values, noise_std=release.noise_std, title=title)
-        return display.plot(**options)

@@ -33,17 +33,15 @@ beyond if it is negative there; and at the maximum the mixed derivative of w is 
 build this search and compute its divergence.)
 
 *In closed form* it is at most ``E[K] delta(epsilon - c)``, where delta is that of a run and c the
-largest of log(h(S) / h(S')). For a truncated negative binomial K (eta > -1, 0 < gamma < 1), h is
+largest of log(h(S) / h(S')). K is truncated negative binomial (eta > -1, 0 < gamma < 1), and h is
 proportional to ``(o + s)^-(1 + eta)`` with ``o = gamma / (1 - gamma)``. As
 ``S' <= exp(e) S + delta(e)``, it is c = (1 + eta) e where e >= 0 solves
 
     (1 - gamma) delta(e) = gamma (exp(e) - 1).
 
-For K Poisson of mean m it is ``c = m delta(0)``; K = 0 has the same chance exp(-m) on both data
-sets, and a public result. These are the privacy profiles of Koskela, Redberg and Wang [1]_, with e
-at its optimum, and tighter than the Renyi bounds of Papernot and Steinke [2]_. If a run is
-epsilon0-DP, so that e < epsilon0, a search is (epsilon0 + c)-DP. Here they pay for pure runs, and
-bound the far tail of D.
+These are the privacy profiles of Koskela, Redberg and Wang [1]_, with e at its optimum, and tighter
+than the Renyi bounds of Papernot and Steinke [2]_. If a run is epsilon0-DP, so that e < epsilon0, a
+search is (epsilon0 + c)-DP. Here they pay for pure runs, and bound the far tail of D.
 
 *In a ledger.* The search is mu_s-GDP for the smallest mu_s whose curve is nowhere below D. As D is
 exact, no smaller mu_s would do. It is what an adaptive filter of Gaussians adds up.
@@ -56,9 +54,8 @@ runs.
 *Discrete noise.* A run's density is within exp(r) of an ideal one's, but for results of probability
 t, and of 2 t at most in the ideal run. The result has the density h(S) times that of the run that
 is seen. With top masses S and S* of the run and the ideal one, S is at most exp(r) S* + 2 t, and
-the other way round. So log h moves by at most (1 + eta) (r + 2 t / o) (truncated negative
-binomial), or m (exp(r) - 1 + 2 t) (Poisson); and results of a run's tail are seen with a
-probability of at most E[K] t. Runs that are not seen count no further. So a search
+the other way round. So log h moves by at most (1 + eta) (r + 2 t / o); and results of a run's tail
+are seen with a probability of at most E[K] t. Runs that are not seen count no further. So a search
 has this distance from the ideal one, at every epsilon and in whatever it is composed with.
 
 References
@@ -71,9 +68,8 @@ References
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
@@ -106,40 +102,73 @@ _LOWEST_QUANTILE, _QUANTILE_HALVINGS = -37.0, 28
 _END_NARROWINGS = 3
 # Floating-point sums of positive numbers are right up to this part of them.
 _SUM_ROUNDING = 1e-14
+# What `to_dict` calls the law of K.
+_KIND_OF_LAW = "truncated negative binomial"
 # The closed form alone is used for larger numbers, at which normal tails underflow.
 _LARGEST_MU_OF_RUN, _LARGEST_EPSILON_OF_SEARCH = 25.0, 600.0
 
 
-class Stopping(ABC):
-    """The law of the number of trials K.
+@dataclass(frozen=True)
+class StoppingLaw:
+    """Truncated negative binomial K >= 1: ``P(k + 1) / P(k) = (1 - gamma) (k + eta) / (k + 1)``.
 
-    Attributes
+    Parameters
     ----------
+    eta : float
+        Above -1. 0 is the logarithmic law, 1 the geometric one.
     mean : float
-        E[K].
+        E[K], above 1. It decides gamma.
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import GaussianDP, gdp_mu
+    >>> from skdpsumm.privacy._best_of import StoppingLaw
+    >>> law = StoppingLaw(eta=0.0, mean=10)
+    >>> law.price(GaussianDP(gdp_mu(1.0, 1e-6))).epsilon(1e-6) < 1.4
+    True
     """
 
+    eta: float
     mean: float
-    kinds: ClassVar[dict[str, Any]] = {}
-    kind: ClassVar[str]
+    gamma: float = field(init=False, compare=False)
 
-    def __init_subclass__(cls, **options: Any):
-        super().__init_subclass__(**options)
-        Stopping.kinds[cls.kind] = cls
+    def __post_init__(self) -> None:
+        def excess(log_gamma: float) -> float:
+            return math.log(self._mean_at(math.exp(log_gamma)) / self.mean)
 
-    @abstractmethod
+        root = brentq(excess, -60.0, -1e-12, xtol=1e-14, rtol=1e-14)
+        object.__setattr__(self, "gamma", math.exp(root))
+
+    def _mean_at(self, gamma: float) -> float:
+        odds = (1 - gamma) / gamma
+        if self.eta == 0:
+            return odds / -math.log(gamma)
+        return odds * self.eta / -math.expm1(self.eta * math.log(gamma))
+
+    @property
+    def largest(self) -> float:
+        """The largest h, E[K], rounded up."""
+        return self._mean_at(self.gamma) * (1 + _ROOT_MARGIN)
+
+    @property
+    def _odds(self) -> float:
+        return self.gamma / (1 - self.gamma)
+
+    @property
+    def _first(self) -> float:
+        """P(K = 1)."""
+        log = -math.log(self.gamma)
+        return (1 - self.gamma) / (math.expm1(self.eta * log) / self.eta if self.eta else log)
+
     def draw(self, rng: np.random.Generator) -> int:
         """Return K."""
+        rest, k, chance = rng.random(), 1, self._first
+        while rest >= chance > 0:
+            rest -= chance
+            chance *= (1 - self.gamma) * (k + self.eta) / (k + 1)
+            k += 1
+        return k
 
-    @abstractmethod
-    def generating(self, z: float) -> float:
-        """Return f(z) = E[z^K]."""
-
-    @abstractmethod
-    def shift(self, base: Mechanism) -> float:
-        """Return c, the logarithm of the most that h can differ between neighbours."""
-
-    @abstractmethod
     def won(self, better: Floats, width: Floats) -> Floats:
         """Return the chance that the best of K has a rank within `width` below `better`.
 
@@ -150,27 +179,31 @@ class Stopping(ABC):
         width : ndarray
             Mass of these ranks, which may be small.
         """
+        start, log_gamma = self._odds + better, math.log(self.gamma)
+        log = np.log1p(width / start)
+        if self.eta == 0:
+            return log / -log_gamma
+        scale = ((1 - self.gamma) * start) ** -self.eta
+        return scale * -np.expm1(-self.eta * log) / math.expm1(-self.eta * log_gamma)
 
-    @abstractmethod
     def log_density(self, better: Floats) -> Floats:
         """Return the logarithm of h, the density of the best of K to a run's."""
+        return math.log(self.largest) - (1 + self.eta) * np.log1p(better / self._odds)
 
-    @abstractmethod
     def log_fall(self, better: Floats) -> Floats:
         """Return the logarithm of the rate at which log h falls, up to a constant."""
+        return -np.log(self._odds + better)
 
-    @abstractmethod
-    def moved(self, log_ratio: float, tail: float) -> float:
-        """Return the most that log h moves if runs are this far from ideal ones."""
+    def shift(self, base: Mechanism) -> float:
+        """Return c, the logarithm of the most that h can differ between neighbours."""
 
-    def grown(self, log_ratio: float, n: int) -> float:
-        """Return the most that `moved` becomes where `log_ratio` and `tail` of runs grow by n."""
-        return n * log_ratio
+        def excess(epsilon: float) -> float:
+            return (1 - self.gamma) * base.delta(epsilon) - self.gamma * math.expm1(epsilon)
 
-    @property
-    def largest(self) -> float:
-        """The largest h, E[K], rounded up."""
-        return self.mean * (1 + _ROOT_MARGIN)
+        # At -log(gamma) the right-hand side is 1 - gamma, and delta at most 1.
+        high = -math.log(self.gamma) * (1 + _ROOT_MARGIN)
+        e = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-13)
+        return (1 + self.eta) * (e * (1 + _ROOT_MARGIN) + 1e-15)
 
     def price(self, base: Mechanism) -> Mechanism:
         """Return the cost of a search whose base runs cost `base` each.
@@ -195,134 +228,8 @@ class Stopping(ABC):
 
     def slack(self, log_ratio: float, tail: float) -> tuple[float, float]:
         """Return how far a search is from that of ideal runs: its `log_ratio` and `tail`."""
-        return log_ratio + self.moved(log_ratio, tail), min(1.0, 2 * self.largest * tail)
-
-
-@dataclass(frozen=True)
-class TruncatedNegativeBinomial(Stopping):
-    """K >= 1 with ``P(k + 1) / P(k) = (1 - gamma) (k + eta) / (k + 1)``.
-
-    Parameters
-    ----------
-    eta : float
-        Above -1. 0 is the logarithmic law, 1 the geometric one.
-    mean : float
-        E[K], above 1. It decides gamma.
-
-    Examples
-    --------
-    >>> from skdpsumm.privacy import GaussianDP, gdp_mu
-    >>> from skdpsumm.privacy._best_of import TruncatedNegativeBinomial
-    >>> law = TruncatedNegativeBinomial(eta=0.0, mean=10)
-    >>> law.price(GaussianDP(gdp_mu(1.0, 1e-6))).epsilon(1e-6) < 1.4
-    True
-    """
-
-    eta: float
-    mean: float
-    gamma: float = field(init=False, compare=False)
-    kind: ClassVar[str] = "truncated negative binomial"
-
-    def __post_init__(self) -> None:
-        def excess(log_gamma: float) -> float:
-            return math.log(self._mean_at(math.exp(log_gamma)) / self.mean)
-
-        root = brentq(excess, -60.0, -1e-12, xtol=1e-14, rtol=1e-14)
-        object.__setattr__(self, "gamma", math.exp(root))
-
-    def _mean_at(self, gamma: float) -> float:
-        odds = (1 - gamma) / gamma
-        if self.eta == 0:
-            return odds / -math.log(gamma)
-        return odds * self.eta / -math.expm1(self.eta * math.log(gamma))
-
-    @property
-    def largest(self) -> float:
-        return self._mean_at(self.gamma) * (1 + _ROOT_MARGIN)
-
-    @property
-    def _odds(self) -> float:
-        return self.gamma / (1 - self.gamma)
-
-    @property
-    def _first(self) -> float:
-        """P(K = 1)."""
-        log = -math.log(self.gamma)
-        return (1 - self.gamma) / (math.expm1(self.eta * log) / self.eta if self.eta else log)
-
-    def draw(self, rng: np.random.Generator) -> int:
-        rest, k, chance = rng.random(), 1, self._first
-        while rest >= chance > 0:
-            rest -= chance
-            chance *= (1 - self.gamma) * (k + self.eta) / (k + 1)
-            k += 1
-        return k
-
-    def generating(self, z: float) -> float:
-        log, log_gamma = math.log1p(-(1 - self.gamma) * z), math.log(self.gamma)
-        if self.eta == 0:
-            return log / log_gamma
-        return math.expm1(-self.eta * log) / math.expm1(-self.eta * log_gamma)
-
-    def won(self, better: Floats, width: Floats) -> Floats:
-        start, log_gamma = self._odds + better, math.log(self.gamma)
-        log = np.log1p(width / start)
-        if self.eta == 0:
-            return log / -log_gamma
-        scale = ((1 - self.gamma) * start) ** -self.eta
-        return scale * -np.expm1(-self.eta * log) / math.expm1(-self.eta * log_gamma)
-
-    def log_density(self, better: Floats) -> Floats:
-        return math.log(self.largest) - (1 + self.eta) * np.log1p(better / self._odds)
-
-    def log_fall(self, better: Floats) -> Floats:
-        return -np.log(self._odds + better)
-
-    def moved(self, log_ratio: float, tail: float) -> float:
-        return (1 + self.eta) * (log_ratio + 2 * tail / self._odds)
-
-    def shift(self, base: Mechanism) -> float:
-        def excess(epsilon: float) -> float:
-            return (1 - self.gamma) * base.delta(epsilon) - self.gamma * math.expm1(epsilon)
-
-        # At -log(gamma) the right-hand side is 1 - gamma, and delta at most 1.
-        high = -math.log(self.gamma) * (1 + _ROOT_MARGIN)
-        e = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-13)
-        return (1 + self.eta) * (e * (1 + _ROOT_MARGIN) + 1e-15)
-
-
-@dataclass(frozen=True)
-class Poisson(Stopping):
-    """K = 0, 1, ... of mean `mean`."""
-
-    mean: float
-    kind: ClassVar[str] = "poisson"
-
-    def draw(self, rng: np.random.Generator) -> int:
-        return int(rng.poisson(self.mean))
-
-    def generating(self, z: float) -> float:
-        return math.exp(self.mean * (z - 1))
-
-    def won(self, better: Floats, width: Floats) -> Floats:
-        return np.exp(-self.mean * better) * -np.expm1(-self.mean * width)
-
-    def log_density(self, better: Floats) -> Floats:
-        return math.log(self.largest) - self.mean * better
-
-    def log_fall(self, better: Floats) -> Floats:
-        return np.zeros_like(better)
-
-    def moved(self, log_ratio: float, tail: float) -> float:
-        return self.mean * (math.expm1(min(log_ratio, 700.0)) + 2 * tail)
-
-    def grown(self, log_ratio: float, n: int) -> float:
-        # With a + b = log_ratio / mean, where a is expm1(r) of a run and b is 2 tail:
-        # (1 + a)**n - 1 + n b <= (1 + a + b)**n - 1.
-        return self.mean * math.expm1(min(n * math.log1p(log_ratio / self.mean), 700.0))
-
-    def shift(self, base: Mechanism) -> float:
-        return self.mean * base.delta(0.0) * (1 + _ROOT_MARGIN)
+        moved = (1 + self.eta) * (log_ratio + 2 * tail / self._odds)
+        return log_ratio + moved, min(1.0, 2 * self.largest * tail)
 
 
 @dataclass(frozen=True, repr=False)
@@ -331,7 +238,7 @@ class BestOf(DominatedByGaussian):
 
     Parameters
     ----------
-    law : Stopping
+    law : StoppingLaw
         Of the number of runs.
     mu : float
         Of each run.
@@ -343,23 +250,23 @@ class BestOf(DominatedByGaussian):
     The best of ten runs, on average, that are (1, 1e-6)-DP each; and what it adds to a ledger:
 
     >>> from skdpsumm.privacy import GaussianDP, gdp_mu
-    >>> from skdpsumm.privacy._best_of import BestOf, TruncatedNegativeBinomial
-    >>> search = BestOf(TruncatedNegativeBinomial(eta=0.0, mean=10), gdp_mu(1.0, 1e-6))
+    >>> from skdpsumm.privacy._best_of import BestOf, StoppingLaw
+    >>> search = BestOf(StoppingLaw(eta=0.0, mean=10), gdp_mu(1.0, 1e-6))
     >>> round(search.epsilon(1e-6), 2)
     1.39
     >>> round(GaussianDP(search.dominating_mu()).epsilon(1e-6), 2)
     1.95
     """
 
-    law: Stopping
+    law: StoppingLaw
     mu: float
     log_ratio: float = 0.0
     tail: float = 0.0
     kind: ClassVar[str] = "best_of"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.law, Stopping):
-            raise ValueError(f"law must be a Stopping, got {self.law!r}.")
+        if not isinstance(self.law, StoppingLaw):
+            raise ValueError(f"law must be a StoppingLaw, got {self.law!r}.")
         for name in ("mu", "log_ratio", "tail"):
             check_cost(name, getattr(self, name))
 
@@ -371,10 +278,6 @@ class BestOf(DominatedByGaussian):
     def dominating_mu(self) -> float:
         """Return the smallest mu, rounded up, whose curve is nowhere below this one."""
         return _dominating_mu(self.law, self.mu)
-
-    def group(self, size: int) -> GaussianDP:
-        # The log ratio of a run grows by size**2 at most, and its tail by size.
-        return replace(super().group(size), log_ratio=self.law.grown(self.log_ratio, size**2))
 
     def _ideal_delta(self, epsilon: float) -> float:
         if epsilon < 0:  # neighbours are so in both orders
@@ -392,16 +295,16 @@ class BestOf(DominatedByGaussian):
         return at_most(self._ideal_delta, delta, high, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        law = {"kind": self.law.kind, **asdict(self.law)}  # type: ignore[call-overload]
-        law.pop("gamma", None)  # the mean decides it
+        law = {"kind": _KIND_OF_LAW, "eta": self.law.eta, "mean": self.law.mean}
         fields = {"mu": self.mu, "log_ratio": self.log_ratio, "tail": self.tail}
         return {"kind": self.kind, "law": law, **fields}
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
         law = dict(fields.pop("law"))
-        kind = Stopping.kinds[law.pop("kind")]
-        return super().from_fields({"law": kind(**_checked(law)), **fields})
+        if law.pop("kind") != _KIND_OF_LAW:
+            raise ValueError("no law of a search")
+        return super().from_fields({"law": StoppingLaw(**_checked(law)), **fields})
 
     @classmethod
     def _numbers_in(cls, fields: dict[str, Any]) -> Iterable[Any]:
@@ -411,7 +314,7 @@ class BestOf(DominatedByGaussian):
 def _checked(law: dict[str, Any]) -> dict[str, float]:
     """Return the numbers of a law, or raise ValueError for what is none of one."""
     numbers = {name: float(value) for name, value in law.items()}
-    lowest = {"eta": -1.0, "mean": 1.0 if "eta" in law else 0.0}
+    lowest = {"eta": -1.0, "mean": 1.0}
     for name, value in numbers.items():
         if not lowest[name] < value <= 1e9:
             raise ValueError(f"{name} must be above {lowest[name]:g}, up to 1e9, got {value!r}.")
@@ -422,7 +325,7 @@ def _checked(law: dict[str, Any]) -> dict[str, float]:
 
 
 @lru_cache(maxsize=4096)
-def _delta(law: Stopping, mu: float, epsilon: float) -> float:
+def _delta(law: StoppingLaw, mu: float, epsilon: float) -> float:
     """Return D at an epsilon of at least 0, rounded up."""
     if mu == 0 or math.isinf(epsilon):
         return 0.0
@@ -432,21 +335,21 @@ def _delta(law: Stopping, mu: float, epsilon: float) -> float:
     return min(closed, worst_case(law, mu, epsilon)[0])
 
 
-def _closed_delta(law: Stopping, mu: float, epsilon: float) -> float:
+def _closed_delta(law: StoppingLaw, mu: float, epsilon: float) -> float:
     return law.largest * gdp_delta(mu, epsilon - _shift(law, mu))
 
 
 @lru_cache(maxsize=512)
-def _shift(law: Stopping, mu: float) -> float:
+def _shift(law: StoppingLaw, mu: float) -> float:
     return law.shift(GaussianDP(mu))
 
 
-def worst_case(law: Stopping, mu: float, epsilon: float) -> tuple[float, float, Floats, Floats]:
+def worst_case(law: StoppingLaw, mu: float, epsilon: float) -> tuple[float, float, Floats, Floats]:
     """Return D at an epsilon of at least 0 from above and below, and a search that has it.
 
     Parameters
     ----------
-    law : Stopping
+    law : StoppingLaw
     mu : float
         Of a run.
     epsilon : float
@@ -492,14 +395,14 @@ def worst_case(law: Stopping, mu: float, epsilon: float) -> tuple[float, float, 
     return below + float(np.sum(more)) + rest, below, cells, lowest[:count]
 
 
-def _gain(law: Stopping, mu: float, epsilon: float, x: Floats, lowest: Floats) -> Floats:
+def _gain(law: StoppingLaw, mu: float, epsilon: float, x: Floats, lowest: Floats) -> Floats:
     """Return w where the event has reached down to x, and all below `lowest` came before."""
     ours = law.log_density(ndtr(mu - x) + ndtr(lowest - mu))
     theirs = law.log_density(ndtr(-x) + ndtr(lowest))
     return np.exp(ours) - np.exp(epsilon + mu * (mu / 2 - x) + theirs)
 
 
-def _last_gain(law: Stopping, mu: float, epsilon: float, high: float, low: float) -> float:
+def _last_gain(law: StoppingLaw, mu: float, epsilon: float, high: float, low: float) -> float:
     """Return an x next to where w falls through zero, on the way down, and at or below it."""
     for _ in range(_END_NARROWINGS):
         x = np.linspace(high, low, 33)
@@ -510,7 +413,7 @@ def _last_gain(law: Stopping, mu: float, epsilon: float, high: float, low: float
     return low
 
 
-def _others_of_largest_ratio(law: Stopping, mu: float, x: Floats) -> Floats:
+def _others_of_largest_ratio(law: StoppingLaw, mu: float, x: Floats) -> Floats:
     """Return which others are best ranked before x to have h differ most between neighbours."""
     masses = _masses(mu, x)
 
@@ -521,7 +424,7 @@ def _others_of_largest_ratio(law: Stopping, mu: float, x: Floats) -> Floats:
     return _root(slope, x)
 
 
-def _best_others(law: Stopping, mu: float, epsilon: float, x: Floats) -> Floats:
+def _best_others(law: StoppingLaw, mu: float, epsilon: float, x: Floats) -> Floats:
     """Return which others are best ranked before x: the n that maximises w, as a quantile."""
     masses = _masses(mu, x)
 
@@ -551,7 +454,7 @@ def _root(falling: Callable[[Floats], Floats], high: Floats) -> Floats:
 
 
 @lru_cache(maxsize=512)
-def _dominating_mu(law: Stopping, mu: float) -> float:
+def _dominating_mu(law: StoppingLaw, mu: float) -> float:
     """Return a mu whose curve is nowhere below D, and no larger than it must be by 1e-3."""
     if mu == 0 or math.isinf(mu):
         return mu

@@ -5,7 +5,7 @@ parameters, warn of what public facts show, ask the ledger, validate the data, l
 needs, charge, compute, publish. Whatever raises before the charge costs nothing, a warning that is
 made an error included; what is published is set as a whole.
 
-Here is also how private estimators show themselves in notebooks: a privacy badge, links, and no
+Here is also how private estimators show themselves in notebooks: a privacy badge, and no
 private value.
 """
 
@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 import numpy as np
 
 from .._computing import warn_caller
-from .._html import DocLinkMixin
+from .._html import ListedMixin
 from .._sklearn import HasMethods, Interval, StrOptions, _VisualBlock, check_params
 from ._guarantee import PrivacyGuarantee, ledger_unit
 from ._mechanisms import Mechanism
@@ -113,7 +113,7 @@ def estimator(cls: type[T]) -> type[T]:
     return made
 
 
-class PrivacyReprMixin(DocLinkMixin):
+class PrivacyReprMixin(ListedMixin):
     """HTML representation with the guarantee in one line; goes before `BaseEstimator`.
 
     The badge is part of the estimator's block, so it is there in a `Pipeline` and a search, too.

@@ -86,6 +86,11 @@ def rows_of(X: Any, rows: Any) -> Any:
     return X.take(np.flatnonzero(rows) if rows.dtype == bool else rows)
 
 
+def n_rows_of(X: Any) -> int:
+    """Return the number of rows of a table, or of entries of a column."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
 def as_sklearn_sees_it(X: Any) -> Any:
     """Return a record batch as a table, whose names scikit-learn sees; all others as they are."""
     if is_arrow(X) and not hasattr(X, "to_batches"):

@@ -112,14 +112,6 @@ class Groups:
         """Rows sorted by group, those of one group in the order of the table."""
         return np.argsort(self.codes, kind="stable")
 
-    @cached_property
-    def ordinals(self) -> NDArray[np.int64]:
-        """How many rows of its group come before each row, shape (n_rows,)."""
-        starts = np.cumsum(self.sizes) - self.sizes
-        ordinals = np.empty(len(self.codes), np.int64)
-        ordinals[self.order] = np.arange(len(self.codes)) - np.repeat(starts, self.sizes)
-        return ordinals
-
     def kept(self, k: int, key: bytes) -> NDArray[np.int64]:
         """Return the rows that stay where each group keeps at most k, in the order of the table.
 
@@ -141,26 +133,6 @@ class Groups:
             # Equal hashes, should there be any, are in the order of the rows.
             keep[rows[np.argsort(hashes, kind="stable")[k:]]] = False
         return np.flatnonzero(keep)
-
-    def first(self, k: int, before: dict[Hashable, int]) -> NDArray[np.int64]:
-        """Return the rows that stay where each group keeps its first k, in the order of the table.
-
-        Parameters
-        ----------
-        k : int
-        before : dict from label to int
-            How many rows of each group came before these. Not changed.
-        """
-        seen = np.array([before.get(label, 0) for label in self.labels], np.int64)
-        return np.flatnonzero(self.ordinals + seen[self.codes] < k)
-
-    def counted(self, k: int, before: dict[Hashable, int]) -> dict[Hashable, int]:
-        """Return `before` with these rows counted as well, each group up to k."""
-        after = {
-            label: min(k, before.get(label, 0) + size)
-            for label, size in zip(self.labels, self.sizes.tolist(), strict=True)
-        }
-        return before | after
 
 
 def _hashes(label: bytes, size: int, key: bytes) -> NDArray[np.uint64]:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from .._html import DocLinkMixin
-from .._sklearn import _check_feature_names_in
+from .._html import ListedMixin
 from ._columns import Categorical, Column, Numeric
 from ._reading import Table, validate_table
 from ._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of
@@ -32,7 +31,7 @@ _MOST_INTERACTIONS = 600
 _SINES_AT_ONCE = 64
 
 
-class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
+class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
     """Turn a table into vectors of norm at most one, learning nothing from the data.
 
     Use it in pipelines, in place of `StandardScaler` or `OneHotEncoder`. Those make everything
@@ -142,8 +141,7 @@ class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
         -------
         ndarray of str objects
         """
-        check_is_fitted(self)
-        given = _check_feature_names_in(self, input_features)
+        given = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         schema = self.schema_
         names = schema.names or given
         pairs = zip(names, schema.columns, strict=True)
@@ -188,12 +186,10 @@ def _scale(schema: TableSchema) -> float:
     return (1 - 2.0**-40) / float(np.sqrt(schema.n_columns + _n_constant(schema)))
 
 
-def vectorize(
-    schema: TableSchema, X: NDArray | Table, *, lowest: float = -1.0, n_knots: int = 0
-) -> NDArray[np.float64]:
+def vectorize(schema: TableSchema, X: NDArray | Table, *, n_knots: int = 0) -> NDArray[np.float64]:
     """Return the vector of each row, of norm at most one; each a function of that row alone.
 
-    Numbers go to the interval from `lowest`, -1 or 0, to 1. With `n_knots` hats stand beside them:
+    Numbers go to the interval from -1 to 1. With `n_knots` hats stand beside them:
     a linear function of the vector is then piecewise linear in each number.
     """
     start, scale = 0, _scale(schema)
@@ -201,7 +197,7 @@ def vectorize(
     out = np.full((X.shape[0], n_entries), scale)  # which leaves the constant
     for j, column in enumerate(schema.columns):
         values, knots = schema.read(X, j), _knots(column, n_knots)
-        block = _block(column, values, lowest)
+        block = _block(column, values)
         if len(knots):
             block = np.hstack([block * _LINE_SIZE, _hats(values, knots) * _SPLINE_SIZE])
         end = start + block.shape[1]
@@ -333,7 +329,7 @@ def vectorize_sparse(schema: TableSchema, X: SparseRows) -> SparseRows:
 
 
 def _entry(column: Column, values: NDArray) -> NDArray[np.float64]:
-    return _block(column, values, -1.0)
+    return _block(column, values)
 
 
 def _knots(column: Column, n_knots: int) -> NDArray[np.float64]:
@@ -364,13 +360,13 @@ def _hats(values: NDArray[np.float64], knots: NDArray[np.float64]) -> NDArray[np
     return np.where(absent[:, None], 0.0, hats)
 
 
-def _block(column: Column, values: NDArray, lowest: float) -> NDArray[np.float64]:
+def _block(column: Column, values: NDArray) -> NDArray[np.float64]:
     """Return the entries of one column, a block of norm at most one."""
     if isinstance(column, Categorical):
         return np.eye(column.n_codes)[values]
     assert isinstance(column, Numeric)
     low, high = column.bounds  # type: ignore[misc]
-    scaled = np.clip((values - low) / (high - low) * (1 - lowest) + lowest, lowest, 1)
+    scaled = np.clip((values - low) / (high - low) * 2.0 - 1.0, -1, 1)
     if not column.missing:
         return scaled[:, None]
     absent = np.isnan(values)

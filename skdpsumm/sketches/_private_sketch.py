@@ -7,7 +7,6 @@ import math
 import os
 import re
 import threading
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -677,8 +676,6 @@ class PendingRelease:
     n_rows: int = field(init=False, default=0)
     # The schema that was given, by which all blocks are read; that of the map is of one table.
     read_by: TableSchema | None = field(init=False, default=None)
-    # How many rows of each group came so far, up to the limit. Private, as the sums are.
-    seen: dict[Hashable, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self):
         self.sums = np.zeros(self.feature_map.n_features, np.int64)
@@ -719,17 +716,6 @@ class PendingRelease:
         options: Any = {"silent": self.is_silent, "n_threads": n_threads}
         self.add_sums(sums_of(self.feature_map, X, counted, **options), counted.n_units)
 
-    def add_first(self, X: NDArray, groups: Groups, n_threads: int) -> None:
-        """Add phi of the rows of X that are among the first of their group, over all blocks."""
-        options: Any = {"silent": self.is_silent, "n_threads": n_threads}
-        # Two threads that looked up the same counts would add too many rows of a group.
-        with self._lock:
-            before, limit = self._own_sums(), int(self.limit)
-            kept = groups.first(limit, self.seen)
-            sums = sums_of(self.feature_map, X, Counted(len(kept), kept), **options)
-            seen = groups.counted(limit, self.seen)
-            self.sums, self.n_rows, self.seen = before + sums, self.n_rows + len(kept), seen
-
     def add_sums(self, sums: NDArray, n_rows: int) -> None:
         """Add sums of phi over so many rows, for which there is room (`check_room`)."""
         with self._lock:
@@ -739,7 +725,7 @@ class PendingRelease:
         """Return the sums with noise, and forget them."""
         with self._lock:
             sums, n_rows = self._own_sums(), self.n_rows
-            self.sums, self.n_rows, self.seen = None, 0, {}
+            self.sums, self.n_rows = None, 0
         values = np.append(sums, n_rows * GRID) if self.counts_rows else sums
         noisy = values if self.is_silent else self.noise.add(values, self.noise_seed)
         return self.to_sketch(noisy / GRID, n_rows, postprocess=postprocess)

@@ -24,7 +24,6 @@ from .._dask import PartitionSchema
 from .._sklearn import Interval, StrOptions
 from ..features._engine import check_engine
 from ..features._feature_maps import (
-    AVERAGE,
     GRID,
     NO_GAMMA,
     FeatureMap,
@@ -38,7 +37,6 @@ from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..privacy._clone_watch import own_clone
 from ..privacy._fit import (
     PrivateFit,
-    check_groups,
     columns_kept,
     given_of_columns,
 )
@@ -166,8 +164,6 @@ class BaseSketcher(TableSketcher):
     Subclasses say which phi (`_draw_map`) and how the budget is shared (`_shares`).
     """
 
-    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"groups": True}
-
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **TableSketcher._parameter_constraints,
         "denominator": [
@@ -242,9 +238,9 @@ class BaseSketcher(TableSketcher):
         # Rows of a `partial_fit` before are no part of this table; their charge is spent.
         self.__dict__.pop("_pending", None)
         with columns_kept(self):
-            return self._add_rows(X, groups, whole=True).release()
+            return self._add_rows(X, groups).release()
 
-    def partial_fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add the rows of X to a sketch. Call `release` after the last block to publish it.
 
         The first block charges the ledger. Until `release`, the object holds exact sums.
@@ -253,28 +249,31 @@ class BaseSketcher(TableSketcher):
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
         y : ignored
-        groups : array-like or series of shape (n_samples,), default=None
-            Who each row belongs to. Give it where `max_rows_per_group` is an int k, and nowhere
-            else: hence None. The first k rows of each group count, over all blocks. Memory grows
-            with the number of groups. X cannot be a Dask collection then, and "average" needs
-            `fit`.
 
         Returns
         -------
         self
-        """
-        with columns_kept(self):
-            return self._add_rows(X, groups, whole=False)
 
-    def _add_rows(self, X, groups, *, whole):
+        Raises
+        ------
+        ValueError
+            If `max_rows_per_group` is set: it needs all rows of a group at once, as `fit` has them.
+            Or if parameters or data are not valid. Nothing is charged.
+        """
+        if self.max_rows_per_group is not None:
+            raise ValueError(
+                f"Call fit: max_rows_per_group={self.max_rows_per_group!r} protects groups, and "
+                "partial_fit would see their rows in blocks. (A Dask collection in fit may be "
+                "larger than the memory.)"
+            )
+        with columns_kept(self):
+            return self._add_rows(X)
+
+    def _add_rows(self, X, groups=None):
         pending: PendingRelease | None = getattr(self, "_pending", None)
         first = pending is None
         if first:
             self._begin(groups)
-        limit = self.max_rows_per_group if pending is None else pending.limit
-        check_groups(type(self).__name__, limit, groups)
-        if groups is not None and not whole:
-            _check_blocks(X, limit)
         # As the first block was read, so are all others and what is transformed later.
         schema = as_schema(self.schema) if pending is None else pending.read_by
         if is_dask(X):
@@ -293,11 +292,8 @@ class BaseSketcher(TableSketcher):
             self._pay(pending.claim_for(self.ledger))
         with progress(f"{type(self).__name__}.fit", self.verbose):
             n_threads = effective_n_jobs(self.n_jobs)
-            if labels is not None and not whole:
-                pending.add_first(X, labels, n_threads)
-            else:
-                key = b"" if labels is None else self._group_key()
-                pending.add(X, Counted.of(len(X), pending.limit, labels, key), n_threads)
+            key = b"" if labels is None else self._group_key()
+            pending.add(X, Counted.of(len(X), pending.limit, labels, key), n_threads)
         self._pending = pending
         return self
 
@@ -444,24 +440,11 @@ def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
         )
 
 
-def _check_blocks(X: Any, limit: Any) -> None:
-    """Raise where the rows of a group cannot be followed over blocks."""
-    if limit == AVERAGE:
-        raise ValueError(
-            "max_rows_per_group='average' needs all rows of a group at once, and partial_fit sees "
-            "them in blocks. Call fit, or set max_rows_per_group to an int."
-        )
-    if is_dask(X):
-        raise ValueError(
-            "partial_fit with groups takes blocks in memory; give fit the whole Dask collection."
-        )
-
-
 class RFFSketcher(BaseSketcher):
     """Private mean of random Fourier features: a smooth picture of the joint distribution.
 
     The features are ``phi(x) = [cos(x Omega), sin(x Omega)]``. The columns of Omega are drawn from
-    the spectral measure of a shift-invariant kernel (M2M paper, Definition 2). Privacy needs no
+    the spectral measure of the Gaussian kernel (M2M paper, Definition 2). Privacy needs no
     bounds on X, because every pair lies on the unit circle.
 
     Parameters
@@ -485,13 +468,10 @@ class RFFSketcher(BaseSketcher):
         noise with the analytic calibration, about five times less at 200 components. Keep delta
         below 1 / n_samples: 1e-6 suits fewer than a million rows.
     gamma : "auto" or float, default="auto"
-        Kernel parameter of ``exp(-gamma |x - y|_2^2)`` ("rbf", gamma = 1 / (2 sigma^2)) or of
-        ``exp(-gamma |x - y|_1)`` ("laplacian"). It is for columns as the schema scales them, or per
-        unit of the columns where there is no schema. "auto" fits the kernel to the distances
-        between public points of the schema, so it reads no private row. Without a schema, give a
-        number. Never derive it from the private data.
-    kernel : {"rbf", "laplacian"}, default="rbf"
-        The kernel whose spectral measure gives the frequencies. "rbf" is the paper's, and smooth.
+        Kernel parameter of ``exp(-gamma |x - y|_2^2)``, 1 / (2 sigma^2). It is for columns as the
+        schema scales them, or per squared unit of the columns where there is no schema. "auto" fits
+        the kernel to the distances between public points of the schema, so it reads no private row.
+        Without a schema, give a number. Never derive it from the private data.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         How two neighbouring tables differ: by one row more or less, or by other values in one row.
         With `max_rows_per_group` it is one group. The default also protects the number of rows.
@@ -573,7 +553,6 @@ class RFFSketcher(BaseSketcher):
         **BaseSketcher._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "kernel": [StrOptions({"rbf", "laplacian"})],
     }
 
     def __init__(
@@ -584,7 +563,6 @@ class RFFSketcher(BaseSketcher):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         gamma: float | str = "auto",
-        kernel: str = "rbf",
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
         denominator: str | float = "auto",
@@ -600,7 +578,6 @@ class RFFSketcher(BaseSketcher):
         self.epsilon = epsilon
         self.delta = delta
         self.gamma = gamma
-        self.kernel = kernel
         self.adjacency = adjacency
         self.max_rows_per_group = max_rows_per_group
         self.denominator = denominator
@@ -623,8 +600,8 @@ class RFFSketcher(BaseSketcher):
         n_features = self.n_components + self.n_components % 2
         gamma: Any = self.gamma
         if gamma == "auto":
-            gamma = auto_gamma(schema.encode(public_points(schema)), self.kernel)
-        return FourierMap.draw(schema, n_features, gamma, self.kernel, rng)
+            gamma = auto_gamma(schema.encode(public_points(schema)))
+        return FourierMap.draw(schema, n_features, gamma, rng)
 
 
 class RACESketcher(BaseSketcher):

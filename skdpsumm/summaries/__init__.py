@@ -6,7 +6,6 @@ from ._mmd import mmd2
 from ._owners import DataOwner
 from ._protocol import Pool, Propose
 from ._public_groups import summary_sketcher
-from ._releases import MWEMRelease
 from ._selection import greedy_mmd_selection, uniform_selection
 from ._sketch_summarizer import PrivateSummaryPrivacy, SketchSummarizer
 from ._summarized import SummarizedEstimator
@@ -16,7 +15,6 @@ __all__ = [
     "Auction",
     "Curator",
     "DataOwner",
-    "MWEMRelease",
     "Pool",
     "PrivateMMDSummarizer",
     "PrivateSummaryPrivacy",

@@ -10,8 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from .._sklearn import _num_samples
-from ..schema._frames import rows_of
+from ..schema._frames import n_rows_of, rows_of
 from ..schema._reading import (
     SHAPE,
     CellError,
@@ -142,7 +141,8 @@ def read_owners(
 
 
 def _read_one_by_one(estimator: Any, X: Any, owners: Any, shares: Any) -> OwnersTables:
-    members = rows_by_owner(_num_samples(X), owners, shares)
+    n_rows = n_rows_of(X)
+    members = rows_by_owner(n_rows, owners, shares)
     rows: dict[Any, NDArray] = {}
     errors: dict[Any, Exception] = {}
     for name, own in members.items():
@@ -156,7 +156,7 @@ def _read_one_by_one(estimator: Any, X: Any, owners: Any, shares: Any) -> Owners
         raise next(iter(errors.values()))
     some = next(iter(rows.values()))
     rows |= {name: some[:0] for name, own in members.items() if len(own) == 0}
-    return OwnersTables(rows, members, dict.fromkeys(errors, _UNREADABLE), _num_samples(X), None)
+    return OwnersTables(rows, members, dict.fromkeys(errors, _UNREADABLE), n_rows, None)
 
 
 def read_owners_labels(

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from .._sklearn import Interval, StrOptions
 from ..privacy._fit import estimator
 from ._mmd import Embedding
-from ._releases import RELEASES, ExactMean, Plan, TargetMean, TargetRelease, Terms, from_name
+from ._releases import ExactMean, Plan, TargetMean, Terms, plan_release
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,7 +122,7 @@ Conversation = Generator[dict[Any, Message], dict[Any, Any], NDArray]
 
 # What is checked of the parameters that all protocols have.
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
-    "release": [StrOptions(set(RELEASES)), TargetRelease],
+    "release": [StrOptions({"gaussian", "mwem"})],
     "n_target": [None, Interval(Integral, 1, None, closed="left")],
     "shares": [None, dict],
     "max_share_per_owner": [None, Interval(Real, 0, 1, closed="right")],
@@ -141,10 +141,10 @@ class Protocol(BaseEstimator):
 
     Parameters
     ----------
-    release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
+    release : {"gaussian", "mwem"}, default="gaussian"
         How the target's mean embedding is released. "gaussian" adds noise to the sum (Laplace noise
         with ``delta=0``), which is better wherever we looked. "mwem" is the paper's h2 with its
-        calibration corrected (`MWEMRelease`).
+        calibration corrected, and needs `n_target`.
     n_target : int, default=None
         A public number to divide the target's sum by; a wrong one only scales the mean. None
         releases the number of rows with noise, so that you need not publish it ("gaussian" under
@@ -175,13 +175,9 @@ class Protocol(BaseEstimator):
         """Whether owners receive the noisy mean embedding of the target."""
         return True
 
-    def made_release(self) -> TargetRelease:
-        """Return the release of the target, checked."""
-        return from_name(self.release, RELEASES)
-
     def is_nominal(self) -> bool:
         """Whether a run costs epsilon and delta at least, so that a ledger can be asked early."""
-        return self.broadcasts_target() and self.made_release().is_nominal
+        return self.broadcasts_target() and self.release == "gaussian"
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         """Return the calibrated mechanisms."""
@@ -193,7 +189,7 @@ class Protocol(BaseEstimator):
             return None
         if not terms.is_private:
             return ExactMean(embedding)
-        return self.made_release().plan(embedding, terms)
+        return plan_release(self.release, embedding, terms)
 
     def rows_agreed(self, n_select: int, share: float) -> int:
         """Return how many rows an owner with this share hands over at most, in the whole run."""

@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from .._computing import warn_caller
 from .._html import html_table
-from .._sklearn import Interval, check_params
 from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
-from ..privacy._fit import estimator
 from ..privacy._guarantee import Explanation
 from ..privacy._mechanisms import Mechanism, Unprotected, zcdp_rho
 from ..privacy._noise import Block, IntegerNoise
@@ -255,95 +251,38 @@ class MWEMMean(TargetMean):
         return means * self.embedding.scale
 
 
-class TargetRelease(BaseEstimator):
-    """How the mean of phi over the rows of the target is released: parameters, and no data."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-    # True if (epsilon, delta) is all that it costs, in every ledger: then a ledger can be asked
-    # for them before data are read.
-    is_nominal: ClassVar[bool] = False
-    # True if it is calibrated to `Terms.rows_moved`.
-    is_proved_for_groups: ClassVar[bool] = False
-
-    @abstractmethod
-    def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
-        """Return the mechanism with its noise, for a run with epsilon below infinity.
-
-        Raises
-        ------
-        ValueError
-            If `n_target` is needed and missing.
-        """
-
-
-class GaussianRelease(TargetRelease):
-    """Noise on the sum of phi: ``release="gaussian"``. See `GaussianMean`."""
-
-    is_nominal: ClassVar[bool] = True
-    is_proved_for_groups: ClassVar[bool] = True
-
-    def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
-        if terms.adjacency == "replace_one":
-            require_n_target(terms.n_target, "adjacency='replace_one'")
-        budget = terms.epsilon, terms.delta, terms.adjacency
-        units = terms.rows_moved, terms.averages
-        return GaussianMean(embedding, *budget, terms.n_target, *units)
-
-
-@estimator
-class MWEMRelease(TargetRelease):
-    """The paper's h2 with its calibration corrected: ``release="mwem"``. It needs `n_target`.
+def plan_release(release: str, embedding: Embedding, terms: Terms) -> TargetMean:
+    """Return the mechanism that releases the target's mean, with its noise.
 
     Parameters
     ----------
-    n_steps : int, default=None
-        T, how many coordinates are measured. None is ``2 * n_components``: with fewer steps, some
-        coordinates are never looked at; with more, each has more noise.
+    release : {"gaussian", "mwem"}
+        Noise on the sum of phi (`GaussianMean`), or the paper's h2 with its calibration corrected
+        (`MWEMMean`). Take "mwem" to compare with the paper: the noise of "gaussian" is smaller
+        wherever we looked.
+    embedding : Embedding
+    terms : Terms
+        Of a run with epsilon below infinity.
 
-    Notes
-    -----
-    Take it to compare with the paper: the noise of ``release="gaussian"`` is smaller wherever we
-    looked. Source: Algorithm 2 of the data summarization paper (`MWEM`).
-
-    Examples
-    --------
-    >>> from skdpsumm import PrivateMMDSummarizer
-    >>> from skdpsumm.summaries import MWEMRelease
-    >>> from skdpsumm.summaries import Propose
-    >>> protocol = Propose(release=MWEMRelease(), n_target=200)
-    >>> summarizer = PrivateMMDSummarizer(protocol=protocol)
-    >>> summarizer.set_params(protocol__release__n_steps=50).protocol.release
-    MWEMRelease(n_steps=50)
+    Raises
+    ------
+    ValueError
+        If `Terms.n_target` is missing where the release needs it.
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_steps": [None, Interval(Integral, 1, None, closed="left")],
-    }
-
-    is_proved_for_groups: ClassVar[bool] = True
-    n_steps: Any = field(default=None, kw_only=False)
-
-    def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
-        replaces, pure = terms.adjacency == "replace_one", terms.delta == 0
-        by = "adjacency='replace_one'" if replaces else "release='mwem'"
-        n_target = require_n_target(terms.n_target, by)
-        # An entry of phi is at most one, so rows that come and go move a score by their number.
-        steps, sensitivity = int(self.n_steps or 2 * embedding.n_features), terms.rows_moved
-        if pure:
-            mwem = MWEM.for_pure(terms.epsilon, steps, sensitivity)
-        else:
-            mwem = MWEM.for_zcdp(zcdp_rho(terms.epsilon, terms.delta), steps, sensitivity)
-        return MWEMMean(embedding, n_target, mwem, pure=pure)
-
-
-RELEASES: dict[str, type[TargetRelease]] = {"gaussian": GaussianRelease, "mwem": MWEMRelease}
-
-
-def from_name(value: Any, kinds: Mapping[str, type[Any]]) -> Any:
-    """Return what a name stands for, the defaults of its kind; or the object itself, checked."""
-    made = kinds[value]() if isinstance(value, str) else value
-    check_params(made)
-    return made
+    if terms.adjacency == "replace_one":
+        require_n_target(terms.n_target, "adjacency='replace_one'")
+    epsilon, delta = terms.epsilon, terms.delta
+    if release == "gaussian":
+        budget, units = (epsilon, delta, terms.adjacency), (terms.rows_moved, terms.averages)
+        return GaussianMean(embedding, *budget, terms.n_target, *units)
+    n_target = require_n_target(terms.n_target, "release='mwem'")
+    # With fewer steps, some coordinates are never looked at; with more, each has more noise. An
+    # entry of phi is at most one, so rows that come and go move a score by their number.
+    steps, sensitivity = 2 * embedding.n_features, terms.rows_moved
+    if delta == 0:
+        return MWEMMean(embedding, n_target, MWEM.for_pure(epsilon, steps, sensitivity), pure=True)
+    mwem = MWEM.for_zcdp(zcdp_rho(epsilon, delta), steps, sensitivity)
+    return MWEMMean(embedding, n_target, mwem)
 
 
 def _sums(embedding: Embedding, X: NDArray, groups: NDArray | None) -> tuple[NDArray, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,13 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from .._computing import advance, one_blas_thread, progress
-from .._dask import compute, on_partitions, partitions, sound
 from ..features._feature_maps import FourierMap
 from ..schema._columns import Numeric
-from ..schema._reading import is_dask
 from ..schema._schema import TableSchema
 from ._mmd import (
-    PartitionRows,
     RowReader,
     centred,
     check_bounds,
@@ -57,12 +53,10 @@ def greedy_mmd_selection(
 
     Parameters
     ----------
-    X : array-like, Dask array or Dask frame, of shape (n, d)
-        Give float32 to be twice as fast; it is good to an MMD^2 of about 1e-6. Of each partition of
-        Dask, `n_select` rows are chosen where it is, and from all those the result.
+    X : array-like of shape (n, d)
+        Give float32 to be twice as fast; it is good to an MMD^2 of about 1e-6.
     X_target : array-like of shape (m, d), default=None
-        The rows to match. None chooses a summary of X itself, where you have no other target; for
-        Dask that needs `n_components`.
+        The rows to match. None chooses a summary of X itself, where you have no other target.
     n_select : int, default=100
         p, the number of rows to choose; at most n are. 100 is a start, as in
         `PrivateMMDSummarizer`.
@@ -106,8 +100,7 @@ def greedy_mmd_selection(
     Notes
     -----
     Sources: Kim, Khanna and Koyejo (2016), algorithm 1; section 2 of the data summarization paper.
-    Refinement is a local search with restarts (iterated local search). The two rounds of
-    partitions are those of Mirzasoleiman, Karbasi, Sarkar and Krause (2013).
+    Refinement is a local search with restarts (iterated local search).
 
     Examples
     --------
@@ -128,76 +121,25 @@ def greedy_mmd_selection(
         _check_count("n_components", n_components)
     rng = check_random_state(random_state)
     reader = RowReader(schema)
-    if is_dask(X):
-        table: Any = PartitionRows.read_by(reader, X)
-    else:
-        table = rows = reader.read(X, keep_float32=True)
-    options = SearchOptions(n_select, reader.gamma(gamma), n_components, refine, n_perturbations)
-    target = None
+    rows = reader.read(X, keep_float32=True)
+    gamma, target = reader.gamma(gamma), rows
     if X_target is not None:
-        target = reader.another("X_target", X, X_target).read(X_target)
-    if is_dask(X):
-        return select_from_partitions(X, table, target, options, rng)
-    target = rows if target is None else target.astype(rows.dtype)
-    check_columns(rows.shape[1], target)
-    with progress("greedy_mmd_selection", verbose):
-        return options.goal(target, rng).select(rows, rng)
-
-
-def check_columns(n_columns: int, target: NDArray) -> None:
-    """Raise ValueError unless the target has as many columns."""
-    if target.shape[1] != n_columns:
+        target = reader.another("X_target", X, X_target).read(X_target).astype(rows.dtype)
+    if target.shape[1] != rows.shape[1]:
         raise ValueError(
-            f"X_target has {target.shape[1]} columns and X has {n_columns}; give both the same."
+            f"X_target has {target.shape[1]} columns and X has {rows.shape[1]}; give both the same."
         )
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """Parameters of `greedy_mmd_selection`, checked."""
-
-    n_select: int
-    gamma: float
-    n_components: int | None
-    refine: bool
-    n_perturbations: int | str
-
-    def features(self, n_columns: int, rng: np.random.RandomState) -> FourierMap | None:
-        """Draw the features, None for the exact kernel."""
-        if self.n_components is None:
-            return None
-        n_features = self.n_components + self.n_components % 2
-        return FourierMap.draw(
-            TableSchema([Numeric()] * n_columns), n_features, self.gamma, "rbf", rng
-        )
-
-    def goal(self, target: NDArray, rng: np.random.RandomState) -> Goal:
-        """Return what to search for, given the rows to match."""
-        features = self.features(target.shape[1], rng)
-        if features is not None:
-            target = unit_features(features, target).mean(axis=0)
-        return Goal(self, features, target)
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What rows are to match: the target's rows, or the mean of their features."""
-
-    options: SearchOptions
-    features: FourierMap | None
-    target: NDArray
-
-    def select(self, X: NDArray, rng: np.random.RandomState) -> NDArray[np.int64]:
-        """Choose rows of X."""
-        options = self.options
-        with one_blas_thread():
-            if self.features is None:
-                search = exact_search(X, self.target, options.n_select, options.gamma)
-            else:
-                # Column by column, products with one row read memory in order.
-                phi = np.asfortranarray(unit_features(self.features, X))
-                search = feature_search(phi, self.target, options.n_select)
-            return search.run(options.refine, options.n_perturbations, rng)
+    with progress("greedy_mmd_selection", verbose), one_blas_thread():
+        if n_components is None:
+            search = exact_search(rows, target, n_select, gamma)
+        else:
+            columns = TableSchema([Numeric()] * rows.shape[1])
+            features = FourierMap.draw(columns, n_components + n_components % 2, gamma, rng)
+            target_mean = unit_features(features, target).mean(axis=0)
+            # Column by column, products with one row read memory in order.
+            phi = np.asfortranarray(unit_features(features, rows))
+            search = feature_search(phi, target_mean, n_select)
+        return search.run(refine, n_perturbations, rng)
 
 
 def uniform_selection(n_rows: int, n_select: int, *, random_state=None) -> NDArray[np.int64]:
@@ -462,68 +404,3 @@ class SubsetSearch:
             self._columns, self.chosen, self.sums = columns, chosen, sums
             self.is_chosen[:] = False
             self.is_chosen[chosen] = True
-
-
-def select_from_partitions(
-    X: Any,
-    table: PartitionRows,
-    target: NDArray | None,
-    options: SearchOptions,
-    rng: np.random.RandomState,
-) -> NDArray[np.int64]:
-    """Return positions of rows of X, in greedy order; see `greedy_mmd_selection`.
-
-    Raises
-    ------
-    ValueError
-        As `greedy_mmd_selection` does, and without a target for the exact kernel, which would take
-        all rows of X to every partition.
-    """
-    table = replace(table, caller="greedy_mmd_selection")
-    parts = partitions(X)
-    goal = _goal(table, parts, target, options, rng)
-    seeds = rng.randint(2**31, size=len(parts)).tolist()
-    found = sound(compute(on_partitions(_candidates, parts, (table, goal), seeds)))
-    table.check_size(sum(size for size, _, _ in found))
-    starts = np.cumsum([0] + [size for size, _, _ in found[:-1]])
-    positions = np.concatenate([s + own for s, (_, own, _) in zip(starts, found, strict=True)])
-    return positions[goal.select(np.concatenate([rows for _, _, rows in found]), rng)]
-
-
-def _goal(
-    table: PartitionRows,
-    parts: list[Any],
-    target: NDArray | None,
-    options: SearchOptions,
-    rng: np.random.RandomState,
-) -> Goal:
-    if target is not None:
-        check_columns(table.width, target)
-        return options.goal(target, rng)
-    # The mean of features is a sum over partitions; the exact kernel would pair all their rows.
-    features = options.features(table.width, rng)
-    if features is None:
-        raise ValueError(
-            "X_target is None, and a summary of a whole Dask collection needs the mean of its "
-            "features: give n_components=1000 or so, or an X_target in memory."
-        )
-    found = sound(compute(on_partitions(_feature_sum, parts, (table, features))))
-    n_rows = sum(size for size, _ in found)
-    table.check_size(n_rows)
-    return Goal(options, features, sum(total for _, total in found) / n_rows)
-
-
-def _feature_sum(rows: Any, shared: Any) -> tuple[int, NDArray]:
-    table, features = shared
-    X = table.check(rows)
-    return len(X), unit_features(features, X).sum(axis=0, dtype=np.float64)
-
-
-def _candidates(rows: Any, shared: Any, seed: int) -> tuple[int, NDArray, NDArray]:
-    """Return the number of rows, and which of them are chosen here, with the rows themselves."""
-    table, goal = shared
-    X = table.check(rows)
-    chosen = np.empty(0, np.int64)
-    if len(X):
-        chosen = goal.select(X, np.random.RandomState(seed))
-    return len(X), chosen, X[chosen]

@@ -6,6 +6,7 @@ import math
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags, indexable
@@ -14,10 +15,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from .._computing import in_a_search, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_tags
-from .._sklearn import HasMethods, _check_method_params, _num_features, check_params
+from .._sklearn import HasMethods, check_params
 from ..privacy._clone_watch import own_clone
 from ..privacy._fit import PrivacyReprMixin, estimator
-from ..schema._frames import as_sklearn_sees_it, rows_of
+from ..schema._frames import as_sklearn_sees_it, n_rows_of, rows_of
 from ..schema._reading import (
     beside_X,
     check_same_order,
@@ -60,10 +61,11 @@ def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, A
     check_consistent_length(X, y)
     if like is None:
         return X, y
-    n_wanted = _num_features(as_sklearn_sees_it(like))
-    if n_columns != n_wanted:
+    wanted = np.shape(as_sklearn_sees_it(like))[1:]
+    if wanted != (n_columns,):
         raise ValueError(
-            f"X_holdout has {n_columns} columns, but X has {n_wanted}; give rows of the same table."
+            f"X_holdout has {n_columns} columns, but X has {sum(wanted)}; give rows of the same "
+            "table."
         )
     check_same_order("X_holdout", X, like)  # the estimator reads its columns by position
     return X, y
@@ -73,6 +75,18 @@ def _labels_of(y: Any, chosen: Any) -> Any:
     """Return the labels of the chosen rows; others have no say in their dtype."""
     with silence():  # the summarizer has warned of a table with one column
         return label_array(read_label_column(label_cells(unwrap(y))[chosen]).tolist())
+
+
+def _of_rows(value: Any, X: Any, chosen: Any) -> Any:
+    """Return a parameter of `fit`: one with an entry for each row of X has those of the chosen."""
+    is_column = hasattr(value, "__len__") or hasattr(value, "shape")
+    if (
+        not is_column
+        or isinstance(value, str | bytes | dict)
+        or np.shape(value)[:1] != (n_rows_of(X),)
+    ):
+        return value
+    return rows_of(value, chosen)
 
 
 def _distance(summarizer: PrivateMMDSummarizer, rows: Any, target: Any) -> float:
@@ -216,7 +230,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         chosen = summarizer.sample_indices_
         rows = rows_of(X, chosen)
         labels = None if y is None else _labels_of(y, chosen)
-        params = _check_method_params(X, params, indices=chosen)
+        params = {name: _of_rows(value, X, chosen) for name, value in params.items()}
         estimator.fit(for_inner(rows, summarizer), labels, **params)
         target = X if X_target is None else unwrap(X_target)
         self.mmd_ = _distance(summarizer, rows, target)

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state, indexable
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import in_a_search, warn_caller
-from .._sklearn import Interval, RequestMethod, StrOptions
+from .._sklearn import Interval, RequestMethod, StrOptions, check_params
 from ..privacy import PrivacyGuarantee
 from ..privacy._fit import PrivateFit, estimator, warn_of_seed
 from ..privacy._noise import derived_seed
@@ -29,7 +29,7 @@ from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, r
 from ._owners import DataOwner, PartitionOwners, run_protocol
 from ._parties import AbsentOwner, read_owners, read_owners_labels
 from ._protocol import Pool, Propose, Protocol
-from ._releases import COSTS_NOTHING, OwnerValueRelease, OwnerValues, Terms, from_name
+from ._releases import COSTS_NOTHING, OwnerValueRelease, OwnerValues, Terms
 
 PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool, "auction": Auction}
 
@@ -417,12 +417,15 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         if isinstance(self.n_select, STANDS_FOR_SCHEMA):
             raise TypeError(BY_NAME.format(type(self).__name__, "n_select"))
         super()._check_parameters()
-        self._made_protocol().made_release()
+        self._made_protocol()  # which checks it
         check_gamma(self.gamma, self.schema)
         check_bounds(self.schema)
 
     def _made_protocol(self) -> Protocol:
-        return from_name(self.protocol, PROTOCOLS)
+        name = self.protocol
+        made = PROTOCOLS[name]() if isinstance(name, str) else name
+        check_params(made)
+        return made
 
     def _ask_ledger(self) -> None:
         if self._made_protocol().is_nominal():

@@ -37,7 +37,7 @@ from skdpsumm import (
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.audit._neighbours import sketcher_of
 from skdpsumm.privacy import GaussianDP, _noise
-from skdpsumm.summaries import MWEMRelease, Propose
+from skdpsumm.summaries import Propose
 
 N_TRIALS = int(os.environ.get("SKDPSUMM_AUDIT_TRIALS", 100_000))
 N_RUNS = max(100, N_TRIALS // 100)
@@ -151,13 +151,12 @@ def test_targets(delta, adjacency, halve_the_noise):
 
 @ADJACENCIES
 def test_target_by_mwem(adjacency):
-    release = MWEMRelease(n_steps=2)
     summarizer = PrivateMMDSummarizer(
-        5, n_components=2, protocol=Propose(n_target=20, release=release), gamma=1.0
+        5, n_components=2, protocol=Propose(n_target=20, release="mwem"), gamma=1.0
     )
     summarizer.set_params(adjacency=adjacency, delta=0.0, random_state=0)
     targets = [world["X_target"] for world in worst_case_neighbours(summarizer)]
-    same = {"release": release, "n_target": 20, "n_components": 2, "delta": 0.0}
+    same = {"release": "mwem", "n_target": 20, "n_components": 2, "delta": 0.0}
     releases = [TargetAgain(X, adjacency=adjacency, **same) for X in targets]
     assert bound(releases, releases[0].target.mechanism, 0.0) <= 1.0
 

@@ -198,7 +198,7 @@ class FeatureSpace(Space):
     def solve(self, data, codes, terms, tolerance, linear, shares):
         settings = terms.loss, terms.regularization, tolerance
         if self.is_wide:
-            return minimise_sparse(data, codes, *settings, radius=self.radius, shares=shares)
+            return minimise_sparse(data, codes, *settings, shares)
         return solve_primal(data, codes, *settings, linear=linear, shares=shares)
 
     def smallest_tolerance(self, terms, n_rows, tilt):

@@ -330,12 +330,6 @@ class Space(ABC):
     def gram(self, X: NDArray, Y: NDArray) -> Floats:
         """Return the inner products of phi(X) and phi(Y), shape (n, m)."""
 
-    def check(self, X: NDArray) -> None:  # noqa: B027
-        """Raise ValueError for rows on which the kernel is not defined."""
-
-    def check_points(self, points: NDArray, X: NDArray) -> None:  # noqa: B027
-        """Raise ValueError where a function of the user's fails between these points and a row."""
-
     @abstractmethod
     def prepare(self, X: NDArray, terms: Terms) -> Any:
         """Return what `solve` asks of rows."""

@@ -170,12 +170,9 @@ class LearnerMechanism(BaseEstimator):
         -------
         tuple of Space, and ndarray or None
         """
-        # A function of the user's may give a row other values in another block.
-        if not self.spans_points or public is None:
-            return space, public
-        if not isinstance(space, KernelSpace) or space.is_users:
-            return space, public
-        return SpanSpace(space, public, leading=is_pure), None
+        if self.spans_points and public is not None and isinstance(space, KernelSpace):
+            return SpanSpace(space, public, leading=is_pure), None
+        return space, public
 
     @abstractmethod
     def plan(self, space: Space, terms: Terms, public: Any) -> Plan:
@@ -247,8 +244,7 @@ def check_mechanism(learner: Any) -> None:
             f"mechanism={mechanism.name!r} of {class_name} has no guarantee with delta=0; set "
             f"delta > 0, or take one of {pure}."
         )
-    has_span = mechanism.spans_points and learner._spans_points
-    if mechanism.needs_features and not (learner._is_explicit or has_span):
+    if mechanism.needs_features and not (learner._is_explicit or mechanism.spans_points):
         raise ValueError(
             f"mechanism={mechanism.name!r} works on explicit features, not on "
             f"kernel={learner.kernel!r}; set kernel='linear', or to a transformer such as "

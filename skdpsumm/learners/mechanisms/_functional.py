@@ -210,12 +210,12 @@ class FunctionalMechanism(LearnerMechanism):
         return min(max(2 * products, _LANDMARKS), most)
 
     def plan(self, space, terms, public):
+        is_pure = terms.is_private and terms.delta == 0
         # All features cost no more than their values at public points; pure noise on them does.
-        if space.n_features is not None and (public is None or terms.delta > 0):
-            return WeightNoise(space, terms)
-        if public is not None:
-            return SpanNoise(space, public, terms)
-        if terms.is_private and terms.delta == 0:
+        if space.n_features is not None:
+            alone = public is None or not is_pure
+            return WeightNoise(space, terms) if alone else SpanNoise(space, public, terms)
+        if is_pure:
             raise ValueError(
                 "mechanism='functional' of a PINP learner needs explicit features for delta=0: "
                 "set kernel='linear' or to a transformer, or set delta > 0, or mechanism='svt'."
@@ -269,7 +269,7 @@ class WeightNoise(ExactNoise):
 
 
 class SpanNoise(ExactNoise):
-    """The functional mechanism in the span of phi(Z), for public points Z.
+    """Pure noise on explicit features in the span of phi(Z), for public points Z.
 
     Parameters
     ----------
@@ -277,31 +277,16 @@ class SpanNoise(ExactNoise):
     points : ndarray of shape (T, n_columns)
         Z. Repeated points are of no use, and no harm.
     terms : Terms
-        With ``delta=0`` the noise grows with the square root of the dimension, so only the leading
-        directions of K_ZZ are released, those that hold 9/10 of its trace.
-
-    Notes
-    -----
-    With ``L L^T = K_ZZ + j I`` the coordinates of a function f are ``u = L^-1 f(Z)``. For two
-    functions that are Delta_w apart these differ by at most Delta_w (docs/proofs/functional.md).
-    What float64 adds to that is bounded in `coordinate_rounding`.
+        The noise grows with the square root of the dimension, so only the leading directions of
+        K_ZZ are released, those that hold 9/10 of its trace.
     """
 
     def __init__(self, space: Space, points: NDArray, terms: Terms):
         self.space, self.points, self.terms = space, points, terms
         gram = space.gram(points, points)
-        n_points = len(points)
-        if terms.is_private and terms.delta == 0:
-            self._to_coordinates = leading_directions(gram)
-            size = len(self._to_coordinates) * terms.n_scores
-            self.set_noise(PureNoise(terms, self._pure_sensitivity(gram), size))
-            return
-        rounding = coordinate_rounding(space, terms, n_points)
-        check_coordinates(rounding, terms, "X_public (n_landmarks)")
-        self._factor = cholesky(
-            gram + factor_jitter(space, n_points) * np.eye(n_points), lower=True
-        )
-        self.set_noise(CoordinateNoise(n_points * terms.n_scores, terms, rounding))
+        self._to_coordinates = leading_directions(gram)
+        size = len(self._to_coordinates) * terms.n_scores
+        self.set_noise(PureNoise(terms, self._pure_sensitivity(gram), size))
 
     def _pure_sensitivity(self, gram: Floats) -> float:
         """Return how far coordinates can move, with all that keeps these from being orthonormal."""
@@ -319,12 +304,8 @@ class SpanNoise(ExactNoise):
     def release(self, problem: Problem) -> Minimizer:
         """Return the projection of the minimiser on the span, with noise."""
         values = problem.minimize().careful_scores(self.points)
-        if self.idealised:
-            coordinates = self.noise.add(self._to_coordinates @ values)
-            return Minimizer(self.space, self._to_coordinates.T @ coordinates, self.points)
-        noisy = self.noise.add(solve_triangular(self._factor, values, lower=True))
-        coefficients = solve_triangular(self._factor, noisy, lower=True, trans=1)
-        return Minimizer(self.space, coefficients, self.points)
+        coordinates = self.noise.add(self._to_coordinates @ values)
+        return Minimizer(self.space, self._to_coordinates.T @ coordinates, self.points)
 
 
 def check_coordinates(rounding: float, terms: Terms, points: str) -> None:
