@@ -19,7 +19,7 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 from dp_accounting import get_sigma_gaussian
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_noise import bound, fits, gaussian_cdf, has_variance, laplace_cdf
 
@@ -265,6 +265,7 @@ STEPS = st.lists(st.tuples(st.booleans(), st.floats(0.01, 0.9), st.integers(1, 4
 
 @settings(max_examples=60)
 @given(STEPS, st.floats(-9, 5), st.floats(-25, -2))
+@example([(True, 0.2, 1), (False, 0.5, 30), (True, 0.3, 1), (False, 0.1, 10)], 0.0, -14.0)
 def test_no_path_costs_more_than_the_claim(steps, log_epsilon, log_delta):
     epsilon, delta = math.exp(log_epsilon), math.exp(log_delta)
     budget = build(epsilon, delta)
