@@ -425,6 +425,20 @@ BUGS = [
         "n_public = n_units",
         "tests/test_adaptive_audit.py::test_all_that_is_published_comes_over_the_wire",
     ),
+    Bug(
+        "search_priced_as_one_run",
+        "skdpsumm/model_selection/_stopping.py",
+        "part = math.exp(brentq(excess, -60.0, 0.0, xtol=1e-14)) * (1 - _DISTANCE_FROM_ROOT)",
+        "part = 1.0",
+        "tests/test_private_search.py::test_noise_of_the_score",
+    ),
+    Bug(
+        "search_score_with_half_the_noise",
+        "skdpsumm/model_selection/_run.py",
+        "IntegerNoise([block], epsilon=self.plan.epsilon, delta=self.plan.delta)",
+        "IntegerNoise([block], epsilon=2 * self.plan.epsilon, delta=self.plan.delta)",
+        "tests/test_private_search.py::test_noise_of_the_score",
+    ),
 ]
 
 

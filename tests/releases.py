@@ -4,8 +4,7 @@ An audit calls a release thousands of times, and differs from a fit in nothing b
 """
 
 import math
-from contextlib import nullcontext
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from skdpsumm.learners import (
 )
 from skdpsumm.learners.erm._kernel_space import GramSpace
 from skdpsumm.learners.mechanisms import _answers_at_points, _functional, _objective
-from skdpsumm.model_selection import _private_search, _run
 from skdpsumm.privacy import _noise
 from skdpsumm.schema._schema import as_schema
 from skdpsumm.sketches._steps import Steps, first_map
@@ -59,16 +57,6 @@ def linear(X, Y):
 def rbf(X, Y, gamma=1.0):
     """The Gaussian kernel, without scikit-learn's checks, which take longer than all the rest."""
     return np.exp(-gamma * ((X[:, None] - Y[None]) ** 2).sum(axis=2))
-
-
-def quick_runs(monkeypatch):
-    """Leave out what a search does around its runs, which takes three times what they do."""
-    for module in (_private_search, _run):
-        monkeypatch.setattr(module, "clone", lambda estimator, **_: estimator)
-    monkeypatch.setattr(_run, "config_context", lambda **_: nullcontext())
-    monkeypatch.setattr(_private_search, "delayed", lambda call: partial(partial, call))
-    in_turn = lambda runs: [run() for run in runs]  # noqa: E731
-    monkeypatch.setattr(_private_search, "Parallel", lambda **_: in_turn)
 
 
 def remembering(function, most=4096):
