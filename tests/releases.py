@@ -4,8 +4,7 @@ An audit calls a release thousands of times, and differs from a fit in nothing b
 """
 
 import math
-from contextlib import nullcontext
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from skdpsumm.learners import (
 )
 from skdpsumm.learners.erm._kernel_space import KernelSpace
 from skdpsumm.learners.mechanisms import _answers_at_points, _functional, _objective
-from skdpsumm.model_selection import _private_search, _run
 from skdpsumm.privacy import _noise
 from skdpsumm.schema._schema import as_schema
 from skdpsumm.sketches._steps import Steps, first_map
@@ -50,16 +48,6 @@ def seeded_noise(monkeypatch):
         monkeypatch.setattr(_answers_at_points, "secret_generator", lambda seed: rng)
 
     return install
-
-
-def quick_runs(monkeypatch):
-    """Leave out what a search does around its runs, which takes three times what they do."""
-    for module in (_private_search, _run):
-        monkeypatch.setattr(module, "clone", lambda estimator, **_: estimator)
-    monkeypatch.setattr(_run, "config_context", lambda **_: nullcontext())
-    monkeypatch.setattr(_private_search, "delayed", lambda call: partial(partial, call))
-    in_turn = lambda runs: [run() for run in runs]  # noqa: E731
-    monkeypatch.setattr(_private_search, "Parallel", lambda **_: in_turn)
 
 
 def remembering(function, most=4096):

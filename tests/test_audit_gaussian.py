@@ -177,10 +177,9 @@ def test_plot_says_what_is_missing(monkeypatch):
 
 
 def test_catches_the_auctions_bit():
-    """Whether an owner is asked; `test_protocols` has it for the curator, beside a sound protocol.
+    """Whether an owner is asked; of sound protocols, `test_kit` sees all that an owner is sent.
 
-    Here the library builds the pair: the observer comes first, until another owner has a row like
-    the target's.
+    The observer comes first, until another owner has a row like the target's.
     """
     auction = Auction(epsilon_auction=5.0, tau=9)
     summarizer = PrivateMMDSummarizer(

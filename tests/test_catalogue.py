@@ -63,6 +63,8 @@ def test_instances_fit_the_table_that_they_are_for(name):
     if budget:
         assert payer(model).epsilon == 2.5
         assert payer(one.estimator).epsilon != 2.5
+        claim, delta = getattr(model.privacy_, "target", model.privacy_), payer(model).delta
+        assert name == "auction" or claim.epsilon(delta) <= 2.5
 
 
 def test_what_is_given_to_an_instance_stays_as_it_is():

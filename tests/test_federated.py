@@ -286,16 +286,6 @@ def test_without_a_seed_the_noise_is_fresh_and_no_simulation(homes):
     assert not np.array_equal(releases[0].sums, releases[1].sums)
 
 
-def test_csv_gives_the_same_as_parquet(homes):
-    before = run(homes)
-    for k, path in enumerate(homes.values()):
-        frame(k).to_csv(path.parent / "table.csv", index=False)
-        path.write_text(path.read_text().replace("table.parquet", "table.csv"))
-    after = run(homes, run_id=2)
-    assert after.curator.chosen == before.curator.chosen
-    np.testing.assert_allclose(after.curator.X, before.curator.X, rtol=1e-12)
-
-
 CHANGES = [
     ("low = -6", "low = -5", "schema.columns.a.bounds[0]"),
     ('"drop"', '"refuse"', "schema.extra_columns"),
@@ -908,13 +898,6 @@ def test_nodes_that_share_a_record_of_grants_share_what_is_allowed(tmp_path, lim
     assert (Grants(path).n_rows, len(Grants(path).runs)) == (80, 1)
 
 
-def test_a_grant_reads_what_was_granted_once(tmp_path, monkeypatch):
-    grants, read, entries = Grants.make(tmp_path / "grants"), [], Grants.entries
-    monkeypatch.setattr(Grants, "entries", lambda self: read.append(1) or entries(self))
-    grants.grant(1, "ask", "x", 80, max_rows=100, max_runs=1)
-    assert len(read) == 1
-
-
 @pytest.mark.parametrize("kind", ["ask", "sketch"])
 def test_what_can_be_refused_is_refused_before_it_counts(homes, monkeypatch, kind):
     content = question() if kind == "ask" else {}
@@ -1369,18 +1352,6 @@ def test_who_signs_something_else_or_for_another_is_left_out(homes):
     signed["owner"] = np.array(["south", "east"])  # of which numpy makes no one truth
     over = run(homes, odd={"south": at("sign", signed)}, run_id=2, rows=False)
     assert over.left_out == {"south": "sign: signed something else off"}
-
-
-def test_too_few_owners_spend_nothing(homes, tmp_path):
-    (home_of(homes, "south") / "agreement.toml").write_text(pool_text())
-    ledger = PrivacyLedger(tmp_path / "target.ledger", epsilon=10, delta=1e-3)
-    grid, agreement = GridDouble(homes), agreed()
-    ours = curator(agreement, ledger=ledger)
-    options = {"keys": KEYS["curator"], "run_id": 1, "timeout": 0.05, "wait": 0.0}
-    with pytest.raises(RunEndedError, match="2 of 3 owners signed off"):
-        run_over_grid(agreement, grid, ours, min_owners=3, **options)
-    assert ledger.entries() == []
-    assert {kind for _, kind in grid.asked} == {"sign"}
 
 
 def test_with_no_owner_nothing_is_spent(homes):

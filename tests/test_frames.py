@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from catalogue import INSTANCES
+from catalogue import INSTANCES, of_each_class
 from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
@@ -93,7 +93,11 @@ def said(model, X):
     return getattr(model, ask)(X)
 
 
-@pytest.mark.parametrize("name", INSTANCES)
+# Tables are read in one place, whatever is made of them.
+READING = of_each_class(INSTANCES)
+
+
+@pytest.mark.parametrize("name", READING)
 def test_frames_of_any_library_are_the_same_table(name):
     model = fitted(name, FRAME)
     expected, is_own = said(model, FRAME), INSTANCES[name].kind != "summarised"
@@ -110,7 +114,7 @@ def test_frames_of_any_library_are_the_same_table(name):
             said(model, X)
 
 
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize("name", READING)
 def test_other_labels_than_words_and_positions_are_refused_before_the_charge(name):
     ledger = PrivacyLedger(epsilon=1000, delta=0.1)
     for X in NEITHER:
@@ -120,7 +124,9 @@ def test_other_labels_than_words_and_positions_are_refused_before_the_charge(nam
     assert ledger.entries() == []
 
 
-BY_NAME = [name for name, one in INSTANCES.items() if getattr(one.estimator, "schema", None)]
+BY_NAME = of_each_class(
+    {name: one for name, one in INSTANCES.items() if getattr(one.estimator, "schema", None)}
+)
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -388,9 +394,7 @@ def test_a_draft_of_no_rows_says_so():
         TableSchema.from_public(FRAME[:0])
 
 
-WEIGHTLESS = [
-    name for name, one in INSTANCES.items() if one.kind not in ("summarised", "vectorizer")
-]
+WEIGHTLESS = [name for name, one in READING.items() if one.kind not in ("summarised", "vectorizer")]
 
 
 @pytest.mark.parametrize("name", WEIGHTLESS)

@@ -6,7 +6,7 @@ bounded, in `test_groups`; what learners, searches and summaries do with groups,
 
 import numpy as np
 import pytest
-from catalogue import INSTANCES, of, payer
+from catalogue import INSTANCES, of, of_each_class, payer
 from sklearn import config_context
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -18,16 +18,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
 ]
 
-# Claims of these are about single rows, which their own tests see; and "sketches" takes groups that
-# no two owners share.
-OF_ROWS = {"objective", "objective, numbers", "auction", "sketches"}
+# Claims of these are about single rows, which their own tests see.
+OF_ROWS = {"objective", "objective, numbers", "auction"}
 NAMES = [
     name
     for name in of("sketcher", "model", "learner", "search", "summarizer")
     if name not in OF_ROWS
 ]
-# Under these, owners choose rows of a group one by one, so "average" is refused.
-INTEGERS_ALONE = {"posted", "ask_all"}
+# Refusals and routing hang on no mechanism.
+EACH_CLASS = of_each_class({name: INSTANCES[name] for name in NAMES})
 RNG = np.random.default_rng(0)
 N = 60
 X, LABELS, NUMBERS = RNG.uniform(-1, 1, (N, 2)), np.arange(N) % 2, RNG.uniform(-1, 1, N)
@@ -61,10 +60,8 @@ def claims_of(privacy):
     return [privacy.target, privacy.owners] if hasattr(privacy, "target") else [privacy]
 
 
-@pytest.mark.parametrize(
-    ("name", "limit"),
-    [(name, limit) for name in NAMES for limit in (2, "average")[: 2 - (name in INTEGERS_ALONE)]],
-)
+@pytest.mark.parametrize("limit", [2, "average"])
+@pytest.mark.parametrize("name", NAMES)
 def test_claims_are_about_groups(name, limit):
     ledger = ledger_of("group")
     if name.startswith("threshold"):  # for whose cost no ledger knows a sum
@@ -79,7 +76,7 @@ def test_claims_are_about_groups(name, limit):
     assert len(ledger.entries()) == (name.split(",")[0] not in ("pool", "threshold"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH_CLASS)
 def test_a_claim_about_groups_is_never_silently_one_about_rows(name):
     ledger = ledger_of("group")
     model, given = made(name, None, ledger=ledger)
@@ -104,7 +101,7 @@ def test_a_claim_about_groups_is_never_silently_one_about_rows(name):
     assert not hasattr(model, "privacy_")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH_CLASS)
 def test_groups_are_routed_unasked(name):
     model, given = made(name, 2)
     pipe = make_pipeline(FunctionTransformer(), model)

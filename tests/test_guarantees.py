@@ -35,9 +35,9 @@ from skdpsumm.privacy._mechanisms import (
 from skdpsumm.privacy._objective import ObjectiveDP
 from skdpsumm.privacy._threshold import ThresholdDP
 
-MUS = [1e-3, 0.05, 0.2367, 1.0, 4.0, 30.0]
-DELTAS = [1e-12, 1e-9, 1e-6, 1e-3, 0.3]
-EPSILONS = [1e-3, 0.1, 1.0, 5.0, 20.0]
+MUS = [1e-3, 0.2367, 30.0]
+DELTAS = [1e-12, 1e-6, 0.3]
+EPSILONS = [1e-3, 1.0, 20.0]
 
 positive = st.floats(1e-4, 20.0)
 small = st.floats(0.0, 1e-5)
@@ -297,13 +297,7 @@ def test_nothing_added_to_no_guarantee_helps():
 @pytest.mark.parametrize("delta", [1e-8, 1e-4])
 def test_pure_with_gaussian_is_tight(epsilon0, mu, delta):
     """A coin and a Gaussian: condition on the coin, whose loss shifts the Gaussian's epsilon."""
-    keep = 1 / (1 + math.exp(-epsilon0))
-
-    def exact(epsilon):
-        high = exact_gdp_delta(mu, epsilon - epsilon0)
-        return float(keep * high + (1 - keep) * exact_gdp_delta(mu, epsilon + epsilon0))
-
-    best = inverse(exact, delta)
+    best = inverse(coin_and_gaussian(epsilon0, mu), delta)
     ours = (PureDP(epsilon0) + GaussianDP(mu)).epsilon(delta)
     assert best - 1e-9 <= ours <= best + 2e-3
 
@@ -325,12 +319,7 @@ def test_zcdp_with_others_is_accounted_by_renyi():
     assert total.epsilon(1e-6) == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-2)
     assert total.epsilon(1e-6) <= accountant.get_epsilon(1e-6)
     # Gaussian noise may be what is 0.02-zCDP, and a coin what is pure.
-    keep, mu = 1 / (1 + math.exp(-0.1)), math.hypot(0.3, 0.2)
-
-    def exact(epsilon):
-        high = exact_gdp_delta(mu, epsilon - 0.1)
-        return float(keep * high + (1 - keep) * exact_gdp_delta(mu, epsilon + 0.1))
-
+    exact = coin_and_gaussian(0.1, math.hypot(0.3, 0.2))
     assert total.epsilon(1e-6) >= inverse(exact, 1e-6)
     for epsilon in (0.1, 1.0, 2.0, 4.0):
         assert total.delta(epsilon) >= exact(epsilon)
@@ -466,7 +455,6 @@ def test_slack_counts_at_a_negative_epsilon_of_the_ideal():
 # ----------------------------------------------------------------------- costs that are none
 
 
-@pytest.mark.parametrize("value", [-1.0, -1e-300, math.nan, -math.inf, "1", None, True, 1j])
 @pytest.mark.parametrize(
     ("make", "name"),
     [
@@ -481,10 +469,12 @@ def test_slack_counts_at_a_negative_epsilon_of_the_ideal():
         (lambda x: ThresholdDP(x, 5), "ratio"),
     ],
 )
-def test_a_cost_that_is_none_is_refused_by_name(make, name, value):
-    with pytest.raises(ValueError, match=f"^{name} must be a number of at least 0, got") as caught:
-        make(value)
-    assert repr(value) in str(caught.value)
+def test_a_cost_that_is_none_is_refused_by_name(make, name):
+    said = f"^{name} must be a number of at least 0, got"
+    for value in (-1.0, -1e-300, math.nan, -math.inf, "1", None, True, 1j):
+        with pytest.raises(ValueError, match=said) as caught:
+            make(value)
+        assert repr(value) in str(caught.value)
 
 
 @pytest.mark.parametrize("n_updates", [0, -1, 2.0, math.nan])

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from catalogue import of
+from catalogue import of, of_each_class
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -34,17 +34,13 @@ def html(estimator):
     return re.sub(r"<(style|script)>.*?</\1>", "", text, flags=re.DOTALL)
 
 
-RELEASED = of("sketcher", "model", "learner", interactive=False)
-
-
-def fitted(name):
-    one = RELEASED[name]
-    return one.fit(one.make(), X, y, X[:, 1])
+RELEASED = of_each_class(of("sketcher", "model", "learner", interactive=False))
 
 
 @pytest.mark.parametrize("name", RELEASED)
 def test_badge_of_what_is_fitted_and_of_nothing_else(name):
-    estimator = fitted(name)
+    one = RELEASED[name]
+    estimator = one.fit(one.make(), X, y, X[:, 1])
     assert html(estimator).count(BADGE) == 1
     assert "holds private data" not in html(estimator)
     assert "epsilon=1 at" not in html(clone(estimator))

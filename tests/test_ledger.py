@@ -26,7 +26,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 
 from skdpsumm import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 from skdpsumm.privacy import (
@@ -42,7 +42,6 @@ from skdpsumm.privacy import (
 from skdpsumm.privacy._compositions import Worst, compose
 from skdpsumm.privacy._ledger_file import Book, LedgerStore
 from skdpsumm.privacy._mechanisms import (
-    Cost,
     Unprotected,
     ZeroConcentratedDP,
     gdp_delta,
@@ -737,14 +736,6 @@ def test_a_missing_file_is_not_made_up(tmp_path):
     assert "FileNotFoundError" in repr(ledger)
 
 
-def test_a_file_that_was_replaced_is_noticed(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1)
-    PrivacyLedger(tmp_path / "other", epsilon=5)
-    os.replace(tmp_path / "other", tmp_path / "ledger")
-    with pytest.raises(LedgerDamagedError, match="another ledger than before"):
-        ledger.charge(PureDP(0.1))
-
-
 def write_database(path, *statements):
     with sqlite3.connect(path) as db:
         for statement in statements:
@@ -767,23 +758,6 @@ def test_a_foreign_file_is_left_untouched(tmp_path, content):
     assert os.listdir(tmp_path) == ["file"]
 
 
-@pytest.mark.parametrize("damage", ["truncated", "overwritten"])
-def test_a_damaged_file_is_refused(tmp_path, damage):
-    path = tmp_path / "ledger"
-    ledger = PrivacyLedger(path, epsilon=1e6)
-    ledger.charge(PureDP(0.1))
-    row = ledger.entries()[0] | {"mechanism": "{}"}
-    with ledger._store.writing() as (db, book):
-        for _ in range(300):
-            book.charge(db, row, Cost(0.1, math.inf))
-    whole = path.read_bytes()
-    broken = {"truncated": whole[: len(whole) // 2], "overwritten": whole[:-4096] + b"\xff" * 4096}
-    path.write_bytes(broken[damage])
-    with pytest.raises(ValueError, match="damaged"):
-        PrivacyLedger.open(path)
-    assert path.read_bytes() == broken[damage]
-
-
 def test_a_newer_file_is_refused(tmp_path):
     path = tmp_path / "ledger"
     ledger = PrivacyLedger(path, epsilon=1)
@@ -791,22 +765,6 @@ def test_a_newer_file_is_refused(tmp_path):
     for use in (lambda: PrivacyLedger.open(path), lambda: ledger.charge(PureDP(0.1))):
         with pytest.raises(LedgerDamagedError, match=r"version 5.*Upgrade skdpsumm"):
             use()
-
-
-def test_an_unwritable_file_is_read_but_not_charged(tmp_path, monkeypatch):
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1)
-    ledger.charge(PureDP(0.25))
-    # Root may write everything, so the connection is made read-only instead of the file.
-    connect = _ledger_file._connect
-    monkeypatch.setattr(
-        _ledger_file, "_connect", lambda name: connect(name.replace("mode=rw", "mode=ro"))
-    )
-    ledger.check(PureDP(0.5))
-    with pytest.raises(PermissionError, match="Nothing was charged"):
-        ledger.charge(PureDP(0.5))
-    with pytest.raises(PermissionError):
-        ledger.dataset("north", partition="region")
-    assert ledger.spent.epsilon == 0.25
 
 
 def test_a_locked_file_times_out(tmp_path, monkeypatch):
@@ -883,18 +841,6 @@ def test_a_ledger_in_a_file_is_copied_by_its_path(tmp_path, copier):
 
 
 X, Y = np.zeros((12, 1)), np.array([0, 1] * 6)
-
-
-def test_every_fit_of_a_search_in_other_processes_is_counted(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=10)
-    GridSearchCV(Toy(ledger), {"shift": [0, 1, 2]}, cv=3, n_jobs=2).fit(X, Y)
-    entries = ledger.entries()
-    assert [entry["id"] for entry in entries] == list(range(1, 11))
-    assert sum(entry["pid"] != os.getpid() for entry in entries) == 9
-    part = ledger.dataset("part")
-    cross_val_score(Toy(part), X, Y, cv=4, n_jobs=2)
-    assert len(part.entries()) == 4
-    assert ledger.spent.epsilon == pytest.approx(1.4)
 
 
 def test_a_search_beyond_the_cap_fails_in_the_workers(tmp_path):
@@ -1067,19 +1013,6 @@ def test_a_process_killed_inside_its_transaction_charged_nothing(tmp_path):
     assert ledger.charge(PureDP(0.5)) == 2
     assert ledger.spent.epsilon == 0.75
     assert not journal.exists()
-
-
-def test_a_process_killed_after_its_commit_has_charged(tmp_path):
-    path = tmp_path / "ledger"
-    body = """
-    PrivacyLedger(path, epsilon=1).charge(PureDP(0.25))
-    os.kill(os.getpid(), signal.SIGKILL)
-    """
-    process = start_python(body, path)
-    release([process])
-    process.communicate(timeout=120)
-    assert process.returncode == -9
-    assert PrivacyLedger.open(path).spent.epsilon == 0.25
 
 
 @pytest.mark.statistical

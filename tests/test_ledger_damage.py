@@ -135,11 +135,10 @@ FORGED = (
     "simulated, pid, pure, square, log_ratio, tail FROM charges LIMIT 1"
 )
 FORGED_SET = "INSERT INTO datasets SELECT {}, digest, 'forged', NULL FROM datasets LIMIT 1"
-FAR = [-(2**63), -1, 0, 10_000, 2**62, 2**62 + 5, 2**63 - 1]
+FAR = [-(2**63), -1, 0, 10_000, 2**62 + 5, 2**63 - 1]
 
 
-@pytest.mark.parametrize("n_charges", [2, 150])
-@pytest.mark.parametrize("forged", [FORGED, FORGED_SET])
+@pytest.mark.parametrize(("forged", "n_charges"), [(FORGED, 2), (FORGED_SET, 150)])
 @pytest.mark.parametrize("place", FAR)
 def test_a_row_that_the_chain_does_not_cover_is_damage(tmp_path, place, forged, n_charges):
     path = tmp_path / "ledger"
@@ -160,9 +159,8 @@ ACTING = {
 }
 
 
-@pytest.mark.parametrize("n_charges", [2, 150])
 @pytest.mark.parametrize("name", ["free", "sqlite_free", "sqlite_stat9", "SQLITE_FREE"])
-@pytest.mark.parametrize("kind", ACTING)
+@pytest.mark.parametrize(("kind", "n_charges"), [("trigger", 2), ("view", 150), ("table", 2)])
 def test_nothing_else_is_in_the_file_whatever_its_name(tmp_path, kind, name, n_charges):
     """SQLite lets nobody make what is called sqlite_*, and obeys it where it is in a file."""
     path = tmp_path / "ledger"
@@ -569,8 +567,11 @@ TRANSIENT = {
 }
 
 
-@pytest.mark.parametrize("where", ["BEGIN", "SELECT * FROM meta", "PRAGMA quick", "serialize"])
-@pytest.mark.parametrize("name", TRANSIENT)
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [(name, "SELECT * FROM meta") for name in TRANSIENT]
+    + [("memory", "BEGIN"), ("disk", "PRAGMA quick"), ("no code", "serialize")],
+)
 def test_what_the_machine_lacks_is_no_damage(tmp_path, monkeypatch, name, where):
     """No such message asks for a copy in the file's place, which would lose charges."""
     ledger, connect = filled(tmp_path / "ledger"), sqlite3.connect

@@ -27,7 +27,6 @@ from skdpsumm import BudgetWarning, HistogramSketcher, M2MClassifier, TDILClassi
 from skdpsumm.privacy import (
     BudgetExceededError,
     GaussianDP,
-    LedgerDamagedError,
     PrivacyLedger,
     PureDP,
     _ledger_file,
@@ -217,18 +216,6 @@ def test_a_search_in_workers_warns_there_and_at_the_refit(tmp_path, capfd):
     assert "cost epsilon=0.7 of data set" in message
 
 
-def test_a_warning_that_is_an_error_takes_its_charge_back(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=4.0)
-    model = Payer(ledger, tmp_path / "truth")
-    clone(model).fit(X, Y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(BudgetWarning):
-            clone(model).fit(X, Y)
-    assert_true(tmp_path / "ledger", tmp_path / "truth")
-    assert ledger.spent.epsilon == PRICE
-
-
 @pytest.mark.parametrize("accountant", ["pure", "gdp", "zcdp"])
 @pytest.mark.parametrize("cap", [1.0, np.inf])
 def test_the_warning_can_be_written_for_every_accountant(accountant, cap):
@@ -378,27 +365,6 @@ def test_a_full_disk_refuses_the_charge_and_spoils_nothing(tmp_path):
     ledger.charge(PureDP(PRICE))
 
 
-def _charge_on(ledger):
-    for _ in range(1000):
-        ledger.charge(PureDP(PRICE), label="x" * 200)
-
-
-def test_a_full_database_says_so(tmp_path, monkeypatch):
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1e6)
-    connect = _ledger_file._connect
-
-    def small(name):
-        db = connect(name)
-        db.execute("PRAGMA max_page_count = 8")
-        return db
-
-    monkeypatch.setattr(_ledger_file, "_connect", small)
-    with pytest.raises(OSError, match=r"full.*Nothing was charged"):
-        _charge_on(ledger)
-    assert 0 < len(ledger.entries()) < 1000
-    assert is_sound(tmp_path / "ledger")
-
-
 @pytest.fixture
 def open_folder():
     """A folder that everyone can reach, unlike pytest's."""
@@ -445,69 +411,6 @@ def test_a_file_that_cannot_be_written_is_read_but_not_charged(open_folder, clos
 
 
 # ------------------------------------------------------------------- other versions, other bytes
-
-
-@pytest.mark.parametrize("version", ["0", "-1", "1", "3", "1.5", "'new'", "NULL", "x'00'", "1e400"])
-def test_a_file_of_another_version_is_left_alone(tmp_path, version):
-    path = tmp_path / "ledger"
-    ledger = PrivacyLedger(path, epsilon=1.0)
-    with sqlite3.connect(path) as db:
-        db.execute(f"UPDATE meta SET version = {version}")
-    db.close()
-    before = path.read_bytes()
-    for use in (lambda: PrivacyLedger.open(path), lambda: ledger.charge(PureDP(PRICE))):
-        with pytest.raises(LedgerDamagedError):
-            use()
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("column", ["epsilon", "delta", "adjacency", "accountant", "format"])
-@pytest.mark.parametrize("value", ["NULL", "'x'", "-1", "x'00'"])
-def test_settings_that_make_no_sense_are_refused(tmp_path, column, value):
-    path = tmp_path / "ledger"
-    PrivacyLedger(path, epsilon=1.0)
-    with sqlite3.connect(path) as db:
-        db.execute(f"UPDATE meta SET {column} = {value}")
-    db.close()
-    with pytest.raises(LedgerDamagedError):
-        PrivacyLedger.open(path)
-
-
-@pytest.mark.parametrize("value", ["'free'", "x'00'", "-1.0"])
-@pytest.mark.parametrize("column", ["pure", "square", "log_ratio", "tail"])
-def test_a_cost_that_is_no_number_does_not_count_as_nothing(tmp_path, column, value):
-    """SQLite sums up what is no number as zero: the total would be below the truth."""
-    path = tmp_path / "ledger"
-    ledger = PrivacyLedger(path, epsilon=1.0)
-    ledger.charge(PureDP(0.9))
-    with sqlite3.connect(path) as db:
-        db.execute(f"UPDATE charges SET {column} = {value}")
-    db.close()
-    for use in (lambda: ledger.spent, lambda: ledger.charge(PureDP(0.9))):
-        with pytest.raises(LedgerDamagedError, match="damaged"):
-            use()
-
-
-@given(st.integers(0, 10**6), st.binary(min_size=1, max_size=64))
-@settings(max_examples=80, deadline=None, derandomize=True)
-@pytest.mark.statistical
-def test_overwritten_bytes_raise_or_read(tmp_path_factory, place, noise):
-    """Never anything but one error: what was overwritten may be free space."""
-    path = tmp_path_factory.mktemp("bytes") / "ledger"
-    ledger = PrivacyLedger(path, epsilon=5.0)
-    for label in "abc":
-        ledger.charge(PureDP(PRICE), label=label)
-    whole = bytearray(path.read_bytes())
-    place %= len(whole)
-    whole[place : place + len(noise)] = noise
-    path.write_bytes(whole)
-    try:
-        other = PrivacyLedger.open(path)
-        other.charge(PureDP(PRICE))
-        other.entries()
-    except LedgerDamagedError:
-        return
-    assert other.spent.epsilon == pytest.approx(4 * PRICE)
 
 
 @given(st.text(min_size=1), st.text(), st.sampled_from([np.float16, np.float32, np.float64, int]))

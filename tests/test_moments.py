@@ -17,7 +17,6 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     Numeric,
-    PrivacyLeakWarning,
     PrivateMMDSummarizer,
     PrivateSketch,
     RACESketcher,
@@ -595,21 +594,6 @@ def test_bad_input_costs_nothing(parameters, X):
     with pytest.raises(ValueError):  # noqa: PT011 (scikit-learn's messages)
         model.set_params(**parameters).fit(X)
     assert ledger.calls == []
-
-
-def test_one_fit_is_one_charge():
-    ledger = FakeLedger()
-    sketcher = SketchUnion([HistogramSketcher(), RFFSketcher(20)], ledger=ledger)
-    M2MEstimator(sketcher, schema=(0, 1), n_synthetic=500).fit(table())
-    assert len(ledger.calls) == 1
-
-
-def test_seeded_noise_warns_and_is_marked():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = fitted(RFFSketcher(20, noise_seed=0), epsilon=1.0)
-    assert any(issubclass(w.category, PrivacyLeakWarning) for w in caught)
-    assert model.privacy_.simulated
 
 
 def test_score_prefers_more_budget():

@@ -11,7 +11,6 @@ sees 1.3, and other shapes.
 
 import json
 import math
-import warnings
 from fractions import Fraction
 from functools import cache
 
@@ -189,9 +188,9 @@ def test_gaussian_spends_what_opendp_says():
 # ------------------------------------------------------------ Gaussian: exactness of the claim
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 5.0, 30.0])
-@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-3])
-@pytest.mark.parametrize("size", [1, 200, 100_000])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 30.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-3])
+@pytest.mark.parametrize("size", [1, 100_000])
 def test_gaussian_claim_is_the_request_and_no_noise_is_wasted(epsilon, delta, size):
     noise = IntegerNoise([Block(size, 1e5, 3e4)], epsilon=epsilon, delta=delta)
     assert 0.999 * epsilon <= noise.mechanism.epsilon(delta) <= epsilon
@@ -453,13 +452,6 @@ def test_seeded_noise_repeats(kind):
     first, second, other = (noise.add(zeros, noise_seed=seed) for seed in (7, 7, 8))
     assert np.array_equal(first, second)
     assert not np.array_equal(first, other)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_noise_of_the_system_does_not_warn(kind):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        build(kind, 2).add(np.zeros(2, np.int64))
 
 
 @pytest.mark.parametrize("kind", KINDS)

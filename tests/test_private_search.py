@@ -9,21 +9,20 @@ import pickle
 
 import numpy as np
 import pytest
-from releases import quick_runs
 from scipy.optimize import brentq
 from scipy.stats import kstest, norm
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
+from stub_learners import Stub
 from test_best_of import generating
 
 from skdpsumm import (
     BudgetExceededError,
     M2MClassifier,
     PINPClassifier,
-    PrivacyGuarantee,
     PrivacyLeakWarning,
     PrivacyLedger,
     PrivateSearchCV,
@@ -33,14 +32,10 @@ from skdpsumm import (
     TDDLClassifier,
     TDILClassifier,
     TDILRegressor,
-    audit_epsilon,
 )
-from skdpsumm.model_selection import _private_search, _run, _stopping
-from skdpsumm.model_selection._candidate import Choices, Leaf
-from skdpsumm.model_selection._public_rows import PublicRows
-from skdpsumm.model_selection._run import Table
+from skdpsumm.model_selection import _run, _stopping
+from skdpsumm.model_selection._candidate import Choices
 from skdpsumm.model_selection._stopping import (
-    RunPlan,
     StoppingLaw,
     plan_runs,
     stopping,
@@ -260,7 +255,7 @@ def test_ledger_takes_searches_and_the_slack_fits_its_reserve():
 # --------------------------------------------------------------------------------------- the score
 
 
-class Constant(ClassifierMixin, BaseEstimator):
+class Constant(Stub):
     """A learner that reads nothing, says what it was asked for, and predicts one label."""
 
     def __init__(
@@ -273,20 +268,14 @@ class Constant(ClassifierMixin, BaseEstimator):
         ledger=None,
         classes=None,
     ):
+        super().__init__(epsilon, delta, adjacency, noise_seed, ledger)
         self.label = label
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.noise_seed = noise_seed
-        self.ledger = ledger
         self.classes = classes
 
     def fit(self, X, y):
         if self.label == "fails" and len(X) > 25:
             raise RuntimeError("too many rows")
-        self.classes_ = np.unique(y)
-        self.privacy_ = PrivacyGuarantee(PureDP(self.epsilon), self.adjacency)
-        return self
+        return super().fit(X, y)
 
     def predict(self, X):
         return np.full(len(X), 0 if self.label == "fails" else self.label)
@@ -329,8 +318,7 @@ def test_a_rows_score_depends_on_that_row_alone():
 
 
 @pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize(("delta", "adjacency"), [(1e-6, "add_remove"), (0.0, "replace_one")])
 def test_noise_of_the_score(monkeypatch, factor, accepted, adjacency, delta):
     """Three arms: the right scale, worked out here from the plan's own equation, and two wrong."""
     rng = np.random.default_rng(0)
@@ -358,105 +346,6 @@ def test_noise_of_the_score(monkeypatch, factor, accepted, adjacency, delta):
         else __import__("scipy").stats.laplace(scale=expected / math.sqrt(2))
     )
     assert (kstest(centred, law_of.cdf).pvalue > 1e-9) == accepted
-
-
-# --------------------------------------------------------------------------------------- audits
-
-
-class Toy:
-    """A candidate that costs no time: all that it does is to be scored."""
-
-    def __init__(self, epsilon, label):
-        self.label = label
-        self.privacy_ = PrivacyGuarantee(PureDP(epsilon))
-
-    def set_params(self, **params):
-        return self
-
-    def fit(self, X, y):
-        return self
-
-
-# Scores of a row, by its kind: the rare candidate's and the frequent one's.
-KINDS = {"both": (0.0, 0.75), "last": (1.0, -1.0)}
-
-
-def toy(plan, law, rng):
-    """Return a release of the search's own code: which candidate won, and its noisy sum.
-
-    Nine of ten candidates lose by the row that a neighbour has more, and the tenth gains.
-    """
-    search = PrivateSearchCV(Constant(), {})
-    candidates = [({"label": label}, Toy(plan.epsilon, label)) for label in (0, 1)]
-    score = _run.PrivateScore(lambda e, row, y: KINDS[y[0]][e.label], -1.0, 1.0, "add_remove", plan)
-
-    given = Leaf("", ""), PublicRows(None, None)
-
-    def release(kinds):
-        n = len(kinds)
-        table = Table(np.zeros((n, 1)), np.array(kinds), np.ones(n, bool))
-        trials = [candidates[int(rng.random() < 0.9)] for _ in range(law.draw(rng))]
-        draft = _private_search._Draft(*given, trials, None, table, score, None)
-        best = search._search(draft)
-        return [float(best.params["label"]), best.value]
-
-    return release
-
-
-@pytest.fixture
-def _seeded_laplace(monkeypatch):
-    rng = np.random.default_rng(1)
-    monkeypatch.setattr(
-        _noise,
-        "_laplace_i64",
-        lambda v, s: v + np.rint(rng.laplace(0, s, v.shape)).astype(np.int64),
-    )
-    quick_runs(monkeypatch)
-
-
-def rare_won(output):
-    """Return the winning sum where the rare candidate won, and a worse value elsewhere."""
-    return output[1] if output[0] == 0 else -1e3
-
-
-def audit(release, n_trials):
-    return audit_epsilon(
-        release,
-        ["both", "both", "last"],
-        ["both", "both"],
-        n_trials=n_trials,
-        confidence=1 - 1e-6,
-        statistic=rare_won,
-        random_state=0,
-    )
-
-
-EPSILON, LAW, TRIALS = 2.0, stopping(2.0, 4), 12_000
-
-
-@pytest.mark.statistical
-@pytest.mark.usefixtures("_seeded_laplace")
-def test_audit_spares_the_search():
-    release = toy(plan_runs(LAW, EPSILON, 0.0), LAW, np.random.default_rng(0))
-    result = audit(release, 3000)
-    assert 0.1 * EPSILON < result.lower_bound <= EPSILON  # it does look
-
-
-@pytest.mark.statistical
-@pytest.mark.usefixtures("_seeded_laplace")
-def test_audit_catches_trials_charged_as_one():
-    wrong = RunPlan(EPSILON, 0.0, PureDP(EPSILON), PureDP(EPSILON))
-    assert audit(toy(wrong, LAW, np.random.default_rng(0)), TRIALS).refutes(EPSILON)
-
-
-@pytest.mark.statistical
-@pytest.mark.usefixtures("_seeded_laplace")
-def test_audit_catches_a_score_without_noise(monkeypatch):
-    monkeypatch.setattr(
-        _run.PrivateScore, "release", lambda self, exact, _: float(exact) * self._unit
-    )
-    release = toy(plan_runs(LAW, EPSILON, 0.0), LAW, np.random.default_rng(0))
-    assert audit(release, 2000).refutes(EPSILON)
 
 
 # --------------------------------------------------------------------------------------- the whole

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_protocols import AskAll
 
-from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger, audit_epsilon, mmd2
-from skdpsumm.privacy import PureDP, gdp_mu
+from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger, mmd2
+from skdpsumm.privacy import PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.summaries import Auction, DataOwner, Pool, Propose
 from skdpsumm.summaries._mmd import Embedding, grid_scores
@@ -180,10 +180,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("reason", FAULTS)
-@pytest.mark.parametrize("name", ["propose", "ask_all"])
-def test_an_owner_that_fails_is_left_out(name, reason):
+def test_an_owner_that_fails_is_left_out(reason):
     owners = {"good": points(200), "bad": BrokenOwner(FAULTS[reason])}
-    curator = run(PROTOCOLS[name], owners)
+    curator = run(Propose(), owners)
     assert list(curator.dropped_owners) == ["bad"]
     assert reason in curator.dropped_owners["bad"]
     assert "42" not in curator.dropped_owners["bad"]
@@ -453,7 +452,7 @@ def test_a_score_is_a_function_of_its_row_alone(kind, dtype):
         )
 
 
-@pytest.mark.parametrize("d", [2, 64, 1000, 10_000])
+@pytest.mark.parametrize("d", [2, 1000])
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e30])
 def test_products_with_a_quantised_direction_are_exact(d, scale):
     phi, rng = embedding(d), np.random.default_rng(0)
@@ -536,25 +535,6 @@ def test_ask_all_a_row_more_displaces_at_most_one(seed, b, n, dropped):
         assert len(other - one) <= 1
 
 
-@pytest.mark.parametrize(("adjacency", "swaps"), [("add_remove", 1), ("replace_one", 2)])
-def test_ask_all_noise_is_for_that_many_swaps(adjacency, swaps):
-    phi = embedding(64)
-    curator = curator_of(
-        points(5),
-        ["a"],
-        protocol=AskAll(5),
-        n_components=64,
-        adjacency=adjacency,
-        n_target=5,
-        gamma=1.0,
-    )
-    std = curator._plan.release.std
-    shift = swaps * phi.sensitivity(2)[1]
-    mu = np.sqrt(4) * shift / std[0]  # four releases
-    assert mu == pytest.approx(gdp_mu(1.0, 1e-6), rel=1e-5)
-    assert curator.privacy.owners.epsilon(1e-6) == pytest.approx(1.0, abs=1e-5)
-
-
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_auctions_h2_is_within_its_budget(delta):
     options = {"n_components": 16, "n_select": 10, "delta": delta, "gamma": 1.0}
@@ -567,8 +547,7 @@ def test_the_auctions_h2_is_within_its_budget(delta):
 
 
 @pytest.mark.parametrize("name", ["propose", "pool", "ask_all"])
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(("adjacency", "delta"), [("add_remove", 0.0), ("replace_one", 1e-6)])
 def test_budgets_are_kept(name, adjacency, delta):
     options = {"epsilon": 0.7, "delta": delta, "adjacency": adjacency, "n_target": 50}
     options["gamma"] = 1.0
@@ -600,14 +579,6 @@ def test_the_consumer_is_told_first_that_rows_are_real():
     assert isinstance(privacy.consumer.mechanism, Unprotected)
 
 
-def test_mwem_is_within_its_budget():
-    for delta in (0.0, 1e-6):
-        curator = curator_of(
-            points(5), ["a"], n_components=16, release="mwem", n_target=5, delta=delta, gamma=1.0
-        )
-        assert 0.95 < curator.privacy.target.epsilon(delta) <= 1 + 1e-9
-
-
 def test_the_auction_claims_nothing_and_accounts_for_h2():
     options = {"n_components": 140, "n_select": 100, "n_target": 400, "gamma": 1.0}
     options["adjacency"] = "replace_one"
@@ -628,54 +599,3 @@ def test_the_auction_claims_nothing_and_accounts_for_h2():
         **{**options, "adjacency": "add_remove"},
     )
     assert swapped.privacy.h2.epsilon(1e-4) == pytest.approx(0.076, abs=0.003)
-
-
-# ---------------------------------------------------------------------------------------- attacks
-
-
-def asked_in_round_one(others, protocol):
-    """Return whether owner j was asked for its row, given what the other owner holds."""
-    target = np.full((500, 1), 3.0)  # so many that noise does not change who bids most
-    curator = curator_of(target, ["j", "i"], protocol=protocol, n_select=1, n_components=16,
-                      gamma=0.1, epsilon=1.0, delta=1e-4, random_state=0)  # fmt: skip
-    run_protocol(curator, {"j": DataOwner([[2.0]]), "i": DataOwner(others)})
-    return float(any(isinstance(m, HandOver) for m in curator.transcript["j"]))
-
-
-@pytest.mark.statistical
-def test_the_auctions_bit_is_found_by_an_audit():
-    """delta(epsilon') is at least 1 - exp(-epsilon_auction) at every epsilon'."""
-    X = np.array([[-9.0]])
-    neighbour = np.vstack([X, [[3.0]]])  # outbids j
-    result = audit_epsilon(
-        lambda others: asked_in_round_one(others, Auction(epsilon_auction=5.0, tau=9)),
-        X,
-        neighbour,
-        delta=0.05,
-        n_trials=400,
-        confidence=1 - 1e-9,
-        random_state=0,
-    )
-    assert result.lower_bound > 1.0
-
-
-@pytest.mark.statistical
-def test_propose_shows_the_same_audit_nothing():
-    def view(others):
-        target = np.full((20, 1), 3.0)
-        curator = curator_of(target, ["j", "i"], n_select=1, n_components=4, gamma=0.1, delta=1e-4)
-        run_protocol(curator, {"j": DataOwner([[2.0]]), "i": DataOwner(others)})
-        (message,) = curator.transcript["j"]
-        return np.array([message.n_herd, message.n_uniform, *message.direction])
-
-    X = np.array([[-9.0]])
-    result = audit_epsilon(
-        view,
-        X,
-        np.vstack([X, [[3.0]]]),
-        delta=0.0,
-        n_trials=400,
-        confidence=1 - 1e-9,
-        random_state=0,
-    )
-    assert result.lower_bound < 0.2

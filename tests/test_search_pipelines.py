@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import uniform
 from sklearn import __version__ as sklearn_version
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest
@@ -30,6 +30,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from sklearn.utils.fixes import parse_version
+from stub_learners import Stub
 from test_best_of import generating
 
 from skdpsumm import (
@@ -38,7 +39,6 @@ from skdpsumm import (
     HistogramSketcher,
     M2MClassifier,
     Numeric,
-    PrivacyGuarantee,
     PrivacyLedger,
     PrivateSearchCV,
     PublicVectorizer,
@@ -192,8 +192,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("place", ["first", "later", "candidate"])
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [(name, "first") for name in REFUSED] + [("scaler", "later"), ("function", "candidate")],
+)
 def test_other_steps_are_refused_before_the_charge_with_what_to_write(name, place):
     ledger, step = PrivacyLedger(epsilon=100.0, delta=1e-5), REFUSED[name]
     steps = {"first": [step], "later": [SCALE, step], "candidate": [SCALE, "passthrough"]}[place]
@@ -381,33 +383,24 @@ def test_a_ledger_in_another_step_would_count_trials():
     assert ledger.entries() == []
 
 
-class Leaves(ClassifierMixin, BaseEstimator):
+class Leaves(Stub):
     """A learner that fails on the private rows, with some of them in its hands and its mouth."""
 
     def __init__(
         self, epsilon=1.0, delta=0.0, adjacency="add_remove", noise_seed=None, ledger=None, odd=None
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.noise_seed = noise_seed
-        self.ledger = ledger
+        super().__init__(epsilon, delta, adjacency, noise_seed, ledger)
         self.odd = odd
 
     def fit(self, X, y):
         if len(X) > 25:
             self.rows_ = X
             raise RuntimeError(f"The first row is {X[0]}.")
-        self.classes_ = np.unique(y)
-        self.privacy_ = PrivacyGuarantee(PureDP(self.epsilon), self.adjacency)
         if self.odd:  # breaks when it is fitted to public rows again
             self.odd.append(1)
             if len(self.odd) > 2:
                 raise RuntimeError("It fails on public rows, too.")
-        return self
-
-    def predict(self, X):
-        return np.zeros(len(X), int)
+        return super().fit(X, y)
 
 
 class Shared(list):
@@ -511,23 +504,12 @@ if not NEWER:
     TYPES["polars"] = lambda table: pytest.skip("scikit-learn 1.6 sees no names in polars 2")
 
 
-class Keeps(ClassifierMixin, BaseEstimator):
+class Keeps(Stub):
     """A learner that keeps what it was trained on, and predicts the first column."""
-
-    def __init__(
-        self, epsilon=1.0, delta=0.0, adjacency="add_remove", noise_seed=None, ledger=None
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.noise_seed = noise_seed
-        self.ledger = ledger
 
     def fit(self, X, y):
         self.rows_ = dense(X)
-        self.classes_ = np.unique(y)
-        self.privacy_ = PrivacyGuarantee(PureDP(self.epsilon), self.adjacency)
-        return self
+        return super().fit(X, y)
 
     def predict(self, X):
         return self.classes_[(dense(X)[:, 0] > 0.5).astype(int)]

@@ -1,11 +1,7 @@
 """Sketchers: what a fit releases, what it costs, and what it leaves behind.
 
-The statistical tests have three arms, as in `test_noise`: the right scale passes, 0.7 and 1.3 times
-it fail. The first arm fails by chance with probability below 1e-14 (eight standard errors of the
-variance), the other two pass by chance with probability below 1e-10. FITS releases show a factor of
-1.09 on Gaussian noise in the sums half of the time and 1.2 always; on Laplace noise, and on the
-noise of the number of rows, 1.13 and 1.3. Tests of independence fail by chance with probability
-below 1e-10.
+That noise is as large as stated, and costs what is claimed, is in `test_kit`; but for the noise of
+the number of rows, which has three arms here: the right scale passes, 0.7 and 1.3 times it fail.
 """
 
 import copy
@@ -16,7 +12,6 @@ import json
 import math
 import os
 import pickle
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -27,6 +22,8 @@ import pytest
 from dp_accounting import get_sigma_gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import ARMS, has_std
+from releases import SketchAgain
 from sklearn import __version__ as sklearn_version
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -59,9 +56,7 @@ from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.sketches import _file
 from skdpsumm.sketches._file import VERSION, sealed
 
-FITS = 400
 SIGMA = get_sigma_gaussian(1.0, 1e-6)
-ARMS = [(1.0, True), (0.7, False), (1.3, False)]
 X3 = np.random.default_rng(0).uniform(size=(60, 3))
 ignore_seed = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
@@ -134,73 +129,28 @@ _PLAIN = ("n_released", "n_noise_std", "privacy", "postprocess", "n_from_sums", 
 # ----------------------------------------------------------------- what is released, statistically
 
 
-CASES = {
-    "rff": lambda: rff(),
-    "rff pure": lambda: rff(delta=0.0),
-    "rff replace-one": lambda: rff(adjacency="replace_one"),
-    "histogram pure": lambda: histogram(delta=0.0),
-    "histogram counted": lambda: histogram(denominator=0.3),
-    "race": lambda: race(),
-    "union": lambda: union(weights=[1, 5, 2], denominator="budget"),
-}
+COUNTED = [
+    rff(),
+    histogram(denominator=0.3),
+    race(),
+    union(weights=[1, 5, 2], denominator="budget"),
+]
 
 
 @cache
-def releases(case):
-    """Return noise over its claimed deviation: of the sums, of the numbers of rows."""
-    sketcher, X = CASES[case](), X3[:20]
-    exact = sketcher.fit(X).feature_map_.grid_sums(X) / GRID
-    sketches = [sketcher.fit(X).sketch_ for _ in range(FITS)]
-    sums = [(s.sums - exact) / s.noise_std for s in sketches]
-    rows = [(s.n_released - 20) / s.n_noise_std for s in sketches if s.n_noise_std]
-    return np.array(sums), np.array(rows)
-
-
-def has_unit_variance(sample, factor, kurtosis):
-    slack = 8 * math.sqrt((kurtosis - 1) / np.size(sample))
-    return abs(np.mean((sample * factor) ** 2) - 1) <= slack
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("factor", "accepted"), ARMS)
-@pytest.mark.parametrize("case", CASES)
-def test_noise_of_the_sums_is_that_stated(case, factor, accepted):
-    sums, _ = releases(case)
-    assert has_unit_variance(sums, factor, 6.0 if "pure" in case else 3.0) == accepted
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_every_coordinate_has_its_noise(case):
-    """Each within a factor of 2: chance fails it below 1e-15."""
-    spread = releases(case)[0].std(axis=0)
-    assert 0.5 < spread.min() <= spread.max() < 2
+def noise_of_the_number_of_rows():
+    """Return noise over its claimed deviation, of 400 releases of each."""
+    found = []
+    for sketcher in COUNTED:
+        again, std = SketchAgain(sketcher, X3[:20]), sketcher.fit(X3[:20]).sketch_.n_noise_std
+        found += [(again()[-1] - 20) / std for _ in range(400)]
+    return found
 
 
 @pytest.mark.parametrize(("factor", "accepted"), ARMS)
 def test_noise_of_the_number_of_rows_is_that_stated(factor, accepted):
     """Gaussian counts, bought and read off the row sums."""
-    rows = [releases(case)[1] for case in ("rff", "histogram counted", "race", "union")]
-    assert has_unit_variance(np.concatenate(rows), factor, 3.0) == accepted
-
-
-def test_a_laplace_count_has_the_noise_stated():
-    """Between half and twice: chance fails it below 1e-9."""
-    assert 0.5 < releases("rff pure")[1].std() < 2
-
-
-@pytest.mark.parametrize("case", ["rff", "histogram counted"])
-def test_a_bought_count_is_independent_of_the_sums(case):
-    """A common seed would give a correlation of one."""
-    sums, rows = releases(case)
-    assert np.abs(np.mean(sums * rows[:, None], axis=0)).max() < 0.45
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_coordinates_and_fits_are_independent(case):
-    sums, _ = releases(case)
-    products = (sums.T @ sums) / FITS
-    assert np.abs(products - np.diag(np.diag(products))).max() < 0.6
-    assert np.abs(np.mean(sums[1:] * sums[:-1])) < 0.2
+    assert has_std(noise_of_the_number_of_rows(), 1 / factor) == accepted
 
 
 # --------------------------------------------------------------------- what is stated, by formula
@@ -258,9 +208,8 @@ def test_a_union_shares_the_budget_by_weight(epsilon):
 
 
 @each_kind
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("denominator", ["auto", "budget"])
+@pytest.mark.parametrize(("delta", "denominator"), [(0.0, "budget"), (1e-6, "auto")])
 def test_the_parts_of_a_release_spend_the_budget_and_no_more(make, delta, adjacency, denominator):
     """From sensitivities and stated noise alone."""
     common = {"delta": delta, "adjacency": adjacency, "denominator": denominator}
@@ -278,8 +227,7 @@ def test_the_parts_of_a_release_spend_the_budget_and_no_more(make, delta, adjace
 
 
 @each_kind
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 20.0])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 0.0), (20.0, 1e-6)])
 def test_the_guarantee_is_what_was_asked_for(make, epsilon, delta):
     sketch = make(epsilon=epsilon, delta=delta).fit(X3).sketch_
     assert 0.999 * epsilon <= sketch.privacy.epsilon(delta) <= epsilon
@@ -359,13 +307,6 @@ def test_infinite_epsilon_gives_the_plain_mean(make, adjacency):
 
 
 @each_kind
-def test_a_huge_epsilon_gives_nearly_the_plain_mean(make):
-    sketcher = make(epsilon=1e4).fit(X3)
-    plain = sketcher.transform(X3).mean(axis=0)
-    assert sketcher.sketch_.mean == pytest.approx(plain, abs=0.05)
-
-
-@each_kind
 def test_release_needs_rows(make):
     sketcher = make()
     with pytest.raises(ValueError, match="nothing to release"):
@@ -432,8 +373,7 @@ def holds_bytes(thing, sums):
 
 
 @each_kind
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("denominator", ["auto", "budget"])
+@pytest.mark.parametrize(("delta", "denominator"), [(0.0, "budget"), (1e-6, "auto")])
 def test_a_released_sketcher_holds_nothing_exact(make, delta, denominator):
     """Small epsilon: a noisy value equals an exact one with probability below 1e-4."""
     X = np.random.default_rng(0).uniform(size=(5003, 3))
@@ -544,27 +484,6 @@ def test_one_row_cannot_change_the_precision_of_the_others(make):
     part = make().partial_fit(narrow[:-1])._pending.sums
     rest = make().partial_fit(wide[:-1])._pending.sums
     assert np.array_equal(part, rest)
-
-
-@pytest.mark.parametrize(
-    ("X", "kind"),
-    [
-        ([["Alice Smith", 1.0]], ValueError),
-        ([["Alice Smith"]], ValueError),
-        ([31.4159, 2.0], ValueError),
-        ([[[31.4159]]], ValueError),
-        (pd.DataFrame({"a": ["Alice Smith"], "b": [1.0]}), ValueError),
-        ([[{"name": "Alice Smith"}, 1.0]], TypeError),
-    ],
-)
-def test_errors_name_no_value(X, kind):
-    with pytest.raises(kind) as caught:
-        histogram().fit(X)
-    trace = "".join(traceback.format_exception(caught.value, chain=True))
-    assert "Alice" not in str(caught.value)
-    assert "3.1415" not in str(caught.value)
-    assert caught.value.__context__ is None
-    assert "During handling" not in trace
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.float16, object])
@@ -830,25 +749,6 @@ def test_a_failed_save_leaves_the_old_file(file):
     assert [p.name for p in file.parent.iterdir()] == ["one.sketch"]
 
 
-def test_no_flipped_byte_goes_unseen(file):
-    """A flip is refused, or hits what carries nothing, such as the time of an entry of the zip."""
-    content, original = file.read_bytes(), PrivateSketch.load(file)
-    rng = np.random.default_rng(0)
-    refused = 0
-    for place in rng.choice(len(content), size=300, replace=False):
-        damaged = bytearray(content)
-        damaged[place] ^= rng.integers(1, 256)
-        file.write_bytes(damaged)
-        try:
-            loaded = PrivateSketch.load(file)
-        except ValueError as error:
-            refused += 1
-            assert "sketch" in str(error) or "damaged" in str(error)  # noqa: PT017
-        else:
-            assert same_sketch(loaded, original)
-    assert refused > 200
-
-
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9, 0.999])
 def test_a_cut_file_is_refused(file, share):
     content = file.read_bytes()
@@ -984,8 +884,7 @@ def test_adaptive_sketches_are_added_where_they_counted_the_same():
 
 
 @each_kind
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize(("delta", "adjacency"), [(0.0, "replace_one"), (1e-6, "add_remove")])
 def test_a_fit_checks_once_and_charges_once(make, delta, adjacency):
     ledger = FakeLedger()
     sketcher = make(ledger=ledger, delta=delta, adjacency=adjacency).fit(X3)
@@ -1059,7 +958,7 @@ BAD_DATA = {
 }
 
 
-@each_kind
+@pytest.mark.parametrize("make", [rff, histogram])  # without a schema, and with one
 @pytest.mark.parametrize("X", BAD_DATA.values(), ids=BAD_DATA)
 def test_bad_data_cost_nothing(make, X):
     ledger = FakeLedger()
@@ -1083,16 +982,17 @@ BAD_SCHEMAS = [
     [(0, 1), (0, 1), None],
 ]
 BAD_PARAMETERS = [
-    *((make, {"epsilon": e}) for make in MAKERS.values() for e in (0, -1.0, np.nan, "1")),
-    *((make, {"delta": d}) for make in MAKERS.values() for d in (1, 1.5, -1e-9, np.nan)),
-    *((make, {"denominator": s}) for make in MAKERS.values() for s in (0, 1, -0.1)),
-    *((make, {"adjacency": "swap"}) for make in MAKERS.values()),
-    *((make, {"denominator": "rows"}) for make in MAKERS.values()),
-    *((make, {"noise_seed": -1}) for make in MAKERS.values()),
-    *((make, {"random_state": "a"}) for make in MAKERS.values()),
-    *((make, {"n_jobs": 0}) for make in MAKERS.values()),
-    *((make, {"schema": given}) for make in MAKERS.values() for given in BAD_SCHEMAS),
+    # What all sketchers have.
+    *((rff, {"epsilon": e}) for e in (0, -1.0, np.nan, "1")),
+    *((rff, {"delta": d}) for d in (1, 1.5, -1e-9, np.nan)),
+    *((histogram, {"denominator": s}) for s in (0, 1, -0.1, "rows")),
+    (rff, {"adjacency": "swap"}),
+    (rff, {"noise_seed": -1}),
+    (rff, {"random_state": "a"}),
+    (rff, {"n_jobs": 0}),
+    *((make, {"schema": given}) for make in (rff, union) for given in BAD_SCHEMAS),
     *((make, {"epsilon": 1e-18, "delta": 0.0}) for make in MAKERS.values()),
+    # What each has of its own.
     *((rff, {"n_components": n}) for n in (0, -2, 3.0)),
     *((rff, {"gamma": g}) for g in (0, -1.0, np.nan, np.inf, 1e40)),
     *((race, {"n_repetitions": 0}), (race, {"n_buckets": 1}), (race, {"bandwidth": 0})),
@@ -1152,7 +1052,7 @@ BAD_ROWS = {
 }
 
 
-@pytest.mark.parametrize("kind", mixed())
+@pytest.mark.parametrize("kind", ["rff", "part"])
 @pytest.mark.parametrize("row", BAD_ROWS.values(), ids=BAD_ROWS)
 def test_bad_values_in_a_table_cost_nothing_and_are_not_repeated(kind, row):
     ledger = FakeLedger()
@@ -1162,7 +1062,7 @@ def test_bad_values_in_a_table_cost_nothing_and_are_not_repeated(kind, row):
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("kind", mixed())
+@pytest.mark.parametrize("kind", ["rff", "part"])
 @pytest.mark.parametrize("row", BAD_ROWS.values(), ids=BAD_ROWS)
 def test_a_bad_second_block_changes_nothing(kind, row):
     ledger = FakeLedger()
@@ -1294,14 +1194,6 @@ def test_components_come_in_pairs(asked, given):
 
 
 @each_kind
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_transform_keeps_the_dtype(make, dtype):
-    features = make().fit(X3).transform(X3.astype(dtype))
-    assert features.dtype == dtype
-    assert features.shape == (60, len(make().fit(X3).sketch_.sums))
-
-
-@each_kind
 def test_transform_is_public(make):
     """It depends on parameters alone, not on the data or the noise of the fit."""
     one, other = make().fit(X3), make().fit(X3[:5])
@@ -1317,15 +1209,14 @@ def test_features_have_names(make):
     assert names.tolist() == [f"{prefix}{i}" for i in range(len(sketcher.sketch_.sums))]
 
 
-@each_kind
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
-def test_frames_go_in_and_out(make, library):
+def test_frames_go_in_and_out(library):
     frame = library.DataFrame({name: X3[:, j] for j, name in enumerate("abc")})
-    sketcher = make().set_output(transform=library.__name__).fit(frame)
+    sketcher = union().set_output(transform=library.__name__).fit(frame)
     out = sketcher.transform(frame)
     assert isinstance(out, library.DataFrame)
     assert list(out.columns) == sketcher.get_feature_names_out().tolist()
-    assert np.array_equal(out.to_numpy(), make().fit(X3).transform(X3))
+    assert np.array_equal(out.to_numpy(), union().fit(X3).transform(X3))
     # scikit-learn 1.6 sees no names in frames of polars 2.
     seen = tuple(getattr(sketcher, "feature_names_in_", ())) or None
     assert sketcher.sketch_.schema.names == seen

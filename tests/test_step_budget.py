@@ -1,7 +1,7 @@
 """The budget of a release in steps: what its noise costs along any path stays within the claim.
 
 Costs are computed here from the scales of the noise that is drawn, in exact arithmetic, whatever
-the budget says that it has spent. Planted bugs show that this finds them.
+the budget says that it has spent.
 """
 
 import copy
@@ -19,7 +19,7 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 from dp_accounting import get_sigma_gaussian
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_noise import bound, fits, gaussian_cdf, has_variance, laplace_cdf
 
@@ -265,6 +265,7 @@ STEPS = st.lists(st.tuples(st.booleans(), st.floats(0.01, 0.9), st.integers(1, 4
 
 @settings(max_examples=60)
 @given(STEPS, st.floats(-9, 5), st.floats(-25, -2))
+@example([(True, 0.2, 1), (False, 0.5, 30), (True, 0.3, 1), (False, 0.1, 10)], 0.0, -14.0)
 def test_no_path_costs_more_than_the_claim(steps, log_epsilon, log_delta):
     epsilon, delta = math.exp(log_epsilon), math.exp(log_delta)
     budget = build(epsilon, delta)
@@ -299,66 +300,6 @@ def test_equal_shares_can_be_spent_all(parts, delta):
         path.step(k % 2, 1 / parts)
     claim = path.budget.mechanism
     assert path.square <= claim.mu**2 if delta else path.pure <= 1
-
-
-class FreeChoices(StepBudget):
-    def _spend(self, share, *, n_values=0, chooses=False):
-        return 0 if chooses else super()._spend(share, n_values=n_values)
-
-
-class HalfTheGumbel(StepBudget):
-    def _gumbel_scale(self, sensitivity, share):
-        return super()._gumbel_scale(sensitivity, share) / 2  # 1 / e for 2 / e
-
-
-class RangeByZCDP(StepBudget):
-    """Takes e / 2, which zero concentrated DP says of a choice, for its mu."""
-
-    def _gumbel_scale(self, sensitivity, share):
-        if not self.delta:
-            return super()._gumbel_scale(sensitivity, share)
-        return 2 * sensitivity / (2 * math.sqrt(share) * self._mu)
-
-
-class CoarseGrid(StepBudget):
-    def _noise(self, l1, l2, share):
-        noise = super()._noise(l1, l2, share)
-        return _noise.ScaledNoise(noise.kind, noise.scale / 2.0**noise.lift)
-
-
-class Forgetful(StepBudget):
-    """Adds up what two steps take as if it were one."""
-
-    def _spend(self, share, *, n_values=0, chooses=False):
-        step = super()._spend(share, n_values=n_values, chooses=chooses)
-        if len(self._spent) == 2:
-            self._spent.pop()
-        return step
-
-
-def is_sound(kind, delta):
-    path = Path(build(1.0, delta, kind=kind, most_values=10**6))
-    path.until_empty([(True, 0.2, 1), (False, 0.5, 30), (True, 0.3, 1), (False, 0.1, 10)])
-    claim = path.budget.mechanism
-    if not delta:
-        return path.pure <= Fraction(claim.epsilon0)
-    return path.square <= mpmath.mpf(claim.mu) ** 2 and path.log_ratio <= claim.log_ratio
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize(
-    ("kind", "bad_when"),
-    [
-        (StepBudget, ()),
-        (FreeChoices, (0.0, 1e-6)),
-        (HalfTheGumbel, (0.0, 1e-6)),
-        (RangeByZCDP, (1e-6,)),
-        (CoarseGrid, (1e-6,)),
-        (Forgetful, (0.0, 1e-6)),
-    ],
-)
-def test_planted_bugs_are_found(kind, bad_when, delta):
-    assert is_sound(kind, delta) == (delta not in bad_when)
 
 
 @pytest.mark.parametrize("most_values", [1, 10**4, 10**9])

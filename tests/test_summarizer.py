@@ -177,18 +177,6 @@ def test_jobs_do_not_change_the_result():
         assert chosen[0] == chosen[1]
 
 
-def test_noise_of_the_system_is_fresh():
-    X, _, owners, target, _ = problem()
-    seen = [
-        summarizer(noise_seed=None)
-        .fit(X, X_target=target, owners=owners)
-        .transcript_["north"][0]
-        .direction
-        for _ in range(2)
-    ]
-    assert np.abs(seen[0] - seen[1]).max() > 1e-3
-
-
 def test_verbose_counts_rounds(capsys):
     X, _, owners, target, _ = problem()
     summarizer(protocol=AskAll(n_rounds=3), verbose=1).fit(X, X_target=target, owners=owners)
