@@ -134,8 +134,8 @@ BUGS = [
     Bug(
         "search_moved",
         "skdpsumm/privacy/_best_of.py",
-        "return (1 + self.eta) * (log_ratio + 2 * tail / self._odds)",
-        "return log_ratio",
+        "moved = (1 + self.eta) * (log_ratio + 2 * tail / self._odds)",
+        "moved = 0.0",
         "tests/test_best_of.py::test_runs_that_are_not_ideal_move_a_search_by_the_slack",
     ),
     Bug(

@@ -57,7 +57,6 @@ TUNED = {
         "schema": (-3, 3),
         "y_bounds": (-5, 5),
     },
-    "mwem": {"protocol__release__n_steps": 20},
     # "auto" takes as many bins as it can, of all pairs of columns.
     "synthetic": {"n_bins": 4, "label": (-100, 100)},
     "weights": EXPLICIT,
