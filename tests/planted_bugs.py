@@ -379,8 +379,8 @@ BUGS = [
     Bug(
         "finder_exact_maximum",
         "skdpsumm/schema/_finder.py",
-        "_found_range(noisy.reshape(2, N_PLACES), std, pure=pure)",
-        "_found_range(np.where(counts, 1e9, 0.0).reshape(2, N_PLACES), std, pure=pure)",
+        "_found_range(noisy.reshape(2, N_SCALE_CELLS), std, pure=pure)",
+        "_found_range(np.where(counts, 1e9, 0.0).reshape(2, N_SCALE_CELLS), std, pure=pure)",
         "tests/test_schema_finder.py::test_nothing_but_noisy_counts_is_told_of_numbers",
     ),
     Bug(

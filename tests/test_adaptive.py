@@ -23,7 +23,6 @@ from skdpsumm import (
     SketchUnion,
     TableSchema,
 )
-from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy._filter import StepBudget
 from skdpsumm.schema import _reading
 from skdpsumm.schema._cells import Cells
@@ -155,9 +154,10 @@ def test_counts_are_those_of_the_rows():
     assert set(map(frozenset, pairs)) == {frozenset((a, b)) for a in range(6) for b in range(a)}
 
 
-@pytest.mark.parametrize("target", [None, "y"])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize(
+    ("target", "delta", "adjacency"),
+    [(None, 0.0, "add_remove"), ("y", 1e-6, "replace_one"), ("y", 1e-6, "add_remove")],
+)
 def test_noise_is_what_the_sketch_says(target, delta, adjacency):
     """Counts of all phases, in units of their noise."""
     options = {"target": target, "delta": delta, "adjacency": adjacency, "epsilon": 0.5}
@@ -212,13 +212,6 @@ def test_the_whole_budget_is_spent_and_no_more(monkeypatch, counts):
             released = sum(len(groups) / std**2 for groups, std in parts)
             # Counts of a level and a half have a share of it, and are dropped.
             assert 0.95 - choices < released / mu**2 < 1 - choices
-
-
-def test_replaced_rows_have_more_noise_and_a_fixed_number():
-    one, two = (
-        sketcher(adjacency=adjacency).fit(X).sketch_ for adjacency in ("add_remove", "replace_one")
-    )
-    assert stds_of(two)[0] == pytest.approx(math.sqrt(2) * stds_of(one)[0])
 
 
 def test_the_seed_of_the_noise_makes_it_again():
@@ -394,8 +387,9 @@ def test_a_full_ledger_refuses_before_the_rows_are_read():
         sketcher(ledger=PrivacyLedger(epsilon=0.5, delta=1e-5)).fit("no table")
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize(("limit", "unit"), [(None, "row"), (3, "group"), ("average", "group")])
+@pytest.mark.parametrize(
+    ("delta", "limit", "unit"), [(0.0, None, "row"), (0.0, 3, "group"), (1e-6, "average", "group")]
+)
 def test_the_ledger_is_charged_what_is_claimed_once(delta, limit, unit):
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, unit=unit)
     model = sketcher(ledger=ledger, delta=delta, max_rows_per_group=limit)
@@ -523,31 +517,6 @@ def test_the_release_says_which_columns_are_in_no_group():
 # ---------------------------------------------------------------------------------- persons
 
 
-def test_a_group_of_k_rows_has_k_times_the_noise():
-    groups = np.arange(len(X)) // 3
-    row = stds_of(sketcher(epsilon=2.0).fit(X).sketch_)
-    three = stds_of(sketcher(epsilon=2.0, max_rows_per_group=3).fit(X, groups=groups).sketch_)
-    average = sketcher(epsilon=2.0, max_rows_per_group="average").fit(X, groups=groups).sketch_
-    assert three[0] == pytest.approx(3 * row[0])
-    assert stds_of(average)[0] == pytest.approx(row[0])
-    assert average.n_released == pytest.approx(len(X) / 3, rel=0.2)
-
-
-def test_scores_move_by_what_a_unit_adds():
-    schema = SCHEMA.for_table(6, SCHEMA.names)
-    for limit, adjacency, rows in [
-        (None, "add_remove", 1),
-        (None, "replace_one", 2),
-        (4, "add_remove", 4),
-        ("average", "add_remove", 1),
-        ("average", "replace_one", 2),
-    ]:
-        design = Design(schema, None, (), adjacency, limit)
-        assert design.score_sensitivity == rows * GRID
-        # No unit moves the counts of a group by more, in L1.
-        assert design.distances(design.map([(0, 3)]))["l1"] == design.score_sensitivity
-
-
 def test_groups_keep_the_same_rows_in_every_pass():
     """Rows beyond the limit are in no count: all totals are alike."""
     groups = np.arange(len(X)) // 5
@@ -626,8 +595,7 @@ def test_what_is_public_can_be_seen_before():
     assert not hasattr(model, "sketch_")
 
 
-@pytest.mark.parametrize("target", [None, "y"])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(("target", "delta"), [(None, 0.0), ("y", 1e-6)])
 @pytest.mark.parametrize("schema", [SCHEMA, {"age": SCHEMA["age"], "y": ["no", "yes"]}])
 def test_errors_are_predicted(target, delta, schema, monkeypatch):
     few_picks(monkeypatch)

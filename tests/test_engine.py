@@ -23,15 +23,8 @@ ENGINES = ["numpy", "numba"]
 DTYPES = [np.float32, np.float64]
 # Rows around the sizes of blocks (256; numpy's at 333 frequencies: 98; cut together at 54 columns
 # and 7 frequencies: 1024).
-SHAPES = [(1, 10, 100), (97, 3, 333), (99, 54, 333), (255, 1, 1), (257, 10, 7), (329, 10, 100)]
-SHAPES += [
-    (300, 130, 100),
-    (300, 54, 7),
-    (260, 130, 1),
-    (513, 3, 100),
-    (400, 1, 333),
-    (1025, 54, 7),
-]
+SHAPES = [(1, 10, 100), (97, 3, 333), (99, 54, 333), (255, 1, 1), (257, 10, 7), (1025, 54, 7)]
+SHAPES += [(260, 130, 1), (513, 3, 100)]
 
 
 @pytest.fixture(params=ENGINES)
@@ -109,7 +102,7 @@ def test_other_rows_do_not_matter_however_large(engine, make_sums, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("make_sums", [fourier, race])
-@pytest.mark.parametrize("n", [0, 1, 16383, 16385, 40_000])
+@pytest.mark.parametrize("n", [0, 16383, 40_000])
 def test_threads_do_not_matter(engine, make_sums, dtype, n):
     sums, X = make_sums(3, 40), make_rows(n, 3, dtype)
     total = sums(X)
@@ -284,7 +277,7 @@ def test_sums_are_exact_at_their_largest(engine):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n_buckets", [1, 2, 7, 80, 1000])
+@pytest.mark.parametrize("n_buckets", [1, 7, 1000])
 def test_counts_are_counts_of_the_codes(engine, dtype, n_buckets):
     X, matrix = make_rows(20_000, 6, dtype), make_matrix(6, 11)
     offsets = np.random.default_rng(5).uniform(size=11)
@@ -297,7 +290,7 @@ def test_counts_are_counts_of_the_codes(engine, dtype, n_buckets):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n_buckets", [1, 2, 7, 80, 1000])
+@pytest.mark.parametrize("n_buckets", [1, 7, 1000])
 def test_codes_are_floors_modulo_the_number_of_buckets(engine, dtype, n_buckets):
     x = np.concatenate([np.arange(-3000, 3001) / 4, np.array([2.0**22, -(2.0**22), 0.0, -0.0])])
     codes = _engine.race_codes(x[:, None].astype(dtype), np.ones((1, 1)), np.zeros(1), n_buckets)

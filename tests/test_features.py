@@ -81,7 +81,7 @@ def within(vector, feature_map, adjacency):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("pairs", [1, 2, 7, 50])
+@pytest.mark.parametrize("pairs", [1, 50])
 def test_fourier_add_remove_sensitivity_is_reached(engine, pairs, dtype):
     """All angles at 45 degrees: the largest |cos| + |sin|, in every pair at once."""
     feature_map = fourier(np.ones(pairs))
@@ -92,7 +92,7 @@ def test_fourier_add_remove_sensitivity_is_reached(engine, pairs, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("pairs", [1, 2, 7, 50])
+@pytest.mark.parametrize("pairs", [1, 50])
 def test_fourier_replace_one_sensitivity_is_reached(engine, pairs, dtype):
     """Opposite points at 45 and 225 degrees."""
     feature_map = fourier(np.ones(pairs))
@@ -308,9 +308,19 @@ def test_a_union_shifts_the_groups_of_its_parts():
 # ---------------------------------------------------------------------------------- extreme rows
 
 
-@pytest.mark.parametrize("bounds", [None, (0, 1), (-1e300, 1e300), (0, 1e-299), (-3e38, 3e38)])
+# A union has a part of each kind.
+@pytest.mark.parametrize(
+    ("kind", "bounds"),
+    [
+        ("fourier", None),
+        ("race", None),
+        ("union", (0, 1)),
+        ("union", (-1e300, 1e300)),
+        ("union", (0, 1e-299)),
+        ("union", (-3e38, 3e38)),
+    ],
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("error")
 def test_extreme_rows_add_no_more_than_others(engine, kind, dtype, bounds):
     feature_map = random_map(kind, bounds=bounds)

@@ -9,7 +9,7 @@ from scipy.special import xlogy
 from scipy.stats import chi2
 
 from skdpsumm.sketches import _graphical
-from skdpsumm.sketches._elimination import Elimination, divided, max_out, sum_out
+from skdpsumm.sketches._elimination import Elimination, divided
 from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, n_cells
 from skdpsumm.sketches._junction_tree import triangulate, within
 from skdpsumm.sketches._raking import rake, solve_block, targets
@@ -303,7 +303,7 @@ def random_tree(d, n_groups, rng, largest=5):
     return tree, groups
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_marginals_of_a_tree_are_sums_of_its_product(seed):
     rng = np.random.default_rng(seed)
     tree, groups = random_tree(6, 4 + seed % 5, rng)
@@ -509,13 +509,6 @@ def test_rows_go_by_the_state():
 # ---- warm starts
 
 
-def test_sums_by_products_are_sums():
-    table = np.random.default_rng(0).random((3, 1, 4, 2, 5))
-    for axes in subsets(range(5)):
-        np.testing.assert_allclose(sum_out(table, axes), table.sum(axis=axes), rtol=1e-13)
-        np.testing.assert_array_equal(max_out(table, axes), table.max(axis=axes))
-
-
 def test_a_table_that_is_kept_is_that_of_the_last_fit():
     rng = np.random.default_rng(0)
     sizes, groups = (3, 4, 2), [(0, 1), (1, 2)]
@@ -566,9 +559,8 @@ def test_a_second_fit_takes_in_more_groups():
         assert np.max(np.abs(missed)) < 0.1
 
 
-@pytest.mark.parametrize("slack", [1e-11, 1e-6, 1e-2, 10.0])
-@pytest.mark.parametrize("scale", [0.0, 1.0, 300.0])
-@pytest.mark.parametrize("shift", [0.0, -1e5, 1e5])
+@pytest.mark.parametrize("slack", [1e-11, 1e-2, 10.0])
+@pytest.mark.parametrize(("scale", "shift"), [(0.0, 0.0), (1.0, -1e5), (300.0, 1e5)])
 def test_a_block_is_solved_from_any_start(slack, scale, shift):
     rng = np.random.default_rng(27)
     now, share = rng.dirichlet(np.full(40, 0.05)), rng.normal(1 / 40, 0.02, 40)

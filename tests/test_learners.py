@@ -174,14 +174,10 @@ def test_a_kernel_and_its_features_agree():
     kernel = PINPClassifier(
         kernel=PolynomialKernel(degree=2), norm_bound=2.0, regularization=1, **NO_NOISE
     )
-    features = PolynomialFeatures(2)
     # (1 + <x, y>)^2 has weights of sqrt 2 on linear and mixed terms.
     weights = np.sqrt([1, 2, 2, 2, 1, 2, 2, 1, 2, 1])
-
-    def by_features(A, B):
-        return (features.fit_transform(A) * weights**2) @ features.fit_transform(B).T
-
-    explicit = PINPClassifier(kernel=by_features, norm_bound=5.0, regularization=1, **NO_NOISE)
+    features = make_pipeline(PolynomialFeatures(2), FunctionTransformer(lambda Z: Z * weights))
+    explicit = PINPClassifier(kernel=features, norm_bound=5.0, regularization=1, **NO_NOISE)
     one = kernel.fit(X, DISC).decision_function(NEW)
     other = explicit.fit(X, DISC).decision_function(NEW)
     assert np.allclose(one, other, atol=1e-2)

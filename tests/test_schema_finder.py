@@ -36,7 +36,7 @@ from skdpsumm import (
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
 from skdpsumm.schema import _finder
-from skdpsumm.schema._finder import N_PLACES, _places, _range_of, _windows_with_rows
+from skdpsumm.schema._finder import N_SCALE_CELLS, _places, _range_of, _windows_with_rows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
@@ -424,13 +424,13 @@ def test_the_cell_of_a_number_is_a_matter_of_its_value():
     numbers = np.array([0.0, -0.0, 1e-9, 1e-6, 1, 1.5, 2, 2.000001, 1e15, 1e16, -1, -1.5, np.nan])
     places = _places(numbers)
     zero = places[0]
-    assert zero == places[1] == N_PLACES // 2
-    assert places[2] == places[3] == zero + 1 + N_PLACES
-    assert places[5] - N_PLACES == places[6] == places[4] + 1  # 1.5 and 2, but for the step
-    assert places[7] == places[6] + 1 + N_PLACES
-    assert places[9] == places[8] + 1 == N_PLACES - 1
+    assert zero == places[1] == N_SCALE_CELLS // 2
+    assert places[2] == places[3] == zero + 1 + N_SCALE_CELLS
+    assert places[5] - N_SCALE_CELLS == places[6] == places[4] + 1  # 1.5 and 2, but for the step
+    assert places[7] == places[6] + 1 + N_SCALE_CELLS
+    assert places[9] == places[8] + 1 == N_SCALE_CELLS - 1
     assert places[10] - zero == zero - places[4] or places[10] == 2 * zero - places[4]
-    assert places[11] - N_PLACES == 2 * zero - places[6]
+    assert places[11] - N_SCALE_CELLS == 2 * zero - places[6]
     assert places[12] == -1
     assert np.array_equal(_places(numbers.astype(object)), places)
     assert np.array_equal(_places(numbers.astype(np.longdouble)), places)
@@ -460,10 +460,10 @@ def test_ranges_hold_all_rows_where_there_is_no_noise(values, column):
 
 
 def test_every_run_of_cells_has_a_range():
-    for first, last in itertools.combinations_with_replacement(range(N_PLACES), 2):
+    for first, last in itertools.combinations_with_replacement(range(N_SCALE_CELLS), 2):
         low, high = _range_of(first, last)
         assert Numeric(low, high).bounds == (low, high)
-        if low.is_integer() and high.is_integer() and max(-low, high) <= _finder._LARGEST_WHOLE:
+        if low.is_integer() and high.is_integer() and max(-low, high) <= _finder._FARTHEST_STEPPED:
             assert Numeric(low, high, step=1).n_values == high - low + 1
         assert math.copysign(1, low) == 1 or low < 0
         assert math.copysign(1, high) == 1 or high < 0

@@ -35,7 +35,7 @@ _FORMS = {
 }
 
 _FIELDS = ("bounds", "step", "edges", "categories", "unit", "description", "missing")
-_CODES, _OTHER = "missing_values", "other"
+_CODES, _REST = "missing_values", "other"
 
 
 def state_of(column: Column) -> dict[str, Any]:
@@ -46,13 +46,13 @@ def state_of(column: Column) -> dict[str, Any]:
     """
     found = {name: getattr(column, name, None) for name in _FIELDS}
     found |= {_CODES: column.missing_values} if column.missing_values else {}
-    found |= {_OTHER: True} if getattr(column, _OTHER, False) else {}
+    found |= {_REST: True} if getattr(column, _REST, False) else {}
     return {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
 
 
 def from_state(entry: dict[str, Any]) -> Column:
     """Return the column of `state_of`, made by its constructor, or raise ValueError."""
-    codes, other = entry.get(_CODES, []), entry.get(_OTHER, False)
+    codes, other = entry.get(_CODES, []), entry.get(_REST, False)
     entry = {key: entry[key] for key in _FIELDS}
     words = {key: entry[key] for key in ("unit", "description", "missing")} | {_CODES: codes}
     if not (isinstance(codes, list) and all(map(_is_plain, codes))):

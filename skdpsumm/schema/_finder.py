@@ -29,8 +29,8 @@ all other noise, so off E the law of the release is (1 - p) times that of M(D), 
 that of M(D'). Hence the release is within a factor 1 / (1 - tail) of M but for an event of
 probability `tail`: `NewValuesDP`. Its `log_ratio` and `tail` are those of the noise, plus
 -ln(1 - tail) and `tail`. A ledger holds no more of them than its reserve, which is why `tail` is a
-part of it (`_SHARE_OF_RESERVE`): the threshold is then about 8 standard deviations, where half of
-delta would buy 5.5.
+part of it (`_RESERVE_FOR_NEW_VALUES`): the threshold is then about 7.5 standard deviations, where
+half of delta would buy 5.5.
 
 *What follows is post-processing.* Ranges, steps and lists are made of noisy counts alone.
 
@@ -74,7 +74,7 @@ NUMBER, CATEGORY = "number", "category"
 _ENDS = np.array(
     [0.0, *(float(f"{digit}e{power}") for power in range(-6, 15) for digit in (1, 2, 5)), 1e15]
 )
-N_PLACES = 2 * len(_ENDS) + 1
+N_SCALE_CELLS = 2 * len(_ENDS) + 1
 # Numbers from here on are not told apart by float64, to which some containers convert them.
 _FIRST_ROUNDED = 2.0**53
 # Adjoining cells that are looked at together, at most: rows of a long tail are spread over them.
@@ -85,9 +85,9 @@ _FALSE_WINDOWS = 1e-3
 _NEAR_ZERO = 1 / 20
 # A step is found where this part of the rows are no whole numbers, with so many deviations of the
 # noise on their number, and where float64 tells whole numbers apart.
-_MOST_OFF_STEP, _STDS_OF_STEP, _LARGEST_WHOLE = 0.02, 2.0, 1e12
+_MOST_OFF_STEP, _STDS_OF_STEP, _FARTHEST_STEPPED = 0.02, 2.0, 1e12
 # Part of the reserve of delta that pays for new values: a ledger holds so many such releases.
-_SHARE_OF_RESERVE = 1 / 16
+_RESERVE_FOR_NEW_VALUES = 1 / 16
 # Counts that get noise in one draw: a progress bar of more would tell how many values there are.
 _DRAWN_TOGETHER = 4096
 # Rows in units of the noise's lattice, at most, so that 64 bits hold the noise as well.
@@ -95,7 +95,7 @@ _MOST_LIFTED = 2**61
 # What is said of columns of which noise hides everything, and how many of them a warning names.
 _NO_RANGE = Numeric(0, 1, missing=True)
 _NO_CATEGORIES = Categorical((), missing=True, other=True)
-_MOST_NAMED = 10
+_MOST_HIDDEN_NAMED = 10
 
 
 class SchemaFinder(PrivateFit, BaseEstimator):
@@ -287,7 +287,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         noise = IntegerNoise([block] * len(kinds), epsilon=self.epsilon, delta=self.delta)
         if CATEGORY not in kinds or not isinstance(noise.mechanism, GaussianDP):
             return noise, noise.mechanism, 1.0
-        tail = _SHARE_OF_RESERVE * RESERVE * min(float(self.epsilon), float(self.delta))
+        tail = _RESERVE_FOR_NEW_VALUES * RESERVE * min(float(self.epsilon), float(self.delta))
         bound = _threshold(noise, tail / (moved * kinds.count(CATEGORY)))
         log_ratio, own = noise.mechanism.slack
         claim = NewValuesDP(noise.mechanism.mu, log_ratio - math.log1p(-tail), own + tail)
@@ -323,6 +323,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
             simulated=self.noise_seed is not None,
             counted=self.ledger is not None,
         )
+        # Cells are read before the charge, for reading is what may fail.
         counts = [
             _counted(cells[rows], kind, units) for cells, kind in zip(columns, kinds, strict=True)
         ]
@@ -337,7 +338,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
                 column = _found_categories(values, noisy, draft.bound)
             else:
                 std, pure = draft.noise.std_of_block(j), draft.noise.kind == "laplace"
-                column = _found_range(noisy.reshape(2, N_PLACES), std, pure=pure)
+                column = _found_range(noisy.reshape(2, N_SCALE_CELLS), std, pure=pure)
             columns.append(column)
         draft.hidden = [draft.known.name(j) for j, one in enumerate(columns) if one is None]
         found = [
@@ -356,10 +357,11 @@ class SchemaFinder(PrivateFit, BaseEstimator):
 
     def _warn_last(self, draft: _Draft) -> None:
         if draft.hidden:
+            named = ", ".join(map(repr, draft.hidden[:_MOST_HIDDEN_NAMED]))
             warn_caller(
-                f"Describe {', '.join(map(repr, draft.hidden[:_MOST_NAMED]))} by hand, or raise "
-                "epsilon: noise hides all that these columns hold, or nothing in them can be read. "
-                'Numbers got the range (0, 1), and categories "other" alone.',
+                f"Describe {named} by hand, or raise epsilon: noise hides all that these columns "
+                "hold, or nothing in them can be read. Numbers got the range (0, 1), and "
+                'categories "other" alone.',
                 NoiseWarning,
             )
 
@@ -401,7 +403,7 @@ def _counted(
         code = {value: k for k, value in enumerate(values)}
         codes = np.array([code.get(value, -1) for value in read], np.int64)
     else:
-        values, codes = list(range(2 * N_PLACES)), _places(cells)
+        values, codes = list(range(2 * N_SCALE_CELLS)), _places(cells)
     there, n = codes >= 0, max(len(values), 1)
     # A unit counts once in a cell, however many rows it has there.
     pairs = np.unique(units[there] * n + codes[there])
@@ -454,8 +456,9 @@ def _places(cells: NDArray) -> NDArray[np.int64]:
     # Magnitude m is in (ends[m - 1], ends[m]]: upper ends of ranges are more often round numbers
     # that occur than lower ones are, but for zero.
     m = np.searchsorted(_ENDS, np.abs(numbers), side="left")
-    place = np.where(numbers < 0, -m, m) + len(_ENDS) + N_PLACES * (numbers != np.floor(numbers))
-    return np.where(np.isfinite(numbers), place, -1).astype(np.int64)
+    place = np.where(numbers < 0, -m, m) + len(_ENDS)
+    off_step = numbers != np.floor(numbers)
+    return np.where(np.isfinite(numbers), place + N_SCALE_CELLS * off_step, -1).astype(np.int64)
 
 
 # ---- what follows from noisy counts alone
@@ -477,14 +480,14 @@ def _found_range(noisy: NDArray, std: float, *, pure: bool) -> Numeric | None:
 
     Parameters
     ----------
-    noisy : ndarray of shape (2, N_PLACES)
+    noisy : ndarray of shape (2, N_SCALE_CELLS)
         Counts of whole numbers, and of others.
     std : float
         Standard deviation of the noise of each.
     pure : bool
         Whether the noise is Laplace's, whose tails are longer.
     """
-    p = _FALSE_WINDOWS / (_WIDEST_WINDOW * N_PLACES)
+    p = _FALSE_WINDOWS / (_WIDEST_WINDOW * N_SCALE_CELLS)
     deviations = -math.log(2 * p) / math.sqrt(2) if pure else -float(ndtri(p))
     windows = _windows_with_rows(noisy.sum(axis=0), deviations * math.sqrt(2) * std)
     if not windows:
@@ -493,7 +496,7 @@ def _found_range(noisy: NDArray, std: float, *, pure: bool) -> Numeric | None:
     low, high = _range_of(first, last)
     inside = noisy[:, first : last + 1].sum(axis=1)
     off = inside[1] + _STDS_OF_STEP * std * math.sqrt(last + 1 - first)
-    whole = low.is_integer() and high.is_integer() and max(-low, high) <= _LARGEST_WHOLE
+    whole = low.is_integer() and high.is_integer() and max(-low, high) <= _FARTHEST_STEPPED
     step = 1.0 if whole and off <= _MOST_OFF_STEP * inside.sum() else None
     return Numeric(low, high, step=step, missing=True)
 

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from .._computing import advance, one_blas_thread, progress
 from ..features._feature_maps import FourierMap
 from ..schema._columns import Numeric
+from ..schema._reading import is_dask
 from ..schema._schema import TableSchema
 from ._mmd import (
     RowReader,
@@ -119,6 +120,9 @@ def greedy_mmd_selection(
         _check_count("n_perturbations", n_perturbations, least=0)
     if n_components is not None:
         _check_count("n_components", n_components)
+    for name, table in (("X", X), ("X_target", X_target)):
+        if is_dask(table):
+            raise ValueError(f"{name} is a Dask collection; give {name}.compute().")
     rng = check_random_state(random_state)
     reader = RowReader(schema)
     rows = reader.read(X, keep_float32=True)
