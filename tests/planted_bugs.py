@@ -365,8 +365,8 @@ BUGS = [
     Bug(
         "threshold_without_the_unit",
         "skdpsumm/schema/_finder.py",
-        "return 1 + lattice + noise.std_of_block(0) * deviations",
-        "return lattice + noise.std_of_block(0) * deviations",
+        "return _FEWEST_UNITS + lattice + noise.std_of_block(0) * deviations",
+        "return _FEWEST_UNITS - 1 + lattice + noise.std_of_block(0) * deviations",
         "tests/test_schema_finder.py::test_a_value_that_one_unit_brings_is_told_no_more_often_than_is_claimed",
     ),
     Bug(

@@ -10,24 +10,25 @@ that no column can read, are in no cell.
 most k d counts move, by one each: k d in L1, sqrt(k d) in L2. With one unit replaced these are
 2 k d and sqrt(2 k d), for its cells may all be others. All counts have the same noise.
 
-*Values that nobody listed.* Noise is added to the counts of values that some row has, and which
-these are is private. So a value is released only if its noisy count reaches
+*Values that nobody listed.* A value that fewer than f = 2 units have is never released, and gets no
+noise: names of persons cost no time. All others get noise, and which these are is private. So one
+is released only if its noisy count reaches
 
-    T = 1 + h + s Phi^-1(1 - delta'),   delta' = tail / m,
+    T = f + h + s Phi^-1(1 - delta'),   delta' = tail / m,
 
-with s the standard deviation of the noise on the lattice of step h, and m the number of values that
-one unit can bring: k for each column of categories, twice that if a unit is replaced. A unit adds
-at most one to each, so "1" is what it adds to a count that is zero without it. The discrete
-Gaussian X on this lattice has P(X >= j h) <= P(N(0, s^2) >= (j - 1) h) [1]_, so such a value comes
-out with a probability of at most delta'.
+with s the standard deviation of the noise on the lattice of step h, and m the number of values
+whose counts one unit can move: k for each column of categories, twice that if a unit is replaced.
+It moves each by one. So a value that fewer than f units have in one of two neighbours, f units have
+in the other at most. The discrete Gaussian X on the lattice has P(X >= j h) <= P(N(0, s^2) >=
+(j - 1) h) [1]_, so such a value comes out with a probability of at most delta'.
 
 Now let D and D' be neighbours, and M be the mechanism that counts nothing but public cells and the
-values that both have: mu-GDP up to its slack, for the counts that differ are at most those above,
-and all others have the same law. Let E be the event that some other value comes out. It has a
-probability p <= tail under D, and p' <= tail under D'. The noise of its counts is independent of
-all other noise, so off E the law of the release is (1 - p) times that of M(D), and (1 - p') times
-that of M(D'). Hence the release is within a factor 1 / (1 - tail) of M but for an event of
-probability `tail`: `NewValuesDP`. Its `log_ratio` and `tail` are those of the noise, plus
+values that at least f units have in both: mu-GDP up to its slack, for the counts that differ are at
+most those above, and all others have the same law. Let E be the event that some other value comes
+out. It has a probability p <= tail under D, and p' <= tail under D'. The noise of its counts is
+independent of all other noise, so off E the law of the release is (1 - p) times that of M(D), and
+(1 - p') times that of M(D'). Hence the release is within a factor 1 / (1 - tail) of M but for an
+event of probability `tail`: `NewValuesDP`. Its `log_ratio` and `tail` are those of the noise, plus
 -ln(1 - tail) and `tail`. A ledger holds no more of them than its reserve, which is why `tail` is a
 part of it (`_RESERVE_FOR_NEW_VALUES`): the threshold is then about 7.5 standard deviations, where
 half of delta would buy 5.5.
@@ -88,6 +89,8 @@ _NEAR_ZERO = 1 / 20
 _MOST_OFF_STEP, _STDS_OF_STEP, _FARTHEST_STEPPED = 0.02, 2.0, 1e12
 # Part of the reserve of delta that pays for new values: a ledger holds so many such releases.
 _RESERVE_FOR_NEW_VALUES = 1 / 16
+# A value that fewer units have is never released.
+_FEWEST_UNITS = 2
 # Counts that get noise in one draw: a progress bar of more would tell how many values there are.
 _DRAWN_TOGETHER = 4096
 # Rows in units of the noise's lattice, at most, so that 64 bits hold the noise as well.
@@ -111,7 +114,8 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     rounded.
 
     *Categories* are the values that enough rows have, in sorted order. All others become "other".
-    How many rows are enough depends on the noise, and `min_count_` says it.
+    How many rows are enough depends on the noise, and `min_count_` says it. A value that a single
+    row has is never told.
 
     Each column may have missing cells. A cell that its column cannot read (a word among numbers, a
     date, a list, a number beyond 2^53 among categories) counts as missing here. Dates are no kind
@@ -154,8 +158,9 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     ----------
     schema_ : TableSchema
         The schema that was found, public.
-    min_count_ : float
-        The noisy count from which a category is listed: of rows, or of groups.
+    min_count_ : float or None
+        The noisy count from which a category is listed: of rows, or of groups. None where there are
+        no columns of categories.
     privacy_ : PrivacyGuarantee
         What the release promises.
     n_features_in_ : int
@@ -325,7 +330,8 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         )
         # Cells are read before the charge, for reading is what may fail.
         counts = [
-            _counted(cells[rows], kind, units) for cells, kind in zip(columns, kinds, strict=True)
+            _counted(cells[rows], kind, units, min(bound, _FEWEST_UNITS))
+            for cells, kind in zip(columns, kinds, strict=True)
         ]
         return _Draft(known, kinds, counts, noise, bound, privacy)
 
@@ -385,18 +391,21 @@ class _Draft:
 
 
 def _threshold(noise: IntegerNoise, probability: float) -> float:
-    """Return what the noisy count of a value that one unit has reaches so rarely at most."""
+    """Return what the noisy count of `_FEWEST_UNITS` units reaches so rarely at most."""
     lattice, deviations = 2.0**-noise.lift, -float(ndtri(probability)) * (1 + 1e-12)
-    return 1 + lattice + noise.std_of_block(0) * deviations
+    return _FEWEST_UNITS + lattice + noise.std_of_block(0) * deviations
 
 
 # ---- reading: what a cell becomes is a matter of that cell alone
 
 
 def _counted(
-    cells: NDArray, kind: str, units: NDArray[np.int64]
+    cells: NDArray, kind: str, units: NDArray[np.int64], fewest: float
 ) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the values of a column in an order of their own, and how many units have each."""
+    """Return the cells of a column in an order of their own, and how many units are in each.
+
+    Categories that fewer than `fewest` units have are left out.
+    """
     if kind == CATEGORY:
         read = _read_each(cells, _value, None)
         values = sorted({value for value in read if value is not None}, key=_order)
@@ -407,7 +416,11 @@ def _counted(
     there, n = codes >= 0, max(len(values), 1)
     # A unit counts once in a cell, however many rows it has there.
     pairs = np.unique(units[there] * n + codes[there])
-    return values, np.bincount(pairs % n, minlength=len(values)).astype(np.int64)
+    counts = np.bincount(pairs % n, minlength=len(values)).astype(np.int64)
+    if kind == CATEGORY:
+        kept = np.flatnonzero(counts >= fewest)
+        values, counts = [values[i] for i in kept], counts[kept]
+    return values, counts
 
 
 def _order(value: Any) -> tuple[bool, Any]:
