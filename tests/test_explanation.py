@@ -37,9 +37,9 @@ def right(claim, about="In figures"):
 )
 def test_figures_are_those_of_the_best_attack(mechanism, one, five):
     claim = PrivacyGuarantee(mechanism)
-    assert right(claim) == [50, pytest.approx(100 * one, abs=0.06)]
+    assert right(claim) == [50, pytest.approx(100 * one, abs=0.11)]
     several = right(claim, "For a person with several rows")
-    assert several == [50, pytest.approx(100 * five, abs=0.06)]
+    assert several == [50, pytest.approx(100 * five, abs=0.11)]
 
 
 def test_each_part_of_a_claim_is_said_where_it_holds():

@@ -365,7 +365,7 @@ def _odds(claim: PrivacyGuarantee, who: str, mechanism: Mechanism) -> str:
     return (
         f"Suppose that a coin decided {asked[claim.adjacency]}, and somebody knows all else. Their "
         f"best guess is right 50 times in 100 without the release, and at most "
-        f"{50 * (1 + mechanism.delta(0.0)):.3g} times with it."
+        f"{math.ceil(500 * (1 + mechanism.delta(0.0))) / 10:g} times with it."
     )
 
 

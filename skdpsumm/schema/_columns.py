@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._html import cut, more_of
+from ._frames import cells_as_objects
 from ._listed import (
     MOST_LISTED,
     check_listed,
@@ -21,6 +22,7 @@ from ._listed import (
     check_number_listed,
     check_text,
     holds,
+    numbers_of_words,
     positions,
     without_words,
 )
@@ -383,6 +385,8 @@ class Categorical(Column):
         known = check_listed("categories", self.categories)
         if self.other and OTHER not in known:
             known = check_listed("categories", [*known, OTHER])
+        if self.other:
+            check_listed("categories, with numbers for words,", numbers_of_words(known))
         if self.missing_values:
             check_listed("categories and missing_values", [*known, *self.missing_values])
         if len(known) + self.missing < 2:
@@ -405,8 +409,12 @@ class Categorical(Column):
         CellError
             If a cell is not listed, or is missing where none may be.
         """
-        gone = self.missing_values
-        codes = positions(cells, self.categories, missing=self.missing, missing_values=gone)
+        listed, gone = self.categories, self.missing_values
+        if self.other:  # then a number that became a word must not become "other"
+            listed, gone = numbers_of_words(listed), numbers_of_words(gone)
+            if cells.dtype.kind in "OUT":
+                cells = cells_as_objects(numbers_of_words(cells.tolist()))
+        codes = positions(cells, listed, missing=self.missing, missing_values=gone)
         if self.other:
             codes[codes < 0] = self.categories.index(OTHER)
         if np.any(codes < 0):

@@ -63,7 +63,7 @@ from ..privacy._mechanisms import GaussianDP, Mechanism, NewValuesDP
 from ..privacy._noise import RESERVE, TOO_LARGE, Block, IntegerNoise, derived_seed
 from ._columns import Categorical, Numeric
 from ._groups import Groups
-from ._listed import MOST_LISTED, reads_as_number
+from ._listed import MOST_LISTED, number_of_word, reads_as_number
 from ._reading import cell_fault, is_dask, is_missing, validate_table
 from ._schema import TableSchema
 
@@ -443,10 +443,10 @@ def _read_each(cells: NDArray, read: Callable[[Any], T], unread: T) -> list[T]:
 
 def _value(cell: Any) -> Any:
     """Return a category as Python's word or number, one form for each value; None for no value."""
+    cell = number_of_word(cell) if isinstance(cell, str) else cell
     if isinstance(cell, str):
-        word = str.__str__(cell)
-        word.encode()  # raises for half a pair of surrogates, which no file holds
-        return None if word.endswith("\0") else word
+        cell.encode()  # raises for half a pair of surrogates, which no file holds
+        return None if cell.endswith("\0") else cell
     number = _number(cell)
     if not abs(number) < _FIRST_ROUNDED:
         return None
@@ -454,7 +454,8 @@ def _value(cell: Any) -> Any:
 
 
 def _number(cell: Any) -> float:
-    """Return the float64 that is closest to a cell, NaN where it is no number."""
+    """Return the float64 that is closest to a cell, NaN where it reads as no number."""
+    cell = number_of_word(cell) if isinstance(cell, str) else cell
     if type(cell) not in (float, int) and (is_missing(cell) or cell_fault(cell)):
         return math.nan
     return float(cell)

@@ -8,7 +8,7 @@ and a position are the same. All other labels are refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -111,13 +111,14 @@ def arrow_cells(column: Any) -> NDArray:
 
     kind = column.type
     if types.is_temporal(kind):
-        return unreadable(len(column), times=True)
+        return some_times(len(column))
     plain = types.is_floating(kind) or (types.is_primitive(kind) and not column.null_count)
     with suppress(Exception):  # whose texts quote cells
         if plain:
             return np.concatenate([part.to_numpy(zero_copy_only=False) for part in _chunks(column)])
         return cells_as_objects(column.to_pylist())
-    return unreadable(len(column))
+    # One cell that Python cannot hold, such as a text that is not UTF-8, decides nothing of others.
+    return one_by_one(len(column), lambda i: column[i].as_py())
 
 
 def cells_as_objects(cells: Sequence[Any]) -> NDArray:
@@ -128,13 +129,22 @@ def cells_as_objects(cells: Sequence[Any]) -> NDArray:
     return column
 
 
+def one_by_one(n_rows: int, read: Callable[[int], Any]) -> NDArray:
+    """Return what is read of each row, and an object that no column takes where that fails."""
+    found = np.full(n_rows, object())
+    for i in range(n_rows):
+        with suppress(Exception):  # whose texts quote cells
+            found[i] = read(i)
+    return found
+
+
 def _chunks(column: Any) -> list[Any]:
     return (column.chunks or [column.combine_chunks()]) if hasattr(column, "chunks") else [column]
 
 
-def unreadable(n_rows: int, *, times: bool = False) -> NDArray:
-    """Return cells that no column takes, dates or objects, for what cannot be converted."""
-    return np.zeros(n_rows, "M8[s]") if times else np.full(n_rows, object())
+def some_times(n_rows: int) -> NDArray:
+    """Return as many times, which no column takes."""
+    return np.zeros(n_rows, "M8[s]")
 
 
 def to_pandas(X: Any) -> Any:

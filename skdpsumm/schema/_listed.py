@@ -74,6 +74,8 @@ def positions(
         comparable = {kind for kind, fault in faults.items() if fault in ("", WORDS, MISSING)}
         if len(comparable) < len(faults):
             cells = [cell if type(cell) in comparable else None for cell in cells]
+        if any(kind is not str and issubclass(kind, str) for kind in one_each):  # may lack a hash
+            cells = [str.__str__(c) if isinstance(c, str) else c for c in cells]
         if any(
             isinstance(cell, Decimal) for cell in one_each.values()
         ):  # a signalling NaN has no hash
@@ -244,6 +246,25 @@ def reads_as_number(word: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def numbers_of_words(values: Sequence[Any]) -> list[Any]:
+    """Return values with the number in place of a word that reads as one, such as "1.0".
+
+    A column of whole numbers that gets one word more is a column of words for some containers.
+    """
+    return [number_of_word(v) if isinstance(v, str) else v for v in values]
+
+
+def number_of_word(word: str) -> Any:
+    """Return the number that a word reads as, or the word."""
+    plain = str.__str__(word)
+    if not reads_as_number(plain):
+        return plain
+    truth = {"true": 1.0, "false": 0.0}
+    number = truth.get(plain.strip().lower())
+    number = float(plain) if number is None else number
+    return number if np.isfinite(number) else plain
 
 
 def known_classes(y: NDArray, classes: Any) -> NDArray:

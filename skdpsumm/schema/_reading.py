@@ -48,8 +48,8 @@ from ._frames import (
     is_arrow_column,
     labels_of,
     names_of,
+    one_by_one,
     rows_of,
-    unreadable,
 )
 from ._sparse import SparseRows, checked_structure, sparse_rows
 
@@ -152,6 +152,8 @@ def _unmasked(array: NDArray) -> NDArray:
     """Return an array, of objects with None for cells that are masked."""
     if not isinstance(array, np.ma.MaskedArray):
         return np.asarray(array)
+    if array.dtype.kind in "mM":  # of which numpy makes integers or dates, by the unit of all
+        return array.data
     return np.where(np.ma.getmaskarray(array), np.array(None), array.data)
 
 
@@ -167,7 +169,8 @@ def read_column(series: Any) -> NDArray:
     """Return the cells of one column, of a frame or an array, as they are."""
     if isinstance(series, np.ndarray):
         return _unmasked(series)
-    if hasattr(getattr(series, "dtype", None), "pyarrow_dtype"):  # of pandas
+    own = getattr(series, "dtype", None)
+    if hasattr(own, "pyarrow_dtype") or str(getattr(own, "storage", "")).startswith("pyarrow"):
         series = series.array.__arrow_array__()
     if is_arrow_column(series):
         return arrow_cells(series)
@@ -181,7 +184,8 @@ def read_column(series: Any) -> NDArray:
         return cells_as_objects(
             list(series.astype(object) if hasattr(series, "astype") else series)
         )
-    return unreadable(len(series))
+    take = getattr(series, "iloc", series)
+    return one_by_one(len(series), lambda i: take[i])
 
 
 def _holds_floats(series: Any) -> bool:
@@ -359,7 +363,8 @@ def label_array(values: list[Any]) -> NDArray:
 
 def _read_rows(rows: Sequence[Any]) -> NDArray:
     widths = {len(row) if _is_row(row) else -1 for row in rows}
-    if len(widths) != 1 or widths == {-1} or any(map(_is_row, rows[0])):
+    is_deeper = min(widths) > 0 and all(_is_row(cell) for row in rows for cell in row)
+    if len(widths) != 1 or widths == {-1} or is_deeper:
         return np.asarray(rows)  # no table, as its shape or an error of numpy's will say
     return cells_as_objects([cell for row in rows for cell in row]).reshape(len(rows), *widths)
 
