@@ -370,6 +370,13 @@ BUGS = [
         "tests/test_schema_finder.py::test_a_value_that_one_unit_brings_is_told_no_more_often_than_is_claimed",
     ),
     Bug(
+        "values_of_two_units_left_out",
+        "skdpsumm/schema/_finder.py",
+        "kept = np.flatnonzero(counts >= fewest)",
+        "kept = np.flatnonzero(counts > fewest)",
+        "tests/test_schema_finder.py::test_a_value_of_one_unit_is_never_told_and_gets_no_noise",
+    ),
+    Bug(
         "threshold_of_one_new_value",
         "skdpsumm/schema/_finder.py",
         "tail / (moved * kinds.count(CATEGORY))",
