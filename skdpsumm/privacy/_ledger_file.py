@@ -633,8 +633,6 @@ _NOT_NOW = (
     "The privacy ledger {} cannot be used now ({}). That says nothing of damage. Nothing may be "
     "released; `entries` tells whether a charge was written. Try again.",
 )
-# The file, its journal and the folder, which SQLite opens to make the journal's name last.
-_FILES_OF_A_CHARGE = 3
 
 
 @contextmanager
@@ -671,7 +669,9 @@ def _cannot_open(path: Path) -> tuple[type[Exception], str]:
     # The ledger itself is not opened: at its closing, the system would drop this process's locks.
     held = []
     try:
-        for _ in range(_FILES_OF_A_CHARGE):
+        # A charge opens three files: the ledger, its journal and the folder, which SQLite opens to
+        # make the journal's name last.
+        for _ in range(3):
             held.append(os.open(os.devnull, os.O_RDONLY))
     except OSError:
         return _NO_HANDLES

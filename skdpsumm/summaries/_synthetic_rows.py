@@ -24,8 +24,8 @@ from ..sketches import PrivateSketch
 from ._mmd import made_gamma
 from ._selection import exact_search
 
-# Candidates for each row of a summary, drawn from the weighted rows; and how many at most.
-CANDIDATES_PER_ROW = 8
+# Candidates for the rows of a summary are drawn from the weighted rows: eight for each, and this
+# many at most.
 MAX_CANDIDATES = 8_000
 # More synthetic rows than the first number bring no more accuracy; with fewer than the second, any
 # weights leave too few.
@@ -166,7 +166,7 @@ class SyntheticRows:
         rng = check_random_state(seed)
         if n_select >= MAX_CANDIDATES:  # so many rows are alike without a search
             return self.rows[systematic(self.weights, n_select, rng)]
-        n = min(MAX_CANDIDATES, max(CANDIDATES_PER_ROW * n_select, 1000), len(self.rows))
+        n = min(MAX_CANDIDATES, max(8 * n_select, 1000), len(self.rows))
         candidates = self.rows[systematic(self.weights, n, rng)]
         table = self.columns.table
         vectors = vectorize(table, candidates).astype(np.float32)

@@ -47,15 +47,11 @@ from ._problem import MAX_KERNEL_ROWS, Minimizer, Space, positive_shift
 KERNEL_ERROR, CHI2_ERROR = 12 * UNIT, 40 * UNIT
 # Rows are rounded to this part of a kernel's reach, or of the norm that they are clipped to.
 _OF_REACH, _OF_NORM = 2.0**-20, 2.0**-25
-# In grid units: squared norms from which on products would not be exact, and the largest entry.
-_FAR, _MAX_GRID_UNITS = 2.0**51, 2.0**490
 _COLUMNS_AT_ONCE = 64
 # What we ask of kernels of the user's: their values may be off by this part of |phi(x)| |phi(y)|.
 # Their scaling adds as much again, and a little of its own.
 GIVEN_ERROR = 2.0**-46
 SCALED_ERROR = 2 * GIVEN_ERROR + 8 * UNIT
-# Rows of a user's kernel that are tried at once.
-_ROWS_TRIED_AT_ONCE = 256
 
 
 class PolynomialKernel(BaseEstimator):
@@ -114,7 +110,7 @@ class GramSpace(Space):
 
     def check_points(self, points, X):
         if self.is_users:
-            for rows in gen_batches(len(points), _ROWS_TRIED_AT_ONCE):
+            for rows in gen_batches(len(points), 256):
                 self.gram(points[rows], X)
 
     def factors(self, X, points):
@@ -345,7 +341,8 @@ def gaussian(X: Floats, Y: Floats, gamma: float) -> Floats:
     left = np.column_stack([-2.0 * X, squares, np.ones(len(X))])
     distances = left @ np.column_stack([Y, np.ones(len(Y)), others]).T
     for rows, there, long, out in ((X, Y, squares, distances), (Y, X, others, distances.T)):
-        far = long > _FAR
+        # Products of rows with larger squared norms, in grid units, would not be exact.
+        far = long > 2.0**51
         if far.any():
             out[far] = cdist(rows[far], there, "sqeuclidean")
     distances *= -gamma * step * step
@@ -407,7 +404,7 @@ def _row_by_row(function: np.ufunc, matrix: Floats, *more: Any) -> Floats:
 
 def _in_units(X: Floats, step: float) -> Floats:
     """Return rows rounded to multiples of a power of two, in units of it."""
-    limit = step * _MAX_GRID_UNITS
+    limit = step * 2.0**490  # squares of so many units are floats
     return np.rint(np.clip(X, -limit, limit) / step)
 
 
