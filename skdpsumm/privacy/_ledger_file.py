@@ -55,7 +55,6 @@ _TABLES = {
 }
 # The tables of records, by their number of columns.
 _TABLE_OF_WIDTH = {4: "datasets", 14: "charges"}
-_PLACE = operator.itemgetter(0)
 _FOREIGN_TABLES = "is damaged: its tables are not those of a ledger"
 _MISSING_ENTRIES = "is damaged: entries are missing, or there are too many"
 _SET_BACK = (
@@ -307,7 +306,7 @@ def _records(
         cursor.row_factory = None  # plain tuples, which are quicker
         which = "WHERE place BETWEEN ? AND ? ORDER BY place"
         cursor.execute(f"SELECT * FROM {table} {which}", (first, last))
-    for row in heapq.merge(*cursors, key=_PLACE):
+    for row in heapq.merge(*cursors, key=operator.itemgetter(0)):
         yield _TABLE_OF_WIDTH[len(row)], row[0], row[1], (row[0], *row[2:])
 
 

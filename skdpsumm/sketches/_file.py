@@ -50,8 +50,7 @@ LARGEST_FILE = _LARGEST_CONTENT + 3 * _LARGEST_DIRECTORY
 # A zip ends with 22 bytes and its comment. The last two of the 22 say how long the comment is.
 _CHECKSUM, _END = 64, 22
 _LENGTH = _CHECKSUM.to_bytes(2, "little")
-# The directory has 46 bytes for each entry, and its name: no comment, nor more.
-_IN_DIRECTORY, _NPY, _HEADER = 46, ".npy", "header"
+_NPY, _HEADER = ".npy", "header"
 # An .npy file starts with 128 bytes, as numpy pads what it says of up to four axes.
 _START = 128
 _ARRAY = re.compile(
@@ -133,7 +132,8 @@ def _check_sizes(sizes: dict[str, int], most: int) -> None:
 
 
 def _size_of_directory(names: Iterable[str]) -> int:
-    return sum(_IN_DIRECTORY + len(name) + len(_NPY) for name in names)
+    # It has 46 bytes for each entry, and its name: no comment, nor more.
+    return sum(46 + len(name) + len(_NPY) for name in names)
 
 
 def _read_again(path: Path, make: Callable[[Header, Arrays], Any]) -> None:
