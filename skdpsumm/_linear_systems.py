@@ -16,9 +16,8 @@ from ._computing import advance
 Floats = NDArray[np.float64]
 
 UNIT = float(np.finfo(np.float64).eps) / 2
-# A divisor that may be 0 is raised to this first.
+# What may be 0 is raised to this before something is divided by it, or its logarithm is taken.
 TINY = 1e-300
-_DIGITS = 53
 _MOST_CG_PRODUCTS = 1000
 _ROWS_OF_GRAM_BLOCK = 2048
 
@@ -69,7 +68,7 @@ def product_error(n_terms: int, largest: float, largest_x: float) -> float:
 
 
 def _digits(n_terms: int) -> int:
-    return (_DIGITS - math.ceil(math.log2(n_terms))) // 2
+    return (53 - math.ceil(math.log2(n_terms))) // 2  # float64 has 53 of them
 
 
 def _round(values: Floats, digits: int) -> Floats:

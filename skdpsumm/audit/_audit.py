@@ -23,8 +23,6 @@ from ._events import FAMILIES, Claims, Floats, choose_event, split, take
 from ._result import AuditResult
 
 _FEWEST_TRIALS = 100
-_BATCHES_PER_JOB = 10  # steps of the progress that `verbose` reports
-_SAME_BY_CHANCE = 40.0  # -log of the probability that is taken as impossible
 
 
 def audit_epsilon(
@@ -197,7 +195,7 @@ def _check(delta: Any, n_trials: Any, confidence: Any, statistic: Any, family: A
 
 def _outputs(release: Any, X: Any, *, n_trials: int, n_jobs: int | None, verbose: int) -> Floats:
     """Return the outputs of `n_trials` calls, shape (n_trials, length)."""
-    n_batches = min(n_trials, _BATCHES_PER_JOB * effective_n_jobs(n_jobs))
+    n_batches = min(n_trials, 10 * effective_n_jobs(n_jobs))  # `verbose` tells of each
     sizes = [len(part) for part in np.array_split(np.arange(n_trials), n_batches)]
     batches = Parallel(n_jobs=n_jobs, verbose=verbose)(
         delayed(_batch)(release, X, size) for size in sizes
@@ -246,7 +244,8 @@ def _repeats(batches: list[Floats]) -> bool:
         for name, batch in zip(names, batches, strict=True)
         if names.count(name) > 1
     }
-    return any(_log_arrangements(rows) > _SAME_BY_CHANCE for rows in copied.values())
+    # A probability below exp(-40) is taken as impossible.
+    return any(_log_arrangements(rows) > 40.0 for rows in copied.values())
 
 
 def _log_arrangements(rows: Floats) -> float:

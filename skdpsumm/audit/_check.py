@@ -15,14 +15,6 @@ from ._audit import audit_epsilon
 from ._neighbours import worst_case_neighbours
 from ._result import AuditResult
 
-# Attributes of attributes are read so deep: a fitted model holds a sketch, which holds a map.
-_DEEPEST_ATTRIBUTE = 6
-# Fits of each table that must agree on an attribute before an error calls it exact.
-_FITS_TO_NAME_A_LEAK = 5
-# The probability that one check fails an estimator that keeps its promises.
-_WRONG_ALARM = 1e-6
-# Budgets of the two ledgers, in claims of the estimator: one has room for it, and one has not.
-_ROOMY_LEDGER, _SMALL_LEDGER = 10.0, 0.1
 # Attributes that tell of columns alone, which a fit that is refused may leave.
 _OF_COLUMNS = {"n_features_in_", "feature_names_in_"}
 
@@ -108,13 +100,14 @@ def check_private_estimator(
         return _numbers(fitted) if release is None else release(fitted)
 
     family = "gaussian" if isinstance(claim.mechanism, GaussianDP) else None
+    # One check in a million fails an estimator that keeps its promises.
     result = audit_epsilon(
         published,
         X,
         X_neighbour,
         delta=delta,
         n_trials=n_trials,
-        confidence=1 - _WRONG_ALARM,
+        confidence=1 - 1e-6,
         family=family,
         random_state=0,
     )
@@ -187,14 +180,15 @@ def _check_charge(model: Any, X: Any, claim: PrivacyGuarantee, delta: float) -> 
             unit="row" if claim.unit == "one row" else "group",
         )
 
-    ledger = opened(_ROOMY_LEDGER)
+    # This ledger has room for ten claims of the estimator, and another, below, for a tenth of one.
+    ledger = opened(10.0)
     _fit(model, X, ledger=ledger)
     paid = sum(entry["epsilon"] for entry in ledger.entries())
     if paid < claimed * (1 - 1e-9):
         raise AssertionError(
             f"{name} claims epsilon={claimed:g} in privacy_, and charged its ledger {paid:g}."
         )
-    poor = clone(model).set_params(ledger=opened(_SMALL_LEDGER))
+    poor = clone(model).set_params(ledger=opened(0.1))
     try:
         poor.fit(**X) if isinstance(X, dict) else poor.fit(*(X if isinstance(X, tuple) else (X,)))
     except Exception:
@@ -220,7 +214,9 @@ def _attributes(fitted: Any) -> Iterator[tuple[str, np.ndarray]]:
     yield "", np.zeros(1)  # so that an estimator without attributes shows something
     for name, value in sorted(vars(fitted).items()):
         if name.endswith("_") and not name.startswith("_"):
-            yield from _leaves(name, value, _DEEPEST_ATTRIBUTE)
+            # A fitted model holds a sketch, which holds a map: attributes of attributes are read
+            # six deep.
+            yield from _leaves(name, value, 6)
 
 
 def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, np.ndarray]]:
@@ -246,10 +242,8 @@ def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, np.ndarray
 
 def _exact_attributes(model: Any, X: Any, X_neighbour: Any) -> list[str]:
     """Return the attributes that are the same in all fits of a table, and differ between tables."""
-    fits = [
-        [dict(_attributes(_fit(model, data))) for _ in range(_FITS_TO_NAME_A_LEAK)]
-        for data in (X, X_neighbour)
-    ]
+    # Five fits of each table must agree on an attribute before an error calls it exact.
+    fits = [[dict(_attributes(_fit(model, data))) for _ in range(5)] for data in (X, X_neighbour)]
     first, other = fits[0][0], fits[1][0]
 
     def same(one: dict[str, np.ndarray], name: str, another: dict[str, np.ndarray]) -> bool:

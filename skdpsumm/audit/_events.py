@@ -126,7 +126,6 @@ _MARGINS = {
     "==": lambda scores, threshold: -np.abs(scores - threshold),
     "!=": lambda scores, threshold: np.abs(scores - threshold),
 }
-_MOST_POINTS_OF_CURVE = 200  # of a curve: its size does not grow with the number of trials
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,8 @@ class _Event:
         margin = _MARGINS[self.relation]
         margins = [margin(self.statistic.score(part), self.threshold) for part in pair]
         likely, rare = np.sort(margins[self.likelier]), np.sort(margins[1 - self.likelier])
-        levels = np.linspace(0, 1, _MOST_POINTS_OF_CURVE)
+        # The size of a curve does not grow with the number of trials.
+        levels = np.linspace(0, 1, 200)
         cuts = np.unique(np.quantile(np.concatenate(margins), levels, method="nearest"))
         misses = np.searchsorted(likely, cuts) / len(likely)
         alarms = 1 - np.searchsorted(rare, cuts) / len(rare)
@@ -196,11 +196,6 @@ def _best_event(statistic: _Statistic, pair: Pair, limits: Limits) -> _Event:
 
 # ---- statistics
 
-# Relative to the variances, which are one: from least squares, where noise that cancels between
-# coordinates shows, to the plain difference of means, for fewer trials than coordinates.
-_RIDGES = (1e-10, 1e-1, 1e1)
-_SIGNIFICANT = 3.0  # standard errors of a difference of means
-
 
 def _custom(function: Callable[[Floats], float]) -> _Statistic:
     def score(outputs: Floats) -> Floats:
@@ -232,7 +227,8 @@ def _learn(fit: Pair, limits: Limits) -> Iterator[_Statistic]:
 
 def _is_significant(a: Floats, b: Floats) -> NDArray[np.bool_]:
     gap = a.mean(axis=0) - b.mean(axis=0)
-    return gap**2 > _SIGNIFICANT**2 * (a.var(axis=0) + b.var(axis=0)) / len(a)
+    # Three standard errors of a difference of means are more than chance.
+    return gap**2 > 3.0**2 * (a.var(axis=0) + b.var(axis=0)) / len(a)
 
 
 def _scores(fit: Pair, columns: NDArray[np.intp], name: str) -> Iterator[_Statistic]:
@@ -250,7 +246,10 @@ def _scores(fit: Pair, columns: NDArray[np.intp], name: str) -> Iterator[_Statis
     a, b = standard(fit[0]), standard(fit[1])
     yield of_standard(f"distance of {name}", lambda z: np.abs(z).sum(axis=1))
     yield of_standard(f"Laplace score of {name}", _laplace_ratio(a, b))
-    for ridge in _RIDGES:
+    # Relative to the variances, which are one, ridges go from least squares, where noise that
+    # cancels between coordinates shows, to the plain difference of means, for fewer trials than
+    # coordinates.
+    for ridge in (1e-10, 1e-1, 1e1):
         yield of_standard(f"linear score of {name} (ridge {ridge:g})", _linear(a, b, ridge))
 
 

@@ -248,8 +248,6 @@ def _with_copies(parts: tuple[Any, ...], n_copies: int) -> dict[str, Any]:
 
 # ---- kernel learners: labels take turns, and one pull is left over
 
-_N_KERNEL_CANDIDATES = 500  # the kernel is evaluated between all of them
-
 
 def labelled_neighbours(
     learner: Any, n_samples: int, n_features: int, rng
@@ -274,7 +272,8 @@ def two_labels(model) -> NDArray:
 
 def _longest_row(learner: Any, n_features: int, rng) -> NDArray:
     known = _schema_for(_schema_of_tables(learner), n_features)
-    rows = candidate_rows(known, _N_KERNEL_CANDIDATES, rng)
+    # The kernel is evaluated between all of them.
+    rows = candidate_rows(known, 500, rng)
     return rows[np.argmax(learner.kernel_diag(rows))]
 
 

@@ -27,9 +27,9 @@ Floats = NDArray[np.float64]
 
 # What is tried one after the other. Noise falls from a factor of 2 to one of sqrt(2 - 2 level).
 LEVELS = (-0.75, -0.625, -0.5, -0.375, -0.25, -0.1875, -0.125, -0.0625, 0.0)
-# Cosines that are computed at most, which takes a tenth of a second; and at once. A box takes as
-# long as a hundred of them, besides its own.
-_MOST_COSINES, _PER_BOX, _COSINES_AT_ONCE = 6_000_000, 100, 2**18
+# Up to this many cosines are computed, which takes a tenth of a second. A box takes as long as a
+# hundred of them, besides its own.
+_MOST_COSINES, _PER_BOX = 6_000_000, 100
 # Length of an encoded row. With more columns no bound was ever proved.
 _MOST_ENCODED = 64
 # The engine's angles are exact to 2**-17 turns; this is five times as much as those of two rows
@@ -124,7 +124,7 @@ class _Cover:
         """Return lower bounds of k on boxes, its absolute slopes in the middle, and the boxes."""
         self.n_cosines += len(centers) * (self.n_frequencies + _PER_BOX)
         values, slopes = np.empty(len(centers)), np.empty_like(centers)
-        n_at_once = max(1, _COSINES_AT_ONCE // self.n_frequencies)
+        n_at_once = max(1, 2**18 // self.n_frequencies)
         for start in range(0, len(centers), n_at_once):
             some = slice(start, start + n_at_once)
             angles = centers[some] @ self.frequencies

@@ -17,12 +17,10 @@ from ._engine import LARGEST_CELL
 
 # Minimax polynomials in t**2, |t| <= 1/2: 256 sin(pi t) / t and 256 cos(pi t). Rounded to float32
 # one coefficient after the other, the rest refitted each time.
-S0, S1, S2, S3, S4 = np.array(
-    [804.2476807, -1322.9317627, 652.7891846, -152.9920959, 19.5670547], np.float32
+SINE = tuple(
+    np.array([804.2476807, -1322.9317627, 652.7891846, -152.9920959, 19.5670547], np.float32)
 )
-C0, C1, C2, C3, C4 = np.array(
-    [256.0, -1263.3076172, 1038.9625244, -341.0079956, 56.3220711], np.float32
-)
+COSINE = tuple(np.array([256.0, -1263.3076172, 1038.9625244, -341.0079956, 56.3220711], np.float32))
 ONE = np.int64(2**15)
 # Rows per block: 27 columns of it fit the first-level cache or nearly so.
 _ROWS_IN_CACHE = 256
@@ -131,8 +129,8 @@ def _circle(turn):
     """
     t = np.float32(turn - np.rint(turn))
     x = t * t
-    sin = t * ((((S4 * x + S3) * x + S2) * x + S1) * x + S0)
-    cos = (((C4 * x + C3) * x + C2) * x + C1) * x + C0
+    sin = t * ((((SINE[4] * x + SINE[3]) * x + SINE[2]) * x + SINE[1]) * x + SINE[0])
+    cos = (((COSINE[4] * x + COSINE[3]) * x + COSINE[2]) * x + COSINE[1]) * x + COSINE[0]
     return np.int32(np.rint(sin * sin)), np.int32(np.rint(sin * cos))
 
 

@@ -322,7 +322,9 @@ def auto_gamma(points: NDArray) -> float:
 _FOURIER_ROUNDING = 0.5 + 2.0**-5
 # A mean of such points is as close to the disk, and is rounded once more; the rest is for float64.
 _FOURIER_MEAN_ROUNDING = _FOURIER_ROUNDING + 0.5 + 2.0**-10
-_LARGEST_TURNS = 1e12
+# Frequencies, in turns, and projections are below this: cells are clipped so that no product with
+# them overflows.
+_LARGEST_FACTOR = 1e12
 
 
 class FourierMap(FeatureMap):
@@ -360,9 +362,9 @@ class FourierMap(FeatureMap):
         self.frequencies = public_numbers("frequencies", frequencies, schema.n_encoded, None)
         self.n_features = check_size(2 * self.frequencies.shape[1])
         self._turns = self.frequencies / (2 * np.pi)
-        if not np.all(np.abs(self._turns) < _LARGEST_TURNS):
+        if not np.all(np.abs(self._turns) < _LARGEST_FACTOR):
             # Products of larger ones could overflow to NaN, which no sensitivity bounds.
-            raise ValueError(f"frequencies must be below {_LARGEST_TURNS:g} turns; lower gamma.")
+            raise ValueError(f"frequencies must be below {_LARGEST_FACTOR:g} turns; lower gamma.")
 
     @classmethod
     def draw(
@@ -544,7 +546,6 @@ def project_to_simplex(vector: NDArray) -> NDArray:
     return np.maximum(vector - threshold, 0.0)
 
 
-_LARGEST_PROJECTION = 1e12
 # Float32 knows no other whole numbers by their last digit, so a bucket could be one too far.
 MOST_BUCKETS = 2**24
 
@@ -577,8 +578,8 @@ class RACEMap(OneHotMap):
         self.schema = schema
         self.projections = public_numbers("projections", projections, schema.n_encoded, None)
         # Products of larger ones could overflow to NaN, which is in no bucket.
-        if not np.all(np.abs(self.projections) < _LARGEST_PROJECTION):
-            raise ValueError(f"projections must be below {_LARGEST_PROJECTION:g}; raise bandwidth.")
+        if not np.all(np.abs(self.projections) < _LARGEST_FACTOR):
+            raise ValueError(f"projections must be below {_LARGEST_FACTOR:g}; raise bandwidth.")
         n_hashes = self.projections.shape[1]
         self.offsets = public_numbers("offsets", offsets, n_hashes)
         if not np.all((self.offsets >= 0) & (self.offsets < 1)):

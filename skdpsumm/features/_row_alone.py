@@ -34,8 +34,8 @@ from ..schema._sparse import SparseRows
 from ..schema._vectorizer import PublicVectorizer
 from ._engine import ExactProduct
 
-# Rows of a block, and entries of one whose sparse rows are made dense.
-_ROWS_MAPPED_AT_ONCE, _ENTRIES_MAPPED_AT_ONCE = 4096, 2**18
+# A block has this many rows, or 2**18 entries where sparse rows are made dense.
+_ROWS_MAPPED_AT_ONCE = 4096
 _BY_ENTRY = frozenset(
     {
         preprocessing.Binarizer,
@@ -83,7 +83,7 @@ def map_rows(
     fast = config_context(assume_finite=True, skip_parameter_validation=True)
     is_sparse = isinstance(X, SparseRows)
     is_widened = is_sparse and not (steps and type(steps[0]) is RBFSampler)
-    n_block = max(1, _ENTRIES_MAPPED_AT_ONCE // X.shape[1]) if is_widened else _ROWS_MAPPED_AT_ONCE
+    n_block = max(1, 2**18 // X.shape[1]) if is_widened else _ROWS_MAPPED_AT_ONCE
     with fast, one_blas_thread(), silence():
         for rows in gen_batches(len(X), n_block) if len(X) else ():
             block = X[rows] if is_sparse else _copy(rows_of(X, rows))

@@ -120,10 +120,6 @@ _LOST_ANSWER = (
     "not granted again."
 )
 _PAUSE_SECONDS = 10.0
-_PATIENCE_SECONDS = 300.0
-# A node that ran for longer than this had been taken.
-_TAKEN_SECONDS = 60.0
-_START_SECONDS = 180.0
 # In which the process of an answer, or of a run, has to call Flower for the first time.
 _CALL_SECONDS = 300
 
@@ -274,11 +270,13 @@ def _keep(command: list[str], environment: dict[str, str]) -> int:
     while True:
         start = time.monotonic()
         status = runner.run(command, environment)
-        if time.monotonic() - start > _TAKEN_SECONDS:
+        # A node that ran for longer had been taken.
+        if time.monotonic() - start > 60.0:
             lost = None
         lost = time.monotonic() if lost is None else lost
         crashed = status < 0 or status in _LOST
-        if runner.stopped or not crashed or time.monotonic() - lost > _PATIENCE_SECONDS:
+        # Flower is waited for five minutes.
+        if runner.stopped or not crashed or time.monotonic() - lost > 300.0:
             return status
         print(_NOT_YET, flush=True)
         runner.pause(_PAUSE_SECONDS)
@@ -400,7 +398,7 @@ def _end_with(child: subprocess.Popen, gate: Any) -> None:
 
 def _wait_for(connection: Path, child: subprocess.Popen | None = None) -> None:
     """Wait until Flower listens where the curator's connection says."""
-    deadline = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + 180.0
     while (child is None or child.poll() is None) and time.monotonic() < deadline:
         text = connection.read_text() if connection.exists() else ""
         with socket.socket() as caller:

@@ -29,7 +29,6 @@ from ._files import write_file
 LARGEST_CALL = 8 * 2**20
 # Connections at a time, beyond which a caller is told to come back later.
 MOST_CALLERS = 256
-_SECONDS = 60
 # For the head of a call, from the moment that it may come.
 _SECONDS_OF_HEAD = 10.0
 # Words and hyphens only: nothing that another reader of paths might take for a step upwards.
@@ -66,7 +65,7 @@ class Gate:
             await _refuse(send, 403)
             return
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(60):
                 body = await _body(receive)
         except TimeoutError:
             await _refuse(send, 408)

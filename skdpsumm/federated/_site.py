@@ -54,8 +54,6 @@ NOT_TAKEN = b""
 _NO_LEDGER = "ledger: the owner has none, and no sketch is made without"
 _TOO_FULL = "ledger: the owner's budget cannot hold this release"
 _DISK_FULL = "disk: the owner's disk is full, and they must make room; then start a new run"
-# Names of columns may be longer than the room for an answer.
-_LONGEST_REASON = 300
 # Which part of the agreement a question belongs to.
 _PARTS = {"ask": "rows", "sketch": "sketch"}
 
@@ -364,7 +362,8 @@ def _refused(error: BaseException, log: OwnerLog, place: dict[str, Any]) -> dict
         log.add("refused", **place, reason=reason, detail=detail)
     except OSError as unwritten:
         print(f"{reason}\n{detail}\n{log.path}: {unwritten}", file=sys.stderr, flush=True)
-    return {"kind": "Refusal", "reason": reason[:_LONGEST_REASON]}
+    # Names of columns may be longer than the room for an answer.
+    return {"kind": "Refusal", "reason": reason[:300]}
 
 
 def _check_question(message: ProposeRows, agreement: Agreement, owner: str) -> None:

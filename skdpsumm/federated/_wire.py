@@ -28,11 +28,8 @@ from ._table import check_codes
 
 # Characters of a label that is a text.
 LONGEST_LABEL = 64
-_LONGEST_TEXT = 1000  # in a log
 _SEALED = "sealed"
 _BYTES_OF_HEAD_LENGTH = 8
-# Bytes of a head: it names some arrays, and has a reason of 300 characters, of 12 bytes at most.
-_LONGEST_HEAD = 4096
 
 
 # ---- bytes
@@ -61,7 +58,8 @@ def decode(octets: bytes) -> dict[str, Any]:
     """
     try:
         start = _BYTES_OF_HEAD_LENGTH + int.from_bytes(octets[:_BYTES_OF_HEAD_LENGTH], "big")
-        head = read_json(octets[_BYTES_OF_HEAD_LENGTH:start], most_bytes=_LONGEST_HEAD)
+        # A head names some arrays, and has a reason of 300 characters, of 12 bytes at most.
+        head = read_json(octets[_BYTES_OF_HEAD_LENGTH:start], most_bytes=4096)
         scalars, arrays = head["scalars"], {}
         for name, length in head["arrays"].items():
             arrays[name] = read_npy(octets[start : start + length])
@@ -277,7 +275,8 @@ def describe(message: Message | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _summary(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+    # Longer texts would fill a log.
+    if isinstance(value, str) and len(value) > 1000:
         return {"characters": len(value), "sha256": hashlib.sha256(value.encode()).hexdigest()}
     if not isinstance(value, np.ndarray):
         return value

@@ -41,13 +41,6 @@ from .mechanisms import _planning
 from .mechanisms._base import LearnerMechanism, Plan, check_mechanism, mechanisms_of
 from .mechanisms._gradient import SHARPEST
 
-# The largest epsilon of a descent: beyond it the minimiser itself is better than what so many
-# steps come to.
-_MAX_EPSILON_OF_DESCENT = 30.0
-# The largest epsilon for which float64 has the curve of objective perturbation, and a Gaussian that
-# dominates it.
-_MAX_EPSILON_OF_OBJECTIVE = 1e5
-
 
 class Posed(NamedTuple):
     """What is to be minimised, before its noise is fixed."""
@@ -434,11 +427,14 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         """Return the name of the best mechanism, by public numbers."""
         if self._kind == "PINP":
             return "functional"
-        if self.delta > 0 and self.epsilon <= _MAX_EPSILON_OF_DESCENT:
+        # With a larger epsilon the minimiser itself is better than what so many steps come to.
+        if self.delta > 0 and self.epsilon <= 30.0:
             return "gradient"
         kind: Any = "regressor" if is_regressor(self) else "classifier"
         is_sharp = self.loss != "auto" and as_loss(self.loss, kind).smoothness > SHARPEST
-        is_priced = self.epsilon <= _MAX_EPSILON_OF_OBJECTIVE or self.epsilon == np.inf
+        # Up to this epsilon float64 has the curve of objective perturbation, and a Gaussian that
+        # dominates it.
+        is_priced = self.epsilon <= 1e5 or self.epsilon == np.inf
         ours = str | SoftHinge | HuberizedHinge | Huber | EpsilonInsensitive
         minimises = self._kind == "TDIL" and self._is_explicit
         smooth = isinstance(self.loss, ours) and not is_sharp

@@ -16,8 +16,6 @@ from ..privacy._noise import nominal_mechanism
 # to the second part of the user's epsilon. They are short, because under a fixed Lambda no noise
 # brings a much smaller epsilon.
 _EPSILON_STEP, _MIN_PART_OF_EPSILON = 0.85, 1e-3
-# A ledger that counts this many times what Gaussian noise costs should not do so unnoticed.
-_TIMES_GAUSSIAN_PRICE = 2.0
 
 
 def check_price(learner: Any, draft: Any) -> None:
@@ -37,7 +35,8 @@ def check_price(learner: Any, draft: Any) -> None:
         raise BudgetExceededError(f"{error} {advice}{found}") from None
     asked = replace(draft.privacy, mechanism=nominal_mechanism(learner.epsilon, learner.delta))
     paid, usual = (learner.ledger.price(one) for one in (draft.privacy, asked))
-    if paid.epsilon > _TIMES_GAUSSIAN_PRICE * usual.epsilon:
+    # A ledger that counts twice what Gaussian noise costs should not do so unnoticed.
+    if paid.epsilon > 2.0 * usual.epsilon:
         warn_caller(
             f"{advice} This fit costs epsilon={paid.epsilon:.4g} in its ledger at "
             f"delta={paid.delta:g}; one with Gaussian noise costs {usual.epsilon:.4g}.",

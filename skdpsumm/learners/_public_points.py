@@ -19,9 +19,6 @@ from .erm._problem import Space, factor_jitter
 _MIN_SHARE_SEEN = 0.01
 # The most columns of a Sobol sequence.
 MOST_COLUMNS: int = qmc.Sobol.MAXDIM
-# Public points that are looked at.
-_MOST_TRIED = 1000
-_FEWEST_TRIED = 10
 
 
 def even_points(schema: TableSchema, n_points: int, seed: int) -> NDArray:
@@ -73,9 +70,9 @@ def warn_of_blindness(space: Space, landmarks: NDArray, points: NDArray, kernel:
 
 def warn_of_isolation(space: Space, points: NDArray, kernel: object) -> None:
     """Warn where public points are too far from each other: then rows like them are, too."""
-    points = points[:: 1 + len(points) // _MOST_TRIED]
+    points = points[:: 1 + len(points) // 1000]
     some, others = points[::2], points[1::2]
-    if len(others) < _FEWEST_TRIED:
+    if len(others) < 10:  # these say little
         return
     share = seen_share(space, some, others)
     if share < _MIN_SHARE_SEEN:

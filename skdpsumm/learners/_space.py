@@ -33,8 +33,6 @@ _PART_OF_SKETCHES_GAMMA = 0.5
 # another on Adult and ACS, and 0.004 to 0.01 above none at epsilon 1; on 64 pixels they lost 0.02
 # of accuracy.
 _HATS_PER_NUMBER, _MAX_HATS = 6, 256
-# Number of public points at which landmarks are tried out.
-_N_TRIED_POINTS = 64
 
 
 class Reading(NamedTuple):
@@ -130,7 +128,7 @@ def _public_points(learner: Any, X_public: Any, space: Space, seed: int) -> NDAr
     n_landmarks = mechanism.count_landmarks(len(table.numeric), float(learner.delta))
     landmarks, others = (
         reading.vectors(even_points(table, n_points, own_seed), learner)
-        for n_points, own_seed in ((n_landmarks, seed), (_N_TRIED_POINTS, seed + 1))
+        for n_points, own_seed in ((n_landmarks, seed), (64, seed + 1))
     )
     warn_of_blindness(space, landmarks, others, learner.kernel)
     return landmarks

@@ -247,9 +247,6 @@ def set_claim(step: Any, privacy: PrivacyGuarantee) -> None:
 
 # ---- what a search chooses from: lists, and distributions
 
-# Candidates that are tried on public rows whatever is drawn: of a grid, and of distributions.
-_TRIED_OF_A_GRID, _TRIED_OF_DISTRIBUTIONS = 100, 10
-
 
 class Choices:
     """Candidates by their parameters.
@@ -280,10 +277,10 @@ class Choices:
         return params
 
     def to_try(self) -> Iterator[dict[str, Any]]:
-        """Yield all parameters of a small grid, else some that never change."""
-        n = _TRIED_OF_DISTRIBUTIONS
+        """Yield all parameters of a grid of up to 100, else some that never change."""
+        n = 10  # of distributions
         if self._is_finite:
-            n = min(_TRIED_OF_A_GRID, len(ParameterGrid(self._given)))
+            n = min(100, len(ParameterGrid(self._given)))
         yield from ParameterSampler(self._given, n, random_state=0)
 
 

@@ -10,8 +10,6 @@ from ..privacy._mechanisms import GaussianDP
 from ._run import PrivateScore
 from ._stopping import RunPlan
 
-# Standard deviations of the noise on a difference of two scores, which a choice tells apart.
-_DEVIATIONS_TOLD_APART = 2.0
 # The choice is mostly noise if it tells apart no less than this part of what scores can differ by.
 DROWNED_SHARE_OF_SIZE = 0.1
 
@@ -95,7 +93,8 @@ class ChoiceNoise:
 
 def told_apart(score: PrivateScore, n_rows: float) -> float:
     """Return by how much mean scores of so many rows must differ to be told apart."""
-    return _DEVIATIONS_TOLD_APART * math.sqrt(2) * score.noise_std / n_rows
+    # Two standard deviations of the noise on a difference of two scores can be told apart.
+    return 2.0 * math.sqrt(2) * score.noise_std / n_rows
 
 
 def rows_to_tell(score: PrivateScore, difference: float) -> float:

@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from ..schema._columns import Categorical
 from ..schema._schema import TableSchema, stack_columns, stratified
 
-# Public rows to try candidates on, at least.
-_LEAST_PUBLIC_ROWS = 20
-
 
 @dataclass(frozen=True)
 class TableForm:
@@ -81,7 +78,8 @@ class TableForm:
         """Return public rows that fill ranges, or [0, 1] without one, and lists evenly."""
         columns = None if self.schema is None else self.schema.columns
         n_codes = [c.n_codes for c in columns or () if isinstance(c, Categorical)]
-        m = max(_LEAST_PUBLIC_ROWS, n_least, 2 * max(n_codes, default=0))
+        # Candidates are tried on 20 public rows at least, and on each category twice.
+        m = max(20, n_least, 2 * max(n_codes, default=0))
         rng = np.random.RandomState(0)
         drawn = [stratified(m, rng) for _ in self.positions]
         if columns is None:

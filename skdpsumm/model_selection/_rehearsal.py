@@ -23,8 +23,6 @@ from ._candidate import (
 from ._public_rows import PublicRows
 from ._stopping import RunPlan
 
-# How far below the plan's epsilon a candidate may have to go, and how often that way is halved.
-_LEAST_PART_OF_EPSILON, _EPSILON_HALVINGS = 1e-3, 10
 # Candidates that an error lists.
 _MOST_CANDIDATES_SHOWN = 3
 _TOO_EXPENSIVE = (
@@ -121,8 +119,9 @@ class Rehearsal:
                 f"{type(last_step(candidate)).__name__} has a guarantee that does not compare with "
                 f"a run's {self.plan.base!r}: take a mechanism with Gaussian noise, or set delta=0."
             )
-        affordable, low = None, _LEAST_PART_OF_EPSILON * high
-        for _ in range(_EPSILON_HALVINGS):
+        # A candidate goes down to a thousandth of the plan's epsilon; that way is halved ten times.
+        affordable, low = None, 1e-3 * high
+        for _ in range(10):
             middle = math.sqrt(low * high)
             try:
                 found, excess = self._fitted(candidate, middle)

@@ -23,8 +23,6 @@ from ._base import (
     same_length,
 )
 
-# Bins of a histogram where the schema has no edges, as in `M2MEstimator.histogram`.
-_N_DRAWN_BINS = 10
 # Bars, told apart in black and white.
 _BARS = {"color": "0.82", "edgecolor": "0.35", "lw": 0.8}
 _FILLS = (("0.85", ""), ("0.6", "///"), ("1.0", "..."), ("0.4", ""), ("0.75", "xxx"))
@@ -168,7 +166,7 @@ def _edges(columns: TableSchema, j: int, bins: Any) -> NDArray:
     """Return the edges of the bins, as `M2MEstimator.histogram` takes them."""
     if bins is None:
         known = columns.edges(j)
-        bins = _N_DRAWN_BINS if known is None else known
+        bins = 10 if known is None else known  # as in `M2MEstimator.histogram`
     if np.ndim(bins):
         return np.asarray(bins, dtype=np.float64)
     low, high = columns.bound(j)  # type: ignore[misc]  # numbers of an M2MEstimator have one

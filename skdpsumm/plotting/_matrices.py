@@ -21,9 +21,6 @@ from ._base import (
     same_length,
 )
 
-# Rows or columns of a matrix whose numbers can be read if they are written into its cells.
-_MOST_WRITTEN = 8
-
 
 class MatrixDisplay(TableDisplay):
     """A matrix that is shaded, and has numbers in its cells where there is room."""
@@ -49,7 +46,8 @@ class MatrixDisplay(TableDisplay):
         """
         (low, high), scale, rows, columns, below = told
         k, m = values.shape
-        annotate = max(k, m) <= _MOST_WRITTEN if annotate is None else annotate
+        # The numbers of a larger matrix could not be read in its cells.
+        annotate = max(k, m) <= 8 if annotate is None else annotate
         wide, high = (1.15, 0.6) if annotate else (0.35, 0.3)
         ax = self._open_axes(ax, (max(4.2, wide * m + 2.6), max(2.6, high * k + 1.6)))
         self.image_ = ax.imshow(shades, cmap="Greys", vmin=low, vmax=high, aspect="auto")

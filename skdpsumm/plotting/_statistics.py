@@ -12,12 +12,6 @@ from numpy.typing import ArrayLike
 from ..moments import Estimate, M2MEstimator
 from ._base import TableDisplay, digits, label_of, labels_of_numbers, of_level, same_length
 
-# Thresholds of a smooth curve, as fine as the picture. They are on the edges of bins wherever the
-# number of bins is a power of 2.
-_N_THRESHOLDS = 257
-# Values of a column whose steps can be seen.
-_MOST_VISIBLE_STEPS = 513
-
 
 @dataclass(eq=False, repr=False)
 class CDFDisplay(TableDisplay):
@@ -159,7 +153,9 @@ class CDFDisplay(TableDisplay):
                 f"shares from M2MEstimator.histogram({column!r})."
             )
         n_values = columns.n_values(j) or np.inf
-        n_drawn = int(n_values) if n_values <= _MOST_VISIBLE_STEPS else _N_THRESHOLDS
+        # A smooth curve has 257 thresholds, as fine as the picture: they are on the edges of bins
+        # wherever the number of bins is a power of 2. Up to 513 steps can be seen.
+        n_drawn = int(n_values) if n_values <= 513 else 257
         low, high = columns.bound(j)  # type: ignore[misc]  # numbers of an M2MEstimator have one
         drawn = np.unique(columns.on_grid(np.linspace(low, high, n_drawn), j))
         thresholds = drawn if thresholds is None else np.asarray(thresholds, dtype=np.float64)

@@ -11,11 +11,6 @@ from ..schema._reading import unwrap
 from ..summaries._mmd import RowReader, centred, check_gamma, kernel_matrix, mean_kernel
 from ._base import Display, same_length
 
-# Points of the curve.
-_MOST_DRAWN_SIZES = 60
-# Rows of the target that count, because the MMD has the kernel between all pairs of them.
-_MOST_DRAWN_TARGET_ROWS = 5_000
-
 
 class SummaryDisplay(Display):
     """How well chosen rows match a public target: the MMD of the first s rows, against s.
@@ -141,8 +136,9 @@ class SummaryDisplay(Display):
                 f"rows has {chosen.shape[1]} columns and X_public has {target.shape[1]}; give both "
                 "the same."
             )
-        target = target[:: -(-len(target) // _MOST_DRAWN_TARGET_ROWS)]
-        sizes = np.unique(np.geomspace(1, len(chosen), _MOST_DRAWN_SIZES).round().astype(np.int64))
+        # The MMD has the kernel between all pairs of rows of the target, so not all of many count.
+        target = target[:: -(-len(target) // 5_000)]
+        sizes = np.unique(np.geomspace(1, len(chosen), 60).round().astype(np.int64))
         squares, within = _prefix_mmd2(chosen, target, gamma)
         expected = np.sqrt((1 - within) / sizes)
         display = cls(sizes, np.sqrt(squares[sizes - 1]), expected=expected)

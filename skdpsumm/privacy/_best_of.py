@@ -94,18 +94,8 @@ from ._mechanisms import (
 _ROOT_MARGIN = 1e-9
 # Cells of the integral D. Its error falls with their square: here it is below 1e-4 of D.
 _N_CELLS_OF_INTEGRAL = 256
-# The integral ends at so many standard deviations; what lies beyond is counted in full.
-_TAIL_IN_STDS = 9.0
-# Ends of a bisection for a normal quantile, and how often it is halved.
-_LOWEST_QUANTILE, _QUANTILE_HALVINGS = -37.0, 28
-# How often the end of the integral is looked for among 33 points.
-_END_NARROWINGS = 3
-# Floating-point sums of positive numbers are right up to this part of them.
-_SUM_ROUNDING = 1e-14
 # What `to_dict` calls the law of K.
 _KIND_OF_LAW = "truncated negative binomial"
-# The closed form alone is used for larger numbers, at which normal tails underflow.
-_LARGEST_MU_OF_RUN, _LARGEST_EPSILON_OF_SEARCH = 25.0, 600.0
 
 
 @dataclass(frozen=True)
@@ -330,7 +320,8 @@ def _delta(law: StoppingLaw, mu: float, epsilon: float) -> float:
     if mu == 0 or math.isinf(epsilon):
         return 0.0
     closed = min(1.0, _closed_delta(law, mu, epsilon))
-    if mu > _LARGEST_MU_OF_RUN or epsilon > _LARGEST_EPSILON_OF_SEARCH or closed == 0:
+    # The closed form alone is used for larger numbers, at which normal tails underflow.
+    if mu > 25.0 or epsilon > 600.0 or closed == 0:
         return closed
     return min(closed, worst_case(law, mu, epsilon)[0])
 
@@ -371,7 +362,8 @@ def worst_case(law: StoppingLaw, mu: float, epsilon: float) -> tuple[float, floa
     """
     # Down to where w is surely negative, whatever was ranked before.
     last = mu / 2 + max(0.0, epsilon - _shift(law, mu)) / mu
-    highest = max(last, mu) + _TAIL_IN_STDS
+    # The integral ends at nine standard deviations; what lies beyond is counted in full.
+    highest = max(last, mu) + 9.0
     last = _last_gain(law, mu, epsilon, highest, last)
     x = highest - (highest - last) * np.linspace(0.0, 1.0, _N_CELLS_OF_INTEGRAL + 1)
     best = _best_others(law, mu, epsilon, x)
@@ -389,7 +381,8 @@ def worst_case(law: StoppingLaw, mu: float, epsilon: float) -> tuple[float, floa
 
     more = 2 * np.diff(q) * np.maximum(missed(slice(0, -1)), missed(slice(1, None)))
     below = float(np.sum((won - lost)[inside]))
-    rest = law.largest * float(q[0]) + _SUM_ROUNDING * float(np.sum((won + lost)[inside]))
+    # Floating-point sums of positive numbers are right up to this part of them.
+    rest = law.largest * float(q[0]) + 1e-14 * float(np.sum((won + lost)[inside]))
     count = int(np.sum(inside))  # w falls through zero once
     cells = np.append(math.inf, x[1 : count + 1])
     return below + float(np.sum(more)) + rest, below, cells, lowest[:count]
@@ -404,7 +397,7 @@ def _gain(law: StoppingLaw, mu: float, epsilon: float, x: Floats, lowest: Floats
 
 def _last_gain(law: StoppingLaw, mu: float, epsilon: float, high: float, low: float) -> float:
     """Return an x next to where w falls through zero, on the way down, and at or below it."""
-    for _ in range(_END_NARROWINGS):
+    for _ in range(3):
         x = np.linspace(high, low, 33)
         gains = np.flatnonzero(_gain(law, mu, epsilon, x, _best_others(law, mu, epsilon, x)) > 0)
         if not gains.size or gains[-1] == 32:
@@ -445,8 +438,8 @@ def _masses(mu: float, x: Floats) -> Callable[[Floats], tuple[Floats, Floats]]:
 
 def _root(falling: Callable[[Floats], Floats], high: Floats) -> Floats:
     """Return where functions that fall up to `high` pass zero, or `high` where they do not."""
-    low = np.full_like(high, _LOWEST_QUANTILE)
-    for _ in range(_QUANTILE_HALVINGS):
+    low = np.full_like(high, -37.0)  # below all normal quantiles that are asked for
+    for _ in range(28):
         middle = (low + high) / 2
         positive = falling(middle) > 0
         low, high = np.where(positive, middle, low), np.where(positive, high, middle)

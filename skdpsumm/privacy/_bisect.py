@@ -7,9 +7,6 @@ from collections.abc import Callable
 
 from scipy.optimize import brentq
 
-# Below every logarithm of a float, and the least distance from a root that is asked for.
-_LOG_OF_ZERO, _LEAST_ROOT_DISTANCE = -800.0, 1e-300
-
 
 def bisect(
     holds: Callable[[float], bool],
@@ -101,10 +98,11 @@ def at_most(
 
     def excess(x: float) -> float:
         found = value(x)
-        return (math.log(found) if found > 0 else _LOG_OF_ZERO) - math.log(target)
+        # -800 is below every logarithm of a float.
+        return (math.log(found) if found > 0 else -800.0) - math.log(target)
 
     try:
-        root = brentq(excess, good, bad, xtol=_LEAST_ROOT_DISTANCE, rtol=tolerance / 4)
+        root = brentq(excess, good, bad, xtol=1e-300, rtol=tolerance / 4)
     except (ValueError, RuntimeError):  # no root that floats can tell, or one that is next to 0
         root = good
     near = root + math.copysign(tolerance / 2 * root, good - bad)

@@ -15,8 +15,6 @@ from ._ledger_file import now, paid_since
 from ._mechanisms import Cost
 from ._warnings import BudgetWarning
 
-# Numbers of fits that the warning prices: a few candidates by a few folds, and many.
-_FITS_PRICED = (10, 100)
 _MOST_FITS_COUNTED = 10**6
 
 
@@ -97,7 +95,8 @@ class CloneWatch:
         if count < 2 or (self._is_copy and count > 2):
             return
         self._told.add((dataset, label))
-        prices = [f"{n} cost epsilon={epsilon_of(_times(n, cost)):.4g}" for n in _FITS_PRICED]
+        # A few candidates by a few folds are ten fits, and many are a hundred.
+        prices = [f"{n} cost epsilon={epsilon_of(_times(n, cost)):.4g}" for n in (10, 100)]
         left = bisect_left(
             range(1, _MOST_FITS_COUNTED + 2), True, key=lambda n: not fits(_times(n, cost))
         )

@@ -30,15 +30,8 @@ from ._mechanisms import (
     renyi_epsilon,
 )
 
-# Points of a loss distribution at most. One of a Gaussian takes about 2 microseconds to make.
-_MOST_LOSS_POINTS = 2**17
-# Their distance is at most this, unless there would be too many.
-_FINE_LOSS_STEP = 1e-4
-_COARSEST_LOSS_STEP = 1.0
-# A part that lies on fewer points than this from zero is rounded up too much, and left out.
-_FEWEST_STEPS = 20
-# Parts that are shown, and how deep: a description from a file may have thousands.
-_MOST_PARTS_SHOWN, _DEEPEST_PARTS_SHOWN = 8, 2
+# A description from a file may have thousands of parts: this many are shown, two levels deep.
+_MOST_PARTS_SHOWN = 8
 
 
 class _Several(Mechanism):
@@ -54,7 +47,7 @@ class _Several(Mechanism):
         return Cost(*together) if len(known) == len(self.parts) else None
 
     def __repr__(self) -> str:
-        return self._told(_DEEPEST_PARTS_SHOWN)
+        return self._told(2)
 
     def _told(self, depth: int) -> str:
         if not depth:
@@ -296,7 +289,8 @@ class LossDistribution:
     """
 
     def __init__(self, counts: list[tuple[Mechanism, int]], step: float):
-        least = _FEWEST_STEPS * step
+        # A part that lies on fewer points from zero is rounded up too much, and left out.
+        least = 20 * step
         small = [(p.epsilon(0.0), n) for p, n in counts if p.epsilon(0.0) < least]
         kept = [(p, n) for p, n in counts if p.epsilon(0.0) >= least]
         self._added = math.fsum(epsilon * n for epsilon, n in small)
@@ -324,7 +318,7 @@ def numerical(parts: Sequence[Mechanism]) -> LossDistribution | None:
         return None
     counts = list(Counter(parts).items())
     step = _step(counts)
-    return LossDistribution(counts, step) if step <= _COARSEST_LOSS_STEP else None
+    return LossDistribution(counts, step) if step <= 1.0 else None
 
 
 def _step(counts: list[tuple[Mechanism, int]]) -> float:
@@ -332,7 +326,9 @@ def _step(counts: list[tuple[Mechanism, int]]) -> float:
     # Summed independent losses concentrate: beyond ten standard deviations hardly any is left.
     width = math.fsum(p.loss_width * min(n, 10 * math.sqrt(n)) for p, n in counts)
     pure = [p.epsilon(0.0) / 100 for p, _ in counts if math.isfinite(p.epsilon(0.0))]
-    return max(min([_FINE_LOSS_STEP, *pure]), width / _MOST_LOSS_POINTS)
+    # There are up to 2**17 points of a loss distribution: one of a Gaussian takes about 2
+    # microseconds to make. Their distance is at most 1e-4, unless there would be too many.
+    return max(min([1e-4, *pure]), width / 2**17)
 
 
 def _dividing(step: float, epsilon: float) -> float:

@@ -32,16 +32,8 @@ from scipy.special import log_expit, log_ndtr, ndtri_exp
 
 from ._mechanisms import gdp_delta
 
-# A delta that is nearer to 1 has lost its digits.
-_DELTA_NEAR_ONE = 1 - 1e-9
 # The mu that is tried is raised by this part, and by a tenth more each time.
-_FIRST_RAISE, _RAISE_GROWTH, _MOST_RAISES_OF_MU = 2e-4, 1.1, 120
-# How often an interval of epsilons is halved to prove that a curve lies below another.
-_MOST_HALVINGS = 9
-# The first chord is as wide as mu, and later ones are wider, up to this: exp of it is a number.
-_WIDEST_CHORD = 600.0
-# Number of epsilons at which the first mu that is tried lies above the curve.
-_N_FIRST_POINTS = 33
+_FIRST_RAISE = 2e-4
 
 
 def dominating_mu(delta: Callable[[float], float], weight: float, mu: float, shift: float) -> float:
@@ -60,8 +52,9 @@ def dominating_mu(delta: Callable[[float], float], weight: float, mu: float, shi
     float
         Hardly larger than it must be. Infinite if none is found.
     """
-    tries = np.linspace(0.0, shift + 6 * mu + 2 * mu * mu, _N_FIRST_POINTS).tolist()
-    known = [(e, d) for e in tries if (d := delta(e)) <= _DELTA_NEAR_ONE]
+    tries = np.linspace(0.0, shift + 6 * mu + 2 * mu * mu, 33).tolist()
+    # A delta that is nearer to 1 has lost its digits.
+    known = [(e, d) for e in tries if (d := delta(e)) <= 1 - 1e-9]
     if not known:
         return math.inf
     # Below `start` the claim there says more than the curve.
@@ -69,10 +62,10 @@ def dominating_mu(delta: Callable[[float], float], weight: float, mu: float, shi
     found = max(mu * (1 + _FIRST_RAISE), -2 * float(ndtri_exp(log_height)) * (1 + 1e-9))
     found = max(found, *(_mu_at(e, d) for e, d in known if e >= start))
     part = _FIRST_RAISE
-    for _ in range(_MOST_RAISES_OF_MU):
+    for _ in range(120):
         if _dominates(found, delta, start, (weight, mu, shift)):
             return found
-        found, part = found * (1 + part), part * _RAISE_GROWTH
+        found, part = found * (1 + part), part * 1.1
     return math.inf
 
 
@@ -102,9 +95,10 @@ def _dominates(
     low, width = start, mu
     while low < end:
         high = min(low + width, end)
-        if not _chords_below(larger, delta, low, high, _MOST_HALVINGS):
+        if not _chords_below(larger, delta, low, high, 9):
             return False
-        low, width = high, min(1.5 * width, _WIDEST_CHORD)
+        # The first chord is as wide as mu, and later ones are wider, while exp of that is a number.
+        low, width = high, min(1.5 * width, 600.0)
     return True
 
 

@@ -51,8 +51,6 @@ from ._warnings import BudgetExceededError
 # Shares may pass one by float rounding, and by no more; the noise of each is larger by more.
 _SHARE_TOLERANCE = 1e-12
 _STEP_NOISE_MARGIN = 1 + 4e-12
-# Half of what 64 bits hold, so that there is room for the noise.
-_LARGEST_COUNT = 2**62
 # The stream of a seed that steps use, and no other noise.
 _STREAM_OF_STEPS = 2**32 - 2
 
@@ -175,7 +173,8 @@ class StepBudget:
         int
         """
         # All of the budget has the least noise, and so the finest grid.
-        return _LARGEST_COUNT >> self._noise(l2, l2, 1.0).lift
+        # Half of what 64 bits hold is left to the noise.
+        return 2**62 >> self._noise(l2, l2, 1.0).lift
 
     def count(
         self, values: NDArray, *, l1: float, l2: float, share: float

@@ -55,7 +55,6 @@ _TABLES = {
 }
 # The tables of records, by their number of columns.
 _TABLE_OF_WIDTH = {4: "datasets", 14: "charges"}
-_PLACE = operator.itemgetter(0)
 _FOREIGN_TABLES = "is damaged: its tables are not those of a ledger"
 _MISSING_ENTRIES = "is damaged: entries are missing, or there are too many"
 _SET_BACK = (
@@ -307,7 +306,7 @@ def _records(
         cursor.row_factory = None  # plain tuples, which are quicker
         which = "WHERE place BETWEEN ? AND ? ORDER BY place"
         cursor.execute(f"SELECT * FROM {table} {which}", (first, last))
-    for row in heapq.merge(*cursors, key=_PLACE):
+    for row in heapq.merge(*cursors, key=operator.itemgetter(0)):
         yield _TABLE_OF_WIDTH[len(row)], row[0], row[1], (row[0], *row[2:])
 
 
@@ -633,8 +632,6 @@ _NOT_NOW = (
     "The privacy ledger {} cannot be used now ({}). That says nothing of damage. Nothing may be "
     "released; `entries` tells whether a charge was written. Try again.",
 )
-# The file, its journal and the folder, which SQLite opens to make the journal's name last.
-_FILES_OF_A_CHARGE = 3
 
 
 @contextmanager
@@ -671,7 +668,9 @@ def _cannot_open(path: Path) -> tuple[type[Exception], str]:
     # The ledger itself is not opened: at its closing, the system would drop this process's locks.
     held = []
     try:
-        for _ in range(_FILES_OF_A_CHARGE):
+        # A charge opens three files: the ledger, its journal and the folder, which SQLite opens to
+        # make the journal's name last.
+        for _ in range(3):
             held.append(os.open(os.devnull, os.O_RDONLY))
     except OSError:
         return _NO_HANDLES

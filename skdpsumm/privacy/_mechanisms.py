@@ -51,8 +51,6 @@ _EPSILON_TOLERANCE = 1e-12
 _LARGEST_LOG_OF_FLOAT = 700.0
 # Orders less one between which the best claim of Renyi divergences is searched for.
 RENYI_ORDERS = np.geomspace(1e-6, 1e8, 128)
-# How often that search is narrowed to the neighbours of the best order.
-_RENYI_NARROWINGS = 4
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
@@ -798,7 +796,7 @@ def renyi_delta(
 
 def _refined(values: Callable[[Floats], Floats], grid: Floats) -> Floats:
     """Return a finer grid around the point of the smallest value."""
-    for _ in range(_RENYI_NARROWINGS):
+    for _ in range(4):
         best = int(np.argmin(values(grid)))
         grid = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)], 33)
     return grid

@@ -37,14 +37,11 @@ from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected, gdp_mu
 RESERVE = 1e-6
 # Each release takes at most this part of the reserve, so that a ledger can hold many.
 _RESERVE_PER_RELEASE = 2.0**-20
-_LARGEST_SCALE = 2.0**56
 _LARGEST_VALUE = 2.0**60
 # Numbers that are drawn between two reports of progress: a tenth of a second.
 _DRAWN_AT_ONCE = 4096
-# With a larger lift, hardly any sum would fit into 64 bits.
-_LARGEST_LIFT = 52
-# What float64 can calibrate, far beyond any use.
-_CALIBRATED_EPSILONS, _LEAST_DELTA = (1e-20, 1e20), 1e-200
+# The smallest delta that float64 can calibrate, far beyond any use.
+_LEAST_DELTA = 1e-200
 # The stream of a seed that secret keys use; blocks have small numbers.
 _STREAM_OF_KEYS = (2**32 - 1,)
 
@@ -365,7 +362,7 @@ def _drawn(draw: Callable[..., NDArray], values: NDArray, scale: float) -> NDArr
 
 def check_scale(scale: float) -> None:
     """Raise ValueError for noise that 64-bit integers cannot hold, when a release is planned."""
-    if not scale <= _LARGEST_SCALE:
+    if not scale <= 2.0**56:
         raise ValueError(
             "epsilon and delta ask for more noise than 64-bit integers can hold: raise epsilon, or "
             "the smallest share of it."
@@ -374,14 +371,15 @@ def check_scale(scale: float) -> None:
 
 def check_lift(lift: int, epsilon: float) -> None:
     """Raise ValueError where noise is so small that hardly any sum would fit beside it."""
-    if lift > _LARGEST_LIFT:
+    # With a larger lift, hardly any sum would fit into 64 bits.
+    if lift > 52:
         raise ValueError(
             f"epsilon={epsilon!r} leaves hardly any noise; lower epsilon, or set np.inf for none."
         )
 
 
 def _check_range(epsilon: float, delta: float) -> None:
-    low, high = _CALIBRATED_EPSILONS
+    low, high = 1e-20, 1e20  # what float64 can calibrate, far beyond any use
     if not (low <= epsilon <= high or epsilon == math.inf):
         raise ValueError(
             f"epsilon must be from {low:g} to {high:g}, or np.inf for no noise; got {epsilon!r}."

@@ -113,13 +113,9 @@ from ._bisect import bisect
 from ._mechanisms import Floats, Mechanism, check_cost, check_count, check_number, renyi_epsilon
 
 _LATTICE_MARGIN = 1.01
-_LOG_MOMENT_ROUNDING = 1e-14  # of ln R, absolute: its terms of order one cancel
 _SMALLEST_RATIO, _LARGEST_RATIO = 1e-12, 4.0
 _SMALLEST_EXTRA = 1e-2  # of alpha - 1
-_LARGEST_N = 0.99  # beyond, 1 - N would magnify what the margin is for
-_RATIO_HALVINGS = 16  # of the logarithm between the two: to 0.05 per cent
 _N_GRID_CELLS = 128
-_SMALLEST_FOUND_DELTA = 1e-300
 
 
 def threshold_epsilon(ratio: float, n_updates: int, delta: float, n_values: int = 1) -> float:
@@ -191,7 +187,8 @@ def threshold_ratio(epsilon: float, delta: float, n_updates: int, n_values: int 
         return threshold_epsilon(ratio, n_updates, delta, n_values) <= epsilon
 
     low, high = _SMALLEST_RATIO, _LARGEST_RATIO
-    return bisect(holds, low, high, halvings=_RATIO_HALVINGS, geometric=True) if holds(low) else 0.0
+    # Sixteen halvings of the logarithm find the ratio to 0.05 per cent.
+    return bisect(holds, low, high, halvings=16, geometric=True) if holds(low) else 0.0
 
 
 @dataclass(frozen=True)
@@ -238,7 +235,7 @@ class ThresholdDP(Mechanism):
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta for `epsilon`, by bisection of its logarithm."""
         check_number("epsilon", epsilon)
-        low = math.log(_SMALLEST_FOUND_DELTA)
+        low = math.log(1e-300)
         return math.exp(
             bisect(lambda x: self.epsilon(math.exp(x)) <= epsilon, 0.0, low, halvings=50)
         )
@@ -270,7 +267,8 @@ def _log_moment_of_vectors(ratio: float, extra: Floats) -> Floats:
 def _log_moment(ratio: float, extra: Floats) -> Floats:
     """Return upper bounds of ln R for the orders 1 + extra, infinite where R may be."""
     largest = _largest_n(ratio, extra)
-    finite = largest <= _LARGEST_N
+    # A larger N would make 1 - N magnify what the margin is for.
+    finite = largest <= 0.99
     result = np.full(extra.shape, math.inf)
     if not finite.any():
         return result
@@ -278,7 +276,8 @@ def _log_moment(ratio: float, extra: Floats) -> Floats:
     on_grid = _largest_on_grid(ratio, extra[:, None])
     bend = 2 * (1 + extra) * largest / (1 - largest)
     between = bend * (ratio / _N_GRID_CELLS) ** 2 / 8
-    result[finite] = _LATTICE_MARGIN * (on_grid + between) + _LOG_MOMENT_ROUNDING
+    # Terms of order one cancel in ln R, so 1e-14 is added for their rounding.
+    result[finite] = _LATTICE_MARGIN * (on_grid + between) + 1e-14
     return result
 
 

@@ -31,25 +31,17 @@ Starts = NDArray[Any]  # numbers of values for a column with a step, else where 
 # noise in the empty part of a wide range moves means; with 16, cuts inside them are read worse. A
 # column with at most so many values has a cell for each.
 N_EVEN, N_VALUES = 32, 128
-# Multiples of a smaller unit in each of these, and in a cell that stands out.
-_IN_EVEN, _IN_LEAF = 8, 256
 # Decades of single round values below the end of the range that is farther from zero.
 _DECADES = 6
 _SINGLES = (1, 2, 3, 5)
 # Without a step, a cell begins before its number by this part of it, so that rounding in float32
 # moves the number nowhere; and by no more than these parts of an even cell and of a finer unit.
 _AS_FLOAT32, _OF_EVEN, _OF_FINER = 2.0**-22, 2.0**-14, 2.0**-6
-# Where float64 has fewer numbers in a unit than that, nothing is divided.
-_FEWEST_FLOATS = 2.0**12
-# Expected number of fine cells of a column that stand out by noise alone.
-_BY_CHANCE = 0.1
 # Share of the rows that a fine cell must have to be a leaf.
 _LEAST_SHARE_OF_LEAF = 0.003
-# Share of the rows that is a leaf in any case, although rows are even in its cell.
-_EVEN_SHARE = 0.02
 # A cell with twice this share of the rows, as two bins have, is cut where so many more have gone
-# by, if they are so many standard deviations of their noise.
-_SHARE_OF_BIN, _STDS_OF_CUT = 0.07, 4.0
+# by, if they are four standard deviations of their noise.
+_SHARE_OF_BIN = 0.07
 # Leaves that stand out of a column at most, the heaviest first: no more have the least share.
 _MOST_CUT_OUT = math.floor(1 / _LEAST_SHARE_OF_LEAF)
 
@@ -115,17 +107,20 @@ class Cells:
         pure : bool, default=False
             Whether the noise is Laplace's: a part ``exp(-sqrt(2) t) / 2`` is beyond t deviations.
         """
-        n_rows, p = max(float(counts.sum()), 0.0), _BY_CHANCE / len(counts)
+        # A tenth of a fine cell of a column, on average, stands out by noise alone.
+        n_rows, p = max(float(counts.sum()), 0.0), 0.1 / len(counts)
         by_chance = std * (-math.log(2 * p) / math.sqrt(2) if pure else -ndtri(p))
         first = np.searchsorted(self.fine, self.starts)
-        excess = counts - self._even(counts, first, most=_EVEN_SHARE * n_rows)
+        # A fiftieth of the rows is a leaf in any case, although rows are even in its cell.
+        excess = counts - self._even(counts, first, most=0.02 * n_rows)
         heaviest = np.argsort(-excess, kind="stable")[: self.most_cut_out]
         out = heaviest[excess[heaviest] > max(by_chance, _LEAST_SHARE_OF_LEAF * n_rows)]
         cuts = self._even_cuts(counts, first, std, _SHARE_OF_BIN * n_rows)
         begun = np.concatenate([first, out, out + 1, cuts[: self.most_cut_out]]).astype(np.int64)
         starts = np.unique(self.fine[begun[begun < len(counts)]])
         found = replace(self, starts=starts, fine=starts)
-        return found.divided(np.searchsorted(starts, self.fine[out]), most_fine, _IN_LEAF)
+        # A cell that stands out has up to 256 multiples of a smaller unit, and an even one 8.
+        return found.divided(np.searchsorted(starts, self.fine[out]), most_fine, 256)
 
     def _even(self, counts: Floats, first: NDArray[np.intp], most: float) -> Floats:
         """Return what finer cells have if rows are even in each cell, which has several of them."""
@@ -141,7 +136,7 @@ class Cells:
         found = [np.empty(0, np.intp)]
         for start, end in pairwise([*first.tolist(), len(counts)]):
             gone = np.cumsum(counts[start:end])
-            if gone[-1] > max(_STDS_OF_CUT * std * math.sqrt(end - start), 2 * rows, 0.0):
+            if gone[-1] > max(4.0 * std * math.sqrt(end - start), 2 * rows, 0.0):
                 wanted = rows * np.arange(1, gone[-1] // rows) if rows else np.empty(0)
                 found.append(start + 1 + np.searchsorted(np.maximum.accumulate(gone), wanted))
         return np.unique(np.concatenate(found))
@@ -169,7 +164,7 @@ def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -
         single = np.array([low, high, *[0.0] * (low < 0 < high)])
         starts = np.unique(np.concatenate([starts, line.begin(cuts), line.alone(single)]))
     cells = Cells(line, starts, starts, min(_MOST_CUT_OUT, most_fine // 8))
-    return cells.divided(np.arange(len(starts)), most_fine, _IN_EVEN)
+    return cells.divided(np.arange(len(starts)), most_fine, 8)
 
 
 class _Line:
@@ -203,7 +198,8 @@ class _Line:
     def divide(self, low: float, high: float, n: int) -> Starts:
         """Return where cells begin in a wide one: at most `n` round values, and what is between."""
         unit = _round_unit((high - low) / n)
-        if unit < _FEWEST_FLOATS * math.ulp(max(-low, high)):
+        # Where float64 has fewer numbers in a unit, nothing is divided.
+        if unit < 2.0**12 * math.ulp(max(-low, high)):
             return np.empty(0)
         near = min(max(-low, high) * _AS_FLOAT32, unit * _OF_FINER)
         values = _multiples(unit, low, high)

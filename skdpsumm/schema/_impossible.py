@@ -23,9 +23,8 @@ Combination = tuple[tuple[int, tuple[Any, ...]], ...]
 MOST_COMBINATIONS = 4096
 # Cells of the columns of a combination, at most: a model holds no more, and could not use it.
 MOST_CELLS_OF_COMBINATION = 2**16
-# Smaller parts of a step, and fewer floats from an end, are rounding.
+# Smaller parts of a step are rounding, as are four floats at an end.
 _OF_A_STEP = 1e-6
-_FLOATS = 4
 
 
 def combination(columns: Sequence[Column], given: Mapping[int, Any]) -> Combination:
@@ -181,7 +180,7 @@ def _holds(column: Column, taken: tuple[Any, ...], content: Sequence[Any] | None
     if content is None:
         return False
     step = column.step  # type: ignore[attr-defined]
-    spare = [_FLOATS * np.spacing(abs(end)) if step is None else _OF_A_STEP * step for end in taken]
+    spare = [4 * np.spacing(abs(end)) if step is None else _OF_A_STEP * step for end in taken]
     return bool(taken[0] - spare[0] <= content[0] and content[1] <= taken[1] + spare[1])
 
 

@@ -65,8 +65,6 @@ MISSING, INFINITE = "missing", "infinite"
 NARROW = "narrow"
 # What may be wrong with labels, beside those of numbers.
 SHAPE, NUL, INEXACT, MIXED = "shape", "nul", "inexact", "mixed"
-# Decimals with exponents beyond this are no floats, and Python would write out all their digits.
-_LARGEST_DECIMAL_EXPONENT = 400
 
 
 class CellError(ValueError):
@@ -315,9 +313,8 @@ def _plain_label(cell: Any) -> Any:
 
 def _is_finite(number: Any) -> bool:
     if isinstance(number, Decimal):
-        return number.is_finite() and (
-            not number or abs(number.adjusted()) < _LARGEST_DECIMAL_EXPONENT
-        )
+        # Decimals with larger exponents are no floats, and Python would write out all their digits.
+        return number.is_finite() and (not number or abs(number.adjusted()) < 400)
     return bool(np.isfinite(number))
 
 

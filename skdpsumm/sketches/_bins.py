@@ -27,8 +27,6 @@ _CHANGE = 2.5
 # also in place of a cut that moves no more than this part of its rows, if there are enough rows for
 # the noise: so many standard deviations of a count (Adult at epsilon 0.1 lost by it).
 _HEAVY, _HEAVIEST, _WORTH_HALVING, _STDS_OF_HEAVIEST = 1.5, 2.0, 0.03, 60.0
-# Standard deviations at which a category is no longer rare.
-_RARE = 3.0
 
 
 def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0) -> list[int]:
@@ -166,7 +164,8 @@ def joined_categories(counts: Floats, std: float) -> tuple[int, ...] | None:
         Of the noise in each count.
     """
     rows, spread = counts.sum(axis=1), std * math.sqrt(counts.shape[1])
-    common = rows >= _RARE * spread
+    # From three standard deviations on a category is no longer rare.
+    common = rows >= 3.0 * spread
     if common.sum() < 2:  # a column of one cell would tell nothing
         common = rows >= np.sort(rows)[-2]
     if (~common).sum() < 2:

@@ -20,9 +20,6 @@ import numpy as np
 from .._computing import Kept
 from ._residuals import Floats, Group
 
-# Cells of which the largest is found faster by comparing them one after another.
-_FEW_CELLS_COMPARED = 32
-
 
 class _Step(NamedTuple):
     """What a clique of an elimination tells its parent, or the answer."""
@@ -171,7 +168,8 @@ def max_out(table: Floats, axes: Iterable[int]) -> Floats:
     maxima, shape = _sums(table.shape, tuple(axes))
     for before, n, after in maxima:
         flat = table.reshape(before, n, after)
-        few = n <= _FEW_CELLS_COMPARED
+        # The largest of few cells is found faster by comparing them one after another.
+        few = n <= 32
         table = reduce(np.maximum, np.moveaxis(flat, 1, 0)) if few else flat.max(axis=1)
     return table.reshape(shape)
 

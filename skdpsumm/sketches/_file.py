@@ -47,13 +47,10 @@ _LARGEST_DIRECTORY, LARGEST_HEADER = 2**18, 2**24
 _LARGEST_CONTENT = 16 * MOST_FEATURES + LARGEST_HEADER + 2**20
 # And of a file: what the zip says before each array is little more than what its directory says.
 LARGEST_FILE = _LARGEST_CONTENT + 3 * _LARGEST_DIRECTORY
-# Bytes that a header may grow by later: by digits of numbers, and by what sums of sketches state.
-_LEFT_FREE = 2**16
 # A zip ends with 22 bytes and its comment. The last two of the 22 say how long the comment is.
 _CHECKSUM, _END = 64, 22
 _LENGTH = _CHECKSUM.to_bytes(2, "little")
-# The directory has 46 bytes for each entry, and its name: no comment, nor more.
-_IN_DIRECTORY, _NPY, _HEADER = 46, ".npy", "header"
+_NPY, _HEADER = ".npy", "header"
 # An .npy file starts with 128 bytes, as numpy pads what it says of up to four axes.
 _START = 128
 _ARRAY = re.compile(
@@ -113,7 +110,8 @@ def check_fits(
     n_bytes |= {"sums": 8 * n_features, "noise_std": 8 * n_features}
     try:
         text = _encoded(header_of(state, privacy))
-        check_json(text, most_bytes=LARGEST_HEADER - _LEFT_FREE)
+        # A header may grow by this later: by digits of numbers, and by what sums of sketches state.
+        check_json(text, most_bytes=LARGEST_HEADER - 2**16)
         n_bytes[_HEADER] = len(text)
         _check_sizes({name: _START + n for name, n in n_bytes.items()}, _LARGEST_CONTENT)
     except ValueError as error:
@@ -134,7 +132,8 @@ def _check_sizes(sizes: dict[str, int], most: int) -> None:
 
 
 def _size_of_directory(names: Iterable[str]) -> int:
-    return sum(_IN_DIRECTORY + len(name) + len(_NPY) for name in names)
+    # It has 46 bytes for each entry, and its name: no comment, nor more.
+    return sum(46 + len(name) + len(_NPY) for name in names)
 
 
 def _read_again(path: Path, make: Callable[[Header, Arrays], Any]) -> None:

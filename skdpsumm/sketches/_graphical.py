@@ -45,10 +45,6 @@ MOST_CELLS_OF_TREE = 2**20
 # Weight of the entropy in units of N / sigma, and what is added for tables of few rows. Chosen on
 # Adult, ACS and Covertype at epsilon 0.1 to 10, and on samples of a hundred rows and more.
 _ENTROPY, _LEAST_ENTROPY = 0.25, 40.0
-# How much the tree counts beside counts that it does not hold. The further it is from these, in
-# units of their noise, the less: the third root was best for tables and for weights of rows alike,
-# on Covertype, Adult and ACS at epsilon 0.1 to 10.
-_TRUST, _LEAST_EXCESS = 10.0, 1 / 8
 # Cells of tables that are kept, of each model: questions come back to the same columns.
 _MOST_KEPT = 2**21
 
@@ -333,14 +329,18 @@ class GraphicalModel:
         return rake(cells, self.sizes, told, alpha, prior).reshape(table.shape)
 
     def _trust(self, outside: Sequence[Target]) -> float:
-        """Return how much the tree counts beside targets that it does not hold."""
+        """Return how much the tree counts beside targets that it does not hold.
+
+        The further it is from these, in units of their noise, the less: the third root was best for
+        tables and for weights of rows alike, on Covertype, Adult and ACS at epsilon 0.1 to 10.
+        """
         tables = self.marginals(target.group for target in outside)
         missed = [
             (target.share - target.summed(tables[target.group])) / target.noise
             for target in outside
         ]
         excess = float(np.mean(np.concatenate([m.ravel() ** 2 for m in missed]))) - 1
-        return _TRUST / max(excess, _LEAST_EXCESS) ** (1 / 3)
+        return 10.0 / max(excess, 1 / 8) ** (1 / 3)
 
     def possible(self, group: Sequence[int]) -> NDArray[np.bool_]:
         """Return where public zeros of all groups let rows be."""

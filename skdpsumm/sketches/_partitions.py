@@ -32,9 +32,6 @@ from ..schema._groups import LENGTHS, Groups, read_groups, spread
 from ..schema._reading import Table, is_dask
 from ._private_sketch import Counted, sums_of
 
-# Cuts of the rows by group: enough to be small, few enough for their square to be.
-_MOST_CUTS = 64
-
 
 @dataclass(frozen=True)
 class _Plan:
@@ -99,7 +96,8 @@ def sum_partitions(
         tasks = on_partitions(_sum, parts, plan)
     else:
         groups, limit, key = by_group
-        engine, n_cuts = engine_signature(_engine_of(limit)), min(len(parts), _MOST_CUTS)
+        # There are enough cuts for blocks to be small, and few enough for their square to be.
+        engine, n_cuts = engine_signature(_engine_of(limit)), min(len(parts), 64)
         plan = _Plan(schema, feature_map, silent, engine, limit, key, n_cuts)
         labels = _partitions_of(groups, len(parts))
         tasks = cut_and_joined(_cut, _join, parts, plan, labels, n_cuts)

@@ -45,12 +45,6 @@ SMALLEST_NOISE = 1e-140
 # variance of the noise: who takes it to be noise of its own has the variance of a difference too
 # large by 2 / k.
 MOST_ADDED = 64
-# A sum farther out than its rows allow is none: Laplace noise goes beyond 40 of its deviations in
-# one of 1e24 draws, Gaussian noise never does.
-MOST_DEVIATIONS = 40
-# The guarantee of a sum of releases states the largest cost of each kind: two costs, or one more
-# for each sketch that was added before it did so.
-MOST_COSTS = 64
 _KEY = re.compile("[0-9a-f]{64}")
 
 
@@ -521,7 +515,9 @@ def check_consistent(sketch: PrivateSketch) -> None:
     words += [cost.unprotected.reason for cost in costs if cost.unprotected]
     if not all(text.isprintable() for text in words):
         raise ValueError("The words of the guarantee hold control characters.")
-    if len(costs) > MOST_COSTS:
+    # The guarantee of a sum of releases states the largest cost of each kind: two costs, or one
+    # more for each sketch that was added before it did so.
+    if len(costs) > 64:
         raise ValueError(f"The guarantee is the worst of {len(costs)} costs, more than needed.")
     _check_rows(sketch)
     # Two rows lie no closer than one and none: what is far too small is told without a search for
@@ -540,8 +536,9 @@ def _check_rows(sketch: PrivateSketch) -> None:
             raise ValueError("Under replace_one, the number of rows must be whole, without noise.")
     elif bool(sketch.n_noise_std) != bool(sketch.noise_std.any()):
         raise ValueError("The number of rows must have noise if, and only if, the sums have.")
-    rows = max(sketch.n_released, 0.0) + MOST_DEVIATIONS * sketch.n_noise_std
-    most = rows * (1 + 1e-6) + MOST_DEVIATIONS * sketch.noise_std
+    # Laplace noise goes beyond 40 of its deviations in one of 1e24 draws, Gaussian noise never.
+    rows = max(sketch.n_released, 0.0) + 40 * sketch.n_noise_std
+    most = rows * (1 + 1e-6) + 40 * sketch.noise_std
     if np.any(np.abs(sketch.sums) > most):
         raise ValueError("The sums are larger than the number of rows and the noise allow.")
 

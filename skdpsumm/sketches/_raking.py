@@ -40,8 +40,6 @@ from ._residuals import Floats, Group, Marginal, Residuals, subsets
 _MARGIN_NOISE = 1 / 3
 # Smallest noise of a share of the rows that is taken: counts without noise are fitted to this.
 _LEAST_NOISE_OF_SHARE = 1e-6
-# Smallest potential, for cells in which nobody is.
-_LEAST_POTENTIAL = -600.0
 # Part of the noise by which a fit may still miss the counts on average.
 MISSED_NOISE = 0.05
 
@@ -375,5 +373,6 @@ def solve_block(
         last, z = z, max(z + step, left)
         if z == last:
             break
-    theta = np.maximum((share - matched) / slack, _LEAST_POTENTIAL)
+    # Cells in which nobody is have the smallest potential.
+    theta = np.maximum((share - matched) / slack, -600.0)
     return (theta if possible is None else np.where(possible, theta, old)), z

@@ -27,11 +27,6 @@ from numpy.typing import NDArray
 Group = tuple[int, ...]
 Floats = NDArray[np.float64]
 
-# Smallest variance of a count, in rows: counts without noise have a weight, and no sum of weights
-# overflows.
-_LEAST_VARIANCE = 1e-20
-# What stands for zero where a number is divided by, or its logarithm is taken.
-
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
@@ -113,7 +108,8 @@ class Residuals:
         for k, marginal in enumerate(marginals):
             group, counts, variance = marginal.ordered()
             self._variances.append((group, variance))
-            noise = max(float(np.mean(variance)), _LEAST_VARIANCE)
+            # Counts without noise have a weight, and no sum of weights overflows.
+            noise = max(float(np.mean(variance)), 1e-20)
             for part in [()] if marginal.coarse else subsets(group):
                 outside = _axes_outside(group, part)
                 weight = 1 / (noise * math.prod(counts.shape[a] for a in outside))

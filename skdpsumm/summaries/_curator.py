@@ -34,7 +34,6 @@ SHARE_REACHED = (
     "Raise max_share_per_owner, at most to 1, if you trust the owners and one of them may hold all "
     "that is like the target: an owner has as many rows of the summary as it allows, and sent more."
 )
-ROWS_VALUED_AT_ONCE = 1024
 # Keys of the seeds of simulations: the release of the target, what protocols release, their coins,
 # and the coins by which rows of the target's groups stay.
 TARGET_SEED, FEEDBACK_SEED, COINS_SEED, GROUPS_SEED = range(4)
@@ -423,7 +422,7 @@ class Curator:
         target = mean_kernel(X, wanted, self.terms.gamma, self._weights)
         # J of the first k rows for all k at once: each row adds its own column of the kernel.
         squares = np.empty(len(X))
-        for rows in gen_batches(len(X), ROWS_VALUED_AT_ONCE):
+        for rows in gen_batches(len(X), 1024):
             kernel = kernel_matrix(X[rows], X[: rows.stop], self.terms.gamma)
             squares[rows] = 2 * np.tril(kernel, rows.start - 1).sum(axis=1) + 1  # k(x, x) = 1
         counts = np.arange(1, len(X) + 1)

@@ -28,13 +28,8 @@ LARGEST_ENTRY = 1e15
 # deviation of the noise. Below 10, noise draws rows where the target is common; above 40, a rare
 # target is missed (examples/benchmarks/summary_choices.py).
 PRICE_OF_A_NAT = 20.0
-# The largest price of a nat, where the scores of the rows vary no more than noise makes them.
-MAX_PRICE_OF_A_NAT = 1000.0
-# The smallest ridge of the fit: below it, float32 rounds the gradient away.
-MIN_RIDGE_OF_TILT = 1e-5
-STEPS_OF_TILT = 60
-# Rows that are enough for the fit of weights, and for the spectrum of features.
-ROWS_OF_TILT, ROWS_OF_SPECTRUM = 4096, 128
+# So many rows are enough for the fit of weights.
+ROWS_OF_TILT = 4096
 
 
 def mmd2(
@@ -447,7 +442,8 @@ def tilted_scores(
         fitted = features[np.sort(rng.choice(len(features), ROWS_OF_TILT, replace=False))]
     mean = fitted.mean(axis=0, dtype=np.float64)
     strictness = _strictness(fitted, mean, target_mean - mean, noise_std)
-    ridge = max(strictness * noise_std**2, MIN_RIDGE_OF_TILT)
+    # Below 1e-5 float32 rounds the gradient away.
+    ridge = max(strictness * noise_std**2, 1e-5)
 
     def dual(b: NDArray) -> tuple[float, NDArray]:
         scores = (fitted @ b.astype(np.float32)).astype(np.float64)
@@ -458,7 +454,7 @@ def tilted_scores(
         value = top + np.log(total / len(scores)) - b @ target_mean + ridge / 2 * (b @ b)
         return value, found - target_mean + ridge * b
 
-    options = {"maxiter": STEPS_OF_TILT, "maxcor": 10}
+    options = {"maxiter": 60, "maxcor": 10}
     b = minimize(dual, np.zeros(len(mean)), jac=True, method="L-BFGS-B", options=options).x
     scores = (features @ b.astype(np.float32)).astype(np.float64)
     part = PRICE_OF_A_NAT / strictness
@@ -476,7 +472,8 @@ def _strictness(features: NDArray, mean: NDArray, residual: NDArray, noise_std: 
     with C the covariance of phi, and ``sigma^2 tr C`` more from the noise, give or take ``sigma^2
     sqrt(2 tr C^2)``.
     """
-    some = features[:: -(-len(features) // ROWS_OF_SPECTRUM)]
+    # So many rows are enough for the spectrum of features.
+    some = features[:: -(-len(features) // 128)]
     centred = some - mean.astype(np.float32)
     products = np.square(centred @ centred.T)
     n_pairs = max(len(some) * (len(some) - 1), 1)
@@ -489,7 +486,8 @@ def _strictness(features: NDArray, mean: NDArray, residual: NDArray, noise_std: 
     # Its standard error, against what is thought before: the noisier it is, the less it counts.
     error, prior = noise_std**2 * np.sqrt(2 / of_pairs), 1 / PRICE_OF_A_NAT
     trust = prior**2 / (prior**2 + error**2)
-    return 1 / np.clip(trust * found + (1 - trust) * prior, 1 / MAX_PRICE_OF_A_NAT, prior)
+    # The price is largest where the scores of the rows vary no more than noise makes them.
+    return 1 / np.clip(trust * found + (1 - trust) * prior, 1e-3, prior)
 
 
 def draw_tilted(scores: NDArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:

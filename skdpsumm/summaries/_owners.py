@@ -32,7 +32,6 @@ from ._selection import feature_search
 
 # An owner keeps the features of all rows between messages up to so many bytes.
 MAX_BYTES_OF_PHI = 2**30
-ROWS_SCORED_AT_ONCE = 65536
 
 
 class DataOwner:
@@ -212,7 +211,7 @@ class DataOwner:
             self._grid = self._grid_of(np.arange(len(self._X)))
         if self._grid is not None:
             return grid_scores(self._grid, direction, unit)
-        batches = np.array_split(np.arange(len(self._X)), 1 + len(self._X) // ROWS_SCORED_AT_ONCE)
+        batches = np.array_split(np.arange(len(self._X)), 1 + len(self._X) // 65536)
         return np.concatenate([grid_scores(self._grid_of(b), direction, unit) for b in batches])
 
     def _grid_of(self, rows: NDArray) -> NDArray[np.float32]:

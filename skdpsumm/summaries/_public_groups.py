@@ -22,10 +22,6 @@ TYPICAL_ROWS_OF_OWNER = 1_000
 # all cells were alike. Of 0.05 to 1, 0.15 to 0.4 served both synthetic shifts of
 # docs/private_summary.md.
 MAX_NOISE_OF_CELL = 0.2
-# Numbers of bins of a numeric column that are tried, the finest first.
-NUMBERS_OF_BINS = (12, 8, 6, 4)
-# A pair of columns with more cells than these is not counted.
-MAX_CELLS_OF_PAIR = 2**17
 # Coarser bins are worth it if this share of all pairs of columns is then counted. On 16 components
 # of digits, pairs in 4 bins, of which 0.3 were counted, lost to single columns in 12 bins.
 MIN_SHARE_OF_PAIRS = 0.4
@@ -146,7 +142,8 @@ def public_groups(
     unit = _noise_of_one_group(table, budget) * math.sqrt(n_owners)
     rows = float(rows_per_owner * n_owners)
     power = 1.0 if budget.get("delta") == 0 else 0.5
-    tried = NUMBERS_OF_BINS if n_bins is None else (n_bins,)
+    # The finest bins are tried first.
+    tried = (12, 8, 6, 4) if n_bins is None else (n_bins,)
     designs = [_Design.of(table, label, bins, rows, unit, power) for bins in tried]
     with_pairs = [design for design in designs if design.share_of_pairs >= MIN_SHARE_OF_PAIRS]
     sound = [design for design in designs if design.columns_are_worth_it]
@@ -194,7 +191,7 @@ class _Design:
         pairs = sorted(((*pair, *own) for pair in combinations(inputs, 2)), key=cells)
         carried = 0
         for pair in pairs:
-            too_large = cells(pair) > MAX_CELLS_OF_PAIR
+            too_large = cells(pair) > 2**17
             if too_large or not is_worth(pair, len(singles) + carried + 1):
                 break
             carried += 1

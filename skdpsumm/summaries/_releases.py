@@ -25,12 +25,6 @@ from ._mwem import MWEM, MWEMNoise, quantise
 # This part of mu^2 buys the number of rows where it is private: a tenth makes its noise three times
 # that of a score, and the noise of scores 5 per cent larger.
 SHARE_OF_TARGET_COUNT = 0.1
-# A target whose mean kernel between two rows is smaller has no rows that are alike; where scales
-# are right, it is 0.1 to 0.6. Targets of fewer rows than the second number say little.
-MIN_MEAN_KERNEL, MIN_ROWS_FOR_KERNEL = 0.02, 10
-# By default, an owner has at most so many times its share of the rows asked for of a summary, and
-# may always have this part of it.
-MAX_SHARES_OF_SUMMARY, MIN_MAX_SHARE = 2.5, 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +53,9 @@ class Terms:
         """Return how many rows of the summary may be those of an owner with this share."""
         most = self.protocol.max_share_per_owner
         if most is None:
-            most = max(MIN_MAX_SHARE, MAX_SHARES_OF_SUMMARY * share)
+            # An owner has up to 2.5 times its share of the rows asked for of a summary, and may
+            # always have a quarter of it.
+            most = max(0.25, 2.5 * share)
         return min(self.n_select, max(math.ceil(most * self.n_select - 1e-9), 1))
 
     @property
@@ -300,11 +296,13 @@ def warn_if_kernel_vanishes(
     Its squared norm is the mean of the kernel over all pairs of rows, and the noise's. A look at
     what is released costs nothing.
     """
-    if n_rows < MIN_ROWS_FOR_KERNEL:
+    if n_rows < 10:  # these say little of their mean kernel
         return
     likeness = float(mean @ mean) - noise_energy - 1 / n_rows  # a row is like itself
     unsure = 2 * (noise_energy * math.sqrt(2 / len(mean)) + count_std / n_rows**2)
-    if unsure + max(likeness, 0.0) < MIN_MEAN_KERNEL:  # else noise may have drowned it
+    # A target whose mean kernel between two rows is smaller has no rows that are alike; where
+    # scales are right, it is 0.1 to 0.6. If noise may have drowned it, nothing is said.
+    if unsure + max(likeness, 0.0) < 0.02:
         warn_caller(
             'Give a schema and leave gamma="auto", or lower gamma: it is too large for columns in '
             "these units. What was released of the target shows that the kernel is near 0 between "

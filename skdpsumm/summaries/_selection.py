@@ -26,12 +26,7 @@ from ._mmd import (
 
 # Swaps keep the kernel columns of all chosen rows; beyond so many bytes there are none.
 MAX_BYTES_OF_COLUMNS = 2**30
-# What a swap must gain, against the rounding of float32.
-MIN_GAIN_OF_SWAP = 1e-6
-MAX_PASSES_OF_SWAPS = 100
 ROWS_GIVEN_UP = 3
-# Perturbations times n p, for "auto".
-ENTRIES_PERTURBED = 2**25
 
 
 def greedy_mmd_selection(
@@ -301,7 +296,7 @@ class SubsetSearch:
     ) -> NDArray[np.int64]:
         """Choose greedily, refine if asked and if memory allows, and return the rows."""
         if isinstance(n_perturbations, str):  # "auto"
-            n_perturbations = min(100, ENTRIES_PERTURBED // (self.n_select * len(self.target)))
+            n_perturbations = min(100, 2**25 // (self.n_select * len(self.target)))
         n_bytes = self.n_select * self.target.nbytes
         # With all rows chosen there is nothing to exchange.
         refine = refine and n_bytes <= MAX_BYTES_OF_COLUMNS and self.n_select < len(self.target)
@@ -371,7 +366,7 @@ class SubsetSearch:
     def _swap(self, slots: NDArray) -> None:
         """Exchange one row at a time for the best in its place, until none is worth it."""
         wanted = self.n_select * self.target
-        for _ in range(MAX_PASSES_OF_SWAPS):
+        for _ in range(100):
             changed = False
             for slot in slots:
                 row = self.chosen[slot]
@@ -381,7 +376,8 @@ class SubsetSearch:
                 losses[self._closed(row)] = np.inf
                 best = int(losses.argmin())
                 # The first exchange that helps is made: to look for the best takes a pass each.
-                if losses[best] < own - MIN_GAIN_OF_SWAP:
+                # A swap must gain more than the rounding of float32.
+                if losses[best] < own - 1e-6:
                     self._take(slot)
                     self._put(slot, best)
                     changed = True

@@ -32,8 +32,6 @@ from ._mmd import RowReader, mmd2
 from ._parties import read_label_column
 from ._summarizer import PrivateMMDSummarizer
 
-# Rows of the target that `mmd_` takes into account: it compares all their pairs.
-MAX_ROWS_OF_DISTANCE = 10_000
 ROUTED_TO_MODEL = ("X_target", "owners", "groups", "target_groups", "X_holdout", "y_holdout")
 _NO_ACCURACY = (
     "For an accuracy, give labelled rows of the target's population by name: score(X_holdout=..., "
@@ -92,7 +90,8 @@ def _of_rows(value: Any, X: Any, chosen: Any) -> Any:
 def _distance(summarizer: PrivateMMDSummarizer, rows: Any, target: Any) -> float:
     """Return the MMD between rows and the target, or every k-th row of a large one."""
     tables = [summarizer.vectors(X) for X in (rows, target)]
-    step = -(-len(tables[1]) // MAX_ROWS_OF_DISTANCE)
+    # All pairs are compared, so up to 10,000 rows of the target are taken into account.
+    step = -(-len(tables[1]) // 10_000)
     return math.sqrt(mmd2(tables[0], tables[1][::step], gamma=summarizer.gamma_))
 
 

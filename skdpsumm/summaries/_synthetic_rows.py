@@ -16,6 +16,7 @@ from ..moments._base import TAKES_A_SKETCH, table_of
 from ..moments.inferring._points import absent, systematic
 from ..moments.inferring._table_model import TableModel
 from ..moments.inferring._target import TargetEmbedding
+from ..moments.learning._base import POINTS_PER_INPUT
 from ..schema._columns import Column
 from ..schema._reading import column_names
 from ..schema._schema import TableSchema
@@ -24,17 +25,14 @@ from ..sketches import PrivateSketch
 from ._mmd import made_gamma
 from ._selection import exact_search
 
-# Candidates for each row of a summary, drawn from the weighted rows; and how many at most.
-CANDIDATES_PER_ROW = 8
+# Candidates for the rows of a summary are drawn from the weighted rows: eight for each, and this
+# many at most.
 MAX_CANDIDATES = 8_000
 # More synthetic rows than the first number bring no more accuracy; with fewer than the second, any
 # weights leave too few.
 MANY_SYNTHETIC_ROWS, FEW_SYNTHETIC_ROWS = 50_000, 1000
 # A target with fewer rows has a sampling error that weights can hardly follow.
 MIN_TARGET_ROWS = 10
-# A model is trained well on at least so many rows of equal weight for each of its inputs
-# (`M2MClassifier` has the same limit).
-ROWS_PER_INPUT = 10
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ class SyntheticRows:
         rng = check_random_state(seed)
         if n_select >= MAX_CANDIDATES:  # so many rows are alike without a search
             return self.rows[systematic(self.weights, n_select, rng)]
-        n = min(MAX_CANDIDATES, max(CANDIDATES_PER_ROW * n_select, 1000), len(self.rows))
+        n = min(MAX_CANDIDATES, max(8 * n_select, 1000), len(self.rows))
         candidates = self.rows[systematic(self.weights, n, rng)]
         table = self.columns.table
         vectors = vectorize(table, candidates).astype(np.float32)
@@ -182,7 +180,7 @@ class SyntheticRows:
                 UserWarning,
             )
         worth, n_inputs = self.effective_sample_size, self.columns.inputs.n_encoded
-        least = ROWS_PER_INPUT * (n_inputs + 1)
+        least = POINTS_PER_INPUT * (n_inputs + 1)
         if not (self.out_of_reach or worth < least):
             return
         too_few = not self.out_of_reach and worth * MANY_SYNTHETIC_ROWS >= least * n_synthetic

@@ -51,15 +51,9 @@ from ._sparse_solver import minimise_sparse
 LARGEST_COORDINATE = 1e100
 # Relative: how much longer than asked for `clip_rows` may leave a row of less than 2**32 entries.
 NORM_ERROR = 40 * UNIT
-# Blocks stay in the cache, and sums over one keep small rounding errors.
-_BLOCK_BYTES, _MAX_ROWS_OF_FEATURES = 2**23, 4096
 # Rows of the problem that the first weights come from, in units of the number of weights, and
 # the part of its gradient at zero that is left there.
 _HEAD_ROWS, _HEAD_ACCURACY = 40, 1e-4
-# The curvature of a row is used again where it has changed by less than this part of it.
-_STALE = 0.1
-# Errors of slopes and of their careful sum, relative to L.
-_GRADIENT_UNITS = 24
 # Columns of a sparse table, beyond which no matrix of columns times columns is made.
 MOST_SOLVED = 4096
 _TOO_WIDE = (
@@ -218,7 +212,8 @@ def zero_where_undefined(values: Floats) -> Floats:
 
 def rows_of_block(n_features: int) -> int:
     """Return the most rows of a block."""
-    return max(1, min(_MAX_ROWS_OF_FEATURES, _BLOCK_BYTES // (8 * n_features)))
+    # Blocks of 8 MiB stay in the cache, and sums over one keep small rounding errors.
+    return max(1, min(4096, 2**23 // (8 * n_features)))
 
 
 class FeatureRows:
@@ -445,7 +440,8 @@ def smallest_tolerance(
     entry = product_error(rows.block_rows, radius, loss.lipschitz)
     entries = math.sqrt(rows.n_features * n_scores) * math.ceil(n / rows.block_rows)
     rest = regularization * norm + tilt
-    gradient_error = entries * entry + UNIT * (_GRADIENT_UNITS * slopes + 4 * rest)
+    # Slopes and their careful sum err by up to 24 units, relative to L.
+    gradient_error = entries * entry + UNIT * (24 * slopes + 4 * rest)
     return smallest_distance(loss, regularization, n * radius**2, n, score_error, gradient_error)
 
 
@@ -555,7 +551,8 @@ class _Primal(Objective):
         roots = self.roots(scores, here)
         new = np.einsum("nqr,nqr->n", roots, roots) / roots.shape[1]
         old = self._curvatures[here]
-        stale = np.flatnonzero(np.abs(new - old) > _STALE * np.minimum(new, old))
+        # The curvature of a row is used again where it has changed by less than a tenth.
+        stale = np.flatnonzero(np.abs(new - old) > 0.1 * np.minimum(new, old))
         self._hessian += weighted_gram(block[stale], new[stale] - old[stale])
         old[stale] = new[stale]
 

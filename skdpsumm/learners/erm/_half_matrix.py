@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from ..._computing import advance
 from ..._linear_systems import UNIT, Floats, careful_product
@@ -13,7 +14,6 @@ from ..._linear_systems import UNIT, Floats, careful_product
 # Rows of a strip, and columns of its tiles: one of these stays in the cache of a core, and rows are
 # long enough that a call a row costs little.
 STRIP_ROWS, TILE_COLUMNS = 128, 1024
-_ROWS_OF_STRIP = 32
 
 
 class HalfMatrix:
@@ -84,8 +84,8 @@ class HalfMatrix:
         parts = []
         for here in strips_of(self.n):
             rows = self.rows(np.arange(here.start, here.stop))
-            for first in range(0, len(rows), _ROWS_OF_STRIP):
-                parts.append(careful_product(rows[first : first + _ROWS_OF_STRIP], A))
+            for some in gen_batches(len(rows), 32):
+                parts.append(careful_product(rows[some], A))
                 advance()
         return np.concatenate(parts)
 

@@ -40,15 +40,6 @@ from ._newton import (
 _ALWAYS_EXACT = 1000
 # Multiplications of a Cholesky factorisation in the time that reading one entry takes.
 _PER_ENTRY = 10
-# Errors of a slope, and of its sum with Lambda times a coefficient, relative to L.
-_GRADIENT_ERROR = 40 * UNIT
-_PIVOTS_AT_ONCE = 50
-# What errors of ordinary products may take of the tolerance.
-_PLAIN_PART = 0.05
-# Where fewer of the rows of a factor than this part are not zero, a product takes these alone.
-_SPARSE_PART_OF_FACTOR = 1 / 16
-# Rounding errors of a residual stay well below this part of the largest diagonal entry.
-_DUAL_JITTER = 1e-10
 
 
 def solve_dual(
@@ -110,7 +101,8 @@ def _plain_is_enough(gram: _Gram, loss: Loss, regularization: float, tolerance: 
     looks at, and so this decides about time alone.
     """
     error = plain_error(gram.n, gram.largest, gram.n * loss.lipschitz / regularization)
-    return math.sqrt(gram.n * loss.smoothness / regularization) * error <= _PLAIN_PART * tolerance
+    # Errors of ordinary products may take a twentieth of the tolerance.
+    return math.sqrt(gram.n * loss.smoothness / regularization) * error <= 0.05 * tolerance
 
 
 def solve_shifted(
@@ -150,7 +142,8 @@ def smallest_tolerance(
     coefficient = LARGEST_COEFFICIENT * loss.lipschitz / regularization
     score_error = _score_error(shape, radius**2, radius * norm, coefficient)
     score_error += argument_error(loss, radius * norm)
-    gradient_error = _GRADIENT_ERROR * loss.lipschitz * n * radius
+    # A slope, and its sum with Lambda times a coefficient, err by up to 40 units, relative to L.
+    gradient_error = 40 * UNIT * loss.lipschitz * n * radius
     return smallest_distance(loss, regularization, n * radius**2, n, score_error, gradient_error)
 
 
@@ -187,7 +180,8 @@ class _Gram:
     def times(self, A: Floats) -> Floats:
         """Return K A, from few of the rows of K where most of A is zero."""
         rows = np.flatnonzero(A.any(axis=1))
-        if len(rows) > _SPARSE_PART_OF_FACTOR * self.n:
+        # Where most rows of a factor are zero, a product takes the others alone.
+        if len(rows) > self.n / 16:
             return self.matrix.times(A)
         return self.matrix.rows(rows).T @ A[rows]
 
@@ -314,11 +308,12 @@ def cholesky_factor(gram: HalfMatrix, rank: int) -> tuple[Floats, float]:
     n = gram.n
     rng = np.random.RandomState(0)
     left = gram.diagonal()
-    smallest = _DUAL_JITTER * left.max()
+    # Rounding errors of a residual stay well below this.
+    smallest = 1e-10 * left.max()
     factor = np.empty((rank, n))
     done = 0
     while done < rank and left.max() > 100 * smallest:
-        size = min(_PIVOTS_AT_ONCE, rank - done)
+        size = min(50, rank - done)
         pivots = np.unique(rng.choice(n, size, p=left / left.sum()))
         rows = gram.rows(pivots) - factor[:done, pivots].T @ factor[:done]
         corner = rows[:, pivots] + smallest * np.eye(len(pivots))

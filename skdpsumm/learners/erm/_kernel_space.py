@@ -37,8 +37,6 @@ from ._problem import MAX_KERNEL_ROWS, Space, positive_shift
 KERNEL_ERROR = 12 * UNIT
 # Rows are rounded to this part of a kernel's reach, or of the norm that they are clipped to.
 _OF_REACH, _OF_NORM = 2.0**-20, 2.0**-25
-# In grid units: squared norms from which on products would not be exact, and the largest entry.
-_FAR, _MAX_GRID_UNITS = 2.0**51, 2.0**490
 
 
 class PolynomialKernel(BaseEstimator):
@@ -180,7 +178,8 @@ def gaussian(X: Floats, Y: Floats, gamma: float) -> Floats:
     left = np.column_stack([-2.0 * X, squares, np.ones(len(X))])
     distances = left @ np.column_stack([Y, np.ones(len(Y)), others]).T
     for rows, there, long, out in ((X, Y, squares, distances), (Y, X, others, distances.T)):
-        far = long > _FAR
+        # Products of rows with larger squared norms, in grid units, would not be exact.
+        far = long > 2.0**51
         if far.any():
             out[far] = cdist(rows[far], there, "sqeuclidean")
     distances *= -gamma * step * step
@@ -219,7 +218,7 @@ def _row_by_row(function: np.ufunc, matrix: Floats, *more: Any) -> Floats:
 
 def _in_units(X: Floats, step: float) -> Floats:
     """Return rows rounded to multiples of a power of two, in units of it."""
-    limit = step * _MAX_GRID_UNITS
+    limit = step * 2.0**490  # squares of so many units are floats
     return np.rint(np.clip(X, -limit, limit) / step)
 
 

@@ -88,8 +88,6 @@ from ._losses import Floats, Loss
 _ACCURACIES = (0.1, 1e-6, 1e-10)
 # Problems that are let in took up to 140; what takes more is left to the last resort.
 _MAX_NEWTON_STEPS = 300
-# A step is taken in full if F falls by this part of what its slope promises.
-_SUFFICIENT = 0.1
 
 
 @dataclass(eq=False, repr=False)
@@ -279,7 +277,8 @@ def _step_length(point: Point, direction: Floats, change: Floats) -> float:
 
     # Slopes rise along the way, so two of them bound the change of F by a Riemann sum.
     whole = rise(1.0)
-    if whole <= slope or (rise(0.5) + whole) / 2 <= (1 - _SUFFICIENT) * slope:
+    # A step is taken in full if F falls by a tenth, at least, of what its slope promises.
+    if whole <= slope or (rise(0.5) + whole) / 2 <= 0.9 * slope:
         return 1.0
     low, high = 0.0, 1.0
     while low < 0.9 * high:
@@ -289,10 +288,6 @@ def _step_length(point: Point, direction: Floats, change: Floats) -> float:
 
 
 # ---- narrow losses
-
-# Part of the gap between two widths that the gradient may be when the loss is narrowed.
-_BALANCE = 0.1
-_ACCURACY = 1e-3
 
 
 def narrow_start(objective_of: Callable[[Loss], Objective], loss: Loss, start: Floats) -> Floats:
@@ -315,7 +310,7 @@ def narrow_start(objective_of: Callable[[Loss], Objective], loss: Loss, start: F
     for wide, frozen in loss.narrowing():
         point = minimise(objective_of(wide), start, _near(wide.h))
         ahead = objective_of(frozen).at(point.x)
-        start = ahead.x + ahead.objective.direction(ahead, _ACCURACY)
+        start = ahead.x + ahead.objective.direction(ahead, 1e-3)
     return start
 
 
@@ -324,20 +319,13 @@ def _near(width: float) -> Callable[[Point], bool]:
 
     def near(point: Point) -> bool:
         gap = point.objective.n_rows * width / 8
-        return point.norm**2 <= 2 * point.objective.regularization * _BALANCE * gap
+        # The loss is narrowed where the gradient is a tenth of the gap between two widths.
+        return point.norm**2 <= 2 * point.objective.regularization * 0.1 * gap
 
     return near
 
 
 # ---- certificate
-
-
-# Errors of a slope relative to L.
-_SLOPE_ERROR = 16 * UNIT
-# Newton stops a little below the tolerance, so that a careful evaluation agrees.
-_NEWTON_MARGIN = 0.9
-# Careful evaluations that may disagree before the solver takes the slow way that cannot fail.
-_MOST_ROUNDS = 5
 
 
 def distance_bound(point: Point) -> float:
@@ -347,7 +335,8 @@ def distance_bound(point: Point) -> float:
     """
     objective, loss = point.objective, point.objective.loss
     score_error, norm_error = objective.rounding(point)
-    slopes = _SLOPE_ERROR * loss.lipschitz * objective.norms
+    # Slopes err by up to 16 units, relative to L.
+    slopes = 16 * UNIT * loss.lipschitz * objective.norms
     regularization = objective.regularization
     of_scores = math.sqrt(objective.n_rows * loss.smoothness / regularization) * score_error
     return (point.norm + norm_error + slopes) / regularization + of_scores
@@ -378,13 +367,15 @@ def certified_minimum(
     objective = objective_of(loss)
 
     def certified(point: Point) -> bool:
-        return distance_bound(point) <= _NEWTON_MARGIN * tolerance
+        # Newton stops a little below the tolerance, so that a careful evaluation agrees.
+        return distance_bound(point) <= 0.9 * tolerance
 
     def carefully(x: Floats) -> bool:
         return distance_bound(objective.careful(objective.at(x))) <= tolerance
 
     x = narrow_start(objective_of, loss, start)
-    for _ in range(_MOST_ROUNDS):
+    # After five careful evaluations that disagree the solver takes the slow way, which cannot fail.
+    for _ in range(5):
         point = minimise(objective, x, certified)
         careful = objective.careful(point)
         if distance_bound(careful) <= tolerance:
@@ -433,10 +424,6 @@ def largest_norm(
 # A sum of two floats.
 Pair = tuple[Floats, Floats]
 
-# Steps between two looks whether what is there can be certified already.
-_STEPS_PER_LOOK = 100
-# The number of steps is about 40 / t: a problem with less than this t is not let in.
-_LEAST_RATE = 2.0**-21
 # Norms of the points at which gradients are taken, in units of B, and coefficients, of L / Lambda.
 LARGEST_NORM, LARGEST_COEFFICIENT = 3.0, 6.0
 
@@ -464,7 +451,7 @@ def accelerated_minimum(
         before, x = x, plus(y, objective.careful_gradient(*y) / -largest)
         y = _ahead(x, before, rate)
         advance()
-        if k % _STEPS_PER_LOOK == _STEPS_PER_LOOK - 1 and certified(objective.vector(x[0])):
+        if k % 100 == 99 and certified(objective.vector(x[0])):
             break
     return objective.vector(x[0])
 
@@ -490,7 +477,8 @@ def smallest_distance(
         d and e, at points of norm up to `LARGEST_NORM` B.
     """
     rate, _ = _rate(loss, regularization, squares)
-    if rate < _LEAST_RATE:
+    # The number of steps is about 40 / t: a problem with a smaller t is not let in.
+    if rate < 2.0**-21:
         return math.inf
     of_scores = n_rows * loss.smoothness / regularization * score_error**2
     of_gradient = 2 * (gradient_error / regularization) ** 2

@@ -88,6 +88,8 @@ _RANGE = 1e-60, 1e60
 # The least Lambda in units of R^2: less is lost beside a row's curvature, and Newton's method
 # crawls.
 _MIN_RELATIVE_LAMBDA = 1e-15
+# What is released is rounded to this part of its sensitivity before noise is added.
+GRID_PER_SENSITIVITY = 2.0**-20
 # Lines of arithmetic on public numbers are rounded, and rows are longer than R, by less than this.
 ROUNDED_UP = 1 + 2.0**-40
 
@@ -196,8 +198,6 @@ class Terms:
 # ---- rounding
 
 
-# A release is refused where rounding would take more than this part of the sensitivity.
-_LARGEST_PART = 0.1
 # The part of R^2 that is added to the diagonal of a Gram matrix. It takes part in the released
 # function as independent noise, so it can only help privacy, and keeps the factor from blowing up.
 _MIN_GRAM_JITTER = 1e-8
@@ -207,7 +207,7 @@ _REST = 1.01
 
 def check_rounding(rounding: float, sensitivity: float, remedy: str) -> None:
     """Raise ValueError where rounding would take a good part of the sensitivity; all is public."""
-    if not rounding <= _LARGEST_PART * sensitivity:
+    if not rounding <= 0.1 * sensitivity:
         raise ValueError(
             f"float64 may be off by {rounding:.2g}, which is too much where a row moves the "
             f"result by {sensitivity:.2g}: {remedy}."
@@ -388,10 +388,6 @@ class Space(ABC):
 
 # ---- the problem
 
-_ROWS_OF_CAREFUL_BLOCK = 512
-# Norms of features are at most this many radii, rounding included.
-_RADII = 1.001
-
 
 @dataclass(frozen=True)
 class Minimizer:
@@ -429,7 +425,7 @@ class Minimizer:
         """Return the scores within `score_rounding` of the exact ones, for noise to be added."""
         parts = [
             careful_product(_dense(self.space.factors(X[rows], self.points)), self.coefficients)
-            for rows in gen_batches(len(X), _ROWS_OF_CAREFUL_BLOCK)
+            for rows in gen_batches(len(X), 512)
         ]
         return np.concatenate([np.zeros((0, self.coefficients.shape[1])), *parts])
 
@@ -451,7 +447,8 @@ def smallest_tolerance(space: Space, terms: Terms, n_rows: int, tilt: float = 0.
     """
     parts = terms.loss.parts(np.zeros((1, terms.n_scores)))
     loss, code = parts[0]
-    part = replace(terms, loss=loss, n_scores=code.shape[1], radius=_RADII * terms.radius)
+    # Norms of features are at most this many radii, rounding included.
+    part = replace(terms, loss=loss, n_scores=code.shape[1], radius=1.001 * terms.radius)
     return math.sqrt(len(parts)) * space.smallest_tolerance(part, n_rows, tilt)
 
 

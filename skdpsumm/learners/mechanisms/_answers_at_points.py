@@ -38,6 +38,7 @@ from ...privacy._noise import (
 )
 from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (
+    GRID_PER_SENSITIVITY,
     ROUNDED_UP,
     Minimizer,
     Problem,
@@ -51,11 +52,6 @@ from ..erm._problem import (
 from ._base import LearnerMechanism, Plan
 from ._functional import public_regularization
 
-# Scores are rounded to this part of the sensitivity of one.
-_ANSWER_GRID = 2.0**-20
-# Eigenvalues below this part of the largest are taken as zero.
-_RANK = 1e-10
-
 
 def score_units(space: Space, terms: Terms) -> tuple[float, float]:
     """Return the grid of one score, and in its units how far rows and float64 may move the score.
@@ -65,7 +61,7 @@ def score_units(space: Space, terms: Terms) -> tuple[float, float]:
     moved, rounding = terms.sensitivity * terms.radius, score_rounding(space, terms)
     if terms.is_private:
         check_rounding(rounding, moved, "take a smaller regularization")
-    grid = power_below(moved * _ANSWER_GRID)
+    grid = power_below(moved * GRID_PER_SENSITIVITY)
     return grid, (moved + 2 * rounding) / grid
 
 
@@ -186,7 +182,7 @@ class LaplacePlan(Plan):
         self.space, self.points, self.terms = space, points, terms
         self.norm_constraint = norm_constraint
         self._gram = space.gram(points, points)
-        self._grid = power_below(terms.sensitivity * space.radius * _ANSWER_GRID)
+        self._grid = power_below(terms.sensitivity * space.radius * GRID_PER_SENSITIVITY)
         size = len(points) * terms.n_scores
         moved = math.sqrt(largest_eigenvalue(self._gram, space)) * terms.sensitivity
         rounding = math.sqrt(len(points)) * score_rounding(space, terms)
@@ -272,7 +268,8 @@ def shrunk_least_squares(gram: Floats, answers: Floats, variance: float) -> Floa
 def _spectrum(gram: Floats, answers: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the positive eigenvalues of K, the answers in their basis, and the basis."""
     sizes, vectors = eigh(gram)
-    kept = sizes > _RANK * sizes.max()
+    # Smaller eigenvalues are taken as zero.
+    kept = sizes > 1e-10 * sizes.max()
     return sizes[kept], vectors[:, kept].T @ answers, vectors[:, kept]
 
 

@@ -26,6 +26,7 @@ from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
 from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (
+    GRID_PER_SENSITIVITY,
     ROUNDED_UP,
     Minimizer,
     Problem,
@@ -46,21 +47,13 @@ from ._base import (
 )
 from ._planning import noise_multiplier
 
-# Coordinates are rounded to this part of the sensitivity before noise is added.
-_COORDINATE_GRID = 2.0**-20
 # Landmarks of "auto", and the most of them. Digits (64 columns) had 0.971 with 1,024 of them, 0.973
 # with 2,048, 0.978 with 4,096; more than 1,024 gained nothing on Adult (6 numeric columns).
 _LANDMARKS, _MOST_LANDMARKS = 1024, 4096
-# In units of R^2: what is left of |phi(z)|^2 outside the span of the points so far, below which z
-# opens no new coordinate.
-_NEGLIGIBLE = 1e-7
-_POINTS_PER_STEP = 512
 # Times the least Lambda of explicit features: all of a kernel's space has more to overfit with.
 # Without noise 1.5 had an AUC of 0.854 on 2,500 rows of ACS, and 0.855 on 5,000 of Covertype; 2 had
 # 0.857 and 0.853, and 2.5 had 0.859 and 0.851, beside SVC's 0.864 and 0.862 (standardised).
 _MORE_OF_KERNELS = 2.0
-# Points from which on a path is judged.
-_FEWEST_JUDGED = 30
 
 
 class CoordinateNoise:
@@ -85,7 +78,7 @@ class CoordinateNoise:
     idealised = False
 
     def __init__(self, n_coordinates: int, terms: Terms, rounding: float = 0.0):
-        self._grid = power_below(terms.sensitivity * _COORDINATE_GRID)
+        self._grid = power_below(terms.sensitivity * GRID_PER_SENSITIVITY)
         # Either neighbour's coordinates move by half a grid unit each.
         moved = terms.sensitivity + 2 * rounding
         norm = (moved / self._grid + math.sqrt(n_coordinates)) * ROUNDED_UP
@@ -363,7 +356,7 @@ class PathAnswers(AnsweredQueries):
 
     def to_be_judged(self) -> GaussianPath | None:
         """Return the plan, once, when enough points were asked to tell signal from noise."""
-        if self._is_judged or self.is_copy or len(self._factor) < _FEWEST_JUDGED:
+        if self._is_judged or self.is_copy or len(self._factor) < 30:
             return None
         self._is_judged = True
         return self._plan
@@ -381,7 +374,7 @@ class PathAnswers(AnsweredQueries):
         if not self._plan.terms.is_private:
             return self._minimizer.scores(X), np.ones(len(X), dtype=bool)
         parts = []
-        for rows in gen_batches(len(X), _POINTS_PER_STEP):
+        for rows in gen_batches(len(X), 512):
             parts.append(self._extend(X[rows]))
             advance()
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
@@ -393,7 +386,8 @@ class PathAnswers(AnsweredQueries):
         while opens.any():
             below = self._below(X[opens])
             corner = self._corner(X[opens], below)
-            new = np.diag(corner) ** 2 > _NEGLIGIBLE * self._plan.space.radius**2
+            # A point of which less is outside the span of those before it opens no new coordinate.
+            new = np.diag(corner) ** 2 > 1e-7 * self._plan.space.radius**2
             if new.all():
                 self._append(X[opens], below, corner)
                 break

@@ -49,14 +49,9 @@ _FEATURE_GRID, _SLOPE_GRID, _WEIGHT_GRID = 2.0**-18, 2.0**-14, 2.0**-30
 _LARGEST_SUM = 60
 # What is no longer than this times a bound is within it, rounding of the norm and all.
 _WITHIN = 1 - 2.0**-40
-# Squares of slopes that are longer than this are floats: below 1e-160 they would all be zero.
-_SMALLEST_CLIP = 1e-60
 # Slopes are evaluated for a multiple of so many rows, so that no row is left over for a loop that
 # rounds otherwise.
 _SLOPES_AT_ONCE = 64
-# Numbers of a block, which stay in the cache, and its rows at most. A quarter of that took half as
-# long again for 500 features, as each block has work of its own.
-_CACHED, _MAX_ROWS_OF_BLOCK = 2**19, 4096
 # The most entries and rows of a sparse block, whose sum is as wide as the table: sums of so many
 # rows, of products below 2^34, stay below 2^53.
 _SPARSE_ENTRIES, _MOST_SPARSE_ROWS = 2**20, 2**16
@@ -77,8 +72,6 @@ SHARPEST = 10.0
 # The clip of losses of classes, in units of L: at large budgets all of it, so that probabilities
 # are true to the loss (log loss on ACS at epsilon 3: 0.438 at one half, 0.428 at 0.7 and at 1).
 _CLIP, _CLIP_POWER = 0.8, 0.2
-# Lambda of "auto", in units of R^2: stopping early does what Lambda does elsewhere.
-_RIDGE = 1e-3
 
 
 class GradientDescent(LearnerMechanism):
@@ -139,10 +132,11 @@ class GradientDescent(LearnerMechanism):
     takes_sparse = True
     spans_points = True
     default_losses = ("logistic", "logistic")
+    # Squares of slopes longer than 1e-60 are floats: below 1e-160 they would all be zero.
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_steps": [Interval(Integral, 1, 100_000, closed="both"), StrOptions({"auto"})],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
-        "clip": [Interval(Real, _SMALLEST_CLIP, None, closed="left"), StrOptions({"auto"})],
+        "clip": [Interval(Real, 1e-60, None, closed="left"), StrOptions({"auto"})],
     }
 
     def __init__(
@@ -162,7 +156,8 @@ class GradientDescent(LearnerMechanism):
         return GradientPlan(space, terms, n_steps, min(clip, terms.loss.lipschitz))
 
     def default_regularization(self, space, terms, public, *, charged):
-        return _RIDGE * space.radius**2
+        # Stopping early does what a larger Lambda does elsewhere.
+        return 1e-3 * space.radius**2
 
 
 def _public_steps(space: FeatureSpace, terms: Terms) -> int:
@@ -431,7 +426,9 @@ class IntegerRows:
             self._X, self._codes, units = X[order], self._codes[order], units[order]
         self._is_sparse = isinstance(X, SparseRows) and not problem.space.is_users
         times = 1 if units is None else terms.n_scores
-        rows = min(max(_CACHED // (self._width * times), _SLOPES_AT_ONCE), _MAX_ROWS_OF_BLOCK)
+        # So many numbers stay in the cache. A quarter of them took half as long again for 500
+        # features, as each block has work of its own.
+        rows = min(max(2**19 // (self._width * times), _SLOPES_AT_ONCE), 4096)
         firsts = np.arange(0, len(X), rows)
         if self._is_sparse:
             firsts = _sparse_firsts(times * self._X.csr.indptr.astype(np.int64))

@@ -36,14 +36,8 @@ from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_toler
 from ._base import LearnerMechanism, Plan
 from ._planning import Curvature
 
-# The solver's tolerance on the gradient is this part of the noise in the objective.
-_TOLERANCE_PER_NOISE = 1e-5
-# The tolerance is no less than so many times what the solver is sure to keep.
-_SURE_TOLERANCES = 2.0
 # The grid of the noise, as a part of its scale.
 _GRID_PER_SCALE = 2.0**-24
-# The part of the reserve of delta that pays for the tails of discrete noise.
-_TAIL_PER_RESERVE = 2.0**-20
 # The most of epsilon that pays for a row's curvature, which sets Lambda. More of it makes Lambda
 # smaller, and the noise larger: here by 10 per cent (docs/learners.md).
 _CURVATURE_SHARE = 0.1
@@ -131,7 +125,9 @@ class ObjectivePlan(Plan):
         first = self._calibrate(0.0).noise_scale
         sure = self._sure_tolerance(2 * self._largest_tilt(first))
         in_weights = first / terms.regularization
-        self._tolerance = max(_TOLERANCE_PER_NOISE * in_weights, _SURE_TOLERANCES * sure)
+        # The solver's tolerance is a small part of the noise in the objective, and twice what the
+        # solver is sure to keep.
+        self._tolerance = max(1e-5 * in_weights, 2.0 * sure)
         # The second noise is a little larger than the first, and so is its grid. The output is
         # rounded, too, to a grid that is as much finer than its noise.
         rounding = 2 * in_weights * _GRID_PER_SCALE * math.sqrt(math.prod(self._shape))
@@ -230,7 +226,8 @@ class ObjectivePlan(Plan):
             return mechanism
         size = 2 * math.prod(self._shape)  # in the objective and on the output
         reach = 2 * mechanism.largest_mu
-        tail = self.terms.delta * RESERVE * _TAIL_PER_RESERVE
+        # This part of the reserve of delta pays for the tails of discrete noise.
+        tail = self.terms.delta * RESERVE * 2.0**-20
         slack = discrete_slack(size, 1 / _GRID_PER_SCALE, reach, tail)
         return mechanism.with_slack(slack, tail)
 

@@ -37,9 +37,6 @@ from ..erm._problem import Minimizer, Space, Terms
 _ROWS_PER_NOISE_UNIT = 100.0
 # The part of the noise's variance over public points that released scores must vary beyond it.
 _MIN_VARIANCE_BEYOND_NOISE = 0.25
-# Parts of the noise's standard deviation: the signal that an epsilon should bring, and the least
-# signal that is taken for known.
-_SIGNAL_WANTED, _MIN_SIGNAL_KNOWN = 1.0, 0.25
 # Part of the rows that are needed, from which on a model is not called drowned, where rows are
 # counted. With the rule on variances 0.4 and 0.5 told of 86 % of the useless models of gradient
 # descent and of 3 % of the useful ones (the same tables, seeds 0 to 3); with 0.3, 75 and 2 %.
@@ -50,10 +47,8 @@ HOPELESS = 2.0
 N_JUDGED_POINTS = 256
 # What weights are judged for, where there are no public points.
 ALL_DIRECTIONS = "rows of the largest norm in all directions"
-# The part of R^2 below which differences of public points are rounding: they are one point.
-_MIN_UNEVENNESS = 1e-9
 MIN_JUDGED_POINTS = 8
-_N_DRAWN, _N_STEPS = 512, 100
+_N_DRAWN = 512
 
 
 def noise_multiplier(epsilon: float, delta: float, n_coordinates: int) -> float:
@@ -155,7 +150,7 @@ class Curvature:
         rng = np.random.default_rng(0)
         unit = math.sqrt(total) / terms.radius * rng.standard_normal((_N_DRAWN, terms.n_scores))
         codes = self.codes[np.arange(_N_DRAWN) % len(self.codes)]
-        for _ in range(_N_STEPS):
+        for _ in range(100):
             root = terms.loss.hessian_root(noise * unit, codes)
             bends = np.linalg.norm(terms.loss.gradient(noise * unit, codes), axis=1) <= clip
             curvature = float(np.mean(bends * np.sum(root**2, axis=(1, 2)))) / terms.n_scores
@@ -338,7 +333,8 @@ def spread(
     scores, gram = released.scores(places), space.gram(places, places)
     varies = float(np.sqrt(np.mean((scores - scores.mean(axis=0)) ** 2)))
     uneven = float(np.mean(np.diag(gram)) - np.mean(gram)) / space.radius**2
-    return (varies, math.sqrt(uneven)) if uneven > _MIN_UNEVENNESS else (0.0, 0.0)
+    # Smaller differences of public points are rounding: they are one point.
+    return (varies, math.sqrt(uneven)) if uneven > 1e-9 else (0.0, 0.0)
 
 
 def _enough(terms: Terms, ratio: float) -> float:
@@ -346,5 +342,5 @@ def _enough(terms: Terms, ratio: float) -> float:
 
     What is learnt is seen through noise, so it is taken to vary by a quarter of that, at least.
     """
-    known = math.sqrt(max(ratio**2 - 1, _MIN_SIGNAL_KNOWN**2))
-    return epsilon_for(terms, _SIGNAL_WANTED / known)
+    known = math.sqrt(max(ratio**2 - 1, 0.25**2))
+    return epsilon_for(terms, 1 / known)

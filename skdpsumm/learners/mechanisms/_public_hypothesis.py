@@ -30,8 +30,6 @@ from ._functional import public_regularization
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-# Part of the budget of an epoch of "svt" that is spent on the test.
-_TEST_SHARE = 0.8
 
 
 class UpdatePlan(Plan, ABC):
@@ -111,7 +109,8 @@ class SparseVectorPlan(UpdatePlan):
     """
 
     def _calibrate(self):
-        terms, part = self.terms, _TEST_SHARE
+        # This part of the budget of an epoch of "svt" is spent on the test.
+        terms, part = self.terms, 0.8
         if terms.delta == 0:
             each = terms.epsilon / self.n_updates
             self._test, reply = part * each, (1 - part) * each / math.sqrt(terms.n_scores)

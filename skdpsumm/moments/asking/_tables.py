@@ -41,15 +41,15 @@ def positive_tables(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[list[N
     for k, signed in enumerate(rows.weights):
         cells = [np.broadcast_to(rows.column(j), rows.weights.shape)[k] for j in columns]
         weights = np.maximum(signed, 0.0 if k == 0 else _LEAST_WEIGHT_KEPT * own)
-        for told in _told(of_columns, cells) if k > 0 else ():
-            weights = calibrated(weights, signed, told)
+        for functions in _calibrated_functions(of_columns, cells) if k > 0 else ():
+            weights = calibrated(weights, signed, functions)
         yield cells, weights
 
 
 def calibrated(
     start: Floats,
     signed: Floats,
-    told: Floats,
+    functions: Floats,
     *,
     max_iter: int = 50,
     longest_step: float = 2.0,
@@ -61,7 +61,7 @@ def calibrated(
     ----------
     start, signed : ndarray of shape (n,)
         Weights that are tilted, and those whose sums are kept.
-    told : ndarray of shape (n, k)
+    functions : ndarray of shape (n, k)
         Of which the sums are kept, as far as any weights can have them.
     max_iter : int, default=50
         Most steps of Newton's.
@@ -70,17 +70,17 @@ def calibrated(
     tol : float, default=1e-9
         How far off sums may remain, as a part of the rows.
     """
-    goal, whole = signed @ told, max(float(signed.sum()), TINY)
-    tilt, weights = np.zeros(told.shape[1]), start
+    goal, whole = signed @ functions, max(float(signed.sum()), TINY)
+    tilt, weights = np.zeros(functions.shape[1]), start
     for _ in range(max_iter):
-        off = goal - weights @ told
+        off = goal - weights @ functions
         if np.max(np.abs(off), initial=0.0) < tol * whole:
             break
-        curve = (told * weights[:, None]).T @ told
+        curve = (functions * weights[:, None]).T @ functions
         step = np.linalg.lstsq(curve, off, rcond=1e-10)[0]
-        moved = told @ step
+        moved = functions @ step
         tilt = tilt + step * min(1.0, longest_step / max(float(np.abs(moved).max()), TINY))
-        weights = start * np.exp(np.clip(told @ tilt, -700.0, 700.0))
+        weights = start * np.exp(np.clip(functions @ tilt, -700.0, 700.0))
     return weights
 
 
@@ -97,7 +97,9 @@ def encoded(column: Any, cells: NDArray) -> list[Floats]:
     return [scaled, gone.astype(np.float64)][: 1 + column.missing]
 
 
-def _told(columns: Sequence[Any], cells: Sequence[NDArray]) -> tuple[Floats, Floats]:
+def _calibrated_functions(
+    columns: Sequence[Any], cells: Sequence[NDArray]
+) -> tuple[Floats, Floats]:
     """Return functions of rows whose sums are kept: all, and those that are kept in any case.
 
     These are ones, indicators of categories and of missing values, and numbers in their ranges.

@@ -275,8 +275,9 @@ def _with_shape(
     """Return cells with the shape of what is in them; pieces are divided into atoms."""
     n, (masses, noise) = len(cells), _masses(own, divisions, cells, j)
     piece, points, at_end = np.arange(n), np.full(n, np.nan), np.zeros(n, np.bool_)
-    sizes, alike, apart = np.ones(n), np.ones(len(masses)), np.zeros(len(masses), np.bool_)
-    expected = Expected(sizes, sizes, alike, apart)  # of categories none tells of another
+    # No category tells of another, and one row of each cell is known.
+    sizes, one_row, isolated = np.ones(n), np.ones(len(masses)), np.zeros(len(masses), np.bool_)
+    expected = Expected(sizes, sizes, one_row, isolated)
     if edges is not None:
         step, pieces = schema.step(j), edges
         known = _points([group.part for group in own], j, edges)
@@ -292,7 +293,7 @@ def _with_shape(
             likely, jumped = (np.append(one, 1.0) for one in expected[:2])
             expected = expected._replace(masses=likely, jumped=jumped)
     counted = _finest(own, divisions, cells, sizes, j)
-    blind = expected.alone & _told_nothing(cells, counted, masses)
+    blind = expected.isolated & _told_nothing(cells, counted, masses)
     cell, is_categorical = cells[piece], edges is None
     shape = fitted_shape(
         cell, piece, expected, masses, counted, blind, at_end, is_categorical=is_categorical

@@ -138,14 +138,14 @@ class Expected(NamedTuple):
         The same, if density jumps inside each cell from that of one neighbour to that of the other.
     places : ndarray of shape (n_cells,)
         Of how many rows of each cell a place is known, as it were.
-    alone : ndarray of bool, shape (n_cells,)
+    isolated : ndarray of bool, shape (n_cells,)
         Cells of which neighbours tell nothing.
     """
 
     masses: Floats
     jumped: Floats
     places: Floats
-    alone: NDArray[np.bool_]
+    isolated: NDArray[np.bool_]
 
 
 def expected_masses(
@@ -220,8 +220,8 @@ def by_a_jump(
     left[smooth], right[smooth] = beside[:-2], beside[2:]
     is_between = (left - density) * (density - right) > 0
     left, right = np.where(is_between, left, density), np.where(is_between, right, density)
-    apart = np.where(is_between, left - right, 1.0)
-    place = np.where(is_between, (density - right) / apart, 0.0)
+    difference = np.where(is_between, left - right, 1.0)
+    place = np.where(is_between, (density - right) / difference, 0.0)
     low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
     on_left = np.minimum(high, place[at]) - np.minimum(low, place[at])
     found = (left[at] * on_left + right[at] * (high - low - on_left)) * width[at]

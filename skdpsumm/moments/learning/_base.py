@@ -51,7 +51,7 @@ from ._targeted import TargetedPrivacy
 # Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
 # 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened
 # once.
-_POINTS_A_PARAMETER = 10
+POINTS_PER_INPUT = 10
 # Measured: AUCs were 0.03 to 0.9 lower than those of the rows where less than this
 # was explained of most inputs, else at most 0.05 lower, unless the weights had collapsed.
 _LEAST_SHARE_EXPLAINED = 0.5
@@ -454,7 +454,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         `out_of_reach` tells whether no points are like a target's rows; None, where there is none.
         """
         worth = self.effective_sample_size_
-        if worth >= _POINTS_A_PARAMETER * (n_inputs + 1) and not out_of_reach:
+        if worth >= POINTS_PER_INPUT * (n_inputs + 1) and not out_of_reach:
             return
         ways = ["more synthetic points (n_synthetic)", "fewer columns", "a larger epsilon"]
         if missing_histogram(self.sketch_.feature_map, self._table) is not None:

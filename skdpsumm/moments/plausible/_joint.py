@@ -3,9 +3,9 @@
 Each cell has a few rows of each table, at quantiles u of its columns: a lattice, shifted at random.
 What is likely moves these quantiles, one table beside the other:
 
-- two numbers go up and down together inside a cell (`together`), as far as the step tells that one
-  makes across the cells of the other;
-- rows of one category, or of one cell of another column, lie more to one side (`along`): the share
+- two numbers go up and down together inside a cell (`conditional_shares`), as far as the step tells
+  that one makes across the cells of the other;
+- rows of one category, or of one cell of another column, lie more to one side (`slopes`): the share
   of that cell grows evenly from one end to the other, or it jumps;
 - and anything else tilts them, in each cell and a little in all of them.
 """
@@ -65,7 +65,7 @@ def even_shifts(n_axes: int, n_cells: int) -> Floats:
     return np.outer(_EVEN[:n_axes], 0.5 + np.arange(n_cells))[:, None] % 1.0
 
 
-def beside(model: TableModel, j: int, other: int) -> tuple[Floats, Floats, Codes, Codes]:
+def adjacent_cells(model: TableModel, j: int, other: int) -> tuple[Floats, Floats, Codes, Codes]:
     """Return each cell's mass, the shares of another column in it, and the cells beside it."""
     n = model.sizes[j] - model.schema.missing(j)
     table = np.maximum(model.table((j, other)), 0.0)[:n]
@@ -85,10 +85,10 @@ def slopes(model: TableModel, j: int, other: int) -> Floats:
     ndarray of shape (n_cells of j, n_cells of the other)
         By what part of itself a share grows from the lowest to the highest row of a cell.
     """
-    mass, shares, before, after = beside(model, j, other)
+    mass, shares, before, after = adjacent_cells(model, j, other)
     middle = np.cumsum(mass) - mass / 2
-    apart = np.maximum(middle[after] - middle[before], TINY)
-    step = np.minimum(mass / apart, 1.0)[:, None] * (shares[after] - shares[before])
+    distance = np.maximum(middle[after] - middle[before], TINY)
+    step = np.minimum(mass / distance, 1.0)[:, None] * (shares[after] - shares[before])
     found = np.zeros((model.sizes[j], model.sizes[other]))
     step /= np.maximum(shares, TINY)
     found[: len(mass)] = np.clip(step, -_STEEPEST_SHARE, _STEEPEST_SHARE)
@@ -149,7 +149,7 @@ def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator)
     return np.tanh(np.concatenate([[(own + alike) / 2], z]))
 
 
-def together(model: TableModel, a: int, b: int) -> tuple[Floats, Floats]:
+def conditional_shares(model: TableModel, a: int, b: int) -> tuple[Floats, Floats]:
     """Return where each cell of b begins in the rows of a cell of a, and how many it has of them.
 
     Both have shape (n_cells of a, n_cells of b).
@@ -159,7 +159,7 @@ def together(model: TableModel, a: int, b: int) -> tuple[Floats, Floats]:
     return np.cumsum(share, axis=1) - share, share
 
 
-def gone_along(u: Floats, rank: Floats, odds: Floats) -> Floats:
+def plackett_quantiles(u: Floats, rank: Floats, odds: Floats) -> Floats:
     """Return quantiles u that go along with a rank, by Plackett's copula of these odds ratios."""
     a = u * (1 - u)
     b = odds + a * (odds - 1) ** 2
@@ -309,8 +309,8 @@ class InsideCells:
         u = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
         for a, b, of_a, of_b in self._pairs:
             between = (u[a] + u[b]) % 1.0  # even, and independent of either
-            u[b] = self._along(b, of_b, u[b], between, block)
-            u[a] = self._along(a, of_a, u[a], self._ranks(u[b]), block)
+            u[b] = self._coupled(b, of_b, u[b], between, block)
+            u[a] = self._coupled(a, of_a, u[a], self._ranks(u[b]), block)
         for k in self.loose:
             slope, jumps = np.repeat(self._tilts[k][block], self._m, axis=1), []
             for own, coin, jump, cells in self._beside[k]:
@@ -323,10 +323,10 @@ class InsideCells:
                 u[k] = np.where(jumped, jump.moved(u[k], rows), u[k])
         return u
 
-    def _along(self, k: int, how: tuple, u: Floats, other: Floats, block: slice) -> Floats:
+    def _coupled(self, k: int, how: tuple, u: Floats, other: Floats, block: slice) -> Floats:
         """Return quantiles that go along with those of another column in the same unit."""
         odds, start, share = how
-        return gone_along(u, start + share * other, odds[block][:, self._code[k]])
+        return plackett_quantiles(u, start + share * other, odds[block][:, self._code[k]])
 
     def _ranks(self, u: Floats) -> Floats:
         """Return where in its unit each row is by its quantile, from 0 to 1."""
@@ -344,11 +344,11 @@ class InsideCells:
         told, back = correlation(self._model, i, j), correlation(self._model, j, i)
         if back.size > told.size:
             a, b, i, j, told, back = b, a, j, i, back, told
-        return a, b, self._going(told, a, (i, j), b), self._going(back, b, (j, i), a)
+        return a, b, self._coupling(told, a, (i, j), b), self._coupling(back, b, (j, i), a)
 
-    def _going(self, told: Correlation, k: int, pair: Group, other: int) -> tuple:
+    def _coupling(self, told: Correlation, k: int, pair: Group, other: int) -> tuple:
         odds = odds_ratio(drawn_correlation(told.expected, self._n_tables, self._rng))
-        start, share = together(self._model, *pair)
+        start, share = conditional_shares(self._model, *pair)
         cells = self._code[k], self._code[other]
         return odds, start[cells], share[cells]
 
