@@ -5,7 +5,6 @@ function needs no density and no determinant; what is binned is a release of its
 hockey-stick divergence never exceeds the true one. In two dimensions densities are summed.
 """
 
-import itertools
 import json
 import math
 from dataclasses import replace
@@ -636,10 +635,8 @@ def redberg(sigma, epsilon, regularization, smoothness):
     return 1 - math.exp(over) + math.exp(over) * 2 * gdp_delta(mu, mu**2 / 2)
 
 
-@pytest.mark.parametrize("regularization", [0.3, 0.5, 2.0, 50.0])
-@pytest.mark.parametrize(
-    ("sigma", "corners"), [(0.2, 1), *itertools.product([1.0, 5.0, 20.0], [1, 2])]
-)
+@pytest.mark.parametrize("regularization", [0.3, 2.0, 50.0])
+@pytest.mark.parametrize(("sigma", "corners"), [(0.2, 1), (1.0, 2), (5.0, 1), (20.0, 2)])
 def test_never_above_redberg_koskela_and_wang(regularization, sigma, corners):
     ours = ObjectiveDP(1 / sigma, determinant_cost(0.25, 1.0, regularization), corners)
     for epsilon in np.linspace(0, 8, 33):

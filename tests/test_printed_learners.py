@@ -9,11 +9,7 @@ import math
 import numpy as np
 import pytest
 from releases import (
-    AUDITED,
-    UPDATED,
     Released,
-    answers_and_freshness,
-    rows_alike,
     seeded_noise,
 )
 from scipy.stats import kstest, laplace
@@ -27,7 +23,7 @@ from skdpsumm import (
     TDILRegressor,
     audit_epsilon,
 )
-from skdpsumm.learners import ExponentialMechanism, LaplaceAnswers, NoisyThreshold
+from skdpsumm.learners import ExponentialMechanism
 from skdpsumm.privacy import BudgetExceededError, PrivacyLedger
 from skdpsumm.privacy._threshold import threshold_epsilon
 
@@ -245,59 +241,6 @@ def audit(release, worlds, delta, n_trials=1500):
     return audit_epsilon(
         release, *worlds, delta=delta, n_trials=n_trials, confidence=1 - 1e-9, random_state=0
     ).lower_bound
-
-
-PRINTED = {"calibration": "printed"}
-
-
-@pytest.mark.statistical
-@pytest.mark.usefixtures("quick_fits")
-def test_audit_of_the_threshold(noise):
-    """A claim of 114 has the noise of about 1."""
-    printed = NoisyThreshold(n_updates=1, max_queries=3, failure_probability=0.99, **PRINTED)
-    model = PINPClassifier(gamma=1.0, mechanism=printed, epsilon=114.0, delta=0.2, **UPDATED)
-    worlds = rows_alike(19)
-    row = worlds[0][0][:1]
-
-    def bound():
-        releases = [Released(model, *data) for data in worlds]
-        stated = releases[0].plan.mechanism.epsilon(0.2)
-        return audit(lambda r: answers_and_freshness(r(), row), releases, 0.2), stated
-
-    noise(1.0)
-    found, stated = bound()
-    assert found <= stated < 1.2
-    noise(1 / 16)
-    found, stated = bound()
-    assert found > stated
-
-
-@pytest.mark.statistical
-@pytest.mark.usefixtures("quick_fits")
-def test_audit_of_the_answers(noise):
-    """T points alike, whose mean is all that is published of them."""
-    printed = LaplaceAnswers(norm_constraint=1e6, **PRINTED)
-    settings = AUDITED | {"adjacency": "replace_one"}
-    model = TDDLClassifier(gamma=1.0, mechanism=printed, epsilon=1.0, delta=0.2, **settings)
-    X = np.zeros((2, 1))
-    worlds = (X, [1, 1]), (X, [1, 0])
-    Z = np.zeros((10, 1))
-
-    def bound():
-        releases = [Released(model, *data, X_public=Z) for data in worlds]
-        stated = releases[0].plan.mechanism.epsilon(0.2)
-
-        def score(release):
-            return release().predictor_.coefficients.sum()  # the kernel is 1 everywhere
-
-        return audit(score, releases, 0.2), stated
-
-    noise(1.0)
-    found, stated = bound()
-    assert found <= stated
-    noise(1 / 8)
-    found, stated = bound()
-    assert found > stated
 
 
 @pytest.mark.statistical
