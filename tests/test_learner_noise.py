@@ -507,7 +507,6 @@ def test_copies_draw_no_noise_of_their_own(noise):
         (TDILClassifier(kernel=RBFSampler(n_components=30)), 1),
         (PINPClassifier(gamma=1.0), 1),
         (PINPClassifier(kernel="poly", gamma=0.5, norm_bound=2, mechanism="svt"), 3**1.5),
-        (PINPClassifier(kernel="cosine"), 1),
         (TDDLClassifier(kernel="linear", norm_bound=2), 2),
     ],
     ids=named,

@@ -17,7 +17,6 @@ Z = RNG.uniform(0, 1, (37, 3))  # no multiple of what instructions take together
 CODES = np.where(np.sin(6 * X[:, 0]) + X[:, 1] > 1, 1.0, -1.0)[:, None]
 SPACES = {
     "rbf": ("rbf", {"gamma": 2.0}),
-    "cosine": ("cosine", {}),
     "poly": ("poly", {"gamma": 1.0, "coef0": 1.0, "degree": 3}),
 }
 each_kernel = pytest.mark.parametrize("name", SPACES)
