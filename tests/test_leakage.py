@@ -287,7 +287,7 @@ EXTREMES = {
     "squares overflow": [1e160, 1e-160],
 }
 
-KERNELS = ["linear", "rbf", "poly", "cosine"]
+KERNELS = ["linear", "rbf", "poly"]
 TO_FIT = {
     **RELEASED,
     **{name: (model, Y) for name, model in INTERACTIVE.items()},

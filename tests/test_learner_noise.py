@@ -486,7 +486,6 @@ def test_bound_stays_below_the_claim(name, noise):
         (TDILClassifier(kernel=RBFSampler(n_components=30)), 1),
         (PINPClassifier(gamma=1.0), 1),
         (PINPClassifier(kernel="poly", gamma=0.5, norm_bound=2, mechanism="svt"), 3**1.5),
-        (PINPClassifier(kernel="cosine"), 1),
         (TDDLClassifier(kernel="linear", norm_bound=2), 2),
     ],
     ids=named,

@@ -598,9 +598,8 @@ def test_whatever_is_let_in_is_solved(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     X, (loss, q) = adversarial(rng), adversarial_loss(rng)
     codes = codes_of(loss, q, rng.integers(4, size=len(X)))
-    kernel = ["rbf", "poly", "cosine"][seed % 3]
+    kernel = ["rbf", "poly"][seed % 2]
     params = {"degree": 3, "gamma": 1.0, "coef0": 1.0} if kernel == "poly" else {"gamma": 1.0}
-    params = {} if kernel == "cosine" else params
     space = KernelSpace(kernel, params, 10.0 ** rng.uniform(-2, 1))
     gram, R = space.gram(X, X), space.radius
     ones = np.ones((len(X), 1))

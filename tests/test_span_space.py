@@ -17,7 +17,6 @@ Z = RNG.uniform(0, 1, (37, 3))  # no multiple of what instructions take together
 CODES = np.where(np.sin(6 * X[:, 0]) + X[:, 1] > 1, 1.0, -1.0)[:, None]
 SPACES = {
     "rbf": ("rbf", {"gamma": 2.0}),
-    "cosine": ("cosine", {}),
     "poly": ("poly", {"gamma": 1.0, "coef0": 1.0, "degree": 3}),
 }
 each_kernel = pytest.mark.parametrize("name", SPACES)
@@ -149,15 +148,3 @@ def test_more_rows_than_an_exact_kernel_takes():
     )
     model.fit(many, np.tile(CODES[:, 0], 210))
     assert model.score(X, CODES[:, 0]) > 0.8
-
-
-def test_kernels_of_the_users_are_not_learned_with_as_features():
-    # Their values may hang on the block, and features must not.
-    def kernel(A, B):
-        return np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2))
-
-    model = TDDLClassifier(kernel=kernel, epsilon=np.inf)
-    space = model._open_space(X, Z)[0]
-    narrowed, public = FunctionalMechanism().narrowed(space, Z, is_pure=False)
-    assert narrowed is space
-    assert public is Z

@@ -203,7 +203,7 @@ class PINPClassifier(BasePINP, ClassifierTarget):
           Classifiers get products of every two of up to 17 numbers as well, unless delta is 0. With
           1,000 rows or more, shape is worth far more than its noise (docs/learners.md). Without a
           schema it is "linear".
-        - "rbf", "poly" and "cosine" are those of scikit-learn's `pairwise_kernels`. "poly" is the
+        - "rbf" and "poly" are those of scikit-learn's `pairwise_kernels`. "poly" is the
           paper's ``(<x, y> + 1)^3``. For another polynomial, give a
           `PolynomialKernel(degree=2, coef0=0.0)`.
         - A transformer makes explicit public features: `RBFSampler`, `PolynomialFeatures`,
@@ -412,7 +412,7 @@ class PINPRegressor(BasePINP, RegressorTarget):
           Classifiers get products of every two of up to 17 numbers as well, unless delta is 0. With
           1,000 rows or more, shape is worth far more than its noise (docs/learners.md). Without a
           schema it is "linear".
-        - "rbf", "poly" and "cosine" are those of scikit-learn's `pairwise_kernels`. "poly" is the
+        - "rbf" and "poly" are those of scikit-learn's `pairwise_kernels`. "poly" is the
           paper's ``(<x, y> + 1)^3``. For another polynomial, give a
           `PolynomialKernel(degree=2, coef0=0.0)`.
         - A transformer makes explicit public features: `RBFSampler`, `PolynomialFeatures`,

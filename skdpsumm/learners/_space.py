@@ -140,8 +140,6 @@ def kernel_and_params(learner: Any) -> tuple[Any, dict[str, Any]]:
     if isinstance(kernel, PolynomialKernel):
         more = {"degree": int(kernel.degree), "coef0": float(kernel.coef0)}
         return "poly", {"gamma": 1.0 if learner.gamma == "auto" else float(learner.gamma), **more}
-    if kernel == "cosine":
-        return kernel, {}
     return kernel, {"gamma": _gamma(learner)}
 
 

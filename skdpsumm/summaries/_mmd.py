@@ -38,7 +38,6 @@ def mmd2(
     *,
     gamma: float | str = "auto",
     schema: Any = None,
-    unbiased: bool = False,
 ) -> float:
     """Return the squared maximum mean discrepancy between two samples.
 
@@ -58,10 +57,6 @@ def mmd2(
         Public description of the columns. Give one to compare rows with words or missing values:
         they are compared as vectors (`PublicVectorizer`). None, as numbers need no schema, takes
         them as they are.
-    unbiased : bool, default=False
-        True estimates the distance between the distributions behind the samples without bias: it
-        leaves the pairs (x, x) and (y, y) out. The estimate can be negative, and needs two rows of
-        each. The default is the distance between the samples themselves, which selection minimises.
 
     Returns
     -------
@@ -70,13 +65,12 @@ def mmd2(
     Raises
     ------
     ValueError
-        If the samples have different columns, fewer than two rows with ``unbiased=True``, or there
-        is neither a schema nor a number as gamma.
+        If the samples have different columns, or there is neither a schema nor a number as gamma.
 
     Notes
     -----
-    Source: Gretton, Borgwardt, Rasch, Schoelkopf and Smola (2012), equations 3 and 5; equation 1
-    of the data summarization paper. Time n m + n^2 + m^2, memory of one block.
+    Source: Gretton, Borgwardt, Rasch, Schoelkopf and Smola (2012), equation 5; equation 1 of
+    the data summarization paper. Time n m + n^2 + m^2, memory of one block.
 
     Examples
     --------
@@ -94,15 +88,9 @@ def mmd2(
     if A.shape[1] != B.shape[1]:
         raise ValueError(f"X has {A.shape[1]} columns and Y has {B.shape[1]}; give both the same.")
     gamma = reader.gamma(gamma)
-    n, m = len(A), len(B)
-    within = [_total(*centred(rows, rows), gamma, same=True) for rows in (A, B)]
-    across = _total(*centred(A, B), gamma) / (n * m)
-    if not unbiased:
-        return max(0.0, within[0] / n**2 + within[1] / m**2 - 2 * across)
-    if min(n, m) < 2:
-        raise ValueError(f"unbiased=True needs two rows of each, got {n} and {m}.")
-    means = [(total - k) / (k * (k - 1)) for total, k in zip(within, (n, m), strict=True)]
-    return means[0] + means[1] - 2 * across
+    within = [_total(*centred(rows, rows), gamma, same=True) / len(rows) ** 2 for rows in (A, B)]
+    across = _total(*centred(A, B), gamma) / (len(A) * len(B))
+    return max(0.0, within[0] + within[1] - 2 * across)
 
 
 def centred(X: NDArray, Y: NDArray) -> tuple[NDArray, NDArray]:

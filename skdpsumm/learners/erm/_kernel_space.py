@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator
 from ..._computing import advance, one_blas_thread
 from ..._linear_systems import UNIT, power_below
 from ..._sklearn import Interval
-from ._feature_space import LARGEST_COORDINATE, NORM_ERROR, clip_rows, row_lengths
+from ._feature_space import LARGEST_COORDINATE, NORM_ERROR, clip_rows
 from ._half_matrix import HalfMatrix, strips_of, tiles_before
 from ._kernel_solver import smallest_tolerance, solve_dual
 from ._losses import Floats
@@ -82,7 +82,7 @@ class KernelSpace(Space):
     Parameters
     ----------
     kernel : str
-        "poly", or one of `UNIT_KERNELS`.
+        "rbf" or "poly".
     params : dict
         Keyword arguments of the kernel.
     norm_bound : float
@@ -118,7 +118,7 @@ class KernelSpace(Space):
         )
         if self.kernel == "poly":
             return polynomial(X, Y, self.norm_bound, **self.params)
-        return UNIT_KERNELS[self.kernel](X, Y, **self.params)
+        return gaussian(X, Y, **self.params)
 
     def factors(self, X, points):
         return self.gram(X, points)
@@ -186,12 +186,6 @@ def gaussian(X: Floats, Y: Floats, gamma: float) -> Floats:
     return _row_by_row(np.exp, distances)
 
 
-def cosine(X: Floats, Y: Floats) -> Floats:
-    """Return the inner products of the directions of rows; 0 with a row of zeros."""
-    X, Y = (_shortened(_directions(A), _OF_NORM) for A in (X, Y))
-    return (X @ Y.T) * _OF_NORM**2
-
-
 def polynomial(
     X: Floats, Y: Floats, norm: float, *, gamma: float, coef0: float, degree: int
 ) -> Floats:
@@ -225,18 +219,3 @@ def _in_units(X: Floats, step: float) -> Floats:
 def _shortened(X: Floats, step: float) -> Floats:
     """Return rows rounded towards zero, which makes none longer, in units of `step`."""
     return np.trunc(X / step)
-
-
-def _directions(X: Floats) -> Floats:
-    """Return rows of length 1, and zeros for zeros."""
-    largest = np.abs(X).max(axis=1)
-    X = X / np.ldexp(1.0, np.frexp(largest)[1] - 1)[:, None]
-    return X / np.where(largest > 0, row_lengths(X), 1.0)[:, None]
-
-
-# Positive definite kernels of scikit-learn: those whose phi has norm 1 or less, and all.
-UNIT_KERNELS: dict[str, Callable[..., Floats]] = {
-    "rbf": gaussian,
-    "cosine": cosine,
-}
-KERNELS = (*UNIT_KERNELS, "linear", "splines", "poly", "polynomial")
