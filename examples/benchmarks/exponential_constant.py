@@ -2,7 +2,7 @@
 
     python examples/benchmarks/exponential_constant.py [--mechanisms 20000] [--seed 0]
 
-A mechanism of bounded range e is mu-GDP with mu = 2 Phi^-1(expit(e / 2)); `docs/proofs/index.md`
+A mechanism of bounded range e is mu-GDP with mu = 2 Phi^-1(expit(e / 2)); `docs/proofs.md`
 has the proof, lemma 3. Printed are, for e from 0.01 to 8: mu; the largest Phi^-1(power) -
 Phi^-1(level) of all tests between two outcomes whose log odds differ by e, on a fine grid, less mu;
 the same of random exponential mechanisms whose scores move by at most one, up and down; and e / 2,

@@ -2,11 +2,37 @@
 
     python examples/proofs/gradient.py
 
-The proof is in `docs/proofs/gradient.md`. Everything is an integer here, as it is in the library:
-features and residuals on small grids, so that *all* rows can be tried, and noise whose masses are
-summed one by one. Printed are how far one row, or one person's rows, move a sum of gradients; the
-exact delta of two and three steps, each of which hangs on the answers before it, at several
-epsilons, beside the claim; and planted bugs.
+The theorem is in `docs/proofs.md`, and its proof below. Everything is an integer here, as it is
+in the library: features and residuals on small grids, so that *all* rows can be tried, and
+noise whose masses are summed one by one. Printed are how far one row, or one person's rows,
+move a sum of gradients; the exact delta of two and three steps, each of which hangs on the
+answers before it, at several epsilons, beside the claim; and planted bugs.
+
+Proof
+-----
+**1.** *A row's term*. Cutting off towards zero makes no entry larger in size, so |phi| <= R and
+|s| <= C still hold, and |phi s^T| = |phi| |s| <= C R. It is a whole number of units in each
+entry.
+
+*The other rows' terms are the same for both tables, bit for bit.* phi is computed for a row by
+itself. The weights are public, and are rounded to a public grid. A score is a sum of products
+of whole numbers. By Cauchy and Schwarz each partial sum is at most `|phi| |W|` in units: below
+2^19 times 2^31 = 2^50 here, and so an exact float64 whatever order a BLAS takes, and whatever
+rows are beside it. The slope is a function of that one score and label, evaluated entry by
+entry, and is cut off.
+
+*The sum* is again of whole numbers. A row adds less than 2^34 to an entry, so the 4,096 rows of
+a block stay below 2^46, and all 2^24 rows below 2^58, in 64-bit integers. Hence the sum moves
+by the term of the row that comes, or by two terms where one is replaced. A row whose |phi| = R
+and |s| = C lie on the grids attains it. ∎
+
+**2.** In Lemma 1 q_t is the sum at step t. Given all earlier answers, W is the same for both
+tables; so |q_t - q'_t| / sigma <= n C R / sigma in each step, on every path. By Lemma 1 they
+are sqrt(T) times that, together. ∎
+
+**3.** The clipped sum of a group is a function of that group alone: products and their sums are
+whole numbers, and cutting off makes it no longer. So it is one term of length at most sqrt(k) C
+R. With shares c_i, |sum_i c_i phi_i s_i^T| <= C R sum_i c_i. ∎
 """
 
 import itertools

@@ -20,7 +20,7 @@ from ..sketches import HistogramSketcher
 TYPICAL_ROWS_OF_OWNER = 1_000
 # A group is counted if the noise of a cell is at most this part of the rows that it would have if
 # all cells were alike. Of 0.05 to 1, 0.15 to 0.4 served both synthetic shifts of
-# docs/private_summary.md.
+# docs/summaries.md.
 MAX_NOISE_OF_CELL = 0.2
 # Numbers of bins of a numeric column that are tried, the finest first.
 NUMBERS_OF_BINS = (12, 8, 6, 4)
