@@ -41,7 +41,8 @@ def test_claims_hold_and_wrong_ones_are_found_out(name, load, capsys):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_script_has_a_theorem_on_the_page_and_its_proof(name):
     page = (ROOT / "docs/proofs.md").read_text()
-    (section,) = (one for one in page.split("\n## ") if f"`examples/proofs/{name}.py`" in one)
+    beside = f"*Proof and check*: `examples/proofs/{name}.py`"
+    (section,) = (one for one in page.split("\n## ") if beside in one)
     assert "{admonition} Theorem" in section
     for part in ("**Input**", "**Neighbours**", "**Measure**", "**Statement"):
         assert part in section

@@ -8,6 +8,19 @@ noise whose masses are summed one by one. Printed are how far one row, or one pe
 move a sum of gradients; the exact delta of two and three steps, each of which hangs on the
 answers before it, at several epsilons, beside the claim; and planted bugs.
 
+Proof of Lemma 1
+----------------
+Let m_t = (q_t - q'_t) / s_t, which the answers before t decide. Add one more answer,
+whose m has what is left of mu^2; leaving it out later is post-processing. Now the sum of
+|m_t|^2 is mu^2 on every path. The loss is
+
+    Z = sum_t ( |y_t - q'_t|^2 - |y_t - q_t|^2 ) / (2 s_t^2) = sum_t <m_t, N_t> + mu^2 / 2.
+
+For real u let `M_t = exp(i u sum_{s<=t} <m_s, N_s> + (u^2/2) sum_{s<=t} |m_s|^2)`. Given the
+answers before t, the mean of `exp(i u <m_t, N_t>)` is `exp(-u^2 |m_t|^2 / 2)`, so M is a
+martingale and its mean is 1. At the end that says `E exp(i u (Z - mu^2/2)) = exp(-u^2 mu^2 /
+2)`: Z has the law N(mu^2/2, mu^2), for both orders of neighbours. ∎
+
 Proof
 -----
 **1.** *A row's term*. Cutting off towards zero makes no entry larger in size, so |phi| <= R and

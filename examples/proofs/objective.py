@@ -9,6 +9,15 @@ With three classes densities are summed over a plane. Printed are the exact delt
 epsilons, the worst of all data sets and rows that are tried, and what the library claims for
 the noise that it calibrates.
 
+Proof of Lemma 2
+----------------
+`(1 - exp(epsilon - Z))_+` grows with Z, and for the largest of several numbers it is
+at most the sum of theirs. For a sequence take the mean over the second outcome first. Given the
+first, whose loss is Z, it is at most the sum of w_j gdp_delta(mu_j, epsilon - Z - c_j), by the
+first part at a real number, which may be negative. Each of these is the mean of `(1 -
+exp(epsilon - c_j - Y - Z))_+` over an independent Y of law N(mu_j^2/2, mu_j^2). Now take the
+mean over the first outcome, and then over Y: sums of independent normal numbers are normal. ∎
+
 Proof
 -----
 *Density.* `b_D(W) = -sum_i phi_i s_i^T - Lambda W` is the B for which W is the minimiser. It is
