@@ -4,10 +4,10 @@
 
 A mechanism of bounded range e is mu-GDP with mu = 2 Phi^-1(expit(e / 2)); lemma 3 of
 `docs/proofs.md`, with the proof below. Printed are, for e from 0.01 to 8: mu; the largest
-Phi^-1(power) - Phi^-1(level) of all tests between two outcomes whose log odds differ by e, on a fine grid, less mu;
-the same of random exponential mechanisms whose scores move by at most one, up and down; and e / 2,
-what zero concentrated DP says of the same mechanism, as a mu: it is too little. Below: the smallest
-of the function that the proof needs to be positive.
+Phi^-1(power) - Phi^-1(level) of all tests between two outcomes whose log odds differ by e, on a
+fine grid, less mu; the same of random exponential mechanisms whose scores move by at most one, up
+and down; and e / 2, what zero concentrated DP says of the same mechanism, as a mu: it is too
+little. Below: the smallest of the function that the proof needs to be positive.
 
 The script fails where any test beats mu by more than rounding does.
 

@@ -29,6 +29,18 @@ e_(t-1), which the earlier answers decide. By Bessel's inequality sum_t <e_t, w 
 w'|^2 on every path, so this is Lemma 1. ∎
 
 **4.** By the triangle inequality lengths differ by at most Delta_w. ∎
+
+In practice
+-----------
+With L L^T = K_ZZ + j I the coordinates of f in the span of public points Z are u = L^-1 f(Z).
+For the difference v of two functions' values `|L^-1 v|^2 = v^T (K_ZZ + j I)^-1 v <= |P_Z (w -
+w')|^2`, so the jitter j only lowers the sensitivity. Likewise a row's coordinates L^-1 k(Z, x)
+are no longer than phi(x). A point that was asked before opens no direction: it gets the same
+answer, and no new noise. The solver returns a function certified to lie within t of the
+minimiser, and float64 adds r, so the library's Delta_w is `n L R / Lambda + 2 (t + r)` (r is
+proved in `skdpsumm.learners.erm._problem`; `tests/test_rounding.py` holds it against rational
+arithmetic). Rounding to a grid of 2^-20 Delta_w adds sqrt(N) units for N coordinates. With
+"average" a group's losses have shares that sum to 1 at most, so n = 1.
 """
 
 import math

@@ -69,6 +69,20 @@ between the two.
 
 *Pure noise.* `( |b_D - u| - |b_D| ) / b` is at most |u| / b <= E, and twice that for a replaced
 row. ∎
+
+In practice
+-----------
+No table attains the constant: the steepest gradient and the full curvature do not meet for
+long.
+
+The solver returns some V with |V - W*| <= d always, and V plus noise is released. Given the
+table, B is a function of W*. Hence this is an adaptive sequence of W*, and of a measurement
+whose sensitivity given W* is 2 d. d takes in all that is done by tolerance: a gradient of norm
+tau at V gives tau / Lambda; rounding V to a grid of step h adds h sqrt(p q) / 2; and rounding B
+to such a grid adds h sqrt(p q) / (2 Lambda). That the solver did not reach d must never be
+seen. *Groups* are refused: of their rank and corners nothing is known here. *In a ledger* it
+counts as the Gaussian that dominates it; where a row is replaced, at most twice the mu of one
+row (Dong, Roth and Su 2022, Theorem 2.14).
 """
 
 import math

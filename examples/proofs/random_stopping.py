@@ -48,6 +48,21 @@ This is an order if n* grows with q. It does:
   is positive only for q with g' <= 1, and g is convex. So it is enough that X = (o + g + G) /
   (o + q + n) >= g'. If X >= 1 this holds. Else n is so small that G' >= 1, for X >= 1 from G' =
   1 on; and w_n = 0 says X^(2 + eta) = exp(epsilon) g' G' >= g'. ∎
+
+In practice
+-----------
+What a run costs: every row has a secret coin that says whether it is held out, and a run is a
+fit of the others and a noisy score of these. Give neighbours the same coins for the rows that
+both have. The row that differs is either in the fit, and then the score is post-processing of
+it, or held out, and then the fit is the same. So both may have the whole budget of a run
+*each*. Held out by position, a row that comes would shift all rows after it. *The runs must be
+alike*: if trial j tried the j-th candidate of a public list, the winner would tell that K >= j.
+*Discrete noise*: let a run's density be within exp(eta_0) of an ideal one's, but for events of
+probability tau. The result has the density h(S) times that of the run that is seen. Outside of
+that run's own tail, of probability at most E[K] tau, the second factor is within exp(eta_0),
+and log h moves by at most (1 + eta) (eta_0 + tau / o) (truncated negative binomial) or m
+(exp(eta_0) - 1 + tau) (Poisson). The library counts 2 tau in place of tau. *In a ledger* a
+search counts as the smallest mu whose curve is nowhere below its own.
 """
 
 import itertools

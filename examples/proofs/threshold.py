@@ -77,6 +77,14 @@ theta) and D = b + e it is n times P D^3 - 3 Q theta b D + S theta^2 b for P = (
 n), Q = (1 + n) (1 + k), S = (1 + k) (1 + 2 k). As N >= (2 - q) / 2, n k >= 1. Hence P b >= Q
 theta, the derivative in e is at least 3 P e^2, and there remains e = 0: b times P b^2 - 3 Q
 theta b + S theta^2. It grows with b >= theta k, and then with n >= 1 / k, where it is 0. ∎
+
+In practice
+-----------
+The maximum over u is taken on a grid of 128 cells and bounded in between: in both rows the
+second derivative of ln U - ln(1 - N) is at least -2 alpha n / (1 - n), with n the largest N,
+which *lower* has at e^(-u) = (2 alpha - 2) / (2 alpha - 1). *Not proved but checked*: ln R gets
+a margin of 1 %, which covers noise on integers in place of Laplace noise, if Delta is 30 steps
+or more (it is 2^20 in the library), and rounding.
 """
 
 import itertools
