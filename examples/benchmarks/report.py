@@ -33,7 +33,7 @@ TOP = """# Benchmarks
 
 `python examples/benchmarks/report.py --picture` makes page and picture from the files in
 `examples/benchmarks/results`, and `--json FILE` of a script stores a new one there. Below each
-table stand its command, its date, and the file, which has machine, load and versions. Noise is
+table stand its date and its file, which has command, machine, load and versions. Noise is
 fresh in every run, so yours will differ a little. "Older cells" are columns that did not run again
 with the others; "transcribed from the README" are those measured before results were stored.
 """
@@ -75,8 +75,7 @@ def section(table):
         f"### {table['title']}",
         table["about"],
         "\n".join([line(columns), line(marks), *rows]),
-        ("" if table["command"] == "not recorded" else f"`{table['command']}`; ")
-        + "; ".join(origin),
+        "; ".join(origin),
     ]
 
 
