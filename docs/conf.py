@@ -88,13 +88,8 @@ if EXAMPLES:
     exclude_patterns.append("auto_examples/*.ipynb")
 
 
-# A table of contents may name these pages before they are written; so may a site without examples.
-SLOTS = {
-    "auto_examples/index",
-    "papers/kernels",
-    "papers/m2m",
-    "papers/summarization",
-}
+# A table of contents may name this page, and a site may have no examples.
+SLOTS = {"auto_examples/index"}
 
 
 def close_slots(app, docname, source):
@@ -110,15 +105,11 @@ _SLOT = re.compile(r".*<(.*)>")  # Title <page>
 
 # -- Pages that move ----------------------------------------------------------------------------
 
-# README and its neighbours lie outside this folder, and "search" is Sphinx's own page.
+# README and its neighbours lie outside this folder.
 MOVED = {
-    HERE / "search.md": HERE / "pages/private_search.md",
-    **{
-        ROOT / name: HERE / "pages" / name
-        for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
-    },
+    ROOT / name: HERE / "pages" / name
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 }
-exclude_patterns.append("search.md")
 
 _BY_FILE = re.compile(r"\[[\w./]+\.md\]\(")  # a link that shows a file's name shows the title here
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
@@ -219,9 +210,9 @@ def show_groups(app, pagename, templatename, context, doctree):
 
 
 # Pages that show how to use a name; where none does, those that say what it is.
-HOW = ("how_to/*.md", "user_guide/*.md", "adult.md", "choosing.md", "pitfalls.md")
-WHAT = ("m2m.md", "summaries.md", "private_summary.md", "learners.md", "federated.md")
-WHAT += ("auditing.md", "privacy.md", "known_limits.md")
+HOW = ("how_to/*.md", "user_guide/*.md")
+WHAT = ("m2m.md", "summaries.md", "learners.md", "federated.md", "auditing.md", "known_limits.md")
+WHAT += ("before_you_sign.md",)
 
 
 def used_in():

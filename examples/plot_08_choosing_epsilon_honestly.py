@@ -78,7 +78,7 @@ print(f"chosen: epsilon = {epsilon:g}")
 # The width of the kernel is chosen on the private rows, by `PrivateSearchCV`: one release at the
 # epsilon chosen, however many candidates it tries. How many that were stays secret. (If other
 # releases follow from the same rows, give it their ledger. A ledger that adds up Gaussian noise
-# charges a search more than its epsilon; docs/search.md says how much.)
+# charges a search more than its epsilon; docs/learners.md says how much.)
 
 private_search = PrivateSearchCV(
     learner,

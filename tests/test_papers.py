@@ -18,6 +18,7 @@ pytest.importorskip("matplotlib")
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "examples/papers"
 STUDIES = {
+    "errata",
     "kernels_covertype",
     "kernels_mnist",
     "kernels_regularization",

@@ -398,14 +398,12 @@ def test_a_value_has_one_form():
     assert [type(value) for value in column.categories] == [int, float, int, str, str]
 
 
-def test_words_that_read_as_a_number_are_no_categories_beside_numbers():
+def test_a_word_that_reads_as_a_number_is_that_number():
+    """Some containers make words of numbers for one word among them."""
     assert found([["1"], [1], ["true"], ["w"]], ["category"])[0].categories == (1, "w", "other")
-    assert found([["1"], ["true"], ["w"]], ["category"])[0].categories == (
-        "1",
-        "true",
-        "w",
-        "other",
-    )
+    assert found([["1.0"], ["2"], ["w"]], ["category"])[0].categories == (1, 2, "w", "other")
+    assert found([["nan"], ["w"]], ["category"])[0].categories == ("nan", "w", "other")
+    assert found([["nan"], [1], ["w"]], ["category"])[0].categories == (1, "w", "other")
     assert found([["other"], ["w"]], ["category"])[0].categories == ("other", "w")
 
 

@@ -43,7 +43,7 @@ def table(n, seed=0):
 
 # ------------------------------------------------------------------------------- what the page says
 
-PAGE = (Path(__file__).parent.parent / "docs/search.md").read_text()
+PAGE = (Path(__file__).parent.parent / "docs/learners.md").read_text()
 DELTA = 1e-6
 RUN = GaussianDP(gdp_mu(1.0, DELTA))
 PRICES = {

@@ -2,14 +2,35 @@
 
     python examples/benchmarks/exponential_constant.py [--mechanisms 20000] [--seed 0]
 
-A mechanism of bounded range e is mu-GDP with mu = 2 Phi^-1(expit(e / 2)); `docs/proofs/index.md`
-has the proof, lemma 3. Printed are, for e from 0.01 to 8: mu; the largest Phi^-1(power) -
-Phi^-1(level) of all tests between two outcomes whose log odds differ by e, on a fine grid, less mu;
-the same of random exponential mechanisms whose scores move by at most one, up and down; and e / 2,
-what zero concentrated DP says of the same mechanism, as a mu: it is too little. Below: the smallest
-of the function that the proof needs to be positive.
+A mechanism of bounded range e is mu-GDP with mu = 2 Phi^-1(expit(e / 2)); lemma 3 of
+`docs/proofs.md`, with the proof below. Printed are, for e from 0.01 to 8: mu; the largest
+Phi^-1(power) - Phi^-1(level) of all tests between two outcomes whose log odds differ by e, on a
+fine grid, less mu; the same of random exponential mechanisms whose scores move by at most one, up
+and down; and e / 2, what zero concentrated DP says of the same mechanism, as a mu: it is too
+little. Below: the smallest of the function that the proof needs to be positive.
 
 The script fails where any test beats mu by more than rounding does.
+
+Proof of Lemma 3
+----------------
+1. *Two outcomes are the worst* (Dong, Durfee and Rogers 2020). Let all r = P(i)/Q(i) lie
+   between a and b = a exp(e), and w = (r - a)/(b - a). Toss a coin that shows "high" with
+   probability q = (1 - a)/(b - a) under Q and b q under P; then draw i in proportion to Q(i)
+   w(i) after "high", to Q(i) (1 - w(i)) after "low". This gives exactly Q and P, so no test of
+   i is better than one of the coin. Its log odds differ by log b - log a = e.
+2. *One point decides.* The trade-off curve of a coin is two straight lines with a kink at (q, 1
+   - p). A Gaussian curve is convex, so it lies below both if it lies below the kink: if mu >=
+   Phi^-1(p) - Phi^-1(q). With g(y) = Phi^-1(1 / (1 + exp(-y))) that is g(y + e) - g(y), at some
+   y.
+3. *The even coin is the worst.* g is odd and, from 0 on, concave, so its slope falls with |y|.
+   Of all intervals of length e the one around 0 has the largest increase: g(e/2) - g(-e/2) = 2
+   g(e/2).
+4. *g is concave from 0 on* if the slope of its inverse x(z) = log Phi(z) - log Phi(-z)
+   increases. Let phi be the density, u = Phi - 1/2. Then x' = phi / (1/4 - u^2), and (log x')'
+   = D / (1/4 - u^2) with D = 2 u phi - z (1/4 - u^2). D is 0 at 0 and at infinity. D' = 2 phi^2
+   + u^2 - 1/4 is positive at 0, and 0 at infinity. D'' = 2 phi (u - 2 z phi) is first negative,
+   then positive, because u - 2 z phi has the slope (2 z^2 - 1) phi. So D' falls through 0 once
+   and comes back from below; D rises, then falls to 0, and is positive. ∎
 """
 
 import argparse

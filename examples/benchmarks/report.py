@@ -1,6 +1,6 @@
 """Write docs/benchmarks.md from the stored results.
 
-    python examples/benchmarks/report.py [--check]
+    python examples/benchmarks/report.py [--check] [--picture]
 
 ``--check`` writes nothing, and fails where the page is not what the results say.
 """
@@ -14,6 +14,14 @@ import _results
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).resolve().parent / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
+PICTURE = ROOT / "docs" / "images" / "benchmarks.png"
+# What the picture calls the columns of two results, and their colours.
+LOOKS = {
+    "our features": ("DP-SGD, our features", "C2"),
+    "Fourier": ("DP-SGD, Fourier", "C5"),
+    "Opacus": ("Opacus", "C3"),
+    "EBM, tuned": ("EBM, tuned", "C4"),
+}
 HEADINGS = {
     "sketch": "Sketch once, ask forever",
     "choose": "Choose rows from many owners",
@@ -21,15 +29,13 @@ HEADINGS = {
 }
 TOP = """# Benchmarks
 
-Measured figures, by job, beside those of others. Noise is fresh in every run, so yours will
-differ a little. Below each table you find the command, the date, the machine and the versions.
+![AUC of private classifiers and errors of private releases, beside rivals](images/benchmarks.png)
 
-`python examples/benchmarks/report.py` makes this page from the files in
-`examples/benchmarks/results`. A script with `--json FILE` stores a new result there. A table
-"transcribed from the README" was measured before results were stored: its date is that of the
-commit which brought it, and its versions were not recorded. "Older cells" are columns of a table
-that did not run again with the others. A load average above the number of cores means that others
-used the machine as well, which makes seconds longer.
+`python examples/benchmarks/report.py --picture` makes page and picture from the files in
+`examples/benchmarks/results`, and `--json FILE` of a script stores a new one there. Below each
+table stand its date and its file, which has command, machine, load and versions. Noise is
+fresh in every run, so yours will differ a little. "Older cells" are columns that did not run again
+with the others; "transcribed from the README" are those measured before results were stored.
 """
 
 
@@ -58,8 +64,7 @@ def section(table):
     marks = ["---", *["---:"] * (len(columns) - 1)]
     first, *others = zip(*table["rows"], strict=True)
     rows = map(line, zip(map(str, first), *map(cells, others), strict=True))
-    versions = ", ".join(f"{name} {version}" for name, version in table["versions"].items())
-    origin = [table["date"], table["machine"], versions or "versions not recorded"]
+    origin = [table["date"], f"`{table['file']}`"]
     if table["source"] != _results.MEASURED:
         origin.append(table["source"])
     dates = dict.fromkeys(table.get("kept", {}).values())
@@ -70,14 +75,13 @@ def section(table):
         f"### {table['title']}",
         table["about"],
         "\n".join([line(columns), line(marks), *rows]),
-        "Command not recorded." if table["command"] == "not recorded" else f"`{table['command']}`",
-        "; ".join(origin) + ".",
+        "; ".join(origin),
     ]
 
 
 def page():
     """Return the page that the stored results make."""
-    tables = [_results.load(path) for path in sorted(RESULTS.glob("*.json"))]
+    tables = [_results.load(path) | {"file": path.stem} for path in sorted(RESULTS.glob("*.json"))]
     parts = [TOP.strip()]
     for job in _results.JOBS:
         parts.append(f"## {HEADINGS[job]}")
@@ -86,13 +90,47 @@ def page():
     return "\n\n".join(parts) + "\n"
 
 
+def picture():
+    """Draw our defaults beside rivals: the learners of two tables, and the releases of one."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    *curves, bars = figure.subplots(1, 3)
+    for ax, name, data in zip(
+        curves, ("learn_6_adult", "learn_7_covertype"), ("Adult", "Covertype"), strict=True
+    ):
+        table = _results.load(RESULTS / f"{name}.json")
+        epsilons, *columns = zip(*table["rows"], strict=True)
+        for k, (label, column) in enumerate(zip(table["columns"][1:], columns, strict=True)):
+            look = {"lw": 3} if k == 0 else {"ls": "--"}
+            label, color = LOOKS.get(label, (label, f"C{k}"))
+            ax.plot(epsilons, column, marker="o", label=label, color=color, **look)
+        ax.set(xscale="log", xlabel="epsilon", ylabel="AUC", title=f"Private classifiers, {data}")
+        ax.legend(fontsize="small")
+    wide = _results.load(RESULTS / "sketch_2_wide.json")
+    ends = ": tables of two columns, total variation"
+    rows = [row for row in wide["rows"] if row[0].endswith(ends) and None not in row]
+    for k, label in enumerate(wide["columns"][1:]):
+        places = [i + 0.27 * (k - 1) for i in range(len(rows))]
+        bars.bar(places, [row[k + 1] for row in rows], 0.25, label=label, color=f"C{k}")
+    names = [row[0].removesuffix(ends).replace(", ", ",\nepsilon = ") for row in rows]
+    bars.set_xticks(range(len(rows)), names)
+    bars.set(ylabel="total variation", title="Errors of pairs of columns")
+    bars.legend(fontsize="small")
+    figure.savefig(PICTURE, dpi=100)
+
+
 def main():
     """Write the page, or check it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--check", action="store_true")
-    if not parser.parse_args().check:
+    parser.add_argument("--picture", action="store_true", help="draw the picture, too")
+    arguments = parser.parse_args()
+    if arguments.picture:
+        picture()
+    if not arguments.check:
         PAGE.write_text(page())
     elif PAGE.read_text() != page():
         sys.exit("docs/benchmarks.md is stale; run python examples/benchmarks/report.py.")

@@ -54,7 +54,7 @@ class AskAll(Protocol):
 
     *Cost.* K p rows; R messages per owner; R rounds. For few owners.
 
-    Proof: docs/papers/summarization.md, "Why the corrected algorithm is private".
+    Proof: docs/papers.md, "Why the corrected algorithm is private".
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

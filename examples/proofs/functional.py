@@ -2,10 +2,45 @@
 
     python examples/proofs/functional.py
 
-The proof is in `docs/proofs/functional.md`. Printed are: how far exact minimisers of neighbouring
-tables are apart, the worst of many tables, beside L R / Lambda; the exact delta of the noise that
-the library calibrates, by quadrature of Gaussian densities; that of an adaptive stream of queries,
-whose directions hang on earlier answers; and how far coordinates at public points of a kernel move.
+The theorem is in `docs/proofs.md`, and its proof below. Printed are: how far exact minimisers
+of neighbouring tables are apart, the worst of many tables, beside L R / Lambda; the exact delta
+of the noise that the library calibrates, by quadrature of Gaussian densities; that of an
+adaptive stream of queries, whose directions hang on earlier answers; and how far coordinates at
+public points of a kernel move.
+
+Proof
+-----
+**1.** Let w be the minimiser for D, and w' for D and n rows more. The gradient of F_D is 0 at
+w; at w' it is that of the n rows' losses with the sign changed, each of which is phi times a
+gradient in the scores, so its norm is at most n L R. F_D is Lambda-strongly convex, so
+
+    Lambda |w' - w|^2 <= <grad F_D(w') - grad F_D(w), w' - w> <= n L R |w' - w|.
+
+What is replaced goes and comes. *No less*: with no other row, a feature of norm R and a loss
+that has the slope L at 0 and beyond, the minimiser moves from 0 by exactly L R / Lambda. ∎
+
+**2.** Coordinates of a projection are no farther apart than w and w' are. Given that distance,
+the loss of Gaussian noise is that of the two normal laws N(0, 1) and N(mu, 1), along the
+difference: mu-GDP. At z the prediction is the inner product with the coordinates of phi(z), of
+length at most |phi(z)|. ∎
+
+**3.** Query t measures the coordinate of f along a unit vector e_t that is orthogonal to e_1 ..
+e_(t-1), which the earlier answers decide. By Bessel's inequality sum_t <e_t, w - w'>^2 <= |w -
+w'|^2 on every path, so this is Lemma 1. ∎
+
+**4.** By the triangle inequality lengths differ by at most Delta_w. ∎
+
+In practice
+-----------
+With L L^T = K_ZZ + j I the coordinates of f in the span of public points Z are u = L^-1 f(Z).
+For the difference v of two functions' values `|L^-1 v|^2 = v^T (K_ZZ + j I)^-1 v <= |P_Z (w -
+w')|^2`, so the jitter j only lowers the sensitivity. Likewise a row's coordinates L^-1 k(Z, x)
+are no longer than phi(x). A point that was asked before opens no direction: it gets the same
+answer, and no new noise. The solver returns a function certified to lie within t of the
+minimiser, and float64 adds r, so the library's Delta_w is `n L R / Lambda + 2 (t + r)` (r is
+proved in `skdpsumm.learners.erm._problem`; `tests/test_rounding.py` holds it against rational
+arithmetic). Rounding to a grid of 2^-20 Delta_w adds sqrt(N) units for N coordinates. With
+"average" a group's losses have shares that sum to 1 at most, so n = 1.
 """
 
 import math

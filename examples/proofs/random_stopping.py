@@ -2,12 +2,64 @@
 
     python examples/proofs/random_stopping.py
 
-The proof is in `docs/proofs/random_stopping.md`. A base run here has finitely many results, ranked
-by score. The best of K has a law that is a finite sum over the chances of K, which are computed
-from their recursion, and not from the proof's generating function. Printed are the exact delta of
-the search at several epsilons, the worst of all runs and rankings that are tried, beside the price
-that the library states; and what one run costs whose rows are held out by secret coins, by
-enumerating them.
+The theorem is in `docs/proofs.md`, and its proof below. A base run here has finitely many
+results, ranked by score. The best of K has a law that is a finite sum over the chances of K,
+which are computed from their recursion, and not from the proof's generating function. Printed
+are the exact delta of the search at several epsilons, the worst of all runs and rankings that
+are tried, beside the price that the library states; and what one run costs whose rows are held
+out by secret coins, by enumerating them.
+
+Proof
+-----
+Let P be the law of the search, and dashes mark the neighbour.
+
+**Statement 1.** Let S be the mass of all better results, at the same result under either law.
+For every event E, with c at least the largest log h(S) / h(S'),
+
+    P(E) - exp(epsilon + c) P'(E) <= int_E h(S) (dQ - exp(epsilon) dQ') <= h(0) delta_Q(epsilon).
+
+As S' <= exp(e) S + delta_Q(e) = exp(e) S + o (exp(e) - 1), o +
+S' <= exp(e) (o + S), and h(S) / h(S') is at most exp((1 + eta) e).
+
+**Statement 2.** For mu-GDP runs g(Q(A)) <= Q'(A) <= G(Q(A)) for every set A of results. Take an
+event E. Going down from the top, let q and n be the masses under Q of what has been met in E
+and outside of it, and q', n' those under Q'. Let h(s) be h(1) for s > 1. Then P(E) = int h(q +
+n) dq, and, as n' <= m = G(n) and h falls,
+
+    P'(E) = int h(q' + n') dq' >= int h(q' + m) dq' = H(q' + m) at the end - int h(q' + m) dm.
+
+The right side grows with q' at any place. So q' may be replaced by g(q), which is no larger:
+P'(E) >= int h(g(q) + G(n)) g'(q) dq. (No argument exceeds 1 there, as G(1 - q) = 1 - g(q).)
+Hence P(E) - exp(epsilon) P'(E) is at most the integral of w(q, n(q)), and of its positive part
+at the best n.
+
+*Attained.* Let Q be N(mu, 1), Q' be N(0, 1), and E the results above x. At each x rank the
+lowest results, as many as n*(q), the largest maximiser of w, before the highest that are left.
+This is an order if n* grows with q. It does:
+
+- In n, log h(q + n) - log h(g + G) has one maximum, for its slope has the sign of a function
+  that falls where it is positive and does not come back. Beyond this maximum w falls where it
+  is positive. Before it, log of -exp(epsilon) g' h'(g + G) G' over -h'(q + n) falls, so w has
+  one maximum.
+- The mixed derivative of w is positive at n*. There it has the sign of l(q + n) + g''/g' - g'
+  l(g + G), where l is 1 / (o + s), up to a factor. As epsilon >= 0, w
+  is positive only for q with g' <= 1, and g is convex. So it is enough that X = (o + g + G) /
+  (o + q + n) >= g'. If X >= 1 this holds. Else n is so small that G' >= 1, for X >= 1 from G' =
+  1 on; and w_n = 0 says X^(2 + eta) = exp(epsilon) g' G' >= g'. ∎
+
+In practice
+-----------
+What a run costs: every row has a secret coin that says whether it is held out, and a run is a
+fit of the others and a noisy score of these. Give neighbours the same coins for the rows that
+both have. The row that differs is either in the fit, and then the score is post-processing of
+it, or held out, and then the fit is the same. So both may have the whole budget of a run
+*each*. Held out by position, a row that comes would shift all rows after it. *The runs must be
+alike*: if trial j tried the j-th candidate of a public list, the winner would tell that K >= j.
+*Discrete noise*: let a run's density be within exp(eta_0) of an ideal one's, but for events of
+probability tau. The result has the density h(S) times that of the run that is seen. Outside of
+that run's own tail, of probability at most E[K] tau, the second factor is within exp(eta_0),
+and log h moves by at most (1 + eta) (eta_0 + tau / o). The library counts 2 tau in place of tau. *In a ledger* a
+search counts as the smallest mu whose curve is nowhere below its own.
 """
 
 import itertools

@@ -182,8 +182,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     private with an int k; a learner that publishes it refuses replace-one.
 
     *The search.* Its (epsilon, delta) follow from those of the runs by a theorem on the best of a
-    random number of Gaussian runs, which no other bound improves on. docs/proofs/random_stopping.md
-    proves it, and docs/search.md has a table.
+    random number of Gaussian runs, which no other bound improves on. docs/proofs.md
+    proves it, and docs/learners.md has a table.
 
     *Parallel trials.* Trials run in parallel inside ``joblib.parallel_config("loky")`` or
     ``("dask")``, with the same result. Whoever watches the workers sees K. The time that a fit

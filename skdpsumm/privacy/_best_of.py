@@ -2,7 +2,7 @@ r"""What the best of a random number of private runs reveals.
 
 Q is a base run: it draws its own candidate, fits, scores, and returns all of that. K is drawn
 without looking at the data, Q is run K times, independently and each time alike, and the result of
-the best score is released: not K, and nothing of the others. docs/search.md states the theorems
+the best score is released: not K, and nothing of the others. docs/proofs.md states the theorems
 below in a box.
 
 *Density.* Order results by score, equal ones by a coin. With f(z) = E[z^K], the best of K lies in a

@@ -18,7 +18,7 @@ falls from the point on where ``(e - shift) / mu - mu / 2 >= e / larger - larger
 curve, which is symmetric, crosses the diagonal no lower than at a, and the curve of mu crosses it
 at Phi(-mu / 2). So the e of the largest a that is tried decides for all epsilons below it.
 
-The proofs are in docs/proofs/index.md.
+The proofs are in docs/proofs.md.
 """
 
 from __future__ import annotations

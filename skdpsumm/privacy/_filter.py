@@ -13,7 +13,7 @@ path there are at most so many values.
 
 *Choices.* The exponential mechanism whose log weights move by at most e/2 has the bounded range e.
 It is e-DP and mu-GDP with ``mu = 2 Phi^-1(expit(e/2))``, which no smaller mu is: lemma 3 of
-docs/proofs/index.md [4]_.
+docs/proofs.md [4]_.
 
 References
 ----------

@@ -409,7 +409,8 @@ class Categorical(Column):
         CellError
             If a cell is not listed, or is missing where none may be.
         """
-        listed, gone = self.categories, self.missing_values
+        listed: Sequence[Any] = self.categories
+        gone: Sequence[Any] = self.missing_values
         if self.other:  # then a number that became a word must not become "other"
             listed, gone = numbers_of_words(listed), numbers_of_words(gone)
             if cells.dtype.kind in "OUT":

@@ -117,8 +117,8 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     How many rows are enough depends on the noise, and `min_count_` says it. A value that a single
     row has is never told.
 
-    Each column may have missing cells. A cell that its column cannot read (a word among numbers, a
-    date, a list, a number beyond 2^53 among categories) counts as missing here. Dates are no kind
+    Each column may have missing cells. A word that reads as a number is that number. A cell that
+    its column cannot read (another word among numbers, a date, a list, a number beyond 2^53 among categories) counts as missing here. Dates are no kind
     of column: convert them to numbers first.
 
     Parameters

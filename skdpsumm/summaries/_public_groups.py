@@ -20,7 +20,7 @@ from ..sketches import HistogramSketcher
 TYPICAL_ROWS_OF_OWNER = 1_000
 # A group is counted if the noise of a cell is at most this part of the rows that it would have if
 # all cells were alike. Of 0.05 to 1, 0.15 to 0.4 served both synthetic shifts of
-# docs/private_summary.md.
+# docs/summaries.md.
 MAX_NOISE_OF_CELL = 0.2
 # Coarser bins are worth it if this share of all pairs of columns is then counted. On 16 components
 # of digits, pairs in 4 bins, of which 0.3 were counted, lost to single columns in 12 bins.

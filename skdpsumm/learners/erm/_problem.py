@@ -183,7 +183,7 @@ class Terms:
         """Delta_w: the most by which what the solver returns differs between neighbours.
 
         Each row that comes or goes moves the exact minimiser by L R / Lambda at most, and so do
-        the rows of a unit whose shares sum to 1 at most (docs/proofs/functional.md). A unit that is
+        the rows of a unit whose shares sum to 1 at most (docs/proofs.md). A unit that is
         replaced goes and comes, so that it is 2 k rows. The solver adds its tolerance on both
         sides, and so do the errors of the Gram matrix that it is given: they are bounded for all
         tables, whatever neighbours differ in.

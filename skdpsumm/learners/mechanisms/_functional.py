@@ -4,7 +4,7 @@ Two minimisers of neighbouring data differ by at most Delta_w in the norm of the
 data differ in a row or in a group of rows: nothing else is asked of neighbours. Gaussian noise of
 standard deviation Delta_w / mu on orthonormal coordinates of any subspace, fixed or grown from
 answer to answer, makes the projection of the function mu-GDP, however many predictions are read
-off it. The proof is in docs/proofs/functional.md.
+off it. The proof is in docs/proofs.md.
 """
 
 from __future__ import annotations

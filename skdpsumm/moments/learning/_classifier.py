@@ -235,7 +235,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         minimises it. Here `estimator` minimises it. By default that is a `LogisticRegression`: with
         scikit-learn's penalty there is a minimum. With equation (5) the model can be worse than
         chance. With ``regularization="theory"`` it is as good as the paper says
-        (docs/papers/m2m.md).
+        (docs/papers.md).
 
         Examples
         --------
