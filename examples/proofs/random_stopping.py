@@ -58,8 +58,8 @@ alike*: if trial j tried the j-th candidate of a public list, the winner would t
 *Discrete noise*: let a run's density be within exp(eta_0) of an ideal one's, but for events of
 probability tau. The result has the density h(S) times that of the run that is seen. Outside of
 that run's own tail, of probability at most E[K] tau, the second factor is within exp(eta_0),
-and log h moves by at most (1 + eta) (eta_0 + tau / o). The library counts 2 tau in place of tau. *In a ledger* a
-search counts as the smallest mu whose curve is nowhere below its own.
+and log h moves by at most (1 + eta) (eta_0 + tau / o). The library counts 2 tau in place of
+tau. *In a ledger* a search counts as the smallest mu whose curve is nowhere below its own.
 """
 
 import itertools

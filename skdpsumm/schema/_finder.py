@@ -118,8 +118,8 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     row has is never told.
 
     Each column may have missing cells. A word that reads as a number is that number. A cell that
-    its column cannot read (another word among numbers, a date, a list, a number beyond 2^53 among categories) counts as missing here. Dates are no kind
-    of column: convert them to numbers first.
+    its column cannot read (another word among numbers, a date, a list, a number beyond 2^53 among
+    categories) counts as missing here. Dates are no kind of column: convert them to numbers first.
 
     Parameters
     ----------
