@@ -23,11 +23,11 @@ def read(column, table):
     return column.read(read_table(table)[:, 0])
 
 
-@pytest.mark.parametrize("make", [lambda a: pa.table({"x": a}), "str", "string[pyarrow]"], ids=str)
+@pytest.mark.parametrize("make", ["arrow", "str", "string[pyarrow]"])
 def test_a_text_that_is_no_utf8_hides_no_other(make):
     column = Categorical(["a", "b"], other=True)
     cells = arrow_text([b"a", b"b"] * 3 + [b"\xff"])
-    if isinstance(make, str):
+    if make != "arrow":
         try:
             table = pd.Series(
                 pd.array([], dtype=make).__class__(pa.chunked_array([cells]))
@@ -35,7 +35,7 @@ def test_a_text_that_is_no_utf8_hides_no_other(make):
         except (TypeError, ValueError, ImportError):
             pytest.skip("this pandas has no such type")
     else:
-        table = make(cells)
+        table = pa.table({"x": cells})
     assert read(column, table).tolist() == [0, 1] * 3 + [2]
     finder = SchemaFinder({"x": "category"}, epsilon=np.inf).fit(table)
     assert finder.schema_["x"].categories == ("a", "b", "other")

@@ -473,7 +473,8 @@ class PrivacyLedger:
         """Return what each of so many equal releases from data set "default" may be calibrated to.
 
         Give each the epsilon and delta that this returns, and the adjacency of the ledger. What was
-        spent already is taken off. Under "gdp" and "zcdp", this is for Gaussian noise.
+        spent already is taken off. Under "gdp" and "zcdp", this is for Gaussian noise, and not for
+        a `SchemaFinder` that looks for categories: of these a ledger holds 15.
 
         Parameters
         ----------
