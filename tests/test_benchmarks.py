@@ -94,7 +94,8 @@ def test_a_column_that_did_not_run_stays_as_it_was(report, tmp_path, monkeypatch
         assert filled == [[0.1, 2.0, 5.0], [1, 4.0, 6.0]]
         assert kept == {"rival": "2020-01-01"}
         results.store(path, rows=filled, kept=kept, **about)
-    assert report.section(results.load(path))[-1].endswith("; older cells, 2020-01-01: rival.")
+    told = report.section(results.load(path), path.stem)[-1]
+    assert told.endswith("; `new`; older cells, 2020-01-01: rival")
 
 
 @pytest.fixture

@@ -58,13 +58,13 @@ def line(cells):
     return "| " + " | ".join(cells) + " |"
 
 
-def section(table):
-    """Return the lines of one result."""
+def section(table, name):
+    """Return the lines of one result, which is stored under a name."""
     columns = table["columns"]
     marks = ["---", *["---:"] * (len(columns) - 1)]
     first, *others = zip(*table["rows"], strict=True)
     rows = map(line, zip(map(str, first), *map(cells, others), strict=True))
-    origin = [table["date"], f"`{table['file']}`"]
+    origin = [table["date"], f"`{name}`"]
     if table["source"] != _results.MEASURED:
         origin.append(table["source"])
     dates = dict.fromkeys(table.get("kept", {}).values())
@@ -81,12 +81,12 @@ def section(table):
 
 def page():
     """Return the page that the stored results make."""
-    tables = [_results.load(path) | {"file": path.stem} for path in sorted(RESULTS.glob("*.json"))]
+    tables = {path.stem: _results.load(path) for path in sorted(RESULTS.glob("*.json"))}
     parts = [TOP.strip()]
     for job in _results.JOBS:
         parts.append(f"## {HEADINGS[job]}")
-        for table in tables:
-            parts += section(table) if table["job"] == job else []
+        for name, table in tables.items():
+            parts += section(table, name) if table["job"] == job else []
     return "\n\n".join(parts) + "\n"
 
 

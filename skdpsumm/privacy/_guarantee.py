@@ -273,7 +273,7 @@ _WHO = {
     "owner coalition": "All other owners together, whatever else they know",
 }
 _MORE_ROWS = 5  # the example of a person with several rows
-_WIDTH = 88  # characters of a line of text
+_LINE_LENGTH = 88  # characters of a line of text
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ class Explanation:
     def __repr__(self) -> str:
         told = [cut(self.title)]
         for about, said in self.lines:
-            told += ["", about, textwrap.indent(textwrap.fill(cut(said), _WIDTH), "  ")]
+            told += ["", about, textwrap.indent(textwrap.fill(cut(said), _LINE_LENGTH), "  ")]
         return "\n".join(told)
 
     def _repr_html_(self) -> str:
