@@ -4,7 +4,6 @@ import io
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from skdpsumm import Categorical, Numeric, PublicVectorizer, SchemaFinder, TableSchema
@@ -15,6 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")
 
 def arrow_text(octets):
     """Return texts of Arrow, of octets that may be no UTF-8, as files hold them."""
+    pa = pytest.importorskip("pyarrow")
     array = pa.array(octets, pa.binary())
     return pa.Array.from_buffers(pa.string(), len(array), array.buffers())
 
@@ -25,6 +25,7 @@ def read(column, table):
 
 @pytest.mark.parametrize("make", ["arrow", "str", "string[pyarrow]"])
 def test_a_text_that_is_no_utf8_hides_no_other(make):
+    pa = pytest.importorskip("pyarrow")
     column = Categorical(["a", "b"], other=True)
     cells = arrow_text([b"a", b"b"] * 3 + [b"\xff"])
     if make != "arrow":
