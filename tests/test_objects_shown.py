@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 from html.parser import HTMLParser
 
+import jedi
 import numpy as np
 import pandas as pd
 import pytest
@@ -377,7 +378,9 @@ def test_a_class_for_an_estimator_costs_nothing(make):
 
 
 @pytest.fixture(scope="module")
-def completer():
+def completer(tmp_path_factory):
+    # Processes that share a new cache read files of it that others still write, and offer nothing.
+    jedi.settings.cache_directory = str(tmp_path_factory.mktemp("jedi"))
     # Without a shell there are no magics.
     unused = ["IPCompleter.magic_matcher", "IPCompleter.magic_config_matcher"]
     return IPCompleter(namespace={}, disable_matchers=unused)
