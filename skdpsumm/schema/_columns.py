@@ -386,7 +386,8 @@ class Categorical(Column):
         if self.other and OTHER not in known:
             known = check_listed("categories", [*known, OTHER])
         if self.other:
-            check_listed("categories, with numbers for words,", numbers_of_words(known))
+            listed = numbers_of_words([*known, *self.missing_values])
+            check_listed("categories and missing_values, with numbers for words,", listed)
         if self.missing_values:
             check_listed("categories and missing_values", [*known, *self.missing_values])
         if len(known) + self.missing < 2:

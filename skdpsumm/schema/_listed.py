@@ -7,6 +7,7 @@ confuse (`check_listed`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from itertools import islice, repeat
 from typing import Any
@@ -259,12 +260,15 @@ def numbers_of_words(values: Sequence[Any]) -> list[Any]:
 def number_of_word(word: str) -> Any:
     """Return the number that a word reads as, or the word."""
     plain = str.__str__(word)
-    if not reads_as_number(plain):
-        return plain
-    truth = {"true": 1.0, "false": 0.0}
-    number = truth.get(plain.strip().lower())
-    number = float(plain) if number is None else number
-    return number if np.isfinite(number) else plain
+    truth = {"true": 1, "false": 0}.get(plain.strip().lower())
+    if truth is not None:
+        return truth
+    with suppress(ValueError):
+        return int(plain)  # exact, where float64 would make one number of two
+    with suppress(ValueError):
+        number = float(plain)
+        return number if np.isfinite(number) else plain
+    return plain
 
 
 def known_classes(y: NDArray, classes: Any) -> NDArray:

@@ -360,7 +360,7 @@ def label_array(values: list[Any]) -> NDArray:
 
 def _read_rows(rows: Sequence[Any]) -> NDArray:
     widths = {len(row) if _is_row(row) else -1 for row in rows}
-    is_deeper = min(widths) > 0 and all(_is_row(cell) for row in rows for cell in row)
+    is_deeper = min(widths, default=0) > 0 and all(_is_row(cell) for row in rows for cell in row)
     if len(widths) != 1 or widths == {-1} or is_deeper:
         return np.asarray(rows)  # no table, as its shape or an error of numpy's will say
     return cells_as_objects([cell for row in rows for cell in row]).reshape(len(rows), *widths)

@@ -403,11 +403,12 @@ class PrivateSketch:
         """Return what was released and what is promised, in plain words: as text, and as HTML."""
         schema, most = self.schema, _MOST_PARTS
         names = schema.names or [f"column {j}" for j in range(schema.n_columns)]
-        columns = [f"{n}: {c!r}" for n, c in zip(names, schema.columns, strict=True)]
+        shown = zip(names[:most], schema.columns[:most], strict=True)
+        columns = [f"{name}: {column!r}" for name, column in shown]
         promise = self._promise().explain()
         lines = (
             ("Rows", f"about {self._told_rows()}"),
-            ("Columns", "; ".join([*columns[:most], *more_of(columns, most)])),
+            ("Columns", "; ".join([*columns, *more_of(schema.columns, most)])),
             ("What was counted, and its noise", "; ".join(self._told_parts())),
         )
         return replace(promise, lines=(*lines, *promise.lines))
