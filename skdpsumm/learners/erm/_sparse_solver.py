@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
 
-from ..._computing import advance
+from ..._computing import advance, warn_caller
 from ...schema._sparse import SparseRows
 from ._losses import Floats, Loss
 
@@ -57,4 +58,11 @@ def minimise_sparse(
     largest = regularization * tolerance / np.sqrt(np.prod(shape))
     options = {"maxiter": _MOST_STEPS, "maxcor": _PAIRS_KEPT, "ftol": 0.0, "gtol": largest}
     start = np.zeros(np.prod(shape))
-    return minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x.reshape(shape)
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    if found.nit >= _MOST_STEPS:
+        warn_caller(
+            f"Raise regularization, or take a smooth loss: the minimiser was not reached within "
+            f"{_MOST_STEPS:,} steps.",
+            ConvergenceWarning,
+        )
+    return found.x.reshape(shape)
