@@ -128,10 +128,10 @@ def arrow_cells(column: Any) -> NDArray:
 def within_years(dates: NDArray) -> NDArray:
     """Return datetimes of numpy with the first and the last year for those beyond 1 to 9999.
 
-    Units finer than microseconds hold no such years.
+    Units finer than microseconds hold no such years, and numpy makes no hours of the finest ones.
     """
     if np.datetime_data(dates.dtype)[0] in ("generic", "ns", "ps", "fs", "as"):
-        return dates
+        return dates.astype("M8[ns]")
     ends = np.array(["0001-01-01", "9999-12-31"], "M8[D]").astype(dates.dtype)
     return np.clip(dates, *ends)
 
