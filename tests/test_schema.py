@@ -252,16 +252,16 @@ def test_only_described_columns_have_impossible_combinations():
 @pytest.mark.parametrize(
     "never",
     [
-        [[[0, [17.0, 20.0]], [5, [1]]]],
-        [[[2, [1]], [0, [17.0, 20.0]]]],
-        [[[0, [17.0, 20.0]], [0, [17.0, 20.0]]]],
-        [[[0, [17.0, 20.0]], [2, [2]]]],
-        [[[0, [17.0, 20.0]], [2, [1, 1]]]],
-        [[[0, [17.0, 20.0]], [2, [True]]]],
-        [[[0, [17, 20]], [2, [1]]]],
-        [[[0, [17.0, 20.0, 30.0]], [2, [1]]]],
-        [[[0, [17.0, 20.0]]]],
-        [[[0, [17.0, 20.0]], [2, [k % 2]], [1, [0.0, k / 5000]]] for k in range(5000)],
+        5,
+        [5],
+        [[["age", [17.0, 20.0]], ["job", ["clerk"]]]],
+        [{"age": [17.0, 20.0], "height": [1]}],
+        [{"age": [17.0, 20.0], "job": ["pilot"]}],
+        [{"age": [17.0, 20.0], "job": ["clerk", ["clerk"]]}],
+        [{"age": [17.0, 20.0], "job": [True]}],
+        [{"age": [17.0, 20.0, 30.0], "job": ["clerk"]}],
+        [{"age": [17.0, 20.0]}],
+        [{"age": [17.0, 20.0], "hours": [0, k / 5000], "job": ["clerk"]} for k in range(1, 5000)],
     ],
 )
 def test_descriptions_of_impossible_combinations_are_checked(never):
@@ -519,7 +519,7 @@ def test_a_draft_says_what_it_guessed():
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pd.to_timedelta([1, 2]), "times, or dates beside others"),
+        (pd.to_timedelta([1, 2]), "dates or times of several kinds"),
         (pd.to_datetime(["2020-01-01"] * 2), "fewer than two days"),
         ([1, 1], "fewer than two values"),
         ([None, np.nan], "fewer than two values"),

@@ -31,7 +31,7 @@ from ._reading import (
 )
 
 _NOT_GUESSED = {
-    TIMES: "holds times, or dates beside others; convert it to dates or to numbers first.",
+    TIMES: "holds dates or times of several kinds; convert it to dates or to numbers first.",
     INTERVALS: "holds intervals. " + NO_INTERVALS,
 }
 # How a draft says what it is.

@@ -438,22 +438,27 @@ def exact_dates(column: NDArray, unit: str, zone: ZoneInfo | None) -> NDArray[np
 
 def read_date(cell: Any, zone: ZoneInfo | None) -> NDArray[np.datetime64]:
     """Return a cell as a datetime of numpy without a zone, shape (); else as `exact_dates`."""
-    if is_missing(cell):
-        return np.array("NaT", "M8[D]")
-    date: Any = cell
+    is_zoned = False
     with suppress(Exception):  # whose text may quote the cell
-        date = date_of_word(cell) if isinstance(cell, str) else cell
-    if not isinstance(date, np.datetime64 | datetime.date):
-        raise CellError(NO_DATES)
-    if getattr(date, "tzinfo", None) is not None:
-        if zone is None:
-            raise CellError(ZONED)
-        with suppress(Exception):  # of the first and the last day that there is
-            date = date.astimezone(zone)
-        date = date.replace(tzinfo=None)
+        if is_missing(cell):
+            return np.array("NaT", "M8[D]")
+        date: Any = date_of_word(cell) if isinstance(cell, str) else cell
+        is_zoned = getattr(date, "tzinfo", None) is not None
+        if isinstance(date, np.datetime64 | datetime.date) and (zone or not is_zoned):
+            return within_years(_without_zone(date, zone) if is_zoned else _plain_date(date))
+    raise CellError(ZONED if is_zoned and zone is None else NO_DATES)
+
+
+def _without_zone(date: Any, zone: ZoneInfo | None) -> NDArray[np.datetime64]:
+    with suppress(OverflowError, ValueError):  # of the first and the last day that there is
+        date = date.astimezone(zone)
+    return _plain_date(date.replace(tzinfo=None))
+
+
+def _plain_date(date: Any) -> NDArray[np.datetime64]:
     # Years of pandas go beyond those of Python's dates, which such a one still is.
     plain = date.to_datetime64() if hasattr(date, "to_datetime64") else date
-    return within_years(np.array(plain, getattr(plain, "dtype", "M8")))
+    return np.array(plain, getattr(plain, "dtype", "M8"))
 
 
 def date_of_word(word: str) -> datetime.datetime:
@@ -706,7 +711,6 @@ def validate_table(
     y: Any = "no_validation",
     *,
     schema: Any = None,
-    mixed: bool = False,
     keep_float32: bool = False,
     y_numeric: bool = False,
     reset: bool = True,
@@ -724,9 +728,6 @@ def validate_table(
     schema : TableSchema, default=None
         Which columns of X are meant. They are returned in its order, their cells as they are, for
         the schema of the table (`TableSchema.for_table`) to check and to read.
-    mixed : bool, default=False
-        Whether cells are returned as they are without a schema, too: an array, or a `Table` of a
-        frame's columns.
     keep_float32 : bool, default=False
         Whether a table of float32 stays one, for callers that work in float64 block by block.
     y_numeric : bool, default=False
@@ -765,7 +766,7 @@ def validate_table(
             # Its own names, which scikit-learn 1.6 does not see in every kind of frame.
             names = names or getattr(estimator, "feature_names_in_", None)
             table = _take(table, schema.positions(table.shape[1], names))
-        if isinstance(table, SparseRows) or mixed or schema is not None:
+        if isinstance(table, SparseRows) or schema is not None:
             checked: Any = table
         else:
             checked = _as_floats(table, X, keep_float32)

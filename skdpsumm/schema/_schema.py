@@ -181,6 +181,10 @@ class TableSchema:
                      'job': Categorical(['none', 'clerk'])}).never(
                      {'age': [0, 14], 'job': ['clerk']})
         """
+        return self.ruling_out([*self.impossible, self._combination(values)])
+
+    def _combination(self, values: Mapping[Any, Sequence[Any]]) -> Combination:
+        """Return what `never` is told, or raise ValueError."""
         if self.is_for_all:
             raise ValueError(
                 "never names columns, and this schema has one range for all: describe each column."
@@ -191,10 +195,9 @@ class TableSchema:
         if len(given) < len(values):
             raise ValueError("never names a column twice; list all its values in one entry.")
         try:
-            found = combination(self.columns, given)
+            return combination(self.columns, given)
         except ValueError as error:
             raise ValueError(f"never, {', '.join(map(repr, values))}: {error}") from None
-        return self.ruling_out([*self.impossible, found])
 
     def ruling_out(self, impossible: Sequence[Combination]) -> TableSchema:
         """Return the same schema with other `impossible` combinations, or raise ValueError."""
@@ -615,14 +618,12 @@ class TableSchema:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description of a schema of a table."""
         names = self.names or (None,) * self.n_columns
-        told: dict[str, Any] = {
-            "columns": [
-                {"name": name, **state_of(column)}
-                for name, column in zip(names, self.columns, strict=True)
-            ]
-        }
-        if self.impossible:  # which files of format version 3 do not know
-            told[_NEVER] = [[[j, list(taken)] for j, taken in one] for one in self.impossible]
+        columns = zip(names, map(state_of, self.columns), strict=True)
+        # In a list, for the order of columns counts.
+        told: dict[str, Any] = {"columns": [{"name": name, **state} for name, state in columns]}
+        if self.impossible:
+            rules = [self._never(one) for one in self.impossible]
+            told[_NEVER] = [{str(key): taken for key, taken in one.items()} for one in rules]
         return told
 
     @classmethod
@@ -635,25 +636,16 @@ class TableSchema:
             If it does not describe a schema.
         """
         check_nested(description)
-        entries = description["columns"]
-        if not entries or not all(isinstance(entry, dict) for entry in entries):
+        entries: Any = description["columns"]
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise ValueError("The description of a table lists no columns.")
         names = [entry["name"] for entry in entries]
-        told = [{k: v for k, v in entry.items() if k != "name"} for entry in entries]
-        columns = [from_table(*one) for one in zip(names, told, strict=True)]
-        known = cls._of_entries(names, columns)
-        never = [_combination_of(one, len(columns)) for one in description.get(_NEVER, [])]
-        return known.ruling_out(never)
-
-    @classmethod
-    def _of_entries(cls, names: Sequence[Any], columns: list[Column]) -> TableSchema:
-        if all(name is None for name in names):
-            return cls(columns)
-        if not all(isinstance(name, str) for name in names):
-            raise ValueError("Either all columns must have a name, or none.")
-        if len(set(names)) < len(names):
-            raise ValueError("Two columns have the same name; rename one.")
-        return cls(dict(zip(names, columns, strict=True)))
+        columns: Any = [{k: v for k, v in entry.items() if k != "name"} for entry in entries]
+        if any(name is not None for name in names):
+            if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+                raise ValueError("Each column must have a name of its own, or none of them any.")
+            columns = dict(zip(names, columns, strict=True))
+        return cls.from_tables({"columns": columns, _NEVER: description.get(_NEVER, [])})
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the schema to a TOML file, which people can read, edit and review.
@@ -712,7 +704,7 @@ class TableSchema:
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> TableSchema:
-        """Return the schema that the tables of a TOML file describe, or raise ValueError."""
+        """Return the schema that the tables of a file describe, or raise ValueError."""
         tables = dict(tables)
         extra, never = tables.pop(_EXTRA, "refuse"), tables.pop(_NEVER, [])
         unknown = [name for name in tables if name not in ("columns", _ALL)]
@@ -739,10 +731,9 @@ class TableSchema:
         known = cls(columns, extra_columns=extra)
         if not isinstance(never, list) or not all(isinstance(one, dict) for one in never):
             raise ValueError("never of a schema must be tables: write [[never]] above each.")
-        for one in never:
-            by_name = known.names is not None
-            known = known.never({k if by_name else position(k): one[k] for k in one})
-        return known
+        by_name = known.names is not None
+        given = [{k if by_name else position(k): one[k] for k in one} for one in never]
+        return known.ruling_out(list(map(known._combination, given)))
 
     @classmethod
     def from_public(cls, table: Any) -> TableSchema:
@@ -884,17 +875,6 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         return f"{len(value)} entries"
     return "nothing" if value is None else repr(value)[:80]
-
-
-def _combination_of(one: Any, n_columns: int) -> Combination:
-    """Return a combination from the pairs of a description, or raise ValueError."""
-    pairs = [(j, tuple(taken)) for j, taken in one]
-    places = [j for j, _ in pairs]
-    if not all(type(j) is int and 0 <= j < n_columns for j in places):
-        raise ValueError("An impossible combination names a column that is not there.")
-    if places != sorted(set(places)):
-        raise ValueError("An impossible combination lists its columns in order, each once.")
-    return tuple(pairs)
 
 
 def _check_names(columns: Mapping[Any, Any]) -> tuple[str, ...]:
