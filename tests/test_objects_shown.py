@@ -481,7 +481,7 @@ def test_tables_are_plain(name, tmp_path):
     assert not re.search("color|background|class=|<script|<style", text)
 
 
-PROMISE = "epsilon=1, delta=0 (one row, add-remove), protects the rows of X against public"
+PROMISE = "(1, 0)-DP for one row, add or remove: the rows of X, against everyone"
 
 
 def test_the_promise_comes_first(tmp_path):
@@ -607,7 +607,7 @@ LARGE = {
 }
 
 
-TOLD_AS_ONE = {"columns that were sketched", "costs", "costs of noise", "cube"}
+TOLD_AS_ONE = {"columns that were sketched", "costs", "costs of noise", "cube", "nested costs"}
 
 
 def many_data_sets(n):
@@ -629,7 +629,7 @@ def test_a_ledger_is_shown_without_its_entries(monkeypatch):
     """There may be a hundred thousand, and each is read, checked and priced."""
     one = many_data_sets(3)
     monkeypatch.setattr(PrivacyLedger, "entries", lambda _: pytest.fail("entries were read"))
-    assert "in 3 entries" in repr(one)
+    assert "entries: 3" in repr(one)
     assert "data set 2" in one._repr_html_()
 
 

@@ -839,7 +839,7 @@ def test_sketches_pickle_and_print(make):
     sketch = make().fit(X3).sketch_
     assert same_sketch(pickle.loads(pickle.dumps(sketch)), sketch)
     assert "rows, 3 columns" in repr(sketch)
-    assert "epsilon=1 at delta=1e-06" in repr(sketch)
+    assert "(1, 1e-6)-DP" in repr(sketch)
 
 
 def parts_of_histograms(n_parts, n_columns, bins=None, name="column {}"):
