@@ -261,7 +261,7 @@ _WHO = {
     "consumer": "Whoever receives the result, whatever else they know",
     "owner coalition": "All other owners together, whatever else they know",
 }
-_WHOM = {"public": "everyone", "owner coalition": "all other owners together"}
+_WHOM = {"public": "everyone", "owner coalition": "any coalition of owners"}
 _WHOM |= {who: f"the {who}" for who in ("analyst", "curator", "consumer")}
 _MORE_ROWS = 5  # the example of a person with several rows
 _LINE_LENGTH = 88  # characters of a line of text
