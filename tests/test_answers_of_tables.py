@@ -116,14 +116,13 @@ unnamed = pytest.mark.skipif(
     parse_version(sklearn_version) < parse_version("1.7"),
     reason="scikit-learn 1.6 sees no names in frames of polars 2",
 )
-CASES = [("graphical", "numpy"), ("graphical", "pandas")]
-CASES += [pytest.param("graphical", "polars", marks=unnamed)]
-CASES += [(sketcher, "pandas") for sketcher in SKETCHERS if sketcher != "graphical"]
+CASES = [(table, "graphical", frame) for table in TABLES for frame in ("numpy", "pandas")]
+CASES += [pytest.param("mixed", "graphical", "polars", marks=unnamed)]
+CASES += [("mixed", sketcher, "pandas") for sketcher in SKETCHERS if sketcher != "graphical"]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize(("sketcher", "frame"), CASES)
+@pytest.mark.parametrize(("table", "sketcher", "frame"), CASES)
 def test_each_statistic_is_answered_with_labels_or_says_what_to_ask(fitted, table, sketcher, frame):
     model, rows = fitted(table, frame, sketcher)
     of_numbers = [COLUMNS[name][0].dtype.kind == "f" for name in TABLES[table]]

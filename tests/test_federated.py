@@ -936,11 +936,18 @@ def stop_at(patch, n, error, *, for_good):
     return steps
 
 
-@pytest.mark.parametrize("kind", ["sign", "ask", "sketch"])
+FULL, FULL_FOR_A_MOMENT = (OSError(errno.ENOSPC, "full"), True), (OSError(errno.EDQUOT, ""), False)
+
+
 @pytest.mark.parametrize(
-    ("error", "for_good"),
-    [(Stopped(), True), (OSError(errno.ENOSPC, "full"), True), (OSError(errno.EDQUOT, ""), False)],
-    ids=["kill", "full", "full for a moment"],
+    ("kind", "error", "for_good"),
+    [
+        *((kind, Stopped(), True) for kind in ("sign", "ask", "sketch")),
+        ("ask", *FULL),
+        ("sketch", *FULL),
+        ("sketch", *FULL_FOR_A_MOMENT),
+    ],
+    ids=["kill-sign", "kill-ask", "kill-sketch", "full-ask", "full-sketch", "moment-sketch"],
 )
 def test_whatever_stops_an_owner_nothing_is_granted_twice_or_lost_unseen(
     homes, monkeypatch, capsys, kind, error, for_good

@@ -536,6 +536,7 @@ AT_EDGES = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("bins", ["found", "given", "even"])
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_numbers_may_begin_and_end_inside_a_bin(epsilon, bins):
@@ -561,6 +562,7 @@ def test_numbers_may_begin_and_end_inside_a_bin(epsilon, bins):
     assert np.mean(held) > 0.85
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [1.0, 5.0])
 def test_values_may_be_heaped_at_round_ones(epsilon):
     """60 % are multiples of 5, and no step says so: 50 begins a bin, and all in it may be 50.
@@ -671,6 +673,7 @@ def test_numbers_that_are_none_are_refused(default):
         default.quantile("hours", [np.nan])
 
 
+@pytest.mark.statistical
 def test_a_top_code_that_noise_hides_is_held():
     """188 of Adult's 39,073 rows have a capital gain of 99,999: the interval was [0, 0]."""
     rng = np.random.default_rng(0)

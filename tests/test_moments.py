@@ -223,12 +223,12 @@ def test_predicted_error_is_met_and_not_missed_by_far():
     assert np.all(rmse > 0.2 * predicted)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_features_of_one_column_that_depend_on_one_another(seed):
     """Without noise nothing but rounding keeps the system of 20 waves on a line apart."""
     X = np.random.default_rng(0).uniform(15, 45, size=(442, 1))
     sketcher = RFFSketcher(20, epsilon=np.inf)
-    model = M2MEstimator(sketcher, schema=[(15, 45)], random_state=seed).fit(X)
+    model = M2MEstimator(sketcher, schema=[(15, 45)], n_synthetic=3000, random_state=seed).fit(X)
     assert model.mean()[0] == pytest.approx(X.mean(), abs=0.05)
 
 
@@ -439,7 +439,7 @@ def test_groups_of_numbers_take_bins(sketcher):
     hours = rng.integers(0, 61, 9000)
     people = pd.DataFrame({"hours": hours, "age": 20 + hours // 2 + rng.integers(0, 9, 9000)})
     schema = {"hours": Numeric(0, 60, step=1), "age": Numeric(18, 66, step=1)}
-    options = {"n_synthetic": 20_000, "random_state": 0, "epsilon": 5.0}
+    options = {"n_synthetic": 6000, "random_state": 0, "epsilon": 5.0}
     if sketcher != "auto":
         del options["epsilon"]
     m2m = M2MEstimator(sketcher, schema=schema, **options).fit(people)
@@ -469,7 +469,7 @@ def test_a_column_and_groups_are_asked_by_name(sketcher):
     people["pay"] = np.where(rng.random(9000) < 0.2, np.nan, rng.uniform(0, 9, 9000))
     schema = {"sex": Categorical(["f", "m"], missing=True), "age": Numeric(0, 90, step=1)}
     schema["pay"] = Numeric(0, 9, missing=True)
-    options = {"n_synthetic": 20_000, "random_state": 0}
+    options = {"n_synthetic": 6000, "random_state": 0}
     m2m = M2MEstimator(sketcher, schema=schema, **options).fit(people)
     for ask in (m2m.mean, m2m.variance, partial(m2m.moment, 2)):
         assert ask("age").shape == ()
@@ -665,7 +665,7 @@ def test_a_share_moved_to_zero_has_not_become_certain(inference):
     names = [f"kind {k}" for k in range(17)]
     X = pd.DataFrame({"kind": np.repeat(names, [2000] + 16 * [3])})
     ratios = []
-    for seed in range(20):
+    for seed in range(10):
         sketcher = HistogramSketcher(schema={"kind": names}, epsilon=0.3, noise_seed=seed)
         model = M2MEstimator(sketcher, n_synthetic=5000, random_state=0, inference=inference)
         shares = model.fit(X).histogram("kind")
@@ -678,6 +678,6 @@ def test_a_share_moved_to_zero_has_not_become_certain(inference):
         rarest = names[int(np.argmin(shares))]
         count = model.count(lambda rows, rarest=rarest: rows["kind"] == rarest)
         assert float(count.noise_std_error) > 1
-    # 340 ratios, of which the moved ones are smaller than normal.
+    # 170 ratios, of which the moved ones are smaller than normal.
     assert np.abs(ratios).max() < 5
     assert np.mean(np.square(ratios)) < 1.3

@@ -420,7 +420,7 @@ def test_runs_are_alike():
     features = RBFSampler(gamma=1.0, n_components=20)
     winners = [
         search(TDILClassifier(kernel=features), {}, noise_seed=s).fit(X, Y).best_estimator_
-        for s in range(3)
+        for s in range(2)
     ]
     assert (
         len({w.random_state for w in winners}) == len({w.kernel.random_state for w in winners}) == 1
@@ -432,17 +432,15 @@ def test_runs_are_alike():
 def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
     seen = {}
     draw = Choices.draw
-    for seed in (0, 1):
-        for public in (0, 1):
-            found = seen[seed, public] = []
-            monkeypatch.setattr(
-                Choices,
-                "draw",
-                lambda self, rng, found=found: found.append(draw(self, rng)) or found[-1],
-            )
-            search(expected_trials=4, noise_seed=seed, random_state=public).fit(X, Y)
+    for seed, public in ((0, 0), (0, 1), (1, 0)):
+        found = seen[seed, public] = []
+        monkeypatch.setattr(
+            Choices,
+            "draw",
+            lambda self, rng, found=found: found.append(draw(self, rng)) or found[-1],
+        )
+        search(expected_trials=4, noise_seed=seed, random_state=public).fit(X, Y)
     assert seen[0, 0] == seen[0, 1]
-    assert seen[1, 0] == seen[1, 1]
     assert seen[0, 0] != seen[1, 0]
 
 
