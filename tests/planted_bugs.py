@@ -62,6 +62,13 @@ BUGS = [
         "tests/test_step_budget.py::test_no_path_costs_more_than_the_claim",
     ),
     Bug(
+        "products_for_nothing",
+        "skdpsumm/schema/_vectorizer.py",
+        "self._kept[self._entries[j]] = (1 - part) ** 0.5",
+        "pass",
+        "tests/test_vectorizer.py::test_vectors_with_interactions_are_no_longer_than_one_and_come_back",
+    ),
+    Bug(
         "gradient_count_of_one",
         "skdpsumm/learners/mechanisms/_gradient.py",
         "rows = self.terms.rows_of_unit / _COUNT_GRID",
