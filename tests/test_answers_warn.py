@@ -13,6 +13,7 @@ import pytest
 from skdpsumm import (
     AdaptiveSketcher,
     AnswerWarning,
+    Categorical,
     HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
@@ -309,3 +310,24 @@ def test_questions_of_a_lone_column_alone_warn_of_nothing(lonely):
         lambda: m2m.histogram("y"),
     ):
         assert not said(ask)[1]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda rows: rows["job"] == "pilot",
+        lambda rows: "pilot" == rows["job"],  # noqa: SIM300
+        lambda rows: rows[:, 0] != "pilot",
+        lambda rows: rows["job"].isin(["nurse", "pilot"]),
+    ],
+)
+def test_a_category_that_became_other_is_not_none(condition):
+    jobs = pd.DataFrame({"job": ["clerk", "nurse"] * 900 + ["pilot"] * 200})
+    schema = {"job": Categorical(["clerk", "nurse"], other=True)}
+    m2m = M2MEstimator(schema=schema, epsilon=9.0, random_state=0).fit(jobs)
+    for ask in (m2m.count, m2m.where, m2m.estimate):
+        with pytest.raises(ValueError, match=r"'pilot' .* list it, and release"):
+            ask(condition)
+    assert float(m2m.count(lambda rows: rows["job"] == "other")) == pytest.approx(200, abs=20)
+    assert float(m2m.count(lambda rows: rows["job"] != "nurse")) == pytest.approx(1100, abs=40)
+    assert not float(m2m.count(lambda rows: rows["job"].isna() | (rows["job"] == "clerk"))) < 850

@@ -15,15 +15,19 @@ from sklearn.utils.fixes import parse_version
 
 from skdpsumm import (
     BudgetExceededError,
+    Categorical,
     HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
     Numeric,
+    PINPClassifier,
     PrivacyLedger,
     RFFSketcher,
     SketchUnion,
     TableSchema,
+    TDDLClassifier,
+    TDILClassifier,
 )
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.moments.learning import _base
@@ -418,3 +422,23 @@ def test_rows_that_share_a_value_keep_their_points():
     model.fit(X, y)
     assert model.effective_sample_size_ > 1000
     assert model.score(X, y) > 0.93
+
+
+@pytest.mark.parametrize("kind", [TDILClassifier, TDDLClassifier, PINPClassifier, M2MClassifier])
+def test_a_category_that_is_seen_later_is_told_or_is_other(kind):
+    """Nothing is said of rows that are fitted: that there are others among them is private."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.uniform(0, 1, 600), "job": rng.choice(["a", "b", "z"], 600)})
+    y = (X["job"] == "z").astype(int)
+    later, other = (pd.DataFrame({"age": [0.1, 0.9], "job": ["a", one]}) for one in ("c", "other"))
+
+    def model(**given):
+        return kind(schema={"age": (0, 1), "job": Categorical(["a", "b"], **given)}, epsilon=9.0)
+
+    fitted = model().fit(X[y == 0], (X["age"][y == 0] > 0.5).to_numpy())
+    with pytest.raises(ValueError, match=r"Column 'job' .*other=True"):
+        fitted.predict(later)
+    fitted, found = said(lambda: model(other=True).fit(X, y))
+    assert not [one for one in found if "categor" in str(one.message)]
+    assert np.array_equal(fitted.predict(later), fitted.predict(other))
+    assert fitted.predict(later)[1] == 1
