@@ -20,7 +20,7 @@ from .privacy import (
     PrivacyLeakWarning,
     PrivacyLedger,
 )
-from .schema import Categorical, Numeric, Public, PublicVectorizer, SchemaFinder, TableSchema
+from .schema import Categorical, Date, Numeric, Public, PublicVectorizer, SchemaFinder, TableSchema
 from .sketches import (
     AdaptiveSketcher,
     HistogramSketcher,
@@ -48,6 +48,7 @@ __all__ = [
     "BudgetWarning",
     "Categorical",
     "Comparison",
+    "Date",
     "Estimate",
     "HistogramSketcher",
     "LedgerDamagedError",

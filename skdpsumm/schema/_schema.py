@@ -19,6 +19,7 @@ from .._html import cut, html_table, more_of
 from ._columns import (
     Categorical,
     Column,
+    Date,
     Numeric,
     as_column,
     is_range,
@@ -27,7 +28,6 @@ from ._columns import (
     told,
 )
 from ._files import (
-    from_state,
     from_table,
     guess,
     position,
@@ -77,10 +77,10 @@ class TableSchema:
 
     Parameters
     ----------
-    columns : mapping, list, tuple of two numbers, Numeric or Categorical
+    columns : mapping, list, tuple of two numbers, Numeric, Date or Categorical
         Give a mapping from the name of each column to its entry, a list with an entry for each
-        column of an array, or one entry for all columns. An entry is a `Numeric`, a `Categorical`,
-        a tuple ``(low, high)`` for a range of numbers, or a list of categories.
+        column of an array, or one entry for all columns. An entry is a `Numeric`, a `Date`, a
+        `Categorical`, a tuple ``(low, high)`` for a range of numbers, or a list of categories.
     extra_columns : {"refuse", "drop"}, default="refuse"
         What to do with columns of a table that the schema does not name. The default refuses them,
         so that a misspelt or forgotten column is noticed.
@@ -396,7 +396,7 @@ class TableSchema:
     def step(self, j: int) -> float | None:
         """Return the step of column `j`, or None where its values are on no grid."""
         column = self.columns[j]
-        return column.step if isinstance(column, Numeric) else None
+        return column.spacing if isinstance(column, Numeric) else None
 
     def edges(self, j: int) -> tuple[float, ...] | None:
         """Return the edges of the bins of column `j`, or None where bins are equal."""
@@ -423,6 +423,11 @@ class TableSchema:
         return [j for j in range(self.n_columns) if self.values(j) is None]
 
     @property
+    def numbers(self) -> list[int]:
+        """The columns of numbers that are no dates."""
+        return [j for j in self.numeric if not isinstance(self.columns[j], Date)]
+
+    @property
     def is_numeric(self) -> bool:
         """Whether no column is categorical."""
         return len(self.numeric) == self.n_columns
@@ -447,6 +452,27 @@ class TableSchema:
         return TableSchema(named, extra_columns=self.extra_columns).ruling_out(kept)
 
     # ---- reading cells
+
+    def in_steps(self, table: Any) -> Any:
+        """Return a table that came in, with steps since `Date.low` in its columns of dates.
+
+        All that reads a table later reads numbers there.
+
+        Raises
+        ------
+        ValueError
+            For cells that are no dates. The message names the column and no value.
+        """
+        columns = self.columns * (table.shape[1] if self.is_for_all else 1)
+        if isinstance(table, SparseRows) or not any(isinstance(c, Date) for c in columns):
+            return table
+        read = [
+            read_cells(column, table[:, j], self.name(j), "steps")
+            if isinstance(column, Date)
+            else table[:, j]
+            for j, column in enumerate(columns)
+        ]
+        return Table(read)
 
     def check(self, X: NDArray | Table | SparseRows) -> None:
         """Raise ValueError if a column refuses one of its cells. The message tells no value."""
@@ -549,6 +575,16 @@ class TableSchema:
             values[here] = entries(column, read_cells(column, X.values[here], ""))[:, 0]
         return X.with_values(values)
 
+    def with_dates(self, rows: NDArray) -> NDArray:
+        """Return rows of an array with dates in place of steps: as they came in (`in_steps`)."""
+        if len(self.numbers) == len(self.numeric):
+            return rows
+        dated = set(self.numeric) - set(self.numbers)
+        parts = [rows[:, j] for j in range(self.n_columns)]
+        return stack_columns(
+            [self.decode(j, p.astype(np.float64)) if j in dated else p for j, p in enumerate(parts)]
+        )
+
     # ---- public points
 
     def sample(self, n_samples: int, rng: np.random.RandomState) -> NDArray:
@@ -570,9 +606,9 @@ class TableSchema:
                     "high). Nothing is read off the data."
                 )
 
-    def decode(self, j: int, codes: NDArray) -> NDArray:
-        """Return the categories of column `j` at `codes`."""
-        return self.columns[j].decode(codes)
+    def decode(self, j: int, read: NDArray) -> NDArray:
+        """Return the cells of column `j` that stand for what it reads: categories at codes."""
+        return self.columns[j].decode(read)
 
     # ---- files
 
@@ -603,7 +639,8 @@ class TableSchema:
         if not entries or not all(isinstance(entry, dict) for entry in entries):
             raise ValueError("The description of a table lists no columns.")
         names = [entry["name"] for entry in entries]
-        columns = [from_state(entry) for entry in entries]
+        told = [{k: v for k, v in entry.items() if k != "name"} for entry in entries]
+        columns = [from_table(*one) for one in zip(names, told, strict=True)]
         known = cls._of_entries(names, columns)
         never = [_combination_of(one, len(columns)) for one in description.get(_NEVER, [])]
         return known.ruling_out(never)
@@ -722,9 +759,9 @@ class TableSchema:
         Raises
         ------
         ValueError
-            If columns hold dates, have more than 1,000 different words, or lack two values (one
-            message names all of them), or if the table has no rows, or labels that are neither
-            words nor 0, 1, ... in order.
+            If columns hold times without a date, have more than 1,000 different words, or lack two
+            values (one message names all of them), or if the table has no rows, or labels that are
+            neither words nor 0, 1, ... in order.
 
         Examples
         --------
@@ -778,7 +815,7 @@ def _encoded(column: Any, values: NDArray) -> NDArray[np.float64]:
 
 
 def _keeps_zero(column: Column, entries: Callable[[Column, NDArray], NDArray]) -> bool:
-    if not isinstance(column, Numeric) or column.missing:
+    if not isinstance(column, Numeric) or isinstance(column, Date) or column.missing:
         return False
     return not entries(column, read_cells(column, np.zeros(1), "")).any()
 
