@@ -449,44 +449,6 @@ def test_tables():
     assert "<table>" in two()._repr_html_()
 
 
-def test_hundreds_and_thousands_are_printed_without_an_exponent():
-    answer = answer_of([192987.4, -2.6e9], [23_412.0, 1e5])
-    assert repr(answer[0]) == "192990 +- 23000 (std error)"
-    assert repr(answer[1]) == "-2.6e+09 +- 100000 (std error)"
-
-
-def test_html_of_a_vector_is_a_table_of_three_columns():
-    html = two()._repr_html_()
-    assert '<tr><th scope="row">a</th><td>1</td><td>0.3</td></tr>' in html
-    assert '<th scope="col">std error</th>' in html
-
-
-def test_html_of_a_matrix_has_a_row_and_a_column_for_each():
-    square = answer_of(np.eye(2), labels=[["a", "b"], ["c", "d"]])
-    html = square._repr_html_()
-    assert '<th scope="col">c</th><th scope="col">d</th></tr>' in html
-    assert '<tr><th scope="row">b</th><td>0 ± 0.5</td><td>1 ± 0.5</td></tr>' in html
-    assert "value ± std error" in html
-
-
-def test_html_escapes_names():
-    named = answer_of([1.0], labels=[["<script>"]])
-    assert "<script>" not in named._repr_html_()
-    assert "&lt;script&gt;" in named._repr_html_()
-
-
-def test_html_of_a_number():
-    assert "<td>3</td><td>0.5</td>" in answer_of(3.0)._repr_html_()
-
-
-def test_to_frame_is_of_the_library_of_the_data():
-    table = two("polars").to_frame()
-    assert isinstance(table, pl.DataFrame)
-    assert table.columns == ["name", "value", "std_error"]
-    assert table["name"].to_list() == ["a", "b"]
-    assert isinstance(two("pandas").to_frame(), pd.DataFrame)
-
-
 @COVERS
 def test_to_frame_has_the_ends_of_the_interval(covers):
     low, high = two().interval(0.8, covers=covers).T
@@ -546,15 +508,6 @@ def test_units_are_printed_and_names_stay_names():
         assert "years" not in str(answer.to_frame())
     assert float(m2m.mean()["age"]) == pytest.approx(ages.mean(), abs=2)
     assert "years" not in repr(m2m.variance())
-
-
-def test_units_are_printed_of_each_group():
-    schema = TableSchema({"age": Numeric(0, 9, step=1, unit="years"), "sex": ["f", "m"]})
-    people = pd.DataFrame({"age": np.arange(900) % 10, "sex": ["f", "m"] * 450})
-    m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
-    for answer in (m2m.mean(by="sex"), m2m.quantile("age", [0.2, 0.8], by="sex")):
-        assert repr(answer).count("(years)") == answer.value.size
-        assert "(years)" not in str(answer.value)
 
 
 QUESTIONS = {

@@ -1574,6 +1574,14 @@ def test_a_flower_that_starts_apps_otherwise_is_not_run(monkeypatch):
             start()
 
 
+def test_the_digest_of_an_agreement_is_printed(homes, capsys):
+    assert main(["agreement", str(home_of(homes, "north") / "agreement.toml")]) == 0
+    told = capsys.readouterr().out
+    assert agreed().digest in told
+    assert f"north is asked for {agreed().rows_asked('north')} rows a run" in told
+    assert main([]) == 2
+
+
 def test_telemetry_is_off():
     assert flwr.supercore.telemetry.FLWR_TELEMETRY_ENABLED == "0"
     assert skdpsumm.federated.os.environ["FLWR_DISABLE_UPDATE_CHECK"] == "1"
