@@ -287,7 +287,7 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.2, 10.0, np.inf])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_answers_and_intervals_are_possible(epsilon, seed):
     parts = [HistogramSketcher(n_bins=6), RFFSketcher(8)]
     sketcher = SketchUnion(parts, epsilon=epsilon, noise_seed=seed, random_state=seed)
