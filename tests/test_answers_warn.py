@@ -1,6 +1,5 @@
 """Every kind of answer says when it tells next to nothing: once a call, and no other call does."""
 
-import pickle
 import sys
 import warnings
 from functools import partial
@@ -204,13 +203,6 @@ def test_a_warning_is_about_the_wide_entries_and_no_others(kind):
     assert n_partly > 0
 
 
-def test_a_matrix_names_each_pair_once_and_both_of_its_places():
-    m2m = estimator("single columns", np.inf)
-    assert entries_of(m2m.correlation)[1] == [[1, 2]]
-    (message,) = said(m2m.correlation)[1]
-    assert message.count("how 'age' and 'hours' go together") == 1
-
-
 def test_a_mean_by_groups_names_the_rows_of_its_groups():
     sketcher = HistogramSketcher(marginals=2, n_bins=[2, 10, 1], schema=SCHEMA, epsilon=np.inf)
     m2m = M2MEstimator(sketcher, random_state=0).fit(table())
@@ -218,19 +210,6 @@ def test_a_mean_by_groups_names_the_rows_of_its_groups():
         answer = m2m.mean(by="sex")
     assert answer.labels == (("f", "m"), ("age", "hours"))
     assert [w.message.entries for w in caught] == [[1, 3]]
-
-
-def test_thresholds_outside_the_range_are_told():
-    m2m = estimator("pairs", 100.0)
-    assert entries_of(lambda: m2m.cdf("age", [-5, 20, 95]))[1] == [[0, 2]]
-
-
-def test_a_warning_of_all_of_an_answer_has_no_entries():
-    m2m = estimator("race", 0.3)  # drowned, which is told where no interval is wide
-    assert [None] in [entries_of(lambda ask=ask: ask(m2m))[1] for ask in QUESTIONS.values()]
-    assert AnswerWarning("why").entries is None
-    assert str(AnswerWarning("why", [2])) == "why"
-    assert pickle.loads(pickle.dumps(AnswerWarning("why", [2]))).entries == [2]
 
 
 @pytest.fixture

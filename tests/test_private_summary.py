@@ -277,12 +277,6 @@ def test_a_claim_is_for_a_whole_number_of_owners(fitted, n_owners):
         fitted.privacy_.across(n_owners)
 
 
-def test_labels_that_are_given_are_not_taken_from_y():
-    X, y, owners, target = rows_of()
-    s = make(label=[0, 1, 2]).fit(X, y, X_target=target, owners=owners)
-    assert "the set of labels" not in s.privacy_.owners.given
-
-
 def test_a_person_at_several_owners_composes(fitted):
     two = fitted.privacy_.across(2)
     mu = fitted.sketch_.privacy.mechanism.mu
