@@ -408,7 +408,7 @@ def test_a_deep_guarantee_is_refused_and_a_shallow_one_shows_itself(content, tmp
         (tmp_path / "deep").write_bytes(packed(json.dumps(told), arrays))
         if depth < 8:
             sketch = PrivateSketch.load(tmp_path / "deep")
-            assert "epsilon=9" in repr(sketch) + repr(sketch.privacy)
+            assert "(9, 0)-DP" in repr(sketch)
             continue
         with pytest.raises(ValueError, match="not a sketch file"):
             PrivateSketch.load(tmp_path / "deep")

@@ -10,7 +10,6 @@ import os
 import pickle
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 import tracemalloc
@@ -45,7 +44,6 @@ from skdpsumm import (
     Numeric,
     PrivacyLeakWarning,
     PrivacyLedger,
-    PrivateMMDSummarizer,
     PublicVectorizer,
     TableSchema,
 )
@@ -936,11 +934,18 @@ def stop_at(patch, n, error, *, for_good):
     return steps
 
 
-@pytest.mark.parametrize("kind", ["sign", "ask", "sketch"])
+FULL, FULL_FOR_A_MOMENT = (OSError(errno.ENOSPC, "full"), True), (OSError(errno.EDQUOT, ""), False)
+
+
 @pytest.mark.parametrize(
-    ("error", "for_good"),
-    [(Stopped(), True), (OSError(errno.ENOSPC, "full"), True), (OSError(errno.EDQUOT, ""), False)],
-    ids=["kill", "full", "full for a moment"],
+    ("kind", "error", "for_good"),
+    [
+        *((kind, Stopped(), True) for kind in ("sign", "ask", "sketch")),
+        ("ask", *FULL),
+        ("sketch", *FULL),
+        ("sketch", *FULL_FOR_A_MOMENT),
+    ],
+    ids=["kill-sign", "kill-ask", "kill-sketch", "full-ask", "full-sketch", "moment-sketch"],
 )
 def test_whatever_stops_an_owner_nothing_is_granted_twice_or_lost_unseen(
     homes, monkeypatch, capsys, kind, error, for_good
@@ -1569,17 +1574,6 @@ def test_a_flower_that_starts_apps_otherwise_is_not_run(monkeypatch):
             start()
 
 
-def test_a_slow_machine_has_time_to_start_the_process_of_an_answer(tmp_path, monkeypatch):
-    script = tmp_path / "node.py"
-    script.write_text(
-        "from flwr.supercore.corestate.in_memory_corestate import HEARTBEAT_DEFAULT_INTERVAL as n\n"
-        "print(n)"
-    )
-    monkeypatch.setattr(_commands, "_command", lambda _: str(script))
-    command = _commands._child("flower-supernode")
-    assert int(subprocess.check_output(command, timeout=300)) == _commands._CALL_SECONDS > 30
-
-
 def test_the_digest_of_an_agreement_is_printed(homes, capsys):
     assert main(["agreement", str(home_of(homes, "north") / "agreement.toml")]) == 0
     told = capsys.readouterr().out
@@ -1706,26 +1700,6 @@ def test_raw_tables_are_read_cell_by_cell_and_come_out_as_they_were(census_homes
         assert got.gain == row.gain or (np.isnan(got.gain) and np.isnan(row.gain))
         assert got.job == row.job or (pd.isna(got.job) and row.job is None)
     assert len(saved) == 12
-
-
-def test_the_kernel_is_that_of_one_process():
-    ours = agreed(CENSUS)
-    alone = PrivateMMDSummarizer(schema=ours.schema, n_components=40, random_state=3)
-    frequencies = alone.preview_embedding(5).frequencies
-    np.testing.assert_array_equal(ours.embedding().frequencies, frequencies)
-    fixed = agreed(CENSUS.replace("n_select = 12", "n_select = 12\ngamma = 0.25"))
-    assert fixed.terms().gamma == fixed.gamma == 0.25 != ours.gamma
-
-
-def test_one_sketch_of_raw_tables_from_csv_and_parquet(census_homes):
-    ours = agreed(CENSUS)
-    made = over_census(census_homes).sketches
-    for k, name in enumerate(NAMES):
-        whole = census(k).drop(columns="income")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyLeakWarning)
-            expected = ours.sketcher(noise_seed=k).fit(whole).sketch_
-        np.testing.assert_array_equal(made[name].sums, expected.sums)
 
 
 def test_parquet_of_any_types_gives_the_same_codes(tmp_path):

@@ -33,7 +33,36 @@ class AskedColumn(np.ndarray):
     """A column of rows that are asked: an array that also tells which values are among others.
 
     As in pandas, a missing value is between no two others, and is in a list that holds one.
+
+    Attributes
+    ----------
+    unlisted : callable or None
+        Takes a value and says whether the release read it as "other"; None where it read none so.
     """
+
+    unlisted: Callable[[Any], bool] | None = None
+    __hash__ = None  # as of any array
+
+    def __eq__(self, other: Any) -> Any:
+        self._require_listed([other])
+        return super().__eq__(other)
+
+    def __ne__(self, other: Any) -> Any:
+        self._require_listed([other])
+        return super().__ne__(other)
+
+    def _require_listed(self, values: Iterable[Any]) -> None:
+        """Raise ValueError for a category that became "other", of which 0 would be no answer."""
+        unlisted = self.unlisted
+        if unlisted is None:
+            return
+        for value in values:
+            if np.ndim(value) == 0 and not is_missing(value) and unlisted(value):
+                raise ValueError(
+                    f"The release cannot tell {value!r} from other values: the schema does not "
+                    'list it, so it was read as "other". Ask for "other", or for categories that '
+                    "are listed. To ask for it, list it, and release once more."
+                )
 
     def _like(self, value: Any) -> Any:
         """Return a value that this column's compare with."""
@@ -44,6 +73,7 @@ class AskedColumn(np.ndarray):
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise TypeError(f"isin takes a list of values, such as [{values!r}]; got {values!r}.")
         listed = [self._like(value) for value in values]
+        self._require_listed(listed)
         try:
             wanted = {value for value in listed if not is_missing(value)}
         except TypeError:
@@ -169,8 +199,11 @@ class NamedRows(NDArrayOperatorsMixin):
 
     def _column(self, j: int) -> AskedColumn:
         self.taken.add(j)
-        cells = self._cells(j)
-        return cells.view(AskedDates if cells.dtype.kind == "M" else AskedColumn)
+        cells, known = self._cells(j), self.columns.columns[j]
+        found = cells.view(AskedDates if cells.dtype.kind == "M" else AskedColumn)
+        if getattr(known, "other", False):
+            found.unlisted = lambda value: value not in known.categories
+        return found
 
     def _cells(self, j: int) -> NDArray:
         """Return a column as it came in, in an array of its own."""
