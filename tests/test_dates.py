@@ -43,6 +43,11 @@ def arrow(cells):
     return pa.table({"d": cells})
 
 
+def arrow_times():
+    pa = pytest.importorskip("pyarrow")
+    return pa.table({"d": pa.array([1, 2], pa.time32("s")), "x": [0.5, 0.5]})
+
+
 UNITS = ["s", "ms", "us", "ns"]
 FORMS = {
     **{f"numpy {u}": lambda u=u: CELLS.astype(f"M8[{u}]")[:, None] for u in [*UNITS, "m", "h"]},
@@ -184,6 +189,8 @@ def test_what_is_no_date_is_refused_before_the_charge(name):
         with pytest.raises(ValueError, match="Column 'd' holds cells that are no dates") as caught:
             model.fit(X)
         assert str(NO_DATES[name]) not in str(caught.value)
+    with pytest.raises(ValueError, match="are no dates"):
+        model.fit(arrow_times())
     with pytest.raises(ValueError, match="'d' has missing values"):
         model.fit(pd.DataFrame({"d": ["2020-01-01", None], "x": 0.5}))
     with pytest.raises(ValueError, match="zero must stay zero"):
@@ -206,10 +213,10 @@ def test_codes_of_missing_dates():
         (lambda: Date(20200101, 20210101), "low=20200101 is no date"),
         (lambda: Date("2020-01-01", "2021-01-01", step="week"), "step='week' must be one of"),
         (lambda: Date("2020-01-01", "2021-01-01", step=1), "step=1 must be one of"),
-        (lambda: Date("2020-01-01", "2021-01-01", zone="../x"), "no time zone"),
-        (lambda: Date("2020-01-01", "2021-01-01", zone=3), "no time zone"),
+        (lambda: Date("2020-01-01", "2021-01-01", zone="../x"), "no known time zone"),
+        (lambda: Date("2020-01-01", "2021-01-01", zone=3), "no known time zone"),
         (lambda: Date("2020-01-01T00:00Z", "2021-01-01"), "low=.* is no date"),
-        (lambda: Date("2020-01-01", "2021-01-01", missing_values=[-9]), "must be words"),
+        (lambda: Date("2020-01-01", "2021-01-01", missing_values=[-9]), "date=-9 is no date"),
         (lambda: Date("2020-01-01", "2021-01-01", missing_values="2020-05-05"), "2020-05-05.*lies"),
     ],
 )
@@ -271,11 +278,11 @@ def test_answers_are_dates(model):
         assert all(frame[name].dtype.kind == "M" for name in ("value", "low", "high"))
     assert model.describe()["mean"][0] == str(found.value)
     assert list(model.mean().labels[0]) == ["pay"]
-    with pytest.raises(ValueError, match="Column 'day' holds dates, which have no totals"):
+    with pytest.raises(ValueError, match=r"Column 'day' holds dates.*no totals"):
         model.total("day")
-    with pytest.raises(ValueError, match="Column 'day' holds dates, which have no moments"):
+    with pytest.raises(ValueError, match=r"Column 'day' holds dates.*moments"):
         model.moment(2, "day")
-    with pytest.raises(ValueError, match="Ask column 'day' by itself"):
+    with pytest.raises(ValueError, match=r"Column 'day' holds dates.*by itself"):
         model.mean(["pay", "day"])
 
 

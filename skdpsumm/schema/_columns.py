@@ -31,6 +31,7 @@ from ._listed import (
 from ._reading import (
     FILL_MISSING,
     INTERVALS,
+    ISO,
     NARROW,
     NO_INTERVALS,
     NO_TIMES,
@@ -205,11 +206,15 @@ class Numeric(Column):
                     f"missing_values lists the word {word!r}, and a column of numbers holds the "
                     "number: write it without quotes."
                 )
-        inside = [code for code in self._codes if bounds and bounds[0] <= code <= bounds[1]]
+        self._check_codes()
+
+    def _check_codes(self) -> None:
+        low, high = self.bounds or (np.inf, -np.inf)
+        inside = [self.label(code) for code in self._codes if low <= code <= high]
         if inside:  # where a value that is clipped, or moved to the grid, would become it
             raise ValueError(
-                f"missing_values lists {inside[0]!r}, which lies in the range {bounds}, where it "
-                "is a value. Give a range without it."
+                f"missing_values lists {inside[0]}, which lies in the range ({self.label(low)}, "
+                f"{self.label(high)}), where it is a value. Give a range without it."
             )
 
     @property
@@ -408,16 +413,7 @@ class Date(Numeric):
             object.__setattr__(self, name, str(self._value(name, getattr(self, name))))
         if self._first >= np.datetime64(self.high):
             raise ValueError(f"low={self.low!r} must be before high={self.high!r}.")
-        if not all(isinstance(code, str) for code in self.missing_values):
-            raise ValueError(
-                f"missing_values={list(self.missing_values)!r} must be words, such as '9999-12-31'."
-            )
-        inside = [c for c in self._gone.tolist() if 0 <= c <= self.bounds[1]]
-        if inside:
-            raise ValueError(
-                f"missing_values lists {self.decode(np.array(inside))[0]}, which lies in the range "
-                f"({self.low}, {self.high}), where it is a value. Give a range without it."
-            )
+        self._check_codes()
 
     def _value(self, name: str, given: Any) -> np.datetime64:
         """Return the value that a date stands for, or raise ValueError."""
@@ -433,10 +429,8 @@ class Date(Numeric):
         try:
             return ZoneInfo(self.zone)
         except (KeyError, ValueError, TypeError, AttributeError, OSError):
-            raise ValueError(
-                f"zone={self.zone!r} is no time zone that is known here; write such as 'UTC' or "
-                "'Europe/Berlin'. (On Windows, install tzdata.)"
-            ) from None
+            known = "write such as 'UTC' or 'Europe/Berlin'; some systems need tzdata installed"
+            raise ValueError(f"zone={self.zone!r} is no known time zone: {known}.") from None
 
     @property
     def _first(self) -> np.datetime64:
@@ -453,13 +447,10 @@ class Date(Numeric):
         return 1.0
 
     @property
-    def _gone(self) -> NDArray[np.float64]:
-        """Steps since `low` of the dates that stand for a missing cell."""
-        found = []
-        for word in self.missing_values:
-            with suppress(ValueError):
-                found.append((self._value("", word) - self._first).astype(np.float64))
-        return np.array(found, np.float64)
+    def _codes(self) -> list[Any]:
+        """Steps since `low` of the dates among `missing_values`; all else there must be words."""
+        dates = (c for c in self.missing_values if not isinstance(c, str) or ISO.match(f"{c}-01"))
+        return self.asked(dates).tolist()
 
     def steps(self, cells: NDArray) -> NDArray[np.float64]:
         """Return how many steps after `low` cells are, out of the range, too; NaN where missing.
@@ -474,7 +465,7 @@ class Date(Numeric):
         cells = without_words(cells, self.missing_values)
         dates = exact_dates(cells, _UNITS[self.step], self._zone_of_cells())
         steps = (dates - self._first).astype(np.float64)
-        return np.where(np.isnat(dates) | np.isin(steps, self._gone), np.nan, steps)
+        return np.where(np.isnat(dates) | np.isin(steps, self._codes), np.nan, steps)
 
     def label(self, value: float) -> str:
         """Return a value as the label of a bin: its date."""
@@ -482,9 +473,8 @@ class Date(Numeric):
 
     def decode(self, read: NDArray) -> NDArray[np.datetime64]:
         """Return dates in place of steps since `low`, rounded; NaT where missing."""
-        absent = np.isnan(read)
-        dates = self._first + np.rint(np.where(absent, 0, read)).astype(np.int64)
-        dates = np.where(absent, np.datetime64("NaT"), dates)
+        dates = self._first + np.rint(np.nan_to_num(read)).astype(np.int64)
+        dates = np.where(np.isnan(read), np.datetime64("NaT"), dates)
         return dates.astype("M8[us]" if self.step == "hour" else "M8[D]")
 
     def asked(self, given: Any) -> NDArray[np.float64]:
@@ -496,9 +486,8 @@ class Date(Numeric):
             Of any kind that a cell may be.
         """
         alone = isinstance(given, str) or not np.iterable(given)
-        listed = [given] if alone else list(given)
-        dates = [self._value("date", one) for one in listed]
-        return (np.array(dates) - self._first).astype(np.float64)
+        dates = [self._value("date", one) for one in ([given] if alone else given)]
+        return (np.array(dates, self._first.dtype) - self._first).astype(np.float64)
 
     def calendar(self, unit: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
         """Return the months or years of the range, and the edges between them, half a step off."""

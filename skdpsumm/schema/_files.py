@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import fields
 from datetime import date
 from decimal import Decimal
-from functools import cache
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -111,18 +110,15 @@ def from_table(name: Any, table: Any) -> Column:
 
     It is one of dates if `low` is a word or a date, and of numbers without `low`.
     """
-    kind: Any = Numeric
-    if isinstance(table, dict) and "categories" in table:
-        kind = Categorical
-    elif isinstance(table, dict) and isinstance(table.get("low"), str | date):
-        kind = Date
+    if not isinstance(table, dict):
+        raise ValueError(
+            f"schema, column {name!r}: {told(table)} does not describe a column; write a "
+            "table, {low = 0, high = 1} or {categories = [...]}."
+        )
+    is_dated = isinstance(table.get("low"), str | date)
+    kind: Any = Categorical if "categories" in table else Date if is_dated else Numeric
     known = {f.name for f in fields(kind)}
-    if not isinstance(table, dict) or not set(table) <= known:
-        if not isinstance(table, dict):
-            raise ValueError(
-                f"schema, column {name!r}: {told(table)} does not describe a column; write a "
-                "table, {low = 0, high = 1} or {categories = [...]}."
-            )
+    if not set(table) <= known:
         raise ValueError(
             f"schema, column {name!r}: unknown entries {sorted(set(table) - known)!r}; known are "
             f"{sorted(known)}."
@@ -211,23 +207,20 @@ def _guess_range(numbers: NDArray, absent: bool, n_rows: int) -> Numeric:
     words += _SOME_MISSING if absent else ""
     if len(numbers) == n_rows > 20 and step == 1 and high - low == n_rows - 1:
         words += "; if these are row numbers, leave the column out"
-    elif step == 1 and low >= 18000101 and np.all(np.isin(numbers, _days_as_numbers())):
-        first, last = (f"{end:.0f}" for end in (low, high))
+    elif step == 1 and low >= 18000101 and (dates := _guess_dates(_with_dashes(numbers))):
         words += (
             "; if these are dates, convert them with pandas.to_datetime(t, format='%Y%m%d'), and "
-            f"write Date('{first[:4]}-{first[4:6]}-{first[6:]}', "
-            f"'{last[:4]}-{last[4:6]}-{last[6:]}')"
+            f"write Date({dates.low!r}, {dates.high!r})"
         )
     elif step and (high - low) / step < 10:
         words += "; if these are codes, write categories"
     return Numeric(low, high, step=step, description=words, missing=absent)
 
 
-@cache
-def _days_as_numbers() -> NDArray[np.int64]:
-    """Return the days of 1800 to 2200 as numbers YYYYMMDD."""
-    days = np.arange("1800-01-01", "2201-01-01", dtype="datetime64[D]")
-    return np.char.replace(days.astype(str), "-", "").astype(np.int64)
+def _with_dashes(numbers: NDArray) -> NDArray:
+    """Return numbers YYYYMMDD as ISO words."""
+    words = np.char.mod("%d", numbers)
+    return np.array([f"{word[:-4]}-{word[-4:-2]}-{word[-2:]}" for word in words], object)
 
 
 def _guess_categories(present: list[Any], absent: bool, n_rows: int, hint: str) -> Categorical:

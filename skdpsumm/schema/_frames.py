@@ -114,8 +114,8 @@ def arrow_cells(column: Any) -> NDArray:
     if types.is_timestamp(kind) or types.is_date(kind):
         dates = np.concatenate([part.to_numpy(zero_copy_only=False) for part in _chunks(column)])
         return dates if getattr(kind, "tz", None) is None else in_utc(dates)
-    if types.is_temporal(kind):
-        return some_times(len(column))
+    if types.is_temporal(kind):  # spans are what no column takes
+        return np.zeros(len(column), "m8[s]")
     plain = types.is_floating(kind) or (types.is_primitive(kind) and not column.null_count)
     with suppress(Exception):  # whose texts quote cells
         if plain:
@@ -161,11 +161,6 @@ def one_by_one(n_rows: int, read: Callable[[int], Any]) -> NDArray:
 
 def _chunks(column: Any) -> list[Any]:
     return (column.chunks or [column.combine_chunks()]) if hasattr(column, "chunks") else [column]
-
-
-def some_times(n_rows: int) -> NDArray:
-    """Return as many times, which no column takes."""
-    return np.zeros(n_rows, "M8[s]")
 
 
 def to_pandas(X: Any) -> Any:

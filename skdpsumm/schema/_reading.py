@@ -65,7 +65,7 @@ _no_rows: ContextVar[bool] = ContextVar("skdpsumm_no_rows", default=False)
 COMPLEX, TIMES, WORDS, OBJECTS = "complex", "times", "words", "objects"
 INTERVALS = "intervals"
 MISSING, INFINITE = "missing", "infinite"
-_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")  # how a word that is a date begins
 # What may be wrong with those of a categorical one, beside TIMES and MISSING; and of one of dates.
 NARROW = "narrow"
 NO_DATES, ZONED = "no dates", "zoned"
@@ -464,7 +464,7 @@ def _plain_date(date: Any) -> NDArray[np.datetime64]:
 def date_of_word(word: str) -> datetime.datetime:
     """Return the date that an ISO word says, such as 2024-02-29; raise ValueError for no date."""
     text = str.__str__(word) + "-01" * (len(word) == len("2024-02"))
-    if not _ISO.match(text):  # other forms of ISO 8601 read as numbers
+    if not ISO.match(text):  # other forms of ISO 8601 read as numbers
         raise ValueError(f"{word!r} is no date; write it as in 2024-02-29.")
     return datetime.datetime.fromisoformat(text)
 

@@ -469,12 +469,10 @@ class TableSchema:
         columns = self.columns * (table.shape[1] if self.is_for_all else 1)
         if isinstance(table, SparseRows) or not any(isinstance(c, Date) for c in columns):
             return table
-        read = [
-            read_cells(column, table[:, j], self.name(j), "steps")
-            if isinstance(column, Date)
-            else table[:, j]
-            for j, column in enumerate(columns)
-        ]
+        read = [table[:, j] for j in range(len(columns))]
+        for j, column in enumerate(columns):
+            if isinstance(column, Date):
+                read[j] = read_cells(column, read[j], self.name(j), "steps")
         return Table(read)
 
     def check(self, X: NDArray | Table | SparseRows) -> None:
@@ -580,13 +578,10 @@ class TableSchema:
 
     def with_dates(self, rows: NDArray) -> NDArray:
         """Return rows of an array with dates in place of steps: as they came in (`in_steps`)."""
-        if len(self.numbers) == len(self.numeric):
-            return rows
-        dated = set(self.numeric) - set(self.numbers)
-        parts = [rows[:, j] for j in range(self.n_columns)]
-        return stack_columns(
-            [self.decode(j, p.astype(np.float64)) if j in dated else p for j, p in enumerate(parts)]
-        )
+        parts, dated = list(rows.T), set(self.numeric) - set(self.numbers)
+        for j in dated:
+            parts[j] = self.decode(j, parts[j].astype(np.float64))
+        return stack_columns(parts) if dated else rows
 
     # ---- public points
 

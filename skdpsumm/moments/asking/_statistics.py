@@ -93,7 +93,7 @@ class StatisticsMixin:
         """Return the column of a survey weight; warn where it was not counted with others."""
         j = self._column(column, "survey_weight")
         name, bound = self._asked.name(j), self._bound(j)
-        self._dates([j], "survey weights")
+        self._dates([j], refused=True)
         if bound[0] < 0:
             raise ValueError(
                 f"survey_weight must not be negative, and the range of column {name!r} is {bound}."
@@ -225,19 +225,15 @@ class StatisticsMixin:
                 )
             return Axis(self._asked, j, tuple(map(str, categories)), None)
         if isinstance(bins, str):
-            return self._calendar(j, bins)
+            dates = self._dates([j])
+            if dates is None or bins not in ("month", "year"):
+                raise ValueError(
+                    f"bins={bins!r} must be a number or edges, or 'month' or 'year' for dates."
+                )
+            return Axis(self._asked, j, *dates.calendar(bins))
         if bins is None and self._plausible.model is not None:
             return model_axis(self._plausible.model, j)
         return binned_axis(self._asked, j, self._edges(j, bins))
-
-    def _calendar(self, j: int, bins: str) -> Axis:
-        """Return the axis of the months or years of a column of dates."""
-        dates = self._dates([j])
-        if dates is None or bins not in ("month", "year"):
-            raise ValueError(
-                f"bins={bins!r} must be a number or edges, or 'month' or 'year' for dates."
-            )
-        return Axis(self._asked, j, *dates.calendar(bins))
 
     def _function(self, f: Callable[[Any], ArrayLike], **how: Any) -> AskedFunction:
         """Return a function of rows that a user has given."""
@@ -322,7 +318,7 @@ class StatisticsMixin:
         self, order: int, column: Any, axes: Sequence[Axis] = (), survey_weight: Weight = None
     ) -> Estimate:
         which, low, high = self._numeric(column)
-        dates = self._dates(which, None if order == 1 else "moments")
+        dates = self._dates(which, refused=order > 1)
         powers = np.stack([low, high, np.clip(0.0, low, high)]) ** order  # even ones: least at 0
         possible = powers.min(axis=0), powers.max(axis=0)
         ends = dict(zip(which, zip(*possible, strict=True), strict=True))
@@ -342,18 +338,13 @@ class StatisticsMixin:
             means, told, column, which, possible, axes, survey_weight, units, **how
         )
 
-    def _dates(self, which: Sequence[int], lacking: str | None = None) -> Date | None:
-        """Return the column if it is of dates; raise ValueError for what dates are `lacking`."""
+    def _dates(self, which: Sequence[int], *, refused: bool = False) -> Date | None:
+        """Return the column if it is of dates; raise ValueError for it beside others, or at all."""
         found = [j for j in which if isinstance(self._asked.columns[j], Date)]
-        if found and lacking is not None:
+        if found and (refused or len(which) > 1):
             raise ValueError(
-                f"Column {self._asked.name(found[0])!r} holds dates, which have no {lacking}. Ask "
-                "its mean, quantile, variance or cdf, or its table."
-            )
-        if found and len(which) > 1:
-            raise ValueError(
-                f"Ask column {self._asked.name(found[0])!r} by itself: its answer is a date, and "
-                "others are not."
+                f"Column {self._asked.name(found[0])!r} holds dates. Ask for its mean, variance, "
+                "quantile, cdf or table by itself; dates have no totals, moments or weights."
             )
         return self._asked.columns[found[0]] if found else None
 
@@ -379,7 +370,7 @@ class StatisticsMixin:
         True
         """
         axes, (which, low, high) = self._axes_by(by, bins), self._numeric(column)
-        self._dates(which, "totals")
+        self._dates(which, refused=True)
         most = self._most_rows(survey_weight)
         possible = np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)
         return self._in_groups(
