@@ -22,6 +22,7 @@ from skdpsumm import (
     RFFSketcher,
     TableSchema,
 )
+from skdpsumm._bounded import parse_toml
 from skdpsumm.schema._reading import NoEstimator, validate_table
 
 DAYS = Date("2015-01-01", "2024-12-31", missing=True)
@@ -305,6 +306,27 @@ def test_bins_and_thresholds_are_dates(model):
         model.histogram("day", ["2021-01-01", "2024-01-01"])
     with pytest.raises(ValueError, match="or 'month' or 'year' for dates"):
         model.histogram("pay", "year")
+
+
+def test_bins_in_a_number_begin_at_days(model):
+    day = people()["day"].dropna()
+    seven = model.histogram("day", 7)
+    first = [pd.Timestamp(label[1:11]) for label in seven.labels[0]]
+    own = np.histogram(day, bins=pd.DatetimeIndex([*first, "2024-12-31"]))[0]
+    np.testing.assert_allclose(seven, own / len(day), atol=0.01)
+
+
+def test_combinations_of_dates_are_ruled_out():
+    rule = {"day": ["2022-01-01", datetime.date(2022, 12, 31)], "sex": ["f"]}
+    schema = TableSchema(SCHEMA).never(rule)
+    assert "{'day': ['2022-01-01', '2022-12-31'], 'sex': ['f']}" in repr(schema)
+    assert TableSchema.from_tables(parse_toml(schema.to_toml())) == schema
+    assert TableSchema.from_dict(schema.to_dict()) == schema
+    frame = people().query("sex == 'm' or day > '2022-12-31'")
+    m2m = M2MEstimator(schema=schema, epsilon=1.0, random_state=0).fit(frame)
+    assert float(m2m.table(["day", "sex"], bins={"day": "year"})["2022", "f"]) == 0
+    with pytest.raises(ValueError, match="never, 'day', 'sex': date='x' is no date"):
+        schema.never({"day": ["x", "2022-01-01"], "sex": ["f"]})
 
 
 def test_conditions_take_dates(model):

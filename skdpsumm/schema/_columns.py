@@ -450,7 +450,7 @@ class Date(Numeric):
     def _codes(self) -> list[Any]:
         """Steps since `low` of the dates among `missing_values`; all else there must be words."""
         dates = (c for c in self.missing_values if not isinstance(c, str) or ISO.match(f"{c}-01"))
-        return self.asked(dates).tolist()
+        return self.asked(dates)
 
     def steps(self, cells: NDArray) -> NDArray[np.float64]:
         """Return how many steps after `low` cells are, out of the range, too; NaN where missing.
@@ -477,7 +477,7 @@ class Date(Numeric):
         dates = np.where(np.isnan(read), np.datetime64("NaT"), dates)
         return dates.astype("M8[us]" if self.step == "hour" else "M8[D]")
 
-    def asked(self, given: Any) -> NDArray[np.float64]:
+    def asked(self, given: Any) -> list[float]:
         """Return dates that a question names, in steps since `low`, or raise ValueError.
 
         Parameters
@@ -487,7 +487,7 @@ class Date(Numeric):
         """
         alone = isinstance(given, str) or not np.iterable(given)
         dates = [self._value("date", one) for one in ([given] if alone else given)]
-        return (np.array(dates, self._first.dtype) - self._first).astype(np.float64)
+        return [float((date - self._first).astype(np.int64)) for date in dates]
 
     def calendar(self, unit: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
         """Return the months or years of the range, and the edges between them, half a step off."""

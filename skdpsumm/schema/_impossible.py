@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._columns import Categorical, Column, Numeric, told
+from ._columns import Categorical, Column, Date, Numeric, told
 
 Combination = tuple[tuple[int, tuple[Any, ...]], ...]
 
@@ -58,7 +58,7 @@ def _taken(column: Column, given: Any) -> tuple[Any, ...]:
     if isinstance(column, Numeric):
         if listed is None or len(listed) != 2:
             raise ValueError(f"{told(given)} is not a range; write [low, high], both included.")
-        return tuple(map(_number, listed))
+        return tuple(column.asked(listed) if isinstance(column, Date) else map(_number, listed))
     assert isinstance(column, Categorical)
     codes = {value: code for code, value in enumerate(column.categories)}
     if not listed or not all(_is_key(value) and value in codes for value in listed):
@@ -111,7 +111,7 @@ def written(column: Column, taken: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a combination takes of a column in the words of `TableSchema.never`."""
     if isinstance(column, Categorical):
         return tuple(column.categories[code] for code in taken)
-    return taken
+    return tuple(map(column.label, taken)) if isinstance(column, Date) else taken
 
 
 def thresholds(column: Column, ranges: Sequence[tuple[float, float]]) -> tuple[float, ...]:

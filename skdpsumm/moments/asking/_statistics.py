@@ -614,7 +614,8 @@ class StatisticsMixin:
         numbers = categories and all(isinstance(value, Real) for value in categories)
         low, high = (-np.inf, np.inf) if numbers else self._bound(j)
         dates = self._dates([j])
-        cuts = _numbers(thresholds, "thresholds") if dates is None else dates.asked(thresholds)
+        asked = thresholds if dates is None else dates.asked(thresholds)
+        cuts = _numbers(asked, "thresholds")
         label = getattr(self._asked.columns[j], "label", str)
         outside = np.flatnonzero((cuts < low) | (cuts > high))
         if len(outside):
@@ -1009,9 +1010,10 @@ class StatisticsMixin:
         bins = (self._asked.edges(j) or 10) if bins is None else bins
         dates = self._dates([j])
         is_listed = dates is not None and np.ndim(bins) == 1
-        edges = dates.asked(bins) if is_listed else _floats(bins)  # type: ignore[union-attr]
+        edges = _floats(dates.asked(bins) if is_listed else bins)  # type: ignore[union-attr]
         if edges.ndim == 0 and edges >= 1 and float(edges).is_integer():
             edges = np.linspace(low, high, int(edges) + 1)
+            edges = edges if dates is None else np.unique(np.rint(edges))
         if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
             raise ValueError(
                 f"bins must be a positive whole number, or increasing edges; got {bins!r}."
