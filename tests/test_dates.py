@@ -21,8 +21,10 @@ from skdpsumm import (
     PrivateSketch,
     RFFSketcher,
     TableSchema,
+    TDILClassifier,
 )
 from skdpsumm._bounded import parse_toml
+from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.schema._reading import NoEstimator, validate_table
 
 DAYS = Date("2015-01-01", "2024-12-31", missing=True)
@@ -304,7 +306,7 @@ def test_bins_and_thresholds_are_dates(model):
     assert share == pytest.approx(np.mean(day < "2023-07-01"), abs=0.02)
     with pytest.raises(ValueError, match=r"outside the range \(2022-01-01, 2024-12-31\)"):
         model.histogram("day", ["2021-01-01", "2024-01-01"])
-    with pytest.raises(ValueError, match="or 'month' or 'year' for dates"):
+    with pytest.raises(ValueError, match="or 'month' or 'year' for dates; got 'year'"):
         model.histogram("pay", "year")
 
 
@@ -366,3 +368,15 @@ def test_numbers_are_learnt_from_dates_and_dates_are_not_learnt(model):
         M2MRegressor.from_sketch(model.sketch_, target="day")
     learnt = M2MRegressor.from_sketch(model.sketch_, target="pay", n_synthetic=500, random_state=0)
     assert learnt.predict(people(9)[["day", "sex"]]).shape == (9,)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning", "ignore::skdpsumm.AnswerWarning")
+@pytest.mark.parametrize(
+    "estimator", [HistogramSketcher(n_bins=4), TDILClassifier(classes=[0, 1]), M2MEstimator()]
+)
+def test_neighbours_of_an_audit_hold_dates(estimator):
+    estimator.set_params(schema=SCHEMA, random_state=0)
+    for data in worst_case_neighbours(estimator):
+        X, *labels = data if isinstance(data, tuple) else [data]
+        assert all(cell is None or isinstance(cell, datetime.date) for cell in X[:, 0])
+        estimator.fit(X, *labels)

@@ -171,7 +171,8 @@ def worst_case_neighbours(
     tables = _tables(sketcher, n_samples, n_columns, rng)
     if n_columns == n_features:
         return _in_groups(sketcher, *tables)
-    kind = np.float64 if schema is None or schema.is_numeric else object
+    is_plain = schema is None or len(schema.numbers) == len(schema)
+    kind = np.float64 if is_plain else object
     return _in_groups(sketcher, *((table[:, :-1].astype(kind), table[:, -1]) for table in tables))
 
 
@@ -219,6 +220,7 @@ def _tables(sketcher: Any, n_samples: int, n_columns: int, rng) -> tuple[NDArray
     features = features.astype(np.float64) / np.where(std > 0, std, 1.0)
     order = 1 if sketcher.delta == 0 else 2
     base, other = hard_pair(features, order, sketcher.adjacency)
+    rows = feature_map.schema.with_dates(rows)
     return neighbouring_tables(rows[base], rows[other], n_samples, sketcher.adjacency)
 
 
@@ -273,7 +275,7 @@ def two_labels(model) -> NDArray:
 def _longest_row(learner: Any, n_features: int, rng) -> NDArray:
     known = _schema_for(_schema_of_tables(learner), n_features)
     # The kernel is evaluated between all of them.
-    rows = candidate_rows(known, 500, rng)
+    rows = known.with_dates(candidate_rows(known, 500, rng))
     return rows[np.argmax(learner.kernel_diag(rows))]
 
 
@@ -291,7 +293,7 @@ def neighbouring_worlds(
     rows = candidate_rows(known, N_CANDIDATES, rng)
     points = rows = rows / np.sqrt(summarizer.gamma) if schema is None else rows
     if schema is not None:
-        points = vectorize(known, rows)
+        points, rows = vectorize(known, rows), known.with_dates(rows)
     order = 1 if summarizer.delta == 0 else 2
     features = embedding.features(points).astype(np.float64)
     adjacency = summarizer.adjacency
@@ -347,10 +349,10 @@ def candidate_rows(schema: TableSchema, n_rows: int, rng) -> NDArray:
     """Draw rows that the schema of a table allows for, in its order.
 
     They are spread over ranges and categories, their ends and missing cells among them; columns
-    without a range go from near zero to far away.
+    without a range go from near zero to far away. Dates are steps, as they are read.
     """
     scales = 10.0 ** rng.uniform(-2, 3, size=n_rows)
-    return schema.with_dates(stack_columns([_cells(one, scales, rng) for one in schema.columns]))
+    return stack_columns([_cells(column, scales, rng) for column in schema.columns])
 
 
 def _cells(column: Column, scales: NDArray, rng) -> NDArray:

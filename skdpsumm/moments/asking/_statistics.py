@@ -224,12 +224,8 @@ class StatisticsMixin:
                     f"Column {self._asked.name(j)!r} has categories; leave its bins out."
                 )
             return Axis(self._asked, j, tuple(map(str, categories)), None)
-        if isinstance(bins, str):
-            dates = self._dates([j])
-            if dates is None or bins not in ("month", "year"):
-                raise ValueError(
-                    f"bins={bins!r} must be a number or edges, or 'month' or 'year' for dates."
-                )
+        dates = self._dates([j])
+        if dates is not None and isinstance(bins, str) and bins in ("month", "year"):
             return Axis(self._asked, j, *dates.calendar(bins))
         if bins is None and self._plausible.model is not None:
             return model_axis(self._plausible.model, j)
@@ -1016,7 +1012,8 @@ class StatisticsMixin:
             edges = edges if dates is None else np.unique(np.rint(edges))
         if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
             raise ValueError(
-                f"bins must be a positive whole number, or increasing edges; got {bins!r}."
+                "bins must be a positive whole number, or increasing edges, or 'month' or 'year' "
+                f"for dates; got {bins!r}."
             )
         if edges[0] < low or edges[-1] > high:
             label = self._asked.columns[j].label
