@@ -320,14 +320,6 @@ def test_gamma_without_a_schema_has_to_be_given():
     assert len(ledger.entries()) == 2
 
 
-def test_gamma_of_poly_is_the_papers():
-    one, other = (
-        PINPClassifier(kernel="poly", gamma=gamma, epsilon=np.inf).fit(VECTORS, Y)
-        for gamma in ("auto", 1.0)
-    )
-    assert np.array_equal(one.decision_function(VECTORS), other.decision_function(VECTORS))
-
-
 @pytest.mark.parametrize("model", [TDILClassifier(), PINPClassifier(), TDDLClassifier()])
 def test_missing_values_that_nobody_said_are_refused_before_the_charge(model):
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
@@ -563,9 +555,3 @@ def test_interactions_learn_what_no_sum_of_curves_can():
     assert model.score(X[5000:], y[5000:]) > 0.85
     alone = make_pipeline(PublicVectorizer((0, 1), n_knots=6), TDILClassifier(noise_seed=0))
     assert alone.fit(X[:5000], y[:5000]).score(X[5000:], y[5000:]) < 0.6
-
-
-def test_two_values_have_no_interactions():
-    schema = [Numeric(0, 1, step=1), (0, 1), (0, 1)]
-    names = PublicVectorizer(schema, interactions=True).fit([[0, 0, 0]]).get_feature_names_out()
-    assert all(name.startswith("x1_") for name in names[4:])
