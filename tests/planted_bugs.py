@@ -572,6 +572,13 @@ BUGS = [
         "scores = self.transform(self._table(inputs)).reshape(-1, 1)\n        taken = ~np.isnan(scores[:, 0])",
         "tests/test_compare.py::test_no_row_moves_the_score_of_another",
     ),
+    Bug(
+        "compare_types_of_other_rows",
+        "skdpsumm/audit/_compare.py",
+        "head = stack_columns([np.resize(one, max(map(len, each))) for one in each])",
+        "head = stack_columns([np.resize(one, max(map(len, each))) for one in each])[:0]",
+        "tests/test_compare.py::test_no_row_moves_the_type_of_another",
+    ),
 ]
 
 

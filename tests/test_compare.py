@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from skdpsumm import (
     BudgetExceededError,
+    Categorical,
     HistogramSketcher,
     M2MEstimator,
     Numeric,
@@ -216,6 +217,32 @@ def test_no_row_moves_the_score_of_another(release):
     together = comparer._draft(rows(4)).blocks["AUC"].values
     assert together.sum() == 4
     assert np.array_equal(sum(alone), together)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_no_row_moves_the_type_of_another(library):
+    """A missing cell makes floats of a column of integers, in which a model may see other words."""
+    pytest.importorskip(library)
+    frame = pd.DataFrame({"c": [0, 1, 1, 0] * 50, "y": [0, 1] * 100})
+    schema = {"c": Categorical([0, 1], missing=True), "y": [0, 1]}
+    own = frame
+    if library != "pandas":
+        module = pytest.importorskip(library)
+        own = (module.table if library == "pyarrow" else module.DataFrame)(frame.to_dict("list"))
+    release = M2MEstimator(schema=schema, epsilon=9.0, random_state=0).fit(own)
+
+    class ByType(FirstColumn):
+        def decision_function(self, X):
+            cells = X["c"].to_pylist() if library == "pyarrow" else X["c"].to_list()
+            kind = X["c"].type if library == "pyarrow" else X["c"].dtype
+            return np.array([len(f"{kind} {cell}") for cell in cells])
+
+    comparer = _Comparer(**made(release, target="y", model=ByType()))
+    comparer._check_parameters()
+    missing = pd.DataFrame({"c": [None], "y": [1]}, dtype=object)
+    tables = (frame.astype(object), pd.concat([frame.astype(object), missing]))
+    few, many = (comparer._draft(X).blocks["AUC"].values for X in tables)
+    assert np.abs(many - few).sum() == 1
 
 
 def test_one_charge_and_none_for_bad_input(release):

@@ -171,10 +171,11 @@ def curator(agreement, **own):
     return agreement.curator(vectors(TARGET), noise_seed=7, **own)
 
 
-def run(homes, agreement=None, *, odd=(), run_id=1, rows=True, **options):
+def run(homes, agreement=None, *, grid=None, ours=None, odd=(), run_id=1, rows=True, **options):
     agreement = agreed() if agreement is None else agreement
-    grid = GridDouble(homes, odd, run_id)
-    ours = curator(agreement) if rows and agreement.rows else None
+    grid = GridDouble(homes, odd, run_id) if grid is None else grid
+    if ours is None and rows and agreement.rows:
+        ours = curator(agreement)
     options = {"timeout": 0.05, "wait": 0.0, "keys": KEYS["curator"], "run_id": run_id, **options}
     return run_over_grid(agreement, grid, ours, **options)
 
@@ -570,12 +571,8 @@ def test_whoever_carries_messages_learns_times_and_no_more(homes):
     homes["east"].write_text(homes["east"].read_text().replace("= 100", "= 9"))
     seen = []
     for run_id in (1, 2):  # in the second, the east refuses to sign
-        grid = GridDouble(homes, run_id=run_id)
-        ours = curator(agreed())
-        run_over_grid(
-            agreed(), grid, ours, keys=KEYS["curator"], run_id=run_id, timeout=0.05, wait=0.0
-        )
-        seen.append(grid)
+        seen.append(GridDouble(homes, run_id=run_id))
+        run(homes, grid=seen[-1], run_id=run_id)
     for kind in ("sign", "ask", "sketch"):
         for at in ("questions", "answers"):
             told = [octets for grid in seen for _, k, octets in getattr(grid, at) if k == kind]
@@ -695,8 +692,7 @@ def test_an_answer_is_taken_for_its_own_question_only(homes):
     seen = {}
     for run_id in (1, 2):
         grid = GridDouble(homes, run_id=run_id)
-        options = {"keys": KEYS["curator"], "run_id": run_id, "timeout": 0.05, "wait": 0.0}
-        run_over_grid(agreed(), grid, None, **options)
+        run(homes, grid=grid, run_id=run_id, rows=False)
         seen[run_id] = {(name, kind): octets for name, kind, octets in grid.answers}
     mistaken = [seen[1]["north", "sketch"], seen[1]["south", "sign"], seen[1]["south", "sketch"]]
     for run_id, octets in enumerate(mistaken, start=3):
@@ -1044,9 +1040,8 @@ def test_who_cannot_keep_to_the_agreement_does_not_sign_it(homes, tmp_path, faul
     fault(home_of(homes, "south"))
     ledger = PrivacyLedger(tmp_path / "target.ledger", epsilon=10, delta=1e-3)
     grid, ours = GridDouble(homes), curator(agreed(text), ledger=ledger)
-    options = {"keys": KEYS["curator"], "run_id": 1, "timeout": 0.05, "wait": 0.0}
     with pytest.raises(RunEndedError, match="2 of 3 owners signed off") as caught:
-        run_over_grid(agreed(text), grid, ours, min_owners=3, **options)
+        run(homes, agreed(text), grid=grid, ours=ours, min_owners=3)
     assert f"sign: refused: {reason}" in str(caught.value)
     ledgers = [ledger, *(PrivacyLedger.open(p.parent / "ledger") for p in homes.values())]
     assert [ledger.entries() for ledger in ledgers] == [[]] * 4
@@ -1060,15 +1055,7 @@ def test_a_second_run_of_the_template_is_refused_before_it_costs_anything(homes)
     assert run(homes).left_out == {}
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     with pytest.raises(RunEndedError, match="0 of 3 owners signed off"):
-        run_over_grid(
-            agreed(),
-            GridDouble(homes, run_id=2),
-            curator(agreed(), ledger=ledger),
-            keys=KEYS["curator"],
-            run_id=2,
-            timeout=0.05,
-            wait=0.0,
-        )
+        run(homes, ours=curator(agreed(), ledger=ledger), run_id=2)
     assert ledger.entries() == []
 
 
@@ -1361,12 +1348,11 @@ def test_who_signs_something_else_or_for_another_is_left_out(homes):
 
 def test_with_no_owner_nothing_is_spent(homes):
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
-    options = {"keys": KEYS["curator"], "run_id": 1, "timeout": 0.05, "wait": 0.0}
     odd = {name: at("sign", None) for name in NAMES}
     for fewest in (0, -1, 1):
         ours = curator(agreed(), ledger=ledger)
         with pytest.raises(RunEndedError, match="min_owners"):
-            run_over_grid(agreed(), GridDouble(homes, odd), ours, min_owners=fewest, **options)
+            run(homes, ours=ours, odd=odd, min_owners=fewest)
     assert ledger.entries() == []
 
 
@@ -1374,9 +1360,7 @@ def test_two_nodes_of_one_name_are_none(homes):
     grid = GridDouble(homes)
     twin = [*grid.get_nodes(), grid.get_nodes()[0]]
     grid.get_nodes = lambda: twin
-    over = run_over_grid(
-        agreed(), grid, None, keys=KEYS["curator"], run_id=1, timeout=0.05, wait=0.0
-    )
+    over = run(homes, grid=grid, rows=False)
     told = "sign: has two nodes that are connected under their name: they must end one"
     assert over.left_out == {"north": told}
 
@@ -1667,8 +1651,7 @@ def census_target():
 
 
 def over_census(census_homes, text=CENSUS, ours=None, run_id=1):
-    options = {"keys": KEYS["curator"], "run_id": run_id, "timeout": 0.05, "wait": 0.0}
-    return run_over_grid(agreed(text), GridDouble(census_homes, run_id=run_id), ours, **options)
+    return run(census_homes, agreed(text), ours=ours, rows=False, run_id=run_id)
 
 
 def census_curator(ours):

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
@@ -18,7 +17,6 @@ from skdpsumm import (
     M2MEstimator,
     M2MRegressor,
     Numeric,
-    PrivateSearchCV,
     PrivateSketch,
     PublicVectorizer,
     RACESketcher,
@@ -335,11 +333,9 @@ def test_what_a_sketch_would_tell_is_planned_for():
     assert filled < ages < 2 * filled
 
 
-@pytest.mark.parametrize("library", [pd, pl])
-def test_scores_leave_out_what_is_missing(library):
+def test_scores_leave_out_what_is_missing():
     X, other = people(), people(seed=1)
-    rows = {name: [None if pd.isna(v) else v for v in other[name]] for name in other}
-    scores = [asked(X, epsilon).score(library.DataFrame(rows)) for epsilon in (0.01, 100.0)]
+    scores = [asked(X, epsilon).score(other) for epsilon in (0.01, 100.0)]
     assert scores[0] < scores[1] < 0
     assert scores[1] > -0.05
 
@@ -434,25 +430,6 @@ def test_releases_from_codes_are_those_from_missing_cells(tmp_path):
     assert np.array_equal(models[0].decision_function(X), models[1].decision_function(Y))
 
 
-def test_models_and_searches_take_codes():
-    X, y = labelled(1500)
-    Y = coded(X)
-    models = [released_as(M2MClassifier).set_params(schema=s) for s in (SCHEMA, CODED)]
-    found = [
-        quietly(lambda m=m, t=t: m.fit(t, y)).predict(t)
-        for m, t in zip(models, (X, Y), strict=True)
-    ]
-    assert np.array_equal(*found)
-    grid = {"regularization": [0.01, 0.1]}
-    options = {"epsilon": 3.0, "noise_seed": 0, "random_state": 0}
-    scores = []
-    for table, known in ((X, SCHEMA), (Y, CODED)):
-        model = TDILClassifier(schema=known, classes=["ill", "well"])
-        search = PrivateSearchCV(model, grid, **options)
-        scores.append(search.fit(table, y).decision_function(table))
-    assert np.array_equal(*scores)
-
-
 # ------------------------------------------------------------------------------- synthetic points
 
 
@@ -476,17 +453,6 @@ def test_points_lack_values_as_often_as_rows_do():
     truth = (X["age"].isna() & (X["job"] == "smith")).mean()
     assert abs(weights @ together - truth) < 0.03
     assert weights.sum() == pytest.approx(1)
-
-
-def test_public_points_may_lack_values():
-    X = people()
-    public = people(1000, seed=3)
-    options = {"prior": public.to_numpy(object)}
-    m2m = asked(X, **options)
-    assert np.allclose(m2m.missing_share(), X[["age", "pay", "job"]].isna().mean(), atol=0.01)
-    public["height"] = np.nan
-    with pytest.raises(ValueError, match="prior, an array of public points: Column 'height'"):
-        asked(X, prior=public.to_numpy(object))
 
 
 # ------------------------------------------------------------------------------------------ models

@@ -292,14 +292,6 @@ def test_marginals_prior_removes_shift():
     assert errors["marginals"] < errors["uniform"]
 
 
-def test_public_points_as_prior():
-    X, public = table(), table(2000, seed=1)
-    model = fitted(RFFSketcher(60), X, prior=public)
-    assert np.allclose(model.mean(), X.mean(axis=0), atol=0.02)
-    with pytest.raises(ValueError, match="prior"):
-        fitted(RFFSketcher(60), X, prior=public[:, :2])
-
-
 # --- the analyst's side ---------------------------------------------------------------------
 
 
@@ -345,30 +337,6 @@ def test_frames(library):
     assert model.predict_error(lambda rows: rows["age"], **asked) == model.predict_error(
         lambda rows: rows[:, 0].astype(float), **asked
     )
-
-
-def test_an_analyst_gets_frames_where_the_sketch_has_names():
-    X = pd.DataFrame({"age": [30.0, 40.0, 50.0], "pay": [1.0, 2.0, 3.0]})
-    sketcher = HistogramSketcher(n_bins=4, epsilon=np.inf, schema=[(20, 60), (0, 5)])
-    options = {"n_synthetic": 500, "random_state": 0}
-    curator = M2MEstimator(sketcher, **options).fit(X)
-    analyst = M2MEstimator.from_sketch(curator.sketch_, **options)
-    for model in (curator, analyst):
-        assert list(model.mean().value.index) == ["age", "pay"]
-        assert model.covariance().value.loc["age", "pay"] == model.covariance()["age", "pay"]
-    unnamed = M2MEstimator(sketcher, **options).fit(X.to_numpy())
-    for model in (unnamed, M2MEstimator.from_sketch(unnamed.sketch_, **options)):
-        assert isinstance(model.mean().value, np.ndarray)
-
-
-def test_quantiles_on_a_grid_say_so():
-    X = np.random.default_rng(0).binomial(20, 0.4, (3000, 1)).astype(float)
-    sketcher = HistogramSketcher(schema=Numeric(0, 20, step=1), n_bins=21, epsilon=np.inf)
-    answer = M2MEstimator(sketcher, n_synthetic=1000, random_state=0).fit(X).quantile(0, [0.5])
-    assert answer.step == 1
-    assert "on a grid of step 1" in repr(answer)
-    smooth = M2MEstimator(schema=(0, 20), n_synthetic=1000, random_state=0).fit(X).quantile(0, 0.5)
-    assert smooth.step is None
 
 
 def error_of_its_own(rows):
@@ -602,13 +570,6 @@ def test_schemas_that_contradict_are_refused(sketcher):
     sketch = sketcher.set_params(ledger=None, schema=(0, 10)).fit(table()).sketch_
     with pytest.raises(ValueError, match=r"Column 'x0' was sketched as Numeric\(0, 10\)"):
         M2MEstimator.from_sketch(sketch, schema=(0, 1))
-
-
-def test_labels_of_close_thresholds_differ():
-    X = pl.DataFrame({"a": np.linspace(0, 1e6, 500)})
-    model = M2MEstimator(HistogramSketcher(), schema=(0, 1e6), n_synthetic=500).fit(X.to_numpy())
-    model._frame = "polars"
-    assert model.cdf(0, [500000.1, 500000.2, 6e5]).value["name"].n_unique() == 3
 
 
 @pytest.mark.parametrize("inference", ["graphical", "points"])

@@ -651,18 +651,6 @@ def test_a_raw_table_is_read_through_a_schema(types, kind):
     assert model.predict(table).shape == MALE.shape
 
 
-def test_arrays_are_read_through_a_schema():
-    schema = [(17, 90), Categorical(["private", "state", "own"], missing=True), ["Female", "Male"]]
-    table = ADULT[["age", "work", "sex"]].to_numpy(object)
-    for rows in (table, table.tolist()):
-        model = search(
-            make_pipeline(PublicVectorizer(schema), Keeps()), {}, delta=0.0, holdout=1e-12
-        ).fit(rows, MALE)
-        expected = PublicVectorizer(schema).fit_transform(table)
-        np.testing.assert_array_equal(model.best_estimator_[-1].rows_, expected)
-        assert model.score(rows, MALE) <= 1
-
-
 @pytest.mark.statistical
 def test_learners_and_models_of_sketches_find_what_is_in_a_raw_table():
     table, male = adult(3000)

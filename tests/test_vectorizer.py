@@ -320,14 +320,6 @@ def test_gamma_without_a_schema_has_to_be_given():
     assert len(ledger.entries()) == 2
 
 
-def test_gamma_of_poly_is_the_papers():
-    one, other = (
-        PINPClassifier(kernel="poly", gamma=gamma, epsilon=np.inf).fit(VECTORS, Y)
-        for gamma in ("auto", 1.0)
-    )
-    assert np.array_equal(one.decision_function(VECTORS), other.decision_function(VECTORS))
-
-
 @pytest.mark.parametrize("model", [TDILClassifier(), PINPClassifier(), TDDLClassifier()])
 def test_missing_values_that_nobody_said_are_refused_before_the_charge(model):
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)

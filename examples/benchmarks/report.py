@@ -64,9 +64,9 @@ def line(cells):
 
 
 def in_short(table, name):
-    """Return one result as an item: its first column."""
-    column = cells([row[1] for row in table["rows"]])
-    told = "; ".join(f"{row[0]} → {cell}" for row, cell in zip(table["rows"], column, strict=True))
+    """Return one result as an item: its first column, up to the sixth row."""
+    names, column, *_ = zip(*table["rows"][:6], strict=True)
+    told = "; ".join(f"{name} → {cell}" for name, cell in zip(names, cells(column), strict=True))
     return f"- *{table['title']}* (`{name}`), *{table['columns'][1]}*: {told}."
 
 

@@ -51,7 +51,8 @@ from ..privacy import PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger
 from ..privacy._fit import PrivateFit, estimator
 from ..privacy._ledger import LedgerDataset
 from ..privacy._noise import TOO_LARGE, Block, IntegerNoise
-from ..schema._columns import read_cells
+from ..schema._columns import Categorical, read_cells
+from ..schema._frames import rows_of
 from ..schema._groups import Groups
 from ..schema._reading import is_dask, validate_table
 from ..schema._schema import TableSchema, stack_columns
@@ -468,7 +469,18 @@ class _Scorer:
         return read_cells(self._column, cells, self._name)
 
     def _table(self, rows: NDArray) -> Any:
-        return framed(rows, self._inputs, self._m2m._frame, self._m2m.privacy_)
+        """Return rows as `M2MEstimator.sample` does, with types that no row of these decides."""
+        known = self._inputs
+        # Public rows with all categories, and with missing cells, come first: frames infer types.
+        each = [
+            known.decode(j, np.arange(column.n_codes))
+            if isinstance(column, Categorical)
+            else np.array([column.low])
+            for j, column in enumerate(known.columns)
+        ]
+        head = stack_columns([np.resize(one, max(map(len, each))) for one in each])
+        table = framed(np.vstack([head, rows]), known, self._m2m._frame, self._m2m.privacy_)
+        return rows_of(table, slice(len(head), None))
 
     def transform(self, X: Any) -> Any:
         """Return the score of each row, as scikit-learn's AUC takes it."""

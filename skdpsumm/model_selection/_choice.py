@@ -85,8 +85,7 @@ class ChoiceNoise:
     @property
     def _of_fit(self) -> str:
         return (
-            f"the search leaves the model epsilon={self.epsilon_of_fit:.2g} of {self.epsilon:.4g}, "
-            "for its fit is as noisy as a plain one with that"
+            f"the search leaves the model epsilon={self.epsilon_of_fit:.2g} of {self.epsilon:.4g}"
         )
 
 
