@@ -276,8 +276,8 @@ class StatisticsMixin:
         Parameters
         ----------
         column : int, str or list of these, default=None
-            The columns, by number or name. For one you get a number. None takes all numeric
-            columns, and ``mean()["age"]`` is one of them.
+            The columns, by number or name. For one you get a number, or a date of a column of
+            dates. None takes all columns of numbers, and ``mean()["age"]`` is one of them.
         by : int or str, default=None
             A column to group by. You get the mean of each of its categories, or bins, shape (k,),
             or (k, d) for several columns. ``mean("age", by="sex")["f"]`` is one of them. None takes
@@ -586,8 +586,9 @@ class StatisticsMixin:
         column : int or str
             The column, by number or name.
         thresholds : float or array-like of shape (k,)
-            In the column's units, in any order. For one number you get a number. If there are more
-            than 16, they count as a curve, and no `AnswerWarning` judges each.
+            In the column's units, in any order; dates for a column of dates. For one number you get
+            a number. If there are more than 16, they count as a curve, and no `AnswerWarning`
+            judges each.
 
         Raises
         ------
@@ -726,12 +727,12 @@ class StatisticsMixin:
             The column. For several, you get the shares of all combinations, as from
             ``table(column, normalize=True)``.
         bins : int or array-like of edges, default=None
-            A number of equal bins of the column's range, or increasing edges within it. None takes
-            the bins of the release, as `table` does: these need no guess about where in a bin rows
-            lie. Of a release without bins it takes the `edges` of the schema, or 10 equal bins. A
-            categorical column ignores it and has one share per category. If there are more than 16,
-            they count as a picture, and no `AnswerWarning` judges each. For several columns, see
-            `table`.
+            A number of equal bins of the column's range, or increasing edges within it; "month" or
+            "year" for dates. None takes the bins of the release, as `table` does: these need no
+            guess about where in a bin rows lie. Of a release without bins it takes the `edges` of
+            the schema, or 10 equal bins. A categorical column ignores it and has one share per
+            category. If there are more than 16, they count as a picture, and no `AnswerWarning`
+            judges each. For several columns, see `table`.
         """
         if isinstance(column, list | tuple):
             return self.table(column, bins=bins, normalize=True)
@@ -759,7 +760,8 @@ class StatisticsMixin:
         columns : int, str or list of these
             The columns, one for each axis of the table.
         bins : mapping from column to bins, or int, default=None
-            For numeric columns: increasing edges within the range, or a number of equal bins.
+            For numeric columns: increasing edges within the range, or a number of equal bins. For
+            dates also "month" or "year".
             Columns that you do not name, by default all, keep the cells of the graphical model, as
             these need no guess about where in a cell rows lie; or the bins of `histogram` where
             there is no such model.
