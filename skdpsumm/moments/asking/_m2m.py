@@ -487,7 +487,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         DataFrame or ndarray of shape (n_samples, n_features)
             A frame of the library of `Estimate.value`, with the columns' names, whole numbers and
             dates where the schema says so, and missing values. Otherwise an array, of objects where
-            there are categories or dates. A pandas frame says what protects it in ``attrs["privacy"]``.
+            there are categories or dates. A pandas frame says what protects it in
+            ``attrs["privacy"]``.
 
         Warns
         -----
