@@ -128,6 +128,7 @@ def test_whole_numbers_become_floats_before_they_are_added():
     assert np.array_equal(read(csr).toarray(), [[0, 300, 0]])
 
 
+@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
 def test_what_was_given_stays_as_it_is():
     given = scattered(table()[0], np.random.default_rng(0))
     before = [a.copy() for a in (given.data, given.indices, given.indptr)]
