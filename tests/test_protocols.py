@@ -127,13 +127,6 @@ def test_parsimony_counts_rows_received():
     assert len(run(AskAll(n_rounds=5), owners).pool) == 80
 
 
-def test_shares_are_public_numbers():
-    owners = {"a": points(400), "b": points(400, seed=1), "c": points(0)}
-    curator = run(Propose(parsimony=4), owners, shares={"a": 3, "b": 1, "c": 4})
-    asked = {name: m[0].n_herd + m[0].n_uniform for name, m in curator.transcript.items()}
-    assert asked == {"a": 30, "b": 10, "c": 40}
-
-
 def test_values_add_up_to_the_objective():
     owners = {"a": points(200), "b": points(200, 2.0, seed=1)}
     target = points(100, 2.0, seed=9)
@@ -256,11 +249,9 @@ def test_owners_must_be_the_curators():
 
 
 def test_an_owner_that_exits_is_left_out():
-    for jobs in (None, 2):
-        owners = {"good": DataOwner(points(50), seed=0), "bad": BrokenOwner(SystemExit)}
-        curator = curator_of(points(50), list(owners), n_select=5, **SIMULATED)
-        run_protocol(curator, owners, n_jobs=jobs)
-        assert curator.dropped_owners == {"bad": "raised SystemExit"}
+    owners = {"good": DataOwner(points(50), seed=0), "bad": BrokenOwner(SystemExit)}
+    curator = curator_of(points(50), list(owners), n_select=5, **SIMULATED)
+    assert run_protocol(curator, owners).dropped_owners == {"bad": "raised SystemExit"}
 
 
 def test_no_owner_left():
@@ -346,19 +337,14 @@ def test_a_curator_runs_once_and_cannot_be_copied():
         ({"owners": []}, "owners"),
         ({"owners": ["a", "a"]}, "different"),
         ({"adjacency": "bounded"}, "adjacency"),
-        ({"shares": {"b": 1.0}}, "shares"),
-        ({"shares": {"a": -1.0}}, "positive"),
         ({"delta": 1.5}, "delta"),
         ({"epsilon": 0.0}, "epsilon"),
         ({"gamma": -1.0}, "gamma"),
         ({"n_select": 0}, "n_select"),
         ({"n_target": -5}, "n_target"),
-        ({"release": "laplace"}, "release"),
         ({"protocol": AskAll(n_rounds=0)}, "n_rounds"),
         ({"protocol": Propose(parsimony=-3)}, "parsimony"),
-        ({"shares": {"a": 1, "b": 1}}, "no others"),
         ({"adjacency": "replace_one"}, "n_target is None"),
-        ({"release": "mwem"}, "n_target is None"),
         ({"protocol": Auction(calibration="printed")}, "n_target is None"),
         ({"X_target": [[np.nan, 1.0]]}, "NaN"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -13,12 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from sklearn.utils import gen_batches
 
-from .._dask import PartitionSchema
 from ..features._feature_maps import GRID, NO_GAMMA, FourierMap, auto_gamma
 from ..schema._columns import Numeric
-from ..schema._reading import NoEstimator, check_same_order, check_some_rows, validate_table
+from ..schema._reading import (
+    NoEstimator,
+    check_same_order,
+    check_some_rows,
+    is_dask,
+    validate_table,
+)
 from ..schema._schema import TableSchema, as_schema, public_points, schema_of
-from ..schema._vectorizer import n_vector, vectorize
+from ..schema._vectorizer import vectorize
 
 # Entries of the kernel matrix that are in memory at a time.
 ENTRIES_OF_KERNEL_BLOCK = 2**22
@@ -121,6 +125,12 @@ def made_gamma(gamma: Any, schema: TableSchema | None) -> float:
     return auto_gamma(vectorize(schema, public_points(schema)))
 
 
+def check_in_memory(name: str, table: Any) -> None:
+    """Raise ValueError for a Dask collection: rows are chosen in memory."""
+    if is_dask(table):
+        raise ValueError(f"{name} is a Dask collection; give {name}.compute().")
+
+
 def read_rows(reader: Any, X: Any, **options: Any) -> NDArray:
     """Return rows as the kernel sees them: vectors of `reader.schema`, or numbers as they are.
 
@@ -166,29 +176,6 @@ class RowReader(NoEstimator):
     def gamma(self, gamma: Any) -> float:
         """Return the gamma of the table that was read."""
         return made_gamma(gamma, None if self.schema is None else schema_of(self))
-
-
-@dataclass(frozen=True)
-class PartitionRows(PartitionSchema):
-    """What is public of a table in partitions, whose rows are read as the kernel sees them."""
-
-    known: TableSchema | None = None
-
-    @classmethod
-    def read_by(cls, reader: Any, X: Any) -> PartitionRows:
-        """Check what is known of a Dask collection for something with a parameter `schema`."""
-        table = PartitionSchema.of(reader, X, schema=as_schema(reader.schema))
-        known = None if reader.schema is None else schema_of(reader)
-        return cls(**vars(table), known=known)
-
-    def check(self, rows: Any) -> NDArray:
-        cells = super().check(rows)
-        return cells if self.known is None else vectorize(self.known, cells)
-
-    @property
-    def width(self) -> int:
-        """Number of entries of a row as the kernel sees it."""
-        return self.n_columns if self.known is None else n_vector(self.known)
 
 
 def check_bounds(schema: Any) -> None:

@@ -1,23 +1,21 @@
-"""Owners: one party, the partitions of a Dask collection as parties, and asking them all."""
+"""Owners: one party, and asking them all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import singledispatchmethod
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
-from .._computing import one_blas_thread, progress
-from .._dask import compute, on_partitions, partitions, sound
+from .._computing import one_blas_thread
 from .._sklearn import validate_parameter_constraints
 from ..privacy._fit import PrivateFit
 from ..privacy._noise import secret_key
 from ..schema._groups import Groups
 from ..schema._reading import Y_LENGTH, NoEstimator, label_array, validate_table
-from ._mmd import Embedding, PartitionRows, draw_tilted, grid_scores, tilted_scores
+from ._mmd import Embedding, draw_tilted, grid_scores, tilted_scores
 from ._parties import read_label_column
 from ._protocol import (
     Bid,
@@ -105,7 +103,9 @@ class DataOwner:
 
     def _kept(self, labels: Any, seed: Any) -> NDArray[np.bool_]:
         """Return which rows take part: k of each group, by coins of this owner's own."""
-        _check_bound(self._bound)
+        name = "max_rows_per_group"
+        known = {name: PrivateFit._parameter_constraints[name]}
+        validate_parameter_constraints(known, {name: self._bound}, caller_name="DataOwner")
         if (labels is None) != (self._bound is None):
             raise ValueError(
                 "groups and max_rows_per_group belong together; give both, to protect groups of "
@@ -194,8 +194,6 @@ class DataOwner:
         most = max(n, MAX_BYTES_OF_PHI // (4 * embedding.n_features))
         if len(candidates) > most:  # phi of all would not fit, and a sample does
             candidates = np.sort(self._coins.choice(candidates, most, replace=False))
-        if self._grid is None and 4 * len(self._X) * embedding.n_features <= MAX_BYTES_OF_PHI:
-            self._grid = self._grid_of(np.arange(len(self._X)))
         features = self._grid_of(candidates) * np.float32(embedding.unit)
         if not noise:
             search = feature_search(features, direction, n)
@@ -205,19 +203,15 @@ class DataOwner:
 
     def _scores(self, direction: NDArray) -> NDArray[np.float64]:
         """Return ``<direction, phi(x)>`` for all rows, each a function of its row alone."""
-        embedding = self._require_embedding()
-        unit, n_bytes = embedding.unit, 4 * len(self._X) * embedding.n_features
-        if self._grid is None and n_bytes <= MAX_BYTES_OF_PHI:
-            self._grid = self._grid_of(np.arange(len(self._X)))
-        if self._grid is not None:
-            return grid_scores(self._grid, direction, unit)
+        unit = self._require_embedding().unit
         batches = np.array_split(np.arange(len(self._X)), 1 + len(self._X) // 65536)
         return np.concatenate([grid_scores(self._grid_of(b), direction, unit) for b in batches])
 
     def _grid_of(self, rows: NDArray) -> NDArray[np.float32]:
-        if self._grid is not None:
-            return self._grid[rows]
-        return self._require_embedding().grid(self._X[rows])
+        embedding = self._require_embedding()
+        if self._grid is None and 4 * len(self._X) * embedding.n_features <= MAX_BYTES_OF_PHI:
+            self._grid = embedding.grid(self._X)
+        return embedding.grid(self._X[rows]) if self._grid is None else self._grid[rows]
 
     def _require_embedding(self) -> Embedding:
         if self._embedding is None:
@@ -238,77 +232,7 @@ class DataOwner:
         return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"
 
 
-def _check_bound(bound: Any) -> None:
-    constraints = {"max_rows_per_group": PrivateFit._parameter_constraints["max_rows_per_group"]}
-    validate_parameter_constraints(
-        constraints, {"max_rows_per_group": bound}, caller_name="DataOwner"
-    )
-
-
-class PartitionOwners:
-    """One owner per partition, named 0, 1, ... Each answers one message, and forgets it.
-
-    Rows are read twice: once to check them, before anything is charged, and once to answer.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Gets the columns, and is named in messages of errors; rows are read by its `schema`.
-    X : Dask array or frame
-
-    Attributes
-    ----------
-    members : list of range
-        Which rows of X each owner holds.
-
-    Raises
-    ------
-    ValueError, TypeError
-        What one process would raise for the whole of X.
-    """
-
-    def __init__(self, estimator: Any, X: Any):
-        self._table = PartitionRows.read_by(estimator, X)
-        self._parts = partitions(X)
-        sizes = sound(compute(on_partitions(_size, self._parts, self._table)))
-        ends = np.cumsum(sizes).tolist()
-        self._table.check_size(ends[-1])
-        self.members = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
-        self._seeds: Mapping[int, Any] = dict.fromkeys(range(len(sizes)))
-
-    def seed(self, seeds: Mapping[int, Any]) -> None:
-        """Set the seeds of the owners' coins; None draws them where the rows are."""
-        self._seeds = seeds
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(len(self.members)))
-
-    def answer_all(self, messages: Mapping[int, Message]) -> dict[int, Any]:
-        """Return the answers of all owners that are asked, from one computation."""
-        parts = [self._parts[name] for name in messages]
-        own = [(name, self._seeds[name]) for name in messages]
-        answers = compute(on_partitions(_answer, parts, (self._table, dict(messages)), own))
-        return dict(zip(messages, answers, strict=True))
-
-
-def _size(rows: Any, table: PartitionRows) -> int:
-    return len(table.check(rows))
-
-
-def _answer(rows: Any, shared: tuple[PartitionRows, dict[int, Message]], own: Any) -> Any:
-    table, messages = shared
-    name, seed = own
-    # A Fault in its place is no answer to any message, so the curator leaves this owner out.
-    return DataOwner(table.check(rows), seed=seed).answer(messages[name])
-
-
-def run_protocol(
-    curator: Any,
-    owners: Mapping[Any, DataOwner] | Any,
-    *,
-    n_jobs: int | None = None,
-    verbose: int = 0,
-) -> Any:
+def run_protocol(curator: Any, owners: Mapping[Any, Any]) -> Any:
     """Carry messages between a curator and owners until the curator has chosen.
 
     Parameters
@@ -316,13 +240,7 @@ def run_protocol(
     curator : Curator
         Not opened yet.
     owners : mapping from name to DataOwner
-        Anything with a method `answer` will do, and so will one object, an iterable of names, with
-        a method `answer_all` from all messages of a round to the answers.
-    n_jobs : int, default=None
-        How many owners think at the same time, in threads. The result does not depend on it.
-    verbose : int, default=0
-        Print a line per round, with the number of rows received, and show the progress of the
-        choice on the standard error stream: for the curator alone.
+        Anything with a method `answer` will do.
 
     Returns
     -------
@@ -331,27 +249,18 @@ def run_protocol(
     """
     if set(owners) != set(curator.shares):
         raise ValueError("owners must be those that the curator was made for.")
-    with one_blas_thread(), progress("protocol", verbose):
-        messages, n_rounds = curator.open(), 0
+    with one_blas_thread():
+        messages = curator.open()
         while messages:
-            n_rounds += 1
-            n_asked = len(messages)
-            messages = curator.receive(_ask(owners, messages, n_jobs))
-            if verbose:
-                print(f"round {n_rounds}: {n_asked} asked, {len(curator.pool)} rows received")
+            messages = curator.receive(
+                {name: _ask(owners[name], messages[name]) for name in messages}
+            )
     return curator
 
 
-def _ask(owners: Any, messages: Mapping[Any, Any], n_jobs: int | None) -> dict[Any, Any]:
-    """Return the answers, and exceptions in the place of some."""
-    if hasattr(owners, "answer_all"):
-        return owners.answer_all(messages)
-
-    def ask(name: Any) -> Any:
-        try:
-            return owners[name].answer(messages[name])
-        except (Exception, SystemExit) as error:  # the curator leaves this owner out
-            return error
-
-    answers = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(ask)(name) for name in messages)
-    return dict(zip(messages, answers, strict=True))
+def _ask(owner: Any, message: Message) -> Any:
+    """Return the answer, or an exception in its place."""
+    try:
+        return owner.answer(message)
+    except (Exception, SystemExit) as error:  # the curator leaves this owner out
+        return error

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._sklearn import Interval, StrOptions
+from .._sklearn import Interval
 from ..privacy._fit import estimator
 from ._mmd import Embedding
-from ._releases import ExactMean, Plan, TargetMean, Terms, plan_release
+from ._releases import ExactMean, GaussianMean, Plan, TargetMean, Terms
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,9 +122,7 @@ Conversation = Generator[dict[Any, Message], dict[Any, Any], NDArray]
 
 # What is checked of the parameters that all protocols have.
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
-    "release": [StrOptions({"gaussian", "mwem"})],
     "n_target": [None, Interval(Integral, 1, None, closed="left")],
-    "shares": [None, dict],
     "max_share_per_owner": [None, Interval(Real, 0, 1, closed="right")],
 }
 
@@ -141,23 +139,14 @@ class Protocol(BaseEstimator):
 
     Parameters
     ----------
-    release : {"gaussian", "mwem"}, default="gaussian"
-        How the target's mean embedding is released. "gaussian" adds noise to the sum (Laplace noise
-        with ``delta=0``), which is better wherever we looked. "mwem" is the paper's h2 with its
-        calibration corrected, and needs `n_target`.
     n_target : int, default=None
         A public number to divide the target's sum by; a wrong one only scales the mean. None
-        releases the number of rows with noise, so that you need not publish it ("gaussian" under
-        add-remove only).
-    shares : mapping from owner to positive number, default=None
-        Public shares of the rows asked of each owner; never derive them from private sizes. None
-        gives equal shares to the owners that occur, since nobody knows in advance who has rows like
-        the target; their names then count as public. A mapping must name all owners, also those
-        without rows.
+        releases the number of rows with noise, so that you need not publish it (under add-remove
+        only).
     max_share_per_owner : float, default=None
         The largest part of the summary that may be one owner's rows, in (0, 1]. It limits the harm
         done by an owner who sends copies, false labels or rows made for the purpose. None is 2.5
-        times the owner's share (1 / K where all K owners have equal shares), and at least 0.25: it
+        times the owner's share of the rows asked for, 1 / K of K owners, and at least 0.25: it
         leaves room for owners who have more rows like the target. An honest owner that alone holds
         what is like the target is held back, too. A UserWarning says where the bound was reached;
         if you trust the owners, set 1, which is no bound.
@@ -166,9 +155,7 @@ class Protocol(BaseEstimator):
     embedding_kind: ClassVar[str] = "pairs"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS
 
-    release: Any = "gaussian"
     n_target: int | None = None
-    shares: Any = None
     max_share_per_owner: float | None = None
 
     def broadcasts_target(self) -> bool:
@@ -177,7 +164,7 @@ class Protocol(BaseEstimator):
 
     def is_nominal(self) -> bool:
         """Whether a run costs epsilon and delta at least, so that a ledger can be asked early."""
-        return self.broadcasts_target() and self.release == "gaussian"
+        return self.broadcasts_target()
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         """Return the calibrated mechanisms."""
@@ -189,7 +176,7 @@ class Protocol(BaseEstimator):
             return None
         if not terms.is_private:
             return ExactMean(embedding)
-        return plan_release(self.release, embedding, terms)
+        return GaussianMean(embedding, terms)
 
     def rows_agreed(self, n_select: int, share: float) -> int:
         """Return how many rows an owner with this share hands over at most, in the whole run."""
@@ -216,8 +203,8 @@ class Propose(Protocol):
         draw rows with weights that are tilted towards the noisy target no further
         (`tilted_scores`). Where noise is large, that is at random anyhow. With 1 nothing is
         broadcast at all (`Pool`).
-    release, n_target, shares, max_share_per_owner : see `Protocol`
-        How the target is released, and what is asked of each owner.
+    n_target, max_share_per_owner : see `Protocol`
+        What is public of the target, and how much of the summary may be one owner's.
 
     Notes
     -----
@@ -229,10 +216,10 @@ class Propose(Protocol):
     size of the noise is that of the mechanism, over the number of rows that it released.
     (2) So all that any coalition of owners receives is one release of D_v and public numbers. It is
     independent of the other owners' rows: 0-DP for them, whatever the coalition does. (3) The
-    release is one Gaussian (or Laplace, or MWEM) mechanism on the sum of phi over D_v, so the view
+    release is one Gaussian (or Laplace) mechanism on the sum of phi over D_v, so the view
     is (epsilon, delta)-DP for D_v. (4) Whatever the curator does with D_v and the proposals reaches
     no owner. (5) This holds only if you never tell owners which proposals were chosen, and pay them
-    per row proposed (or by `PrivateMMDSummarizer.noisy_owner_values`).
+    per row proposed.
 
     *Cost.* ``parsimony p`` rows, and at most one more per owner for rounding up; two messages per
     owner; one round.
@@ -293,8 +280,8 @@ class Pool(Propose):
     parsimony : float, default=16.0
         Rows that the curator receives for each row that it keeps, at most. The default is high, as
         nothing else helps as much.
-    shares, max_share_per_owner : see `Protocol`
-        What is asked of each owner, and how much of the summary may be one owner's.
+    max_share_per_owner : see `Protocol`
+        How much of the summary may be one owner's.
 
     Notes
     -----
@@ -303,13 +290,11 @@ class Pool(Propose):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        name: Propose._parameter_constraints[name]
-        for name in ("parsimony", "shares", "max_share_per_owner")
+        name: Propose._parameter_constraints[name] for name in ("parsimony", "max_share_per_owner")
     }
 
     explore = 1.0  # all proposals are random
-    release, n_target = "gaussian", None  # nothing of the target is released
+    n_target = None  # nothing of the target is released
 
-    def __init__(self, parsimony=16.0, *, shares=None, max_share_per_owner=None):
-        self.parsimony, self.shares = parsimony, shares
-        self.max_share_per_owner = max_share_per_owner
+    def __init__(self, parsimony=16.0, *, max_share_per_owner=None):
+        self.parsimony, self.max_share_per_owner = parsimony, max_share_per_owner
