@@ -20,7 +20,6 @@ from skdpsumm import (
 )
 from skdpsumm._computing import advance, progress
 from skdpsumm._linear_systems import conjugate_gradients
-from skdpsumm.plotting import PrivacyUtilityDisplay
 from skdpsumm.privacy._noise import noisy_integers
 
 # Tests of other things set these off, on tables as small as they are.
@@ -111,28 +110,6 @@ def test_analysts_see_progress_as_well(kind, capsys):
     sketch = M2MClassifier(**M2M).fit(X, y).sketch_
     kind.from_sketch(sketch, n_synthetic=400, verbose=1)
     assert kind.__name__ in capsys.readouterr().err
-
-
-class Reporting(TDILClassifier):
-    """Reports steps while it scores, too."""
-
-    def score(self, X, y):
-        advance()
-        return super().score(X, y)
-
-
-def test_display_counts_fits_and_not_their_steps(capsys):
-    PrivacyUtilityDisplay.from_estimator(
-        Reporting(norm_bound=2.0),
-        X,
-        y,
-        X_test=X,
-        y_test=y,
-        epsilons=[1, 10],
-        n_repeats=2,
-        verbose=1,
-    )
-    assert "PrivacyUtilityDisplay: 4 of 4 steps" in capsys.readouterr().err
 
 
 def test_lines_come_every_other_second(capsys, monkeypatch):
