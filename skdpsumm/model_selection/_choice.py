@@ -63,7 +63,10 @@ class ChoiceNoise:
             if self.difference < self.size
             else "the choice tells no two candidates apart"
         )
-        words = f"{told}, of {self.size:.4g}; {self._of_fit}"
+        words = (
+            f"{told}, of {self.size:.4g}; a run of this search is as noisy as one fit to all rows "
+            f"with epsilon={self.epsilon_of_fit:.2g}, where a plain fit has {self.epsilon:.4g}"
+        )
         if self.is_default:
             words += "; the estimator as it was given is the best: fitted alone it has less noise"
         return f"mostly noise: {words}" if self.is_drowned else words
@@ -71,23 +74,10 @@ class ChoiceNoise:
     @property
     def advice(self) -> str:
         """What to say where the choice is mostly noise."""
-        apart = (
-            f"candidates whose mean scores differ by less than {self.difference:.2g} of "
-            f"{self.size:.4g} were told apart by chance"
-            if self.difference < self.size
-            else "the released sum tells no two of them apart"
-        )
         return (
             "Fit the estimator as it is, which will probably be better, or give the search more "
             "rows: `expected_noise(n_samples)` tells how many, before anything is charged. The "
-            f"choice among candidates is mostly noise: {apart}, and {self._of_fit}."
-        )
-
-    @property
-    def _of_fit(self) -> str:
-        return (
-            f"a run of this search is as noisy as one fit to all rows with "
-            f"epsilon={self.epsilon_of_fit:.2g}, where a plain fit has {self.epsilon:.4g}"
+            f"choice among candidates is {self}."
         )
 
 
