@@ -14,6 +14,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from curators import summarizer_of
 from sklearn.multiclass import OneVsRestClassifier
 
 from skdpsumm import (
@@ -22,6 +23,7 @@ from skdpsumm import (
     M2MEstimator,
     Numeric,
     PrivacyLedger,
+    PrivateMMDSummarizer,
     PrivateSearchCV,
     RACESketcher,
     RFFSketcher,
@@ -373,6 +375,69 @@ def test_dask_is_not_imported():
     )
     environment = os.environ | {"SKDPSUMM_ENGINE": "numpy"}
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100, env=environment)
+
+
+# ---- owners and selection
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(0, 1, (1500, 2)), rng.normal(3, 1, (500, 2))])
+    return rng.permutation(X), rng.normal(3, 1, (100, 2))
+
+
+@pytest.mark.parametrize("protocol", ["propose", "pool"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"noise_seed": 3},
+        {"epsilon": np.inf},
+        {"noise_seed": 3, "shares": {2: 1, 0: 2, 3: 1, 1: 1}},
+    ],
+    ids=["noisy", "exact", "shares"],
+)
+def test_partitions_are_owners(mixture, protocol, how):
+    X, target = mixture
+    summarizer = summarizer_of(
+        20, protocol=protocol, gamma=0.5, n_components=200, random_state=0, **how
+    )
+    owners = np.repeat(np.arange(4), [600, 600, 600, 200])
+    memory = summarizer.fit(X, X_target=target, owners=owners)
+    expected = memory.sample_indices_, memory.owner_counts_, memory.privacy_.target.epsilon(1e-6)
+    lazily = summarizer.fit(da.from_array(X, chunks=(600, 1)), X_target=target)
+    np.testing.assert_array_equal(lazily.sample_indices_, expected[0])
+    assert (lazily.owner_counts_, lazily.privacy_.target.epsilon(1e-6)) == expected[1:]
+    assert lazily.dropped_owners_ == {}
+
+
+def test_bad_owners_cost_nothing(mixture):
+    X, target = mixture
+    ledger = PrivacyLedger(epsilon=2, delta=1e-5)
+    options = {"n_components": 50, "gamma": 1.0, "ledger": ledger}
+    lazily = da.from_array(X, chunks=(600, 2))
+    bad = X.copy()
+    bad[700, 1] = np.nan
+    with pytest.raises(ValueError, match="Input X contains NaN") as memory:
+        PrivateMMDSummarizer(5, **options).fit(bad, X_target=target)
+    with pytest.raises(ValueError, match="Input X contains NaN") as partitioned:
+        PrivateMMDSummarizer(5, **options).fit(da.from_array(bad, chunks=(600, 2)), X_target=target)
+    assert str(memory.value) == str(partitioned.value)
+    with pytest.raises(ValueError, match="many rounds"):
+        PrivateMMDSummarizer(5, protocol="auction", **options).fit(lazily, X_target=target)
+    with pytest.raises(ValueError, match="X_target"):
+        PrivateMMDSummarizer(5, **options).fit(lazily)
+    assert ledger.entries() == []
+
+
+def test_claims_of_partitions_follow_from_what_is_said(mixture):
+    X, _ = mixture
+    lazily = da.from_array(X, chunks=(600, 2))
+    for said in (False, True):
+        s = PrivateMMDSummarizer(5, n_components=50, target_is_owners=said, gamma=1.0)
+        claim = s.fit(lazily, X_target=X).privacy_.owners
+        assert (claim.epsilon(1e-6) > 0.9) == said
+        assert ("share no row" in claim.given) != said
 
 
 # ---- a cluster

@@ -471,6 +471,11 @@ def test_agreements_name_a_protocol_as_an_object_does():
 
     assert agreed_on("propose").rows_asked("north") == 80
     assert agreed_on({"kind": "propose", "parsimony": 6.0}).rows_asked("south") == 30
+    shared = agreed_on("propose", shares={"north": 3, "south": 1})
+    assert [shared.rows_asked(name) for name in ("north", "south")] == [120, 40]
+    for shares in ({"north": 1}, {"north": 1, "south": 0}, {"north": 1, "south": "1"}, 2):
+        with pytest.raises(ValueError, match="shares"):
+            agreed_on("propose", shares=shares)
     assert agreed_on({"kind": "pool"}).protocol().explore == 1
     with pytest.raises(ValueError, match=r'kind = "propose", parsimony = 6.0 }'):
         agreed_on("propose", parsimony=6.0)  # as it was written before

@@ -143,14 +143,15 @@ def test_a_schema_by_name_finds_columns_in_any_order_and_never_by_position(name)
     assert ledger.entries() == []
 
 
-@pytest.mark.parametrize("name", ["m2m", "fourier", "adaptive"])
+@pytest.mark.parametrize("name", ["m2m", "fourier", "adaptive", "propose"])
 def test_labels_of_a_dask_frame_are_refused_before_the_charge(name):
     frames = pytest.importorskip("dask.dataframe")
     ledger = PrivacyLedger(epsilon=1000, delta=0.1)
     X = frames.from_pandas(FRAME.set_axis([1, 0], axis=1), npartitions=2)
     model = INSTANCES[name].make(ledger=ledger)
+    given = {"X_target": CELLS} if name == "propose" else {}
     with pytest.raises(ValueError, match="neither words nor the positions"):
-        model.fit(X)
+        model.fit(X, **given)
     assert ledger.entries() == []
 
 

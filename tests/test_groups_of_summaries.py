@@ -269,6 +269,15 @@ def test_a_ledger_of_rows_refuses_a_curator_of_groups():
     assert ledger.entries() == []
 
 
+def test_partitions_of_dask_are_refused():
+    da = pytest.importorskip("dask.array")
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3, unit="group")
+    given = {"X_target": TARGET, "target_groups": TARGET_LABELS, "groups": LABELS}
+    with pytest.raises(ValueError, match=r"Call X\.compute"):
+        summarizer(ledger=ledger).fit(da.from_array(X, chunks=(200, 2)), **given)
+    assert ledger.entries() == []
+
+
 def test_owners_over_flower_are_not_asked_about_groups():
     pytest.importorskip("flwr")
     from skdpsumm.federated._curator import run_over_grid

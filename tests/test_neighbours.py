@@ -135,6 +135,8 @@ def test_what_is_not_known_is_refused():
         worst_case_neighbours(summarizer, side="both")
     with pytest.raises(ValueError, match="target_is_owners"):
         worst_case_neighbours(clone(summarizer).set_params(target_is_owners=True))
+    with pytest.raises(ValueError, match="shares"):
+        worst_case_neighbours(clone(summarizer).set_params(protocol=Propose(shares={"a": 1.0})))
     for careless in (PrivateMMDSummarizer(gamma=1.0), M2MEstimator(schema=(0, 1)), RFFSketcher()):
         with pytest.raises(ValueError, match="random_state must be an int"):
             worst_case_neighbours(careless)

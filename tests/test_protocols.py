@@ -127,6 +127,13 @@ def test_parsimony_counts_rows_received():
     assert len(run(AskAll(n_rounds=5), owners).pool) == 80
 
 
+def test_shares_are_public_numbers():
+    owners = {"a": points(400), "b": points(400, seed=1), "c": points(0)}
+    curator = run(Propose(parsimony=4), owners, shares={"a": 3, "b": 1, "c": 4})
+    asked = {name: m[0].n_herd + m[0].n_uniform for name, m in curator.transcript.items()}
+    assert asked == {"a": 30, "b": 10, "c": 40}
+
+
 def test_values_add_up_to_the_objective():
     owners = {"a": points(200), "b": points(200, 2.0, seed=1)}
     target = points(100, 2.0, seed=9)
@@ -337,6 +344,9 @@ def test_a_curator_runs_once_and_cannot_be_copied():
         ({"owners": []}, "owners"),
         ({"owners": ["a", "a"]}, "different"),
         ({"adjacency": "bounded"}, "adjacency"),
+        ({"shares": {"b": 1.0}}, "shares"),
+        ({"shares": {"a": -1.0}}, "positive"),
+        ({"shares": {"a": 1, "b": 1}}, "no others"),
         ({"delta": 1.5}, "delta"),
         ({"epsilon": 0.0}, "epsilon"),
         ({"gamma": -1.0}, "gamma"),

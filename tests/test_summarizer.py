@@ -249,6 +249,7 @@ def test_parameters_of_the_protocol_are_its_own():
         ({"protocol": "vote"}, {}, "protocol"),
         ({"protocol": Propose(parsimony=0.5)}, {}, "parsimony"),
         ({"adjacency": "replace_one"}, {}, "n_target is None"),
+        ({"shares": {"north": 1.0}}, {}, "shares"),
         ({}, {"owners": [1, 2]}, "owners"),
         ({}, {"X_target": [[1.0]]}, "features"),
         ({}, {"X_target": [[1.0, np.inf]]}, "infinity"),
@@ -263,6 +264,14 @@ def test_mistakes_cost_nothing(options, data, message):
             X, **{"X_target": target, "owners": owners, **data}
         )
     assert ledger.entries() == []
+
+
+def test_owners_named_by_shares_may_be_empty():
+    X, _, owners, target, _ = problem()
+    s = summarizer(shares={"north": 1, "south": 1, "east": 2})
+    s.fit(X, X_target=target, owners=owners)
+    assert s.owner_counts_["east"] == 0
+    assert s.n_accessed_ == 160
 
 
 # -------------------------------------------------------------------------- summarised estimators
@@ -744,13 +753,15 @@ def test_no_container_changes_the_choice(package):
     np.testing.assert_array_equal(found.sample_indices_, expected)
 
 
-def test_rows_are_chosen_in_memory():
+def test_partitions_are_read_through_the_schema():
     dd = pytest.importorskip("dask.dataframe")
-    parts, target = dd.from_pandas(people()[0], npartitions=2), wanted_people()
+    X, _, _ = people()
+    target = wanted_people()
+    parts = on_schema(epsilon=np.inf).fit(dd.from_pandas(X, npartitions=2), X_target=target)
+    whole = on_schema(epsilon=np.inf).fit(X, X_target=target, owners=np.repeat([0, 1], 300))
+    np.testing.assert_array_equal(parts.sample_indices_, whole.sample_indices_)
     with pytest.raises(ValueError, match=r"give X.compute\(\)"):
-        greedy_mmd_selection(parts, target, 20, schema=PEOPLE)
-    with pytest.raises(ValueError, match=r"give X.compute\(\)"):
-        on_schema().fit(parts, X_target=target, owners=[0, 1])
+        greedy_mmd_selection(dd.from_pandas(X, npartitions=2), target, 20, schema=PEOPLE)
 
 
 def test_a_model_of_raw_rows():

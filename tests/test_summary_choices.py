@@ -380,6 +380,12 @@ def test_one_owners_bad_cell_leaves_that_owner_out(cell, protocol):
         s.fit(spoilt, y, X_target=target, owners=owners)
     assert s.dropped_owners_ == {"b": "has rows that cannot be read"}
     assert set(owners[s.sample_indices_]) == {"a", "c"}
+    # What others see and send is what they would if the owner had not answered.
+    absent = summarizer(protocol=protocol, shares=dict.fromkeys("abc", 1.0))
+    others = owners != "b"
+    absent.fit(X[others], X_target=target, owners=owners[others])
+    chosen = np.flatnonzero(others)[absent.sample_indices_]
+    np.testing.assert_array_equal(s.sample_indices_, chosen)
 
 
 def test_rows_are_handed_out_where_one_owner_is_left_out():
@@ -432,6 +438,13 @@ def test_who_takes_part_hangs_on_no_label_of_somebody_else():
         seen.append([message.n for message in s.transcript_["a"]])
         assert len(s.transcript_["c"]) == len(s.transcript_["a"])
     assert seen[0] == seen[1]
+
+
+def test_shares_are_parts_of_one_however_large_they_are():
+    for size in (1e-300, 1.0, 1e308):
+        shares = {"a": size, "b": size}
+        curator = curator_of(points(10), ["a", "b"], gamma=1.0, n_components=10, shares=shares)
+        assert curator.shares == {"a": 0.5, "b": 0.5}
 
 
 @pytest.mark.parametrize("protocol", ["propose", "pool", AskAll(4)])

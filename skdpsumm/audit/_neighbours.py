@@ -71,7 +71,8 @@ class MatchesTarget(Protocol):
     """A summarizer, whose target is released through an embedding.
 
     Parameters that are read: `max_rows_per_group`, `schema`, `delta`, `adjacency`,
-    `random_state`, `gamma`, `n_select`, `target_is_owners`.
+    `random_state`, `gamma`, `n_select`,
+    `shares`, `target_is_owners`.
     """
 
     def preview_embedding(self, n_features: int) -> Any:
@@ -145,7 +146,7 @@ def worst_case_neighbours(
     TypeError
         If the estimator is none of those. Build a pair by hand.
     ValueError
-        If the estimator's map changes from fit to fit, or `side` is unknown. Also for
+        If the estimator's map changes from fit to fit, or `side` is unknown. Also for `shares`,
         `target_is_owners` or groups of a summarizer, for which no pair is built.
 
     Examples
@@ -312,6 +313,11 @@ def neighbouring_worlds(
 def _check(summarizer: Any, side: str) -> None:
     if side not in SIDES:
         raise ValueError(f'side must be "target" or "owners", got {side!r}.')
+    shares = getattr(summarizer.protocol, "shares", None)
+    if shares is not None and set(shares) != {"observer", "others"}:
+        raise ValueError(
+            "shares must be None, or name the owners of the audit, 'observer' and 'others'."
+        )
     if summarizer.target_is_owners:
         raise ValueError(
             "Audit with target_is_owners=False: the target of the audit belongs to no owner. With "

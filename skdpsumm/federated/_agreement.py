@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ _RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator")
 _PRIVATE = {*_RELEASE, "schema", "ledger", "max_rows_per_group", "noise_seed", "verbose"}
 # What the agreement says of `Curator`; the rest is the curator's own affair.
 _TERMS = ("n_select", "gamma", "n_components", "epsilon", "delta", "adjacency")
-_OF_PROTOCOL = ("n_target", "max_share_per_owner")
+_OF_PROTOCOL = ("n_target", "max_share_per_owner", "shares")
 _CURATOR = (*_TERMS, *_OF_PROTOCOL, "random_state")
 _ROWS = {**SHARED_CONSTRAINTS, **PrivateMMDSummarizer._parameter_constraints}
 
@@ -70,8 +71,9 @@ class Agreement:
         Entries: ``protocol`` ("propose", "pool", or a mapping with such a ``kind`` and its
         ``parsimony`` and ``explore``), and parameters of `PrivateMMDSummarizer`: ``n_select``,
         ``gamma`` ("auto", the default, or a number), ``n_components``, ``epsilon``, ``delta``,
-        ``adjacency``, ``n_target``, ``max_share_per_owner`` and ``random_state`` (an int: the
-        frequencies are public).
+        ``adjacency``, ``n_target``, ``max_share_per_owner``, ``random_state`` (an int: the
+        frequencies are public) and ``shares`` (a mapping from owner to a positive number; equal by
+        default).
     sketch : mapping or None, default=None
         What each owner releases. None asks for no sketch, so that owners release none unless all
         agree to it. Entries: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
@@ -119,6 +121,7 @@ class Agreement:
             raise ValueError("An agreement needs a table `rows`, `sketch` or both.")
         if self.rows is not None:
             self.protocol()  # checks them
+            self.shares()
             self.schema.require_bounds()
         if self.sketch is not None:
             self.sketcher()
@@ -218,9 +221,19 @@ class Agreement:
         """Of the kernel by which rows are chosen."""
         return made_gamma(self._table("rows").get("gamma", "auto"), self.schema)
 
+    def shares(self) -> dict[str, float]:
+        """Return each owner's share of the rows; they sum to one."""
+        given = self._table("rows").get("shares") or dict.fromkeys(self.owners, 1)
+        named = isinstance(given, Mapping) and set(given) == set(self.owners)
+        if not named or not all(
+            isinstance(s, int | float) and 0 < s < math.inf for s in given.values()
+        ):
+            raise ValueError("rows.shares must have a positive number for each owner.")
+        return {owner: share / sum(given.values()) for owner, share in given.items()}
+
     def rows_asked(self, owner: str) -> int:
         """Return how many rows an owner may be asked for, in one run."""
-        return self.protocol().rows_asked(self._table("rows")["n_select"], 1 / len(self.owners))
+        return self.protocol().rows_asked(self._table("rows")["n_select"], self.shares()[owner])
 
     def embedding(self) -> Embedding:
         """Return the map that the curator will draw."""

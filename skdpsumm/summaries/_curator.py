@@ -132,7 +132,7 @@ class Curator:
         self.terms, self.protocol = terms, terms.protocol
         check_target_groups(terms.max_rows_per_group, target_groups)
         self._noise_seed = noise_seed
-        self.shares = _shares(list(owners))
+        self.shares = _shares(list(owners), self.protocol.shares)
         self._ledger = ledger
         self._begin()
         check_some_rows("X_target", X_target)
@@ -324,7 +324,7 @@ class Curator:
     def _quotas(self, places: NDArray) -> Quotas | None:
         """Return how many rows of each owner may be chosen, None where that is no bound."""
         most = np.array([self.terms.most_chosen(share) for share in self.shares.values()])
-        if most[0] >= self.terms.n_select:  # all have the same share
+        if most.min() >= self.terms.n_select:
             return None
         position = {owner: k for k, owner in enumerate(self.shares)}
         codes = np.array([position[self.pool.origins[place][0]] for place in places])
@@ -464,11 +464,20 @@ def _read_target_groups(labels: Any, n_rows: int) -> Groups:
     raise ValueError(re.sub(r"\bgroups\b", "target_groups", text, count=1))
 
 
-def _shares(owners: list[Any]) -> dict[Any, float]:
-    """Return each owner's share of the rows that are asked for: all have the same."""
+def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, float]:
+    """Return shares that sum to one, by owner."""
     if len(set(owners)) < len(owners) or not owners:
         raise ValueError("owners must be at least one name, and all different.")
-    return dict.fromkeys(owners, 1 / len(owners))
+    if shares is None:
+        return dict.fromkeys(owners, 1 / len(owners))
+    if set(owners) != set(shares):
+        raise ValueError("shares must name all owners, and no others.")
+    values = [float(v) for v in shares.values()]
+    if not all(0 < v < np.inf for v in values):
+        raise ValueError(f"shares must be positive numbers, got {values}.")
+    parts = [value / max(values) for value in values]  # whose sum is finite
+    # The order is that of `shares`, which is public, as that of messages is.
+    return {owner: part / sum(parts) for owner, part in zip(shares, parts, strict=True)}
 
 
 # Grid values depend on the dtype a little, so rows are never converted.

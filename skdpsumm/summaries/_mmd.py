@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from sklearn.utils import gen_batches
 
+from .._dask import PartitionSchema
 from ..features._feature_maps import GRID, NO_GAMMA, FourierMap, auto_gamma
 from ..schema._columns import Numeric
 from ..schema._reading import (
@@ -22,7 +24,7 @@ from ..schema._reading import (
     validate_table,
 )
 from ..schema._schema import TableSchema, as_schema, public_points, schema_of
-from ..schema._vectorizer import vectorize
+from ..schema._vectorizer import n_vector, vectorize
 
 # Entries of the kernel matrix that are in memory at a time.
 ENTRIES_OF_KERNEL_BLOCK = 2**22
@@ -176,6 +178,29 @@ class RowReader(NoEstimator):
     def gamma(self, gamma: Any) -> float:
         """Return the gamma of the table that was read."""
         return made_gamma(gamma, None if self.schema is None else schema_of(self))
+
+
+@dataclass(frozen=True)
+class PartitionRows(PartitionSchema):
+    """What is public of a table in partitions, whose rows are read as the kernel sees them."""
+
+    known: TableSchema | None = None
+
+    @classmethod
+    def read_by(cls, reader: Any, X: Any) -> PartitionRows:
+        """Check what is known of a Dask collection for something with a parameter `schema`."""
+        table = PartitionSchema.of(reader, X, schema=as_schema(reader.schema))
+        known = None if reader.schema is None else schema_of(reader)
+        return cls(**vars(table), known=known)
+
+    def check(self, rows: Any) -> NDArray:
+        cells = super().check(rows)
+        return cells if self.known is None else vectorize(self.known, cells)
+
+    @property
+    def width(self) -> int:
+        """Number of entries of a row as the kernel sees it."""
+        return self.n_columns if self.known is None else n_vector(self.known)
 
 
 def check_bounds(schema: Any) -> None:

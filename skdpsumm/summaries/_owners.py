@@ -1,8 +1,8 @@
-"""Owners: one party, and asking them all."""
+"""Owners: one party, the partitions of a Dask collection as parties, and asking them all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import singledispatchmethod
 from typing import Any
 
@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._computing import one_blas_thread
+from .._dask import compute, on_partitions, partitions, sound
 from .._sklearn import validate_parameter_constraints
 from ..privacy._fit import PrivateFit
 from ..privacy._noise import secret_key
 from ..schema._groups import Groups
 from ..schema._reading import Y_LENGTH, NoEstimator, label_array, validate_table
-from ._mmd import Embedding, draw_tilted, grid_scores, tilted_scores
+from ._mmd import Embedding, PartitionRows, draw_tilted, grid_scores, tilted_scores
 from ._parties import read_label_column
 from ._protocol import (
     Bid,
@@ -232,7 +233,64 @@ class DataOwner:
         return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"
 
 
-def run_protocol(curator: Any, owners: Mapping[Any, Any]) -> Any:
+class PartitionOwners:
+    """One owner per partition, named 0, 1, ... Each answers one message, and forgets it.
+
+    Rows are read twice: once to check them, before anything is charged, and once to answer.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets the columns, and is named in messages of errors; rows are read by its `schema`.
+    X : Dask array or frame
+
+    Attributes
+    ----------
+    members : list of range
+        Which rows of X each owner holds.
+
+    Raises
+    ------
+    ValueError, TypeError
+        What one process would raise for the whole of X.
+    """
+
+    def __init__(self, estimator: Any, X: Any):
+        self._table = PartitionRows.read_by(estimator, X)
+        self._parts = partitions(X)
+        sizes = sound(compute(on_partitions(_size, self._parts, self._table)))
+        ends = np.cumsum(sizes).tolist()
+        self._table.check_size(ends[-1])
+        self.members = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+        self._seeds: Mapping[int, Any] = dict.fromkeys(range(len(sizes)))
+
+    def seed(self, seeds: Mapping[int, Any]) -> None:
+        """Set the seeds of the owners' coins; None draws them where the rows are."""
+        self._seeds = seeds
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.members)))
+
+    def answer_all(self, messages: Mapping[int, Message]) -> dict[int, Any]:
+        """Return the answers of all owners that are asked, from one computation."""
+        parts = [self._parts[name] for name in messages]
+        own = [(name, self._seeds[name]) for name in messages]
+        answers = compute(on_partitions(_answer, parts, (self._table, dict(messages)), own))
+        return dict(zip(messages, answers, strict=True))
+
+
+def _size(rows: Any, table: PartitionRows) -> int:
+    return len(table.check(rows))
+
+
+def _answer(rows: Any, shared: tuple[PartitionRows, dict[int, Message]], own: Any) -> Any:
+    table, messages = shared
+    name, seed = own
+    # A Fault in its place is no answer to any message, so the curator leaves this owner out.
+    return DataOwner(table.check(rows), seed=seed).answer(messages[name])
+
+
+def run_protocol(curator: Any, owners: Any) -> Any:
     """Carry messages between a curator and owners until the curator has chosen.
 
     Parameters
@@ -240,7 +298,8 @@ def run_protocol(curator: Any, owners: Mapping[Any, Any]) -> Any:
     curator : Curator
         Not opened yet.
     owners : mapping from name to DataOwner
-        Anything with a method `answer` will do.
+        Anything with a method `answer` will do, and so will one object, an iterable of names, with
+        a method `answer_all` from all messages of a round to the answers.
 
     Returns
     -------
@@ -252,9 +311,11 @@ def run_protocol(curator: Any, owners: Mapping[Any, Any]) -> Any:
     with one_blas_thread():
         messages = curator.open()
         while messages:
-            messages = curator.receive(
-                {name: _ask(owners[name], messages[name]) for name in messages}
-            )
+            if hasattr(owners, "answer_all"):
+                answers = owners.answer_all(messages)
+            else:
+                answers = {name: _ask(owners[name], messages[name]) for name in messages}
+            messages = curator.receive(answers)
     return curator
 
 

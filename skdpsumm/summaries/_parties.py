@@ -107,7 +107,9 @@ class OwnersTables:
     whole: Any
 
 
-def read_owners(estimator: Any, X: Any, owners: Any, *, as_one: bool) -> OwnersTables:
+def read_owners(
+    estimator: Any, X: Any, owners: Any, shares: Mapping[Any, float] | None, *, as_one: bool
+) -> OwnersTables:
     """Read the rows of all owners; those of an owner that cannot be read are left to the others.
 
     Parameters
@@ -117,6 +119,8 @@ def read_owners(estimator: Any, X: Any, owners: Any, *, as_one: bool) -> OwnersT
     X : array-like or frame of shape (n, n_features)
     owners : array-like of shape (n,) or None
         Whose each row is. None is one owner, named "X".
+    shares : mapping from owner to float, or None
+        Names all owners; None takes those that occur.
     as_one : bool
         Whether all rows are needed, as where X is the target.
 
@@ -130,24 +134,28 @@ def read_owners(estimator: Any, X: Any, owners: Any, *, as_one: bool) -> OwnersT
     except (ValueError, TypeError):
         if as_one or owners is None:
             raise
-        return _read_one_by_one(estimator, X, owners)
-    members = rows_by_owner(len(whole), owners)
+        return _read_one_by_one(estimator, X, owners, shares)
+    members = rows_by_owner(len(whole), owners, shares)
     rows = {name: whole[own] for name, own in members.items()}
     return OwnersTables(rows, members, {}, len(whole), whole)
 
 
-def _read_one_by_one(estimator: Any, X: Any, owners: Any) -> OwnersTables:
+def _read_one_by_one(estimator: Any, X: Any, owners: Any, shares: Any) -> OwnersTables:
     n_rows = n_rows_of(X)
-    members = rows_by_owner(n_rows, owners)
+    members = rows_by_owner(n_rows, owners, shares)
     rows: dict[Any, NDArray] = {}
     errors: dict[Any, Exception] = {}
     for name, own in members.items():
+        if len(own) == 0:
+            continue
         try:
             rows[name] = read_rows(estimator, rows_of(X, own), keep_float32=True)
         except (ValueError, TypeError) as error:
             errors[name] = error
     if not rows:  # nobody is left, so that what is wrong is no matter of one owner
         raise next(iter(errors.values()))
+    some = next(iter(rows.values()))
+    rows |= {name: some[:0] for name, own in members.items() if len(own) == 0}
     return OwnersTables(rows, members, dict.fromkeys(errors, _UNREADABLE), n_rows, None)
 
 
@@ -174,27 +182,45 @@ def read_owners_labels(
     if y is None:
         return {}, {}
     labels: dict[Any, NDArray] = {}
-    for name, own in members.items():
+    owners = [name for name, own in members.items() if len(own)]
+    for name in owners:
         try:
-            labels[name] = read_label_column(y[own])
+            labels[name] = read_label_column(y[members[name]])
         except ValueError:
             continue
     if not labels:  # what is wrong is no matter of one owner
         raise ValueError(_NO_LABELS)
-    return labels, {name: _BAD_LABELS for name in members if name not in labels}
+    return labels, {name: _BAD_LABELS for name in owners if name not in labels}
 
 
-def rows_by_owner(n_rows: int, owners: Any) -> dict[Any, NDArray[np.int64]]:
-    """Return the positions of each owner's rows.
+def rows_by_owner(
+    n_rows: int, owners: Any, shares: Mapping[Any, float] | None
+) -> dict[Any, NDArray[np.int64]]:
+    """Return the positions of each owner's rows, for all owners that `shares` names.
 
     Parameters
     ----------
     n_rows : int
-    owners : array-like or None
-        The owner of each row; None is one owner, named "X".
+        n.
+    owners : array-like of shape (n,) or None
+        Whose each row is. None is one owner, named "X".
+    shares : mapping from owner to float, or None
+        None takes the owners that occur.
     """
     if owners is None:
-        return {"X": np.arange(n_rows)}
+        labels, codes = ["X"], np.zeros(n_rows, np.int64)
+    else:
+        labels, codes = _owner_codes(owners, n_rows)
+    members = {name: np.flatnonzero(codes == k) for k, name in enumerate(labels)}
+    if shares is None:
+        return members
+    if not set(labels) <= set(shares):
+        raise ValueError("shares has no entry for some of the owners; name all of them.")
+    return {name: members.get(name, np.empty(0, np.int64)) for name in shares}
+
+
+def _owner_codes(owners: Any, n_rows: int) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the names of the owners in order, and whose each row is, by position."""
     try:
         names, fault = sound_labels(read_labels(owners, "owners")), ""
     except CellError as error:
@@ -204,7 +230,6 @@ def rows_by_owner(n_rows: int, owners: Any) -> dict[Any, NDArray[np.int64]]:
     if fault or len(names) != n_rows:
         raise ValueError("owners must hold one label per row of X.")
     # Sorted, so that an owner's number, and with it the seed of its coins, hangs on no row's place.
-    members: dict[Any, list[int]] = {name: [] for name in sorted(set(names))}
-    for row, name in enumerate(names):
-        members[name].append(row)
-    return {name: np.array(own, np.int64) for name, own in members.items()}
+    labels = sorted(set(names))
+    place = {label: k for k, label in enumerate(labels)}
+    return labels, np.fromiter(map(place.__getitem__, names), np.int64, n_rows)

@@ -123,6 +123,7 @@ Conversation = Generator[dict[Any, Message], dict[Any, Any], NDArray]
 # What is checked of the parameters that all protocols have.
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "n_target": [None, Interval(Integral, 1, None, closed="left")],
+    "shares": [None, dict],
     "max_share_per_owner": [None, Interval(Real, 0, 1, closed="right")],
 }
 
@@ -143,10 +144,15 @@ class Protocol(BaseEstimator):
         A public number to divide the target's sum by; a wrong one only scales the mean. None
         releases the number of rows with noise, so that you need not publish it (under add-remove
         only).
+    shares : mapping from owner to positive number, default=None
+        Public shares of the rows asked of each owner; never derive them from private sizes. None
+        gives equal shares to the owners that occur, since nobody knows in advance who has rows like
+        the target; their names then count as public. A mapping must name all owners, also those
+        without rows.
     max_share_per_owner : float, default=None
         The largest part of the summary that may be one owner's rows, in (0, 1]. It limits the harm
         done by an owner who sends copies, false labels or rows made for the purpose. None is 2.5
-        times the owner's share of the rows asked for, 1 / K of K owners, and at least 0.25: it
+        times the owner's share (1 / K where all K owners have equal shares), and at least 0.25: it
         leaves room for owners who have more rows like the target. An honest owner that alone holds
         what is like the target is held back, too. A UserWarning says where the bound was reached;
         if you trust the owners, set 1, which is no bound.
@@ -156,6 +162,7 @@ class Protocol(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS
 
     n_target: int | None = None
+    shares: Any = None
     max_share_per_owner: float | None = None
 
     def broadcasts_target(self) -> bool:
@@ -203,8 +210,8 @@ class Propose(Protocol):
         draw rows with weights that are tilted towards the noisy target no further
         (`tilted_scores`). Where noise is large, that is at random anyhow. With 1 nothing is
         broadcast at all (`Pool`).
-    n_target, max_share_per_owner : see `Protocol`
-        What is public of the target, and how much of the summary may be one owner's.
+    n_target, shares, max_share_per_owner : see `Protocol`
+        What is public of the target, and what is asked of each owner.
 
     Notes
     -----
@@ -280,8 +287,8 @@ class Pool(Propose):
     parsimony : float, default=16.0
         Rows that the curator receives for each row that it keeps, at most. The default is high, as
         nothing else helps as much.
-    max_share_per_owner : see `Protocol`
-        How much of the summary may be one owner's.
+    shares, max_share_per_owner : see `Protocol`
+        What is asked of each owner, and how much of the summary may be one owner's.
 
     Notes
     -----
@@ -290,11 +297,13 @@ class Pool(Propose):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        name: Propose._parameter_constraints[name] for name in ("parsimony", "max_share_per_owner")
+        name: Propose._parameter_constraints[name]
+        for name in ("parsimony", "shares", "max_share_per_owner")
     }
 
     explore = 1.0  # all proposals are random
     n_target = None  # nothing of the target is released
 
-    def __init__(self, parsimony=16.0, *, max_share_per_owner=None):
-        self.parsimony, self.max_share_per_owner = parsimony, max_share_per_owner
+    def __init__(self, parsimony=16.0, *, shares=None, max_share_per_owner=None):
+        self.parsimony, self.shares = parsimony, shares
+        self.max_share_per_owner = max_share_per_owner

@@ -487,7 +487,7 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         """Check the rows of all parties, and price a fit."""
         cells, labels = self._read(X, y)
         inputs, label = schema_of(self), label_column(self.label, labels)
-        members = list(rows_by_owner(len(cells), owners).values())
+        members = list(rows_by_owner(len(cells), owners, None).values())
         table = inputs if label is None else with_label(inputs, label)
         columns = LabelledTable(table, None if label is None else table.n_columns - 1)
         budget = {name: getattr(self, name) for name in PrivateFit._parameter_constraints}

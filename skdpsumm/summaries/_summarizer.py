@@ -20,7 +20,7 @@ from ..privacy._fit import PrivateFit, estimator
 from ..privacy._noise import derived_seed
 from ..schema._frames import rows_of
 from ..schema._groups import Groups
-from ..schema._reading import CellError, beside_X, label_cells, unwrap
+from ..schema._reading import CellError, beside_X, is_dask, label_cells, unwrap
 from ..schema._schema import BY_NAME, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ..schema._vectorizer import n_vector
 from ._auction import Auction
@@ -30,11 +30,10 @@ from ._mmd import (
     RowReader,
     check_bounds,
     check_gamma,
-    check_in_memory,
     made_gamma,
     read_rows,
 )
-from ._owners import DataOwner, run_protocol
+from ._owners import DataOwner, PartitionOwners, run_protocol
 from ._parties import AbsentOwner, read_owners, read_owners_labels
 from ._protocol import Pool, Propose, Protocol
 from ._releases import COSTS_NOTHING, Terms
@@ -58,6 +57,10 @@ SEED_OF_OWNER_COINS = 10  # key of a seed, beside the curator's
 FITTED_BY_SUMMARIZER = (
     *("sample_indices_", "owner_counts_", "owner_values_", "n_accessed_", "embedding_"),
     *("gamma_", "privacy_", "transcript_", "dropped_owners_"),
+)
+GROUPS_IN_MEMORY = (
+    "Call X.compute() first, or set max_rows_per_group=None: nobody tells which rows of a Dask "
+    "collection's partitions are of one group."
 )
 
 
@@ -117,7 +120,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         owners nothing of the rows of others; with `Pool` they learn nothing of the target either.
         `Auction` is the paper's, and has no valid guarantee. A name stands for
         the defaults of its class. To set its parameters, give an object: ``Propose(parsimony=6)``.
-        They say how many rows owners are asked for, and how much of the summary may be one owner's.
+        They say which share of the rows each owner is asked for, and how much of the summary may be
+        one owner's.
     schema : TableSchema or what stands for one, default=None
         Public description of the columns. Give one for tables with words or missing values: it says
         how to read them, and rows are compared as vectors (`PublicVectorizer`). The rows that are
@@ -271,8 +275,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            The rows of all owners.
+        X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
+            The rows of all owners. The partitions of a Dask collection are owners, named 0, 1, ...
+            ("propose" and "pool" only); they answer where they are.
         y : array-like of shape (n_samples,), default=None
             Labels, one for each row of X. They play no part in the choice. None is no
             labels, as the choice needs none.
@@ -329,6 +334,11 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         y_resampled : of the kind of y, shape (n_selected,)
             Only if y is given.
         """
+        if is_dask(X):
+            raise ValueError(
+                "fit_resample takes rows in memory; with a Dask collection call fit, and take the "
+                "rows of sample_indices_ (of a frame, by to_dask_array(lengths=True))."
+            )
         X, y = indexable(X, y)
         labels = {"groups": groups, "target_groups": target_groups}
         self.fit(X, y, X_target=X_target, owners=owners, **labels)
@@ -387,10 +397,12 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         is_target = X_target is None or X_target is X
         of_owners = bool(self.target_is_owners) or is_target
         target_groups = self._groups_of_target(is_target, groups, target_groups)
-        check_in_memory("X", X)
+        if is_dask(X):
+            return self._draft_of_partitions(X, X_target, owners, of_owners)
         if X_target is None and not (self.target_is_owners or in_a_search()):
             warn_caller(_NO_TARGET, UserWarning)
-        tables = read_owners(self, X, owners, as_one=is_target)
+        shares = self._made_protocol().shares
+        tables = read_owners(self, X, owners, shares, as_one=is_target)
         members, faults = tables.members, dict(tables.faults)
         cells = None if y is None else _label_cells(unwrap(y), tables.n_rows)
         groups_read = None if groups is None else Groups.read(groups, tables.n_rows)
@@ -426,6 +438,28 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
                 "target_groups out, or give the rows that it belongs to as X_target."
             )
         return groups
+
+    def _draft_of_partitions(self, X: Any, X_target: Any, owners: Any, of_owners: bool) -> _Draft:
+        """Draft a run of one round with the partitions of a Dask collection as owners."""
+        if self.max_rows_per_group is not None:
+            raise ValueError(GROUPS_IN_MEMORY)
+        if not isinstance(self._made_protocol(), Propose):
+            raise ValueError(
+                f"protocol={self.protocol!r} has many rounds, and partitions keep nothing between "
+                'them: set protocol="propose" or "pool", or call X.compute() first.'
+            )
+        if X_target is None or owners is not None:
+            raise ValueError(
+                "The owners of a Dask collection are its partitions: leave `owners` out, and give "
+                "the target as X_target, in memory."
+            )
+        parties = PartitionOwners(self, X)
+        target = self._target_rows(X_target)
+        rng = check_random_state(self.random_state)
+        curator = self._make_curator(target, list(parties), of_owners, rng)
+        names = list(curator.shares)
+        parties.seed({name: self._coins_seed(k, rng) for k, name in enumerate(names)})
+        return _Draft(curator, parties, {name: parties.members[name] for name in names})
 
     def _target_rows(self, X_target: Any) -> NDArray:
         """Return the target's rows; a refusal says what a pipeline does not do for them."""
