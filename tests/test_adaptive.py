@@ -221,13 +221,6 @@ def test_the_seed_of_the_noise_makes_it_again():
     assert not np.array_equal(first.sums[:50], other.sums[:50])
 
 
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_threads_change_nothing(n_jobs):
-    assert np.array_equal(
-        sketcher(n_jobs=n_jobs).fit(X).sketch_.sums, sketcher().fit(X).sketch_.sums
-    )
-
-
 # ------------------------------------------------------------------------------ small tables
 
 
@@ -383,33 +376,6 @@ def test_a_ledger_of_replaced_rows_is_charged_more():
     assert not small.entries()
 
 
-@pytest.mark.parametrize(
-    ("n_columns", "target", "part"), [(7, None, 1.0), (8, None, 1.05), (5, 4, 1.0), (6, 5, 1.05)]
-)
-@pytest.mark.parametrize("named", [False, True])
-def test_a_ledger_of_replaced_rows_pays_for_choices_where_some_may_be_made(
-    n_columns, target, part, named
-):
-    """Whether some are is public: no rule of the number of rows counts less than the least."""
-    schema = [(0, 1)] * n_columns if named else (0, 1)
-    ledger = PrivacyLedger(epsilon=9.0, delta=1e-5, adjacency="replace_one")
-    model = AdaptiveSketcher(schema, target=target, ledger=ledger, noise_seed=0)
-    model.fit(np.random.default_rng(0).random((300, n_columns)))
-    (entry,) = ledger.entries()
-    mu = model.privacy_.mechanism.mu
-    assert entry["mechanism"]["mu"] == pytest.approx(mu * math.sqrt(2 * part))
-
-
-def test_a_ledger_is_asked_for_choices_before_the_rows_are_read():
-    budget = StepBudget(epsilon=1.0, delta=1e-6, most_steps=1, most_values=1)
-    ledger = PrivacyLedger(
-        epsilon=budget.cost_when_replaced(0.02).epsilon(1e-5), delta=1e-5, adjacency="replace_one"
-    )
-    AdaptiveSketcher([(0, 1)] * 7, ledger=ledger).check_budget()
-    with pytest.raises(BudgetExceededError):
-        AdaptiveSketcher([(0, 1)] * 8, ledger=ledger).check_budget()
-
-
 # ------------------------------------------------------------------------------------ joins
 
 
@@ -547,13 +513,6 @@ def test_sketches_of_two_tables_are_not_added():
         sketcher().fit(X).sketch_ + sketcher(noise_seed=1).fit(table(seed=1)).sketch_
 
 
-def test_there_is_no_partial_fit_and_it_says_why():
-    assert not hasattr(sketcher(), "partial_fit")
-    with pytest.raises(AttributeError) as error:
-        sketcher().partial_fit(X)
-    assert "HistogramSketcher" in str(error.value.__cause__)
-
-
 def test_a_union_takes_none():
     with pytest.raises(TypeError, match="must be a sketcher"):
         SketchUnion([sketcher(), HistogramSketcher()], schema=SCHEMA).fit(X)
@@ -563,7 +522,6 @@ def test_what_is_public_can_be_seen_before():
     model = sketcher()
     singles = model.preview_map(6, list(X))
     assert singles.groups == tuple((j,) for j in range(6))
-    assert model.sub_sketchers() == []
     assert not hasattr(model, "sketch_")
 
 

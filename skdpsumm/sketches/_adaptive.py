@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
-from sklearn.utils.metaestimators import available_if
 
 from .._computing import progress
 from .._dask import PartitionSchema
@@ -40,16 +38,7 @@ from ._steps import (
     expected_noise,
     first_map,
     largest_state,
-    most_for_choices,
 )
-
-
-def _refused(sketcher: Any) -> bool:
-    raise AttributeError(
-        f"{type(sketcher).__name__} has no partial_fit: what it counts of the first rows would "
-        "decide what it counts of the others. Give fit the whole table (a Dask collection, where "
-        "it is too large for the memory), or take a HistogramSketcher, whose groups are fixed."
-    )
 
 
 class AdaptiveSketcher(TableSketcher):
@@ -104,9 +93,6 @@ class AdaptiveSketcher(TableSketcher):
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
-    n_jobs : int or None, default=None
-        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
-        thread, as in scikit-learn.
     verbose : int, default=0
         1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
         rows, so it is off by default and for the curator alone. Dask has its own display.
@@ -181,7 +167,6 @@ class AdaptiveSketcher(TableSketcher):
         random_state: int | np.random.RandomState | None = None,
         noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
-        n_jobs: int | None = None,
         verbose: int = 0,
     ):
         self.schema = schema
@@ -194,7 +179,6 @@ class AdaptiveSketcher(TableSketcher):
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
-        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
@@ -240,16 +224,12 @@ class AdaptiveSketcher(TableSketcher):
                 _check_room(n_units, design, budget)
                 privacy = self._guarantee(budget)
                 check_fits(largest_state(design), {}, check_size(design.most_values), privacy)
-                self._pay(self._claim_for(self.ledger, budget, most_for_choices(design), privacy))
+                self._pay(privacy)
                 n_public = n_units if self.adjacency == "replace_one" else None
                 steps = Steps(design, budget, n_public)
                 parts = steps.run(first, lambda feature_map: rows(feature_map)[0])
             self._set_release(_sketch(parts, privacy, n_public), known)
         return self
-
-    @available_if(_refused)
-    def partial_fit(self, X, y=None):
-        """Not supported. Call `fit` with all rows, because several steps need them."""
 
     def preview_map(self, n_columns: int, names: Any = None) -> HistogramMap:
         """Return the public map of single columns in public cells. It needs no data and is free.
@@ -314,11 +294,8 @@ class AdaptiveSketcher(TableSketcher):
         known = as_schema(self.schema)
         if known is None:
             raise ValueError(NO_SCHEMA)
-        self._early_design(known)
-
-    def _early_design(self, known: TableSchema) -> Design | None:
-        """Return what is public of a release, None where the number of columns is not known yet."""
-        return None if known.is_for_all else self._design(known)
+        if not known.is_for_all:  # else the number of columns is not known yet
+            self._design(known)
 
     def _design(self, schema: TableSchema) -> Design:
         """Return what is public of a release, or raise ValueError for names of no column."""
@@ -353,7 +330,6 @@ class AdaptiveSketcher(TableSketcher):
         return StepBudget(
             epsilon=self.epsilon,
             delta=self.delta,
-            most_steps=2**16,
             most_values=design.most_values,
             noise_seed=self.noise_seed,
         )
@@ -370,29 +346,6 @@ class AdaptiveSketcher(TableSketcher):
             simulated=self.noise_seed is not None,
             counted=self.ledger is not None,
         )
-
-    def _claim_for(
-        self, ledger: Any, budget: StepBudget, most_chosen: float, privacy: PrivacyGuarantee
-    ) -> PrivacyGuarantee:
-        """Return what a ledger is charged: its own kind of neighbours, where that is known."""
-        if not self._is_of_replaced(ledger) or budget.is_silent:
-            return privacy
-        cost = budget.cost_when_replaced(most_chosen)
-        return replace(privacy, mechanism=cost, adjacency="replace_one")
-
-    def _is_of_replaced(self, ledger: Any) -> bool:
-        asked = getattr(ledger, "adjacency", None)
-        return (asked, self.adjacency) == ("replace_one", "add_remove")
-
-    def _ask_ledger(self) -> None:
-        if not self._is_of_replaced(self.ledger) or self.epsilon == np.inf:
-            super()._ask_ledger()
-            return
-        # What more values cost is in the slack, which is next to nothing.
-        budget = StepBudget(epsilon=self.epsilon, delta=self.delta, most_steps=1, most_values=1)
-        design = self._early_design(as_schema(self.schema))
-        most_chosen = 0.0 if design is None else most_for_choices(design)
-        self._ask(budget.cost_when_replaced(most_chosen), "replace_one")
 
     # ---- rows
 
@@ -411,11 +364,7 @@ class AdaptiveSketcher(TableSketcher):
         def coded(cells: HistogramMap, columns: Sequence[int]) -> list[NDArray[Any]]:
             return self._coded(table, cells, columns, known)
 
-        options = {
-            "silent": bool(self.epsilon == np.inf),
-            "n_threads": effective_n_jobs(self.n_jobs),
-        }
-        return design, _Rows(coded, design.finest, counted, options)
+        return design, _Rows(coded, design.finest, counted, bool(self.epsilon == np.inf))
 
     def _coded(
         self, X: Any, cells: HistogramMap, columns: Sequence[int], known: TableSchema | None
@@ -448,13 +397,13 @@ class _Rows:
     cells : HistogramMap
         In which columns are coded, until cells are asked that cut across these.
     counted : Counted
-    options : dict
-        Of `sums_of`.
+    silent : bool
+        As in `sums_of`.
     """
 
-    def __init__(self, coded: Callable, cells: HistogramMap, counted: Counted, options: dict):
+    def __init__(self, coded: Callable, cells: HistogramMap, counted: Counted, silent: bool):
         every = range(cells.schema.n_columns)
-        self._coded, self._counted, self._options = coded, counted, options
+        self._coded, self._counted, self._silent = coded, counted, silent
         self._cells = dict.fromkeys(every, cells)
         self._codes = Table(coded(cells, every))
 
@@ -462,7 +411,8 @@ class _Rows:
         """Return the exact sum of a map in grid units, and the number of rows (or groups)."""
         self._refine(feature_map)
         of_codes = _MapOfCodes(feature_map, self._cells)
-        return sums_of(of_codes, self._codes, self._counted, **self._options), self._counted.n_units
+        sums = sums_of(of_codes, self._codes, self._counted, silent=self._silent)
+        return sums, self._counted.n_units
 
     def _refine(self, feature_map: HistogramMap) -> None:
         """Code columns again whose cells are cut by those of a map."""

@@ -343,13 +343,11 @@ class Steps:
         for j, table in zip(self.design.searched, part.tables(), strict=True):
             edges, widths = np.array(leaves.bins[j]), np.diff(leaves.edges(j))
             starts = find_bins(table[: leaves.n_present(j)], widths, part.std, least=least)
-            begun = self._begun(edges, j)
+            # The cells that begin at the thresholds of the schema.
+            half = (self.design.schema.step(j) or 0.0) * (0.5 + 1e-6)
+            thresholds = np.array(self.design.schema.thresholds(j))
+            begun = np.searchsorted(edges, thresholds - half).tolist()
             self.bins[j] = (*edges[sorted({*starts, *begun})].tolist(), float(edges[-1]))
-
-    def _begun(self, edges: Floats, j: int) -> list[int]:
-        """Return the cells that begin at the thresholds of the schema."""
-        half = (self.design.schema.step(j) or 0.0) * (0.5 + 1e-6)
-        return np.searchsorted(edges, np.array(self.design.schema.thresholds(j)) - half).tolist()
 
     def _base_std(self) -> float:
         """Return the noise of a bin of one column in the base, in rows."""
@@ -417,8 +415,11 @@ class Steps:
         return [open_[k] for k in sorted(order[fits].tolist())]
 
     def _count_rounds(self, exact: Exact, groups: list[Group], n_picks: int) -> None:
-        if not groups:
-            self._spend_the_rest(exact)
+        if not groups:  # the base is counted once more
+            rest = self.budget.remaining
+            if rest > 1e-6 and not self.budget.is_silent:
+                base = self.design.map(self.design.base, self.bins)
+                self._take(self._count(base, exact(base), rest))
             return
         cells = self.design.map(groups, self.bins)
         sums = exact(cells)
@@ -461,13 +462,6 @@ class Steps:
         ordered = Part(self.design.map([groups[i] for i in order], self.bins), sums, part.std)
         self.parts[-1] = ordered
         return ordered
-
-    def _spend_the_rest(self, exact: Exact) -> None:
-        """Count the base once more, where there is nothing else to count."""
-        rest = self.budget.remaining
-        if rest > 1e-6 and not self.budget.is_silent:
-            base = self.design.map(self.design.base, self.bins)
-            self._take(self._count(base, exact(base), rest))
 
     def _scores(
         self,
@@ -603,28 +597,9 @@ def n_picks_of(design: Design, budget: StepBudget, n_rows: float, n_candidates: 
         return n_candidates
     power = 2.5 if budget.delta == 0 else 2.0
     found = (n_rows * precision(design, budget) / _PICKS) ** (1 / power)
-    return _or_all(design, max(_least_picks(design), math.floor(found)), n_candidates)
-
-
-def _least_picks(design: Design) -> int:
-    return max(_LEAST_PICKS, design.schema.n_columns)
-
-
-def _or_all(design: Design, picks: int, n_candidates: int) -> int:
-    """Return the number of picks, or that of all candidates where these are hardly more."""
+    picks = max(_LEAST_PICKS, design.schema.n_columns, math.floor(found))
     nearly_all = _NEARLY_ALL_PICKED if design.target is None else _NEARLY_ALL_PICKED_WITH_TARGET
     return n_candidates if n_candidates <= nearly_all * picks else picks
-
-
-def most_for_choices(design: Design) -> float:
-    """Return the largest share of the budget that choices may take, whatever the rows are.
-
-    It is zero where the fewest picks are all candidates. Groups that turn out too large to be
-    candidates leave fewer of them, and more rows make more picks.
-    """
-    n_candidates = len(design.candidates)
-    counts_all = _or_all(design, _least_picks(design), n_candidates) == n_candidates
-    return 0.0 if counts_all else FOR_CHOICES
 
 
 def expected_noise(design: Design, budget: StepBudget, n_rows: float) -> tuple[float, float, int]:
