@@ -22,11 +22,12 @@ from skdpsumm import (
     Categorical,
     HistogramSketcher,
     Numeric,
+    PrivacyLedger,
     TableSchema,
 )
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.features._feature_maps import GRID, UnionMap
-from skdpsumm.privacy import GaussianDP, _fit
+from skdpsumm.privacy import GaussianDP, PureDP, _fit
 from skdpsumm.privacy._filter import StepBudget
 from skdpsumm.sketches import _adaptive, _steps
 from skdpsumm.sketches._steps import Design, Steps
@@ -253,6 +254,26 @@ def test_no_score_passes_64_bits():
     for share in [np.nan, np.inf, -np.inf, -1.0, *(where / 8 / (100 * GRID))]:
         told = [steps._scores(Says(share), [(0, 1)], [t], 1, 0.1)[0] for t in (table, more)]
         assert abs(int(told[0]) - int(told[1])) <= GRID
+
+
+@pytest.mark.usefixtures("even_model")
+@pytest.mark.parametrize("least_picks", [3, 16])  # where 16 are picked, all are counted
+@pytest.mark.parametrize(("delta", "limit"), [(1e-6, None), (1e-6, 3), (0.0, "average")])
+def test_a_ledger_of_replaced_rows_is_charged_what_these_cost(
+    delta, limit, least_picks, monkeypatch
+):
+    monkeypatch.setattr(_steps, "_LEAST_PICKS", least_picks)
+    model = sketcher(delta=delta, max_rows_per_group=limit, epsilon=9.0)  # so that ages have bins
+    first, second = neighbours("replace_one", limit, seed=0)
+    draws, others, _ = replayed(model, first, second)
+    paid_for = cost(draws, others, GaussianDP if delta else PureDP)
+    unit = "row" if limit is None else "group"
+    ledger = PrivacyLedger(epsilon=99, delta=1e-3 * (delta > 0), adjacency="replace_one", unit=unit)
+    clone(model).set_params(ledger=ledger).fit(first[0], groups=first[1])
+    (entry,) = ledger.entries()
+    paid = entry["mechanism"]
+    least = 0.9 if least_picks == 3 else 0.99
+    assert least < paid_for / (paid["mu"] ** 2 if delta else paid["epsilon0"]) <= 1
 
 
 # ------------------------------------------------------------- planted bugs, seen on the wire

@@ -597,9 +597,28 @@ def n_picks_of(design: Design, budget: StepBudget, n_rows: float, n_candidates: 
         return n_candidates
     power = 2.5 if budget.delta == 0 else 2.0
     found = (n_rows * precision(design, budget) / _PICKS) ** (1 / power)
-    picks = max(_LEAST_PICKS, design.schema.n_columns, math.floor(found))
+    return _or_all(design, max(_least_picks(design), math.floor(found)), n_candidates)
+
+
+def _least_picks(design: Design) -> int:
+    return max(_LEAST_PICKS, design.schema.n_columns)
+
+
+def _or_all(design: Design, picks: int, n_candidates: int) -> int:
+    """Return the number of picks, or that of all candidates where these are hardly more."""
     nearly_all = _NEARLY_ALL_PICKED if design.target is None else _NEARLY_ALL_PICKED_WITH_TARGET
     return n_candidates if n_candidates <= nearly_all * picks else picks
+
+
+def most_for_choices(design: Design) -> float:
+    """Return the largest share of the budget that choices may take, whatever the rows are.
+
+    It is zero where the fewest picks are all candidates. Groups that turn out too large to be
+    candidates leave fewer of them, and more rows make more picks.
+    """
+    n_candidates = len(design.candidates)
+    counts_all = _or_all(design, _least_picks(design), n_candidates) == n_candidates
+    return 0.0 if counts_all else FOR_CHOICES
 
 
 def expected_noise(design: Design, budget: StepBudget, n_rows: float) -> tuple[float, float, int]:
