@@ -92,6 +92,4 @@ plt.show()
 # the target's.
 #
 # Owner B has the threes, D the eights and E the nines. The right panel is drawn by the curator: how
-# many rows each owner sold is exact, and no epsilon covers its publication. What may be published
-# is a release with noise, `PrivateMMDSummarizer.noisy_owner_values`, which costs a budget of its
-# own.
+# many rows each owner sold is exact, and no epsilon covers its publication.

@@ -49,17 +49,15 @@ def html_table(
     """
     more = more_of(range(n_rows), MOST_ROWS_SHOWN)
     ending = "".join(f"<tr><td>{text}</td></tr>" for text in more)
-    head = "".join(map(_html_head, _cells(heads)))
+    head = "".join(
+        f'<th scope="col">{_safe(text)}</th>' if text else "<td></td>" for text in _cells(heads)
+    )
     # Pages move cells to the right, which suits numbers and not sentences.
     cell = "<td>" if head else '<td style="text-align: left">'
     body = "".join(_html_row(row, cell) for row in islice(rows, MOST_ROWS_SHOWN))
     title = f"<caption>{_safe(caption)}</caption>" if caption else ""
     top = f"<thead><tr>{head}</tr></thead>" if head else ""
     return f"<table>{title}{top}<tbody>{body}{ending}</tbody></table>"
-
-
-def _html_head(text: str) -> str:
-    return f'<th scope="col">{_safe(text)}</th>' if text else "<td></td>"
 
 
 def _html_row(row: Sequence[str], cell: str) -> str:

@@ -9,7 +9,6 @@ the original, and no more. `tests/test_sklearn.py` runs both.
 from __future__ import annotations
 
 from numbers import Integral
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -133,18 +132,6 @@ except ImportError:
                 f"set_{self.name}_request needs a scikit-learn with `RequestMethod`: call fit, and "
                 "pass what you would have routed."
             )
-
-
-try:
-    from sklearn.utils._repr_html.estimator import _VisualBlock
-except ImportError:
-    try:  # where it was before scikit-learn 1.7
-        from sklearn.utils._estimator_html_repr import _VisualBlock
-    except ImportError:
-
-        def _VisualBlock(kind: str, estimators: Any, **told: Any) -> Any:
-            """Return a description of a block, of which no pictures are made any more."""
-            return SimpleNamespace(kind=kind, estimators=estimators, **told)
 
 
 def check_params(estimator: Any) -> None:

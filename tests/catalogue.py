@@ -47,7 +47,6 @@ from skdpsumm.learners import (
     PolynomialKernel,
     SparseVector,
 )
-from skdpsumm.summaries import Propose
 
 BUDGET = ("epsilon", "delta", "adjacency", "noise_seed", "ledger")
 
@@ -132,7 +131,6 @@ SUMMARIZERS = {
     "by schema": PrivateMMDSummarizer(n_select=5, n_components=16, **BOX),
     "pool": PrivateMMDSummarizer(protocol="pool", **_FEW),
     "auction": PrivateMMDSummarizer(protocol="auction", **_FEW),
-    "mwem": PrivateMMDSummarizer(protocol=Propose(release="mwem", n_target=24), **_FEW),
 }
 SYNTHESIZERS = {"synthetic": SketchSummarizer(n_select=5, n_synthetic=200, **BOX)}
 CLASSIFIERS = {

@@ -6,7 +6,7 @@ from skdpsumm import PrivateMMDSummarizer
 from skdpsumm.summaries import Curator
 from skdpsumm.summaries._summarizer import PROTOCOLS
 
-OF_PROTOCOL = ("release", "n_target", "shares", "max_share_per_owner")
+OF_PROTOCOL = ("n_target", "shares", "max_share_per_owner")
 
 
 def summarizer_of(n_select=100, *, protocol="propose", **parameters):

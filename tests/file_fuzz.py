@@ -108,9 +108,6 @@ def _sketches():
         ),
         "missing, union": _released(SketchUnion(wide, schema=MISSING), with_gaps),
         "union": _released(SketchUnion(wide, schema=(-1, 1))),
-        "nested": _released(
-            SketchUnion([SketchUnion(wide[:2]), wide[2]], **KNOWN, weights=[1, 3]), FRAME
-        ),
         "replace": _released(SketchUnion(wide[1:], schema=(-1, 1), adjacency="replace_one")),
         "exact": _released(SketchUnion(wide, schema=(-1, 1), epsilon=np.inf)),
         "merged": one + _released(HistogramSketcher(n_bins=4, schema=(-1, 1), epsilon=0.5)),

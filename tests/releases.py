@@ -123,7 +123,7 @@ class SketchAgain:
     def __call__(self):
         """Return the sums, and the number of rows."""
         self.pending.sums, self.pending.n_rows = self.sums, self.n_rows
-        sketch = self.pending.publish(postprocess=True)
+        sketch = self.pending.publish()
         return np.append(sketch.sums, sketch.n_released)
 
     @property

@@ -247,7 +247,7 @@ def test_no_score_passes_64_bits():
     """Where it did, at 2**63, one row more would move it by 2**64."""
     schema = TableSchema([Categorical(list("abcd")), Categorical(list("fm"))]).for_table(2)
     design = Design(schema, None, (), "replace_one", None)
-    steps = Steps(design, StepBudget(epsilon=1, delta=1e-6, most_steps=9, most_values=99), 100)
+    steps = Steps(design, StepBudget(epsilon=1, delta=1e-6, most_values=99), 100)
     table, more = np.zeros((2, 8), np.int64)
     more[3] = GRID
     where = 2**63 + np.arange(0, 1000) * (GRID / 2)
@@ -523,7 +523,6 @@ def adversarial(schema, seed, epsilon=np.inf, **options):
     budget = Shares(
         epsilon=epsilon,
         delta=1e-6,
-        most_steps=2**16,
         most_values=design.most_values,
         noise_seed=seed,
     )

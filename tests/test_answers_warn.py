@@ -159,6 +159,7 @@ def test_answers_that_are_good_do_not_warn(kind):
         assert said(lambda name=name: QUESTIONS[name](m2m))[1] == [], name
 
 
+@pytest.mark.statistical
 def test_a_correlation_that_noise_drove_to_its_end_is_not_certain():
     """Its interval holds what noise may have moved; it once came without a word."""
     rng = np.random.default_rng(0)

@@ -176,14 +176,14 @@ def test_plot_says_what_is_missing(monkeypatch):
 # ---- planted bugs
 
 
-def test_catches_the_auctions_bit():
+def test_catches_the_auctions_bit(monkeypatch):
     """Whether an owner is asked; of sound protocols, `test_kit` sees all that an owner is sent.
 
     The observer comes first, until another owner has a row like the target's.
     """
-    auction = Auction(epsilon_auction=5.0, tau=9)
+    monkeypatch.setattr(Auction, "_auction_terms", lambda *_: (5.0, 9))
     summarizer = PrivateMMDSummarizer(
-        1, protocol=auction, n_components=4, delta=0.05, random_state=0, gamma=1.0
+        1, protocol="auction", n_components=4, delta=0.05, random_state=0, gamma=1.0
     )
 
     def times_asked(world):

@@ -294,8 +294,6 @@ def test_whatever_can_be_told_without_rows_is_told_without_them():
         RFFSketcher(20, schema={"z": (0, 1)}).fit(X)
     with pytest.raises(ValueError, match="gamma"):
         RFFSketcher(20).fit(X)
-    with pytest.raises(ValueError, match="row_sums"):
-        RFFSketcher(20, gamma=1.0, denominator="row_sums").fit(X)
     assert calls == []
     assert small.entries() == []
 

@@ -184,4 +184,4 @@ def test_adult_runs_on_files_like_adults(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "age (years)" in printed
     assert "like mine" in printed
-    assert printed.count("for one row, add or remove: ") == 6
+    assert printed.count("for one row, add or remove") == 5

@@ -178,15 +178,6 @@ def test_claims_are_about_groups(name, adjacency):
     assert "(one group, " in privacy.badge
 
 
-def test_values_of_owners_are_a_release_about_groups():
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3, unit="group")
-    fitted = summarizer(ledger=ledger).fit(X, **GROUPED)
-    release = fitted.noisy_owner_values(0.5)
-    assert release.privacy.unit == "one group"
-    assert release.noise_std == pytest.approx(4 * np.sqrt(2), rel=1e-3)  # whatever k is
-    assert len(ledger.entries()) == 2
-
-
 def test_one_groups_serves_where_X_is_the_target():
     for target in ({"X_target": None}, {"X_target": X}):
         model = summarizer(target_is_owners=True, max_rows_per_group=3, epsilon=2.0)
@@ -272,10 +263,9 @@ def test_curator_and_owners_refuse_the_one_without_the_other():
 
 def test_a_ledger_of_rows_refuses_a_curator_of_groups():
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)
-    for release in ("gaussian", "mwem"):
-        given = {"release": release, "n_target": 50, "ledger": ledger, "max_rows_per_group": 2}
-        with pytest.raises(ValueError, match="unit"):
-            curator_of(TARGET, ["a"], target_groups=TARGET_LABELS, **given).open()
+    given = {"n_target": 50, "ledger": ledger, "max_rows_per_group": 2}
+    with pytest.raises(ValueError, match="unit"):
+        curator_of(TARGET, ["a"], target_groups=TARGET_LABELS, **given).open()
     assert ledger.entries() == []
 
 

@@ -194,6 +194,7 @@ def test_points_of_a_table_of_all_kinds_lie_near_its_rows():
     assert schema == model.schema_
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [1e-3, 1e-2])
 def test_a_drowned_sketch_is_answered_from_its_ranges(epsilon):
     """Where noise hides the number of rows, the mean may be anywhere; 10 of 20 intervals held."""

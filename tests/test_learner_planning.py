@@ -297,6 +297,19 @@ def test_noise_alone_varies_as_it_is_said_to():
     assert 0.85 < ratio < 1.15
 
 
+def test_labels_of_coins_vary_as_it_is_said_and_are_told():
+    """Chance in the labels is a good part of what these scores vary by. 40 fits tell it to 7 %."""
+    model = TDILClassifier(epsilon=10.0, kernel="linear", **BOX)
+    own, ratios, told = np.random.default_rng(4), [], []
+    for seed in range(40):
+        model.set_params(noise_seed=seed)
+        quiet(lambda: model.fit(own.uniform(-1, 1, (300, 5)), own.integers(0, 2, 300)))
+        ratios.append((model.noise_.varies / model.noise_.noise_varies) ** 2)
+        told.append(model.noise_.is_drowned)
+    assert 0.8 < np.mean(ratios) < 1.25
+    assert np.mean(told) > 0.7
+
+
 def test_privacy_repr_and_html_say_it():
     _, model = drowned("linear")
     line = str(model.noise_)

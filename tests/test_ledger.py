@@ -499,7 +499,8 @@ def test_a_sketch_pays_for_a_replaced_row_what_it_costs(name):
     assert paid.slack[1] >= claim.mechanism.slack[1]
     # A cap of just that holds one, and is asked before the data are looked at.
     cap = paid.epsilon(DELTA)
-    small = PrivacyLedger(epsilon=cap * 0.7, delta=DELTA, adjacency="replace_one")
+    least = claim.epsilon(DELTA)  # what is asked for, with the map not drawn yet
+    small = PrivacyLedger(epsilon=least * 0.99, delta=DELTA, adjacency="replace_one")
     with pytest.raises(BudgetExceededError):
         clone(sketcher).set_params(ledger=small).check_budget()
     for factor, holds in ((1.001, True), (0.999, False)):

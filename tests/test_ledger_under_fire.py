@@ -187,7 +187,7 @@ def test_the_second_charge_by_clones_warns_with_the_price(tmp_path, place, of):
     assert "2 fits by clones of one estimator" in message
     assert "(Payer)" in message
     assert "cost epsilon=0.2 of data set 'default'" in message
-    assert "10 cost epsilon=1, 100 cost epsilon=10; 38 more fit under the cap" in message
+    assert "10 cost epsilon=1, 100 cost epsilon=10." in message
     assert warned(lambda: clone(model).fit(X, Y)) == []
     assert len(ledger.entries()) == 3
 
@@ -223,8 +223,7 @@ def test_the_warning_can_be_written_for_every_accountant(accountant, cap):
     cost = {"pure": PureDP(0.01), "gdp": GaussianDP(0.01), "zcdp": ZeroConcentratedDP(1e-5)}
     clone(Payer(ledger))
     ledger.charge(cost[accountant])
-    (message,) = warned(lambda: ledger.charge(cost[accountant]))
-    assert ("over 1,000,000 more" in message) == (cap == np.inf)
+    assert len(warned(lambda: ledger.charge(cost[accountant]))) == 1
 
 
 # ------------------------------------------------------------------------- many processes

@@ -3,6 +3,7 @@
 import inspect
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -282,8 +283,8 @@ def test_of_many_categories_the_most_frequent_are_looked_at():
 @pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
 def test_what_noise_hides_is_not_missed(monkeypatch):
     """Of few rows the features tell little at a small epsilon; others would not tell more."""
-    sketcher = RFFSketcher(60, gamma=2.0, denominator=0.9)
-    sketch = sketch_of(table_of(3, 300), sketcher, epsilon=0.1, noise_seed=0)
+    drowned = sketch_of(table_of(3, 300), RFFSketcher(60, gamma=2.0), epsilon=0.05, noise_seed=0)
+    sketch = replace(drowned, n_released=300.0, n_noise_std=10.0)
     assert not said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1]
     monkeypatch.setattr(_base, "ERRORS_MISSED", 0.0)
     assert unseen(said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1])

@@ -68,10 +68,6 @@ def handed_over(model):
     return model.fit(X, **TARGET).sample_indices_
 
 
-def values(model):
-    return np.array(list(model.fit(X, **TARGET).noisy_owner_values(1.0).values.values()))
-
-
 # Every kind of release, and how to see it. random_state is public and the same in all copies.
 def made(name, **parameters):
     return INSTANCES[name].make(random_state=0, **parameters)
@@ -98,9 +94,7 @@ RELEASES = {
     "path": (made("path", **LABELS), answers),
     "svt": (made("svt", mechanism=SparseVector(failure_probability=0.99), **LABELS), answers),
     "propose": (made("propose"), broadcast),
-    "mwem": (made("mwem", protocol__n_target=30), broadcast),
     "coins": (made("propose", **COINS), handed_over),
-    "owners' values": (made("propose"), values),
 }
 # One of each source: integers of OpenDP, floats, choices, and coins of owners; and answers that are
 # drawn when they are asked for.

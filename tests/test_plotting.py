@@ -104,7 +104,7 @@ def examples():
     entries = [{"id": 1, "label": "ages", "dataset": "default", "epsilon": 0.5}]
     return [
         CDFDisplay([1, 2, 3], estimate([0.1, 0.5, 0.9])),
-        ColumnGraphDisplay(["a", "b", "c"], {("a", "b"): 2, ("b", "c"): 3}),
+        ColumnGraphDisplay(["a", "b"], {("a", "b"): 2}, {("a", "b"): 0.5}),
         ComparisonDisplay({"first": estimate([1.0, 2.0]), "second": estimate([1.5, 1.0])}),
         CovarianceDisplay(estimate(np.eye(2)), names=["a", "b"]),
         CrosstabDisplay(estimate([[1.0, 2.0], [3.0, 4.0]], axes=["a", "b"])),
@@ -183,7 +183,7 @@ def given(sketch, m2m, choice):
 
 
 # A value of each keyword of a `plot` that is not its default.
-UNUSUAL = {"level": 0.5, "name": "mine", "annotate": False, "max_entries": 1}
+UNUSUAL = {"level": 0.5, "name": "mine"}
 
 
 @pytest.mark.parametrize(("kind", "maker"), makers(), ids=lambda one: getattr(one, "__name__", one))
@@ -226,20 +226,12 @@ def test_all_axes_at_once_are_refused_before_anything_is_spent():
         examples()[0].plot(axes)
 
 
-@pytest.mark.parametrize("name", plotting.__all__)
-def test_class_methods_complain_before_anything_is_spent(name, monkeypatch):
+def test_without_matplotlib_no_fit_is_paid_for(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    kind = getattr(plotting, name)
-    makers = [m for m, f in inspect.getmembers(kind, inspect.ismethod) if m.startswith("from_")]
-    for maker in makers:
-        method = getattr(kind, maker)
-        needed = [
-            p.name
-            for p in inspect.signature(method).parameters.values()
-            if p.default is p.empty and p.kind is not p.VAR_KEYWORD
-        ]
-        with pytest.raises(ImportError, match=rf"{name}\.{maker} requires matplotlib"):
-            method(**dict.fromkeys(needed))
+    ledger = PrivacyLedger(epsilon=100)
+    with pytest.raises(ImportError, match="from_estimator requires matplotlib"):
+        PrivacyUtilityDisplay.from_estimator(Constant(ledger=ledger), None, X_test=[0])
+    assert not ledger.entries()
 
 
 @pytest.mark.parametrize(
@@ -374,8 +366,6 @@ def test_histogram_draws_the_estimate_and_its_interval(m2m):
     assert np.allclose(ends_of(display.errorbar_), expected.interval(0.9), atol=1e-12)
     assert display.ax_.get_xlabel() == "height (cm)"
     assert len(HistogramDisplay.from_estimator(m2m, 0).bars_) == 10
-    drawn = HistogramDisplay(estimate([0.2, 0.8]), edges=[0, 1, 3], reference=[0.3, 0.7]).plot()
-    assert "reference" in notes(drawn)
 
 
 def test_histogram_of_categories_names_them():
@@ -398,11 +388,8 @@ def test_crosstab_writes_the_estimate_and_its_interval(m2m):
         drawn = [float(word) for word in re.findall(r"[\d.]+", text)]
         assert np.allclose(drawn, [value, *ends], rtol=0.006)
     assert (display.ax_.get_ylabel(), display.ax_.get_xlabel()) == ("height", "load")
-    assert not display.plot(annotate=False).texts_
     wide = CrosstabDisplay(estimate(np.ones((2, 9)))).plot()
     assert not wide.texts_
-    with pytest.raises(ValueError, match="two axes"):
-        CrosstabDisplay(estimate([1.0, 2.0]))
 
 
 def test_comparison_draws_each_release_and_its_interval(m2m, sketch):
@@ -426,16 +413,14 @@ def test_comparison_draws_each_release_and_its_interval(m2m, sketch):
 
 
 def test_only_answers_to_one_question_are_compared():
-    with pytest.raises(ValueError, match="other labels"):
+    with pytest.raises(ValueError, match="same question"):
         ComparisonDisplay({"a": estimate([1.0]), "b": estimate([1.0, 2.0])})
-    with pytest.raises(ValueError, match="other labels"):
+    with pytest.raises(ValueError, match="same question"):
         ComparisonDisplay(
             {"a": estimate([1.0], labels=[["x"]]), "b": estimate([1.0], labels=[["y"]])}
         )
     with pytest.raises(ValueError, match="CrosstabDisplay"):
         ComparisonDisplay({"a": estimate(np.eye(2))})
-    with pytest.raises(ValueError, match="at least one"):
-        ComparisonDisplay({})
 
 
 @pytest.mark.parametrize(
@@ -478,7 +463,6 @@ def test_one_standard_error_is_written_beside_values():
     assert matrix.texts_[0].get_text() == "1230\n±110"
     assert matrix.texts_[3].get_text() == "9e+07\n±110"
     assert "± standard error" in notes(matrix)
-    assert "±" not in notes(matrix.plot(annotate=False))
 
 
 def test_moments(m2m):
@@ -512,14 +496,10 @@ def test_covariance(m2m):
 def test_correlation_has_no_units_and_large_ones_no_numbers(m2m, sketch):
     display = CovarianceDisplay.from_sketch(sketch, statistic="correlation", random_state=0)
     assert [t.get_text() for t in display.ax_.get_yticklabels()] == list(SCHEMA)
-    assert not display.plot(annotate=False).texts_
     large = CovarianceDisplay(estimate(np.eye(9)), names=list("abcdefghi"))
     assert not large.plot().texts_
-    assert len(large.plot(annotate=True).texts_) == 81
     with pytest.raises(ValueError, match="statistic must be"):
         CovarianceDisplay.from_estimator(m2m, statistic="cov")
-    with pytest.raises(ValueError, match="square"):
-        CovarianceDisplay(estimate(np.ones((2, 3))), names="ab")
 
 
 def a_ledger():
@@ -546,14 +526,12 @@ def test_ledger():
 
 def test_ledger_leaves_out_old_entries_and_draws_no_endless_cap():
     ledger = PrivacyLedger(epsilon=np.inf)
-    for k in range(5):
+    for k in range(32):
         ledger.charge(PureDP(0.1), label=str(k))
-    display = LedgerDisplay.from_ledger(ledger, max_entries=2)
-    assert len(display.bars_) == 2
-    assert "last 2 of 5" in display.ax_.get_title()
+    display = LedgerDisplay.from_ledger(ledger)
+    assert len(display.bars_) == 30
+    assert "last 30 of 32" in display.ax_.get_title()
     assert np.isfinite(display.ax_.get_xlim()).all()
-    with pytest.raises(ValueError, match="max_entries must be"):
-        display.plot(max_entries=0)
 
 
 def test_summary_is_the_distance_to_public_rows(choice):
@@ -574,14 +552,6 @@ def test_summary_is_compared_with_random_rows_of_the_target():
     display = SummaryDisplay.from_rows(public[:9], public, gamma=0.5)
     draws = [mmd2(public[rng.integers(60, size=9)], public, gamma=0.5) for _ in range(500)]
     assert np.isclose(display.expected[-1] ** 2, np.mean(draws), rtol=0.1)
-
-
-def test_summaries_of_other_columns_are_refused(choice):
-    _, _, X, public = choice
-    with pytest.raises(ValueError, match="columns"):
-        SummaryDisplay.from_rows(X, public[:, :1], gamma=1.0)
-    with pytest.raises(ValueError, match="gamma"):
-        SummaryDisplay.from_rows(X, public, gamma=0)
 
 
 def test_utility_of_answers(sketch):
@@ -678,10 +648,3 @@ def test_utility_names_the_score():
 def test_utility_wants_single_numbers():
     with pytest.raises(ValueError, match="single numbers"):
         PrivacyUtilityDisplay.from_estimates({1.0: estimate([1, 2])})
-
-
-def test_lengths_must_agree():
-    with pytest.raises(ValueError, match="cdf has 2 entries, but thresholds has 3"):
-        CDFDisplay([1, 2, 3], estimate([0, 1]))
-    with pytest.raises(ValueError, match="names has 1 entries"):
-        MomentDisplay(estimate([0, 1]), [(0, 1), (0, 1)], names=["a"])

@@ -13,16 +13,13 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     PINPClassifier,
-    PrivateMMDSummarizer,
     RFFSketcher,
     TDDLClassifier,
     TDILClassifier,
     _computing,
-    greedy_mmd_selection,
 )
 from skdpsumm._computing import advance, progress
 from skdpsumm._linear_systems import conjugate_gradients
-from skdpsumm.plotting import PrivacyUtilityDisplay
 from skdpsumm.privacy._noise import noisy_integers
 
 # Tests of other things set these off, on tables as small as they are.
@@ -115,36 +112,6 @@ def test_analysts_see_progress_as_well(kind, capsys):
     assert kind.__name__ in capsys.readouterr().err
 
 
-def test_selection_counts_rows(capsys):
-    options = {"n_select": 7, "gamma": 1.0, "refine": False}
-    greedy_mmd_selection(X, **options)
-    assert capsys.readouterr().err == ""
-    greedy_mmd_selection(X, verbose=1, **options)
-    assert "greedy_mmd_selection: 7 steps" in capsys.readouterr().err
-
-
-class Reporting(TDILClassifier):
-    """Reports steps while it scores, too."""
-
-    def score(self, X, y):
-        advance()
-        return super().score(X, y)
-
-
-def test_display_counts_fits_and_not_their_steps(capsys):
-    PrivacyUtilityDisplay.from_estimator(
-        Reporting(norm_bound=2.0),
-        X,
-        y,
-        X_test=X,
-        y_test=y,
-        epsilons=[1, 10],
-        n_repeats=2,
-        verbose=1,
-    )
-    assert "PrivacyUtilityDisplay: 4 of 4 steps" in capsys.readouterr().err
-
-
 def test_lines_come_every_other_second(capsys, monkeypatch):
     now = iter(np.arange(0, 100, 0.75))
     monkeypatch.setattr(_computing.time, "monotonic", lambda: next(now))
@@ -170,15 +137,12 @@ def test_progress_ends_with_an_error(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_answers_and_the_choice_of_rows_report(capfd):
+def test_answers_report(capfd):
     X = np.random.default_rng(0).random((1200, 2))
     learner = PINPClassifier(gamma=1.0).fit(X, X[:, 0] > 0.5)
     with progress("answers", 1):
         learner.predict(X + 0.001)
     assert "answers: 3 steps" in capfd.readouterr().err
-    PrivateMMDSummarizer(40, verbose=1, gamma=1.0).fit(X, X_target=X[:300])
-    shown = re.search(r"protocol: (\d+) steps", capfd.readouterr().err)
-    assert int(shown.group(1)) >= 40
 
 
 def test_exact_noise_tells_how_many_numbers_are_drawn(capsys, monkeypatch):

@@ -160,6 +160,7 @@ def test_sums_of_other_sketches_share_noise_too(make):
     assert np.all(found[2, :2] > 0.4)
 
 
+@pytest.mark.statistical
 def test_differences_between_a_sum_and_a_part_hold_the_truth():
     """Of 2,000 persons at epsilon 0.3 in each; noise that is not shared makes them too wide."""
     held, widths = [], []
@@ -208,6 +209,7 @@ def test_a_population_asks_whether_rows_are_the_same():
         named.interval(covers="population")
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("make", [two_fits, two_tables])
 def test_differences_of_populations_hold_the_truth_if_rows_are_said_rightly(make):
     """Means of two columns that go together: of the same rows, most of their errors cancel."""

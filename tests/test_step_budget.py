@@ -33,10 +33,8 @@ ARMS = [(1.0, True), (0.7, False), (1.3, False)]
 SCRIPT = Path(__file__).resolve().parent.parent / "examples/benchmarks/exponential_constant.py"
 
 
-def build(epsilon=1.0, delta=1e-6, most_steps=20, most_values=1000, kind=StepBudget, **options):
-    return kind(
-        epsilon=epsilon, delta=delta, most_steps=most_steps, most_values=most_values, **options
-    )
+def build(epsilon=1.0, delta=1e-6, most_values=1000, kind=StepBudget, **options):
+    return kind(epsilon=epsilon, delta=delta, most_values=most_values, **options)
 
 
 def count(budget, share, n=1):
@@ -118,7 +116,7 @@ def frequencies(kind):
     epsilon, delta = BUDGETS[kind]
     chosen = []
     for _ in range(N_CHOICES // N_EACH):
-        budget = build(epsilon, delta, most_steps=N_EACH)
+        budget = build(epsilon, delta)
         chosen += [choose(budget, 1 / N_EACH, SCORES) for _ in range(N_EACH)]
     return np.bincount(chosen, minlength=3) / N_CHOICES
 
@@ -295,7 +293,7 @@ def test_no_path_costs_more_than_a_pure_epsilon(steps, log_epsilon):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_equal_shares_can_be_spent_all(parts, delta):
     """Sums of shares pass one by rounding; the noise has room for that."""
-    path = Path(build(1.0, delta, most_steps=49))
+    path = Path(build(1.0, delta))
     for k in range(parts):
         path.step(k % 2, 1 / parts)
     claim = path.budget.mechanism
@@ -354,7 +352,7 @@ def test_no_path_costs_more_when_rows_are_replaced(steps, log_epsilon, most_chos
 
 @pytest.mark.parametrize("most_chosen", [0.0, 0.05, 0.3])
 def test_many_small_choices_come_near_the_cost_of_replaced_rows(most_chosen):
-    budget = build(1.0, most_steps=500)
+    budget = build(1.0)
     claim = budget.cost_when_replaced(most_chosen)
     path = Path(budget, replaced=True)
     for _ in range(400 if most_chosen else 0):
@@ -422,7 +420,7 @@ def test_what_raises_while_noise_is_drawn_is_spent(step, delta, monkeypatch):
 
 @pytest.mark.parametrize("step", [count, choose])
 def test_nothing_is_drawn_where_too_much_is_asked_for(step, monkeypatch):
-    budget = build(most_steps=3)
+    budget = build()
     step(budget, 0.5)
     monkeypatch.setattr(_noise, "noisy_integers", None)
     monkeypatch.setattr(_filter, "exponential_choice", None)
@@ -431,16 +429,13 @@ def test_nothing_is_drawn_where_too_much_is_asked_for(step, monkeypatch):
     assert budget.remaining == 0.5
 
 
-def test_there_are_no_more_steps_or_values_than_were_said():
-    budget = build(most_steps=3, most_values=10)
+def test_there_are_no_more_values_than_were_said():
+    budget = build(most_values=10)
     count(budget, 0.1, 6)
     with pytest.raises(BudgetExceededError, match="10 values"):
         count(budget, 0.1, 5)
     count(budget, 0.1, 4)
     choose(budget, 0.1)
-    for step in (count, choose):
-        with pytest.raises(BudgetExceededError, match="3 steps"):
-            step(budget, 0.1)
     assert budget.remaining == pytest.approx(0.7)
 
 
@@ -492,7 +487,7 @@ def test_noise_beyond_integers_is_refused_and_costs_nothing(share):
 
 
 def test_two_threads_cannot_both_take_what_is_left():
-    budget, got = build(most_steps=10**4), []
+    budget, got = build(), []
 
     def take():
         for _ in range(50):

@@ -155,24 +155,6 @@ def test_frames_keep_their_kind(container):
         assert list(s.feature_names_in_) == ["a", "b"]
 
 
-def test_jobs_do_not_change_the_result():
-    X, _, owners, target, _ = problem()
-    for protocol in ("propose", AskAll(4)):
-        chosen = [
-            summarizer(protocol=protocol, noise_seed=0, n_jobs=jobs)
-            .fit(X, X_target=target, owners=owners)
-            .sample_indices_.tolist()
-            for jobs in (None, 2)
-        ]
-        assert chosen[0] == chosen[1]
-
-
-def test_verbose_counts_rounds(capsys):
-    X, _, owners, target, _ = problem()
-    summarizer(protocol=AskAll(n_rounds=3), verbose=1).fit(X, X_target=target, owners=owners)
-    assert capsys.readouterr().out.count("round") == 3
-
-
 def test_paper_parameters():
     X, _, owners, target, _ = problem()
     parameters = PrivateMMDSummarizer.paper_parameters()
@@ -232,14 +214,12 @@ def test_a_full_ledger_refuses_before_anything_is_read():
 def test_parameters_of_the_protocol_are_its_own():
     X, _, owners, target, _ = problem()
     data = {"X_target": target, "owners": owners}
-    named = summarizer(protocol="propose", release="mwem", n_target=300).fit(X, **data)
-    made = summarizer(protocol=Propose(release="mwem", n_target=300)).fit(X, **data)
+    named = summarizer(protocol="propose", n_target=300).fit(X, **data)
+    made = summarizer(protocol=Propose(n_target=300)).fit(X, **data)
     np.testing.assert_array_equal(named.sample_indices_, made.sample_indices_)
     made.set_params(protocol__parsimony=2).fit(X, **data)
     assert made.n_accessed_ == 40
     assert not set(named.get_params()) & {"parsimony", "explore"}
-    with pytest.raises(ValueError, match="release"):
-        made.set_params(protocol__release="laplace").fit(X, **data)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +229,6 @@ def test_parameters_of_the_protocol_are_its_own():
         ({"protocol": "vote"}, {}, "protocol"),
         ({"protocol": Propose(parsimony=0.5)}, {}, "parsimony"),
         ({"adjacency": "replace_one"}, {}, "n_target is None"),
-        ({"release": "mwem"}, {}, "n_target is None"),
         ({"shares": {"north": 1.0}}, {}, "shares"),
         ({}, {"owners": [1, 2]}, "owners"),
         ({}, {"X_target": [[1.0]]}, "features"),
@@ -265,20 +244,6 @@ def test_mistakes_cost_nothing(options, data, message):
             X, **{"X_target": target, "owners": owners, **data}
         )
     assert ledger.entries() == []
-
-
-def test_values_are_released_for_a_charge_of_their_own():
-    X, _, owners, target, _ = problem()
-    ledger = PrivacyLedger(epsilon=np.inf)
-    s = summarizer(ledger=ledger, noise_seed=None).fit(X, X_target=target, owners=owners)
-    found = s.noisy_owner_values(1e6)
-    clipped = {owner: max(value, 0.0) for owner, value in s.owner_values_.items()}
-    assert found.values == pytest.approx(clipped, abs=1e-3)
-    assert found.privacy.epsilon(0.0) == 1e6
-    assert len(ledger.entries()) == 2
-    assert s.noisy_owner_values(0.5).values != s.noisy_owner_values(0.5).values
-    with pytest.raises(ValueError, match="epsilon"):
-        s.noisy_owner_values(0.0)
 
 
 def test_owners_named_by_shares_may_be_empty():
@@ -394,7 +359,7 @@ def test_noise_is_not_taken_for_a_kernel_that_sees_nothing():
     def work():
         for seed in range(50):
             for size, epsilon in (300, 0.03), (300, 1.0), (20, 1.0):
-                mean = GaussianMean(embedding, epsilon, 1e-6, "add_remove", None)
+                mean = GaussianMean(embedding, summarizer(epsilon=epsilon).terms())
                 mean.release(target[:size], seed)
 
     assert said(work, "near 0 between any") == 0

@@ -74,7 +74,7 @@ def test_a_seed_gives_the_same_rows_and_the_guarantee_goes_with_them(tmp_path):
     once, again, other = (m2m.sample(50, random_state=k) for k in (0, 0, 1))
     assert once.equals(again)
     assert not once.equals(other)
-    assert "protects the rows of X" in once.attrs["privacy"]
+    assert "the rows of X, against everyone" in once.attrs["privacy"]
     json.dumps(once.attrs)  # as files of tables hold it
     for wrong in (0, -1, 2.5):
         with pytest.raises(ValueError, match="n_samples must be a positive integer"):

@@ -36,7 +36,7 @@ class AskAll(Protocol):
     n_rounds : int, default=10
         R. More rounds follow the greedy choice more closely, at sqrt(R) times the noise; the
         default is a compromise.
-    release, n_target, shares, max_share_per_owner : as of `Propose`
+    n_target, max_share_per_owner : as of `Propose`
 
     Notes
     -----

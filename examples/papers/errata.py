@@ -168,8 +168,8 @@ def cost_of_a_step():
     `Lap(1/eps)` costs 2 epsilon: 6 in all (3 for a point that comes or goes, if the number q
     in the formulas is public and frozen). An example reaches 5.97.
 
-    *Instead.* `Propose(release="mwem")` scales both parts by the sensitivity (1, 2 or 4). The
-    default, `release="gaussian"`, is better.
+    *Instead.* `Auction(calibration="corrected")` scales both parts by the sensitivity. "propose"
+    adds noise to the sum, which is better.
 
     It prints:
 
@@ -304,8 +304,8 @@ def pay_by_bids():
     *True.* What owner A is paid depends on the rows of B, exactly and without noise. One row
     of B less pays A 0.6897 in place of 0.7174.
 
-    *Instead.* Pay per row *proposed*, which is public, or by `noisy_owner_values(epsilon)`,
-    whose noise has standard deviation 2 sqrt(2) / epsilon: a row can change the whole choice.
+    *Instead.* Pay per row *proposed*, which is public. Noise would drown what owners are paid by
+    rows that are chosen, because a row can change the whole choice.
 
     It prints:
 

@@ -51,7 +51,7 @@ from ..privacy import PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger
 from ..privacy._fit import PrivateFit, estimator
 from ..privacy._ledger import LedgerDataset
 from ..privacy._noise import TOO_LARGE, Block, IntegerNoise
-from ..schema._columns import Categorical, read_cells
+from ..schema._columns import read_cells
 from ..schema._frames import rows_of
 from ..schema._groups import Groups
 from ..schema._reading import is_dask, validate_table
@@ -68,6 +68,8 @@ _N_SCORE_BINS = 32
 _N_SCORED = 1000
 # Sums in units of the noise's lattice, at most, so that 64 bits hold the noise as well.
 _MOST_LIFTED = 2.0**61
+# What an average is of, and the heads of the table of all figures.
+_ALL, _HEADS = "all", ("score", "columns", "value", "std error")
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,7 +94,7 @@ class Comparison:
         """Return all figures as a ``pandas.DataFrame``: score, columns, value, std error."""
         import pandas as pd
 
-        return pd.DataFrame(self.entries, columns=["score", "columns", "value", "std error"])
+        return pd.DataFrame(self.entries, columns=_HEADS)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the scores of columns, the averages and the AUC, with bars of two standard errors.
@@ -115,32 +117,21 @@ class Comparison:
             if score in ("TVComplement", "AUC") or columns == _ALL
         ]
         names, values, reach = zip(*shown, strict=True)
-        if ax is None:
-            size = (5.6, 1.2 + 0.3 * len(shown))
-            ax = plt.subplots(figsize=size, layout="constrained")[1]
+        size = (5.6, 1.2 + 0.3 * len(shown))
+        ax = plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
         ax.errorbar(values, range(len(shown)), xerr=reach, fmt="ok", ms=4, capsize=3)
         ax.set_yticks(range(len(shown)), names)
-        ax.invert_yaxis()
-        ax.set_xlabel("score (1 is perfect), with two standard errors")
+        ax.set(ylim=(len(shown) - 0.5, -0.5), xlabel="score, with two standard errors")
         return ax
 
     def _repr_html_(self) -> str:
-        rows = [(score, *texts) for score, *texts in map(_as_texts, self.entries)]
-        heads = ("score", "columns", "value", "std error")
-        return html_table(self.privacy_.badge, heads, rows, len(rows))
+        rows = [(*names, f"{value:.4g}", f"{std:.2g}") for *names, value, std in self.entries]
+        return html_table(self.privacy_.badge, _HEADS, rows, len(rows))
 
     def __repr__(self) -> str:
-        told = [e for e in self.entries if e[1] == _ALL or e[0] == "AUC"]
-        lines = ["  {}, {}: {} +- {}".format(*_as_texts(entry)) for entry in told]
+        told = [entry for entry in self.entries if entry[1] == _ALL or entry[0] == "AUC"]
+        lines = ["  {}, {}: {:.4g} +- {:.2g}".format(*entry) for entry in told]
         return "\n".join([f"<Comparison, {self.privacy_.short}", *lines]) + ">"
-
-
-_ALL = "all"
-
-
-def _as_texts(entry: Entry) -> tuple[str, str, str, str]:
-    score, columns, value, std = entry
-    return score, columns, f"{value:.4g}", f"{std:.2g}"
 
 
 def compare(
@@ -247,19 +238,8 @@ def compare(
     >>> bool(found.entries[0][2] > 0.95)
     True
     """
-    comparer = _Comparer(
-        release=release,
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=adjacency,
-        max_rows_per_group=max_rows_per_group,
-        bins=bins,
-        target=target,
-        model=model,
-        noise_seed=noise_seed,
-        ledger=ledger,
-    )
-    found: Comparison = comparer._private_fit(table, groups=groups).comparison_
+    given = {name: one for name, one in locals().items() if name not in ("table", "groups")}
+    found: Comparison = _Comparer(**given)._private_fit(table, groups=groups).comparison_
     return found
 
 
@@ -430,8 +410,8 @@ class _Comparer(PrivateFit, BaseEstimator):
             values = block.offset + block.scale * noisy
             errors = np.broadcast_to(np.abs(block.scale) * std, values.shape)
             if score != "MeanDifference":
-                error = float(errors[0]) / math.sqrt(len(values))
-                averages.append((score, _ALL, _share(values.mean()), error))
+                average = float(np.clip(values.mean(), 0.0, 1.0))
+                averages.append((score, _ALL, average, errors[0] / math.sqrt(len(values))))
                 values = np.clip(values, 0.0, 1.0)
             told = zip(block.names, values.tolist(), errors.tolist(), strict=True)
             entries += [(score, *one) for one in told]
@@ -472,13 +452,9 @@ class _Scorer:
         """Return rows as `M2MEstimator.sample` does, with types that no row of these decides."""
         known = self._inputs
         # Public rows with all categories, and with missing cells, come first: frames infer types.
-        each = [
-            known.decode(j, np.arange(column.n_codes))
-            if isinstance(column, Categorical)
-            else np.array([column.low])
-            for j, column in enumerate(known.columns)
-        ]
-        head = stack_columns([np.resize(one, max(map(len, each))) for one in each])
+        most = max(getattr(column, "n_codes", 1) for column in known.columns)
+        evenly = (np.arange(most) + 0.5) / most
+        head = known.at(np.column_stack([evenly] * len(known)))
         table = framed(np.vstack([head, rows]), known, self._m2m._frame, self._m2m.privacy_)
         return rows_of(table, slice(len(head), None))
 
@@ -512,16 +488,12 @@ def _auc(counts: Floats, std: float) -> tuple[float, float]:
     """
     sizes = np.maximum(counts.sum(axis=1), 1.0)
     shares = counts / sizes[:, None]
-    # Of each bin, the share of the other class that is on the other side: below it for the upper
+    # These shares of the other class lie on the right side of each bin: below it for the upper
     # class, above it for the lower one. Ties count half.
     below, above = np.cumsum(shares[0]) - shares[0] / 2, np.cumsum(shares[1][::-1])[::-1]
     area = float(shares[1] @ below)
     slopes = np.array([above - shares[1] / 2 - area, below - area]) / sizes[:, None]
-    return _share(area), std * float(np.linalg.norm(slopes))
-
-
-def _share(value: float) -> float:
-    return float(np.clip(value, 0.0, 1.0))
+    return float(np.clip(area, 0.0, 1.0)), std * float(np.linalg.norm(slopes))
 
 
 def _answering(release: Any) -> M2MEstimator:

@@ -15,7 +15,6 @@ import importlib
 import math
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, reduce
 from types import ModuleType
 from typing import Any
@@ -38,7 +37,7 @@ _ENTRIES_IN_CACHE = 32768
 _EXPONENT = np.float64(np.inf).view(np.int64)
 
 
-def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
+def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
     """Return the sum over rows of ``rint(2**15 [cos(2 pi x F), sin(2 pi x F)])``.
 
     Parameters
@@ -48,9 +47,6 @@ def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArra
         are summed by numpy's engine, whichever there is: to the bit as their dense twins are by it.
     frequencies : ndarray of shape (d, p), float64
         F in turns per unit of X, below 1e12.
-    n_threads : int
-        Blocks of rows are shared out among so many threads; the result is the same. Only numba
-        gains: with numpy they run one after the other.
 
     Returns
     -------
@@ -66,9 +62,9 @@ def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArra
     kernels = _kernels(X)
     if kernels is None:
         product = ExactProduct(frequencies * N_ANGLES)
-        return _sum_tasks(lambda rows: _circle_sums(product, rows), X, 1)
+        return _sum_tasks(lambda rows: _circle_sums(product, rows), X)
     p, padded = frequencies.shape[1], _padded(frequencies)  # once, not for each block
-    return _sum_tasks(lambda rows: kernels.fourier_sums(rows, padded)[:, :p].ravel(), X, n_threads)
+    return _sum_tasks(lambda rows: kernels.fourier_sums(rows, padded)[:, :p].ravel(), X)
 
 
 def fourier_grid(X: NDArray, frequencies: NDArray) -> NDArray[np.float32]:
@@ -90,7 +86,7 @@ def fourier_grid(X: NDArray, frequencies: NDArray) -> NDArray[np.float32]:
 
 
 def race_counts(
-    X: NDArray, projections: NDArray, offsets: NDArray, n_buckets: int, n_threads: int = 1
+    X: NDArray, projections: NDArray, offsets: NDArray, n_buckets: int
 ) -> NDArray[np.int64]:
     """Count the rows in each bucket of each hash.
 
@@ -102,8 +98,6 @@ def race_counts(
     offsets : ndarray of shape (R,), float64
     n_buckets : int
         W.
-    n_threads : int
-        As in `fourier_sums`.
 
     Returns
     -------
@@ -113,12 +107,10 @@ def race_counts(
     kernels = _kernels(X)
     if kernels is None:
         product = ExactProduct(projections)
-        return _sum_tasks(lambda rows: _bucket_counts(product, rows, offsets, n_buckets), X, 1)
+        return _sum_tasks(lambda rows: _bucket_counts(product, rows, offsets, n_buckets), X)
     hashes = _padded(projections), np.append(offsets, 0.0), n_buckets
     n_hashes = len(offsets)
-    return _sum_tasks(
-        lambda rows: kernels.race_counts(rows, *hashes)[:n_hashes].ravel(), X, n_threads
-    )
+    return _sum_tasks(lambda rows: kernels.race_counts(rows, *hashes)[:n_hashes].ravel(), X)
 
 
 def race_codes(
@@ -226,16 +218,11 @@ def _kernels(X: Any = None) -> ModuleType | None:
     return importlib.import_module("._engine_numba", __package__)
 
 
-def _sum_tasks(
-    task: Callable[[NDArray], NDArray[np.int64]], X: NDArray, n_threads: int
-) -> NDArray[np.int64]:
+def _sum_tasks(task: Callable[[NDArray], NDArray[np.int64]], X: NDArray) -> NDArray[np.int64]:
     """Return the sum of ``task(rows)`` over blocks of rows of X."""
     blocks = (_block(X, rows) for rows in _tasks(len(X)))
-    if n_threads == 1:
-        with one_blas_thread():  # short products gain nothing by threads
-            return reduce(np.add, map(task, blocks))
-    with ThreadPoolExecutor(n_threads) as pool:
-        return reduce(np.add, pool.map(task, blocks))
+    with one_blas_thread():  # short products gain nothing by threads
+        return reduce(np.add, map(task, blocks))
 
 
 def _block(X: Any, rows: slice) -> Any:

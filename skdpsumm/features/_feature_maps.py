@@ -65,7 +65,7 @@ class FeatureMap(ABC):
         """Return phi of each row, shape (n, m); sparse where phi is."""
 
     @abstractmethod
-    def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
+    def _grid_sums(self, X: NDArray) -> NDArray[np.int64]:
         """Return the sum over the rows of one batch of phi in whole grid units."""
 
     @abstractmethod
@@ -126,7 +126,7 @@ class FeatureMap(ABC):
         encoded = self.schema.encode(X)
         return encoded if isinstance(encoded, SparseRows) else np.ascontiguousarray(encoded)
 
-    def grid_sums(self, X: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
+    def grid_sums(self, X: NDArray) -> NDArray[np.int64]:
         """Return the exact sum of phi over the rows of X, in grid units of 2**-15.
 
         The sum is over integers, so it depends on no order, batch or thread; each row's
@@ -135,7 +135,7 @@ class FeatureMap(ABC):
         total = np.zeros(self.n_features, np.int64)
         # In batches, so that what is encoded does not grow with the table.
         for rows in batches(len(X)):
-            total += self._grid_sums(X[rows], n_threads)
+            total += self._grid_sums(X[rows])
             advance()
         return total
 
@@ -389,8 +389,8 @@ class FourierMap(FeatureMap):
         """
         return _engine.fourier_grid(self._encode(X), self._turns)
 
-    def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
-        return _engine.fourier_sums(self._encode(X), self._turns, n_threads)
+    def _grid_sums(self, X: NDArray) -> NDArray[np.int64]:
+        return _engine.fourier_sums(self._encode(X), self._turns)
 
     def _grid_averages(
         self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
@@ -471,15 +471,15 @@ class OneHotMap(FeatureMap):
         """Go over the columns of `codes`, so that they need not all be in memory."""
         return iter(self.codes(X).T)
 
-    def counts(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
+    def counts(self, X: NDArray) -> NDArray[np.int64]:
         """Return the number of rows at each position."""
         out = np.empty(self.n_features, np.int64)
         for group, codes in zip(self.row_groups(), self.group_codes(X), strict=True):
             out[group] = np.bincount(codes, minlength=group.stop - group.start)
         return out
 
-    def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
-        return self.counts(X, n_threads) * GRID
+    def _grid_sums(self, X: NDArray) -> NDArray[np.int64]:
+        return self.counts(X) * GRID
 
     def sensitivity(self, adjacency: str) -> tuple[float, float]:
         groups = len(self.sizes)
@@ -521,7 +521,7 @@ class OneHotMap(FeatureMap):
         """Return what one group of rows adds."""
         counts = np.zeros(self.n_features, np.int64)
         for block in gen_batches(len(rows), self._n_block):
-            counts += self.counts(X[rows[block]], 1)
+            counts += self.counts(X[rows[block]])
         cells = np.flatnonzero(counts)
         one_hot = np.searchsorted(self.starts, cells, side="right") - 1
         counts[cells] = apportioned(counts[cells], np.full(len(cells), len(rows)), one_hot)
@@ -606,10 +606,8 @@ class RACEMap(OneHotMap):
     def codes(self, X: NDArray) -> NDArray[np.int32]:
         return _engine.race_codes(self._encode(X), self.projections, self.offsets, self.n_buckets)
 
-    def counts(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
-        return _engine.race_counts(
-            self._encode(X), self.projections, self.offsets, self.n_buckets, n_threads
-        )
+    def counts(self, X: NDArray) -> NDArray[np.int64]:
+        return _engine.race_counts(self._encode(X), self.projections, self.offsets, self.n_buckets)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         state = {"kind": self.kind, "n_buckets": self.n_buckets, **self.schema.to_dict()}
@@ -621,8 +619,6 @@ class RACEMap(OneHotMap):
         return cls(schema, arrays["projections"], arrays["offsets"], state["n_buckets"])
 
 
-# One in another is of use; far beyond, Python's stack ends.
-DEEPEST_UNION = 16
 # Fourier maps of a union: how far apart their rows are takes up to 0.3 s each to prove, and a
 # stranger's sketch may have many.
 _MOST_FOURIER_PARTS = 8
@@ -636,25 +632,21 @@ class UnionMap(FeatureMap):
     Raises
     ------
     ValueError
-        For no maps, or maps of different tables, or unions nested deeper than `DEEPEST_UNION`.
+        For no maps, or maps of different tables, or unions in a union.
     """
 
     kind = "union"
-    depth: int  # of unions in unions
 
     def __init__(self, maps: Sequence[FeatureMap]):
         self.maps = tuple(maps)
         if not self.maps:
             raise ValueError("A union needs at least one feature map.")
-        self.depth = 1 + max(m.depth if isinstance(m, UnionMap) else 0 for m in self.maps)
-        if sum(isinstance(part, FourierMap) for part in self.parts()) > _MOST_FOURIER_PARTS:
+        if any(isinstance(part, UnionMap) for part in self.maps):
+            raise ValueError("A union holds no unions: list all parts in one.")
+        if sum(isinstance(part, FourierMap) for part in self.maps) > _MOST_FOURIER_PARTS:
             raise ValueError(
                 f"A union holds at most {_MOST_FOURIER_PARTS} Fourier maps; give one of them more "
                 "features instead."
-            )
-        if self.depth > DEEPEST_UNION:
-            raise ValueError(
-                f"Unions can be nested {DEEPEST_UNION} deep; list all parts in one union."
             )
         self.schema = self.maps[0].schema
         if any(m.schema != self.schema for m in self.maps):
@@ -662,7 +654,7 @@ class UnionMap(FeatureMap):
         self.n_features = check_size(sum(m.n_features for m in self.maps))
 
     def parts(self) -> list[FeatureMap]:
-        return [part for m in self.maps for part in m.parts()]
+        return list(self.maps)
 
     def seen_columns(self) -> set[int]:
         return set().union(*(m.seen_columns() for m in self.maps))
@@ -679,8 +671,8 @@ class UnionMap(FeatureMap):
             return sparse.hstack(blocks, format="csr")
         return np.hstack([b.toarray() if sparse.issparse(b) else b for b in blocks])
 
-    def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
-        return np.concatenate([m._grid_sums(X, n_threads) for m in self.maps])
+    def _grid_sums(self, X: NDArray) -> NDArray[np.int64]:
+        return np.concatenate([m._grid_sums(X) for m in self.maps])
 
     def grid_averages(
         self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]

@@ -133,7 +133,9 @@ def _fill(values: NDArray[np.float64], taken: NDArray[np.bool_], steps: list[Any
         return
     for i, row in enumerate(_single_rows(X)):
         with suppress(Exception):
-            values[i] = _one_row(steps[done:], row).reshape(values.shape[1])
+            for step in steps[done:]:
+                row = step.transform(row)
+            values[i] = dense(row).reshape(values.shape[1])
             taken[i] = True
 
 
@@ -166,12 +168,6 @@ def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % _ALIGNMENT
     return memory[first : first + size].view(dtype).reshape(shape)
-
-
-def _one_row(steps: list[Any], row: Any) -> NDArray[np.float64]:
-    for step in steps:
-        row = step.transform(row)
-    return dense(row)
 
 
 def _takes_blocks(step: Any) -> bool:

@@ -161,7 +161,8 @@ class Desk:
             outcome.faults[owner] = "sent what cannot be read"
         else:
             if content.get("kind") == "Refusal":
-                outcome.faults[owner] = f"refused: {_printable(content.get('reason'))}"
+                reason = printable(str(content.get("reason")))[:300] or "no reason given"
+                outcome.faults[owner] = f"refused: {reason}"
             else:
                 outcome.answers[owner] = content
         del pending[owner]
@@ -191,7 +192,3 @@ def _octets(reply: Message) -> bytes:
         name = names.get(reply.error.code, "unknown")
         raise _FlowerError(f"did not answer (Flower says {name})")
     return uncarried(reply.content)
-
-
-def _printable(reason: Any) -> str:
-    return printable(str(reason))[:300] or "no reason given"

@@ -379,10 +379,8 @@ def _check_question(message: ProposeRows, agreement: Agreement, owner: str) -> N
         raise Refusal("protocol: 'propose' sends a direction and a map")
     ours, theirs = agreement.embedding(), message.embedding
     # Other platforms may round the last bit otherwise.
-    if (
-        theirs.offsets is not None
-        or ours.frequencies.shape != theirs.frequencies.shape
-        or not np.allclose(ours.frequencies, theirs.frequencies, rtol=1e-9, atol=0)
+    if ours.frequencies.shape != theirs.frequencies.shape or not np.allclose(
+        ours.frequencies, theirs.frequencies, rtol=1e-9, atol=0
     ):
         raise Refusal("feature map: the frequencies are not those of the agreed random_state")
     if message.direction.shape != (ours.n_features,):

@@ -124,8 +124,7 @@ class Rooms:
     @cached_property
     def _bytes_of_phi(self) -> int:
         phi = self._agreement.embedding()
-        offsets = 0 if phi.offsets is None else phi.offsets.size
-        return 8 * (phi.n_features + phi.frequencies.size + offsets)
+        return 8 * (phi.n_features + phi.frequencies.size)
 
     @property
     def _bytes_of_row(self) -> int:
@@ -148,7 +147,7 @@ def empty_sketch(agreement: Agreement) -> PrivateSketch:
     sketcher, schema = agreement.sketcher(), agreement.schema
     pending = sketcher._prepare(sketcher.preview_map(schema.n_columns, schema.names))
     size = pending.feature_map.n_features + pending.counts_rows
-    return pending.to_sketch(np.zeros(size), 0, postprocess=bool(sketcher.postprocess))
+    return pending.to_sketch(np.zeros(size), 0)
 
 
 def size_of_sketch(empty: PrivateSketch) -> int:
@@ -179,7 +178,6 @@ def message_content(message: Message) -> dict[str, Any]:
     content = {"kind": kind} | {name: getattr(message, name) for name in names}
     if message.embedding is not None:
         content["embedding.frequencies"] = message.embedding.frequencies
-        content["embedding.offsets"] = message.embedding.offsets
     return {name: value for name, value in content.items() if value is not None}
 
 
@@ -195,9 +193,8 @@ def message_of(content: Mapping[str, Any]) -> ProposeRows:
     if given.pop("kind", None) != "ProposeRows":
         raise ValueError("The message is of an unknown kind.")
     frequencies = given.pop("embedding.frequencies", None)
-    offsets = given.pop("embedding.offsets", None)
     counts = [given.get("n_herd"), given.get("n_uniform")]
-    arrays = [a for a in (frequencies, offsets, given.get("direction")) if a is not None]
+    arrays = [a for a in (frequencies, given.get("direction")) if a is not None]
     if (
         not set(given) <= {"n_herd", "n_uniform", "direction", "noise"}
         or not all(type(n) is int and n >= 0 for n in counts)
@@ -205,7 +202,7 @@ def message_of(content: Mapping[str, Any]) -> ProposeRows:
         or not all(_is_real(array) for array in arrays)
     ):
         raise ValueError("The message has entries that do not belong there.")
-    embedding = None if frequencies is None else Embedding(frequencies, offsets)
+    embedding = None if frequencies is None else Embedding(frequencies)
     return ProposeRows(embedding=embedding, **given)
 
 

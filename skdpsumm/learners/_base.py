@@ -243,7 +243,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         terms = copy._make_terms(space, loss, coding.n_scores, public)
         plan = copy._chosen_mechanism().plan(space, terms, public)
         curvature = _planning.Curvature.of(space, places, coding.codes)
-        noise = plan.expected_score_noise(curvature, float(n_samples))
+        noise = plan.expected_score_noise(curvature, float(n_samples)).noise
         enough = _planning.rows_needed(plan, space, terms, 1 if public is None else len(public))
         return {
             "noise": coding.half * noise,

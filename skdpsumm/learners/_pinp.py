@@ -22,7 +22,6 @@ from .erm._kernel_space import PolynomialKernel
 from .erm._losses import Loss
 from .mechanisms._base import FrozenAnswers, LearnerMechanism
 from .mechanisms._functional import PathAnswers
-from .mechanisms._planning import spread
 from .mechanisms._public_hypothesis import NoisyThreshold
 
 
@@ -133,8 +132,7 @@ class BasePINP(BaseKernelLearner):
         plan = answers.to_be_judged()
         if plan is None:
             return
-        found = spread(plan, plan.terms, answers.hypothesis(), answers.points)
-        noise = self.noise_.judged(*found, plan.terms)
+        noise = self.noise_.judged(plan, self._coding.codes, answers.points, answers.hypothesis())
         if noise.is_drowned:
             warn_caller(noise.advice, NoiseWarning)
 

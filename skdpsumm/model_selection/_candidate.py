@@ -15,12 +15,11 @@ from typing import Any
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import preprocessing
 from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import Binarizer, PolynomialFeatures
 from sklearn.utils.validation import has_fit_parameter
 
 from ..features._row_alone import map_rows
@@ -40,15 +39,7 @@ _ON_BUDGET = (
 )
 # Steps that a pipeline may have before the learner: exactly these types, for a subclass may do
 # anything. Their fit looks at no row.
-STEPS = (
-    *(PublicVectorizer, preprocessing.Binarizer, preprocessing.PolynomialFeatures),
-    RBFSampler,
-)
-# Steps that learn from rows, and that map each row by itself once they are fitted and frozen.
-FROZEN_STEPS = (
-    *(preprocessing.KBinsDiscretizer, preprocessing.MaxAbsScaler, preprocessing.MinMaxScaler),
-    *(preprocessing.RobustScaler, preprocessing.StandardScaler),
-)
+STEPS = (PublicVectorizer, Binarizer, PolynomialFeatures, RBFSampler)
 
 
 @dataclass(frozen=True)
@@ -177,15 +168,12 @@ def check_steps(estimator: Any) -> None:
                 f"Give RBFSampler a number as gamma: {step.gamma!r} learns it from rows, and a "
                 "search must not show it private ones."
             )
-        inner = step.estimator if type(step) is FrozenEstimator else None
-        listed = type(step) in STEPS or type(inner) in STEPS + FROZEN_STEPS
-        if not listed:
+        if type(step) not in STEPS:
             raise ValueError(
                 f"A search takes no {type(step).__name__} before the learner, because it may look "
                 "at other rows or learn from them. Put PublicVectorizer(schema) in its place, "
                 "which reads words, numbers and missing values. Or give it to the learner as "
-                "kernel. Or fit it to public rows, and wrap it in FrozenEstimator, if it is "
-                f"one of {_names(FROZEN_STEPS)}. The other steps may be {_names(STEPS)}."
+                f"kernel. Steps may be {', '.join(kind.__name__ for kind in STEPS)}."
             )
 
 
@@ -202,10 +190,6 @@ def _steps_before(estimator: Any) -> list[Any]:
     """Return the steps before the learner that do something."""
     steps = [step for _, step in estimator.steps[:-1]] if isinstance(estimator, Pipeline) else []
     return [step for step in steps if not (step is None or step == "passthrough")]
-
-
-def _names(kinds: tuple[type, ...]) -> str:
-    return ", ".join(kind.__name__ for kind in kinds)
 
 
 # Parameters by which a fit would tell of itself, and values with which it does not: to the screen,

@@ -83,8 +83,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         that ends in one. Describe the table in the `schema` of the learner, or of a
         `PublicVectorizer` in the first step. Words and missing values are then read as the schema
         says, and public rows are drawn from it. The steps before the learner are
-        `PublicVectorizer`, `Binarizer`, `PolynomialFeatures`, `RBFSampler`, or a `FrozenEstimator`
-        of a scaler: they learn nothing from rows, and take each by itself. Other steps are refused.
+        `PublicVectorizer`, `Binarizer`, `PolynomialFeatures` or `RBFSampler`: they learn nothing
+        from rows, and take each by itself. Other steps are refused.
         The search sets epsilon, delta, adjacency, noise_seed and ledger of the learner, and turns
         memory and verbose off.
     param_distributions : dict or list of dicts
@@ -99,7 +99,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         truncated negative binomial law: 0 is the logarithmic and 1 the geometric one. The smaller
         eta is, the cheaper is the search, and the more K varies.
     scoring : str or callable, default=None
-        How a row is scored: "accuracy", "neg_absolute_error", "neg_squared_error", or a function.
+        How a row is scored: "accuracy", "neg_absolute_error", or a function.
         The function takes a fitted estimator, one row (of shape (1, d), as the schema reads it) and
         its label. It returns a number, higher for better. None takes scores that are easy to bound:
         "accuracy" for classifiers and "neg_absolute_error" for regressors.
@@ -286,7 +286,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             For bad parameters, data, or candidates, which the message names. Nothing is charged.
         BudgetExceededError
             If the ledger cannot hold the search, which counts as more than its epsilon there (see
-            Notes). Nothing is charged, and the message tells the epsilon that would fit.
+            Notes). Nothing is charged.
 
         Warns
         -----
@@ -403,20 +403,16 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         set_claim(last_step(best.estimator), draft.privacy)
         self.best_estimator_, self.best_params_ = best.estimator, best.params
         self.best_sum_, self.score_noise_std_ = best.value, draft.score.noise_std
+        given = self.estimator.get_params()
         self.noise_ = ChoiceNoise.of(
             draft.score,
             best.value,
             self._law().mean,
-            is_default=self._is_default(best.params),
+            is_default=all(alike(given.get(name), value) for name, value in best.params.items()),
             epsilon=float(self.epsilon),
             epsilon_of_fit=self._epsilon_of_fit(draft.score.plan),
         )
         self.privacy_ = replace(draft.privacy, noise=str(self.noise_))
-
-    def _is_default(self, params: dict[str, Any]) -> bool:
-        """Return whether the parameters of a candidate are those of the estimator as it is."""
-        given = self.estimator.get_params()
-        return all(alike(given.get(name), value) for name, value in params.items())
 
     def _warn_last(self, draft: _Draft) -> None:
         if self.noise_.is_drowned:
@@ -443,7 +439,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         if self.ledger is not None:
             budget = float(self.epsilon), float(self.delta)
             unit = "row" if self.max_rows_per_group is None else "group"
-            check_ledger(self.ledger, self._law(), *budget, self.adjacency, unit)
+            total = plan_runs(self._law(), *budget).total
+            check_ledger(self.ledger, total, *budget, adjacency=self.adjacency, unit=unit)
 
     def _law(self) -> StoppingLaw:
         return stopping(self.distribution, self.expected_trials)

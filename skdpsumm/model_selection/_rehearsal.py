@@ -23,8 +23,6 @@ from ._candidate import (
 from ._public_rows import PublicRows
 from ._stopping import RunPlan
 
-# Candidates that an error lists.
-_MOST_CANDIDATES_SHOWN = 3
 _TOO_EXPENSIVE = (
     "A row's curvature alone costs more than a run of the search may, whatever its epsilon. Set a "
     "larger regularization, or mechanism='functional', which costs what it is asked to. Or set a "
@@ -72,15 +70,18 @@ class Rehearsal:
             If some of them cannot. The message names all of these, and tells of parameters and
             public rows alone.
         """
-        failed: list[tuple[Params, Exception]] = []
         for params in grid:
             if not any(alike(params, known) for known, _ in self._passed):
                 try:
                     self._passed.append((params, self._affordable(self.candidate(params))))
                 except Exception as error:
-                    failed.append((params, error))
-        if failed:
-            raise _refusal(failed)
+                    if not params:
+                        raise
+                    raise ValueError(
+                        f"A search over param_distributions can draw {params}, which fails on "
+                        f"public rows: {error} Take it out, so that no search fails by chance; "
+                        "nothing was charged."
+                    ) from error
         return [next(c for known, c in self._passed if alike(known, params)) for params in grid]
 
     def candidate(self, params: Params) -> Any:
@@ -170,26 +171,3 @@ class Rehearsal:
             raise ValueError(
                 f"{name} claims to protect {step.privacy_.unit}, whatever its max_rows_per_group."
             )
-
-
-def _refusal(failed: list[tuple[Params, Exception]]) -> Exception:
-    """Return an error that names all candidates that failed, and why."""
-    if not any(params for params, _ in failed):
-        return failed[0][1]
-    reasons: dict[str, list[Params]] = {}
-    for params, error in failed:
-        reasons.setdefault(str(error), []).append(params)
-    told = [
-        f"A search over param_distributions can draw {_shown(some)}, which fails on public rows: "
-        f"{reason}"
-        for reason, some in reasons.items()
-    ]
-    return ValueError(
-        "\n".join(told) + " Take it out, so that no search fails by chance; nothing was charged."
-    )
-
-
-def _shown(some: list[Params]) -> str:
-    more = len(some) - _MOST_CANDIDATES_SHOWN
-    listed = ", ".join(repr(params) for params in some[:_MOST_CANDIDATES_SHOWN])
-    return f"{listed} and {more} others" if more > 0 else listed

@@ -6,7 +6,6 @@ The theorem on the best of a random number of private runs is in `skdpsumm.priva
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,7 +14,6 @@ from scipy.optimize import brentq
 
 from ..privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP, gdp_mu
 from ..privacy._best_of import StoppingLaw
-from ..privacy._bisect import bisect
 from ..privacy._mechanisms import Mechanism, gdp_epsilon
 from ..privacy._noise import RESERVE, nominal_mechanism
 
@@ -125,50 +123,20 @@ def in_ledger(plan: RunPlan, delta: float) -> float:
     return PrivacyLedger(epsilon=math.inf, delta=delta).price(plan.total).epsilon
 
 
-# ---- whether a ledger holds a search, and if not, what would fit
+# ---- whether a ledger holds a search
 
 
 def check_ledger(
-    ledger: Any, law: StoppingLaw, epsilon: float, delta: float, adjacency: str, unit: str = "row"
+    ledger: Any, total: Mechanism, epsilon: float, delta: float, **neighbours: str
 ) -> None:
-    """Raise BudgetExceededError if a ledger cannot hold a search, and say what it costs there.
-
-    A ledger that adds up Gaussians, or zCDP, takes the Gaussian that dominates it everywhere, whose
-    epsilon is larger than that of the search by about two fifths.
-    """
-    total = plan_runs(law, epsilon, delta).total
-    neighbours = {"adjacency": adjacency, "unit": unit}
-    refusal = _refusal(ledger, total, neighbours)
-    if refusal and math.isfinite(epsilon) and math.isinf(total.epsilon(0.0)):
-        largest = _largest(ledger, law, epsilon, delta, neighbours)
-        fits = f"epsilon={largest:.3g} would fit" if largest else "no epsilon would fit"
-        refusal += (
-            f" That is the price of a search with epsilon={epsilon:g} and delta={delta:g} in a "
-            f"ledger of Gaussian noise; {fits}. With delta=0 a search counts as its epsilon, as "
-            "long as all other charges have delta=0."
-        )
-    if refusal:
-        raise BudgetExceededError(refusal)
-
-
-def _refusal(ledger: Any, total: Any, neighbours: dict[str, str]) -> str:
+    """Raise BudgetExceededError if a ledger cannot hold a search, and say what it costs there."""
     try:
         ledger.check(total, **neighbours)
     except BudgetExceededError as error:
-        return str(error)
-    return ""
-
-
-def _largest(
-    ledger: Any, law: StoppingLaw, high: float, delta: float, neighbours: dict[str, str]
-) -> float:
-    """Return an epsilon of a search that the ledger would hold, rounded down; 0 for none."""
-
-    def fits(epsilon: float) -> bool:
-        with suppress(ArithmeticError, ValueError):
-            return not _refusal(ledger, plan_runs(law, epsilon, delta).total, neighbours)
-        return False
-
-    found = bisect(fits, 0.0, high, halvings=20, tolerance=0.01)
-    unit = 10.0 ** (math.floor(math.log10(found)) - 2) if found else 1.0
-    return math.floor(found / unit) * unit
+        if math.isinf(epsilon) or math.isfinite(total.epsilon(0.0)):
+            raise
+        raise BudgetExceededError(
+            f"{error} That is the price of a search with epsilon={epsilon:g} and delta={delta:g} "
+            "in a ledger of Gaussian noise. With delta=0 a search counts as its epsilon, as long "
+            "as all other charges have delta=0."
+        ) from None

@@ -21,7 +21,6 @@ from ..privacy._clone_watch import own_clone
 from ..privacy._fit import (
     PrivacyReprMixin,
     PrivateFit,
-    UnweightedMixin,
     check_groups,
     estimator,
 )
@@ -60,7 +59,7 @@ TAKES_A_SKETCH = (
 
 
 @estimator
-class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
+class BaseM2M(PrivacyReprMixin, BaseEstimator):
     """An estimator whose `fit` is one release by its sketcher, and which works from that alone.
 
     The sketcher's own `fit` keeps the contract (`PrivateFit`): it warns, asks the ledger, charges
@@ -262,7 +261,7 @@ class BaseM2M(UnweightedMixin, PrivacyReprMixin, BaseEstimator):
         sketcher, given = self._own_sketcher, as_schema(self.schema)
         own = as_schema(getattr(sketcher, "schema", None))
         if own is None and given is None:
-            inner = () if sketcher is None else sketcher.sub_sketchers()
+            inner = getattr(sketcher, "sketchers", ())
             is_inside = any(part.schema is not None for part in inner)
             raise ValueError(_TO_THE_UNION if is_inside else NO_SCHEMA)
         if own is not None and given not in (None, own):

@@ -20,7 +20,6 @@ from ._base import (
     names_of,
     of_level,
     reach_of,
-    same_length,
 )
 
 # Bars, told apart in black and white.
@@ -40,9 +39,6 @@ class HistogramDisplay(TableDisplay):
         Edges of the bins, in the column's unit. None is for categories, which have no edges.
     label : str, default="value"
         Label of the x axis: the column, with its unit. The default fits any column.
-    reference : array-like of shape (k,), default=None
-        Shares of *public* data to draw beside, from a simulation for example. What is drawn is
-        published, so by default there are none.
 
     Attributes
     ----------
@@ -68,13 +64,6 @@ class HistogramDisplay(TableDisplay):
     _: KW_ONLY
     edges: ArrayLike | None = None
     label: str = "value"
-    reference: ArrayLike | None = None
-
-    def __post_init__(self) -> None:
-        same_length("shares", self.shares, reference=self.reference)
-        if self.edges is not None:
-            self.edges = np.asarray(self.edges, dtype=np.float64)
-            same_length("edges, less one,", self.edges[1:], shares=self.shares)
 
     def plot(self, ax: Any = None, *, level: float = 0.95) -> HistogramDisplay:
         """Draw the bars.
@@ -104,7 +93,6 @@ class HistogramDisplay(TableDisplay):
         self.errorbar_ = ax.errorbar(
             places, heights, yerr=reach, label=of_level(level), **ERROR_BARS
         )
-        self._draw_reference(places, self.reference)
         if self.edges is None:
             name_ticks(ax, names_of(self.shares, 0))
         ax.set(xlabel=self.label, ylabel="share of rows")
@@ -127,7 +115,6 @@ class HistogramDisplay(TableDisplay):
         column: int | str,
         *,
         bins: int | ArrayLike | None = None,
-        reference: ArrayLike | None = None,
         **options: Any,
     ) -> HistogramDisplay:
         """Draw one column of a fitted estimator. It costs no privacy.
@@ -141,8 +128,6 @@ class HistogramDisplay(TableDisplay):
         bins : int or array-like of edges, default=None
             As in `M2MEstimator.histogram`; columns of categories ignore it. None takes the edges of
             the schema, or 10 equal bins where there are none (of dates: the bins of the release).
-        reference : array-like of shape (k,), default=None
-            *Public* data to draw beside, as in the constructor. By default there are none.
         **options
             As in `plot`.
 
@@ -153,13 +138,8 @@ class HistogramDisplay(TableDisplay):
         columns = estimator.schema_
         j = columns.index(column, "column")
         edges = _edges(columns, j, bins) if j in columns.numbers else None
-        display = cls(
-            estimator.histogram(column, bins if edges is None else edges),
-            edges=edges,
-            label=label_of(columns, j),
-            reference=reference,
-        )
-        return display.plot(**options)
+        shares = estimator.histogram(column, bins if edges is None else edges)
+        return cls(shares, edges=edges, label=label_of(columns, j)).plot(**options)
 
 
 def _edges(columns: TableSchema, j: int, bins: Any) -> NDArray:
@@ -186,8 +166,6 @@ class ComparisonDisplay(Display):
         The answers, by the name of the release.
     label : str, default="value"
         Label of the axis: what the statistics are, with their unit. The default fits any statistic.
-    reference : array-like of shape (k,), default=None
-        *Public* values to draw beside. What is drawn is published, so by default there are none.
 
     Attributes
     ----------
@@ -222,24 +200,14 @@ class ComparisonDisplay(Display):
     estimates: Mapping[str, Estimate]
     _: KW_ONLY
     label: str = "value"
-    reference: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        if not self.estimates:
-            raise ValueError("estimates must hold at least one release.")
-        first_name, first = next(iter(self.estimates.items()))
-        for name, one in self.estimates.items():
-            if len(one.shape) != 1:
-                raise ValueError(
-                    f"estimates must have one axis, got shape {one.shape} for {name!r}. Draw a "
-                    "two-way table with CrosstabDisplay."
-                )
-            if one.shape != first.shape or one.labels != first.labels:
-                raise ValueError(
-                    f"estimates must answer the same question, but those of {first_name!r} and "
-                    f"{name!r} have other labels. Ask both with the same bins."
-                )
-        same_length("each estimate", first, reference=self.reference)
+        first, *others = ((one.shape, one.labels) for one in self.estimates.values())
+        if len(first[0]) != 1 or any(one != first for one in others):
+            raise ValueError(
+                "estimates must answer the same question, with one axis: ask all releases with the "
+                "same bins. Draw a two-way table with CrosstabDisplay."
+            )
 
     def plot(self, ax: Any = None, *, level: float = 0.95) -> ComparisonDisplay:
         """Draw the bars, the first release on top.
@@ -274,7 +242,6 @@ class ComparisonDisplay(Display):
             self.bars_[name] = ax.barh(places, np.asarray(one), width, **style)
             told = self._once(of_level(level))
             ax.errorbar(np.asarray(one), places, xerr=reaches[i], label=told, **ERROR_BARS)
-        self._draw_reference(self.reference, np.arange(k))
         ax.set_yticks(range(k), names_of(first, 0))
         ax.set(xlabel=self.label, ylim=(k - 0.45, -0.55))
         self._legend_above()
@@ -287,7 +254,6 @@ class ComparisonDisplay(Display):
         statistic: Callable[[M2MEstimator], Estimate],
         *,
         label: str = "value",
-        reference: ArrayLike | None = None,
         **options: Any,
     ) -> ComparisonDisplay:
         """Ask several fitted estimators the same question, and draw it. It costs no privacy.
@@ -299,7 +265,7 @@ class ComparisonDisplay(Display):
         statistic : callable
             Takes an `M2MEstimator` and returns an `Estimate` of one axis, such as
             ``lambda m2m: m2m.histogram("age")``.
-        label, reference :
+        label :
             As in the constructor.
         **options
             As in `plot`.
@@ -309,4 +275,4 @@ class ComparisonDisplay(Display):
         ComparisonDisplay
         """
         answers = {name: statistic(one) for name, one in estimators.items()}
-        return cls(answers, label=label, reference=reference).plot(**options)
+        return cls(answers, label=label).plot(**options)

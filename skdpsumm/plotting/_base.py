@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,15 +33,9 @@ class Display:
     ax_: Any
     figure_: Any
 
-    def __init_subclass__(cls) -> None:
-        for name, method in list(vars(cls).items()):
-            if isinstance(method, classmethod):
-                setattr(cls, name, classmethod(_asking(method.__func__)))
-
     def _open_axes(self, ax: Any, figsize: tuple[float, float] = (5.2, 3.6)) -> Any:
         """Return the axes to draw on, new ones where `ax` is None."""
-        check_matplotlib(f"{type(self).__name__}.plot")
-        check_axes(ax)
+        check_axes(ax, f"{type(self).__name__}.plot")
         import matplotlib.pyplot as plt
 
         if ax is None:
@@ -79,17 +72,6 @@ class Display:
         """Put the legend where no data can be."""
         style = {"frameon": False, "fontsize": "small", "borderaxespad": 0.2}
         self.ax_.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, **style)
-
-
-def _asking(make: Callable) -> Callable:
-    """Have a class method ask for matplotlib first of all, before anything is spent."""
-
-    @wraps(make)
-    def checked(cls: type, *args: Any, **options: Any) -> Any:
-        check_matplotlib(f"{cls.__name__}.{make.__name__}")
-        return make(cls, *args, **options)
-
-    return checked
 
 
 class TableDisplay(Display):
@@ -146,8 +128,9 @@ def name_ticks(ax: Any, names: Sequence[str]) -> None:
     ax.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
 
 
-def check_axes(ax: Any) -> None:
-    """Raise TypeError for what cannot be drawn on, such as the array of several axes."""
+def check_axes(ax: Any, caller: str) -> None:
+    """Raise ImportError without matplotlib, TypeError for what is no Axes but several."""
+    check_matplotlib(caller)
     from matplotlib.axes import Axes
 
     if ax is not None and not isinstance(ax, Axes):
@@ -162,13 +145,3 @@ def of_level(level: float) -> str:
 def digits(number: Any, n: int) -> str:
     """Return a number of n significant digits, with a power of ten only where it is far from 1."""
     return f"{float(f'{float(number):.{n}g}'):.7g}"
-
-
-def same_length(of: str, first: Any, /, **arrays: Any) -> None:
-    """Raise ValueError for an array that is not as long as the first, which is named `of`."""
-    for name, array in arrays.items():
-        if array is not None and len(np.asarray(array)) != len(first):
-            raise ValueError(
-                f"{name} has {len(np.asarray(array))} entries, but {of} has {len(first)}; give "
-                "one for each."
-            )

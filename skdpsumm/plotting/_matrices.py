@@ -18,23 +18,18 @@ from ._base import (
     name_ticks,
     names_of,
     of_level,
-    same_length,
 )
 
 
 class MatrixDisplay(TableDisplay):
     """A matrix that is shaded, and has numbers in its cells where there is room."""
 
-    def _draw(
-        self, ax: Any, annotate: bool | None, values: NDArray, shades: NDArray, *told: Any
-    ) -> bool:
-        """Draw the matrix, and return whether numbers are written.
+    def _draw(self, ax: Any, values: NDArray, shades: NDArray, *told: Any) -> bool:
+        """Draw the matrix, and return whether numbers are written: where there is room.
 
         Parameters
         ----------
         ax : matplotlib Axes or None
-        annotate : bool or None
-            Whether to write; None writes where there is room.
         values : ndarray of shape (k, m)
             What is written.
         shades : ndarray of shape (k, m)
@@ -47,7 +42,7 @@ class MatrixDisplay(TableDisplay):
         (low, high), scale, rows, columns, below = told
         k, m = values.shape
         # The numbers of a larger matrix could not be read in its cells.
-        annotate = max(k, m) <= 8 if annotate is None else annotate
+        annotate = max(k, m) <= 8
         wide, high = (1.15, 0.6) if annotate else (0.35, 0.3)
         ax = self._open_axes(ax, (max(4.2, wide * m + 2.6), max(2.6, high * k + 1.6)))
         self.image_ = ax.imshow(shades, cmap="Greys", vmin=low, vmax=high, aspect="auto")
@@ -61,14 +56,6 @@ class MatrixDisplay(TableDisplay):
             style = {"ha": "center", "va": "center", "fontsize": "small", "color": color}
             self.texts_.append(ax.text(j, i, text, **style))
         return annotate
-
-
-_NORMALIZED: dict[Any, str] = {
-    False: "number of rows",
-    True: "share of all rows",
-    "index": "share of each row of the table",
-    "columns": "share of each column of the table",
-}
 
 
 @dataclass(eq=False, repr=False)
@@ -119,17 +106,8 @@ class CrosstabDisplay(MatrixDisplay):
     _: KW_ONLY
     statistic: str = "number of rows"
 
-    def __post_init__(self) -> None:
-        if len(self.table.shape) != 2:
-            raise ValueError(
-                f"table must have two axes, got shape {self.table.shape}. Ask "
-                "M2MEstimator.table of two columns."
-            )
-
-    def plot(
-        self, ax: Any = None, *, level: float = 0.95, annotate: bool | None = None
-    ) -> CrosstabDisplay:
-        """Draw the table.
+    def plot(self, ax: Any = None, *, level: float = 0.95) -> CrosstabDisplay:
+        """Draw the table; in up to 8 rows and 8 columns, write the answers, and their intervals.
 
         Parameters
         ----------
@@ -138,9 +116,6 @@ class CrosstabDisplay(MatrixDisplay):
         level : float, default=0.95
             Level of the intervals that are written, each by itself (`Estimate.interval`), with the
             usual default.
-        annotate : bool, default=None
-            Whether to write the answers and, below, the ends of their intervals. None writes them
-            for up to 8 rows and 8 columns, as more would be too small to read.
 
         Returns
         -------
@@ -151,7 +126,7 @@ class CrosstabDisplay(MatrixDisplay):
         ImportError
             If matplotlib is missing.
         ValueError
-            If the level is outside (0, 1).
+            If the level is outside (0, 1), or the table has other than two axes.
         """
         ends = self.table[...].interval(level)
         values = np.asarray(self.table)
@@ -162,7 +137,7 @@ class CrosstabDisplay(MatrixDisplay):
         names = names_of(self.table, 0), names_of(self.table, 1)
         ends_of_shades = 0.0, max(float(values.max(initial=0.0)), TINY)
         told = ends_of_shades, self.statistic, *names, below
-        annotate = self._draw(ax, annotate, values, values, *told)
+        annotate = self._draw(ax, values, values, *told)
         axes = self.table.axes if len(self.table.axes) == 2 else ("", "")
         self.ax_.set(ylabel=axes[0], xlabel=axes[1])
         note = f"\nbelow each one its {of_level(level)}" if annotate else ""
@@ -176,7 +151,6 @@ class CrosstabDisplay(MatrixDisplay):
         columns: Sequence[int | str],
         *,
         bins: Any = None,
-        normalize: bool | str = False,
         **options: Any,
     ) -> CrosstabDisplay:
         """Draw two columns of a fitted estimator. It costs no privacy.
@@ -187,7 +161,7 @@ class CrosstabDisplay(MatrixDisplay):
             A fitted one.
         columns : pair of int or str
             The two columns. The first goes down, the second across.
-        bins, normalize :
+        bins :
             As in `M2MEstimator.table`.
         **options
             As in `plot`.
@@ -201,8 +175,7 @@ class CrosstabDisplay(MatrixDisplay):
         ValueError
             If you do not give two columns.
         """
-        table = estimator.table(columns, bins=bins, normalize=normalize)
-        return cls(table, statistic=_NORMALIZED[normalize]).plot(**options)
+        return cls(estimator.table(columns, bins=bins)).plot(**options)
 
 
 @dataclass(eq=False, repr=False)
@@ -250,22 +223,13 @@ class CovarianceDisplay(MatrixDisplay):
     names: Sequence[str]
     statistic: str = "covariance"
 
-    def __post_init__(self) -> None:
-        if len(self.matrix.shape) != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
-            raise ValueError(f"matrix must be square, got shape {self.matrix.shape}.")
-        same_length("matrix", self.matrix, names=self.names)
-        _check_statistic(self.statistic)
-
-    def plot(self, ax: Any = None, *, annotate: bool | None = None) -> CovarianceDisplay:
-        """Draw the matrix.
+    def plot(self, ax: Any = None) -> CovarianceDisplay:
+        """Draw the matrix; of up to 8 columns, write the values, and their standard errors.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Where to draw. None makes a new figure, as in scikit-learn.
-        annotate : bool, default=None
-            Whether to write the values and, below, the standard error of their noise. None writes
-            them for up to 8 columns, as more would be too small to read.
 
         Returns
         -------
@@ -277,13 +241,15 @@ class CovarianceDisplay(MatrixDisplay):
             If matplotlib is missing.
         """
         values, errors = np.asarray(self.matrix), self.matrix[...].std_error
-        shades, names = _correlations(values), self.names
+        # Shades are of correlations.
+        spread = np.sqrt(np.maximum(np.diag(values), TINY))
+        shades, names = np.clip(values / spread / spread[:, None], -1, 1), self.names
 
         def below(i: int, j: int) -> str:
             return f"±{digits(errors[i, j], 2)}"
 
         told = (-1.0, 1.0), "correlation", names, names, below
-        annotate = self._draw(ax, annotate, values, shades, *told)
+        annotate = self._draw(ax, values, shades, *told)
         note = "\n± standard error" if annotate else ""
         self.ax_.set_title(self.statistic + note, fontsize="medium")
         return self
@@ -311,21 +277,10 @@ class CovarianceDisplay(MatrixDisplay):
         -------
         CovarianceDisplay
         """
-        _check_statistic(statistic)
+        if statistic not in ("covariance", "correlation"):
+            raise ValueError(f"statistic must be 'covariance' or 'correlation', got {statistic!r}.")
         schema = estimator.schema_
         plain = [schema.name(j) for j in schema.numbers]
         names = labels_of_numbers(schema) if statistic == "covariance" else plain
-        return cls(getattr(estimator, statistic)(), names=names, statistic=statistic).plot(
-            **options
-        )
-
-
-def _check_statistic(statistic: str) -> None:
-    if statistic not in ("covariance", "correlation"):
-        raise ValueError(f"statistic must be 'covariance' or 'correlation', got {statistic!r}.")
-
-
-def _correlations(matrix: NDArray) -> NDArray:
-    """Return a covariance (or correlation) matrix scaled to correlations, for the shades."""
-    spread = np.sqrt(np.maximum(np.diag(matrix), TINY))
-    return np.clip(matrix / spread / spread[:, None], -1, 1)
+        matrix = getattr(estimator, statistic)()
+        return cls(matrix, names=names, statistic=statistic).plot(**options)

@@ -60,8 +60,8 @@ class LedgerDisplay(Display):
     accountant: str = "pure"
     adjacency: str = "add_remove"
 
-    def plot(self, ax: Any = None, *, max_entries: int = 30) -> LedgerDisplay:
-        """Draw the charges, the first on top.
+    def plot(self, ax: Any = None) -> LedgerDisplay:
+        """Draw the charges, the first on top; of more than 30, the last ones.
 
         Parameters
         ----------
@@ -81,9 +81,7 @@ class LedgerDisplay(Display):
         ValueError
             If `max_entries` is not a positive integer.
         """
-        if not isinstance(max_entries, int) or max_entries < 1:
-            raise ValueError(f"max_entries must be a positive integer, got {max_entries!r}.")
-        shown = self.entries[-max_entries:]
+        shown = self.entries[-30:]
         ax = self._open_axes(ax, (6.4, 1.9 + 0.28 * len(shown)))
         widths = np.array([entry["epsilon"] for entry in shown], dtype=np.float64)
         # Infinite charges reach to the edge.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -32,9 +32,8 @@ class ColumnGraphDisplay(Display):
         Their names, in the order in which they stand around the circle.
     pairs : mapping from pair of str to int
         The step in which two columns were first counted together, from 1 on.
-    strengths : mapping from pair of str to float, default=None
+    strengths : mapping from pair of str to float
         How far two columns are from independent, between 0 and 1: the total variation distance.
-        None draws all lines alike, as not every graph has strengths.
 
     Attributes
     ----------
@@ -56,8 +55,7 @@ class ColumnGraphDisplay(Display):
 
     columns: Sequence[str]
     pairs: Mapping[tuple[str, str], int]
-    _: KW_ONLY
-    strengths: Mapping[tuple[str, str], float] | None = None
+    strengths: Mapping[tuple[str, str], float]
 
     def plot(self, ax: Any = None) -> ColumnGraphDisplay:
         """Draw the graph.
@@ -82,16 +80,14 @@ class ColumnGraphDisplay(Display):
         place = dict(zip(self.columns, np.c_[np.cos(angle), np.sin(angle)].tolist(), strict=True))
         styles: dict[int, dict[str, Any]] = {}
         for k, step in enumerate(sorted(set(self.pairs.values()))):
-            styles[step] = {
-                "color": f"C{k}",
-                "ls": LINE_STYLES[k % len(LINE_STYLES)][0],
-                "gid": "curve",
-            }
+            line, _ = LINE_STYLES[k % len(LINE_STYLES)]
+            styles[step] = {"color": f"C{k}", "ls": line, "gid": "curve"}
             ax.plot([], [], label=f"step {step}", **styles[step])  # for the legend
         self.lines_: dict[tuple[str, str], Any] = {}
         for pair, step in self.pairs.items():
             x, y = zip(*(place[name] for name in pair), strict=True)
-            (self.lines_[pair],) = ax.plot(x, y, lw=self._width(pair), **styles[step])
+            width = _THIN + (_THICK - _THIN) * min(max(self.strengths[pair], 0.0), 1.0)
+            (self.lines_[pair],) = ax.plot(x, y, lw=width, **styles[step])
         for name, turn in zip(self.columns, angle.tolist(), strict=True):
             self._write(name, place[name], turn)
         ax.set(aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.5, 1.5))
@@ -100,26 +96,14 @@ class ColumnGraphDisplay(Display):
             self._legend_above()
         return self
 
-    def _width(self, pair: tuple[str, str]) -> float:
-        if self.strengths is None:
-            return _THIN
-        return _THIN + (_THICK - _THIN) * min(max(self.strengths[pair], 0.0), 1.0)
-
     def _write(self, name: str, place: Sequence[float], turn: float) -> None:
         """Write a column's name outside the circle, away from the lines."""
         x, y = place
         self.ax_.plot([x], [y], "o", color="0.2", ms=4, zorder=3, gid="reference")
         left = np.cos(turn) < -1e-9
-        self.ax_.text(
-            1.06 * x,
-            1.06 * y,
-            name,
-            rotation=np.degrees(turn) + (180 if left else 0),
-            rotation_mode="anchor",
-            ha="right" if left else "left",
-            va="center",
-            fontsize="small",
-        )
+        style = {"va": "center", "fontsize": "small", "rotation_mode": "anchor"}
+        style |= {"ha": "right" if left else "left", "rotation": np.degrees(turn) + 180 * left}
+        self.ax_.text(1.06 * x, 1.06 * y, name, **style)
 
     @classmethod
     def from_sketch(cls, sketch: PrivateSketch, *, ax: Any = None) -> ColumnGraphDisplay:
@@ -161,7 +145,7 @@ class ColumnGraphDisplay(Display):
                     if pair not in pairs:
                         pairs[pair] = step
                         strengths[pair] = _strength(counts, (a, b), noise)
-        return cls(names, pairs, strengths=strengths).plot(ax)
+        return cls(names, pairs, strengths).plot(ax)
 
 
 def _strength(counts: NDArray, axes: tuple[int, int], noise_std: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..moments import Estimate, M2MEstimator
-from ._base import TableDisplay, digits, label_of, labels_of_numbers, of_level, same_length
+from ._base import TableDisplay, digits, label_of, labels_of_numbers, of_level
 
 
 @dataclass(eq=False, repr=False)
@@ -63,7 +63,6 @@ class CDFDisplay(TableDisplay):
     def __post_init__(self) -> None:
         cuts = np.asarray(self.thresholds)
         self.thresholds = cuts if cuts.dtype.kind == "M" else cuts.astype(np.float64)
-        same_length("thresholds", self.thresholds, cdf=self.cdf, reference=self.reference)
 
     def plot(self, ax: Any = None, *, level: float = 0.95, name: str = "private") -> CDFDisplay:
         """Draw the curve and its band.
@@ -222,11 +221,6 @@ class MomentDisplay(TableDisplay):
     statistic: str = "mean"
     reference: ArrayLike | None = None
 
-    def __post_init__(self) -> None:
-        self.ranges = np.asarray(self.ranges, dtype=np.float64)
-        given = {"ranges": self.ranges, "names": self.names, "reference": self.reference}
-        same_length("moments", self.moments, **given)
-
     def plot(self, ax: Any = None, *, level: float = 0.95) -> MomentDisplay:
         """Draw one line per column.
 
@@ -268,7 +262,7 @@ class MomentDisplay(TableDisplay):
         return self
 
     def _share(self, values: Any) -> Any:
-        low, high = np.asarray(self.ranges).T
+        low, high = np.asarray(self.ranges, np.float64).T
         return (values - low) / (high - low)
 
     def _write(self, ax: Any, i: int) -> Any:

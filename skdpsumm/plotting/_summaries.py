@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..schema._reading import unwrap
 from ..summaries._mmd import RowReader, centred, check_gamma, kernel_matrix, mean_kernel
-from ._base import Display, same_length
+from ._base import Display
 
 
 class SummaryDisplay(Display):
@@ -53,7 +53,6 @@ class SummaryDisplay(Display):
 
     def __init__(self, sizes: ArrayLike, mmd: ArrayLike, *, expected: ArrayLike | None = None):
         self.sizes = np.asarray(sizes)
-        same_length("sizes", self.sizes, mmd=mmd, expected=expected)
         self.mmd = np.asarray(mmd, dtype=np.float64)
         self.expected = None if expected is None else np.asarray(expected, dtype=np.float64)
 
@@ -131,11 +130,6 @@ class SummaryDisplay(Display):
         chosen = reader.read(rows).astype(np.float64)
         target = reader.another("X_public", rows, public).read(public).astype(np.float64)
         gamma = reader.gamma(gamma)
-        if chosen.shape[1] != target.shape[1]:
-            raise ValueError(
-                f"rows has {chosen.shape[1]} columns and X_public has {target.shape[1]}; give both "
-                "the same."
-            )
         # The MMD has the kernel between all pairs of rows of the target, so not all of many count.
         target = target[:: -(-len(target) // 5_000)]
         sizes = np.unique(np.geomspace(1, len(chosen), 60).round().astype(np.int64))

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
 
-from .._computing import advance, progress
 from ..moments import Estimate
 from ..schema._reading import unwrap
-from ._base import ERROR_BARS, Display, check_axes, of_level, same_length
+from ._base import ERROR_BARS, Display, check_axes, of_level
 
 
 @dataclass(eq=False, repr=False)
@@ -82,7 +81,6 @@ class PrivacyUtilityDisplay(Display):
 
     def __post_init__(self) -> None:
         epsilons = check_epsilons(self.epsilons)
-        same_length("epsilons", epsilons, values=self.values, intervals=self.intervals)
         order = np.argsort(epsilons)
         self.epsilons = epsilons[order]
         self.values = np.asarray(self.values, dtype=np.float64)[order]
@@ -144,7 +142,6 @@ class PrivacyUtilityDisplay(Display):
         fit_params: Mapping[str, Any] | None = None,
         label: str | None = None,
         reference: float | None = None,
-        verbose: int = 0,
         ax: Any = None,
         name: str = "private",
     ) -> PrivacyUtilityDisplay:
@@ -176,9 +173,6 @@ class PrivacyUtilityDisplay(Display):
             none, as most estimators need no more than X and y.
         label, reference :
             As in the constructor. A label of None names the scoring.
-        verbose : int, default=0
-            Above 0, show progress on the standard error stream, a step per fit. The default is
-            silent, as in scikit-learn.
         ax, name :
             As in `plot`.
 
@@ -196,7 +190,7 @@ class PrivacyUtilityDisplay(Display):
         TypeError
             If `ax` is not an Axes; nothing is charged.
         """
-        check_axes(ax)
+        check_axes(ax, f"{cls.__name__}.from_estimator")
         epsilons = check_epsilons(epsilons)
         if not isinstance(n_repeats, int) or n_repeats < 1:
             raise ValueError(f"n_repeats must be a positive integer, got {n_repeats!r}.")
@@ -212,13 +206,9 @@ class PrivacyUtilityDisplay(Display):
 
         def score(epsilon: float) -> float:
             model = clone(estimator).set_params(epsilon=epsilon)
-            with progress("", verbose=False):  # its own steps are none of ours
-                found = float(scorer(model.fit(X, y, **(fit_params or {})), *test))
-            advance()
-            return found
+            return float(scorer(model.fit(X, y, **(fit_params or {})), *test))
 
-        with progress(cls.__name__, verbose, n_repeats * len(epsilons)):
-            scores = np.array([[score(float(e)) for _ in range(n_repeats)] for e in epsilons])
+        scores = np.array([[score(float(e)) for _ in range(n_repeats)] for e in epsilons])
         display = cls(
             epsilons,
             np.median(scores, axis=1),
@@ -280,8 +270,7 @@ class PrivacyUtilityDisplay(Display):
 def check_epsilons(epsilons: ArrayLike) -> NDArray[np.float64]:
     """Return the epsilons as an array, or raise ValueError for what no axis can show."""
     values = np.asarray(epsilons, dtype=np.float64)
-    if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & np.isfinite(values)):
-        raise ValueError("epsilons must be a list of finite numbers above 0.")
-    if len(set(values.tolist())) < len(values):
-        raise ValueError("epsilons must differ from one another.")
+    sound = values.ndim == 1 and len(values) == len(np.unique(values)) > 0
+    if not (sound and np.all((values > 0) & np.isfinite(values))):
+        raise ValueError("epsilons must be different finite numbers above 0.")
     return values

@@ -319,15 +319,11 @@ def _delta(law: StoppingLaw, mu: float, epsilon: float) -> float:
     """Return D at an epsilon of at least 0, rounded up."""
     if mu == 0 or math.isinf(epsilon):
         return 0.0
-    closed = min(1.0, _closed_delta(law, mu, epsilon))
+    closed = min(1.0, law.largest * gdp_delta(mu, epsilon - _shift(law, mu)))
     # The closed form alone is used for larger numbers, at which normal tails underflow.
     if mu > 25.0 or epsilon > 600.0 or closed == 0:
         return closed
     return min(closed, worst_case(law, mu, epsilon)[0])
-
-
-def _closed_delta(law: StoppingLaw, mu: float, epsilon: float) -> float:
-    return law.largest * gdp_delta(mu, epsilon - _shift(law, mu))
 
 
 @lru_cache(maxsize=512)

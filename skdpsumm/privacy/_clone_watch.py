@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import warnings
-from bisect import bisect_left
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -14,9 +13,6 @@ from sklearn.base import clone
 from ._ledger_file import now, paid_since
 from ._mechanisms import Cost
 from ._warnings import BudgetWarning
-
-_MOST_FITS_COUNTED = 10**6
-
 
 # True while the library itself clones, to fit once what the user gave it.
 _own = ContextVar("own", default=False)
@@ -73,7 +69,6 @@ class CloneWatch:
         label: str,
         cost: Cost,
         epsilon_of: Callable[[Cost], float],
-        fits: Callable[[Cost], bool],
     ) -> None:
         """Warn if the charge just written is the second of a search.
 
@@ -86,8 +81,6 @@ class CloneWatch:
             Of the charge.
         epsilon_of : callable
             Epsilon of a cost, at the cap's delta.
-        fits : callable
-            Whether the cap holds a cost on top of all that is paid.
         """
         if self.since is None or (dataset, label) in self._told:
             return
@@ -96,21 +89,14 @@ class CloneWatch:
             return
         self._told.add((dataset, label))
         # A few candidates by a few folds are ten fits, and many are a hundred.
-        prices = [f"{n} cost epsilon={epsilon_of(_times(n, cost)):.4g}" for n in (10, 100)]
-        left = bisect_left(
-            range(1, _MOST_FITS_COUNTED + 2), True, key=lambda n: not fits(_times(n, cost))
-        )
-        most = f"over {_MOST_FITS_COUNTED:,}" if left > _MOST_FITS_COUNTED else left
+        many = {n: epsilon_of(Cost(*(n * part for part in cost))) for n in (10, 100)}
+        prices = [f"{n} cost epsilon={epsilon:.4g}" for n, epsilon in many.items()]
         warnings.warn(
             "Search with PrivateSearchCV, which has one price, or on public data: any other search "
             "or cross-validation charges every fit in full, one for each candidate and fold and "
             f"one to refit. So far, {count} fits by clones of one estimator "
             f"({label or 'without a label'}) cost epsilon={epsilon_of(paid):.4g} of data set "
-            f"{dataset!r}. Of such fits, {', '.join(prices)}; {most} more fit under the cap.",
+            f"{dataset!r}. Of such fits, {', '.join(prices)}.",
             BudgetWarning,
             stacklevel=4,
         )
-
-
-def _times(n: int, cost: Cost) -> Cost:
-    return Cost(*(n * part for part in cost))

@@ -67,8 +67,6 @@ class StepBudget:
     epsilon, delta : float
         Of all steps together. ``delta=0`` gives discrete Laplace noise and pure DP, ``epsilon=inf``
         no noise.
-    most_steps : int
-        The largest number of counts and choices.
     most_values : int
         The largest number of values that are counted in all steps together. More of them cost no
         accuracy: their noise is drawn on a finer grid.
@@ -85,7 +83,7 @@ class StepBudget:
     --------
     >>> import numpy as np
     >>> from skdpsumm.privacy._filter import StepBudget
-    >>> budget = StepBudget(epsilon=1.0, delta=1e-6, most_steps=2, most_values=2)
+    >>> budget = StepBudget(epsilon=1.0, delta=1e-6, most_values=2)
     >>> round(budget.mechanism.epsilon(1e-6), 4)
     1.0
     >>> budget.choose(np.array([0, 1000]), sensitivity=1, share=0.1)
@@ -100,13 +98,12 @@ class StepBudget:
         *,
         epsilon: float,
         delta: float,
-        most_steps: int,
         most_values: int,
         noise_seed: int | None = None,
     ):
         self.mechanism: Mechanism = nominal_mechanism(epsilon, delta)
         self.epsilon, self.delta = float(epsilon), float(delta)
-        self.most_steps, self.most_values = int(most_steps), max(int(most_values), 1)
+        self.most_values = max(int(most_values), 1)
         self.noise_seed = noise_seed
         if isinstance(self.mechanism, GaussianDP):
             self._mu = self.mechanism.mu
@@ -291,7 +288,6 @@ class StepBudget:
         if not 0 <= most_chosen <= 1:
             raise ValueError(f"most_chosen must be from 0 to 1, got {most_chosen!r}.")
         with self._lock:
-            self._refuse_others()
             if math.fsum(self._spent_on_choices) > most_chosen + _SHARE_TOLERANCE:
                 raise BudgetExceededError(
                     f"Choices have taken a larger share of the budget than {most_chosen:.4g}."
@@ -339,7 +335,8 @@ class StepBudget:
     def _spend(self, share: float, *, n_values: int = 0, chooses: bool = False) -> int:
         """Take a step's share, and return its number; what fails later gives nothing back."""
         with self._lock:
-            self._refuse_others()
+            if self._pid != os.getpid():
+                raise forked("planned the release")
             if math.fsum([*self._spent, share]) > 1 + _SHARE_TOLERANCE:
                 raise BudgetExceededError(
                     f"A step asked for {share:.4g} of the budget, but {self.remaining:.4g} is left."
@@ -349,8 +346,6 @@ class StepBudget:
                 raise BudgetExceededError(
                     f"Choices may take at most {self._most_chosen:.4g} of the budget."
                 )
-            if len(self._spent) >= self.most_steps:
-                raise BudgetExceededError(f"The budget allows at most {self.most_steps} steps.")
             if self._n_values + n_values > self.most_values:
                 raise BudgetExceededError(f"The budget allows at most {self.most_values} values.")
             self._spent.append(float(share))
@@ -362,10 +357,6 @@ class StepBudget:
             return None
         stream = np.random.SeedSequence(self.noise_seed, spawn_key=(_STREAM_OF_STEPS, step))
         return np.random.default_rng(stream)
-
-    def _refuse_others(self) -> None:
-        if self._pid != os.getpid():
-            raise forked("planned the release")
 
     def __repr__(self) -> str:
         return f"<StepBudget {self.remaining:.4g} of {self.mechanism!r} left>"

@@ -11,10 +11,9 @@ private value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
@@ -22,7 +21,7 @@ import numpy as np
 
 from .._computing import warn_caller
 from .._html import ListedMixin
-from .._sklearn import HasMethods, Interval, StrOptions, _VisualBlock, check_params
+from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ._guarantee import PrivacyGuarantee, ledger_unit
 from ._mechanisms import Mechanism
 from ._noise import load_noise, nominal_mechanism, secret_key
@@ -70,32 +69,6 @@ def warn_of_seed() -> None:
     )
 
 
-def _without_weights(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a `fit` that names the class, and the reason, where it is given weights."""
-
-    @wraps(fit)
-    def checked(self: Any, *data: Any, **named: Any) -> Any:
-        if "sample_weight" in named:
-            raise TypeError(
-                f"{type(self).__name__}.fit takes no sample_weight: noise hides what a row of "
-                "weight 1 adds, and a weight could make it more. Leave it out. If rows of one "
-                "person are to share a weight of 1, set max_rows_per_group='average' and give "
-                "groups."
-            )
-        return fit(self, *data, **named)
-
-    return checked
-
-
-class UnweightedMixin:
-    """Every `fit` of a subclass says why it takes no weights. Its signature stays as it is."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "fit" in vars(cls):
-            setattr(cls, "fit", _without_weights(vars(cls)["fit"]))  # noqa: B010
-
-
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def estimator(cls: type[T]) -> type[T]:
     """Write the constructor of an estimator from its annotated parameters, inherited ones included.
@@ -114,57 +87,17 @@ def estimator(cls: type[T]) -> type[T]:
 
 
 class PrivacyReprMixin(ListedMixin):
-    """HTML representation with the guarantee in one line; goes before `BaseEstimator`.
+    """A repr that tells of private data, and of the noise; goes before `BaseEstimator`.
 
-    The badge is part of the estimator's block, so it is there in a `Pipeline` and a search, too.
-    scikit-learn 1.9 lists all fitted attributes; those of an object that holds private data are
-    left out, for notebooks are passed on with their outputs.
+    scikit-learn 1.9 lists all fitted attributes in HTML; those of an object that holds private data
+    are left out, for notebooks are passed on with their outputs.
     """
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text = super().__repr__(N_CHAR_MAX)  # type: ignore[call-arg]
         told = ["holds_private_data=True"] if getattr(self, "holds_private_data", False) else []
-        told += self._told_of_noise
+        told += filter(None, [getattr(getattr(self, "privacy_", None), "noise", "")])
         return f"<{text} {'; '.join(told)}>" if told else text
-
-    @property
-    def _told_of_noise(self) -> list[str]:
-        """What `privacy_` says of the noise."""
-        noise = getattr(getattr(self, "privacy_", None), "noise", "")
-        return [noise] if noise else []
-
-    @property
-    def _badge(self) -> str:
-        """The guarantee in one line, private data that are held, the noise; "" where none is."""
-        lines = [self.privacy_.badge] if hasattr(self, "privacy_") else []
-        lines += ["holds private data"] if getattr(self, "holds_private_data", False) else []
-        return "; ".join(lines + self._told_of_noise)
-
-    def _sk_visual_block_(self) -> Any:
-        block, badge, parts = _VisualBlock, self._badge, self._parts()
-        if not parts:
-            name, text = type(self).__name__, str(self)
-            return block("single", self, names=name, name_details=text, name_caption=badge or None)
-        names, estimators = zip(*parts, strict=True)
-        reprs = [str(one) for one in estimators]
-        inner = block("parallel", estimators, names=names, name_details=reprs)
-        if not badge:
-            return inner
-        # Blocks with parts have no caption, so the badge is a block of its own above them.
-        details = repr(getattr(self, "privacy_", badge))
-        header = block("single", None, names=badge, name_details=details)
-        return block("serial", [header, inner], dash_wrapped=False)
-
-    def _parts(self) -> list[tuple[str, Any]]:
-        """Return the estimators among the parameters, by their headings."""
-        params = self.get_params(deep=False).items()  # type: ignore[attr-defined]
-        return [
-            (f"{name}: {type(value).__name__}", value)
-            for name, value in params
-            if hasattr(value, "get_params")
-            and hasattr(value, "fit")
-            and not isinstance(value, type)
-        ]
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
         shown = super()._get_fitted_attr_html(doc_link)  # type: ignore[misc]
@@ -175,7 +108,7 @@ class PrivacyReprMixin(ListedMixin):
 
 
 @estimator
-class PrivateFit(UnweightedMixin, PrivacyReprMixin):
+class PrivateFit(PrivacyReprMixin):
     """An estimator whose `fit` is one release; goes before `BaseEstimator`.
 
     Subclasses call `_private_fit` and say what it is made of: `_check_parameters` sees no data,

@@ -36,7 +36,7 @@ import math
 import os
 import sqlite3
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -105,34 +105,17 @@ class LedgerDataset:
         """How neighbours differ for the ledger: in a "row" or in a "group"."""
         return self.ledger.unit
 
-    def check(self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row") -> None:
-        """Raise `BudgetExceededError` if the cap cannot hold `mechanism` here."""
-        self.ledger.check(mechanism, dataset=self.name, adjacency=adjacency, unit=unit)
+    def check(self, mechanism: Claim, **claimed: Any) -> None:
+        """`PrivacyLedger.check` for this data set."""
+        self.ledger.check(mechanism, dataset=self.name, **claimed)
 
-    def price(
-        self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row"
-    ) -> Budget:
-        """Return what a charge of `mechanism` would cost by itself."""
-        return self.ledger.price(mechanism, adjacency=adjacency, unit=unit)
+    def price(self, mechanism: Claim, **claimed: Any) -> Budget:
+        """`PrivacyLedger.price`, which is that of every data set."""
+        return self.ledger.price(mechanism, **claimed)
 
-    def charge(
-        self,
-        mechanism: Claim,
-        *,
-        label: str = "",
-        adjacency: str = "add_remove",
-        unit: str = "row",
-        simulated: bool = False,
-    ) -> int:
-        """Charge `mechanism` to this data set and return the entry's id."""
-        return self.ledger.charge(
-            mechanism,
-            dataset=self.name,
-            label=label,
-            adjacency=adjacency,
-            unit=unit,
-            simulated=simulated,
-        )
+    def charge(self, mechanism: Claim, **claimed: Any) -> int:
+        """`PrivacyLedger.charge` to this data set."""
+        return self.ledger.charge(mechanism, dataset=self.name, **claimed)
 
     @property
     def spent(self) -> Budget:
@@ -157,10 +140,6 @@ class LedgerDataset:
     def entries(self) -> list[dict[str, Any]]:
         """Return the charges to this data set in order."""
         return [entry for entry in self.ledger.entries() if entry["dataset"] == self.name]
-
-    def to_frame(self) -> Any:
-        """Return the charges to this data set in order, as a ``pandas.DataFrame``."""
-        return _frame(self.entries())
 
     def _repr_html_(self) -> str:
         return self.ledger._to_html(self.name)
@@ -425,9 +404,7 @@ class PrivacyLedger:
             book.declare(db, dataset, None)
             identifier = book.charge(db, row, cost)
             if self._clones.since is not None:
-                fits = partial(self._holds, book.spent, dataset)
-                epsilon_of = self._filter.epsilon_of
-                self._clones.watch(db, dataset, row["label"], cost, epsilon_of, fits)
+                self._clones.watch(db, dataset, row["label"], cost, self._filter.epsilon_of)
         return identifier
 
     def dataset(self, name: str, partition: str | None = None) -> LedgerDataset:
@@ -507,7 +484,10 @@ class PrivacyLedger:
 
         The column "mechanism" holds texts.
         """
-        return _frame(self.entries())
+        import pandas as pd
+
+        rows = [entry | {"mechanism": str(entry["mechanism"])} for entry in self.entries()]
+        return pd.DataFrame(rows)
 
     def entries(self) -> list[dict[str, Any]]:
         """Return the charges in order.
@@ -649,12 +629,6 @@ class PrivacyLedger:
         paid = spent.get(name, Spent())
         numbers = self._filter.epsilon_of(paid.cost), self._filter.left(paid_in(spent, name))
         return [name, paid.partition or "", *(f"{number:.4g}" for number in numbers)]
-
-
-def _frame(entries: list[dict[str, Any]]) -> Any:
-    import pandas as pd
-
-    return pd.DataFrame([entry | {"mechanism": str(entry["mechanism"])} for entry in entries])
 
 
 def _reopened(path: Path, known: tuple[int, str], since: str | None) -> PrivacyLedger:

@@ -266,7 +266,8 @@ def _log_moment_of_vectors(ratio: float, extra: Floats) -> Floats:
 
 def _log_moment(ratio: float, extra: Floats) -> Floats:
     """Return upper bounds of ln R for the orders 1 + extra, infinite where R may be."""
-    largest = _largest_n(ratio, extra)
+    u = np.minimum(np.log1p(1 / (2 * extra)), ratio)
+    largest = np.exp(_log_lower_n(u, ratio - u, extra))
     # A larger N would make 1 - N magnify what the margin is for.
     finite = largest <= 0.99
     result = np.full(extra.shape, math.inf)
@@ -279,11 +280,6 @@ def _log_moment(ratio: float, extra: Floats) -> Floats:
     # Terms of order one cancel in ln R, so 1e-14 is added for their rounding.
     result[finite] = _LATTICE_MARGIN * (on_grid + between) + 1e-14
     return result
-
-
-def _largest_n(ratio: float, extra: Floats) -> Floats:
-    u = np.minimum(np.log1p(1 / (2 * extra)), ratio)
-    return np.exp(_log_lower_n(u, ratio - u, extra))
 
 
 def _log_lower_n(u: Floats, w: Floats, extra: Floats) -> Floats:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
-from sklearn.utils.metaestimators import available_if
 
 from .._computing import progress
 from .._dask import PartitionSchema
@@ -42,14 +40,6 @@ from ._steps import (
     largest_state,
     most_for_choices,
 )
-
-
-def _refused(sketcher: Any) -> bool:
-    raise AttributeError(
-        f"{type(sketcher).__name__} has no partial_fit: what it counts of the first rows would "
-        "decide what it counts of the others. Give fit the whole table (a Dask collection, where "
-        "it is too large for the memory), or take a HistogramSketcher, whose groups are fixed."
-    )
 
 
 class AdaptiveSketcher(TableSketcher):
@@ -104,9 +94,6 @@ class AdaptiveSketcher(TableSketcher):
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
-    n_jobs : int or None, default=None
-        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
-        thread, as in scikit-learn.
     verbose : int, default=0
         1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
         rows, so it is off by default and for the curator alone. Dask has its own display.
@@ -181,7 +168,6 @@ class AdaptiveSketcher(TableSketcher):
         random_state: int | np.random.RandomState | None = None,
         noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
-        n_jobs: int | None = None,
         verbose: int = 0,
     ):
         self.schema = schema
@@ -194,7 +180,6 @@ class AdaptiveSketcher(TableSketcher):
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
-        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
@@ -246,10 +231,6 @@ class AdaptiveSketcher(TableSketcher):
                 parts = steps.run(first, lambda feature_map: rows(feature_map)[0])
             self._set_release(_sketch(parts, privacy, n_public), known)
         return self
-
-    @available_if(_refused)
-    def partial_fit(self, X, y=None):
-        """Not supported. Call `fit` with all rows, because several steps need them."""
 
     def preview_map(self, n_columns: int, names: Any = None) -> HistogramMap:
         """Return the public map of single columns in public cells. It needs no data and is free.
@@ -353,7 +334,6 @@ class AdaptiveSketcher(TableSketcher):
         return StepBudget(
             epsilon=self.epsilon,
             delta=self.delta,
-            most_steps=2**16,
             most_values=design.most_values,
             noise_seed=self.noise_seed,
         )
@@ -389,7 +369,7 @@ class AdaptiveSketcher(TableSketcher):
             super()._ask_ledger()
             return
         # What more values cost is in the slack, which is next to nothing.
-        budget = StepBudget(epsilon=self.epsilon, delta=self.delta, most_steps=1, most_values=1)
+        budget = StepBudget(epsilon=self.epsilon, delta=self.delta, most_values=1)
         design = self._early_design(as_schema(self.schema))
         most_chosen = 0.0 if design is None else most_for_choices(design)
         self._ask(budget.cost_when_replaced(most_chosen), "replace_one")
@@ -411,11 +391,7 @@ class AdaptiveSketcher(TableSketcher):
         def coded(cells: HistogramMap, columns: Sequence[int]) -> list[NDArray[Any]]:
             return self._coded(table, cells, columns, known)
 
-        options = {
-            "silent": bool(self.epsilon == np.inf),
-            "n_threads": effective_n_jobs(self.n_jobs),
-        }
-        return design, _Rows(coded, design.finest, counted, options)
+        return design, _Rows(coded, design.finest, counted, bool(self.epsilon == np.inf))
 
     def _coded(
         self, X: Any, cells: HistogramMap, columns: Sequence[int], known: TableSchema | None
@@ -448,13 +424,13 @@ class _Rows:
     cells : HistogramMap
         In which columns are coded, until cells are asked that cut across these.
     counted : Counted
-    options : dict
-        Of `sums_of`.
+    silent : bool
+        As in `sums_of`.
     """
 
-    def __init__(self, coded: Callable, cells: HistogramMap, counted: Counted, options: dict):
+    def __init__(self, coded: Callable, cells: HistogramMap, counted: Counted, silent: bool):
         every = range(cells.schema.n_columns)
-        self._coded, self._counted, self._options = coded, counted, options
+        self._coded, self._counted, self._silent = coded, counted, silent
         self._cells = dict.fromkeys(every, cells)
         self._codes = Table(coded(cells, every))
 
@@ -462,7 +438,8 @@ class _Rows:
         """Return the exact sum of a map in grid units, and the number of rows (or groups)."""
         self._refine(feature_map)
         of_codes = _MapOfCodes(feature_map, self._cells)
-        return sums_of(of_codes, self._codes, self._counted, **self._options), self._counted.n_units
+        sums = sums_of(of_codes, self._codes, self._counted, silent=self._silent)
+        return sums, self._counted.n_units
 
     def _refine(self, feature_map: HistogramMap) -> None:
         """Code columns again whose cells are cut by those of a map."""

@@ -146,7 +146,7 @@ def _sum(rows: Any, plan: _Plan) -> _Part | Fault:
 
 
 def _counted_sum(X: Any, counted: Counted, plan: _Plan) -> _Part:
-    sums = sums_of(plan.feature_map, X, counted, silent=plan.silent, n_threads=1)
+    sums = sums_of(plan.feature_map, X, counted, silent=plan.silent)
     return _Part(sums, counted.n_units)
 
 

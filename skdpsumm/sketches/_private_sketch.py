@@ -619,9 +619,7 @@ class Counted:
         return cls(len(kept), kept)
 
 
-def sums_of(
-    feature_map: FeatureMap, X: Any, counted: Counted, *, silent: bool, n_threads: int
-) -> NDArray:
+def sums_of(feature_map: FeatureMap, X: Any, counted: Counted, *, silent: bool) -> NDArray:
     """Return the sum of phi over what counts, in grid units.
 
     Exact integers, of which each row or group adds what is a function of itself alone; floats where
@@ -633,16 +631,14 @@ def sums_of(
     if groups is not None:
         return feature_map.grid_averages(X, groups.order, groups.sizes)
     if kept is None or len(kept) == len(X):
-        return _plain_sums(feature_map, X, silent, n_threads)
+        return _plain_sums(feature_map, X, silent)
     # In batches, so that kept rows are not copied all at once.
     batches = gen_batches(len(kept), ROWS_PER_BATCH) if len(kept) else [slice(0)]
-    return reduce(
-        np.add, (_plain_sums(feature_map, X[kept[b]], silent, n_threads) for b in batches)
-    )
+    return reduce(np.add, (_plain_sums(feature_map, X[kept[b]], silent) for b in batches))
 
 
-def _plain_sums(feature_map: FeatureMap, X: Any, silent: bool, n_threads: int) -> NDArray:
-    return feature_map.float_sums(X) * GRID if silent else feature_map.grid_sums(X, n_threads)
+def _plain_sums(feature_map: FeatureMap, X: Any, silent: bool) -> NDArray:
+    return feature_map.float_sums(X) * GRID if silent else feature_map.grid_sums(X)
 
 
 @dataclass(eq=False, repr=False)
@@ -709,26 +705,25 @@ class PendingRelease:
         if not self.is_silent and (self.n_rows + n_rows) * GRID * 2**self.noise.lift > 2**62:
             raise ValueError(TOO_LARGE)
 
-    def add(self, X: NDArray, counted: Counted, n_threads: int) -> None:
+    def add(self, X: NDArray, counted: Counted) -> None:
         """Add phi of what counts of the rows of X, all or none."""
-        options: Any = {"silent": self.is_silent, "n_threads": n_threads}
-        self.add_sums(sums_of(self.feature_map, X, counted, **options), counted.n_units)
+        self.add_sums(sums_of(self.feature_map, X, counted, silent=self.is_silent), counted.n_units)
 
     def add_sums(self, sums: NDArray, n_rows: int) -> None:
         """Add sums of phi over so many rows, for which there is room (`check_room`)."""
         with self._lock:
             self.sums, self.n_rows = self._own_sums() + sums, self.n_rows + n_rows
 
-    def publish(self, *, postprocess: bool) -> PrivateSketch:
+    def publish(self) -> PrivateSketch:
         """Return the sums with noise, and forget them."""
         with self._lock:
             sums, n_rows = self._own_sums(), self.n_rows
             self.sums, self.n_rows = None, 0
         values = np.append(sums, n_rows * GRID) if self.counts_rows else sums
         noisy = values if self.is_silent else self.noise.add(values, self.noise_seed)
-        return self.to_sketch(noisy / GRID, n_rows, postprocess=postprocess)
+        return self.to_sketch(noisy / GRID, n_rows)
 
-    def to_sketch(self, noisy: NDArray, n_rows: int, *, postprocess: bool) -> PrivateSketch:
+    def to_sketch(self, noisy: NDArray, n_rows: int) -> PrivateSketch:
         """Return the release of noisy sums, followed by the noisy number of rows if bought."""
         deviations = self.noise.std / GRID
         size = self.feature_map.n_features
@@ -747,7 +742,6 @@ class PendingRelease:
             n_released=n_released,
             n_noise_std=n_std,
             privacy=self.privacy,
-            postprocess=postprocess,
             n_from_sums=add_remove and not self.counts_rows,
         )
 

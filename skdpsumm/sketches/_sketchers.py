@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import (
@@ -41,7 +40,7 @@ from ..privacy._fit import (
     given_of_columns,
 )
 from ..privacy._ledger import LedgerDataset
-from ..privacy._noise import Block, IntegerNoise, load_noise
+from ..privacy._noise import Block, IntegerNoise, load_noise, nominal_mechanism
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
@@ -70,11 +69,6 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateFit._parameter_constraints,
-        "n_jobs": [
-            None,
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Integral, None, -1, closed="right"),
-        ],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
     }
@@ -82,16 +76,11 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     _takes_sparse: ClassVar[bool] = False
 
     schema: Any
-    n_jobs: int | None
     verbose: int | bool
 
     @abstractmethod
     def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
         """Return the public map of such a table. It needs no data and is free."""
-
-    def sub_sketchers(self) -> list[TableSketcher]:
-        """Return the sketchers that this one is made of, itself left out."""
-        return []
 
     def transform(self, X):
         """Return phi(X), the features of X by the public map.
@@ -166,23 +155,18 @@ class BaseSketcher(TableSketcher):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **TableSketcher._parameter_constraints,
-        "denominator": [
-            StrOptions({"auto", "budget", "row_sums"}),
-            Interval(Real, 0, 1, closed="neither"),
-        ],
-        "postprocess": ["boolean"],
+        "denominator": [StrOptions({"auto", "budget"})],
     }
 
-    denominator: Any
-    postprocess: bool
+    denominator: str
 
     @abstractmethod
     def _draw_map(self, schema: TableSchema, rng: np.random.RandomState) -> FeatureMap:
         """Return the public feature map for a table of such columns."""
 
-    def _shares(self, feature_map: FeatureMap) -> list[float]:
+    def _shares(self) -> NDArray[np.float64]:
         """Return the share of the budget of each elementary map."""
-        return [1.0]
+        return np.ones(1)
 
     def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
         """Return the map that `fit` will draw for such a table. It needs no data and is free."""
@@ -214,7 +198,7 @@ class BaseSketcher(TableSketcher):
             `RFFSketcher` and `RACESketcher` also take sparse X, without a schema or with one that
             leaves zero at zero, such as (0, 1). Partitions of Dask are summed where they are, by
             the scheduler that you set. The result is that of one process, bit for bit before noise
-            (to rounding with ``epsilon=np.inf``). `n_jobs` is not used then.
+            (to rounding with ``epsilon=np.inf``).
         y : ignored
         groups : array-like or series of shape (n_samples,), default=None
             Who each row belongs to, in words or numbers, none missing. Give it where
@@ -291,9 +275,8 @@ class BaseSketcher(TableSketcher):
         if first:
             self._pay(pending.claim_for(self.ledger))
         with progress(f"{type(self).__name__}.fit", self.verbose):
-            n_threads = effective_n_jobs(self.n_jobs)
             key = b"" if labels is None else self._group_key()
-            pending.add(X, Counted.of(len(X), pending.limit, labels, key), n_threads)
+            pending.add(X, Counted.of(len(X), pending.limit, labels, key))
         self._pending = pending
         return self
 
@@ -340,36 +323,17 @@ class BaseSketcher(TableSketcher):
                 "that was released stays in sketch_."
             )
         with progress(f"{type(self).__name__}.release", self.verbose, late=True):
-            sketch = pending.publish(postprocess=bool(self.postprocess))
+            sketch = pending.publish()
         self._set_release(sketch, pending.read_by)
         return self
 
-    def _replacement_ratios(self, is_bounded: bool) -> tuple[float, float]:
-        """Return how much farther a replaced row moves the sum of phi than a new one, in L1 and L2.
-
-        The least that it may be, as the map is drawn later (see `FourierMap.reach`). The schema
-        `is_bounded` if all its columns have ranges or categories.
-        """
-        return (2**0.5, 2**0.5) if is_bounded else (2.0, 2.0)
-
-    @property
-    def _count_share(self) -> float:
-        """The part of the budget that buys the number of rows, where it is bought."""
-        known = isinstance(self.denominator, str)
-        return _SHARE_FOR_N_ROWS if known else float(self.denominator)
-
     def _ask_ledger(self) -> None:
+        # Where rows are replaced, the claim is known with the map. It is no less than this one.
         adjacencies = getattr(self.ledger, "adjacency", None), self.adjacency
-        if adjacencies != ("replace_one", "add_remove"):
+        if adjacencies == ("replace_one", "add_remove"):
+            self._ask(nominal_mechanism(self.epsilon, self.delta), "replace_one")
+        else:
             super()._ask_ledger()
-            return
-        # The least that it may be: with the columns it is known what buys the number of rows.
-        rest = 1 - self._count_share
-        noise = IntegerNoise([Block(1, GRID, GRID)], epsilon=self.epsilon, delta=self.delta)
-        schema = as_schema(self.schema)
-        l1, l2 = self._replacement_ratios(schema is not None and schema.is_bounded)
-        least = noise.cost_between([(l1 * rest * GRID, l2 * np.sqrt(rest) * GRID)])
-        self._ask(least, "replace_one")
 
     def _draft(self) -> PendingRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""
@@ -380,18 +344,12 @@ class BaseSketcher(TableSketcher):
 
     def _prepare(self, feature_map: FeatureMap) -> PendingRelease:
         """Fix what the guarantee states; later set_params do not reach the release."""
-        grouped = bool(feature_map.row_groups())
-        if self.denominator == "row_sums" and not grouped:
-            raise ValueError(
-                "denominator='row_sums' needs a HistogramSketcher or a RACESketcher; set "
-                "denominator='auto' or 'budget'."
-            )
         # Under replace_one the number of rows is public; where groups sum to it, their noisy sums
         # tell it. Only otherwise has a count to be bought.
-        by_sums = grouped and self.denominator in ("auto", "row_sums")
+        by_sums = bool(feature_map.row_groups()) and self.denominator == "auto"
         counts_rows = self.adjacency == "add_remove" and not by_sums
-        rest = 1 - self._count_share if counts_rows else 1.0
-        shares = [rest * share for share in self._shares(feature_map)]
+        rest = 1 - _SHARE_FOR_N_ROWS if counts_rows else 1.0
+        shares = (rest * self._shares()).tolist()
         moved = sensitivities(feature_map, self.adjacency, self._limit)
         blocks = [
             Block(part.n_features, *distances, share)
@@ -400,7 +358,7 @@ class BaseSketcher(TableSketcher):
         if counts_rows:
             # Counted in grid units as the features are, so that one row adds GRID.
             most = float(self._rows_per_group * GRID)
-            blocks.append(Block(1, most, most, self._count_share))
+            blocks.append(Block(1, most, most, _SHARE_FOR_N_ROWS))
         noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
         counted = "groups" if self._averages_groups else "rows"
         privacy = PrivacyGuarantee(
@@ -483,17 +441,11 @@ class RFFSketcher(BaseSketcher):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    denominator : {"auto", "row_sums", "budget"} or float, default="auto"
-        Where the number of rows comes from. With "row_sums" it is free: every histogram and every
-        RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
-        (of epsilon under pure DP, of mu^2 under Gaussian noise). That is better at very small
-        epsilon. "budget" is 0.02, as in the paper. Fourier features have nothing else. "auto" is
-        "row_sums" where there are such sums, because it is free, and "budget" elsewhere.
-    postprocess : bool, default=True
-        Whether to move `sketch_.mean` to the set that every true mean lies in: the simplex for each
-        histogram and RACE array, the unit disk for each (cos, sin) pair. The default is True
-        because it lowers the error of each entry. It has no effect while the noise is small, and
-        none on the answers of M2M.
+    denominator : {"auto", "budget"}, default="auto"
+        Where the number of rows comes from. With "auto" it is free where every histogram and every
+        RACE array sums to it, and 0.02 of the budget buys it elsewhere, as for Fourier features (of
+        epsilon under pure DP, of mu^2 under Gaussian noise). "budget" always buys it, as the paper
+        does.
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
         anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
@@ -505,9 +457,6 @@ class RFFSketcher(BaseSketcher):
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
-    n_jobs : int or None, default=None
-        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
-        thread, as in scikit-learn.
     verbose : int, default=0
         1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
         rows, so it is off by default and for the curator alone. Dask has its own display.
@@ -565,12 +514,10 @@ class RFFSketcher(BaseSketcher):
         gamma: float | str = "auto",
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
-        denominator: str | float = "auto",
-        postprocess: bool = True,
+        denominator: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
-        n_jobs: int | None = None,
         verbose: int = 0,
     ):
         self.n_components = n_components
@@ -581,11 +528,9 @@ class RFFSketcher(BaseSketcher):
         self.adjacency = adjacency
         self.max_rows_per_group = max_rows_per_group
         self.denominator = denominator
-        self.postprocess = postprocess
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
-        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def _check_parameters(self):
@@ -646,17 +591,11 @@ class RACESketcher(BaseSketcher):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    denominator : {"auto", "row_sums", "budget"} or float, default="auto"
-        Where the number of rows comes from. With "row_sums" it is free: every histogram and every
-        RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
-        (of epsilon under pure DP, of mu^2 under Gaussian noise). That is better at very small
-        epsilon. "budget" is 0.02, as in the paper. Fourier features have nothing else. "auto" is
-        "row_sums" where there are such sums, because it is free, and "budget" elsewhere.
-    postprocess : bool, default=True
-        Whether to move `sketch_.mean` to the set that every true mean lies in: the simplex for each
-        histogram and RACE array, the unit disk for each (cos, sin) pair. The default is True
-        because it lowers the error of each entry. It has no effect while the noise is small, and
-        none on the answers of M2M.
+    denominator : {"auto", "budget"}, default="auto"
+        Where the number of rows comes from. With "auto" it is free where every histogram and every
+        RACE array sums to it, and 0.02 of the budget buys it elsewhere, as for Fourier features (of
+        epsilon under pure DP, of mu^2 under Gaussian noise). "budget" always buys it, as the paper
+        does.
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
         anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
@@ -668,9 +607,6 @@ class RACESketcher(BaseSketcher):
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
-    n_jobs : int or None, default=None
-        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
-        thread, as in scikit-learn.
     verbose : int, default=0
         1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
         rows, so it is off by default and for the curator alone. Dask has its own display.
@@ -722,12 +658,10 @@ class RACESketcher(BaseSketcher):
         bandwidth: str | float = "auto",
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
-        denominator: str | float = "auto",
-        postprocess: bool = True,
+        denominator: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
-        n_jobs: int | None = None,
         verbose: int = 0,
     ):
         self.n_repetitions = n_repetitions
@@ -739,11 +673,9 @@ class RACESketcher(BaseSketcher):
         self.adjacency = adjacency
         self.max_rows_per_group = max_rows_per_group
         self.denominator = denominator
-        self.postprocess = postprocess
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
-        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def _check_parameters(self):
@@ -756,9 +688,6 @@ class RACESketcher(BaseSketcher):
                 "as schema=(0, 1) or {'age': (17, 90)}. Or set bandwidth to a number, in the units "
                 "of the columns."
             )
-
-    def _replacement_ratios(self, is_bounded):
-        return 2.0, 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
 
     def _draw_map(self, schema, rng):
         # The paper has this bandwidth, for columns in [0, 1].
@@ -808,17 +737,11 @@ class HistogramSketcher(BaseSketcher):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    denominator : {"auto", "row_sums", "budget"} or float, default="auto"
-        Where the number of rows comes from. With "row_sums" it is free: every histogram and every
-        RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
-        (of epsilon under pure DP, of mu^2 under Gaussian noise). That is better at very small
-        epsilon. "budget" is 0.02, as in the paper. Fourier features have nothing else. "auto" is
-        "row_sums" where there are such sums, because it is free, and "budget" elsewhere.
-    postprocess : bool, default=True
-        Whether to move `sketch_.mean` to the set that every true mean lies in: the simplex for each
-        histogram and RACE array, the unit disk for each (cos, sin) pair. The default is True
-        because it lowers the error of each entry. It has no effect while the noise is small, and
-        none on the answers of M2M.
+    denominator : {"auto", "budget"}, default="auto"
+        Where the number of rows comes from. With "auto" it is free where every histogram and every
+        RACE array sums to it, and 0.02 of the budget buys it elsewhere, as for Fourier features (of
+        epsilon under pure DP, of mu^2 under Gaussian noise). "budget" always buys it, as the paper
+        does.
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
         anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
@@ -830,9 +753,6 @@ class HistogramSketcher(BaseSketcher):
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
-    n_jobs : int or None, default=None
-        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
-        thread, as in scikit-learn.
     verbose : int, default=0
         1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
         rows, so it is off by default and for the curator alone. Dask has its own display.
@@ -889,12 +809,10 @@ class HistogramSketcher(BaseSketcher):
         marginals: int | Sequence[Any] = 1,
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
-        denominator: str | float = "auto",
-        postprocess: bool = True,
+        denominator: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
-        n_jobs: int | None = None,
         verbose: int = 0,
     ):
         self.schema = schema
@@ -905,15 +823,10 @@ class HistogramSketcher(BaseSketcher):
         self.adjacency = adjacency
         self.max_rows_per_group = max_rows_per_group
         self.denominator = denominator
-        self.postprocess = postprocess
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
-        self.n_jobs = n_jobs
         self.verbose = verbose
-
-    def _replacement_ratios(self, is_bounded):
-        return 2.0, 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
 
     def _check_parameters(self):
         super()._check_parameters()

@@ -343,13 +343,11 @@ class Steps:
         for j, table in zip(self.design.searched, part.tables(), strict=True):
             edges, widths = np.array(leaves.bins[j]), np.diff(leaves.edges(j))
             starts = find_bins(table[: leaves.n_present(j)], widths, part.std, least=least)
-            begun = self._begun(edges, j)
+            # The cells that begin at the thresholds of the schema.
+            half = (self.design.schema.step(j) or 0.0) * (0.5 + 1e-6)
+            thresholds = np.array(self.design.schema.thresholds(j))
+            begun = np.searchsorted(edges, thresholds - half).tolist()
             self.bins[j] = (*edges[sorted({*starts, *begun})].tolist(), float(edges[-1]))
-
-    def _begun(self, edges: Floats, j: int) -> list[int]:
-        """Return the cells that begin at the thresholds of the schema."""
-        half = (self.design.schema.step(j) or 0.0) * (0.5 + 1e-6)
-        return np.searchsorted(edges, np.array(self.design.schema.thresholds(j)) - half).tolist()
 
     def _base_std(self) -> float:
         """Return the noise of a bin of one column in the base, in rows."""
@@ -417,8 +415,11 @@ class Steps:
         return [open_[k] for k in sorted(order[fits].tolist())]
 
     def _count_rounds(self, exact: Exact, groups: list[Group], n_picks: int) -> None:
-        if not groups:
-            self._spend_the_rest(exact)
+        if not groups:  # the base is counted once more
+            rest = self.budget.remaining
+            if rest > 1e-6 and not self.budget.is_silent:
+                base = self.design.map(self.design.base, self.bins)
+                self._take(self._count(base, exact(base), rest))
             return
         cells = self.design.map(groups, self.bins)
         sums = exact(cells)
@@ -461,13 +462,6 @@ class Steps:
         ordered = Part(self.design.map([groups[i] for i in order], self.bins), sums, part.std)
         self.parts[-1] = ordered
         return ordered
-
-    def _spend_the_rest(self, exact: Exact) -> None:
-        """Count the base once more, where there is nothing else to count."""
-        rest = self.budget.remaining
-        if rest > 1e-6 and not self.budget.is_silent:
-            base = self.design.map(self.design.base, self.bins)
-            self._take(self._count(base, exact(base), rest))
 
     def _scores(
         self,

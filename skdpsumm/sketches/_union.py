@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -27,9 +26,9 @@ class SketchUnion(BaseSketcher):
 
     Parameters
     ----------
-    sketchers : list of sketchers or of (name, sketcher) pairs
+    sketchers : list of sketchers
         They give the feature maps, for the schema of the union. Their own `epsilon`, `delta`,
-        `adjacency`, `denominator` and `postprocess` are not used. They must have no `schema`, no
+        `adjacency` and `denominator` are not used. They must have no `schema`, no
         `ledger`, no `noise_seed` and no `max_rows_per_group`.
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
@@ -59,17 +58,11 @@ class SketchUnion(BaseSketcher):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    denominator : {"auto", "row_sums", "budget"} or float, default="auto"
-        Where the number of rows comes from. With "row_sums" it is free: every histogram and every
-        RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
-        (of epsilon under pure DP, of mu^2 under Gaussian noise). That is better at very small
-        epsilon. "budget" is 0.02, as in the paper. Fourier features have nothing else. "auto" is
-        "row_sums" where there are such sums, because it is free, and "budget" elsewhere.
-    postprocess : bool, default=True
-        Whether to move `sketch_.mean` to the set that every true mean lies in: the simplex for each
-        histogram and RACE array, the unit disk for each (cos, sin) pair. The default is True
-        because it lowers the error of each entry. It has no effect while the noise is small, and
-        none on the answers of M2M.
+    denominator : {"auto", "budget"}, default="auto"
+        Where the number of rows comes from. With "auto" it is free where every histogram and every
+        RACE array sums to it, and 0.02 of the budget buys it elsewhere, as for Fourier features (of
+        epsilon under pure DP, of mu^2 under Gaussian noise). "budget" always buys it, as the paper
+        does.
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
         anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
@@ -81,9 +74,6 @@ class SketchUnion(BaseSketcher):
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
         without a ledger nothing counts them.
-    n_jobs : int or None, default=None
-        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
-        thread, as in scikit-learn.
     verbose : int, default=0
         1 shows progress on the standard error stream. A step is 65,536 rows. It tells the number of
         rows, so it is off by default and for the curator alone. Dask has its own display.
@@ -110,8 +100,6 @@ class SketchUnion(BaseSketcher):
     ... ).fit(X)
     >>> union.sketch_.mean.shape
     (50,)
-    >>> union.set_params(rffsketcher__gamma=2.0).get_params()["rffsketcher__gamma"]
-    2.0
 
     See Also
     --------
@@ -135,12 +123,10 @@ class SketchUnion(BaseSketcher):
         weights: ArrayLike | None = None,
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
-        denominator: str | float = "auto",
-        postprocess: bool = True,
+        denominator: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
-        n_jobs: int | None = None,
         verbose: int = 0,
     ):
         self.sketchers = sketchers
@@ -151,96 +137,37 @@ class SketchUnion(BaseSketcher):
         self.adjacency = adjacency
         self.max_rows_per_group = max_rows_per_group
         self.denominator = denominator
-        self.postprocess = postprocess
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
-        self.n_jobs = n_jobs
         self.verbose = verbose
-
-    @property
-    def _named(self) -> list[tuple[str, Any]]:
-        """The (name, sketcher) pairs; names that were not given are the classes' names."""
-        sketchers = self.sketchers if isinstance(self.sketchers, list | tuple) else []
-        # Without names, equal kinds are numbered, as `make_union` does.
-        given = [s if isinstance(s, tuple) else (None, s) for s in sketchers]
-        kinds = Counter(type(s).__name__.lower() for name, s in given if name is None)
-        seen: Counter[str] = Counter()
-        named = []
-        for name, sketcher in given:
-            kind = type(sketcher).__name__.lower()
-            seen[kind] += name is None
-            default = f"{kind}-{seen[kind]}" if kinds[kind] > 1 else kind
-            named.append((name or default, sketcher))
-        return named
-
-    def _replacement_ratios(self, is_bounded):
-        parts = [part._replacement_ratios(is_bounded) for _, part in self._named]
-        return tuple(map(min, zip(*parts, strict=True)))
-
-    def sub_sketchers(self):
-        """Return the sketchers that this one is made of, at any depth, itself left out."""
-        parts = [sketcher for _, sketcher in self._named]
-        return [*parts, *(sub for part in parts for sub in part.sub_sketchers())]
-
-    def get_params(self, deep=True):
-        """Return the parameters. Those of each part are called ``<name>__<parameter>``."""
-        params = super().get_params(deep=False)
-        for name, sketcher in self._named if deep else []:
-            own = sketcher.get_params() if hasattr(sketcher, "get_params") else {}
-            params |= {name: sketcher} | {f"{name}__{key}": value for key, value in own.items()}
-        return params
-
-    def set_params(self, **params):
-        """Set parameters of the union, a part (``<name>``), or a parameter of a part."""
-        if "sketchers" in params:  # first, so that the others may be of these
-            self.sketchers = params.pop("sketchers")
-        parts = dict(self._named)
-        for name in (key.partition("__")[0] for key in params if "__" in key):
-            if name not in parts:
-                raise ValueError(f"Invalid part {name!r} of SketchUnion; there are {list(parts)}.")
-        replaced = {name: params.pop(name) for name in parts if name in params}
-        if replaced:
-            self.sketchers = [(name, replaced.get(name, part)) for name, part in parts.items()]
-        return super().set_params(**params)
 
     def _check_parameters(self):
         super()._check_parameters()
         if not self.sketchers:
             raise ValueError("sketchers is empty; give at least one sketcher.")
-        for name, sketcher in self._named:
-            if not isinstance(sketcher, BaseSketcher):
+        for k, sketcher in enumerate(self.sketchers):
+            if not isinstance(sketcher, BaseSketcher) or isinstance(sketcher, SketchUnion):
                 raise TypeError(
-                    f"sketchers[{name!r}] must be a sketcher with a fixed map, such as "
+                    f"sketchers[{k}] must be a sketcher with a fixed map, such as "
                     f"HistogramSketcher or RFFSketcher, got {type(sketcher).__name__}. An "
-                    "AdaptiveSketcher chooses by what it has counted: fit it by itself."
+                    "AdaptiveSketcher chooses by what it has counted: fit it by itself. List all "
+                    "parts in one union."
                 )
-            if sketcher.ledger is not None or sketcher.noise_seed is not None:
-                raise ValueError(
-                    f"sketchers[{name!r}] has a ledger or a noise_seed of its own; give them to "
-                    "the SketchUnion, which makes one release."
-                )
-            if sketcher.schema is not None:
-                raise ValueError(
-                    f"sketchers[{name!r}] has a schema of its own; give it to the SketchUnion, "
-                    "whose parts sketch one table."
-                )
-            if sketcher.max_rows_per_group is not None:
-                raise ValueError(
-                    f"sketchers[{name!r}] has max_rows_per_group of its own; give it to the "
-                    "SketchUnion, whose parts sketch the same rows."
-                )
+            for name in ("ledger", "noise_seed", "schema", "max_rows_per_group"):
+                if getattr(sketcher, name) is not None:
+                    raise ValueError(
+                        f"sketchers[{k}] has {name} of its own; give it to the SketchUnion, which "
+                        "makes one release of one table."
+                    )
             with_schema(sketcher, self.schema)._check_parameters()
-        names = [name for name, _ in self._named]
-        if len(set(names)) < len(names):
-            raise ValueError(f"names of sketchers must differ, got {names}.")
-        weights = self._weights()
+        weights = self._shares()
         if weights.shape != (len(self.sketchers),) or not np.all(weights > 0):
             raise ValueError(
                 f"weights must be {len(self.sketchers)} positive numbers, got {self.weights!r}."
             )
 
-    def _weights(self):
+    def _shares(self):
         if self.weights is None:
             return np.full(len(self.sketchers), 1 / len(self.sketchers))
         try:
@@ -249,17 +176,9 @@ class SketchUnion(BaseSketcher):
             weights = np.full(len(self.sketchers), np.nan)  # which `_check_parameters` refuses
         return weights / weights.sum()
 
-    def _shares(self, feature_map):
-        shares = []
-        for weight, (_, sketcher), part in zip(
-            self._weights(), self._named, feature_map.maps, strict=True
-        ):
-            shares += [weight * share for share in sketcher._shares(part)]
-        return shares
-
     def _draw_map(self, schema, rng):
         maps = []
-        for _, sketcher in self._named:
+        for sketcher in self.sketchers:
             part = with_schema(sketcher, self.schema)
             # Parts draw one after the other from the union's generator, so that one int makes the
             # whole map; a part with a random_state draws what it would draw alone.

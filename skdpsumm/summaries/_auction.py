@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from .._sklearn import Interval, StrOptions
+from .._sklearn import StrOptions
 from ..privacy import PureDP
 from ..privacy._fit import estimator
 from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
@@ -52,23 +51,20 @@ class Auction(Protocol):
         together, the true cost (epsilon, delta) each, which is what you asked for. "printed" takes
         the paper's numbers (Table 1: eps_v = 0.01 with T = 1656; 0.05 for the first, 0.01 / sqrt(5
         p) for all other rounds with T = 5), whose true cost `privacy_` states.
-    epsilon_auction : float, default=None
-        eps_auc. None follows the paper: ``epsilon K^(-1/3) / (3 sqrt(2 ln(1/delta)))``.
-    tau : int, default=None
-        How often an owner bids the same row until it is asked for it. None follows the paper:
-        ``K^(2/3)``, rounded up.
     X_seed : array-like of shape (s, n_columns), default=None
         D_init, public rows that the summary starts with and that are left out at the end. Give
         vectors of them where the tables have a schema. None is none: they stay in the objective,
         and pull the choice away from the target.
-    grid_step : float, default=None
-        eta, the step of the quantisation and of h2's grid. None is ``1 / d`` with
-        calibration="printed", as in Theorem 2, and no grid else, which would only add variance.
-    release, n_target, shares, max_share_per_owner : see `Protocol`
-        How the target is released, and the names of the owners.
+    n_target, max_share_per_owner : see `Protocol`
+        What is public of the target, and how much of the summary may be one owner's.
 
     Notes
     -----
+    *Numbers of the paper.* ``epsilon_auction`` is ``epsilon K^(-1/3) / (3 sqrt(2 ln(1/delta)))``,
+    and tau is ``K^(2/3)``, rounded up. eta, the step of the quantisation and of h2's grid, is ``1 /
+    d`` with calibration="printed", as in Theorem 2; else there is no grid, which would only add
+    variance.
+
     *What each party sees.* An owner: h1, g~, g_l and whether it is asked, in each of p rounds. The
     curator: D_v, all bids, the rows asked for. *Guarantee.* For the target: that of h2, as a
     single release. For the owners' rows: none. A row x that outbids owner j's best turns j from
@@ -89,18 +85,15 @@ class Auction(Protocol):
         **SHARED_CONSTRAINTS,
         "bid": [StrOptions({"corrected", "printed"})],
         "calibration": [StrOptions({"corrected", "printed"})],
-        "epsilon_auction": [None, Interval(Real, 0, None, closed="neither")],
-        "tau": [None, Interval(Integral, 1, None, closed="left")],
         "X_seed": "no_validation",
-        "grid_step": [None, Interval(Real, 0, 2, closed="neither")],
     }
 
     bid: Any = field(default="corrected", kw_only=False)
     calibration: Any = field(default="corrected", kw_only=False)
-    epsilon_auction: Any = field(default=None, kw_only=False)
-    tau: Any = field(default=None, kw_only=False)
     X_seed: Any = field(default=None, kw_only=False)
-    grid_step: Any = field(default=None, kw_only=False)
+
+    def is_nominal(self) -> bool:
+        return self.calibration == "corrected"
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         target = self.plan_target(embedding, terms)
@@ -123,9 +116,7 @@ class Auction(Protocol):
         return MWEMMean(embedding, require_n_target(terms.n_target, "calibration='printed'"), mwem)
 
     def _grid_step(self, embedding: Embedding) -> float | None:
-        if self.grid_step is not None or self.calibration == "corrected":
-            return self.grid_step
-        return 1 / embedding.n_features
+        return None if self.calibration == "corrected" else 1 / embedding.n_features
 
     def _summary_calls(self, embedding: Embedding, terms: Terms) -> list[MWEM]:
         """Return h2 for each round. The first sees public seeds only, and costs nothing."""
@@ -209,9 +200,7 @@ class Auction(Protocol):
                 curator.dropped_owners.setdefault(owner, fault)
 
     def _auction_terms(self, terms: Terms, k: int) -> tuple[float, int]:
-        tau = self.tau or math.ceil(k ** (2 / 3))
-        if self.epsilon_auction is not None:
-            return self.epsilon_auction, tau
+        tau = math.ceil(k ** (2 / 3))
         if not terms.is_private:
             return 0.0, tau
         delta = terms.delta or 1e-6  # the paper's formula has no value at 0

@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state, gen_batches
 
 from .._computing import warn_caller
 from ..privacy._fit import charge, warn_of_seed
+from ..privacy._guarantee import ledger_unit
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
@@ -152,7 +153,9 @@ class Curator:
         # Both are None until `open`, and where nothing is broadcast.
         self.target_mean: Any = None
         self.target_noise: float | None = None
-        self.pool = ReceivedRows(self._rows_agreed(), self.embedding.n_columns)
+        p, of_owner = terms.n_select, self.protocol.rows_agreed
+        most = {owner: of_owner(p, share) for owner, share in self.shares.items()}
+        self.pool = ReceivedRows(most, self.embedding.n_columns)
         self.transcript: dict[Any, list[Message]] = {owner: [] for owner in self.shares}
         self.dropped_owners: dict[Any, str] = {}
         self._conversation: Any = None
@@ -167,7 +170,9 @@ class Curator:
             warn_of_seed()
         if self._ledger is not None and self.protocol.is_nominal():
             claim = nominal_mechanism(self.terms.epsilon, self.terms.delta)
-            self._ledger.check(claim, adjacency=self.terms.adjacency, unit=self.terms.ledger_unit)
+            self._ledger.check(
+                claim, adjacency=self.terms.adjacency, unit=ledger_unit(self.terms.unit)
+            )
 
     def _bound_target(self, labels: Any) -> NDArray[np.int64] | None:
         """Keep k rows of each group of the target; return codes where each group counts once."""
@@ -324,11 +329,6 @@ class Curator:
         position = {owner: k for k, owner in enumerate(self.shares)}
         codes = np.array([position[self.pool.origins[place][0]] for place in places])
         return Quotas(codes, most)
-
-    def _rows_agreed(self) -> dict[Any, int]:
-        """Return how many rows each owner may hand over in the whole run; public."""
-        p = self.terms.n_select
-        return {o: self.protocol.rows_agreed(p, share) for o, share in self.shares.items()}
 
     @property
     def _weights(self) -> NDArray | None:

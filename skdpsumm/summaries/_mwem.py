@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features._feature_maps import GRID
-from ..privacy import PureDP
-from ..privacy._mechanisms import Mechanism, ZeroConcentratedDP
 from ..privacy._noise import Block, IntegerNoise, check_scale, exponential_choice
 
 
@@ -83,12 +81,6 @@ class MWEM:
     def rho(self) -> float:
         """The zCDP cost of all steps."""
         return self.n_steps * (self.epsilon_select**2 / 8 + self.epsilon_measure**2 / 2)
-
-    def cost(self, *, pure: bool = False) -> Mechanism:
-        """Return the cost of one call."""
-        if pure:
-            return PureDP(self.n_steps * (self.epsilon_select + self.epsilon_measure))
-        return ZeroConcentratedDP(self.rho)
 
     def release(
         self, sums: NDArray[np.int64], n: int, noise: MWEMNoise, tilt: NDArray | None = None

@@ -7,10 +7,9 @@ from functools import singledispatchmethod
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
-from .._computing import one_blas_thread, progress
+from .._computing import one_blas_thread
 from .._dask import compute, on_partitions, partitions, sound
 from .._sklearn import validate_parameter_constraints
 from ..privacy._fit import PrivateFit
@@ -105,7 +104,9 @@ class DataOwner:
 
     def _kept(self, labels: Any, seed: Any) -> NDArray[np.bool_]:
         """Return which rows take part: k of each group, by coins of this owner's own."""
-        _check_bound(self._bound)
+        name = "max_rows_per_group"
+        known = {name: PrivateFit._parameter_constraints[name]}
+        validate_parameter_constraints(known, {name: self._bound}, caller_name="DataOwner")
         if (labels is None) != (self._bound is None):
             raise ValueError(
                 "groups and max_rows_per_group belong together; give both, to protect groups of "
@@ -194,8 +195,6 @@ class DataOwner:
         most = max(n, MAX_BYTES_OF_PHI // (4 * embedding.n_features))
         if len(candidates) > most:  # phi of all would not fit, and a sample does
             candidates = np.sort(self._coins.choice(candidates, most, replace=False))
-        if self._grid is None and 4 * len(self._X) * embedding.n_features <= MAX_BYTES_OF_PHI:
-            self._grid = self._grid_of(np.arange(len(self._X)))
         features = self._grid_of(candidates) * np.float32(embedding.unit)
         if not noise:
             search = feature_search(features, direction, n)
@@ -205,19 +204,15 @@ class DataOwner:
 
     def _scores(self, direction: NDArray) -> NDArray[np.float64]:
         """Return ``<direction, phi(x)>`` for all rows, each a function of its row alone."""
-        embedding = self._require_embedding()
-        unit, n_bytes = embedding.unit, 4 * len(self._X) * embedding.n_features
-        if self._grid is None and n_bytes <= MAX_BYTES_OF_PHI:
-            self._grid = self._grid_of(np.arange(len(self._X)))
-        if self._grid is not None:
-            return grid_scores(self._grid, direction, unit)
+        unit = self._require_embedding().unit
         batches = np.array_split(np.arange(len(self._X)), 1 + len(self._X) // 65536)
         return np.concatenate([grid_scores(self._grid_of(b), direction, unit) for b in batches])
 
     def _grid_of(self, rows: NDArray) -> NDArray[np.float32]:
-        if self._grid is not None:
-            return self._grid[rows]
-        return self._require_embedding().grid(self._X[rows])
+        embedding = self._require_embedding()
+        if self._grid is None and 4 * len(self._X) * embedding.n_features <= MAX_BYTES_OF_PHI:
+            self._grid = embedding.grid(self._X)
+        return embedding.grid(self._X[rows]) if self._grid is None else self._grid[rows]
 
     def _require_embedding(self) -> Embedding:
         if self._embedding is None:
@@ -236,13 +231,6 @@ class DataOwner:
 
     def __repr__(self) -> str:
         return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"
-
-
-def _check_bound(bound: Any) -> None:
-    constraints = {"max_rows_per_group": PrivateFit._parameter_constraints["max_rows_per_group"]}
-    validate_parameter_constraints(
-        constraints, {"max_rows_per_group": bound}, caller_name="DataOwner"
-    )
 
 
 class PartitionOwners:
@@ -302,13 +290,7 @@ def _answer(rows: Any, shared: tuple[PartitionRows, dict[int, Message]], own: An
     return DataOwner(table.check(rows), seed=seed).answer(messages[name])
 
 
-def run_protocol(
-    curator: Any,
-    owners: Mapping[Any, DataOwner] | Any,
-    *,
-    n_jobs: int | None = None,
-    verbose: int = 0,
-) -> Any:
+def run_protocol(curator: Any, owners: Any) -> Any:
     """Carry messages between a curator and owners until the curator has chosen.
 
     Parameters
@@ -318,11 +300,6 @@ def run_protocol(
     owners : mapping from name to DataOwner
         Anything with a method `answer` will do, and so will one object, an iterable of names, with
         a method `answer_all` from all messages of a round to the answers.
-    n_jobs : int, default=None
-        How many owners think at the same time, in threads. The result does not depend on it.
-    verbose : int, default=0
-        Print a line per round, with the number of rows received, and show the progress of the
-        choice on the standard error stream: for the curator alone.
 
     Returns
     -------
@@ -331,27 +308,20 @@ def run_protocol(
     """
     if set(owners) != set(curator.shares):
         raise ValueError("owners must be those that the curator was made for.")
-    with one_blas_thread(), progress("protocol", verbose):
-        messages, n_rounds = curator.open(), 0
+    with one_blas_thread():
+        messages = curator.open()
         while messages:
-            n_rounds += 1
-            n_asked = len(messages)
-            messages = curator.receive(_ask(owners, messages, n_jobs))
-            if verbose:
-                print(f"round {n_rounds}: {n_asked} asked, {len(curator.pool)} rows received")
+            if hasattr(owners, "answer_all"):
+                answers = owners.answer_all(messages)
+            else:
+                answers = {name: _ask(owners[name], messages[name]) for name in messages}
+            messages = curator.receive(answers)
     return curator
 
 
-def _ask(owners: Any, messages: Mapping[Any, Any], n_jobs: int | None) -> dict[Any, Any]:
-    """Return the answers, and exceptions in the place of some."""
-    if hasattr(owners, "answer_all"):
-        return owners.answer_all(messages)
-
-    def ask(name: Any) -> Any:
-        try:
-            return owners[name].answer(messages[name])
-        except (Exception, SystemExit) as error:  # the curator leaves this owner out
-            return error
-
-    answers = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(ask)(name) for name in messages)
-    return dict(zip(messages, answers, strict=True))
+def _ask(owner: Any, message: Message) -> Any:
+    """Return the answer, or an exception in its place."""
+    try:
+        return owner.answer(message)
+    except (Exception, SystemExit) as error:  # the curator leaves this owner out
+        return error

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._sklearn import Interval, StrOptions
+from .._sklearn import Interval
 from ..privacy._fit import estimator
 from ._mmd import Embedding
-from ._releases import ExactMean, Plan, TargetMean, Terms, plan_release
+from ._releases import ExactMean, GaussianMean, Plan, TargetMean, Terms
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,7 +122,6 @@ Conversation = Generator[dict[Any, Message], dict[Any, Any], NDArray]
 
 # What is checked of the parameters that all protocols have.
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
-    "release": [StrOptions({"gaussian", "mwem"})],
     "n_target": [None, Interval(Integral, 1, None, closed="left")],
     "shares": [None, dict],
     "max_share_per_owner": [None, Interval(Real, 0, 1, closed="right")],
@@ -141,14 +140,10 @@ class Protocol(BaseEstimator):
 
     Parameters
     ----------
-    release : {"gaussian", "mwem"}, default="gaussian"
-        How the target's mean embedding is released. "gaussian" adds noise to the sum (Laplace noise
-        with ``delta=0``), which is better wherever we looked. "mwem" is the paper's h2 with its
-        calibration corrected, and needs `n_target`.
     n_target : int, default=None
         A public number to divide the target's sum by; a wrong one only scales the mean. None
-        releases the number of rows with noise, so that you need not publish it ("gaussian" under
-        add-remove only).
+        releases the number of rows with noise, so that you need not publish it (under add-remove
+        only).
     shares : mapping from owner to positive number, default=None
         Public shares of the rows asked of each owner; never derive them from private sizes. None
         gives equal shares to the owners that occur, since nobody knows in advance who has rows like
@@ -166,7 +161,6 @@ class Protocol(BaseEstimator):
     embedding_kind: ClassVar[str] = "pairs"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS
 
-    release: Any = "gaussian"
     n_target: int | None = None
     shares: Any = None
     max_share_per_owner: float | None = None
@@ -177,7 +171,7 @@ class Protocol(BaseEstimator):
 
     def is_nominal(self) -> bool:
         """Whether a run costs epsilon and delta at least, so that a ledger can be asked early."""
-        return self.broadcasts_target() and self.release == "gaussian"
+        return self.broadcasts_target()
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         """Return the calibrated mechanisms."""
@@ -189,7 +183,7 @@ class Protocol(BaseEstimator):
             return None
         if not terms.is_private:
             return ExactMean(embedding)
-        return plan_release(self.release, embedding, terms)
+        return GaussianMean(embedding, terms)
 
     def rows_agreed(self, n_select: int, share: float) -> int:
         """Return how many rows an owner with this share hands over at most, in the whole run."""
@@ -216,8 +210,8 @@ class Propose(Protocol):
         draw rows with weights that are tilted towards the noisy target no further
         (`tilted_scores`). Where noise is large, that is at random anyhow. With 1 nothing is
         broadcast at all (`Pool`).
-    release, n_target, shares, max_share_per_owner : see `Protocol`
-        How the target is released, and what is asked of each owner.
+    n_target, shares, max_share_per_owner : see `Protocol`
+        What is public of the target, and what is asked of each owner.
 
     Notes
     -----
@@ -229,10 +223,10 @@ class Propose(Protocol):
     size of the noise is that of the mechanism, over the number of rows that it released.
     (2) So all that any coalition of owners receives is one release of D_v and public numbers. It is
     independent of the other owners' rows: 0-DP for them, whatever the coalition does. (3) The
-    release is one Gaussian (or Laplace, or MWEM) mechanism on the sum of phi over D_v, so the view
+    release is one Gaussian (or Laplace) mechanism on the sum of phi over D_v, so the view
     is (epsilon, delta)-DP for D_v. (4) Whatever the curator does with D_v and the proposals reaches
     no owner. (5) This holds only if you never tell owners which proposals were chosen, and pay them
-    per row proposed (or by `PrivateMMDSummarizer.noisy_owner_values`).
+    per row proposed.
 
     *Cost.* ``parsimony p`` rows, and at most one more per owner for rounding up; two messages per
     owner; one round.
@@ -308,7 +302,7 @@ class Pool(Propose):
     }
 
     explore = 1.0  # all proposals are random
-    release, n_target = "gaussian", None  # nothing of the target is released
+    n_target = None  # nothing of the target is released
 
     def __init__(self, parsimony=16.0, *, shares=None, max_share_per_owner=None):
         self.parsimony, self.shares = parsimony, shares

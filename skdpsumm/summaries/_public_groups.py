@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from numbers import Integral
@@ -139,7 +138,9 @@ def public_groups(
     n_bins : tuple of int, one for each column
     groups : tuple of tuple of int
     """
-    unit = _noise_of_one_group(table, budget) * math.sqrt(n_owners)
+    # The noise of a cell where one histogram has all the budget, in rows.
+    alone = HistogramSketcher(table, n_bins=2, marginals=[[0]], **budget)
+    unit = float(alone.preview_noise_std(table.n_columns, table.names)[0]) * math.sqrt(n_owners)
     rows = float(rows_per_owner * n_owners)
     power = 1.0 if budget.get("delta") == 0 else 0.5
     # The finest bins are tried first.
@@ -149,12 +150,6 @@ def public_groups(
     sound = [design for design in designs if design.columns_are_worth_it]
     best = (with_pairs or sound or designs[-1:])[0]
     return (best.n_bins,) * table.n_columns, best.groups
-
-
-def _noise_of_one_group(table: TableSchema, budget: Mapping[str, Any]) -> float:
-    """Return the noise of a cell where one histogram has all the budget, in rows."""
-    sketcher = HistogramSketcher(table, n_bins=2, marginals=[[0]], **budget)
-    return float(sketcher.preview_noise_std(table.n_columns, table.names)[0])
 
 
 @dataclass(frozen=True)

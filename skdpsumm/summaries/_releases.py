@@ -1,12 +1,11 @@
-"""What a run releases, and what it claims: the target's mean, owners' values, guarantees."""
+"""What a run releases, and what it claims: the target's mean, and guarantees."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,8 @@ from .._html import html_table
 from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
-from ..privacy._guarantee import Explanation
-from ..privacy._mechanisms import Mechanism, Unprotected, zcdp_rho
+from ..privacy._guarantee import Explanation, ledger_unit
+from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
 from ._mwem import MWEM, MWEMNoise, quantise
@@ -67,11 +66,6 @@ class Terms:
     def unit(self) -> str:
         """What one neighbour differs in."""
         return "one row" if self.max_rows_per_group is None else "one group"
-
-    @property
-    def ledger_unit(self) -> str:
-        """What a ledger counts."""
-        return self.unit.removeprefix("one ")
 
     @property
     def averages(self) -> bool:
@@ -146,7 +140,6 @@ class ExactMean(TargetMean):
             warn_if_kernel_vanishes(self._mean, self._n)
 
 
-@dataclass(eq=False)
 class GaussianMean(TargetMean):
     """Gaussian noise on the sum (Laplace noise with delta = 0), and on the number of rows.
 
@@ -158,33 +151,28 @@ class GaussianMean(TargetMean):
     Parameters
     ----------
     embedding : Embedding
-    epsilon, delta : float
-    adjacency : {"add_remove", "replace_one"}
-    n_target : int or None
-        A public number to divide by. None, under add-remove only, releases the number of rows
-        (of groups, where each counts once) together with the sum, for a tenth of the budget.
-    rows_moved : int, default=None
-        How many rows come and go between neighbours; None is 1, and 2 under replace-one.
-    averages : bool, default=False
-        Whether they are groups that count once.
+    terms : Terms
+        Of a run with epsilon below infinity. Without an `n_target`, under add-remove only, the
+        number of rows (of groups, where each counts once) is released together with the sum, for a
+        tenth of the budget.
+
+    Raises
+    ------
+    ValueError
+        If there is no `n_target` under replace-one.
     """
 
-    embedding: Embedding
-    epsilon: float
-    delta: float
-    adjacency: str
-    n_target: int | None
-    rows_moved: int | None = None
-    averages: bool = False
-
-    def __post_init__(self) -> None:
-        moved = self.rows_moved or (2 if self.adjacency == "replace_one" else 1)
+    def __init__(self, embedding: Embedding, terms: Terms):
+        if terms.adjacency == "replace_one":
+            require_n_target(terms.n_target, "adjacency='replace_one'")
+        self.embedding, self.n_target = embedding, terms.n_target
+        moved = terms.rows_moved
         count = moved * GRID
         counts = [Block(1, count, count, SHARE_OF_TARGET_COUNT)] if self.n_target is None else []
-        l1, l2 = self.embedding.sensitivity(moved, averaged=self.averages)
+        l1, l2 = embedding.sensitivity(moved, averaged=terms.averages)
         share = 1 - sum(block.share for block in counts)
-        sums = Block(self.embedding.n_features, l1, l2, share)
-        self._noise = IntegerNoise([sums, *counts], epsilon=self.epsilon, delta=self.delta)
+        sums = Block(embedding.n_features, l1, l2, share)
+        self._noise = IntegerNoise([sums, *counts], epsilon=terms.epsilon, delta=terms.delta)
         self.mechanism = self._noise.mechanism
 
     def release(
@@ -212,7 +200,7 @@ class GaussianMean(TargetMean):
 
 
 class MWEMMean(TargetMean):
-    """h2 of the paper, calibrated to (epsilon, delta) or as printed.
+    """h2 of the paper, as printed. It takes no groups, as the auction does not.
 
     Parameters
     ----------
@@ -220,65 +208,23 @@ class MWEMMean(TargetMean):
     n_target : int
         The public number to divide by.
     mwem : MWEM
-    pure : bool, default=False
-        State the cost as pure DP.
     """
 
-    def __init__(self, embedding: Embedding, n_target: int, mwem: MWEM, *, pure: bool = False):
+    def __init__(self, embedding: Embedding, n_target: int, mwem: MWEM):
         self.embedding, self.n_target, self.mwem = embedding, n_target, mwem
-        self.mechanism = mwem.cost(pure=pure)
+        self.mechanism = ZeroConcentratedDP(mwem.rho)
 
     def release(
         self, X: NDArray, noise_seed: int | None, groups: NDArray | None = None
     ) -> NDArray[np.float64]:
-        if groups is None:
-            grid = quantise(
-                self.embedding.grid(X),
-                self.mwem.grid_step,
-                np.random.default_rng(None if noise_seed is None else [noise_seed, 1]),
-            )
-            sums = grid.sum(axis=0, dtype=np.float64).astype(np.int64)
-        else:  # only the auction quantises, which takes no groups
-            sums = self.embedding.group_sums(X, groups)
+        coins = np.random.default_rng(None if noise_seed is None else [noise_seed, 1])
+        grid = quantise(self.embedding.grid(X), self.mwem.grid_step, coins)
+        sums = grid.sum(axis=0, dtype=np.float64).astype(np.int64)
         means, _ = self.mwem.release(sums, self.n_target, MWEMNoise(noise_seed))
         # The noise is that of a measurement; entries that are never measured err otherwise.
         one = math.sqrt(2) * self.mwem.sensitivity / self.mwem.epsilon_measure
         self.noise_std = one / self.n_target * self.embedding.scale
         return means * self.embedding.scale
-
-
-def plan_release(release: str, embedding: Embedding, terms: Terms) -> TargetMean:
-    """Return the mechanism that releases the target's mean, with its noise.
-
-    Parameters
-    ----------
-    release : {"gaussian", "mwem"}
-        Noise on the sum of phi (`GaussianMean`), or the paper's h2 with its calibration corrected
-        (`MWEMMean`). Take "mwem" to compare with the paper: the noise of "gaussian" is smaller
-        wherever we looked.
-    embedding : Embedding
-    terms : Terms
-        Of a run with epsilon below infinity.
-
-    Raises
-    ------
-    ValueError
-        If `Terms.n_target` is missing where the release needs it.
-    """
-    if terms.adjacency == "replace_one":
-        require_n_target(terms.n_target, "adjacency='replace_one'")
-    epsilon, delta = terms.epsilon, terms.delta
-    if release == "gaussian":
-        budget, units = (epsilon, delta, terms.adjacency), (terms.rows_moved, terms.averages)
-        return GaussianMean(embedding, *budget, terms.n_target, *units)
-    n_target = require_n_target(terms.n_target, "release='mwem'")
-    # With fewer steps, some coordinates are never looked at; with more, each has more noise. An
-    # entry of phi is at most one, so rows that come and go move a score by their number.
-    steps, sensitivity = 2 * embedding.n_features, terms.rows_moved
-    if delta == 0:
-        return MWEMMean(embedding, n_target, MWEM.for_pure(epsilon, steps, sensitivity), pure=True)
-    mwem = MWEM.for_zcdp(zcdp_rho(epsilon, delta), steps, sensitivity)
-    return MWEMMean(embedding, n_target, mwem)
 
 
 def _sums(embedding: Embedding, X: NDArray, groups: NDArray | None) -> tuple[NDArray, int]:
@@ -319,51 +265,6 @@ def require_n_target(n_target: int | None, by: str) -> int:
             "n_target=<about how many rows the target has, from public knowledge>."
         )
     return n_target
-
-
-class OwnerValues(NamedTuple):
-    """A release of the owners' values.
-
-    Parameters
-    ----------
-    values : dict from owner to float
-    noise_std : float
-        Standard deviation of the noise of each.
-    privacy : PrivacyGuarantee
-        What this release costs, beside all others.
-    """
-
-    values: dict[Any, float]
-    noise_std: float
-    privacy: PrivacyGuarantee
-
-
-class OwnerValueRelease:
-    """Laplace noise on values that are clipped to [0, 1] and scaled to sum to at most one.
-
-    One row can change the whole choice. So the sensitivity is the largest distance between two
-    such vectors, 2 in L1, under either adjacency; it is that of a group of any size, too.
-
-    Parameters
-    ----------
-    values : mapping from owner to float
-    epsilon : float
-    """
-
-    def __init__(self, values: Mapping[Any, float], epsilon: float):
-        self._values = values
-        block = Block(len(values), 2.0 * GRID, 2.0 * GRID)
-        self._noise = IntegerNoise([block], epsilon=epsilon, delta=0)
-        self.mechanism = self._noise.mechanism
-        self.noise_std = float(self._noise.std[0] / GRID)
-
-    def release(self, noise_seed: int | None) -> dict[Any, float]:
-        """Return the values with noise."""
-        # Bounded whatever they are, for the sensitivity rests on it.
-        bounded = np.clip(np.nan_to_num(list(self._values.values())), 0.0, 1.0)
-        grid = np.floor(bounded / max(1.0, bounded.sum()) * GRID).astype(np.int64)
-        noisy = self._noise.add(grid, noise_seed) / GRID
-        return dict(zip(self._values, noisy.tolist(), strict=True))
 
 
 COSTS_NOTHING = PureDP(0.0)
@@ -497,7 +398,7 @@ def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivac
     protects = "the rows of other owners"
 
     def apart(mechanism: Mechanism) -> str:
-        shared = NONE_SHARED.format(terms.ledger_unit)
+        shared = NONE_SHARED.format(ledger_unit(terms.unit))
         return "" if mechanism == everything else f", and that {shared}"
 
     def whole(mechanism: Mechanism) -> str:

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from .._computing import advance, one_blas_thread, progress
+from .._computing import one_blas_thread
 from ..features._feature_maps import FourierMap
 from ..schema._columns import Numeric
-from ..schema._reading import is_dask
 from ..schema._schema import TableSchema
 from ._mmd import (
     RowReader,
     centred,
     check_bounds,
     check_gamma,
+    check_in_memory,
     kernel_column,
     mean_kernel,
 )
@@ -40,7 +40,6 @@ def greedy_mmd_selection(
     refine: bool = True,
     n_perturbations: int | str = "auto",
     random_state=None,
-    verbose: int = 0,
 ) -> NDArray[np.int64]:
     """Choose rows of X whose distribution is close to the target's, in MMD. Not private.
 
@@ -78,9 +77,6 @@ def greedy_mmd_selection(
         100, and less where n p is above 300,000, as gains are small there.
     random_state : int, RandomState or None, default=None
         For the perturbations and the Fourier features. None draws new ones in each call.
-    verbose : int, default=0
-        Show progress on the standard error stream: a step per row chosen and per perturbation. 0 is
-        silent, as in scikit-learn.
 
     Returns
     -------
@@ -115,9 +111,8 @@ def greedy_mmd_selection(
         _check_count("n_perturbations", n_perturbations, least=0)
     if n_components is not None:
         _check_count("n_components", n_components)
-    for name, table in (("X", X), ("X_target", X_target)):
-        if is_dask(table):
-            raise ValueError(f"{name} is a Dask collection; give {name}.compute().")
+    check_in_memory("X", X)
+    check_in_memory("X_target", X_target)
     rng = check_random_state(random_state)
     reader = RowReader(schema)
     rows = reader.read(X, keep_float32=True)
@@ -128,7 +123,7 @@ def greedy_mmd_selection(
         raise ValueError(
             f"X_target has {target.shape[1]} columns and X has {rows.shape[1]}; give both the same."
         )
-    with progress("greedy_mmd_selection", verbose), one_blas_thread():
+    with one_blas_thread():
         if n_components is None:
             search = exact_search(rows, target, n_select, gamma)
         else:
@@ -305,12 +300,10 @@ class SubsetSearch:
         self.chosen = np.zeros(self.n_select, np.int64)
         for slot in range(self.n_select):
             self._fill(slot, slot)
-            advance()
         if refine:
             self._swap(np.arange(self.n_select))
             for _ in range(n_perturbations if self.n_select > ROWS_GIVEN_UP else 0):
                 self._perturb(rng)
-                advance()
             self._sort()
         return self.chosen
 

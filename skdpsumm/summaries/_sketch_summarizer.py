@@ -27,10 +27,11 @@ from ..privacy._noise import derived_seed, secret_key
 from ..schema._columns import Categorical, Column, Numeric, as_column
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
-from ..schema._reading import Table, beside_X, is_dask, target_cells, unwrap, validate_table
+from ..schema._reading import Table, beside_X, target_cells, unwrap, validate_table
 from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PendingRelease
+from ._mmd import check_in_memory
 from ._parties import rows_by_owner
 from ._public_groups import (
     COUNTED_CONSTRAINTS,
@@ -46,10 +47,6 @@ from ._synthetic_rows import LabelledTable, SyntheticRows
 NOISE_OF_OWNER, GROUPS_OF_OWNER = 20, 3
 # Synthetic rows that may be drawn: so many tell all that a sketch does.
 MAX_SYNTHETIC_ROWS = 10_000_000
-IN_MEMORY = (
-    "Call X.compute() first: SketchSummarizer takes rows in memory. Or fit a sketcher to the Dask "
-    "collection, and call SketchSummarizer.from_sketch."
-)
 OWN_ROWS = "weights follow rows of the target without noise, and these are the owners' own"
 ROUTED_TO_FIT = ("X_target", "owners", "groups")
 FITTED_BY_SKETCHES = ("sketch_", "X_", "y_", "effective_sample_size_", "schema_", "privacy_")
@@ -178,8 +175,8 @@ class _Draft:
             if not pending.is_silent:
                 coins = secret_key(derived_seed(seed, GROUPS_OF_OWNER))
             counted = Counted.of(len(table), self.sketcher._limit, groups, coins)
-            pending.add(table, counted, 1)  # type: ignore[arg-type]
-            sketches.append(pending.publish(postprocess=True))
+            pending.add(table, counted)  # type: ignore[arg-type]
+            sketches.append(pending.publish())
         return replace(reduce(add, sketches), privacy=self.claims.released)
 
 
@@ -446,8 +443,7 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         BudgetExceededError
             If the ledger cannot hold the release; nothing is charged.
         """
-        if is_dask(X):
-            raise ValueError(IN_MEMORY)
+        check_in_memory("X", X)
         data = None if X_target is X else unwrap(X_target), unwrap(owners)
         return self._private_fit(X, y, *data, groups=unwrap(groups))
 

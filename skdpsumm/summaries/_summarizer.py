@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import in_a_search, warn_caller
 from .._sklearn import Interval, RequestMethod, StrOptions, check_params
 from ..privacy import PrivacyGuarantee
-from ..privacy._fit import PrivateFit, estimator, warn_of_seed
+from ..privacy._fit import PrivateFit, estimator
 from ..privacy._noise import derived_seed
 from ..schema._frames import rows_of
 from ..schema._groups import Groups
@@ -25,11 +25,18 @@ from ..schema._schema import BY_NAME, STANDS_FOR_SCHEMA, TableSchema, allowed, a
 from ..schema._vectorizer import n_vector
 from ._auction import Auction
 from ._curator import OTHER_LABELS, Curator, check_target_groups
-from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
+from ._mmd import (
+    Embedding,
+    RowReader,
+    check_bounds,
+    check_gamma,
+    made_gamma,
+    read_rows,
+)
 from ._owners import DataOwner, PartitionOwners, run_protocol
 from ._parties import AbsentOwner, read_owners, read_owners_labels
 from ._protocol import Pool, Propose, Protocol
-from ._releases import COSTS_NOTHING, OwnerValueRelease, OwnerValues, Terms
+from ._releases import COSTS_NOTHING, Terms
 
 PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool, "auction": Auction}
 
@@ -46,7 +53,7 @@ _LEFT_OUT = (
     "rows cannot be read, or their labels are missing or of another kind than those of most owners."
 )
 ROUTED_TO_SUMMARIZER = ("X_target", "owners", "groups", "target_groups")
-SEED_OF_OWNER_COINS, SEED_OF_VALUES = 10, 11  # keys of seeds, beside the curator's
+SEED_OF_OWNER_COINS = 10  # key of a seed, beside the curator's
 FITTED_BY_SUMMARIZER = (
     *("sample_indices_", "owner_counts_", "owner_values_", "n_accessed_", "embedding_"),
     *("gamma_", "privacy_", "transcript_", "dropped_owners_"),
@@ -113,8 +120,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         owners nothing of the rows of others; with `Pool` they learn nothing of the target either.
         `Auction` is the paper's, and has no valid guarantee. A name stands for
         the defaults of its class. To set its parameters, give an object: ``Propose(parsimony=6)``.
-        They say how the target is released, which share of the rows each owner is asked for, and
-        how much of the summary may be one owner's.
+        They say which share of the rows each owner is asked for, and how much of the summary may be
+        one owner's.
     schema : TableSchema or what stands for one, default=None
         Public description of the columns. Give one for tables with words or missing values: it says
         how to read them, and rows are compared as vectors (`PublicVectorizer`). The rows that are
@@ -158,12 +165,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges the costs for target and owners, added up. None charges nothing, since
         only you know what total to allow; then nothing counts your fits.
-    n_jobs : int or None, default=None
-        How many owners work at the same time, in threads. None is one at a time, as in
-        scikit-learn, or what joblib's context says. The result does not depend on it.
-    verbose : int, default=0
-        Print a line per round, with the number of rows received. 0 prints nothing, since that
-        number is for the curator alone.
 
     Attributes
     ----------
@@ -237,12 +238,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "target_is_owners": ["boolean"],
-        "n_jobs": [
-            None,
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Integral, None, -1, closed="right"),
-        ],
-        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     n_select: int = field(default=100, kw_only=False)
@@ -251,8 +246,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     gamma: Any = "auto"
     n_components: int = 1000
     target_is_owners: bool = False
-    n_jobs: Any = None
-    verbose: int = 0
 
     @staticmethod
     def paper_parameters() -> dict[str, Any]:
@@ -270,9 +263,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         (0.1, 140)
         """
         return {
-            "protocol": Auction(
-                bid="printed", calibration="printed", release="mwem", max_share_per_owner=1.0
-            ),
+            "protocol": Auction(bid="printed", calibration="printed", max_share_per_owner=1.0),
             "gamma": 0.1,
             "n_components": 140,
             "adjacency": "replace_one",
@@ -369,44 +360,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         """
         check_is_fitted(self, "gamma_")
         return read_rows(self, X, reset=False)
-
-    def noisy_owner_values(self, epsilon: float) -> OwnerValues:
-        """Release the owners' values with noise; every call is a release of its own.
-
-        To pay owners, pay per row proposed instead: that costs no privacy and has no noise.
-
-        Values are clipped to [0, 1] and scaled to sum to at most one. A single row, of an owner or
-        of the target, can change the whole choice, so nothing better than the size of that set
-        bounds the sensitivity: 2 in L1, and noise of standard deviation ``2 sqrt(2) / epsilon``.
-        For the same reason the guarantee holds for a whole group, whatever its size. With a
-        `noise_seed` all calls have the same noise.
-
-        Parameters
-        ----------
-        epsilon : float
-            Cost of this call in pure DP; charged to the ledger.
-
-        Returns
-        -------
-        OwnerValues
-        """
-        check_is_fitted(self, "owner_values_")
-        if not epsilon > 0:
-            raise ValueError(f"epsilon must be above 0, got {epsilon!r}.")
-        release = OwnerValueRelease(self.owner_values_, epsilon)
-        privacy = PrivacyGuarantee(
-            release.mechanism,
-            self.adjacency,
-            protects="the rows of owners and target",
-            unit=self._unit,
-            given="the names of the owners",
-            simulated=self.noise_seed is not None,
-        )
-        if self.noise_seed is not None:
-            warn_of_seed()
-        self._charge(privacy, "values of the owners")
-        values = release.release(derived_seed(self.noise_seed, SEED_OF_VALUES))
-        return OwnerValues(values, release.noise_std, privacy)
 
     @property
     def holds_private_data(self) -> bool:
@@ -580,7 +533,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         for name in FITTED_BY_SUMMARIZER:  # nothing speaks of a fit before
             self.__dict__.pop(name, None)
         curator, members = draft.curator, draft.members
-        run_protocol(curator, draft.parties, n_jobs=self.n_jobs, verbose=self.verbose)
+        run_protocol(curator, draft.parties)
         chosen = curator.chosen
         self.sample_indices_ = np.array([members[o][i] for o, i in chosen], np.int64)
         counts = Counter(owner for owner, _ in chosen)

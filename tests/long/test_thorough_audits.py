@@ -150,18 +150,6 @@ def test_targets(delta, adjacency, halve_the_noise):
 
 
 @ADJACENCIES
-def test_target_by_mwem(adjacency):
-    summarizer = PrivateMMDSummarizer(
-        5, n_components=2, protocol=Propose(n_target=20, release="mwem"), gamma=1.0
-    )
-    summarizer.set_params(adjacency=adjacency, delta=0.0, random_state=0)
-    targets = [world["X_target"] for world in worst_case_neighbours(summarizer)]
-    same = {"release": "mwem", "n_target": 20, "n_components": 2, "delta": 0.0}
-    releases = [TargetAgain(X, adjacency=adjacency, **same) for X in targets]
-    assert bound(releases, releases[0].target.mechanism, 0.0) <= 1.0
-
-
-@ADJACENCIES
 def test_feedback(adjacency):
     parameters = {"adjacency": adjacency, "n_target": 20, "n_components": 10}
     n_trials = max(100, N_TRIALS // 3)

@@ -20,7 +20,7 @@ from ...schema._sparse import SparseRows
 from ..erm._kernel_space import KernelSpace
 from ..erm._problem import Minimizer, Problem, Space, Terms
 from ..erm._span_space import SpanSpace
-from ._planning import Curvature
+from ._planning import Curvature, ScoreNoise
 
 
 class Plan:
@@ -75,7 +75,7 @@ class Plan:
         """Raise ValueError if the fit cannot succeed. It is called before the charge."""
         problem.check()
 
-    def expected_score_noise(self, curvature: Curvature, n_samples: float) -> float:
+    def expected_score_noise(self, curvature: Curvature, n_samples: float) -> ScoreNoise:
         """Return what `score_noise` comes to for so many rows of an expected shape.
 
         Parameters
@@ -84,7 +84,7 @@ class Plan:
             What is expected of a row, from public numbers.
         n_samples : float
         """
-        return self.score_noise
+        return ScoreNoise(self.score_noise, np.full(len(curvature.sizes), self.score_noise))
 
     def release(self, problem: Problem) -> Minimizer:
         """Minimise, and return what is released."""

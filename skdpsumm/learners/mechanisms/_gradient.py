@@ -41,7 +41,7 @@ from ..erm._feature_space import FeatureSpace, row_lengths, zero_where_undefined
 from ..erm._losses import Loss
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
 from ._base import LearnerMechanism, Plan
-from ._planning import Curvature
+from ._planning import Curvature, ScoreNoise
 
 # Parts of R and of C that features and slopes are cut off to, and of their norm that weights are
 # rounded to: 2^19 times 2^31 leaves room below 2^53, and 2^24 rows of 2^15 times 2^19 below 2^60.
@@ -239,17 +239,18 @@ class GradientPlan(Plan):
         blocks += [step] * self.n_steps
         return IntegerNoise(blocks, epsilon=self.terms.epsilon, delta=self.terms.delta)
 
-    def expected_score_noise(self, curvature: Curvature, n_samples: float) -> float:
+    def expected_score_noise(self, curvature: Curvature, n_samples: float) -> ScoreNoise:
         """Return the noise for so many rows.
 
         They limit the rate, and pull the weights back from where noise has put them.
         """
         if not self.terms.is_private:
-            return 0.0
+            return super().expected_score_noise(curvature, n_samples)
         descent, scale = self._descent(n_samples), self._noise_scale
 
-        def noise_of(bent: Floats) -> Floats:
-            return scale * descent.noise(bent)
+        def noise_of(bent: Floats) -> tuple[Floats, Floats]:
+            noise, pulled = descent.moved(bent)
+            return scale * noise, self.terms.radius * pulled
 
         return curvature.settled(noise_of, n_samples, self.terms, self.clip)
 
@@ -359,8 +360,8 @@ class Descent:
         self.average += self._shares[self._n_done] * self.weights
         self._n_done += 1
 
-    def noise(self, bent: Floats) -> Floats:
-        """Return the norm of what the average makes of one unit of noise in each gradient.
+    def moved(self, bent: Floats) -> tuple[Floats, Floats]:
+        """Return what the average makes of a unit of noise in each gradient, and of a constant one.
 
         Parameters
         ----------
@@ -368,12 +369,13 @@ class Descent:
             How much rows bend the objective in each of k directions.
         """
         # From the last step back: what the average makes of a unit of weight, and of velocity.
-        weight, velocity, total = np.zeros((3, len(bent)))
+        weight, velocity, total, squares = np.zeros((4, len(bent)))
         for share in self._shares[::-1]:
             weight = share + weight + (bent + self._ridge) * velocity
             velocity = -self.rate * weight + self.momentum * velocity
-            total += velocity**2
-        return np.sqrt(total)
+            total -= velocity
+            squares += velocity**2
+        return np.sqrt(squares), total
 
 
 def _momenta(n_steps: int) -> Floats:

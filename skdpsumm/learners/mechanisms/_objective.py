@@ -34,7 +34,7 @@ from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
 from ._base import LearnerMechanism, Plan
-from ._planning import Curvature
+from ._planning import Curvature, ScoreNoise
 
 # The grid of the noise, as a part of its scale.
 _GRID_PER_SCALE = 2.0**-24
@@ -179,7 +179,7 @@ class ObjectivePlan(Plan):
         size = math.prod(self._shape) + 1 if self.idealised else 1
         return math.hypot(linear, self.output_scale) * math.sqrt(size) * self.space.radius
 
-    def expected_score_noise(self, curvature: Curvature, n_samples: float) -> float:
+    def expected_score_noise(self, curvature: Curvature, n_samples: float) -> ScoreNoise:
         """Return what `score_noise` comes to for so many rows of an expected shape.
 
         Parameters
@@ -190,11 +190,12 @@ class ObjectivePlan(Plan):
         """
         bound, ridge = self.score_noise, self.terms.regularization
         if bound == 0:
-            return 0.0
+            return super().expected_score_noise(curvature, n_samples)
         output = self.output_scale / math.hypot(self.noise_scale / ridge, self.output_scale)
 
-        def noise_of(bent: Floats) -> Floats:
-            return bound * np.hypot((1 - output**2) ** 0.5 / (1 + bent / ridge), output)
+        def noise_of(bent: Floats) -> tuple[Floats, Floats]:
+            noise = bound * np.hypot((1 - output**2) ** 0.5 / (1 + bent / ridge), output)
+            return noise, self.terms.radius / (bent + ridge)
 
         return curvature.settled(noise_of, n_samples, self.terms)
 

@@ -5,16 +5,17 @@ rows that the user expects. A row adds a gradient of norm L R at most, and the n
 such gradients, where m follows from the budget: 1 / mu for Gaussian noise. So whatever Lambda is,
 some hundreds of m rows that agree are needed to be heard, `rows_needed`.
 
-*After* it, the release is judged by its own scores at public points Z. They are those of the
-minimiser, f, and of the noise, which has a known covariance there: s^2 / R^2 times the Gram matrix
-K of Z, for a noise s on the score of a row of norm R. With C, which centres over Z (a constant
-score is no prediction), the released scores vary by
-
-    E |C (f + noise)|^2 / T = |C f|^2 / T + (s / R)^2 trace(C K C) / T,
-
-and where the first term is less than a quarter of the second the model is called drowned: what it
-has learnt varies by less than half of what the noise does. Without public points the weights
-themselves are judged, which is the same for rows that are spread over all directions.
+*After* it, the release is tested: are its scores at T public points Z larger than those of a model
+that has learnt nothing, for labels are coins? Its weights are noise, and what chance makes of the
+coins. In each direction u_j of Z, in which rows have the mean square s_j, their variance is known:
+``v_j = noise_j^2 + n g^2 s_j p_j^2``, for coins whose slopes have the mean square g^2, and a
+gradient that moves the weights by p_j. With C, which centres over Z (a constant score is no
+prediction), the scores have the covariance ``M = C U diag(s v) U^T C``. Their variance is trace(M)
+in the mean, with ``trace(M)^2 / trace(M^2)`` degrees of freedom (Satterthwaite). A model that
+varies by less than nine of ten models of coins shows nothing that it has learnt: it is called
+drowned. Where the number of rows is not released it is tested against the noise alone. So it is for
+numbers, whose variance is private. Without public points weights are judged, which is the same for
+rows that are spread over all directions.
 """
 
 from __future__ import annotations
@@ -22,24 +23,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from ..._computing import warn_caller
 from ..._linear_systems import Floats
 from ...privacy import GaussianDP, NoiseWarning, gdp_mu
+from ..erm._losses import ResidualLoss
 from ..erm._problem import Minimizer, Space, Terms
 
 # Rows needed, in units of m. On breast cancer, digits and Adult models had half of the accuracy
 # that is to be gained (over a constant) from 70 to 300 m rows on, and a tenth of it at 25 to 40 m.
 _ROWS_PER_NOISE_UNIT = 100.0
-# The part of the noise's variance over public points that released scores must vary beyond it.
-_MIN_VARIANCE_BEYOND_NOISE = 0.25
-# Part of the rows that are needed, from which on a model is not called drowned, where rows are
-# counted. With the rule on variances 0.4 and 0.5 told of 86 % of the useless models of gradient
-# descent and of 3 % of the useful ones (the same tables, seeds 0 to 3); with 0.3, 75 and 2 %.
+# The part of all models of coins that are called drowned. 0.8 and 0.95 instead tell of 68 and 93 %
+# of models with an AUC up to 0.55, and of 18 and 40 % of those above 0.7, where 0.9 tells of 85 and
+# 30 %, on the tables of examples/benchmarks/noise_warning.py.
+_LEVEL = 0.9
+# Part of the rows that are needed below which a warning comes before the charge, where their number
+# is public: half of the models of so few rows were useless.
 FEW = 0.4
 # A margin, or half the interval of y, is 1: a hypothesis that is corrected from this error on never
 # is.
@@ -92,6 +96,22 @@ def epsilon_for(terms: Terms, times: float) -> float:
     return GaussianDP(gdp_mu(terms.epsilon, terms.delta) * times).epsilon(terms.delta)
 
 
+class ScoreNoise(NamedTuple):
+    """What moves a score of a row of norm R, as standard deviations.
+
+    Attributes
+    ----------
+    noise : float
+        Of the noise, for an expected row.
+    moved : ndarray
+        Of the noise, and of what chance makes of labels where rows are counted, for a row in each
+        direction of a `Curvature`.
+    """
+
+    noise: float
+    moved: Floats
+
+
 @dataclass(frozen=True)
 class Curvature:
     """What is expected of how rows bend the objective, from public numbers.
@@ -105,11 +125,14 @@ class Curvature:
         What labels can be.
     n_alike : int, default=1
         How many there are of each of `sizes`.
+    axes : ndarray of shape (T, T) or None
+        Eigenvectors of the public rows' Gram matrix, centred over the rows.
     """
 
     sizes: Floats
     codes: Floats
     n_alike: int = 1
+    axes: Floats | None = None
 
     @classmethod
     def of(cls, space: Space, places: NDArray | None, codes: Floats) -> Curvature:
@@ -118,15 +141,36 @@ class Curvature:
             n_features = space.n_features or 1
             return cls(np.array([space.radius**2 / n_features]), codes, n_features)
         gram = space.gram(places, places)
-        return cls(np.maximum(np.linalg.eigvalsh(gram), 0.0) / len(gram), codes)
+        sizes, axes = np.linalg.eigh(gram)
+        return cls(np.maximum(sizes, 0.0) / len(gram), codes, 1, axes - axes.mean(axis=0))
+
+    def spread(self, moved: Floats, terms: Terms) -> tuple[float, float]:
+        """Return by how much scores of nothing vary over public rows, and degrees of freedom.
+
+        Parameters
+        ----------
+        moved : ndarray
+            What moves a score of a row of norm R in each direction, as a standard deviation.
+        terms : Terms
+        """
+        parts = self.sizes * (moved / terms.radius) ** 2
+        if self.axes is None:
+            return math.sqrt(self.n_alike * parts.sum()), float(self.n_alike * terms.n_scores)
+        inner = self.axes.T @ self.axes
+        variance = float(parts @ np.diag(inner))
+        # Smaller differences of public points are rounding: they are one point.
+        if variance <= 1e-9 * np.max(moved, initial=0.0) ** 2:
+            return 0.0, 1.0
+        squares = float(parts @ inner**2 @ parts)
+        return math.sqrt(variance), terms.n_scores * variance**2 / squares
 
     def settled(
         self,
-        noise_of: Callable[[Floats], Floats],
+        noise_of: Callable[[Floats], tuple[Floats, Floats]],
         n_samples: float,
         terms: Terms,
         clip: float = math.inf,
-    ) -> float:
+    ) -> ScoreNoise:
         """Return the noise on a score of an expected row, times R over its norm.
 
         n rows bend a direction of size s by n c s, where c is the mean curvature of the loss at
@@ -137,29 +181,33 @@ class Curvature:
         ----------
         noise_of : callable
             Of how much rows bend the objective in each direction; returns the noise of a row of
-            norm R in that direction.
+            norm R in that direction, and by how much a gradient of norm 1 moves its score.
         n_samples : float
         terms : Terms
         clip : float, default=inf
             Of slopes; longer ones bend nothing.
         """
         total = self.n_alike * float(self.sizes.sum())
-        noise = float(noise_of(np.zeros(1))[0])
+        noise = float(noise_of(np.zeros(1))[0][0])
         if total == 0:  # no row has features, and so none bends anything
-            return noise
+            return ScoreNoise(noise, np.full(len(self.sizes), noise))
         rng = np.random.default_rng(0)
         unit = math.sqrt(total) / terms.radius * rng.standard_normal((_N_DRAWN, terms.n_scores))
         codes = self.codes[np.arange(_N_DRAWN) % len(self.codes)]
         for _ in range(100):
             root = terms.loss.hessian_root(noise * unit, codes)
-            bends = np.linalg.norm(terms.loss.gradient(noise * unit, codes), axis=1) <= clip
+            slopes = np.linalg.norm(terms.loss.gradient(noise * unit, codes), axis=1)
+            bends = slopes <= clip
             curvature = float(np.mean(bends * np.sum(root**2, axis=(1, 2)))) / terms.n_scores
-            found = noise_of(n_samples * curvature * self.sizes)
+            found, pulled = noise_of(n_samples * curvature * self.sizes)
             squares = self.n_alike * float(self.sizes @ found**2)
             before, noise = noise, math.sqrt(squares / total)
             if before - noise <= 1e-3 * noise:
                 break
-        return noise
+        slope = float(np.mean(np.minimum(slopes, clip) ** 2)) / terms.n_scores
+        # How much numbers vary inside their bounds is private.
+        n_coins = 0.0 if isinstance(terms.loss, ResidualLoss) else n_samples
+        return ScoreNoise(noise, np.hypot(found, pulled * np.sqrt(n_coins * slope * self.sizes)))
 
 
 @dataclass(frozen=True)
@@ -179,10 +227,11 @@ class ReleasedNoise:
     unit : str
         Which of the two that is.
     varies, noise_varies : float or None
-        By how much released predictions vary over public points, and by how much they would if they
-        were noise alone (standard deviations). None where that cannot be told.
+        By how much released predictions vary over public points, and by how much they would if the
+        model had learnt nothing (standard deviations): from noise, and from labels that are coins
+        where rows are counted. None where that cannot be told.
     is_drowned : bool
-        Whether the model is mostly noise.
+        Whether they vary by less than nine of ten models that have learnt nothing.
     epsilon : float or None
         An epsilon that may do, where the model is mostly noise.
     over : str
@@ -202,20 +251,31 @@ class ReleasedNoise:
     over: str = "public points"
 
     def judged(
-        self, varies: float, share: float, terms: Terms, *, may_drown: bool = True
+        self, plan: Any, codes: Floats, places: NDArray | None, released: Minimizer
     ) -> ReleasedNoise:
-        """Return this with what the release shows: `spread`, in scores."""
-        alone = share * self.noise
-        if not alone > 0:
+        """Return this with what a release shows at public points, or by its weights without any."""
+        is_of_weights = places is None and released.points is None
+        if places is None and not is_of_weights:
             return self
-        varies *= self.size
-        is_drowned = may_drown and varies < math.sqrt(1 + _MIN_VARIANCE_BEYOND_NOISE) * alone
+        if places is not None:
+            places = places[:: 1 + (len(places) - 1) // N_JUDGED_POINTS]
+        curvature = Curvature.of(plan.space, places, codes)
+        expected = plan.expected_score_noise(curvature, plan.n_counted)
+        told = self
+        if not plan.noise_is_exact:
+            told = replace(self, noise=self.size * expected.noise, kind="expected")
+        alone, freedom = curvature.spread(expected.moved, plan.terms)
+        if not alone > 0 or (places is not None and len(places) < MIN_JUDGED_POINTS):
+            return told
+        varies = _variation(plan, released, places)
+        is_drowned = varies < math.sqrt(chi2.ppf(_LEVEL, freedom) / freedom) * alone
         return replace(
-            self,
-            varies=varies,
-            noise_varies=alone,
-            is_drowned=is_drowned,
-            epsilon=_enough(terms, varies / alone) if is_drowned else None,
+            told,
+            varies=self.size * varies,
+            noise_varies=self.size * alone,
+            is_drowned=bool(is_drowned),
+            epsilon=_enough(plan.terms, varies / alone) if is_drowned else None,
+            over=ALL_DIRECTIONS if is_of_weights else self.over,
         )
 
     def __str__(self) -> str:
@@ -225,8 +285,8 @@ class ReleasedNoise:
         words += self.unit
         if self.varies is not None:
             words += (
-                f"; over {self.over} these differ by {self.varies:.2g}, from noise alone by "
-                f"{self.noise_varies:.2g}"
+                f"; over {self.over} these differ by {self.varies:.2g}, and would by "
+                f"{self.noise_varies:.2g} if nothing was learnt"
             )
         return words
 
@@ -235,9 +295,9 @@ class ReleasedNoise:
         """What to say where the model is mostly noise."""
         return (
             f"Use about epsilon={self.epsilon:.2g}, or more rows: `expected_noise(n_samples)` "
-            "tells how many, before anything is charged. The model is mostly noise, and says "
-            f"little about new rows: over {self.over} predictions differ by {self.varies:.2g}, "
-            f"from noise alone by {self.noise_varies:.2g}."
+            "tells how many, before anything is charged. The model is mostly noise, and nothing "
+            f"shows that it has learnt anything: over {self.over} its predictions vary by "
+            f"{self.varies:.2g}, and would by {self.noise_varies:.2g} if it had not."
         )
 
 
@@ -259,18 +319,10 @@ def noise_of(
     half, is_exact = coding.half, plan.noise_is_exact
     kind = "exact" if is_exact else "largest"
     found = ReleasedNoise(half * plan.score_noise, kind, size=half, unit=coding.unit)
-    if places is None and released is not None and released.points is None:
-        found = replace(found, over=ALL_DIRECTIONS)
     if released is None or not terms.is_private or not (is_exact or plan.n_counted is not None):
         return found
-    may_drown = True
     try:
-        if not is_exact:
-            curvature = Curvature.of(plan.space, places, coding.codes)
-            noise = half * plan.expected_score_noise(curvature, plan.n_counted)
-            found = replace(found, noise=noise, kind="expected")
-            may_drown = plan.n_counted < FEW * rows_needed(plan, plan.space, terms, 1)
-        return found.judged(*spread(plan, terms, released, places), terms, may_drown=may_drown)
+        return found.judged(plan, coding.codes, places, released)
     except (ValueError, ArithmeticError):
         # A user's function fails at a public point, or numbers overflow: the model is paid for.
         return found
@@ -307,35 +359,13 @@ def warn_of_public_noise(plan: Any, name: str, n_known: int | None) -> None:
         )
 
 
-def spread(
-    plan: Any, terms: Terms, released: Minimizer, places: NDArray | None
-) -> tuple[float, float]:
-    """Return by how much released scores vary, and noise alone would; zeros if unknown.
-
-    The second is in units of the noise on the score of a row of norm R.
-
-    Parameters
-    ----------
-    plan : Plan
-    terms : Terms
-    released : Minimizer
-        In the space of the plan.
-    places : ndarray of shape (T, n_columns) or None
-        Public points. None judges weights.
-    """
-    space = plan.space
-    if places is None and released.points is None:
-        size = math.sqrt(space.n_features * terms.n_scores)
-        norm = float(np.linalg.norm(released.coefficients))
-        return space.radius * norm / size, 1.0
-    if places is None or len(places) < MIN_JUDGED_POINTS:
-        return 0.0, 0.0
-    places = places[:: 1 + (len(places) - 1) // N_JUDGED_POINTS]
-    scores, gram = released.scores(places), space.gram(places, places)
-    varies = float(np.sqrt(np.mean((scores - scores.mean(axis=0)) ** 2)))
-    uneven = float(np.mean(np.diag(gram)) - np.mean(gram)) / space.radius**2
-    # Smaller differences of public points are rounding: they are one point.
-    return (varies, math.sqrt(uneven)) if uneven > 1e-9 else (0.0, 0.0)
+def _variation(plan: Any, released: Minimizer, places: NDArray | None) -> float:
+    """Return by how much released scores vary over public points, or over all directions."""
+    if places is None:
+        size = math.sqrt(plan.space.n_features * plan.terms.n_scores)
+        return plan.space.radius * float(np.linalg.norm(released.coefficients)) / size
+    scores = released.scores(places)
+    return float(np.sqrt(np.mean((scores - scores.mean(axis=0)) ** 2)))
 
 
 def _enough(terms: Terms, ratio: float) -> float:

@@ -71,7 +71,7 @@ class Plan:
         pending = sketcher._prepare(self.map)
         expected = np.append(self.map.neutral_mean(), 1.0) * self.n_samples
         noisy = expected if pending.counts_rows else expected[:-1]
-        return pending.to_sketch(noisy, self.n_samples, postprocess=True)
+        return pending.to_sketch(noisy, self.n_samples)
 
     def error(self, epsilon: float) -> NDArray[np.float64]:
         """Return the square root of Theorem 3.1's bound, per output of f."""

@@ -528,7 +528,9 @@ def _check_names(sketcher: Any, table: TableSchema) -> None:
     """Raise ValueError where a sketcher names a column that the table (X, y) lacks."""
     names = table.names or ()
     of_y = repr(names[-1]) if names else f"number {table.n_columns - 1}"
-    marginals = (getattr(s, "marginals", None) for s in [sketcher, *sketcher.sub_sketchers()])
+    marginals = (
+        getattr(s, "marginals", None) for s in [sketcher, *getattr(sketcher, "sketchers", ())]
+    )
     groups = (group for known in marginals if isinstance(known, list | tuple) for group in known)
     for name in (name for group in groups if isinstance(group, list | tuple) for name in group):
         if isinstance(name, str) and name not in names:
