@@ -166,10 +166,12 @@ def learn_with_kernels(epsilons: Sequence[float] = (0.3, 1.0, 3.0, np.inf)) -> N
         + "".join(f"{f'epsilon={epsilon:g}':>13}" for epsilon in epsilons)
     )
     learners: dict[str, Any] = {
-        "TDDL, as printed (Laplace)": TDDLClassifier(kernel="poly", mechanism="laplace"),
-        "PINP, answers one by one": PINPClassifier(kernel="poly"),
-        "TDIL, linear": TDILClassifier(),
-        "TDDL, released function": TDDLClassifier(kernel="poly"),
+        "TDDL, as printed (Laplace)": TDDLClassifier(
+            kernel="poly", mechanism="laplace", norm_bound=1.0
+        ),
+        "PINP, answers one by one": PINPClassifier(kernel="poly", norm_bound=1.0),
+        "TDIL, linear": TDILClassifier(norm_bound=1.0),
+        "TDDL, released function": TDDLClassifier(kernel="poly", norm_bound=1.0),
     }
     for name, learner in learners.items():
         given = {"X_public": X[public]} if isinstance(learner, TDDLClassifier) else {}

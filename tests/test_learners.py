@@ -379,7 +379,7 @@ def test_a_copy_that_has_learnt_nothing_says_so(mechanism):
         pickle.loads(pickle.dumps(model)).predict(Z)  # the answers given
         if mechanism == "functional":
             pickle.loads(pickle.dumps(model)).predict(NEW)  # and what they amount to
-        linear = PINPClassifier(kernel="linear").fit(X, DISC)
+        linear = PINPClassifier(kernel="linear", norm_bound=1.0).fit(X, DISC)
         pickle.loads(pickle.dumps(linear)).predict(NEW)  # which released all of itself
 
 
