@@ -32,7 +32,7 @@ X, y = normalize(X), np.where(digit % 2, "odd", "even")
 private, public, test = np.split(np.random.default_rng(0).permutation(len(X)), [1200, 1500])
 
 ledger = PrivacyLedger(epsilon=np.inf, delta=1e-6)  # no cap: it keeps the record
-common = {"classes": ["even", "odd"], "ledger": ledger}
+common = {"classes": ["even", "odd"], "norm_bound": 1.0, "ledger": ledger}
 learners = {
     "TDDL, cubic": TDDLClassifier(kernel="poly", **common),
     "TDIL, linear": TDILClassifier(**common),

@@ -515,7 +515,7 @@ def test_nothing_fails_or_warns_after_the_charge():
         {"max_rows_per_group": 10**4},
     ]
     for settings in extremes:
-        given = {"mechanism": GradientDescent(n_steps=16)} | settings
+        given = {"mechanism": GradientDescent(n_steps=16), "norm_bound": 1.0} | settings
         for n_classes in (2, 4):
             model = classifier(n_classes, **given)
             groups = np.arange(len(X)) % 3 if "max_rows_per_group" in settings else None

@@ -366,6 +366,16 @@ def test_a_copy_draws_no_noise():
     assert "holds_private_data" not in repr(pickle.loads(pickle.dumps(model)))
 
 
+def test_products_of_columns_fill_no_ball():
+    """So the exponential mechanism has no public points to choose from, and says so in time."""
+    ledger = PrivacyLedger(epsilon=9.0, delta=1e-5, accountant="zcdp")
+    model = TDILClassifier((-1, 1), mechanism="exponential", ledger=ledger)
+    with pytest.raises(ValueError, match="needs public rows as candidates"):
+        model.fit(X, DISC)
+    assert not ledger.entries()
+    model.set_params(kernel="linear").fit(X, DISC)
+
+
 @pytest.mark.parametrize("mechanism", ["functional", "svt"])
 def test_a_copy_that_has_learnt_nothing_says_so(mechanism):
     model = PINPClassifier(gamma=2.0, mechanism=mechanism).fit(X, DISC)
@@ -381,7 +391,7 @@ def test_a_copy_that_has_learnt_nothing_says_so(mechanism):
         if mechanism == "functional":
             pickle.loads(pickle.dumps(model)).predict(NEW)  # and what they amount to
         warnings.simplefilter("ignore", NoiseWarning)  # a plane learns nothing of a disc
-        linear = PINPClassifier(kernel="linear").fit(X, DISC)
+        linear = PINPClassifier(kernel="linear", norm_bound=1.0).fit(X, DISC)
         pickle.loads(pickle.dumps(linear)).predict(NEW)  # which released all of itself
 
 

@@ -26,7 +26,9 @@ from skdpsumm.model_selection._stopping import (
 from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
 from skdpsumm.privacy._compositions import compose
 
-LEARNER = TDILClassifier(kernel="linear", mechanism="functional", classes=[False, True])
+LEARNER = TDILClassifier(
+    kernel="linear", mechanism="functional", classes=[False, True], norm_bound=1.0
+)
 BOUNDS = {"norm_bound": [1.0, 1.5]}
 seeded = pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 

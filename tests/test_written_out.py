@@ -4,11 +4,14 @@ import inspect
 import re
 import subprocess
 import sys
+import warnings
 from collections import defaultdict
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import (
     AdaptiveSketcher,
@@ -18,6 +21,7 @@ from skdpsumm import (
     M2MRegressor,
     PINPClassifier,
     PINPRegressor,
+    PrivacyLedger,
     RACESketcher,
     RFFSketcher,
     SchemaFinder,
@@ -114,6 +118,42 @@ def test_another_description_is_seen():
 
     assert len(shared([TDILClassifier, Other])["ledger"]) == 2
     assert len(shared([TDILClassifier, Other])["schema"]) == 1
+
+
+ROWS = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+SHORT = {"norm_bound": 1.0}
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")
+@pytest.mark.parametrize(
+    ("model", "is_told"),
+    [
+        (TDILClassifier(), True),
+        (TDILClassifier(kernel="linear", epsilon=np.inf), True),
+        (TDILRegressor(y_bounds=(-1, 1)), True),
+        (PINPClassifier(kernel="poly"), True),
+        (TDILClassifier((-1, 1)), False),
+        (TDILClassifier(**SHORT), False),
+        (PINPClassifier(kernel="poly", **SHORT), False),
+        (PINPClassifier(gamma=1.0), False),
+        (TDILClassifier(kernel=RBFSampler(n_components=8)), False),
+    ],
+    ids=str,
+)
+def test_rows_that_nothing_public_is_said_of_are_told_once_before_the_charge(model, is_told):
+    y = np.sign(ROWS[:, 0])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(ROWS, y)
+    told = [str(one.message) for one in caught if "a schema, the public" in str(one.message)]
+    assert len(told) == is_told
+    ledger = PrivacyLedger(epsilon=np.inf, delta=1e-5)
+    model.set_params(ledger=ledger)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Give .* a schema")
+        with pytest.raises(UserWarning, match="a schema") if is_told else nullcontext():
+            model.fit(ROWS, y)
+    assert (not ledger.entries()) == is_told
 
 
 def test_norm_bound_is_refused_beside_a_schema():

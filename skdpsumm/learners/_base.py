@@ -79,7 +79,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     kernel: Any
     gamma: Any
     schema: Any
-    norm_bound: float
+    norm_bound: float | None
     regularization: Any
     mechanism: Any
 
@@ -91,7 +91,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         ],
         "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
-        "norm_bound": [Interval(Real, 0, None, closed="neither")],
+        "norm_bound": [None, Interval(Real, 0, None, closed="neither")],
         "regularization": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "mechanism": [str, LearnerMechanism],
         **PrivateFit._parameter_constraints,
@@ -143,11 +143,25 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         NoiseWarning
             If the release is mostly noise. If public numbers show it, the warning comes before
             the charge. Otherwise all is fitted, even if you turn the warning into an error.
+        UserWarning
+            If there is neither a schema nor a `norm_bound`, and rows are clipped. It comes before
+            the charge.
         """
         return self._fit(X, y, groups=groups)
 
     def _fit(self, X: Any, y: Any, X_public: Any = None, groups: Any = None) -> Self:
         return self._private_fit(X, y, X_public, groups=groups)
+
+    def _begin(self, groups: Any = None) -> None:
+        super()._begin(groups)
+        clips = self._transformer is None and self.kernel != "rbf"
+        if clips and self.schema is None and self.norm_bound is None:
+            warn_caller(
+                f"Give {type(self).__name__} a schema, the public ranges and categories of the "
+                "columns: without one it clips each row to length 1, and of columns in large units "
+                "little is left. Or set norm_bound to the public length of a row (1 where rows are "
+                "no longer than that)."
+            )
 
     def _draft(self, X: Any, y: Any, X_public: Any = None, groups: Any = None) -> Draft:
         problem, coding, given, public = self._pose(X, y, X_public, groups)
@@ -399,7 +413,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 raise ValueError(NO_GAMMA)
             return
         as_schema(self.schema).require_bounds()
-        if self.norm_bound != 1:
+        if self.norm_bound not in (None, 1):
             raise ValueError(
                 f"Leave norm_bound={self.norm_bound!r} out: the vectors of a schema are no longer "
                 "than 1. Or leave the schema out."

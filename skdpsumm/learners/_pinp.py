@@ -217,11 +217,12 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         public points of the schema, so that the kernel is neither flat nor near 0 between them.
         Without a schema you must give a number. For "poly", whose rows are clipped, the default is
         1, as in the paper.
-    norm_bound : float, default=1.0
+    norm_bound : float or None, default=None
         Largest norm of a row, for tables without a schema. Longer rows are clipped ("linear",
         "poly"), and features are scaled down to it (transformers). The other kernels are bounded
-        anyway. The default fits rows of length 1. With a schema it must be 1, because the schema's
-        vectors are no longer than that.
+        anyway. None is 1, and gives a warning if rows are clipped to it: give a schema, or say how
+        long rows are. With a schema leave it out, because the schema's vectors are no longer than
+        1.
     loss : str or loss object, default="auto"
         The loss that is minimised. It is "huberized_hinge" (`HuberizedHinge`), "soft_hinge"
         (`SoftHinge`), "logistic" (the learner then has `predict_proba`), or "hinge", whose corner
@@ -342,7 +343,7 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         max_rows_per_group: int | str | None = None,
         kernel: str | PolynomialKernel | BaseEstimator = "rbf",
         gamma: float | str = "auto",
-        norm_bound: float = 1.0,
+        norm_bound: float | None = None,
         loss: Loss | str = "auto",
         classes: ArrayLike | None = None,
         regularization: float | str = "auto",
@@ -426,11 +427,12 @@ class PINPRegressor(BasePINP, RegressorTarget):
         public points of the schema, so that the kernel is neither flat nor near 0 between them.
         Without a schema you must give a number. For "poly", whose rows are clipped, the default is
         1, as in the paper.
-    norm_bound : float, default=1.0
+    norm_bound : float or None, default=None
         Largest norm of a row, for tables without a schema. Longer rows are clipped ("linear",
         "poly"), and features are scaled down to it (transformers). The other kernels are bounded
-        anyway. The default fits rows of length 1. With a schema it must be 1, because the schema's
-        vectors are no longer than that.
+        anyway. None is 1, and gives a warning if rows are clipped to it: give a schema, or say how
+        long rows are. With a schema leave it out, because the schema's vectors are no longer than
+        1.
     loss : str or loss object, default="huber"
         The loss that is minimised. It is "huber" (`Huber`), "epsilon_insensitive"
         (`EpsilonInsensitive`, that of support vector regression), or "squared". Labels are clipped
@@ -534,7 +536,7 @@ class PINPRegressor(BasePINP, RegressorTarget):
         max_rows_per_group: int | str | None = None,
         kernel: str | PolynomialKernel | BaseEstimator = "rbf",
         gamma: float | str = "auto",
-        norm_bound: float = 1.0,
+        norm_bound: float | None = None,
         loss: Loss | str = "huber",
         y_bounds: Sequence[float] | None = None,
         regularization: float | str = "auto",

@@ -88,7 +88,8 @@ class Reading(NamedTuple):
 def open_space(learner: Any, X: NDArray, X_public: Any) -> tuple[Space, NDArray | None]:
     """Return the space, and the public points in it."""
     seed = check_random_state(learner.random_state).randint(np.iinfo(np.int32).max)
-    norm_bound, n_columns = float(learner.norm_bound), X.shape[1]
+    norm_bound = 1.0 if learner.norm_bound is None else float(learner.norm_bound)
+    n_columns = X.shape[1]
     X_public = unwrap(X_public)
     if learner._is_explicit:
         own = learner._transformer

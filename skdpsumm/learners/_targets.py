@@ -20,7 +20,11 @@ from .erm._losses import Floats, as_loss, classifier_loss
 
 # n lambda of the paper's experiments: LibSVM with C = 0.001.
 PRINTED_REGULARIZATION = 1000.0
-_PRINTED = {"adjacency": "replace_one", "regularization": PRINTED_REGULARIZATION}
+_PRINTED = {
+    "adjacency": "replace_one",
+    "norm_bound": 1.0,
+    "regularization": PRINTED_REGULARIZATION,
+}
 
 
 def check_printed(delta: float, beta: float, **sizes: float) -> None:

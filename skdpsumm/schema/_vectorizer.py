@@ -49,7 +49,7 @@ class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
     goes to 0 and an indicator of its own. If all columns are numbers, a constant stands beside
     them, which linear models need for an intercept. (Indicators add up to one, so they need no
     constant.) Everything is then divided by the square root of the number of columns. No vector is
-    longer than one, so learners keep ``norm_bound=1``.
+    longer than one, so give learners after it ``norm_bound=1``.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class FeatureSpace(Space):
         ours = isinstance(transformer, Interactions)
         # A function of the user's, which may fail on a row.
         self.is_users = transformer is not None and not ours
-        self.is_whole_ball = not self.is_users
+        self.is_whole_ball = transformer is None
         self.n_features = n_columns if transformer is None else self._try_out(n_columns)
         # Those that cost time: our products of two columns pay for theirs.
         self.n_costly = n_columns if ours else self.n_features
