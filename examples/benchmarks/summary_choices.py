@@ -1,6 +1,7 @@
 """The defaults of the summariser on the census: 36 cells beside the non-private greedy choice.
 
     python examples/benchmarks/summary_choices.py --data ACS.csv.gz [--seeds 20] [--others]
+        [--json FILE]
 
 ``ACS.csv.gz`` is the file of `examples/papers/summarization_figure1.py`: 1,000 rows of each of 38
 states, which are the owners. A target is m rows of a group, m = 30, 100, 300 and 1,000 (600 of a
@@ -13,11 +14,14 @@ state, for 400 rows of each group belong to nobody); a summary has p = 50, 200 a
 ``--others`` takes the groups that the defaults were chosen on, in their place: Utah, Black, men
 below 30 in full-time work.
 
-Printed per cell: MMD^2 to the target of "pool" and of "propose" by their defaults (delta = 1e-6),
-as multiples of that of the greedy choice from all rows, on the exact kernel and without privacy;
-medians over seeds, each of which draws another target, noise and coins. Then, per epsilon, in how
-many cells "propose" is within twice greedy, in how many it is worse than "pool" by more than a
-tenth, and the geometric mean. Owners are made once per group, and keep phi of their rows.
+Printed per cell: MMD^2 of "pool" and of "propose" by their defaults (delta = 1e-6), as multiples of
+that of the greedy choice from all rows, on the exact kernel and without privacy; medians over
+seeds, each of which draws another target, noise and coins. First to the rows of the target, then to
+its population: the 400 rows of the group that nobody has, without the part that is due to their
+number. A choice that is closer to the rows than to where they come from has learnt their chance.
+Then, per epsilon, in how many cells "propose" is within twice greedy, in how many it is worse than
+"pool" by more than a tenth, and the geometric mean. Owners are made once per group, and keep phi of
+their rows.
 """
 
 from __future__ import annotations
@@ -28,8 +32,10 @@ import gzip
 import time
 import warnings
 
+import _results
 import numpy as np
 from sklearn.metrics import pairwise_distances
+from sklearn.metrics.pairwise import rbf_kernel
 
 from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, greedy_mmd_selection, mmd2
 from skdpsumm.summaries import Curator, DataOwner
@@ -78,6 +84,7 @@ class Group:
     def __init__(self, X, table, is_member):
         members = np.random.default_rng(100).permutation(np.flatnonzero(is_member(table)))
         self.rows = members[N_HELD : N_HELD + MOST_TARGET]
+        self.held = X[members[:N_HELD]]
         gone = np.zeros(len(X), bool)
         gone[members[: N_HELD + MOST_TARGET]] = True
         names = table["ST"]
@@ -107,14 +114,24 @@ class Group:
         return curator.X
 
 
-def ratios(group, X, m, p, seed, gamma, epsilons):
-    """Return MMD^2 of "pool", and of "propose" at each epsilon, over that of greedy."""
+def distances(group, X, m, p, seed, gamma, epsilons):
+    """Return MMD^2 of greedy, of "pool", and of "propose" at each epsilon, of shape (2, n).
+
+    The first are to the target, the second to its population.
+    """
     target = group.target(X, m, seed)
     greedy = greedy_mmd_selection(group.X, target, p, gamma=gamma, random_state=seed)
-    chosen = [group.select(target, p, seed, gamma=gamma, protocol="pool")]
+    chosen = [group.X[greedy], group.select(target, p, seed, gamma=gamma, protocol="pool")]
     chosen += [group.select(target, p, seed, gamma=gamma, epsilon=epsilon) for epsilon in epsilons]
-    found = [mmd2(rows, target, gamma=gamma) for rows in chosen]
-    return np.array(found) / mmd2(group.X[greedy], target, gamma=gamma)
+    # What the held rows' mean is away from that of their population, in the mean.
+    n = len(group.held)
+    chance = (1 - rbf_kernel(group.held, gamma=gamma).mean()) / (n - 1)
+    return np.array(
+        [
+            [mmd2(rows, target, gamma=gamma) for rows in chosen],
+            [mmd2(rows, group.held, gamma=gamma) - chance for rows in chosen],
+        ]
+    )
 
 
 def main():
@@ -129,25 +146,33 @@ def main():
     parser.add_argument("--sizes", type=int, nargs="+", default=[50, 200, 500], help="p")
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.3, 1.0])
     parser.add_argument("--seeds", type=int, default=20)
+    _results.add_argument(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyLeakWarning)  # seeds: these are simulations
     warnings.simplefilter("ignore", UserWarning)
     start = time.process_time()
     X, table, gamma = read(arguments.data)
     epsilons = arguments.epsilons
-    print(f"{'':<26}{'m':>5}{'p':>5}{'pool':>9}" + "".join(f"{e:>9g}" for e in epsilons))
-    medians = []
+    columns = ["pool", *(f"{e:g}" for e in epsilons)]
+    print(f"{'':<26}{'m':>5}{'p':>5}" + "".join(f"{c:>9}" for c in 2 * columns))
+    medians, rows = [], []
     groups = OTHERS if arguments.others else GROUPS
     for name in arguments.groups or groups:
         group = Group(X, table, groups[name])
         for m in arguments.targets:
             for p in arguments.sizes:
                 runs = [
-                    ratios(group, X, m, p, seed, gamma, epsilons) for seed in range(arguments.seeds)
+                    distances(group, X, m, p, seed, gamma, epsilons)
+                    for seed in range(arguments.seeds)
                 ]
-                medians.append(np.median(runs, axis=0))
-                line = "".join(f"{ratio:>9.2f}" for ratio in medians[-1])
+                found = np.median(runs, axis=0)
+                to_rows, to_population = (found / found[:, :1])[:, 1:]
+                medians.append(to_rows)
+                both = [*to_rows, *to_population]
+                line = "".join(f"{ratio:>9.2f}" for ratio in both)
                 print(f"{name:<26}{min(m, len(group.rows)):>5}{p:>5}{line}", flush=True)
+                cell = f"{name}: {min(m, len(group.rows))} rows, choose {p}"
+                rows.append([cell, *(round(float(ratio), 2) for ratio in both)])
     medians = np.array(medians)
     print(f"\n{len(medians)} cells, medians of {arguments.seeds} seeds")
     for k, epsilon in enumerate(epsilons, start=1):
@@ -158,6 +183,17 @@ def main():
             f"pool by more than a tenth in {worse}, geometric mean {mean:.2f}"
         )
     print(f"{time.process_time() - start:.0f} CPU seconds")
+    named = ["pool", *(f"propose, epsilon {e:g}" for e in epsilons)]
+    _results.store(
+        arguments.json,
+        job="choose",
+        title="Rows for a target of the census",
+        about="MMD^2 of chosen rows over that of the greedy choice, which sees all rows without "
+        "privacy: to the rows of the target, and to its population (400 other rows of the group). "
+        f"38 states are owners; medians of {arguments.seeds} targets.",
+        columns=["target"] + [f"{c}, to {to}" for to in ("rows", "population") for c in named],
+        rows=rows,
+    )
 
 
 if __name__ == "__main__":
