@@ -34,7 +34,7 @@ TOP = """# Benchmarks
 `python examples/benchmarks/report.py --picture` makes page and picture from the files in
 `examples/benchmarks/results`; `--json FILE` of a script stores one there, with command, machine,
 load and versions. Noise is fresh in every run, so yours will differ a little. "Older cells" did not
-run again with the others. Results in short show their first column alone; "about" in the file
+run again with the others. Results in short show a part of their first column; "about" in the file
 says what it is.
 """
 # The results that are shown as tables.
@@ -64,8 +64,8 @@ def line(cells):
 
 
 def in_short(table, name):
-    """Return one result as an item: its first column, up to the sixth row."""
-    names, column, *_ = zip(*table["rows"][:6], strict=True)
+    """Return one result as an item: its first column, in four rows at most."""
+    names, column, *_ = zip(*table["rows"][:4], strict=True)
     told = "; ".join(f"{name} → {cell}" for name, cell in zip(names, cells(column), strict=True))
     return f"- *{table['title']}* (`{name}`), *{table['columns'][1]}*: {told}."
 
