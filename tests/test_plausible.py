@@ -393,6 +393,7 @@ def mixed(seed, n=8000):
     ), rng
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("knows", [True, False])
 def test_how_columns_go_together_beyond_their_pairs_is_held(knows):
     """Without that part (a planted bug), intervals of four conditions hold in a sixth of cases."""
