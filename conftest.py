@@ -138,9 +138,29 @@ def pytest_itemcollected(item):
     _met[test] += 1
 
 
+def is_plain(config):
+    """Whether all tests run that a plain `pytest` does: no file, no -m and no -k was given."""
+    folders = {config.rootpath / name for name in config.getini("testpaths")}
+    given = {config.invocation_params.dir / name for name in config.args}
+    plain = given == folders and not config.option.keyword
+    return plain and config.option.markexpr in config.getini("addopts")
+
+
+def some_cases(items):
+    """Return four cases of each test that has more, or one in four of more than sixteen."""
+    cases: dict = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return [item for own in cases.values() for item in own[:: max(1, min(4, len(own) // 4))]]
+
+
 @pytest.hookimpl(trylast=True)  # of what runs, when -m and -k have chosen
-def pytest_collection_modifyitems(items):
-    """Put the longest tests first, so that no worker of pytest-xdist ends with one alone."""
+def pytest_collection_modifyitems(config, items):
+    """Leave most cases to the gate; put the longest tests first, so that none ends a run alone."""
+    if is_plain(config):
+        kept = some_cases(items)
+        config.hook.pytest_deselected(items=list({*items} - {*kept}))
+        items[:] = kept
     items.sort(key=lambda item: item.path.name not in _LONG)
     marks = [mark for item in items if (mark := item.get_closest_marker(_FRESH_NOISE))]
     chance = math.fsum(mark.args[0] for mark in marks)

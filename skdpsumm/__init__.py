@@ -1,6 +1,6 @@
 """Differentially private data summaries with scikit-learn's interface."""
 
-from .audit import audit_epsilon, check_private_estimator
+from .audit import Comparison, audit_epsilon, check_private_estimator, compare
 from .learners import (
     PINPClassifier,
     PINPRegressor,
@@ -20,7 +20,7 @@ from .privacy import (
     PrivacyLeakWarning,
     PrivacyLedger,
 )
-from .schema import Categorical, Numeric, Public, PublicVectorizer, SchemaFinder, TableSchema
+from .schema import Categorical, Date, Numeric, Public, PublicVectorizer, SchemaFinder, TableSchema
 from .sketches import (
     AdaptiveSketcher,
     HistogramSketcher,
@@ -47,6 +47,8 @@ __all__ = [
     "BudgetExceededError",
     "BudgetWarning",
     "Categorical",
+    "Comparison",
+    "Date",
     "Estimate",
     "HistogramSketcher",
     "LedgerDamagedError",
@@ -78,6 +80,7 @@ __all__ = [
     "TableSchema",
     "audit_epsilon",
     "check_private_estimator",
+    "compare",
     "greedy_mmd_selection",
     "mmd2",
     "uniform_selection",

@@ -167,7 +167,7 @@ NASTY = [
     {"kind": "gdp", "mu": 1e-160, "log_ratio": 0.0, "tail": 0.0},
     {"kind": "objective", "unit": 1.0, "shift": 0.1, "corners": 0},
 ]
-KEYS = ["x", "kind", "bounds", "bins", "points", "step", "maps", "edges", "missing", "never"]
+KEYS = ["x", "kind", "low", "bins", "points", "step", "maps", "edges", "missing", "never"]
 MECHANISMS = [value for value in NASTY if isinstance(value, dict)]
 
 
@@ -238,12 +238,13 @@ def change_story(header, arrays, rng):
     values = pick(rng, [[True, False], [2**63, -1, 0], ["", "\x00", "\ud800"], [0.5, 1e300, -0.0]])
     for table in columns:
         column = table[j % len(table)]
-        if kind in (0, 1) and column["bounds"]:
-            column["bounds"] = [float(b) * scale + shift for b in column["bounds"]]
-        elif kind == 2 and column["categories"]:
+        ends = [column[end] for end in ("low", "high") if end in column]
+        if kind in (0, 1) and ends:
+            column["low"], column["high"] = (float(end) * scale + shift for end in ends)
+        elif kind == 2 and "categories" in column:
             column["categories"] = values[: len(column["categories"])]
-        elif kind == 3 and column["bounds"]:
-            low, high = column["bounds"]
+        elif kind == 3 and ends:
+            low, high = ends
             column["step"] = (high - low) / pick(
                 np.random.default_rng(j), [1, 3, 1000, 10**6, 10**14]
             )

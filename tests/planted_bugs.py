@@ -62,6 +62,13 @@ BUGS = [
         "tests/test_step_budget.py::test_no_path_costs_more_than_the_claim",
     ),
     Bug(
+        "products_for_nothing",
+        "skdpsumm/schema/_vectorizer.py",
+        "self._kept[self._entries[j]] = (1 - part) ** 0.5",
+        "pass",
+        "tests/test_vectorizer.py::test_vectors_with_interactions_are_no_longer_than_one_and_come_back",
+    ),
+    Bug(
         "gradient_count_of_one",
         "skdpsumm/learners/mechanisms/_gradient.py",
         "rows = self.terms.rows_of_unit / _COUNT_GRID",
@@ -529,6 +536,48 @@ BUGS = [
         "IntegerNoise([block], epsilon=self.plan.epsilon, delta=self.plan.delta)",
         "IntegerNoise([block], epsilon=2 * self.plan.epsilon, delta=self.plan.delta)",
         "tests/test_private_search.py::test_noise_of_the_score",
+    ),
+    Bug(
+        "compare_auc_of_exact_counts",
+        "skdpsumm/audit/_compare.py",
+        "entries.append((score, block.names[0], *_auc(noisy.reshape(2, -1), std)))",
+        "exact, told = (c.reshape(2, -1).sum(axis=1) for c in (block.values, noisy))\n                area, error = _auc(noisy.reshape(2, -1), std)\n                entries.append((score, block.names[0], area * told.prod() / exact.prod(), error))",
+        "tests/test_compare.py::test_nothing_but_noisy_sums_is_told",
+    ),
+    Bug(
+        "compare_mean_of_exact_rows",
+        "skdpsumm/audit/_compare.py",
+        "scales.append(-(high - low) / (GRID * max(weights.sum(), 1.0)))",
+        "scales.append(-(high - low) / (GRID * (~np.isnan(units)).sum()))",
+        "tests/test_compare.py::test_nothing_but_noisy_sums_is_told",
+    ),
+    Bug(
+        "compare_forgets_replaced_rows",
+        "skdpsumm/audit/_compare.py",
+        'moved = GRID * self._rows_per_group * (2 if self.adjacency == "replace_one" else 1)',
+        "moved = GRID * self._rows_per_group",
+        "tests/test_compare.py::test_neighbours_cost_what_is_claimed",
+    ),
+    Bug(
+        "compare_rows_of_a_group_in_many_cells",
+        "skdpsumm/audit/_compare.py",
+        "l1, l2 = (2 * k, math.sqrt(2) * k) if replaced else (k, k)",
+        "l1, l2 = (2 * k, math.sqrt(2 * k)) if replaced else (k, math.sqrt(k))",
+        "tests/test_compare.py::test_neighbours_cost_what_is_claimed",
+    ),
+    Bug(
+        "compare_scores_in_company",
+        "skdpsumm/audit/_compare.py",
+        "scores, taken = map_rows([self], self._table(inputs), 1)",
+        "scores = self.transform(self._table(inputs)).reshape(-1, 1)\n        taken = ~np.isnan(scores[:, 0])",
+        "tests/test_compare.py::test_no_row_moves_the_score_of_another",
+    ),
+    Bug(
+        "compare_types_of_other_rows",
+        "skdpsumm/audit/_compare.py",
+        "head = stack_columns([np.resize(one, max(map(len, each))) for one in each])",
+        "head = stack_columns([np.resize(one, max(map(len, each))) for one in each])[:0]",
+        "tests/test_compare.py::test_no_row_moves_the_type_of_another",
     ),
 ]
 

@@ -15,7 +15,6 @@ from skdpsumm import (
     BudgetExceededError,
     Categorical,
     HistogramSketcher,
-    M2MEstimator,
     Numeric,
     PrivacyLedger,
     PrivateSketch,
@@ -259,20 +258,6 @@ def test_one_column_takes_all(schema, target, counts):
     assert groups_of(sketch)[-1] == ((0,),)
 
 
-@pytest.mark.parametrize("target", [None, 1])
-def test_two_columns_are_counted_together(target):
-    sketch = AdaptiveSketcher(schema=(0, 1), target=target, noise_seed=0).fit(np.eye(2)).sketch_
-    assert groups_of(sketch)[-1] == ((0, 1),)
-
-
-def test_constant_columns():
-    rows = pd.DataFrame({name: [X[name].iloc[0]] * 200 for name in X})
-    fitted = sketcher(epsilon=5.0).fit(rows)
-    age = fitted.feature_map_.parts()[1]
-    counts = fitted.sketch_.sums[fitted.sketch_.blocks()[1][1]][age.row_groups()[0]]
-    assert age.edges(0)[:-1][np.argmax(counts)] == pytest.approx(rows["age"][0] - 0.5)
-
-
 @pytest.mark.parametrize("kind", ["words", "numbers"])
 def test_tables_of_one_kind(kind):
     names = ["job", "smokes", "y"] if kind == "words" else ["age", "income", "speed"]
@@ -367,19 +352,6 @@ def test_bad_cells_of_the_last_block_cost_nothing(column, monkeypatch):
         sketcher(ledger=ledger).fit(rows)
     assert not ledger.entries()
     assert "secret" not in str(error.value)
-
-
-def test_the_schema_may_come_by_position():
-    assert AdaptiveSketcher((0, 1)).get_params() == AdaptiveSketcher(schema=(0, 1)).get_params()
-    with pytest.raises(TypeError):
-        AdaptiveSketcher((0, 1), "y")
-
-
-def test_one_range_for_all_columns():
-    rows = np.random.default_rng(0).random((300, 4))
-    assert groups_of(AdaptiveSketcher(schema=(0, 1), target=3).fit(rows).sketch_)
-    with pytest.raises(ValueError, match="target names column 4; the data have columns 0 to 3"):
-        AdaptiveSketcher(schema=(0, 1), target=4).fit(rows)
 
 
 def test_a_full_ledger_refuses_before_the_rows_are_read():
@@ -613,11 +585,6 @@ def test_errors_are_predicted(target, delta, schema, monkeypatch):
     with pytest.raises(ValueError, match="n_columns is missing"):
         AdaptiveSketcher(schema=(0, 1)).predict_error(100)
     assert AdaptiveSketcher(schema=(0, 1)).predict_error(100, 5)["n_candidates"] == 10
-
-
-def test_it_answers():
-    m2m = M2MEstimator.from_sketch(sketcher(epsilon=5.0).fit(X).sketch_, random_state=0)
-    assert m2m.mean().value["age"] == pytest.approx(X["age"].mean(), rel=0.02)
 
 
 # ------------------------------------------------------------------------------------- bins

@@ -13,14 +13,12 @@ from skdpsumm import (
     Categorical,
     Estimate,
     HistogramSketcher,
-    M2MClassifier,
     M2MEstimator,
     Numeric,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.plotting import CovarianceDisplay, MomentDisplay
 
 N = 300
 rng = np.random.default_rng(0)
@@ -116,14 +114,13 @@ unnamed = pytest.mark.skipif(
     parse_version(sklearn_version) < parse_version("1.7"),
     reason="scikit-learn 1.6 sees no names in frames of polars 2",
 )
-CASES = [("graphical", "numpy"), ("graphical", "pandas")]
-CASES += [pytest.param("graphical", "polars", marks=unnamed)]
-CASES += [(sketcher, "pandas") for sketcher in SKETCHERS if sketcher != "graphical"]
+CASES = [(table, "graphical", frame) for table in TABLES for frame in ("numpy", "pandas")]
+CASES += [pytest.param("mixed", "graphical", "polars", marks=unnamed)]
+CASES += [("mixed", sketcher, "pandas") for sketcher in SKETCHERS if sketcher != "graphical"]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize(("sketcher", "frame"), CASES)
+@pytest.mark.parametrize(("table", "sketcher", "frame"), CASES)
 def test_each_statistic_is_answered_with_labels_or_says_what_to_ask(fitted, table, sketcher, frame):
     model, rows = fitted(table, frame, sketcher)
     of_numbers = [COLUMNS[name][0].dtype.kind == "f" for name in TABLES[table]]
@@ -183,12 +180,6 @@ def labels_and_cells(part):
     return part.index.to_list(), part.to_numpy()
 
 
-@pytest.mark.parametrize("display", [MomentDisplay, CovarianceDisplay])
-def test_pictures_of_numbers_say_that_there_are_none(fitted, display):
-    with pytest.raises(ValueError, match="No column is numeric"):
-        display.from_estimator(fitted("categories", "pandas", "graphical")[0])
-
-
 @unnamed
 @pytest.mark.parametrize("name", ["value", "std_error", "low", "name", "u"])
 def test_no_label_is_lost_to_a_column_of_its_name(name):
@@ -212,15 +203,6 @@ def test_frames_of_pyarrow_have_the_labels_first():
     assert answer.value.to_pydict() == {"row": ["a", "b"], "c": [1, 0], "d": [0, 1]}
     assert answer.interval().column_names == ["row", "column", "low", "high"]
     assert answer.to_frame().column_names == ["name", "value", "std_error"]
-
-
-@unnamed
-def test_coefficients_come_in_the_library_of_the_table():
-    table = pl.DataFrame({"c": COLUMNS["c"][0].tolist(), "x": COLUMNS["x"][0].tolist()})
-    schema = {name: COLUMNS[name][1] for name in ("c", "x")}
-    model = M2MClassifier(schema=schema, classes=[0, 1], random_state=0)
-    found = model.fit(table, np.arange(N) % 2).coefficients().value
-    assert found["name"].to_list() == ["intercept", "c=b", "x"]
 
 
 # ---- one number, and many
@@ -393,14 +375,6 @@ def test_the_score_of_categories_is_the_distance_of_shares():
     assert model.score(table) == pytest.approx(0, abs=1e-9)
     assert model.score(table[:60]) == pytest.approx(-0.2)
     assert model.score(table[:30]) == pytest.approx(-0.7)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_score_leaves_out_a_column_that_X_has_no_values_of():
-    schema = {"x": Numeric(0, 9, missing=True), "z": Numeric(0, 1)}
-    table = pd.DataFrame({name: COLUMNS[name][0] for name in ("x", "z")})
-    model = M2MEstimator(schema=schema, random_state=0).fit(table)
-    assert -1 < model.score(table.assign(x=np.nan)) < 0
 
 
 @pytest.mark.parametrize("frame", ["pandas", "polars", "pyarrow"])

@@ -144,6 +144,7 @@ def test_natural_cuts_are_round_and_of_the_range_alone(unseen):
     assert natural(-60, 1440, 1)[:3] == [-60, 0, 100]
 
 
+@pytest.mark.statistical
 def test_unseen_tables_run_once_and_print_means_only(unseen, tmp_path, monkeypatch, capsys):
     out, stored = tmp_path / "runs.jsonl", tmp_path / "result.json"
     arguments = ["--quick", "--out", str(out), "--json", str(stored), "--rivals", str(out) + "-"]

@@ -1,9 +1,9 @@
 """scikit-learn's own checks, on everything in the catalogue, with no expected failures.
 
-All checks run without noise and without any special tag, those of signatures once a class. Those
-that noise can touch run twice more: with the noise of a seed, which makes fits repeatable; and with
-the noise of the operating system (or what `conftest.py` puts in its place), where the tag
-`non_deterministic` tells scikit-learn not to compare two fits.
+All checks run once a class, without noise and without any special tag. Those that a mechanism, a
+kernel or noise can touch run for every instance: without noise; with the noise of a seed, which
+makes fits repeatable; and with the noise of the operating system (or what `conftest.py` puts in its
+place), where the tag `non_deterministic` tells scikit-learn not to compare two fits.
 """
 
 import numpy as np
@@ -182,15 +182,10 @@ OF_MEMORY = {
 }
 
 
-def checks(estimators, *, with_noise):
-    """Return scikit-learn's checks of each estimator, or those alone that noise can touch."""
-    found, classes = [], set()
+def checks(estimators, left_out=frozenset()):
+    """Return scikit-learn's checks of each estimator, but those left out."""
+    found = []
     for name, estimator in estimators.items():
-        kind = type(estimator), name in WITHOUT_NOISE_ALONE
-        left_out = OF_A_CLASS if kind in classes else set()
-        if with_noise:
-            left_out = OF_A_CLASS | OF_MEMORY
-        classes.add(kind)
         for one, check in estimator_checks_generator(estimator):
             said = getattr(check, "func", check).__name__
             options = getattr(check, "keywords", {})  # other forms of the same rows
@@ -198,6 +193,14 @@ def checks(estimators, *, with_noise):
                 label = "-".join([name, said, *(f"{k}={v}" for k, v in options.items())])
                 found.append(pytest.param(one, check, id=label))
     return pytest.mark.parametrize(("estimator", "check"), found)
+
+
+# The first instance of each class.
+_NAMES = {
+    (type(one), name in WITHOUT_NOISE_ALONE): name for name, one in reversed(WITHOUT_NOISE.items())
+}
+FIRST = {name: WITHOUT_NOISE[name] for name in _NAMES.values()}
+OTHERS = {name: one for name, one in WITHOUT_NOISE.items() if name not in FIRST}
 
 
 pytestmark = [
@@ -210,22 +213,29 @@ pytestmark = [
 ]
 
 
-@checks(WITHOUT_NOISE, with_noise=False)
+@checks(FIRST)
 def test_without_noise(estimator, check):
     check(estimator)
 
 
 @pytest.mark.one_in(3)
 @pytest.mark.statistical
+@checks(OTHERS, OF_A_CLASS)
+def test_other_mechanisms_without_noise(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
-@checks(WITH_SEED, with_noise=True)
+@checks(WITH_SEED, OF_A_CLASS | OF_MEMORY)
 def test_with_seeded_noise(estimator, check):
     check(estimator)
 
 
 @pytest.mark.one_in(3)
 @pytest.mark.statistical
-@checks(WITH_SYSTEM, with_noise=True)
+@checks(WITH_SYSTEM, OF_A_CLASS | OF_MEMORY)
 def test_with_noise_of_the_system(estimator, check):
     check(estimator)
 

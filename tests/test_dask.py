@@ -498,6 +498,7 @@ def test_a_worker_that_dies_changes_nothing(cluster, tmp_path):
     assert same(sketcher.sketch_, RFFSketcher(20, gamma=1.0, **SEEDED).fit(X).sketch_)
 
 
+@pytest.mark.statistical
 def test_no_value_reaches_the_logs_of_workers(cluster):
     X = spoilt("Mallory", object)
     with within(60):

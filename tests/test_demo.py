@@ -9,12 +9,12 @@ from skdpsumm import AnswerWarning, PrivateSketch, __main__
 
 
 @pytest.mark.filterwarnings(f"ignore::{AnswerWarning.__module__}.AnswerWarning")
-def test_the_first_job(tmp_path, capsys):
+def test_the_job(tmp_path, capsys):
     __main__.sketch_once(tmp_path)
     shown = capsys.readouterr().out
     promised = PrivateSketch.load(tmp_path / "skdpsumm_demo.sketch").privacy.short
     assert promised == "(10, 1e-6)-DP for one row, add or remove"
-    assert "What the first file promises: (1, 1e-6)-DP for one row, add or remove." in shown
+    assert f"The last file promises: {promised}." in shown
     cells = re.findall(r"-?[\d.]+ \[-?[\d.]+, -?[\d.]+\]", shown)
     assert len(cells) == 3 * len(__main__.QUESTIONS)
     for cell in cells:

@@ -5,7 +5,7 @@ A ```python block runs, by itself, if it stands on one of the pages `EXECUTED`, 
 white space does not count), or, below "It prints, for instance:", what it prints but for the
 numbers. How-tos run, too. Of all other blocks the imports run. A block below
 ``<!-- needs x -->`` is left out where the package x is not installed. The blocks of a chapter of
-the user guide run one after the other, as one program.
+the user guide, and of the page for those who sign, run one after the other, as one program.
 """
 
 import ast
@@ -27,16 +27,17 @@ import skdpsumm
 from skdpsumm import AnswerWarning
 
 ROOT = Path(__file__).resolve().parent.parent
-CHAPTERS = sorted((ROOT / "docs/user_guide").glob("*.md"))
+SIGN = ROOT / "docs/before_you_sign.md"  # reads as a chapter
+CHAPTERS = [SIGN, *sorted((ROOT / "docs/user_guide").glob("*.md"))]
 HOW_TOS = sorted((ROOT / "docs/how_to").glob("*.md"))
 TOP = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
-PAGES = [*TOP, *HOW_TOS]
+PAGES = [page for page in [*TOP, *HOW_TOS] if page != SIGN]
 PACKAGES = [
     path.parent.name
     for path in sorted((ROOT / "skdpsumm").glob("[a-z]*/__init__.py"))
     if "__all__" in path.read_text()
 ]
-EXECUTED = {"README.md", "before_you_sign.md", "known_limits.md"}
+EXECUTED = {"README.md", "known_limits.md"}
 
 _FENCED = re.compile(
     r"^(?:<!-- (?P<mark>runs|needs (?P<needs>\w+)) -->\n\n?)?```python\n(?P<code>.*?)^```\n"
@@ -183,4 +184,4 @@ def test_adult_runs_on_files_like_adults(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "age (years)" in printed
     assert "like mine" in printed
-    assert printed.count("(one row, add-remove)") == 6
+    assert printed.count("for one row, add or remove: ") == 6

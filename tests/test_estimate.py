@@ -1,5 +1,4 @@
 import pickle
-import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -11,7 +10,6 @@ import polars as pl
 import pytest
 from answers import N_TABLES, SCORES, answer_of, tables_of
 from scipy.stats import binom, expon, norm, t
-from sklearn import config_context
 
 from skdpsumm import (
     Estimate,
@@ -56,16 +54,6 @@ def test_nothing_changes_an_answer():
             change()
     answer.value[0] = 100.0
     np.testing.assert_array_equal(answer, [1, 2])
-
-
-def test_behaves_as_an_array():
-    answer = two()
-    assert np.allclose(answer * 2, [2, 4])
-    assert np.allclose(np.sqrt(answer), np.sqrt([1, 2]))
-    assert np.asarray(answer).shape == answer.shape == (2,)
-    assert float(answer[1]) == 2.0
-    assert len(list(answer)) == len(answer) == 2
-    assert answer.value.sum() == 3
 
 
 def test_items_keep_their_errors():
@@ -142,13 +130,6 @@ def test_interval_covers_what_it_says():
     assert np.allclose(two().interval(), two().interval(covers="table"))
 
 
-def test_parts_say_what_an_interval_is_made_of():
-    parts = two().parts()
-    assert parts.startswith("noise 0.2, uncounted 0.2, places 0.2, ")
-    assert parts.endswith(" 0.4")  # what a sample of a population adds
-    assert answer_of([1.0]).parts().startswith("noise 0.5")
-
-
 LAWS = {"normal": norm(3, 2), "lopsided": expon()}
 # That a right interval misses more often than that has a chance of 1e-5.
 BY_CHANCE = 1e-5
@@ -171,21 +152,13 @@ def test_intervals_hold_a_new_draw_of_the_law(law, level):
     assert law != "normal" or np.median(high - low) < 1.1 * best
 
 
-def test_rare_levels_reach_beyond_the_last_of_the_tables():
-    answer = answer_of(np.zeros(3), 1.0)
-    last = np.abs(answer.tables()).max()
-    ends = [answer.interval(level)[:, 1] for level in (0.98, 0.99, 0.999, 0.999999)]
-    assert np.all(ends[1] > last)
-    assert np.all(np.diff(ends, axis=0) > 0)
-
-
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.98, 0.999])
 def test_simultaneous_intervals_hold_all_entries_at_once(law, level):
     """Entries 0 and 1 are the same one, and half of the others go with them."""
     if law == "lopsided" and level > 0.98:
         pytest.skip("A hundred draws do not tell how heavy a tail is.")
-    n, rng, missed, widths = 1000, np.random.default_rng(0), 0, []
+    n, rng, missed, widths = 500, np.random.default_rng(0), 0, []
     for _ in range(n):
         drawn = LAWS[law].ppf(rng.random((1 + N_TABLES, 30)))
         drawn[:, 1:15] = drawn[:, :1] + 0.1 * drawn[:, 1:15]
@@ -449,44 +422,6 @@ def test_tables():
     assert "<table>" in two()._repr_html_()
 
 
-def test_hundreds_and_thousands_are_printed_without_an_exponent():
-    answer = answer_of([192987.4, -2.6e9], [23_412.0, 1e5])
-    assert repr(answer[0]) == "192990 +- 23000 (std error)"
-    assert repr(answer[1]) == "-2.6e+09 +- 100000 (std error)"
-
-
-def test_html_of_a_vector_is_a_table_of_three_columns():
-    html = two()._repr_html_()
-    assert '<tr><th scope="row">a</th><td>1</td><td>0.3</td></tr>' in html
-    assert '<th scope="col">std error</th>' in html
-
-
-def test_html_of_a_matrix_has_a_row_and_a_column_for_each():
-    square = answer_of(np.eye(2), labels=[["a", "b"], ["c", "d"]])
-    html = square._repr_html_()
-    assert '<th scope="col">c</th><th scope="col">d</th></tr>' in html
-    assert '<tr><th scope="row">b</th><td>0 ± 0.5</td><td>1 ± 0.5</td></tr>' in html
-    assert "value ± std error" in html
-
-
-def test_html_escapes_names():
-    named = answer_of([1.0], labels=[["<script>"]])
-    assert "<script>" not in named._repr_html_()
-    assert "&lt;script&gt;" in named._repr_html_()
-
-
-def test_html_of_a_number():
-    assert "<td>3</td><td>0.5</td>" in answer_of(3.0)._repr_html_()
-
-
-def test_to_frame_is_of_the_library_of_the_data():
-    table = two("polars").to_frame()
-    assert isinstance(table, pl.DataFrame)
-    assert table.columns == ["name", "value", "std_error"]
-    assert table["name"].to_list() == ["a", "b"]
-    assert isinstance(two("pandas").to_frame(), pd.DataFrame)
-
-
 @COVERS
 def test_to_frame_has_the_ends_of_the_interval(covers):
     low, high = two().interval(0.8, covers=covers).T
@@ -518,20 +453,6 @@ def test_intervals_on_a_grid_end_at_values():
     assert on_grid([1.5, 0.5])["a"].interval(0.95).tolist() == [36, 44]
 
 
-def test_frames_of_names_alone_follow_the_choice_of_scikit_learn(monkeypatch):
-    answer = two("auto")
-    assert isinstance(answer.value, pd.Series)
-    assert isinstance(answer.to_frame(), pd.DataFrame)
-    with config_context(transform_output="polars"):
-        assert isinstance(answer.value, pl.DataFrame)
-        assert isinstance(answer.to_frame(), pl.DataFrame)
-        assert isinstance(two("pandas").value, pd.Series)  # what the data were in
-        assert isinstance(two().value, np.ndarray)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    assert isinstance(answer.value, np.ndarray)
-    assert (answer + 1).value.tolist() == [2, 3]
-
-
 def test_units_are_printed_and_names_stay_names():
     ages = np.random.default_rng(0).integers(17, 91, (2000, 1)).astype(float)
     schema = TableSchema({"age": Numeric(17, 90, step=1, unit="years")})
@@ -548,15 +469,6 @@ def test_units_are_printed_and_names_stay_names():
     assert "years" not in repr(m2m.variance())
 
 
-def test_units_are_printed_of_each_group():
-    schema = TableSchema({"age": Numeric(0, 9, step=1, unit="years"), "sex": ["f", "m"]})
-    people = pd.DataFrame({"age": np.arange(900) % 10, "sex": ["f", "m"] * 450})
-    m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
-    for answer in (m2m.mean(by="sex"), m2m.quantile("age", [0.2, 0.8], by="sex")):
-        assert repr(answer).count("(years)") == answer.value.size
-        assert "(years)" not in str(answer.value)
-
-
 QUESTIONS = {
     "mean": lambda m: m.mean(),
     "count": lambda m: m.count(lambda rows: np.asarray(rows)[:, 0] > 12),
@@ -569,19 +481,25 @@ QUESTIONS = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("inference", ["points", "graphical"])
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_an_answer_stays_that_of_its_release(name, inference):
+def test_an_answer_stays_that_of_its_release(inference):
     """Also where somebody asks for its interval after the estimator was fitted to other rows."""
     rng = np.random.default_rng(0)
-    low, high = rng.random((3000, 1)) * 20, rng.random((3000, 1)) * 20 + 70
+    low, high = rng.random((600, 1)) * 20, rng.random((600, 1)) * 20 + 70
     sketcher = HistogramSketcher((0, 100), noise_seed=0)
-    model = M2MEstimator(sketcher, inference=inference, random_state=0)
-    wanted = QUESTIONS[name](model.fit(low))
-    told = [wanted.interval(covers=covers) for covers in ("table", "noise", "population")]
-    answer = QUESTIONS[name](model.fit(low))
+    model = M2MEstimator(sketcher, inference=inference, n_synthetic=2000, random_state=0)
+
+    def intervals(answers):
+        kinds = "table", "noise", "population"
+        return [answer.interval(covers=covers) for answer in answers for covers in kinds]
+
+    def asked():
+        model.fit(low)
+        return [ask(model) for ask in QUESTIONS.values()]
+
+    told, answers = intervals(asked()), asked()
     model.set_params(sketcher=HistogramSketcher((0, 200), noise_seed=0)).fit(high)
-    for covers, ends in zip(("table", "noise", "population"), told, strict=True):
-        assert np.array_equal(answer.interval(covers=covers), ends)
+    for ends, again in zip(told, intervals(answers), strict=True):
+        np.testing.assert_array_equal(again, ends)
 
 
 def test_what_is_kept_is_bounded_and_not_pickled():

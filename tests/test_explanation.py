@@ -76,9 +76,14 @@ def test_a_file_is_shown(tmp_path, monkeypatch, capsys):
     assert shown.startswith("(2, 1e-6)-DP for one row")
     assert "age: Numeric(0, 90); job: Categorical(['cook', 'smith'])" in shown
     assert "What was counted" in shown
-    monkeypatch.setattr(sys, "argv", ["skdpsumm", "show", str(tmp_path / "none")])
-    with pytest.raises(SystemExit, match="No such file"):
-        __main__.main()
+    PrivacyLedger(tmp_path / "ledger", epsilon=2.0)
+    monkeypatch.setattr(sys, "argv", ["skdpsumm", "plan", str(tmp_path / "ledger"), "4"])
+    __main__.main()
+    assert capsys.readouterr().out == "4 x epsilon=0.5 at delta=0\n"
+    for command, *more in (["show"], ["plan", "1"]):
+        monkeypatch.setattr(sys, "argv", ["skdpsumm", command, str(tmp_path / "none"), *more])
+        with pytest.raises(SystemExit, match=r"No such file|no privacy ledger"):
+            __main__.main()
 
 
 @pytest.mark.parametrize(

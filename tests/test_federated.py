@@ -10,7 +10,6 @@ import os
 import pickle
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 import tracemalloc
@@ -45,7 +44,6 @@ from skdpsumm import (
     Numeric,
     PrivacyLeakWarning,
     PrivacyLedger,
-    PrivateMMDSummarizer,
     PublicVectorizer,
     TableSchema,
 )
@@ -173,10 +171,11 @@ def curator(agreement, **own):
     return agreement.curator(vectors(TARGET), noise_seed=7, **own)
 
 
-def run(homes, agreement=None, *, odd=(), run_id=1, rows=True, **options):
+def run(homes, agreement=None, *, grid=None, ours=None, odd=(), run_id=1, rows=True, **options):
     agreement = agreed() if agreement is None else agreement
-    grid = GridDouble(homes, odd, run_id)
-    ours = curator(agreement) if rows and agreement.rows else None
+    grid = GridDouble(homes, odd, run_id) if grid is None else grid
+    if ours is None and rows and agreement.rows:
+        ours = curator(agreement)
     options = {"timeout": 0.05, "wait": 0.0, "keys": KEYS["curator"], "run_id": run_id, **options}
     return run_over_grid(agreement, grid, ours, **options)
 
@@ -572,12 +571,8 @@ def test_whoever_carries_messages_learns_times_and_no_more(homes):
     homes["east"].write_text(homes["east"].read_text().replace("= 100", "= 9"))
     seen = []
     for run_id in (1, 2):  # in the second, the east refuses to sign
-        grid = GridDouble(homes, run_id=run_id)
-        ours = curator(agreed())
-        run_over_grid(
-            agreed(), grid, ours, keys=KEYS["curator"], run_id=run_id, timeout=0.05, wait=0.0
-        )
-        seen.append(grid)
+        seen.append(GridDouble(homes, run_id=run_id))
+        run(homes, grid=seen[-1], run_id=run_id)
     for kind in ("sign", "ask", "sketch"):
         for at in ("questions", "answers"):
             told = [octets for grid in seen for _, k, octets in getattr(grid, at) if k == kind]
@@ -697,8 +692,7 @@ def test_an_answer_is_taken_for_its_own_question_only(homes):
     seen = {}
     for run_id in (1, 2):
         grid = GridDouble(homes, run_id=run_id)
-        options = {"keys": KEYS["curator"], "run_id": run_id, "timeout": 0.05, "wait": 0.0}
-        run_over_grid(agreed(), grid, None, **options)
+        run(homes, grid=grid, run_id=run_id, rows=False)
         seen[run_id] = {(name, kind): octets for name, kind, octets in grid.answers}
     mistaken = [seen[1]["north", "sketch"], seen[1]["south", "sign"], seen[1]["south", "sketch"]]
     for run_id, octets in enumerate(mistaken, start=3):
@@ -936,11 +930,18 @@ def stop_at(patch, n, error, *, for_good):
     return steps
 
 
-@pytest.mark.parametrize("kind", ["sign", "ask", "sketch"])
+FULL, FULL_FOR_A_MOMENT = (OSError(errno.ENOSPC, "full"), True), (OSError(errno.EDQUOT, ""), False)
+
+
 @pytest.mark.parametrize(
-    ("error", "for_good"),
-    [(Stopped(), True), (OSError(errno.ENOSPC, "full"), True), (OSError(errno.EDQUOT, ""), False)],
-    ids=["kill", "full", "full for a moment"],
+    ("kind", "error", "for_good"),
+    [
+        *((kind, Stopped(), True) for kind in ("sign", "ask", "sketch")),
+        ("ask", *FULL),
+        ("sketch", *FULL),
+        ("sketch", *FULL_FOR_A_MOMENT),
+    ],
+    ids=["kill-sign", "kill-ask", "kill-sketch", "full-ask", "full-sketch", "moment-sketch"],
 )
 def test_whatever_stops_an_owner_nothing_is_granted_twice_or_lost_unseen(
     homes, monkeypatch, capsys, kind, error, for_good
@@ -1039,9 +1040,8 @@ def test_who_cannot_keep_to_the_agreement_does_not_sign_it(homes, tmp_path, faul
     fault(home_of(homes, "south"))
     ledger = PrivacyLedger(tmp_path / "target.ledger", epsilon=10, delta=1e-3)
     grid, ours = GridDouble(homes), curator(agreed(text), ledger=ledger)
-    options = {"keys": KEYS["curator"], "run_id": 1, "timeout": 0.05, "wait": 0.0}
     with pytest.raises(RunEndedError, match="2 of 3 owners signed off") as caught:
-        run_over_grid(agreed(text), grid, ours, min_owners=3, **options)
+        run(homes, agreed(text), grid=grid, ours=ours, min_owners=3)
     assert f"sign: refused: {reason}" in str(caught.value)
     ledgers = [ledger, *(PrivacyLedger.open(p.parent / "ledger") for p in homes.values())]
     assert [ledger.entries() for ledger in ledgers] == [[]] * 4
@@ -1055,15 +1055,7 @@ def test_a_second_run_of_the_template_is_refused_before_it_costs_anything(homes)
     assert run(homes).left_out == {}
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     with pytest.raises(RunEndedError, match="0 of 3 owners signed off"):
-        run_over_grid(
-            agreed(),
-            GridDouble(homes, run_id=2),
-            curator(agreed(), ledger=ledger),
-            keys=KEYS["curator"],
-            run_id=2,
-            timeout=0.05,
-            wait=0.0,
-        )
+        run(homes, ours=curator(agreed(), ledger=ledger), run_id=2)
     assert ledger.entries() == []
 
 
@@ -1356,12 +1348,11 @@ def test_who_signs_something_else_or_for_another_is_left_out(homes):
 
 def test_with_no_owner_nothing_is_spent(homes):
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
-    options = {"keys": KEYS["curator"], "run_id": 1, "timeout": 0.05, "wait": 0.0}
     odd = {name: at("sign", None) for name in NAMES}
     for fewest in (0, -1, 1):
         ours = curator(agreed(), ledger=ledger)
         with pytest.raises(RunEndedError, match="min_owners"):
-            run_over_grid(agreed(), GridDouble(homes, odd), ours, min_owners=fewest, **options)
+            run(homes, ours=ours, odd=odd, min_owners=fewest)
     assert ledger.entries() == []
 
 
@@ -1369,9 +1360,7 @@ def test_two_nodes_of_one_name_are_none(homes):
     grid = GridDouble(homes)
     twin = [*grid.get_nodes(), grid.get_nodes()[0]]
     grid.get_nodes = lambda: twin
-    over = run_over_grid(
-        agreed(), grid, None, keys=KEYS["curator"], run_id=1, timeout=0.05, wait=0.0
-    )
+    over = run(homes, grid=grid, rows=False)
     told = "sign: has two nodes that are connected under their name: they must end one"
     assert over.left_out == {"north": told}
 
@@ -1569,17 +1558,6 @@ def test_a_flower_that_starts_apps_otherwise_is_not_run(monkeypatch):
             start()
 
 
-def test_a_slow_machine_has_time_to_start_the_process_of_an_answer(tmp_path, monkeypatch):
-    script = tmp_path / "node.py"
-    script.write_text(
-        "from flwr.supercore.corestate.in_memory_corestate import HEARTBEAT_DEFAULT_INTERVAL as n\n"
-        "print(n)"
-    )
-    monkeypatch.setattr(_commands, "_command", lambda _: str(script))
-    command = _commands._child("flower-supernode")
-    assert int(subprocess.check_output(command, timeout=300)) == _commands._CALL_SECONDS > 30
-
-
 def test_the_digest_of_an_agreement_is_printed(homes, capsys):
     assert main(["agreement", str(home_of(homes, "north") / "agreement.toml")]) == 0
     told = capsys.readouterr().out
@@ -1673,8 +1651,7 @@ def census_target():
 
 
 def over_census(census_homes, text=CENSUS, ours=None, run_id=1):
-    options = {"keys": KEYS["curator"], "run_id": run_id, "timeout": 0.05, "wait": 0.0}
-    return run_over_grid(agreed(text), GridDouble(census_homes, run_id=run_id), ours, **options)
+    return run(census_homes, agreed(text), ours=ours, rows=False, run_id=run_id)
 
 
 def census_curator(ours):
@@ -1706,26 +1683,6 @@ def test_raw_tables_are_read_cell_by_cell_and_come_out_as_they_were(census_homes
         assert got.gain == row.gain or (np.isnan(got.gain) and np.isnan(row.gain))
         assert got.job == row.job or (pd.isna(got.job) and row.job is None)
     assert len(saved) == 12
-
-
-def test_the_kernel_is_that_of_one_process():
-    ours = agreed(CENSUS)
-    alone = PrivateMMDSummarizer(schema=ours.schema, n_components=40, random_state=3)
-    frequencies = alone.preview_embedding(5).frequencies
-    np.testing.assert_array_equal(ours.embedding().frequencies, frequencies)
-    fixed = agreed(CENSUS.replace("n_select = 12", "n_select = 12\ngamma = 0.25"))
-    assert fixed.terms().gamma == fixed.gamma == 0.25 != ours.gamma
-
-
-def test_one_sketch_of_raw_tables_from_csv_and_parquet(census_homes):
-    ours = agreed(CENSUS)
-    made = over_census(census_homes).sketches
-    for k, name in enumerate(NAMES):
-        whole = census(k).drop(columns="income")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyLeakWarning)
-            expected = ours.sketcher(noise_seed=k).fit(whole).sketch_
-        np.testing.assert_array_equal(made[name].sums, expected.sums)
 
 
 def test_parquet_of_any_types_gives_the_same_codes(tmp_path):

@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from skdpsumm import (
     AdaptiveSketcher,
     Categorical,
+    Date,
     M2MClassifier,
     M2MEstimator,
     Numeric,
@@ -141,6 +142,26 @@ def test_a_schema_by_name_finds_columns_in_any_order_and_never_by_position(name)
         with pytest.raises(ValueError, match=r"have no names|have labels that are"):
             fitted(name, X, ledger, schema=schema)
     assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_column_of_dates_is_one_of_the_days_since_its_first(name):
+    """Whatever is made of it: a bound of a sensitivity for numbers is one for dates."""
+    days, first = np.random.default_rng(0).integers(-3, 103, 40), pd.Timestamp("2020-01-01")
+    tables = [FRAME.assign(a=days), FRAME.assign(a=first + pd.to_timedelta(days, "D"))]
+    columns = [Numeric(0, 99, step=1), Date("2020-01-01", "2020-04-09")]
+    told = []
+    for X, column in zip(tables, columns, strict=True):
+        model = fitted(name, X, schema={"a": column, "b": (-1, 1)})
+        if isinstance(model, SketchSummarizer):
+            rows = model.X_
+            is_date = rows["a"].dtype.kind == "M"
+            told.append(rows.assign(a=(rows["a"] - first).dt.days if is_date else rows["a"]))
+        elif hasattr(model, "mean"):
+            told.append([float(model.mean("a")), float(model.mean("b"))])
+        else:
+            told.append(said(model, X))
+    np.testing.assert_array_equal(*told)
 
 
 @pytest.mark.parametrize("name", ["m2m", "fourier", "adaptive", "propose"])

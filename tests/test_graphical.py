@@ -8,12 +8,11 @@ import pytest
 from scipy.special import xlogy
 from scipy.stats import chi2
 
-from skdpsumm.sketches import _graphical
 from skdpsumm.sketches._elimination import Elimination, divided
 from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, n_cells
 from skdpsumm.sketches._junction_tree import triangulate, within
 from skdpsumm.sketches._raking import rake, solve_block, targets
-from skdpsumm.sketches._residuals import Marginal, Residuals, subsets
+from skdpsumm.sketches._residuals import Marginal, Residuals
 from skdpsumm.sketches._rounding import _at
 
 
@@ -499,13 +498,6 @@ def test_columns_that_do_not_know_each_other_are_drawn_independently():
     assert statistic < chi2.ppf(1 - 1e-4, 119)
 
 
-def test_rows_go_by_the_state():
-    model, _, _ = the_rest(std=3.0)
-    once, again, other = (model.rounded(500, np.random.default_rng(k)) for k in (1, 1, 2))
-    np.testing.assert_array_equal(once, again)
-    assert np.mean(np.any(once != other, axis=1)) > 0.5
-
-
 # ---- warm starts
 
 
@@ -851,50 +843,7 @@ def test_variances_hold_where_noise_differs_between_cells():
     np.testing.assert_allclose(residuals.cell_variances((0, 1)).ravel(), expected)
 
 
-def test_subsets_are_all():
-    assert list(subsets((3, 1))) == [(), (3,), (1,), (3, 1)]
-
-
 # ---- private-pgm: `mbi` of the extra `bench`
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_marginals_are_those_of_private_pgm(seed, monkeypatch):
-    jax = pytest.importorskip("jax")
-    jax.config.update("jax_enable_x64", True)
-    mbi = pytest.importorskip("mbi")
-    # Its loss has no entropy.
-    monkeypatch.setattr(_graphical, "_ENTROPY", 0.02)
-    monkeypatch.setattr(_graphical, "_LEAST_ENTROPY", 0.0)
-    rng = np.random.default_rng(seed)
-    d = int(rng.integers(4, 6))
-    sizes = tuple(int(n) for n in rng.integers(2, 6, d))
-    pairs = list(combinations(range(d), 2))
-    groups = [pairs[k] for k in rng.choice(len(pairs), rng.integers(3, 7), replace=False)]
-    groups += [(int(rng.integers(d)),), tuple(range(d))[1:4]]
-    marginals = measured(a_truth(sizes, rng, 5000.0), groups, rng, float(rng.choice([3.0, 20.0])))
-    model = GraphicalModel(sizes).fit(marginals, sweeps=500)
-
-    n_rows, letters = model.n_rows, "abcdefg"[:d]
-    told = [
-        mbi.LinearMeasurement(
-            (t.share * n_rows).ravel(),
-            tuple(letters[a] for a in t.group),
-            float(t.noise.flat[0] * n_rows),
-        )
-        for t in model.targets
-    ]
-    estimator = mbi.estimation.MirrorDescent()
-    theirs = estimator.estimate(mbi.Domain(letters, sizes), told, known_total=n_rows, iters=20_000)
-    for target in model.targets:
-        if target.counted:
-            other = theirs.project(tuple(letters[a] for a in target.group)).datavector()
-            missed = model.marginal(target.group).ravel() - np.asarray(other) / n_rows
-            assert np.sqrt(np.mean(missed**2)) < 0.1 * target.noise.mean(), target.group
-    # So are those that nobody counted, to what the noise makes of them.
-    for pair in pairs:
-        other = np.asarray(theirs.project(tuple(letters[a] for a in pair)).datavector()) / n_rows
-        assert 0.5 * np.abs(model.marginal(pair).ravel() - other).sum() < 0.01
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -8,10 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from skdpsumm import (
     AnswerWarning,
@@ -108,18 +104,6 @@ def test_two_conditions_that_no_histogram_holds_together(people, singles, pairs)
     assert not messages
 
 
-def test_points_of_histograms_say_what_no_histogram_holds_together(people, by_points):
-    assert holds(by_points.count(both), both(people).sum(), 0.99)
-
-
-def test_the_default_holds_two_conditions(people, default):
-    """One in 10^6 for the noise, which nobody sets."""
-    answer, messages = said(lambda: default.count(both))
-    assert holds(answer, both(people).sum(), 0.999999)
-    assert np.ptp(answer.interval()) < 0.2 * len(people)
-    assert not messages
-
-
 def test_one_condition_on_an_edge_is_not_warned_of(people, default, pairs):
     for m2m in (default, pairs):
         answer, messages = said(lambda m2m=m2m: m2m.count(lambda rows: rows["hours"] > 40))
@@ -178,14 +162,6 @@ def test_what_bins_are_too_wide_for(people, ask, about, of):
         assert np.all(widths[0] < widths[1])
 
 
-def test_pictures_are_not_judged_point_by_point(people):
-    m2m = coarse(people, 1, "auto")
-    for n_parts, expected in ((16, 1), (17, 0)):
-        levels = np.linspace(0.05, 0.95, n_parts)
-        assert len(said(partial(m2m.histogram, "hours", n_parts))[1]) == expected
-        assert len(said(partial(m2m.quantile, "hours", levels))[1]) == expected
-
-
 @pytest.mark.parametrize("ask", ["covariance", "correlation"])
 @pytest.mark.statistical
 def test_pairs_that_no_feature_tells(people, singles, ask):
@@ -198,14 +174,6 @@ def test_pairs_that_no_feature_tells(people, singles, ask):
     else:  # which single columns leave open from -1 to 1, nearly
         (message,) = messages
         assert re.search("not rely on how 'hours' and 'x0' go together", message)
-
-
-def test_count_refuses_numbers(default):
-    with pytest.raises(ValueError, match=r"count takes a condition.*estimate"):
-        default.count(lambda rows: rows["hours"])
-    halves, _ = said(lambda: default.count(lambda rows: (rows["hours"] > 40) / 2))
-    whole, _ = said(lambda: default.count(lambda rows: rows["hours"] > 40))
-    assert float(halves) == pytest.approx(float(whole) / 2)
 
 
 NOWHERE = {
@@ -243,20 +211,6 @@ def test_outputs_that_hold_nowhere_move_no_others(people, singles):
     low, high = answer[...].interval().T
     assert np.array_equal([low[1:], high[1:]], [[0, 0], [1, 1]])
     assert low[0] < (people["x0"] > 0.5).mean() < high[0] < low[0] + 0.1
-
-
-def test_models_may_scale_what_they_learn_from():
-    """Raw units of very different size, with which the default converges."""
-    rng = np.random.default_rng(0)
-    X = rng.random((5000, 2)) * [1, 1e5]
-    y = X[:, 0] + X[:, 1] / 1e5 > 1
-    scaled = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), LogisticRegression()))
-    for estimator in (None, scaled):
-        model = M2MClassifier(estimator=estimator, schema=[(0, 1), (0, 1e5)], **RAW)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ConvergenceWarning)
-            assert model.fit(X, y).score(X, y) > 0.9
-        assert model.predict_proba(X[:3]).shape == (3, 2)
 
 
 @pytest.mark.parametrize("model", [M2MEstimator(), M2MClassifier(), M2MRegressor(y_bounds=(0, 1))])
@@ -533,6 +487,7 @@ AT_EDGES = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("bins", ["found", "given", "even"])
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_numbers_may_begin_and_end_inside_a_bin(epsilon, bins):
@@ -558,6 +513,7 @@ def test_numbers_may_begin_and_end_inside_a_bin(epsilon, bins):
     assert np.mean(held) > 0.85
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [1.0, 5.0])
 def test_values_may_be_heaped_at_round_ones(epsilon):
     """60 % are multiples of 5, and no step says so: 50 begins a bin, and all in it may be 50.
@@ -661,13 +617,7 @@ def test_a_function_that_looks_at_other_rows_is_refused(people, inference):
     assert 0.3 < model.count(lambda rows: rows["hours"] > mean) / N < 0.7
 
 
-def test_numbers_that_are_none_are_refused(default):
-    with pytest.raises(ValueError, match=r"thresholds must be a number, or a list of numbers.*nan"):
-        default.cdf("hours", [np.nan])
-    with pytest.raises(ValueError, match=r"q must be a number, or a list of numbers.*nan"):
-        default.quantile("hours", [np.nan])
-
-
+@pytest.mark.statistical
 def test_a_top_code_that_noise_hides_is_held():
     """188 of Adult's 39,073 rows have a capital gain of 99,999: the interval was [0, 0]."""
     rng = np.random.default_rng(0)

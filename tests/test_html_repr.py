@@ -26,7 +26,7 @@ rng = np.random.default_rng(0)
 X = rng.random((200, 2))
 y = (X[:, 0] > 0.5).astype(int)
 SMALL = {"n_select": 17, "n_components": 32, "gamma": 1.0}
-BADGE = "epsilon=1 at delta=1e-06 (one row, add-remove), protects the rows of X"
+BADGE = "(1, 1e-6)-DP for one row, add or remove: the rows of X"
 
 
 def html(estimator):
@@ -43,7 +43,7 @@ def test_badge_of_what_is_fitted_and_of_nothing_else(name):
     estimator = one.fit(one.make(), X, y, X[:, 1])
     assert html(estimator).count(BADGE) == 1
     assert "holds private data" not in html(estimator)
-    assert "epsilon=1 at" not in html(clone(estimator))
+    assert "(1, 1e-6)-DP" not in html(clone(estimator))
 
 
 def test_badge_is_in_pipelines_and_searches():
@@ -79,11 +79,11 @@ def test_what_holds_private_data_says_so_and_shows_none():
 
 def test_interactive_learners_and_sums_in_the_making_hold_private_data():
     learner = PINPClassifier(gamma=1.0).fit(X, y)
-    assert f"{BADGE} and y against public; holds private data" in html(learner)
+    assert f"{BADGE} and y, against everyone; holds private data" in html(learner)
     assert "answers_" not in html(learner)
     sketcher = RFFSketcher(10, gamma=1.0).partial_fit(X)
     assert "holds private data" in html(sketcher)
-    assert "epsilon=1 at" not in html(sketcher)
+    assert "(1, 1e-6)-DP" not in html(sketcher)
 
 
 def test_public_things_have_no_badge():
@@ -95,24 +95,21 @@ def test_public_things_have_no_badge():
     [
         (
             PrivacyGuarantee(PureDP(0.5), "replace_one"),
-            "epsilon=0.5, delta=0 (one row, replace-one), protects the rows of X against public",
+            "(0.5, 0)-DP for one row, replace: the rows of X, against everyone",
         ),
         (
             PrivacyGuarantee(Unprotected("of a test")),
-            "no guarantee: epsilon=inf (one row, add-remove), "
-            "protects the rows of X against public",
+            "no guarantee: the rows of X, against everyone",
         ),
         (
             PrivacyGuarantee(PureDP(0.5), simulated=True),
-            "SIMULATED, protects nobody: epsilon=0.5, delta=0 (one row, add-remove), "
-            "protects the rows of X "
-            "against public",
+            "SIMULATED, protects nobody: (0.5, 0)-DP for one row, add or remove: the rows of X, "
+            "against everyone",
         ),
         (
             PrivacyGuarantee(GaussianDP(0.5), idealised=True),
-            "epsilon=2.254 at delta=1e-06 (one row, add-remove), "
-            "protects the rows of X against public, "
-            "idealised noise",
+            "(2.254, 1e-6)-DP for one row, add or remove, idealised noise: the rows of X, "
+            "against everyone",
         ),
     ],
     ids=["pure", "none", "simulated", "idealised"],

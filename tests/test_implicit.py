@@ -2,11 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_classification
+from sklearn.datasets import load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 
@@ -18,13 +16,12 @@ from skdpsumm import (
     M2MRegressor,
     PrivacyLedger,
     PrivateSketch,
-    PublicVectorizer,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
     TableSchema,
 )
-from skdpsumm.moments.inferring._points import maxent_points, maxent_weights
+from skdpsumm.moments.inferring._points import maxent_weights
 from skdpsumm.moments.inferring._regression import FeatureBlocks
 
 # Tests of other things set these off, on tables as small as they are.
@@ -85,36 +82,6 @@ def test_maxent_matches_the_moments_and_is_the_least_informative():
     assert np.allclose(features.tdot(weights), sketch.mean, atol=2e-3)
     flat = maxent_weights(features, features.mean(), np.full(20, 1e-6))
     assert np.allclose(flat, 1 / 5000, rtol=1e-2)
-
-
-def test_large_and_small_feature_spaces_solve_alike(monkeypatch):
-    from skdpsumm.moments.inferring import _points
-
-    rng = check_random_state(0)
-    sketch = (
-        RFFSketcher(30, schema=(0, 1), gamma=1.0, epsilon=np.inf, random_state=0)
-        .fit(rng.beta(2, 5, size=(2000, 2)))
-        .sketch_
-    )
-    points = TableSchema([(0, 1)] * 2).sample(2000, rng)
-    features = FeatureBlocks.of(sketch.feature_map, points)
-    direct = maxent_weights(features, sketch.mean, np.full(30, 1e-4), tol=1e-6)
-    monkeypatch.setattr(_points, "_LARGEST_HESSIAN", 0)
-    products = maxent_weights(features, sketch.mean, np.full(30, 1e-4), tol=1e-6)
-    assert np.allclose(direct, products, rtol=1e-3, atol=1e-9)
-
-
-def test_points_stay_inside_ranges_and_categories():
-    X, y = two_classes(1000)
-    columns = TableSchema([(-3, 3)] * 4 + [[0, 1]])
-    sketcher = RFFSketcher(40, schema=columns, random_state=0)
-    sketch = sketcher.fit(np.column_stack([X, y])).sketch_
-    rng = check_random_state(0)
-    points, weights = maxent_points(sketch, columns.sample(1000, rng), columns, rng)
-    assert points[:, :4].min() >= -3
-    assert points[:, :4].max() <= 3
-    assert set(points[:, 4]) <= {0.0, 1.0}
-    assert weights.min() >= 0
 
 
 def test_ridge_weights_are_usable_by_any_estimator():
@@ -317,30 +284,6 @@ def test_regression():
     assert model.score(X, y) > 0.8
     with pytest.raises(ValueError, match="y_bounds"):
         M2MRegressor(**SMALL).fit(X, y)
-
-
-@pytest.mark.statistical
-@pytest.mark.filterwarnings("ignore::UserWarning")  # workers get the filters, too
-def test_grid_search_is_charged_for_every_fit(tmp_path):
-    X, y = two_classes(1500)
-    ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=100.0, delta=1e-4)
-    model = M2MClassifier(sketcher=RFFSketcher(40, gamma=2.0, ledger=ledger, noise_seed=0), **SMALL)
-    model.set_params(n_synthetic=1000, classes=[0, 1])
-    search = GridSearchCV(model, {"sketcher__epsilon": [0.01, 5.0]}, cv=3, n_jobs=2).fit(X, y)
-    assert len(ledger.entries()) == 7
-    assert search.best_params_["sketcher__epsilon"] == 5.0
-
-
-def test_in_a_pipeline():
-    X, y = make_classification(2000, 4, n_informative=3, n_redundant=0, random_state=0)
-    model = make_pipeline(
-        PublicVectorizer(schema=(-5, 5)),
-        M2MClassifier(
-            sketcher=RFFSketcher(100, gamma=10.0, epsilon=20.0), **SMALL | {"schema": (-0.5, 0.5)}
-        ),
-    )
-    plain = cross_val_score(LogisticRegression(), X, y, cv=2).mean()
-    assert cross_val_score(model, X, y, cv=2).mean() > plain - 0.05
 
 
 @pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])

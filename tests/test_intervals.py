@@ -12,7 +12,6 @@ from skdpsumm import (
     HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
-    M2MRegressor,
     Numeric,
     RFFSketcher,
     SketchUnion,
@@ -140,20 +139,6 @@ def test_what_whole_bins_answer_is_as_sharp_as_the_noise():
     assert np.diff(edge.interval()) < 1.1 * np.diff(edge.interval(covers="noise"))
 
 
-def test_columns_without_a_histogram():
-    X = crowded(0.0)
-    sketcher = RFFSketcher(40, schema=(0, 1), random_state=0)
-    m2m = M2MEstimator(sketcher, **QUICK).fit(X)
-    assert holds(quietly(lambda: m2m.cdf(0, [0.0, 0.001])), (X[:, 0] <= 0.001).mean())
-
-
-def test_functions_without_a_value_at_a_bound():
-    X = crowded(0.5)
-    answer = quietly(lambda: fitted(X).estimate(lambda rows: np.log(rows[:, 1])))
-    low, high = answer.interval()
-    assert low < np.log(X[:, 1]).mean() < high <= 0
-
-
 # ------------------------------------------------------------------- what is computed only once
 
 
@@ -206,14 +191,6 @@ def test_named_questions_are_those_that_a_function_asks(asked, column):
         one = quietly(lambda cut=cut: asked.cdf(column, [cut]))
         other = quietly(lambda cut=cut: asked.estimate(lambda r: r[column] <= cut))
         assert alike(one[0], other)
-
-
-def test_categories_that_are_numbers_have_a_distribution():
-    X = np.repeat([[5.0], [20.0], [10.0]], [100, 200, 300], axis=0)
-    sketcher = HistogramSketcher(schema=[[20, 5, 10]], epsilon=np.inf)
-    answer = M2MEstimator(sketcher, **QUICK).fit(X).cdf(0, [4.0, 5.0, 12.0, 20.0])
-    assert np.allclose(np.asarray(answer), [0, 1 / 6, 4 / 6, 1])
-    assert np.allclose(answer[...].interval().T, np.asarray(answer))
 
 
 def test_a_question_may_take_rows_in_any_way(asked):
@@ -310,7 +287,7 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.2, 10.0, np.inf])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_answers_and_intervals_are_possible(epsilon, seed):
     parts = [HistogramSketcher(n_bins=6), RFFSketcher(8)]
     sketcher = SketchUnion(parts, epsilon=epsilon, noise_seed=seed, random_state=seed)
@@ -365,40 +342,7 @@ def test_rescaling_a_column_rescales_the_answer(ask, epsilon):
     assert np.allclose(errors, millions.noise_std_error, rtol=1e-6, atol=1e-12)
 
 
-def test_a_noisy_column_moves_no_others():
-    for seed in range(5):
-        X, m2m = with_gain(1.0, seed, epsilon=0.5)
-        assert holds(quietly(m2m.covariance), np.cov(X.T, bias=True))
-
-
-def test_covariances_that_are_possible_are_left_alone():
-    m2m = fitted(np.random.default_rng(0).random((4000, 2)))
-    weights, points = m2m._regression.weights, m2m._regression.points
-    products = points[:, 0] * points[:, 1]
-    raw = weights @ products - np.prod(weights @ points)
-    found = quietly(m2m.covariance)[0, 1]
-    assert float(found) == pytest.approx(raw)
-    first_order = m2m.estimate(lambda rows: (rows[:, 0] - 0.5) * (rows[:, 1] - 0.5))
-    assert float(found.noise_std_error) == pytest.approx(
-        float(first_order.noise_std_error), rel=0.3
-    )
-
-
 # ------------------------------------------------------------------------------------------- names
-
-
-def test_a_sketcher_is_the_principal_argument_of_all():
-    X = crowded(0.2, 200)
-    options = QUICK | {"schema": (0, 1)}
-    for kind, more in (
-        (M2MEstimator, {}),
-        (M2MClassifier, {}),
-        (M2MRegressor, {"y_bounds": (0, 1)}),
-    ):
-        sketcher = RFFSketcher(5)
-        model = kind(sketcher, **options, **more)
-        assert model.get_params()["sketcher"] is sketcher
-        quietly(lambda model=model: model.fit(X, (X[:, 1] > 0.5) * 1.0))
 
 
 @pytest.mark.parametrize(
@@ -418,19 +362,6 @@ def test_a_target_by_its_own_name_is_told_what_it_is_called(sketcher):
     ):
         with pytest.raises(ValueError, match=f"names column '.*y as column {called}"):
             M2MClassifier(sketcher, schema=(0, 1)).fit(rows, y)
-
-
-def test_one_column_is_asked_at_a_time():
-    m2m = fitted(crowded(0.2, 100))
-    array = np.array([0, 1])
-    for ask, several in (
-        (m2m.histogram, (array,)),  # of a list it is a table of both
-        (lambda c: m2m.cdf(c, [0.5]), (["a", "b"], (0, 1), array)),
-        (lambda c: m2m.quantile(c, 0.5), (["a", "b"], (0, 1), array)),
-    ):
-        for columns in several:
-            with pytest.raises(ValueError, match="column must be one column"):
-                ask(columns)
 
 
 @pytest.mark.parametrize("scaled", [lambda m: 5000 * m, lambda m: 3 + 2.0 * m, lambda m: -1.0 * m])

@@ -134,6 +134,17 @@ def test_other_noise_is_told(name, unit, factor, accepted):
     assert (NEARLY_ALL < used <= 1) == accepted
 
 
+# A schema with a word: products of its indicators stand beside the vectors of rows.
+_WITH_A_WORD = {"schema": {"a": (-1, 1), "c": ["u", "v", "w"]}, "classes": [0, 1]}
+
+
+@pytest.mark.parametrize("unit", [name for name in UNITS if "pure" not in name])
+@pytest.mark.parametrize("name", ["functional", "gradient"])
+def test_products_with_words_cost_what_is_claimed(name, unit):
+    model = made(name, unit).set_params(**_WITH_A_WORD)
+    assert NEARLY_ALL < part_used(model, *worst_case_neighbours(model)) <= 1
+
+
 DEFAULTS = {
     name: one
     for name, one in (DEFAULT_SKETCHES | DEFAULT_LEARNERS).items()

@@ -791,8 +791,8 @@ def test_repr_tells_the_state(tmp_path):
     ledger.charge(PureDP(0.25))
     assert str(tmp_path / "ledger") in repr(ledger)
     assert "epsilon=1, delta=1e-06" in repr(ledger)
-    assert "spent epsilon=0.25 in 1 entries" in repr(ledger)
-    assert "spent epsilon=0 in 0 entries" in repr(PrivacyLedger(epsilon=1))
+    assert "<spent: epsilon=0.25; entries: 1>" in repr(ledger)
+    assert "<spent: epsilon=0; entries: 0>" in repr(PrivacyLedger(epsilon=1))
 
 
 # ------------------------------------------------------------------- clone, copy, pickle, workers

@@ -4,13 +4,11 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-import skdpsumm
 from skdpsumm import (
     AnswerWarning,
     Categorical,
@@ -19,7 +17,6 @@ from skdpsumm import (
     M2MEstimator,
     M2MRegressor,
     Numeric,
-    PrivateSearchCV,
     PrivateSketch,
     PublicVectorizer,
     RACESketcher,
@@ -28,7 +25,6 @@ from skdpsumm import (
     TableSchema,
     TDILClassifier,
 )
-from skdpsumm._bounded import parse_toml
 from skdpsumm.moments.inferring._points import absent, draw_points, maxent_points
 from skdpsumm.schema._reading import read_table
 
@@ -227,21 +223,6 @@ def test_pairs_are_those_of_which_both_are_present(ask):
     assert np.allclose(np.asarray(found), np.asarray(found).T)
 
 
-def test_a_column_that_lacks_nothing_is_answered_as_ever():
-    """Beside columns that lack values it has the very answers of a schema without these."""
-    X = people()
-    whole = asked(X, 1.0)
-    alone = {**SCHEMA, "height": Numeric(1, 2)}
-    again = quietly(
-        lambda: M2MEstimator.from_sketch(whole.sketch_, schema=alone, **QUICK)  # the analyst's
-    )
-    for m2m in (whole, again):
-        answer = m2m.mean()["height"]
-        asked_alone = m2m.estimate(lambda rows: rows["height"])
-        assert float(answer) == pytest.approx(float(asked_alone), rel=1e-12)
-        assert float(answer.noise_std_error) == pytest.approx(float(asked_alone.noise_std_error))
-
-
 @pytest.mark.parametrize(
     "part",
     [
@@ -334,13 +315,6 @@ def test_of_values_that_nobody_has_all_is_possible():
     assert float(model.covariance()["a", "b"]) == pytest.approx(frame.cov().loc["a", "b"], rel=0.02)
 
 
-def test_where_none_may_be_missing_that_is_said():
-    X = people()[["height"]]
-    m2m = quietly(lambda: M2MEstimator(schema=(1, 2), **QUICK).fit(X))
-    with pytest.raises(ValueError, match="no column with missing=True"):
-        m2m.missing_share()
-
-
 def test_a_question_may_have_no_value_for_want_of_a_cell_alone():
     m2m = asked(people(500))
     with pytest.raises(ValueError, match="f must return finite"):
@@ -359,11 +333,9 @@ def test_what_a_sketch_would_tell_is_planned_for():
     assert filled < ages < 2 * filled
 
 
-@pytest.mark.parametrize("library", [pd, pl])
-def test_scores_leave_out_what_is_missing(library):
+def test_scores_leave_out_what_is_missing():
     X, other = people(), people(seed=1)
-    rows = {name: [None if pd.isna(v) else v for v in other[name]] for name in other}
-    scores = [asked(X, epsilon).score(library.DataFrame(rows)) for epsilon in (0.01, 100.0)]
+    scores = [asked(X, epsilon).score(other) for epsilon in (0.01, 100.0)]
     assert scores[0] < scores[1] < 0
     assert scores[1] > -0.05
 
@@ -404,20 +376,6 @@ def test_codes_are_read_as_missing_in_every_container(dtype):
     assert expected[3:].tolist() == [90, 17], "others are clipped as ever"
 
 
-def test_what_is_no_code_is_refused_as_ever():
-    ages = Numeric(17, 90, missing_values=["NA"])
-    with pytest.raises(ValueError, match="finite numbers"):
-        TableSchema([ages]).check(np.array([["NA"], ["none"]], object))
-    with pytest.raises(ValueError, match="finite numbers"):
-        TableSchema([ages]).check(np.array([["NA"], ["20"]]))
-    jobs = Categorical(JOBS, missing_values=-9)
-    with pytest.raises(ValueError, match="not among its categories"):
-        TableSchema([jobs]).check(np.array([["clerk"], [-8]], object))
-    cells = np.array(["smith", -9, None, np.nan, -9.0], object)
-    assert jobs.read(cells).tolist() == [2, 3, 3, 3, 3]
-    assert np.isnan(ages.read(np.array(["NA", "NA"]))).all()
-
-
 def test_a_float_that_is_too_short_for_a_code_is_refused():
     """As for categories: 99.9 of float32 is another number, and would be clipped to the range."""
     read = Numeric(0, 99, missing_values=[99.9, "NA"])
@@ -447,20 +405,6 @@ def test_codes_that_could_be_values_are_refused(make, told):
         make()
 
 
-def test_codes_are_written_down():
-    schema = TableSchema(CODED)
-    assert schema.columns[0].missing
-    for codes in ([np.nan, None], [np.nan], np.nan, [None], [pd.NA]):
-        assert Numeric(0, 1, missing_values=codes) == Numeric(0, 1, missing=True)
-        assert Categorical(JOBS, missing_values=codes) == Categorical(JOBS, missing=True)
-    assert not Numeric(0, 1, missing_values=None).missing
-    assert not Numeric(0, 1, missing_values=[]).missing
-    assert TableSchema.from_dict(schema.to_dict()) == schema
-    assert eval(repr(schema), {"TableSchema": TableSchema, **vars(skdpsumm)}) == schema
-    assert TableSchema.from_tables(parse_toml(schema.to_toml())) == schema
-    assert "missing_values" not in TableSchema(SCHEMA).to_dict()["columns"][0]
-
-
 def test_releases_from_codes_are_those_from_missing_cells(tmp_path):
     """Bit for bit, with the same sensitivities: a code says nothing of any other row."""
     X, Y = people(), coded(people())
@@ -486,25 +430,6 @@ def test_releases_from_codes_are_those_from_missing_cells(tmp_path):
     assert np.array_equal(models[0].decision_function(X), models[1].decision_function(Y))
 
 
-def test_models_and_searches_take_codes():
-    X, y = labelled(1500)
-    Y = coded(X)
-    models = [released_as(M2MClassifier).set_params(schema=s) for s in (SCHEMA, CODED)]
-    found = [
-        quietly(lambda m=m, t=t: m.fit(t, y)).predict(t)
-        for m, t in zip(models, (X, Y), strict=True)
-    ]
-    assert np.array_equal(*found)
-    grid = {"regularization": [0.01, 0.1]}
-    options = {"epsilon": 3.0, "noise_seed": 0, "random_state": 0}
-    scores = []
-    for table, known in ((X, SCHEMA), (Y, CODED)):
-        model = TDILClassifier(schema=known, classes=["ill", "well"])
-        search = PrivateSearchCV(model, grid, **options)
-        scores.append(search.fit(table, y).decision_function(table))
-    assert np.array_equal(*scores)
-
-
 # ------------------------------------------------------------------------------- synthetic points
 
 
@@ -528,17 +453,6 @@ def test_points_lack_values_as_often_as_rows_do():
     truth = (X["age"].isna() & (X["job"] == "smith")).mean()
     assert abs(weights @ together - truth) < 0.03
     assert weights.sum() == pytest.approx(1)
-
-
-def test_public_points_may_lack_values():
-    X = people()
-    public = people(1000, seed=3)
-    options = {"prior": public.to_numpy(object)}
-    m2m = asked(X, **options)
-    assert np.allclose(m2m.missing_share(), X[["age", "pay", "job"]].isna().mean(), atol=0.01)
-    public["height"] = np.nan
-    with pytest.raises(ValueError, match="prior, an array of public points: Column 'height'"):
-        asked(X, prior=public.to_numpy(object))
 
 
 # ------------------------------------------------------------------------------------------ models
@@ -572,13 +486,6 @@ def test_any_classifier_learns_from_what_is_missing(estimator):
     rows[pd.isna(rows)] = None
     again = clone(model).set_params(schema=list(SCHEMA.values()))
     assert np.array_equal(quietly(lambda: again.fit(rows, y)).predict(rows), model.predict(X))
-
-
-def test_a_regressor_learns_from_what_is_missing():
-    X, _ = labelled()
-    y = X["age"].fillna(150.0) + 10 * X["job"].isna()
-    model = released_as(M2MRegressor, y_bounds=(0, 160))
-    assert quietly(lambda: model.fit(X, y)).score(X, y) > 0.85
 
 
 @pytest.mark.parametrize(("target", "kind"), [("job", M2MClassifier), ("pay", M2MRegressor)])

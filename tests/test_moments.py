@@ -61,20 +61,6 @@ def test_noise_free_answers_are_close(name):
     assert np.allclose(model.cdf(1, cuts), (X[:, [1]] <= cuts).mean(axis=0), atol=0.08)
 
 
-def test_dependence_needs_a_joint_sketch():
-    X = table()
-    X[:, 1] = X[:, 0]
-    truth = np.corrcoef(X.T)[0, 1]
-    assert abs(fitted(SKETCHERS["union"], X).correlation().value[0, 1] - truth) < 0.1
-    assert abs(fitted(SKETCHERS["histogram"], X).correlation().value[0, 1]) < 0.1
-
-
-def test_a_correlation_with_itself_has_no_noise():
-    found = fitted(SKETCHERS["union"], table(500), epsilon=1.0).correlation()
-    assert np.array_equal(np.diag(found), np.ones(3))
-    assert np.array_equal(np.diag(found.noise_std_error), np.zeros(3))
-
-
 def test_answers_obey_their_own_laws():
     model = fitted(SKETCHERS["rff"], table(200), epsilon=0.3)
     cdf = np.asarray(model.cdf(0, np.linspace(0.01, 0.99, 50)))
@@ -208,12 +194,12 @@ def test_predicted_error_is_met_and_not_missed_by_far():
     assert np.all(rmse > 0.2 * predicted)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_features_of_one_column_that_depend_on_one_another(seed):
     """Without noise nothing but rounding keeps the system of 20 waves on a line apart."""
     X = np.random.default_rng(0).uniform(15, 45, size=(442, 1))
     sketcher = RFFSketcher(20, epsilon=np.inf)
-    model = M2MEstimator(sketcher, schema=[(15, 45)], random_state=seed).fit(X)
+    model = M2MEstimator(sketcher, schema=[(15, 45)], n_synthetic=3000, random_state=seed).fit(X)
     assert model.mean()[0] == pytest.approx(X.mean(), abs=0.05)
 
 
@@ -291,14 +277,6 @@ def test_points_of_the_histograms_remove_shift():
     assert errors["auto"] < errors["uniform"]
 
 
-def test_public_points_as_prior():
-    X, public = table(), table(2000, seed=1)
-    model = fitted(RFFSketcher(60), X, prior=public)
-    assert np.allclose(model.mean(), X.mean(axis=0), atol=0.02)
-    with pytest.raises(ValueError, match="prior"):
-        fitted(RFFSketcher(60), X, prior=public[:, :2])
-
-
 # --- the analyst's side ---------------------------------------------------------------------
 
 
@@ -346,30 +324,6 @@ def test_frames(library):
     )
 
 
-def test_an_analyst_gets_frames_where_the_sketch_has_names():
-    X = pd.DataFrame({"age": [30.0, 40.0, 50.0], "pay": [1.0, 2.0, 3.0]})
-    sketcher = HistogramSketcher(n_bins=4, epsilon=np.inf, schema=[(20, 60), (0, 5)])
-    options = {"n_synthetic": 500, "random_state": 0}
-    curator = M2MEstimator(sketcher, **options).fit(X)
-    analyst = M2MEstimator.from_sketch(curator.sketch_, **options)
-    for model in (curator, analyst):
-        assert list(model.mean().value.index) == ["age", "pay"]
-        assert model.covariance().value.loc["age", "pay"] == model.covariance()["age", "pay"]
-    unnamed = M2MEstimator(sketcher, **options).fit(X.to_numpy())
-    for model in (unnamed, M2MEstimator.from_sketch(unnamed.sketch_, **options)):
-        assert isinstance(model.mean().value, np.ndarray)
-
-
-def test_quantiles_on_a_grid_say_so():
-    X = np.random.default_rng(0).binomial(20, 0.4, (3000, 1)).astype(float)
-    sketcher = HistogramSketcher(schema=Numeric(0, 20, step=1), n_bins=21, epsilon=np.inf)
-    answer = M2MEstimator(sketcher, n_synthetic=1000, random_state=0).fit(X).quantile(0, [0.5])
-    assert answer.step == 1
-    assert "on a grid of step 1" in repr(answer)
-    smooth = M2MEstimator(schema=(0, 20), n_synthetic=1000, random_state=0).fit(X).quantile(0, 0.5)
-    assert smooth.step is None
-
-
 def error_of_its_own(rows):
     raise ValueError("one of its own")
 
@@ -399,13 +353,6 @@ def test_first_mistakes_are_told(mistake, error, match):
         mistake()
 
 
-def test_a_schema_in_the_place_of_a_sketcher_can_be_shown():
-    """A notebook shows an estimator before it is fitted."""
-    shown = M2MEstimator({"age": (0, 1)})
-    assert "M2MEstimator" in shown._repr_html_()
-    assert "age" in repr(clone(shown))
-
-
 @pytest.mark.parametrize("kind", [RFFSketcher, RACESketcher, PrivateMMDSummarizer])
 @pytest.mark.parametrize("schema", [{"age": (0, 9)}, TableSchema({"age": (0, 9)}), (0, 9)])
 def test_a_schema_by_position_is_told_its_name(kind, schema):
@@ -419,7 +366,7 @@ def test_groups_of_numbers_take_bins(sketcher):
     hours = rng.integers(0, 61, 9000)
     people = pd.DataFrame({"hours": hours, "age": 20 + hours // 2 + rng.integers(0, 9, 9000)})
     schema = {"hours": Numeric(0, 60, step=1), "age": Numeric(18, 66, step=1)}
-    options = {"n_synthetic": 20_000, "random_state": 0, "epsilon": 5.0}
+    options = {"n_synthetic": 6000, "random_state": 0, "epsilon": 5.0}
     if sketcher != "auto":
         del options["epsilon"]
     m2m = M2MEstimator(sketcher, schema=schema, **options).fit(people)
@@ -449,7 +396,7 @@ def test_a_column_and_groups_are_asked_by_name(sketcher):
     people["pay"] = np.where(rng.random(9000) < 0.2, np.nan, rng.uniform(0, 9, 9000))
     schema = {"sex": Categorical(["f", "m"], missing=True), "age": Numeric(0, 90, step=1)}
     schema["pay"] = Numeric(0, 9, missing=True)
-    options = {"n_synthetic": 20_000, "random_state": 0}
+    options = {"n_synthetic": 6000, "random_state": 0}
     m2m = M2MEstimator(sketcher, schema=schema, **options).fit(people)
     for ask in (m2m.mean, m2m.variance, partial(m2m.moment, 2)):
         assert ask("age").shape == ()
@@ -576,12 +523,6 @@ def test_bad_input_costs_nothing(parameters, X):
     assert ledger.calls == []
 
 
-def test_score_prefers_more_budget():
-    X, held_out = table(2000), table(2000, seed=1)
-    scores = [fitted(RFFSketcher(40, gamma=0.5), X, e).score(held_out) for e in (0.01, 100.0)]
-    assert scores[0] < scores[1] <= 0
-
-
 @pytest.mark.parametrize("prior", ["marginals", np.ones((1, 2)), np.full((5, 2), np.nan)])
 def test_an_unusable_prior_costs_nothing(prior):
     ledger = FakeLedger()
@@ -616,36 +557,13 @@ def test_schemas_that_contradict_are_refused(sketcher):
         M2MEstimator.from_sketch(sketch, schema=(0, 1))
 
 
-def test_rows_outside_the_edges_are_in_no_bin():
-    model = fitted(SKETCHERS["histogram"], n_synthetic=5000)
-    X, edges = table()[:, 0], [0.2, 0.3, 0.8]
-    expected = np.histogram(X, edges)[0] / len(X)
-    assert np.allclose(model.histogram(0, edges), expected, atol=0.02)
-    assert np.sum(model.histogram(0, 7)) == pytest.approx(1)
-
-
-def test_categories_of_the_parts_of_a_union():
-    X = pd.DataFrame({"age": [30.0, 40.0, 50.0] * 300, "sex": ["F", "M", "F"] * 300})
-    known = {"age": (20, 60), "sex": ["F", "M"]}
-    union = SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(20)], epsilon=np.inf)
-    model = M2MEstimator(union, schema=known, n_synthetic=2000, random_state=0).fit(X)
-    assert np.allclose(model.histogram("sex"), [2 / 3, 1 / 3], atol=0.01)
-
-
-def test_labels_of_close_thresholds_differ():
-    X = pl.DataFrame({"a": np.linspace(0, 1e6, 500)})
-    model = M2MEstimator(HistogramSketcher(), schema=(0, 1e6), n_synthetic=500).fit(X.to_numpy())
-    model._frame = "polars"
-    assert model.cdf(0, [500000.1, 500000.2, 6e5]).value["name"].n_unique() == 3
-
-
 @pytest.mark.parametrize("inference", ["graphical", "points"])
 def test_a_share_moved_to_zero_has_not_become_certain(inference):
     """Of 16 rare categories noise empties half; their errors are those of the others."""
     names = [f"kind {k}" for k in range(17)]
     X = pd.DataFrame({"kind": np.repeat(names, [2000] + 16 * [3])})
     ratios = []
-    for seed in range(20):
+    for seed in range(10):
         sketcher = HistogramSketcher(schema={"kind": names}, epsilon=0.3, noise_seed=seed)
         model = M2MEstimator(sketcher, n_synthetic=5000, random_state=0, inference=inference)
         shares = model.fit(X).histogram("kind")
@@ -658,6 +576,6 @@ def test_a_share_moved_to_zero_has_not_become_certain(inference):
         rarest = names[int(np.argmin(shares))]
         count = model.count(lambda rows, rarest=rarest: rows["kind"] == rarest)
         assert float(count.noise_std_error) > 1
-    # 340 ratios, of which the moved ones are smaller than normal.
+    # 170 ratios, of which the moved ones are smaller than normal.
     assert np.abs(ratios).max() < 5
     assert np.mean(np.square(ratios)) < 1.3

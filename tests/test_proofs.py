@@ -11,6 +11,7 @@ from skdpsumm.privacy import PureDP
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "examples/proofs"
+PAGE = (ROOT / "docs/proofs.md").read_text()
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_"))
 
 
@@ -39,22 +40,18 @@ def test_claims_hold_and_wrong_ones_are_found_out(name, load, capsys):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_every_script_has_a_theorem_on_the_page_and_its_proof(name):
-    page = (ROOT / "docs/proofs.md").read_text()
-    beside = f"*Proof and check*: `examples/proofs/{name}.py`"
-    (section,) = (one for one in page.split("\n## ") if beside in one)
-    assert "{admonition} Theorem" in section
-    for part in ("**Input**", "**Neighbours**", "**Measure**", "**Statement"):
-        assert part in section
+def test_every_script_has_a_theorem_its_proof_and_a_place_on_the_page(name):
+    assert f"*Theorem and proof*: `examples/proofs/{name}.py`" in PAGE
     on_top = ast.get_docstring(ast.parse((FOLDER / f"{name}.py").read_text()))
     assert "docs/proofs.md" in on_top
+    for part in ("**Input**", "**Neighbours**", "**Measure**", "**Statement"):
+        assert part in on_top.partition("\nTheorem\n-------\n")[2]
     proof = on_top.partition("\nProof\n-----\n")[2].partition("\nIn practice\n")[0]
     assert proof.rstrip().endswith("∎")
 
 
 def test_no_theorem_lacks_a_script():
-    page = (ROOT / "docs/proofs.md").read_text()
-    assert page.count("{admonition} Theorem") == len(SCRIPTS)
+    assert PAGE.count("*Theorem and proof*") == len(SCRIPTS)
 
 
 # ---- what a script says where the library claims too little

@@ -369,12 +369,6 @@ def test_curator_refuses(options, message):
         curator_of(options.pop("X_target"), options.pop("owners"), n_components=8, **options)
 
 
-@pytest.mark.parametrize("name", ["propose", "pool", "auction"])
-def test_a_name_stands_for_the_defaults_of_a_protocol(name):
-    curator = curator_of(points(5), ["a"], protocol=name, n_components=8, gamma=1.0)
-    assert curator.protocol.get_params() == type(PROTOCOLS[name])().get_params()
-
-
 def test_a_curator_asks_its_ledger_before_it_reads_the_target():
     ledger, unreadable = PrivacyLedger(epsilon=0.5, delta=1e-6), [[np.nan, 1.0]]
     with pytest.raises(BudgetExceededError):
@@ -481,14 +475,6 @@ def test_embedding_sensitivity_holds_and_is_nearly_reached(kind):
     moved = grid[:2000] - grid[2000:]
     assert np.abs(moved).sum(axis=1).max() <= pair_l1
     assert 0.6 * pair_l2 < np.linalg.norm(moved, axis=1).max() <= pair_l2
-
-
-def test_embedding_is_the_kernel():
-    X = points(200)
-    kernel = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
-    for kind in ("pairs", "cosines"):
-        features = embedding(20_000, kind).features(X)
-        assert np.abs(features @ features.T - kernel).max() < 0.06
 
 
 def kept_by_ask_all(owners, directions, phi, b, dropped=None):

@@ -249,7 +249,7 @@ def test_dates_and_times_are_refused(name):
         sketcher = HistogramSketcher(schema=known, delta=0, ledger=ledger)
         with pytest.raises(ValueError, match="dates or times"):
             sketcher.fit(TIMES[name])
-    with pytest.raises(ValueError, match=r"dates or times.*timedelta"):
+    with pytest.raises(ValueError, match=r"dates or times.*Date\("):
         TDILClassifier(ledger=ledger).fit(TIMES[name], [0, 1])
     assert ledger.entries() == []
 

@@ -24,6 +24,7 @@ from kit import ARMS, PastTheWire, has_std, part_used, replayed
 from skdpsumm import (
     BudgetExceededError,
     Categorical,
+    Date,
     M2MEstimator,
     NoiseWarning,
     Numeric,
@@ -45,6 +46,7 @@ pytestmark = [
 
 UNITS = list(itertools.product(["add_remove", "replace_one"], [None, 1, 4]))
 BOTH = ["number", "category"]
+ALL = [*BOTH, "date"]
 
 
 def found(X, kinds=None, **parameters):
@@ -138,22 +140,23 @@ def test_counts_from_the_threshold_on_are_told(monkeypatch):
 # ------------------------------------------------------------------------ sensitivity
 
 
-def rows(n, d_numbers, d_words, values):
+def rows(n, kinds, values):
     """Return rows of which each has a cell of its own for each value, in every column."""
-    table = np.empty((n, d_numbers + d_words), object)
+    table = np.empty((n, len(kinds)), object)
     for i in range(n):
         value = values[i % len(values)]
-        table[i, :d_numbers] = _finder._ENDS[10 + value]
-        table[i, d_numbers:] = f"w{value}"
+        day = np.datetime64("1900-07-01") + 370 * value
+        cells = {"number": _finder._ENDS[10 + value], "category": f"w{value}", "date": day}
+        table[i] = [cells[kind] for kind in kinds]
     return table
 
 
-def neighbours(adjacency, k, d_numbers, d_words, alike=False):
+def neighbours(adjacency, k, kinds, alike=False):
     """Return tables as far apart as any; a unit has more rows than may count, in other cells."""
-    base = rows(40, d_numbers, d_words, range(20))
+    base = rows(40, kinds, range(20))
     size = 1 if k is None else 2 * k
-    new = rows(size, d_numbers, d_words, [1] if alike else range(1, size + 1))
-    old = rows(size, d_numbers, d_words, range(11, size + 11))
+    new = rows(size, kinds, [1] if alike else range(1, size + 1))
+    old = rows(size, kinds, range(11, size + 11))
     tables = [base, np.vstack([base, new])]
     if adjacency == "replace_one":
         tables = [np.vstack([base, old]), np.vstack([base, new])]
@@ -171,26 +174,33 @@ def as_gaussian(fitted):
 
 @pytest.mark.parametrize(("adjacency", "k"), UNITS)
 @pytest.mark.parametrize(
-    ("d_numbers", "d_words", "delta"), [(1, 0, 0.0), (3, 0, 0.0), (2, 0, 1e-6), (2, 3, 1e-6)]
+    ("kinds", "delta"),
+    [
+        (["number"], 0.0),
+        (["date"], 0.0),
+        (["number", "date", "date"], 0.0),
+        (["number", "date"], 1e-6),
+        ([*ALL, *BOTH, "category"], 1e-6),
+    ],
 )
 @pytest.mark.parametrize(("factor", "accepted"), ARMS)
-def test_neighbours_cost_what_is_claimed(adjacency, k, d_numbers, d_words, delta, factor, accepted):
+def test_neighbours_cost_what_is_claimed(adjacency, k, kinds, delta, factor, accepted):
     """Over all columns together; with too little noise, or too much, this fails."""
-    kinds = ["number"] * d_numbers + ["category"] * d_words
     finder = SchemaFinder(kinds, delta=delta, adjacency=adjacency, max_rows_per_group=k)
     finder.set_params(epsilon=0.7)
-    pair = neighbours(adjacency, k, d_numbers, d_words)
+    pair = neighbours(adjacency, k, kinds)
     used = part_used(finder, *pair, factor=factor, claim=as_gaussian)
     assert (1 - 1e-6 < used <= 1) == accepted
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_a_unit_counts_once_in_a_cell(adjacency, delta):
+@pytest.mark.parametrize("kind", ["number", "date"])
+def test_a_unit_counts_once_in_a_cell(adjacency, delta, kind):
     finder = SchemaFinder(
-        ["number"], delta=delta, adjacency=adjacency, max_rows_per_group=4, epsilon=0.7
+        [kind], delta=delta, adjacency=adjacency, max_rows_per_group=4, epsilon=0.7
     )
-    used = part_used(finder, *neighbours(adjacency, 4, 1, 0, alike=True))
+    used = part_used(finder, *neighbours(adjacency, 4, [kind], alike=True))
     assert 0 < used < 1
 
 
@@ -218,6 +228,16 @@ def test_nothing_but_noisy_counts_is_told_of_numbers(delta):
     one, other = rng.normal(50, 9, (90, 2)), rng.normal(-5e4, 3, (300, 2))
     for table in (other, other * np.nan, np.zeros((1, 2)), other.astype(str).astype(object)):
         replayed(SchemaFinder(epsilon=0.7, delta=delta), one, table)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_nothing_but_noisy_counts_is_told_of_dates(delta):
+    rng = np.random.default_rng(0)
+    one = np.datetime64("2020-01-01") + rng.integers(0, 900, (90, 2))
+    other = np.datetime64("1955-01-01") - rng.integers(0, 3, (300, 2))
+    finder = SchemaFinder(["date"] * 2, epsilon=0.7, delta=delta)
+    for table in (other, other.astype("M8[ns]"), other.astype(str).astype(object), other[:1]):
+        replayed(finder, one, table)
 
 
 def test_nothing_but_noisy_counts_is_told_of_words():
@@ -265,7 +285,7 @@ def test_categories_are_in_an_order_of_their_own():
 def said(X, kinds, groups=None):
     """Return all that a fit with noise of a seed publishes."""
     limit = None if groups is None else 2
-    finder = SchemaFinder(kinds, epsilon=2.0, noise_seed=1, max_rows_per_group=limit)
+    finder = SchemaFinder(kinds, epsilon=3.0, noise_seed=1, max_rows_per_group=limit)
     fitted = finder.fit(X, groups=groups)
     return repr(fitted.schema_), fitted.privacy_, fitted.min_count_
 
@@ -279,20 +299,26 @@ def test_the_form_of_a_table_is_not_told():
             "m": np.where(rng.random(600) < 0.1, 0.0, rng.normal(0, 50, 600)),
             "w": rng.choice(["b", "a", "1"], 600),
             "c": rng.integers(0, 2, 600),
+            "d": np.datetime64("2019-06-01T12", "s") + rng.integers(0, 9**8, 600),
         }
     )
-    kinds = {"n": "number", "m": "number", "w": "category", "c": "category"}
+    kinds = {"n": "number", "m": "number", "w": "category", "c": "category", "d": "date"}
     expected = said(table, kinds)
     assert "Numeric(0, 100, step=1, missing=True)" in expected[0]
     assert "Categorical([0, 1, 'other'], missing=True, other=True)" in expected[0]
+    assert "Date('2019-01-01', '2020-12-31', step='day', missing=True)" in expected[0]
     forms = [
+        table.assign(d=table["d"].astype("datetime64[ns]")),
+        table.assign(d=table["d"].astype(object)),
+        table.assign(d=table["d"].astype(str)),
+        table.assign(d=[cell.date() for cell in table["d"]]),
         table.astype({"n": float, "c": bool}),
         table.astype({"n": "int8", "m": object, "w": "category", "c": "Int64"}),
         table.astype({"n": "Float64", "c": "float32"}).convert_dtypes(),
         table.assign(m=np.where(table["m"] == 0, -0.0, table["m"])),
         table.assign(n=[Decimal(v) for v in table["n"]], c=[Fraction(v) for v in table["c"]]),
         table.sample(frac=1, random_state=0),
-        table[["c", "w", "m", "n"]].assign(identity=range(600)),
+        table[["d", "c", "w", "m", "n"]].assign(identity=range(600)),
     ]
     if util.find_spec("polars"):
         forms.append(importlib.import_module("polars").DataFrame(table.to_dict("list")))
@@ -358,21 +384,23 @@ UNREAD = {
 
 @pytest.mark.parametrize("name", UNREAD)
 def test_a_cell_that_cannot_be_read_is_a_missing_one(name):
-    expected = said(with_cell(None, 0), BOTH)
+    kinds = BOTH if name in ("date", "time") else ALL
+    expected = said(with_cell(None, 0)[:, : len(kinds)], kinds)
     assert "Categorical(['a', 'b', 'other']" in expected[0]
     for place in (0, 200, 400):
-        assert said(with_cell(UNREAD[name], place), BOTH) == expected
+        assert said(with_cell(UNREAD[name], place)[:, : len(kinds)], kinds) == expected
     if name != "deceiver":  # which pandas itself stumbles over
-        frame = pd.DataFrame(with_cell(UNREAD[name], 0), dtype=object)
-        assert said(frame, BOTH) == expected
+        frame = pd.DataFrame(with_cell(UNREAD[name], 0)[:, : len(kinds)], dtype=object)
+        assert said(frame, kinds) == expected
 
 
 def with_cell(cell, place):
     """Return a table with one row of this cell among others."""
-    table = np.empty((401, 2), object)
-    table[:] = [[1.0, "a"], [2.0, "b"]] * 200 + [[None, None]]
+    table = np.empty((401, 3), object)
+    rows = [[1.0, "a", "2020-02-29"], [2.0, "b", datetime.date(2020, 1, 1)]]
+    table[:] = rows * 200 + [[None] * 3]
     table[[place, 400]] = table[[400, place]]
-    for j in (0, 1):
+    for j in range(3):
         table[place, j] = cell
     return table
 
@@ -410,10 +438,11 @@ def test_a_word_that_reads_as_a_number_is_that_number():
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_a_column_that_nobody_has_a_value_in_is_no_error(epsilon):
     """An error after the charge would tell of the rows."""
-    finder = SchemaFinder(BOTH, epsilon=epsilon).fit([[None, None], ["a", ["b"]]])
+    finder = SchemaFinder(ALL, epsilon=epsilon).fit([[None, None, 3], ["a", ["b"], "2020"]])
     assert finder.schema_.columns == (
         Numeric(0, 1, missing=True),
         Categorical([], missing=True, other=True),
+        Date("2000-01-01", "2000-12-31", missing=True),
     )
 
 
@@ -483,6 +512,21 @@ def test_ranges_hold_all_rows_where_there_is_no_noise(values, column):
     assert found(np.array(values, float)[:, None])[0] == column
 
 
+@pytest.mark.parametrize(
+    ("dates", "years"),
+    [
+        (["2020-02-29"], (2020, 2020)),
+        (["1969-12-31", "1970-01-01", "NaT"], (1969, 1970)),
+        (["0001-01-01", "1900-01-01"], (1800, 1900)),
+        (["2024-12-31", "9999-12-31"], (2024, 2199)),
+    ],
+)
+def test_years_hold_all_days_where_there_is_no_noise(dates, years):
+    column = Date(f"{years[0]}-01-01", f"{years[1]}-12-31", missing=True)
+    for cells in (np.array(dates, "M8[s]"), np.array(dates, "M8[D]").astype(object)):
+        assert found(cells[:, None], ["date"])[0] == column
+
+
 def test_every_run_of_cells_has_a_range():
     for first, last in itertools.combinations_with_replacement(range(N_SCALE_CELLS), 2):
         low, high = _range_of(first, last)
@@ -518,13 +562,19 @@ def test_ends_hold_all_but_few_rows_in_spite_of_noise():
     table = np.column_stack(
         [rng.integers(17, 91, 20_000), rng.lognormal(10, 1, 20_000), rng.normal(0, 1, 20_000)]
     )
+    days = (np.datetime64("1995-01-01") + rng.normal(0, 1000, 20_000).astype(int)).astype(object)
+    kinds = ["number"] * 3 + ["date"]
     for seed in range(20):
         for delta in (0.0, 1e-6):
-            finder = SchemaFinder(epsilon=0.3, delta=delta, noise_seed=seed).fit(table)
-            for j, column in enumerate(finder.schema_.columns):
+            finder = SchemaFinder(kinds, epsilon=0.3, delta=delta, noise_seed=seed)
+            columns = finder.fit(np.column_stack([table, days])).schema_.columns
+            for j, column in enumerate(columns[:3]):
                 low, high = column.bounds
                 assert np.mean((table[:, j] < low) | (table[:, j] > high)) < 0.03
                 assert high <= 20 * np.quantile(table[:, j], 0.99)
+            steps = columns[3].steps(days)
+            assert np.mean((steps < 0) | (steps > columns[3].bounds[1])) < 0.03
+            assert columns[3].bounds[1] < 3 * np.ptp(steps)
 
 
 # ------------------------------------------------------------------------ errors and the ledger
@@ -541,7 +591,7 @@ class Untouched:
     ("parameters", "told"),
     [
         ({"kinds": {"a": "category"}, "delta": 0.0}, "delta=0 cannot release a category"),
-        ({"kinds": {"a": "date"}}, "column 'a' is 'date'; write 'number' or 'category'"),
+        ({"kinds": {"a": "day"}}, "column 'a' is 'day'; write 'number', 'category' or 'date'"),
         ({"kinds": [["category"]]}, r"column 0 is \['category'\]"),
         ({"kinds": "number"}, "kinds must be a mapping from name to kind.*got 'number'"),
         ({"kinds": {}}, "kinds must be a mapping"),
@@ -736,8 +786,8 @@ def test_a_schema_with_other_goes_through_files():
     assert TableSchema.from_dict(schema.to_dict()) == schema
     assert schema["job"].categories == ("a", 3, "other")
     told = schema.to_dict()
-    told["columns"][0] |= {"categories": None}
-    with pytest.raises(ValueError, match="no other category"):
+    del told["columns"][0]["categories"]
+    with pytest.raises(ValueError, match=r"unknown entries .*'other'"):
         TableSchema.from_dict(told)
     with pytest.raises(ValueError, match="other must be True or False"):
         Categorical(["a", "b"], other="rest")

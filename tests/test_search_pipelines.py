@@ -271,23 +271,6 @@ def test_public_points_go_through_the_maps():
 # ------------------------------------------------------------------ names
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("rows", [FRAME, FRAME.astype({"job": "category"})])
-def test_frames_with_names(rows):
-    choices = {"tdilclassifier__regularization": [0.1, 1.0]}
-    pipe = make_pipeline(PublicVectorizer(PEOPLE), LEARNER)
-    model = search(pipe, choices, epsilon=100.0).fit(rows, NAMES)
-    assert list(model.feature_names_in_) == list(rows.columns)
-    assert model.score(rows, NAMES) > 0.9
-
-
-@pytest.mark.statistical
-def test_arrays_with_names():
-    known = PublicVectorizer([["a", "b", "c"], (18, 90), (-1, 1)])
-    model = search(make_pipeline(known, LEARNER), {}, epsilon=100.0)
-    assert model.fit(FRAME.to_numpy(), NAMES).score(FRAME.to_numpy(), NAMES) > 0.9
-
-
 @pytest.mark.parametrize(
     ("first", "message"),
     [
@@ -440,9 +423,8 @@ def test_a_table_that_memory_does_not_hold_tells_no_size(monkeypatch):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
-def test_a_refusal_tells_what_would_fit(accountant, monkeypatch):
-    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6, accountant=accountant)
+def test_a_refusal_tells_what_would_fit(monkeypatch):
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
     with pytest.raises(BudgetExceededError, match=r"epsilon=(0\.\d+) would fit") as caught:
         search(LEARNER, {}, epsilon=1.0, ledger=ledger).fit(X, Y)
     fits = float(str(caught.value).split(" would fit")[0].split("epsilon=")[-1])
@@ -479,29 +461,7 @@ RICH = (TABLE["sex"] == 1).to_numpy()
 NUMERIC = ["sex", "age", "kids", "married"]
 RANGES = {"sex": (0, 1), "age": (18, 90), "kids": (0, 5), "married": (0, 1)}
 BOX = PublicVectorizer(schema=list(RANGES.values()))
-SEXES = {
-    "numbers": [0, 1],
-    "floats": [1.0, 0.0],
-    "booleans": [False, True],
-    "missing": Categorical([0, 1], missing=True),
-    "range": (0, 1),
-}
-TYPES = {
-    "as it is": lambda table: table,
-    "floats": lambda table: table.astype(dict.fromkeys(NUMERIC, "float64")),
-    "float32": lambda table: table.astype(dict.fromkeys(NUMERIC, "float32")),
-    "nullable": lambda table: table.convert_dtypes(),
-    "objects": lambda table: table.astype(object),
-    "categories": lambda table: table.astype({"sex": "category", "job": "category"}),
-    "polars": lambda table: pytest.importorskip("polars").DataFrame(table.to_dict("list")),
-    "array": lambda table: table[NUMERIC].to_numpy(np.float64),
-    "integers": lambda table: table[NUMERIC].astype(int).to_numpy(),
-    "array of objects": lambda table: table.to_numpy(dtype=object),
-    "list": lambda table: table[NUMERIC].astype(float).to_numpy().tolist(),
-}
-NEWER = ["polars"] if parse_version(sklearn_version) >= parse_version("1.7") else []
-if not NEWER:
-    TYPES["polars"] = lambda table: pytest.skip("scikit-learn 1.6 sees no names in polars 2")
+NEWER = parse_version(sklearn_version) >= parse_version("1.7")  # sees names in frames of polars 2
 
 
 class Keeps(Stub):
@@ -532,27 +492,6 @@ def plain(steps, table):
     return dense(make_pipeline(*steps).fit(table, RICH).transform(table))
 
 
-def described(table, sexes):
-    """Return the schema of a table of one of the types."""
-    known = {**RANGES, "sex": sexes, "job": ["a", "bb"]}
-    n_columns = len(table.columns) if hasattr(table, "columns") else np.shape(table)[1]
-    return known if hasattr(table, "columns") else list(known.values())[:n_columns]
-
-
-@pytest.mark.one_in(3)
-@pytest.mark.statistical
-@pytest.mark.parametrize("types", TYPES)
-@pytest.mark.parametrize("sexes", SEXES)
-def test_a_search_trains_on_what_the_plain_pipeline_does(types, sexes):
-    table = TYPES[types](TABLE)
-    vectorizer = PublicVectorizer(described(table, SEXES[sexes]))
-    expected = plain([vectorizer], table)
-    model, rows = trained_on([vectorizer], table, ledger=PrivacyLedger(epsilon=100.0))
-    np.testing.assert_array_equal(rows, expected)
-    np.testing.assert_array_equal(rows, dense(model.best_estimator_[:-1].transform(table)))
-    assert model.predict(table).shape == RICH.shape
-
-
 STEPS_OF_NUMBERS = {
     "scaler": [BOX],
     "frames": [clone(BOX).set_output(transform="pandas")],
@@ -564,33 +503,16 @@ STEPS_OF_NUMBERS = {
 }
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:X (has|does not have):UserWarning")
-@pytest.mark.parametrize("steps", STEPS_OF_NUMBERS)
-@pytest.mark.parametrize("types", ["as it is", "polars", "array", "integers", "float32"])
-def test_numbers_go_through_steps_as_in_the_plain_pipeline(steps, types):
-    table = TYPES[types](TABLE[NUMERIC].astype(dict.fromkeys(NUMERIC, "float64")))
-    steps = STEPS_OF_NUMBERS[steps]
-    expected = plain(steps, table)
-    model, rows = trained_on(steps, table)
-    np.testing.assert_allclose(rows, expected, rtol=2e-5, atol=1e-6)
-    assert model.best_estimator_.predict(table).shape == RICH.shape
-
-
-@pytest.mark.statistical
-def test_every_pipeline_learns_or_costs_nothing():
-    """With much budget and an easy problem, whatever is charged predicts the user's own table."""
-    learner = clone(LEARNER).set_params(classes=[False, True])
-    for types in ("as it is", "floats", "array", "integers", "list", *NEWER):
-        table = TYPES[types](TABLE)
-        for sexes in SEXES.values():
-            columns = PublicVectorizer(described(table, sexes))
-            ledger = PrivacyLedger(epsilon=1000.0, delta=1e-5)
-            params = {"epsilon": 100.0, "ledger": ledger, "expected_trials": 1.01}
-            model = search(make_pipeline(columns, learner), {}, **params).fit(table, RICH)
-            assert len(ledger.entries()) == 1
-            assert model.best_estimator_.score(table, RICH) > 0.95 > RICH.mean() + 0.3
+@pytest.mark.parametrize("steps", STEPS_OF_NUMBERS.values(), ids=STEPS_OF_NUMBERS)
+def test_a_search_trains_on_what_the_plain_pipeline_does(steps):
+    numbers = TABLE[NUMERIC].astype(dict.fromkeys(NUMERIC, "float64"))
+    for table in (numbers, numbers.to_numpy(np.float32)):
+        expected = plain(steps, table)
+        model, rows = trained_on(steps, table)
+        np.testing.assert_allclose(rows, expected, rtol=2e-5, atol=1e-6)
+        assert model.best_estimator_.predict(table).shape == RICH.shape
 
 
 @pytest.mark.parametrize(
@@ -729,18 +651,6 @@ def test_a_raw_table_is_read_through_a_schema(types, kind):
     assert model.predict(table).shape == MALE.shape
 
 
-def test_arrays_are_read_through_a_schema():
-    schema = [(17, 90), Categorical(["private", "state", "own"], missing=True), ["Female", "Male"]]
-    table = ADULT[["age", "work", "sex"]].to_numpy(object)
-    for rows in (table, table.tolist()):
-        model = search(
-            make_pipeline(PublicVectorizer(schema), Keeps()), {}, delta=0.0, holdout=1e-12
-        ).fit(rows, MALE)
-        expected = PublicVectorizer(schema).fit_transform(table)
-        np.testing.assert_array_equal(model.best_estimator_[-1].rows_, expected)
-        assert model.score(rows, MALE) <= 1
-
-
 @pytest.mark.statistical
 def test_learners_and_models_of_sketches_find_what_is_in_a_raw_table():
     table, male = adult(3000)
@@ -834,24 +744,6 @@ def test_public_rows_fill_the_schema():
     assert 0 < rows["hours"].isna().mean() < 0.3
     assert len(np.unique(rows["age"])) > 10
     assert list(rows.dtypes) == list(read(ADULT, SCHEMA).dtypes)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("odd", ODD, ids=repr)
-@pytest.mark.parametrize("column", list(SCHEMA.names))
-@pytest.mark.parametrize("types", ["as it is", "nullable"])
-def test_one_odd_cell_changes_no_other_row_that_a_schema_reads(odd, column, types):
-    """What steps, and scoring functions, meet: values and types."""
-    more = pd.concat([ADULT, ADULT[:1].astype(object).assign(**{column: [odd]})])
-    tables = [more, more.astype(object), ADULT.astype(object), OF_ADULT[types](ADULT)]
-    expected = read(ADULT, SCHEMA)
-    for table in tables:
-        try:
-            found = read(table, SCHEMA)[:N]
-        except ValueError:
-            assert len(table) > N
-            continue
-        pd.testing.assert_frame_equal(found, expected)
 
 
 def test_an_odd_row_changes_no_other_row_of_a_whole_search():

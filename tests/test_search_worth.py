@@ -153,7 +153,7 @@ def test_without_noise_all_is_told():
     assert math.isinf(planned["epsilon_in_ledger"])
     model = search(epsilon=np.inf).fit(*table(40))
     assert not model.noise_.is_drowned
-    assert "mostly noise" not in str(model.noise_)
+    assert "Mostly noise" not in str(model.noise_)
 
 
 @pytest.mark.parametrize("n_samples", [0, -1, math.nan, math.inf, "many", None])
@@ -179,7 +179,7 @@ def test_few_rows_are_told_and_many_are_not():
     assert len([w for w in seen if w.category is NoiseWarning]) == 1
     assert seen[-1].filename == __file__
     assert few.noise_.is_drowned
-    assert str(few.noise_).startswith("mostly noise")
+    assert str(few.noise_).startswith("Mostly noise")
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoiseWarning)
         many = search().fit(*table(3000))

@@ -160,19 +160,6 @@ def test_sums_of_other_sketches_share_noise_too(make):
     assert np.all(found[2, :2] > 0.4)
 
 
-def test_a_sum_of_very_many_does_not_say_which():
-    sketches = [released(k, people(k, 50)) for k in range(66)]
-    most = reduce(add, sketches[:64])
-    assert len(most.added) == 64
-    assert (most + sketches[64]).added == ()
-    assert len((most + sketches[64] + sketches[65]).added) == 2
-
-
-def test_sums_without_noise_have_none_to_share():
-    two = [HistogramSketcher(SCHEMA, epsilon=np.inf).fit(people(k)).sketch_ for k in range(2)]
-    assert asked(two[0] + two[1]).mean("a").noise_std_error == 0
-
-
 def test_differences_between_a_sum_and_a_part_hold_the_truth():
     """Of 2,000 persons at epsilon 0.3 in each; noise that is not shared makes them too wide."""
     held, widths = [], []
@@ -240,15 +227,6 @@ def test_differences_of_populations_hold_the_truth_if_rows_are_said_rightly(make
             assert held < 0.7 * len(ends)
 
 
-def test_sums_of_means_of_the_same_rows_are_less_sure_than_of_others():
-    one, other = two_fits(1)
-    both = one.mean("a") + other.mean("b")
-    apart, together = (
-        both.tables("population", same_rows=same_rows).std() for same_rows in (False, True)
-    )
-    assert together / apart == pytest.approx(np.sqrt(1.9 / 1), rel=0.15)
-
-
 @pytest.mark.parametrize("kind", [partial(RFFSketcher, 80, gamma=1.0), both_kinds])
 def test_people_of_other_sketches_are_shared_too(kind):
     rows = people(0)
@@ -305,16 +283,6 @@ def test_a_sum_and_its_part_share_some_rows():
         with pytest.raises(ValueError, match="is a part of another"):
             (whole - a).interval(covers="population", same_rows=same_rows)
     (a - b + c).interval(covers="population", same_rows=False)
-
-
-def test_tables_with_other_columns_share_no_known_people():
-    one = asked(released(0))
-    schema = {name: SCHEMA[name] for name in "ab"}
-    other = HistogramSketcher(schema, n_bins=20).fit(people(0)[["a", "b"]]).sketch_
-    answer = one.mean("a") - asked(other).mean("a")
-    with pytest.raises(ValueError, match="other columns"):
-        answer.interval(covers="population", same_rows=True)
-    answer.interval(covers="population", same_rows=False)
 
 
 def test_pickled_answers_are_joint_but_have_no_release_to_ask():

@@ -27,8 +27,6 @@ from releases import SketchAgain
 from sklearn import __version__ as sklearn_version
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.fixes import parse_version
 
 from skdpsumm import (
@@ -639,11 +637,6 @@ def test_a_sketch_is_not_added_to_itself(sketcher):
         one + one
 
 
-def test_a_sketch_adds_to_sketches_only():
-    with pytest.raises(TypeError):
-        rff().fit(X3).sketch_ + 1
-
-
 # --------------------------------------------------------------------------------------- files
 
 
@@ -723,14 +716,6 @@ def test_a_file_keeps_names_categories_and_units(tmp_path):
     schema = TableSchema({"age": age, "sex": Categorical(["F", "M"], missing=True)})
     histogram(schema=schema).fit(X).sketch_.save(tmp_path / "s")
     assert PrivateSketch.load(tmp_path / "s").schema == schema
-
-
-def test_units_reach_the_parts_of_unions():
-    X = pd.DataFrame(X3, columns=["a", "b", "c"])
-    schema = TableSchema({"a": (0, 1), "b": Numeric(0, 1, unit="kg"), "c": (0, 1)})
-    parts = [("inner", union(schema=None)), ("outer", rff())]
-    sketch = SketchUnion(parts, schema=schema).fit(X).sketch_
-    assert [part.schema for part, _ in sketch.blocks()] == [schema] * 4
 
 
 def test_saving_replaces_the_file_and_leaves_no_other(file):
@@ -829,17 +814,12 @@ def test_any_changed_byte_is_told_before_a_file_is_read(file, monkeypatch):
             PrivateSketch.load(file)
 
 
-def test_a_missing_file_is_missing(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        PrivateSketch.load(tmp_path / "none")
-
-
 @each_kind
 def test_sketches_pickle_and_print(make):
     sketch = make().fit(X3).sketch_
     assert same_sketch(pickle.loads(pickle.dumps(sketch)), sketch)
     assert "rows, 3 columns" in repr(sketch)
-    assert "epsilon=1 at delta=1e-06" in repr(sketch)
+    assert "(1, 1e-6)-DP" in repr(sketch)
 
 
 def parts_of_histograms(n_parts, n_columns, bins=None, name="column {}"):
@@ -1100,11 +1080,6 @@ def test_a_ledger_holds_what_it_can():
 # ------------------------------------------------------------------------------------------ union
 
 
-def test_parts_have_names():
-    double = SketchUnion([RFFSketcher(4), RFFSketcher(6), ("bins", histogram())])
-    assert [name for name, _ in double._named] == ["rffsketcher-1", "rffsketcher-2", "bins"]
-
-
 def test_parameters_of_parts():
     sketcher = union()
     assert sketcher.get_params()["rffsketcher__n_components"] == 6
@@ -1118,23 +1093,6 @@ def test_parameters_of_parts():
         sketcher.set_params(lda__gamma=1)
     with pytest.raises(ValueError, match="Invalid parameter"):
         sketcher.set_params(rffsketcher__alpha=1)
-
-
-def test_a_clone_shares_no_part():
-    sketcher = union(weights=[1, 2, 3])
-    twin = clone(sketcher)
-    twin.set_params(rffsketcher__gamma=9.0)
-    assert sketcher.get_params()["rffsketcher__gamma"] == 1.0
-    assert twin.weights == [1, 2, 3]
-
-
-def test_fit_leaves_parameters_and_parts_alone():
-    sketcher = union()
-    before = {k: copy.copy(v) for k, v in sketcher.get_params().items() if k != "sketchers"}
-    sketcher.fit(X3)
-    after = sketcher.get_params()
-    assert all(repr(after[k]) == repr(v) for k, v in before.items())
-    assert not any(hasattr(part, "feature_map_") for part in sketcher.sketchers)
 
 
 def test_parts_sketch_one_table():
@@ -1171,26 +1129,7 @@ def test_a_union_in_a_union_shares_the_share():
     assert outer.noise_std[starts] == pytest.approx(expected, rel=2e-4)
 
 
-def test_a_grid_over_parameters_of_parts():
-    X, y = X3, (X3[:, 0] > 0.5).astype(int)
-    sketcher = SketchUnion([RFFSketcher(20, random_state=0)], epsilon=np.inf)
-    search = GridSearchCV(
-        make_pipeline(sketcher, LogisticRegression()),
-        {"sketchunion__rffsketcher__gamma": [1e-6, 1.0]},
-        cv=3,
-    ).fit(X, y)
-    assert search.best_params_ == {"sketchunion__rffsketcher__gamma": 1.0}
-
-
 # --------------------------------------------------------------------------------- transformer
-
-
-@pytest.mark.parametrize(("asked", "given"), [(1, 2), (7, 8), (8, 8)])
-def test_components_come_in_pairs(asked, given):
-    """An error would be clearer, but scikit-learn's checks set one component."""
-    sketcher = rff(n_components=asked).fit(X3)
-    assert sketcher.transform(X3).shape == (60, given)
-    assert sketcher.sketch_.sums.shape == (given,)
 
 
 @each_kind
@@ -1199,14 +1138,6 @@ def test_transform_is_public(make):
     one, other = make().fit(X3), make().fit(X3[:5])
     assert np.array_equal(one.transform(X3), other.transform(X3))
     assert np.array_equal(make().fit_transform(X3), one.transform(X3))
-
-
-@each_kind
-def test_features_have_names(make):
-    sketcher = make().fit(X3)
-    names = sketcher.get_feature_names_out()
-    prefix = type(sketcher).__name__.lower()
-    assert names.tolist() == [f"{prefix}{i}" for i in range(len(sketcher.sketch_.sums))]
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
@@ -1247,18 +1178,6 @@ def test_columns_go_by_name():
     ).fit(frame)
     thirds = np.array([1, 2, 1, 0, 0, 1, 0, 1]) / 3
     assert sketcher.sketch_.mean == pytest.approx(thirds)
-
-
-def test_frames_of_other_columns_are_refused():
-    frame = pd.DataFrame(X3, columns=["a", "b", "c"])
-    sketcher = rff().partial_fit(frame)
-    with pytest.raises(ValueError, match="feature names"):
-        sketcher.partial_fit(frame.rename(columns={"a": "z"}))
-
-
-def test_whole_numbers_and_lists_go_in():
-    sketcher = histogram(schema=(0, 4), n_bins=4, epsilon=np.inf).fit([[1], [3]])
-    assert sketcher.sketch_.mean.tolist() == [0, 0.5, 0, 0.5]
 
 
 def test_sketches_that_count_rows_in_two_ways_are_not_added():

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import make_classification
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.random_projection import SparseRandomProjection
 from sklearn.utils import get_tags
@@ -33,7 +31,6 @@ from skdpsumm import (
 from skdpsumm.features._engine import ExactProduct
 from skdpsumm.learners import GradientDescent
 from skdpsumm.learners.erm._feature_space import MOST_SOLVED, FeatureSpace, row_lengths
-from skdpsumm.learners.erm._problem import Problem
 from skdpsumm.learners.mechanisms._gradient import IntegerRows, clipped_rows
 from skdpsumm.schema._reading import NoEstimator, validate_table
 from skdpsumm.schema._sparse import SparseRows
@@ -121,19 +118,6 @@ def test_parts_of_a_cell_are_added_in_an_order_of_their_own():
     assert len(sums) == 1
     # In the order in which they come, sums differ.
     assert len({sum(rng.permutation(parts).tolist()) for _ in range(50)}) > 1
-
-
-def test_whole_numbers_become_floats_before_they_are_added():
-    csr = sparse.csr_array((np.array([200, 100], np.uint8), [1, 1], [0, 2]), shape=(1, 3))
-    assert np.array_equal(read(csr).toarray(), [[0, 300, 0]])
-
-
-def test_what_was_given_stays_as_it_is():
-    given = scattered(table()[0], np.random.default_rng(0))
-    before = [a.copy() for a in (given.data, given.indices, given.indptr)]
-    TDILClassifier(noise_seed=0).fit(given, table()[1])
-    after = given.data, given.indices, given.indptr
-    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
 # ---- rows alone, bit for bit
@@ -318,14 +302,6 @@ def test_a_release_of_sparse_rows_has_the_claim_of_the_dense_twin():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_one_row_and_rows_of_nothing():
-    for X in (sparse.csr_array((1, 5)), sparse.csr_array((3, 5)), sparse.csr_array([[0, 2.0]])):
-        y = np.arange(X.shape[0]) % 2
-        model = TDILClassifier(classes=[0, 1], noise_seed=0).fit(X, y)
-        assert model.predict(X).shape == (X.shape[0],)
-
-
-@pytest.mark.filterwarnings("ignore")
 def test_public_points_may_be_sparse():
     X, y = table()
     Z = table(n=30, seed=5)[0]
@@ -335,24 +311,6 @@ def test_public_points_may_be_sparse():
         given = sparse.csr_array(X), sparse.csr_array(Z)
         found = function_of(model.fit(given[0], y, X_public=given[1]))
         np.testing.assert_allclose(found, weights, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_pinp_answers_a_sparse_point_as_it_did_before():
-    X, y = table()
-    model = PINPClassifier(kernel="linear", noise_seed=0).fit(sparse.csr_array(X), y)
-    twice = sparse.vstack([sparse.csr_array(X[:9])] * 2).tocsr()
-    answer = model.query(twice)
-    assert np.array_equal(answer.scores[:9], answer.scores[9:])
-    assert not answer.fresh.any()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_behind_steps_of_a_pipeline():
-    X, y = table()
-    models = [make_pipeline(MaxAbsScaler(), TDILClassifier(noise_seed=0)) for _ in range(2)]
-    one, other = (m.fit(Z, y) for m, Z in zip(models, (X, sparse.csr_matrix(X)), strict=True))
-    assert np.array_equal(function_of(one[-1]), function_of(other[-1]))
 
 
 # ---- what is refused, and costs nothing
@@ -418,14 +376,6 @@ def test_complex_numbers_and_single_dimensions_are_refused():
         TDILClassifier().fit(sparse.coo_array(np.ones(3)), [0, 1, 0])
     with pytest.raises(ValueError, match="different numbers of rows"):
         TDILClassifier().fit(sparse.csr_array(np.eye(3)), [0, 1])
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_other_widths_are_refused_in_predict():
-    X, y = table()
-    model = TDILClassifier(noise_seed=0).fit(sparse.csr_array(X), y)
-    with pytest.raises(ValueError, match="features"):
-        model.predict(sparse.csr_array(X[:, :-1]))
 
 
 @pytest.mark.parametrize(
@@ -499,7 +449,7 @@ def test_nothing_as_large_as_the_table_is_allocated(limit):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [RBFSampler, SparseRandomProjection])
 def test_a_feature_map_sees_few_dense_rows_at_a_time(kind):
-    X, y = one_hot(1000, 50_000, 10)
+    X, y = one_hot(1000, 20_000, 10)
     model = TDILClassifier(kernel=kind(n_components=10, random_state=0), noise_seed=0)
     tracemalloc.start()
     try:
@@ -507,7 +457,7 @@ def test_a_feature_map_sees_few_dense_rows_at_a_time(kind):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 100e6  # all rows would take 400 MB
+    assert peak < 60e6  # all rows would take 160 MB
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -546,13 +496,6 @@ def test_solvers_refuse_a_wide_table_before_it_costs(mechanism):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_wide_table_is_learnt_where_its_signal_is_in_common_columns():
-    X, y = one_hot(20_000, 10_000, 2)
-    model = TDILClassifier(norm_bound=2**0.5, epsilon=2.0, noise_seed=0).fit(X, y)
-    assert model.score(X, y) > 0.85 > 0.15 + max(y.mean(), 1 - y.mean())
-
-
-@pytest.mark.filterwarnings("ignore")
 def test_noise_is_told_for_rows_in_all_directions():
     """Even points of a schema fill all columns, and its noise would seem small on sparse rows."""
     X, y = table(n=2000, d=2000)[0], np.arange(2000) % 2  # which has nothing to do with X
@@ -564,22 +507,6 @@ def test_noise_is_told_for_rows_in_all_directions():
     assert f"; over {over[0]} predictions vary by" in str(told[0])
     without = TDILClassifier(mechanism="functional").fit(X, y).noise_  # and no schema
     assert without.over == over[0]
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_kernel_reads_sparse_rows():
-    X, _ = make_classification(300, 10, random_state=0)
-    given = sparse.csr_array(X)
-    model = TDILClassifier(classes=[0, 1], noise_seed=0)
-    assert np.allclose(model.kernel_diag(given[:5]), model.kernel_diag(X[:5]))
-
-
-def test_problems_of_sparse_rows_are_checked_as_dense_ones():
-    X, y = table()
-    model = TDILClassifier(mechanism="functional")
-    problem = model._pose(sparse.csr_array(X), y, None, None)[0]
-    assert isinstance(problem, Problem)
-    problem.check()
 
 
 # ---- sketches
@@ -647,16 +574,8 @@ def test_a_row_more_adds_itself_to_a_sum_and_nothing_else(name, place):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_sketch_without_noise_is_the_mean():
-    X = table()[0]
-    sketcher = RFFSketcher(10, gamma=0.5, epsilon=np.inf, random_state=0)
-    mean = sketcher.fit(sparse.csr_array(X)).sketch_.mean
-    np.testing.assert_allclose(mean, sketcher.transform(X).mean(axis=0), atol=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore")
 def test_no_sketch_makes_a_wide_table_dense():
-    X, _ = one_hot(3000, 100_000, 10)
+    X, _ = one_hot(3000, 20_000, 10)
     sketcher = RFFSketcher(10, gamma=0.1, random_state=0)
     tracemalloc.start()
     try:
@@ -665,8 +584,8 @@ def test_no_sketch_makes_a_wide_table_dense():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # The frequencies take 4 MB; a thousand dense rows would take 800 MB.
-    assert peak < 120e6
+    # The frequencies take 0.8 MB; a thousand dense rows would take 160 MB.
+    assert peak < 40e6
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -59,7 +57,7 @@ def routing():
         yield
 
 
-def problem(n=300, seed=0):
+def problem(n=150, seed=0):
     """Two owners; the target is like the second's rows, and labels differ between the two."""
     rng = np.random.default_rng(seed)
     X = np.vstack([rng.normal(0, 1, (n, 2)), rng.normal(3, 1, (n, 2))])
@@ -98,7 +96,7 @@ def test_fitted_attributes(protocol):
 
 
 def test_default_matches_the_target():
-    X, _, owners, target, _ = problem()
+    X, _, owners, target, _ = problem(n=300)
     s = summarizer().fit(X, X_target=target, owners=owners)
     assert s.n_accessed_ == 320
     assert s.owner_counts_["south"] >= 16
@@ -157,14 +155,6 @@ def test_frames_keep_their_kind(container):
         assert list(s.feature_names_in_) == ["a", "b"]
 
 
-def test_fit_resample_without_labels():
-    X, _, owners, target, _ = problem()
-    s = summarizer()
-    np.testing.assert_array_equal(
-        s.fit_resample(X, X_target=target, owners=owners), X[s.sample_indices_]
-    )
-
-
 def test_jobs_do_not_change_the_result():
     X, _, owners, target, _ = problem()
     for protocol in ("propose", AskAll(4)):
@@ -181,16 +171,6 @@ def test_verbose_counts_rounds(capsys):
     X, _, owners, target, _ = problem()
     summarizer(protocol=AskAll(n_rounds=3), verbose=1).fit(X, X_target=target, owners=owners)
     assert capsys.readouterr().out.count("round") == 3
-
-
-def test_protocols_as_objects_have_parameters():
-    X, _, owners, target, _ = problem()
-    s = summarizer(protocol=Propose()).set_params(protocol__parsimony=6.0)
-    assert clone(s).get_params()["protocol__parsimony"] == 6.0
-    s.fit(X, X_target=target, owners=owners)
-    assert s.n_accessed_ == 120
-    with pytest.raises(ValueError, match="explore"):
-        summarizer(protocol=Propose(explore=2.0)).fit(X)
 
 
 def test_paper_parameters():
@@ -322,8 +302,8 @@ def test_a_model_for_the_target():
     X, y, owners, target, target_y = problem()
     m = model().fit(X, y, X_target=target, owners=owners)
     assert m.score(X_holdout=target, y_holdout=target_y) > 0.9
-    assert m.predict(target).shape == m.decision_function(target).shape == (300,)
-    assert m.predict_proba(target).shape == m.predict_log_proba(target).shape == (300, 2)
+    assert m.predict(target).shape == m.decision_function(target).shape == (150,)
+    assert m.predict_proba(target).shape == m.predict_log_proba(target).shape == (150, 2)
     assert not hasattr(m, "transform")
     assert m.n_features_in_ == 2
     assert "trained on real rows" in repr(m.privacy_)
@@ -370,7 +350,7 @@ def test_a_missing_target_is_told():
 
 def test_a_search_does_not_repeat_what_is_said():
     X, y, *_ = problem()
-    search = GridSearchCV(model(), {"summarizer__epsilon": [1.0, 2.0]}, cv=2)
+    search = GridSearchCV(model(), {"summarizer__epsilon": [1.0]}, cv=2)
     assert said(lambda: cross_val_score(model(), X, y, cv=2), "X_target") == 0
     assert said(lambda: search.fit(X, y), "For an accuracy") == 0
     assert said(lambda: search.fit(X, y), "match as X_target") == 1  # to refit
@@ -383,7 +363,9 @@ def test_a_kernel_that_sees_nothing_of_the_target_is_told(epsilon):
 
     def told(unit, size=1000, **options):
         s = summarizer(**{"n_components": 1000, "epsilon": epsilon, **options})
-        return said(lambda: s.fit(unit * X, X_target=unit * target[:size]), "near 0 between any")
+        return said(
+            lambda: s.fit(unit * X[:200], X_target=unit * target[:size]), "near 0 between any"
+        )
 
     assert told(1) == told(3) == 0
     assert told(30) == told(1000) == 1
@@ -410,7 +392,7 @@ def test_noise_is_not_taken_for_a_kernel_that_sees_nothing():
     embedding = Embedding.draw(2, 1000, 0.5, "pairs", np.random.RandomState(0))
 
     def work():
-        for seed in range(150):
+        for seed in range(50):
             for size, epsilon in (300, 0.03), (300, 1.0), (20, 1.0):
                 mean = GaussianMean(embedding, epsilon, 1e-6, "add_remove", None)
                 mean.release(target[:size], seed)
@@ -561,7 +543,7 @@ def test_grid_search_over_epsilon(routing, n_target):
     target = np.vstack([target] * 2)[:n_target]
     search = GridSearchCV(
         model(),
-        {"summarizer__epsilon": [0.01, np.inf], "estimator__C": [1.0]},
+        {"summarizer__epsilon": [0.01, np.inf]},
         cv=3,
         error_score="raise",
     )
@@ -582,10 +564,10 @@ def test_grid_search_over_epsilon(routing, n_target):
     assert np.all(scores < 0)
 
 
-@pytest.mark.parametrize("n_target", [200, 600], ids=["other length", "as long as X"])
-def test_search_over_a_pipeline_that_transforms_the_target(routing, n_target):
+def test_search_over_a_pipeline_that_transforms_the_target(routing):
+    """A target as long as X is the one that folds might cut."""
     X, y, owners, target, target_y = problem()
-    target, target_y = np.vstack([target] * 2)[:n_target], np.tile(target_y, 2)[:n_target]
+    target, target_y = np.vstack([target] * 2), np.tile(target_y, 2)
     pipeline = Pipeline(
         [("scale", PublicVectorizer((-2, 8))), ("model", model(gamma=25.0))],
         transform_input=["X_target", "X_holdout"],
@@ -599,7 +581,7 @@ def test_search_over_a_pipeline_that_transforms_the_target(routing, n_target):
     pipeline.fit(X, y, **routed)
     by_hand = np.mean(pipeline.predict(target) == target_y)
     assert pipeline.score(X, y) == by_hand > 0.85
-    search = GridSearchCV(pipeline, {"model__summarizer__epsilon": [5.0, np.inf]}, cv=2)
+    search = GridSearchCV(pipeline, {"model__summarizer__epsilon": [np.inf]}, cv=2)
     search.fit(X, y, **routed)
     assert search.best_score_ > 0.85
 
@@ -607,44 +589,21 @@ def test_search_over_a_pipeline_that_transforms_the_target(routing, n_target):
 def test_grid_search_in_a_pipeline_without_routing():
     X, y, *_ = problem()
     pipeline = Pipeline([("model", model())])
-    search = GridSearchCV(pipeline, {"model__summarizer__epsilon": [1.0, np.inf]}, cv=2)
+    search = GridSearchCV(pipeline, {"model__summarizer__epsilon": [np.inf]}, cv=2)
     search.fit(X, y)
     assert search.best_score_ < 0
 
 
-IMPORTS = {"imblearn first": "import imblearn, skdpsumm", "last": "import skdpsumm, imblearn"}
-SCRIPT = """
-{imports}
-import numpy as np, sklearn
-from imblearn.pipeline import Pipeline
-from sklearn.linear_model import LogisticRegression
-from skdpsumm import PrivateMMDSummarizer, Public
-rng = np.random.default_rng(0)
-X = np.vstack([rng.normal(0, 1, (300, 2)), rng.normal(3, 1, (300, 2))])
-y = np.concatenate([X[:300, 0] > 0, X[300:, 1] > 3]).astype(int)
-target = rng.normal(3, 1, (200, 2))
-s = PrivateMMDSummarizer(60, gamma=.5, n_components=64, random_state=0, epsilon=50., noise_seed=0)
-plain = Pipeline([("rows", s), ("model", LogisticRegression())]).fit(X, y)
-assert len(plain[0].sample_indices_) == 60
-sklearn.set_config(enable_metadata_routing=True)
-routed = Pipeline([("rows", s), ("model", LogisticRegression())])
-routed.fit(X, y, X_target=target, owners=np.repeat([0, 1], 300))
-assert routed[0].owner_counts_[1] > 45, routed[0].owner_counts_
-assert routed.predict(target).shape == (200,)
-s.set_fit_resample_request(owners=False)
-print("fine")
-"""
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("order", IMPORTS)
-def test_imbalanced_learn_imported_first_or_last(order):
-    pytest.importorskip("imblearn")
-    script = SCRIPT.format(imports=IMPORTS[order])
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "fine", done.stderr
+def test_rows_are_chosen_in_pipelines_of_imbalanced_learn(routing):
+    pipelines = pytest.importorskip("imblearn.pipeline")
+    X, y, owners, target, _ = problem()
+    steps = [("rows", summarizer(n_select=60, epsilon=50.0)), ("model", LogisticRegression())]
+    plain = pipelines.Pipeline(steps).fit(X, y)
+    assert len(plain[0].sample_indices_) == 60
+    routed = pipelines.Pipeline(steps).fit(X, y, X_target=target, owners=owners)
+    assert routed[0].owner_counts_["south"] > 45
+    assert routed.predict(target).shape == (len(target),)
+    routed[0].set_fit_resample_request(owners=False)
 
 
 def test_public_is_only_a_wrapper():
@@ -668,8 +627,7 @@ def test_a_target_that_a_pipeline_did_not_map_is_told_why():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("n_target", [300, 600], ids=["other length", "as long as X"])
-@pytest.mark.parametrize("package", ["pandas", "polars"])
+@pytest.mark.parametrize(("package", "n_target"), [("pandas", 600), ("polars", 300)])
 def test_a_public_frame_goes_through_any_transformer(routing, package, n_target):
     """A ColumnTransformer maps the frame in a `Public`, and no fold cuts it."""
     frames = pytest.importorskip(package)
@@ -690,7 +648,7 @@ def test_a_public_frame_goes_through_any_transformer(routing, package, n_target)
         "X_holdout": Public(X[:n_target]),
         "y_holdout": Public(y[:n_target]),
     }
-    search = GridSearchCV(pipeline, {"model__estimator__C": [1.0, 100.0]}, cv=2)
+    search = GridSearchCV(pipeline, {"model__estimator__C": [100.0]}, cv=2)
     search.fit(X, y, **routed)
     rows, labels = search.best_estimator_[-1]._holdout
     assert len(rows) == len(labels) == n_target

@@ -9,11 +9,11 @@ import pytest
 from curators import curator_of, summarizer_of
 from paper_protocols import AskAll
 
-from skdpsumm import PrivacyLeakWarning, PrivacyLedger, PrivateMMDSummarizer, mmd2
+from skdpsumm import PrivacyLeakWarning, PrivacyLedger, mmd2
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import IntegerNoise
-from skdpsumm.summaries import Auction, DataOwner, Pool, Propose
+from skdpsumm.summaries import DataOwner, Pool, Propose
 from skdpsumm.summaries._mmd import Embedding, draw_tilted, tilted_scores
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._parties import common_owners, read_label_column
@@ -440,13 +440,6 @@ def test_who_takes_part_hangs_on_no_label_of_somebody_else():
     assert seen[0] == seen[1]
 
 
-def test_shares_are_parts_of_one_however_large_they_are():
-    for size in (1e-300, 1.0, 1e308):
-        shares = {"a": size, "b": size}
-        curator = curator_of(points(10), ["a", "b"], gamma=1.0, n_components=10, shares=shares)
-        assert curator.shares == {"a": 0.5, "b": 0.5}
-
-
 @pytest.mark.parametrize("protocol", ["propose", "pool", AskAll(4)])
 @pytest.mark.parametrize(
     "options", [{}, {"target_is_owners": True}, {"adjacency": "replace_one", "n_target": 90}]
@@ -485,9 +478,3 @@ def test_labels_that_no_owner_has_sound_are_refused():
         with pytest.raises(ValueError, match="label for each row"):
             summarizer(ledger=ledger).fit(X, y, X_target=points(100, 2.0, seed=9), owners=owners)
     assert not ledger.entries()
-
-
-def test_the_paper_has_no_bound():
-    paper = PrivateMMDSummarizer(**PrivateMMDSummarizer.paper_parameters())
-    assert isinstance(paper.protocol, Auction)
-    assert paper.protocol.max_share_per_owner == 1.0

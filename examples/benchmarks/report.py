@@ -32,11 +32,16 @@ TOP = """# Benchmarks
 ![AUC of private classifiers and errors of private releases, beside rivals](images/benchmarks.png)
 
 `python examples/benchmarks/report.py --picture` makes page and picture from the files in
-`examples/benchmarks/results`, and `--json FILE` of a script stores a new one there. Below each
-table stand its date and its file, which has command, machine, load and versions. Noise is
-fresh in every run, so yours will differ a little. "Older cells" are columns that did not run again
-with the others; "transcribed from the README" are those measured before results were stored.
+`examples/benchmarks/results`; `--json FILE` of a script stores one there, with command, machine,
+load and versions. Noise is fresh in every run, so yours will differ a little. "Older cells" did not
+run again with the others. Results in short show their first column alone; "about" in the file
+says what it is.
 """
+# The results that are shown as tables.
+TABLES = {
+    *("sketch_2_nist", "sketch_2_wide", "sketch_9_coverage"),
+    *("choose_1_mnist", "learn_6_adult", "learn_7_covertype", "learn_8_time"),
+}
 
 
 def decimals(value):
@@ -56,6 +61,13 @@ def cells(column):
 def line(cells):
     """Return a row of a Markdown table."""
     return "| " + " | ".join(cells) + " |"
+
+
+def in_short(table, name):
+    """Return one result as an item: its first column, up to the sixth row."""
+    names, column, *_ = zip(*table["rows"][:6], strict=True)
+    told = "; ".join(f"{name} → {cell}" for name, cell in zip(names, cells(column), strict=True))
+    return f"- *{table['title']}* (`{name}`), *{table['columns'][1]}*: {told}."
 
 
 def section(table, name):
@@ -85,8 +97,10 @@ def page():
     parts = [TOP.strip()]
     for job in _results.JOBS:
         parts.append(f"## {HEADINGS[job]}")
-        for name, table in tables.items():
-            parts += section(table, name) if table["job"] == job else []
+        own = {name: table for name, table in tables.items() if table["job"] == job}
+        for name in sorted(TABLES & set(own)):
+            parts += section(own[name], name)
+        parts.append("\n".join(in_short(own[name], name) for name in own if name not in TABLES))
     return "\n\n".join(parts) + "\n"
 
 

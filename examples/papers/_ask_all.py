@@ -54,7 +54,17 @@ class AskAll(Protocol):
 
     *Cost.* K p rows; R messages per owner; R rounds. For few owners.
 
-    Proof: docs/papers.md, "Why the corrected algorithm is private".
+    *Proof of (3).* Fix the broadcasts. Let S be the rows kept, and U those that are not. Before the
+    choice the curator holds the best b of U: each owner has just sent its best b that it had not
+    sent, and what it sent earlier is in the pool. So S grows by the best b of U, whoever they are
+    with. Add x, and let U' = U + e, at first with e = x. As long as e is not among the best b of
+    U', both worlds keep the same rows. When it is, e is kept in place of the b-th best, which is
+    the new e (or in addition, where there are fewer than b). So at any time S' = S, S' = S + x - e,
+    or S' = S + x: its sum of phi moves by at most 2. An owner that drops out takes e with it, or
+    not, in both worlds alike, since its rows in the pool are no longer candidates. A replaced row
+    is two such moves. The displaced row changes with time, so each round's release is charged. The
+    fate of a row must depend on no other row: features lie on a grid, directions have so few bits
+    that products and sums are exact, and ties go to the first row.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -2,11 +2,28 @@
 
     python examples/proofs/functional.py
 
-The theorem is in `docs/proofs.md`, and its proof below. Printed are: how far exact minimisers
-of neighbouring tables are apart, the worst of many tables, beside L R / Lambda; the exact delta
-of the noise that the library calibrates, by quadrature of Gaussian densities; that of an
-adaptive stream of queries, whose directions hang on earlier answers; and how far coordinates at
-public points of a kernel move.
+`docs/proofs.md` has the theorem in short. Printed are: how far exact minimisers of neighbouring
+tables are apart, the worst of many tables, beside L R / Lambda; the exact delta of the noise that
+the library calibrates, by quadrature of Gaussian densities; that of an adaptive stream of queries,
+whose directions hang on earlier answers; and how far coordinates at public points of a kernel move.
+
+Theorem
+-------
+- **Input**: rows x with |phi(x)| <= R in a Hilbert space, of any dimension. Public: Lambda > 0, and
+  a convex loss whose gradient in the scores has length at most L. w* minimises `F(w) = sum_i
+  loss(<w, phi(x_i)>, y_i) + (Lambda / 2) |w|^2`.
+- **Neighbours**: one row comes or goes (n = 1) or is replaced (n = 2); k rows of a group come or go
+  (n = k) or are replaced (n = 2 k).
+- **Measure**: Gaussian differential privacy.
+- **Statement**:
+
+  1. Minimisers of neighbours are at most `Delta_w = n L R / Lambda` apart, and in general no less.
+  2. In an orthonormal basis of any finite subspace, noise of standard deviation Delta_w / mu on
+     each coordinate makes all coordinates together mu-GDP. A prediction at z, read off them, has
+     noise of at most Delta_w |phi(z)| / mu.
+  3. The same holds where the subspace grows by a direction per query, chosen by all earlier
+     answers.
+  4. Noise of density proportional to exp(-|x| epsilon / Delta_w) on the coordinates is epsilon-DP.
 
 Proof
 -----

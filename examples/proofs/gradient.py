@@ -2,11 +2,30 @@
 
     python examples/proofs/gradient.py
 
-The theorem is in `docs/proofs.md`, and its proof below. Everything is an integer here, as it is
-in the library: features and residuals on small grids, so that *all* rows can be tried, and
-noise whose masses are summed one by one. Printed are how far one row, or one person's rows,
-move a sum of gradients; the exact delta of two and three steps, each of which hangs on the
-answers before it, at several epsilons, beside the claim; and planted bugs.
+`docs/proofs.md` has the theorem in short. Everything is an integer here, as it is in the library:
+features and residuals on small grids, so that *all* rows can be tried, and noise whose masses are
+summed one by one. Printed are how far one row, or one person's rows, move a sum of gradients; the
+exact delta of two and three steps, each of which hangs on the answers before it, at several
+epsilons, beside the claim; and planted bugs.
+
+Theorem
+-------
+- **Input**: rows (x, y), public numbers R, C, T, sigma, and whole units of two public grids. phi is
+  phi(x), with |phi| <= R, cut off towards zero to the first grid. In each of T steps the weights W
+  are public; s is the slope of the row's loss at W^T phi, clipped to |s| <= C, and cut off towards
+  zero to the second grid. The step releases `sum_i phi_i s_i^T` plus noise of standard deviation
+  sigma on each entry, drawn anew. What is made of that (rate, momentum, averages, the next W) is
+  any function of it.
+- **Neighbours**: a row comes or goes (n = 1), or is replaced (n = 2).
+- **Measure**: Gaussian differential privacy of all T sums together.
+- **Statement**:
+
+  1. Neighbours' sums, at the same W, differ by at most `n C R` in the Frobenius norm, *exactly*: no
+     rounding is added.
+  2. All steps together are mu-GDP with `mu = sqrt(T) n C R / sigma`.
+  3. A group of at most k rows, the sum of whose `phi s^T` is clipped to sqrt(k) C R and cut off
+     towards zero, counts as a row of C' = sqrt(k) C. So does a group whose slopes are multiplied by
+     shares that sum to 1 at most, with C' = C.
 
 Proof of Lemma 1
 ----------------

@@ -2,12 +2,40 @@
 
     python examples/proofs/objective.py
 
-The theorem is in `docs/proofs.md`, and its proof below. With one feature the minimiser is a
-monotone function of the noise, so that the mass of an interval is a difference of two values of
-the noise's distribution function: no density, no determinant, none of the proof's formulas.
-With three classes densities are summed over a plane. Printed are the exact delta at several
-epsilons, the worst of all data sets and rows that are tried, and what the library claims for
-the noise that it calibrates.
+`docs/proofs.md` has the theorem in short. With one feature the minimiser is a monotone function of
+the noise, so that the mass of an interval is a difference of two values of the noise's distribution
+function: no density, no determinant, none of the proof's formulas. With three classes densities are
+summed over a plane. Printed are the exact delta at several epsilons, the worst of all data sets and
+rows that are tried, and what the library claims for the noise that it calibrates.
+
+Theorem
+-------
+- **Input**: rows (phi, y) with |phi| <= R, and a public Lambda > 0. The loss is a convex function
+  of q scores. Its gradient s is Lipschitz; its Hessian has a rank of at most r and a trace of at
+  most r beta. For each label, all s lie in the convex hull of 0 and m points (*corners*) of length
+  at most L: one (margin losses), two opposite ones (residuals), or those of a regular simplex that
+  has 0 as another corner (softmax). W* minimises, over all matrices W of p rows and q columns,
+
+      J(W) = sum_i loss(W^T phi_i, y_i) + (Lambda / 2) |W|^2 + <B, W>.
+
+  B has independent N(0, sigma^2) entries or, for a pure claim, the density proportional to exp(-|B|
+  / b).
+- **Neighbours**: a row comes or goes (add-remove), or is replaced (replace-one).
+- **Measure**: the loss of privacy of the exact W*, in both orders.
+- **Statement**: let `c = r log(1 + beta R^2 / Lambda)` and `Z = L R / sigma`. The loss is at most
+  the largest of 0 and several `Y_i` (and plus c, but where the row goes), of law N(mu^2/2, mu^2)
+  for
+
+  - add-remove: m terms of mu = Z;
+  - replace-one: m terms of mu = 2 Z, m^2 - m of mu = sqrt(3) Z, and 2 m of mu = Z.
+
+  So `delta(epsilon)` is at most the sum of all `gdp_delta(mu, epsilon - c)`, for epsilon >= c. The
+  total variation is at most, for each t >= 0 and with d = m gdp_delta(Z, t),
+
+      d + (1 - d) (e^t - 1) (e^(t + c) - 1) / (e^(2 t + c) - 1)
+
+  under add-remove, which is `gdp_delta(Z, 0)` for m = 1, and twice that under replace-one. With
+  pure noise the loss is at most E + c (add-remove) or 2 E + c (replace-one), where E = L R / b.
 
 Proof of Lemma 2
 ----------------

@@ -2,12 +2,37 @@
 
     python examples/proofs/random_stopping.py
 
-The theorem is in `docs/proofs.md`, and its proof below. A base run here has finitely many
-results, ranked by score. The best of K has a law that is a finite sum over the chances of K,
-which are computed from their recursion, and not from the proof's generating function. Printed
-are the exact delta of the search at several epsilons, the worst of all runs and rankings that
-are tried, beside the price that the library states; and what one run costs whose rows are held
-out by secret coins, by enumerating them.
+`docs/proofs.md` has the theorem in short. A base run here has finitely many results, ranked by
+score. The best of K has a law that is a finite sum over the chances of K, which are computed from
+their recursion, and not from the proof's generating function. Printed are the exact delta of the
+search at several epsilons, the worst of all runs and rankings that are tried, beside the price that
+the library states; and what one run costs whose rows are held out by secret coins, by enumerating
+them.
+
+Theorem
+-------
+Q is a base run: it draws its own candidate, fits, scores, and returns all of that. K is drawn
+without looking at the table, Q is run K times, independently and each time alike, and the result
+with the best score is released: not K, and nothing of the others. Order results by score, equal
+ones by a coin. With f(z) = E[z^K], the best of K lies in a top set of mass s under Q with
+probability H(s) = 1 - f(1 - s). So its density is h = H' times that of Q, taken at the mass of all
+better results, and h falls from h(0) = E[K].
+
+- **Input**: a run Q whose curve is delta_Q(e), for every real e, and a law of K: truncated negative
+  binomial (eta > -1, 0 < gamma < 1), where h(s) is proportional to (o + s)^-(1 + eta) with o =
+  gamma / (1 - gamma).
+- **Neighbours**: those of Q.
+- **Measure**: delta(epsilon) of the result.
+- **Statement 1** (any run): the search is (epsilon + c, E[K] delta_Q(epsilon))-DP for every
+  epsilon. Here c = (1 + eta) e, where e >= 0 solves `(1 - gamma) delta_Q(e) = gamma (exp(e) - 1)`.
+  If Q is epsilon0-DP, then e <= epsilon0, and the search is (epsilon0 + c)-DP.
+- **Statement 2** (mu-GDP runs): with g(q) = Phi(Phi^-1(q) - mu) and G(n) = Phi(Phi^-1(n) + mu), for
+  epsilon >= 0
+
+      delta(epsilon) <= D(epsilon) = int_0^1  max_n w(q, n)_+  dq,        0 <= n <= 1 - q,
+      w(q, n) = h(q + n) - exp(epsilon) g'(q) h(g(q) + G(n)).
+
+  For some mu-GDP run this is attained, so no smaller bound holds.
 
 Proof
 -----

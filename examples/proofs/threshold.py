@@ -2,10 +2,37 @@
 
     python examples/proofs/threshold.py
 
-The theorem is in `docs/proofs.md`, and its proof below. Printed are, for several orders: the
-largest ln U - ln(1 - N) of queries at many thresholds and places, by quadrature of Laplace
-densities, less the theorem's ln R; the same for noise on integers; and the exact delta of the
-worst streams that were found, at several epsilons, beside the library's claim.
+`docs/proofs.md` has the theorem in short. Printed are, for several orders: the largest ln U - ln(1
+- N) of queries at many thresholds and places, by quadrature of Laplace densities, less the
+theorem's ln R; the same for noise on integers; and the exact delta of the worst streams that were
+found, at several epsilons, beside the library's claim.
+
+Theorem
+-------
+- **Input**: an adaptive stream of scalar queries, of any length. Query, guess and threshold, any
+  number >= 0, may depend on all earlier outputs.
+- **Neighbours**: tables on which each query differs by at most Delta, given the same earlier
+  outputs.
+- **Measure**: Renyi divergence of order alpha > 1, of all outputs.
+- **Statement**: let b be the scale of the noise, x = Delta / b, beta = 2 alpha - 1. For u in [0, x]
+  and w = x - u let
+
+  - *lower*: `U = e^((alpha-1) x) (e^(-beta u) / 2 + (alpha-1) e^(-beta x)) / beta`, `N = (2 -
+    e^(-u))^alpha e^((alpha-1) w) / 2`;
+  - *higher*: `U = e^((alpha-1) x) (alpha - e^(-beta w) / 2) / beta`, `N = (2 - e^(-u))^(1-alpha)
+    e^(-alpha w) / 2`;
+
+  and let R be the largest U / (1 - N) of both rows. If all N < 1, the divergence is at most B ln(R)
+  / (alpha - 1), whatever the thresholds. No smaller bound holds for all of them.
+
+*Vectors.* A query may also be a vector with a guess and a threshold for each entry, that moves by
+at most Delta *in L2*: the scores of one point. Each entry gets noise of its own, and all that are
+farther off than their thresholds are released. That is one update. Let a = alpha - 1 and beta = 2
+alpha - 1. The theorem then holds with the larger of
+
+    ln R(x) + x^3 max(0, beta^3 min(1 / (6 sqrt 3), 2 a / beta) - 6 a^3) / 6   and   alpha a x^2
+
+in place of ln R(x). The first is ln R(x) itself for a >= 0.51.
 
 Proof
 -----

@@ -2,7 +2,15 @@
 
 from ._audit import audit_epsilon
 from ._check import check_private_estimator
+from ._compare import Comparison, compare
 from ._neighbours import worst_case_neighbours
 from ._result import AuditResult
 
-__all__ = ["AuditResult", "audit_epsilon", "check_private_estimator", "worst_case_neighbours"]
+__all__ = [
+    "AuditResult",
+    "Comparison",
+    "audit_epsilon",
+    "check_private_estimator",
+    "compare",
+    "worst_case_neighbours",
+]

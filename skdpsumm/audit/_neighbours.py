@@ -350,7 +350,7 @@ def candidate_rows(schema: TableSchema, n_rows: int, rng) -> NDArray:
     without a range go from near zero to far away.
     """
     scales = 10.0 ** rng.uniform(-2, 3, size=n_rows)
-    return stack_columns([_cells(column, scales, rng) for column in schema.columns])
+    return schema.with_dates(stack_columns([_cells(one, scales, rng) for one in schema.columns]))
 
 
 def _cells(column: Column, scales: NDArray, rng) -> NDArray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -297,7 +296,8 @@ def _own_bins(schema: TableSchema, j: int, own: Sequence[Any]) -> tuple[Any, ...
     try:
         if isinstance(column, Numeric):
             # Its constructor knows what edges fit a range and a step.
-            return replace(column, edges=own).edges  # type: ignore[arg-type, return-value]
+            low, high = column.bounds or (None, None)
+            return Numeric(low, high, step=column.spacing, edges=own).edges  # type: ignore
         return _own_cells(column, own)
     except ValueError as error:
         raise ValueError(f"bins, column {schema.name(j)!r}: {error}") from None

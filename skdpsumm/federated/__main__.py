@@ -24,8 +24,9 @@ from ._files import printable
 _COMMANDS = ("new", "agreement", "supernode", "superlink", "run", "flwr")
 
 
-def main(arguments: list[str]) -> int:
-    """Run one command and return its exit status."""
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command, of the command line where None, and return its exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     os.umask(0o077)  # whatever Flower writes is for this user's eyes alone, too
     match arguments:
         case [name, _, *_] if name in _COMMANDS:
@@ -39,4 +40,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from ..schema._columns import Categorical, Column, Numeric
+from ..schema._columns import Categorical, Column, Date, Numeric
 from ..schema._frames import arrow_cells, cells_as_objects
 from ..schema._reading import Table
 from ..schema._schema import TableSchema
@@ -90,7 +90,7 @@ def read_table(
     else:
         table = pyarrow.parquet.read_table(path, columns=wanted)
         cells = [arrow_cells(table[name]) for name in schema.names]
-    read = Table(cells)
+    read = schema.in_steps(Table(cells))
     codes = np.empty((len(table), schema.n_columns))
     for j in range(schema.n_columns):
         codes[:, j] = schema.read(read, j)
@@ -117,6 +117,9 @@ def _is_csv(path: str | os.PathLike) -> bool:
 
 def _cells_of_text(column: Column, texts: pa.ChunkedArray, name: str) -> NDArray:
     """Return what each text of a CSV file stands for in a column of the schema."""
+    if isinstance(column, Date):
+        words = [text.strip() for text in texts.to_pylist()]
+        return cells_as_objects([None if word.lower() in _ABSENT else word for word in words])
     if isinstance(column, Numeric):
         words = [code for code in column.missing_values if isinstance(code, str)]
         return _numbers(texts, pa.float64(), name, words).to_numpy()
@@ -232,7 +235,7 @@ def vectors_of(schema: TableSchema, codes: NDArray[np.float64]) -> NDArray[np.fl
 def to_arrow(column: Column, cells: NDArray) -> pa.Array:
     """Return the cells of a column for a file; categories of several kinds become words."""
     if isinstance(column, Numeric):
-        return pa.array(cells, from_pandas=True)
+        return pa.array(column.decode(cells), from_pandas=True)
     assert isinstance(column, Categorical)
     kinds = {type(category) for category in column.categories}
     whole = kinds == {int} and all(abs(category) < 2**63 for category in column.categories)

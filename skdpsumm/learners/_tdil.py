@@ -109,9 +109,9 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
           columns if there is no schema.
         - "splines" is piecewise linear in each number: it puts six hats at even knots (or at the
           `edges` of the column) beside each number, unless that would be more than 256 hats in all.
-          Classifiers get products of every two of up to 17 numbers as well, unless delta is 0. With
-          1,000 rows or more, shape is worth far more than its noise (docs/learners.md). Without a
-          schema it is "linear".
+          Classifiers get products of every two of up to 17 numbers as well, and of categories with
+          few values, unless delta is 0. With 1,000 rows or more, shape is worth far more than its
+          noise (docs/learners.md). Without a schema it is "linear".
         - "rbf" and "poly" are those of scikit-learn's `pairwise_kernels`. "poly" is the
           paper's ``(<x, y> + 1)^3``. For another polynomial, give a
           `PolynomialKernel(degree=2, coef0=0.0)`.
@@ -316,9 +316,9 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
           columns if there is no schema.
         - "splines" is piecewise linear in each number: it puts six hats at even knots (or at the
           `edges` of the column) beside each number, unless that would be more than 256 hats in all.
-          Classifiers get products of every two of up to 17 numbers as well, unless delta is 0. With
-          1,000 rows or more, shape is worth far more than its noise (docs/learners.md). Without a
-          schema it is "linear".
+          Classifiers get products of every two of up to 17 numbers as well, and of categories with
+          few values, unless delta is 0. With 1,000 rows or more, shape is worth far more than its
+          noise (docs/learners.md). Without a schema it is "linear".
         - "rbf" and "poly" are those of scikit-learn's `pairwise_kernels`. "poly" is the
           paper's ``(<x, y> + 1)^3``. For another polynomial, give a
           `PolynomialKernel(degree=2, coef0=0.0)`.

@@ -59,23 +59,22 @@ class ChoiceNoise:
 
     def __str__(self) -> str:
         told = (
-            f"the choice tells apart mean scores that differ by {self.difference:.2g} or more"
+            f"Scores closer than {self.difference:.2g}, of {self.size:.4g}, cannot be told apart"
             if self.difference < self.size
-            else "the choice tells no two candidates apart"
+            else "No two candidates can be told apart"
         )
-        words = f"{told}, of {self.size:.4g}; {self._of_fit}"
+        words = f"{told}; {self._of_fit}"
         if self.is_default:
             words += "; the estimator as it was given is the best: fitted alone it has less noise"
-        return f"mostly noise: {words}" if self.is_drowned else words
+        return f"Mostly noise: {words}" if self.is_drowned else words
 
     @property
     def advice(self) -> str:
         """What to say where the choice is mostly noise."""
         apart = (
-            f"candidates whose mean scores differ by less than {self.difference:.2g} of "
-            f"{self.size:.4g} were told apart by chance"
+            f"scores closer than {self.difference:.2g}, of {self.size:.4g}, cannot be told apart"
             if self.difference < self.size
-            else "the released sum tells no two of them apart"
+            else "no two can be told apart"
         )
         return (
             "Fit the estimator as it is, which will probably be better, or give the search more "
@@ -86,8 +85,7 @@ class ChoiceNoise:
     @property
     def _of_fit(self) -> str:
         return (
-            f"a run of this search is as noisy as one fit to all rows with "
-            f"epsilon={self.epsilon_of_fit:.2g}, where a plain fit has {self.epsilon:.4g}"
+            f"the search leaves the model epsilon={self.epsilon_of_fit:.2g} of {self.epsilon:.4g}"
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..schema._columns import Categorical
+from ..schema._columns import Categorical, Date
 from ..schema._schema import TableSchema, stack_columns, stratified
 
 
@@ -65,14 +65,8 @@ class TableForm:
         """
         if self.schema is None:
             return self._table(list(np.asarray(cells, np.float64).T))
-        read = [self.schema.read(cells, j) for j in range(self.schema.n_columns)]
-        categorical = [self.schema.values(j) is not None for j in range(self.schema.n_columns)]
-        return self._table(
-            [
-                self.schema.decode(j, column) if categorical[j] else column
-                for j, column in enumerate(read)
-            ]
-        )
+        every = range(self.schema.n_columns)
+        return self._table([self.schema.decode(j, self.schema.read(cells, j)) for j in every])
 
     def public_rows(self, n_least: int) -> Any:
         """Return public rows that fill ranges, or [0, 1] without one, and lists evenly."""
@@ -85,9 +79,9 @@ class TableForm:
         if columns is None:
             return self._table(drawn)
         bounded = [isinstance(c, Categorical) or c.bounds is not None for c in columns]
-        return self._table(
-            [c.sample(u) if ok else u for c, u, ok in zip(columns, drawn, bounded, strict=True)]
-        )
+        drawn = [c.sample(u) if ok else u for c, u, ok in zip(columns, drawn, bounded, strict=True)]
+        pairs = zip(columns, drawn, strict=True)
+        return self._table([c.decode(d) if isinstance(c, Date) else d for c, d in pairs])
 
     def _table(self, columns: list[NDArray]) -> Any:
         """Return a table of these columns, and zeros for those that the schema leaves out."""
@@ -96,10 +90,11 @@ class TableForm:
             parts[place] = column
         if not hasattr(self.like, "columns"):
             return stack_columns(parts)
-        named = zip(self.like.columns, parts, strict=True)
+        named = list(zip(self.like.columns, parts, strict=True))
         if hasattr(self.like, "iloc"):  # pandas would make strings of objects, and lose None
             series = type(self.like.iloc[:, 0])
-            return type(self.like)({name: series(p, dtype=p.dtype) for name, p in named})
+            kept = {name: None if p.dtype.kind == "M" else p.dtype for name, p in named}
+            return type(self.like)({n: series(p, dtype=kept[n]) for n, p in named})
         return type(self.like)({n: p.tolist() if p.dtype == object else p for n, p in named})
 
 

@@ -25,7 +25,7 @@ from ..privacy._fit import (
     check_groups,
     estimator,
 )
-from ..schema._columns import Categorical, Column, Numeric
+from ..schema._columns import Categorical, Column, Date, Numeric
 from ..schema._schema import BY_NAME, NO_SCHEMA, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema
 from ..sketches import (
     AdaptiveSketcher,
@@ -355,7 +355,8 @@ def _check_alike(name: str, known: Column, given: Column) -> None:
     """Raise ValueError for a schema that contradicts what a sketch knows of a column."""
     for fact in ("categories", "bounds", "step", "missing"):
         here, there = (getattr(column, fact, None) for column in (given, known))
-        if here not in (None, False, there):
+        of_dates = isinstance(given, Date) and given.low != getattr(known, "low", None)
+        if of_dates or here not in (None, False, there):
             raise ValueError(
                 f"Column {name!r} was sketched as {known!r}, and the schema given here says "
                 f"{given!r}; leave schema out, for the sketch knows its columns."

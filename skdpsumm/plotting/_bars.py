@@ -140,7 +140,7 @@ class HistogramDisplay(TableDisplay):
             The column, by number or name.
         bins : int or array-like of edges, default=None
             As in `M2MEstimator.histogram`; columns of categories ignore it. None takes the edges of
-            the schema, or 10 equal bins where there are none.
+            the schema, or 10 equal bins where there are none (of dates: the bins of the release).
         reference : array-like of shape (k,), default=None
             *Public* data to draw beside, as in the constructor. By default there are none.
         **options
@@ -152,9 +152,9 @@ class HistogramDisplay(TableDisplay):
         """
         columns = estimator.schema_
         j = columns.index(column, "column")
-        edges = _edges(columns, j, bins) if columns.values(j) is None else None
+        edges = _edges(columns, j, bins) if j in columns.numbers else None
         display = cls(
-            estimator.histogram(column, edges),
+            estimator.histogram(column, bins if edges is None else edges),
             edges=edges,
             label=label_of(columns, j),
             reference=reference,

@@ -120,8 +120,8 @@ class TableDisplay(Display):
 
 
 def labels_of_numbers(schema: TableSchema) -> list[str]:
-    """Return the names of the columns that hold numbers, with their units."""
-    return [label_of(schema, j) for j in schema.numeric]
+    """Return the names of the columns of numbers, dates left out, with their units."""
+    return [label_of(schema, j) for j in schema.numbers]
 
 
 def label_of(schema: TableSchema, j: int) -> str:

@@ -313,7 +313,7 @@ class CovarianceDisplay(MatrixDisplay):
         """
         _check_statistic(statistic)
         schema = estimator.schema_
-        plain = [schema.name(j) for j in schema.numeric]
+        plain = [schema.name(j) for j in schema.numbers]
         names = labels_of_numbers(schema) if statistic == "covariance" else plain
         return cls(getattr(estimator, statistic)(), names=names, statistic=statistic).plot(
             **options

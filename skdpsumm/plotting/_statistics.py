@@ -61,7 +61,8 @@ class CDFDisplay(TableDisplay):
     steps: bool = False
 
     def __post_init__(self) -> None:
-        self.thresholds = np.asarray(self.thresholds, dtype=np.float64)
+        cuts = np.asarray(self.thresholds)
+        self.thresholds = cuts if cuts.dtype.kind == "M" else cuts.astype(np.float64)
         same_length("thresholds", self.thresholds, cdf=self.cdf, reference=self.reference)
 
     def plot(self, ax: Any = None, *, level: float = 0.95, name: str = "private") -> CDFDisplay:
@@ -158,7 +159,8 @@ class CDFDisplay(TableDisplay):
         n_drawn = int(n_values) if n_values <= 513 else 257
         low, high = columns.bound(j)  # type: ignore[misc]  # numbers of an M2MEstimator have one
         drawn = np.unique(columns.on_grid(np.linspace(low, high, n_drawn), j))
-        thresholds = drawn if thresholds is None else np.asarray(thresholds, dtype=np.float64)
+        drawn = columns.decode(j, drawn)
+        thresholds = drawn if thresholds is None else np.asarray(thresholds, dtype=drawn.dtype)
         display = cls(
             thresholds,
             estimator.cdf(column, thresholds),
@@ -295,6 +297,6 @@ class MomentDisplay(TableDisplay):
         MomentDisplay
         """
         schema = estimator.schema_
-        ranges = np.array([schema.bound(j) for j in schema.numeric], np.float64)
+        ranges = np.array([schema.bound(j) for j in schema.numbers], np.float64)
         names = labels_of_numbers(schema)
         return cls(estimator.mean(), ranges, names=names, reference=reference).plot(**options)

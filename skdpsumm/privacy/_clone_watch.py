@@ -106,8 +106,7 @@ class CloneWatch:
             "or cross-validation charges every fit in full, one for each candidate and fold and "
             f"one to refit. So far, {count} fits by clones of one estimator "
             f"({label or 'without a label'}) cost epsilon={epsilon_of(paid):.4g} of data set "
-            f"{dataset!r}. Of fits like the last, {', '.join(prices)}, and the cap holds {most} "
-            "more.",
+            f"{dataset!r}. Of such fits, {', '.join(prices)}; {most} more fit under the cap.",
             BudgetWarning,
             stacklevel=4,
         )

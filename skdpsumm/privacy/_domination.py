@@ -9,16 +9,15 @@ and the Gaussian curve lies above its tangents. Halving an interval until chords
 proves the claim.
 
 *The far tail* is bounded by ``weight gdp_delta(mu, epsilon - shift)``. With Mills' ratio R and a =
-e/mu - mu/2, ``-d log gdp_delta(mu, e) / de = 1 / (R(a) / R(a + mu) - 1)``, which grows with a and
-falls with mu. So for ``larger > mu`` the ratio ``gdp_delta(mu, e - shift) / gdp_delta(larger, e)``
-falls from the point on where ``(e - shift) / mu - mu / 2 >= e / larger - larger / 2``.
+e/mu - mu/2, ``-d log gdp_delta(mu, e) / de = 1 / (R(a) / R(a + mu) - 1)``, which grows with a, as
+log R is convex, and falls with mu, as R falls. So for ``larger > mu`` the ratio ``gdp_delta(mu, e -
+shift) / gdp_delta(larger, e)`` falls from the point on where ``(e - shift) / mu - mu / 2 >= e /
+larger - larger / 2``.
 
 *Small epsilons.* A claim (e, d) in both orders bounds the curve below e: it is then ``(epsilon, 1 -
 (1 + exp(epsilon)) a)``-DP for epsilon <= e, with ``a = (1 - d) / (1 + exp(e))``. The trade-off
 curve, which is symmetric, crosses the diagonal no lower than at a, and the curve of mu crosses it
 at Phi(-mu / 2). So the e of the largest a that is tried decides for all epsilons below it.
-
-The proofs are in docs/proofs.md.
 """
 
 from __future__ import annotations

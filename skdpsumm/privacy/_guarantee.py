@@ -14,10 +14,10 @@ from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict
 
 _WORDS_OF_CHANGE = {"add_remove": "add or remove", "replace_one": "replace"}
 _ONE_FIT = (
-    "counts one fit: others on these rows add up (count them with ledger=..., and search with "
-    "PrivateSearchCV)"
+    "Counts one fit: others on these rows add up. Count them with ledger=..., and search with "
+    "PrivateSearchCV."
 )
-_IDEALISED = "idealised: noise or numbers of trials were drawn in floating point"
+_IDEALISED = "Idealised: noise or numbers of trials were drawn in floating point."
 
 
 @dataclass(frozen=True)
@@ -116,23 +116,25 @@ class PrivacyGuarantee:
         return _merge([self, other], compose)
 
     def __repr__(self) -> str:
-        lines = [] if not self.simulated else ["SIMULATED (noise_seed is set): protects nobody."]
-        lost = self.mechanism.unprotected
-        if lost:
-            lines.append(f"No guarantee: epsilon = inf, because {cut(lost.reason)}.")
-        neighbours = f"{cut(self.unit)}, {self.adjacency.replace('_', '-')}"
-        lines.append(
-            f"protects {cut(self.protects)} ({neighbours}) against {cut(self.against)}, "
-            f"given {cut(self.given)}"
-        )
-        lines += self._remarks()
-        return f"<PrivacyGuarantee {self._cost()}\n  " + "\n  ".join(lines) + ">"
+        whom = f"{cut(self.protects)} against {self._whom}"
+        if lost := self.mechanism.unprotected:
+            lines = [f"Does not protect {whom}: {cut(lost.reason)}."]
+        elif self.simulated:
+            lines = [f"Would protect {whom}, had the noise no seed (noise_seed)."]
+        else:
+            lines = [f"Protects {whom}."]
+        lines += [f"Takes as given: {cut(self.given)}.", *self._remarks()]
+        return f"<PrivacyGuarantee {self.short}\n  " + "\n  ".join(lines) + ">"
 
     def _repr_html_(self) -> str:
         lost = self.mechanism.unprotected
-        rows = [("because", lost.reason)] if lost else [("cost", self._cost())]
+        rows = [("because", lost.reason)] if lost else []
         rows += [("given", self.given), *(("note", remark) for remark in self._remarks())]
         return html_table(self.badge, (), rows, len(rows))
+
+    @property
+    def _whom(self) -> str:
+        return _WHOM.get(self.against, cut(self.against))
 
     def _remarks(self) -> list[str]:
         """Return what there is to say beside the promise."""
@@ -142,12 +144,8 @@ class PrivacyGuarantee:
 
     @property
     def badge(self) -> str:
-        """One line, for headings: the price, and what it protects."""
-        unit = f"{cut(self.unit)}, {self.adjacency.replace('_', '-')}"
-        line = f"{self.price} ({unit}), protects {cut(self.protects)} against {cut(self.against)}"
-        if self.simulated:
-            return f"SIMULATED, protects nobody: {line}"
-        return f"{line}, idealised noise" if self.idealised else line
+        """One line, for headings: the promise, whose rows it is about, and against whom."""
+        return f"{self.short}: {cut(self.protects)}, against {self._whom}"
 
     @property
     def short(self) -> str:
@@ -177,15 +175,6 @@ class PrivacyGuarantee:
         if self.mechanism.unprotected:
             return "no guarantee: epsilon=inf"
         return f"epsilon={self.epsilon(1e-6):.4g} at delta=1e-06"
-
-    def _cost(self) -> str:
-        pure = self.mechanism.epsilon(0.0)
-        if math.isfinite(pure):
-            return f"epsilon={pure:.4g}, delta=0"
-        if self.mechanism.unprotected:
-            return "epsilon=inf"
-        pairs = ", ".join(f"epsilon={self.epsilon(d):.4g} at delta={d:g}" for d in (1e-6, 1e-9))
-        return f"{pairs} ({cut(repr(self.mechanism))})"
 
     def explain(self) -> Explanation:
         """Return the promise in plain words, for whoever signs it: as text, and as HTML.
@@ -272,6 +261,8 @@ _WHO = {
     "consumer": "Whoever receives the result, whatever else they know",
     "owner coalition": "All other owners together, whatever else they know",
 }
+_WHOM = {"public": "everyone", "owner coalition": "any coalition of owners"}
+_WHOM |= {who: f"the {who}" for who in ("analyst", "curator", "consumer")}
 _MORE_ROWS = 5  # the example of a person with several rows
 _LINE_LENGTH = 88  # characters of a line of text
 

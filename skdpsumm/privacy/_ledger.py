@@ -624,7 +624,7 @@ class PrivacyLedger:
         try:
             with self._store.reading() as (_, book):
                 spent = self._filter.epsilon_of(total(book.spent))
-                return f"<spent epsilon={spent:.4g} in {book.n_charges} entries>"
+                return f"<spent: epsilon={spent:.4g}; entries: {book.n_charges}>"
         except _UNREADABLE as error:
             return f"<cannot be read: {type(error).__name__}>"
 

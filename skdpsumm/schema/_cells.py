@@ -155,8 +155,8 @@ def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -
         The largest number of finer cells.
     """
     assert column.bounds is not None
-    (low, high), step = column.bounds, column.step or 0.0
-    line = _Line(low, high, thresholds) if column.step is None else _Grid(column, thresholds)
+    (low, high), step = column.bounds, column.spacing or 0.0
+    line = _Line(low, high, thresholds) if column.spacing is None else _Grid(column, thresholds)
     starts = line.first_starts()
     if not line.is_short:
         even = _multiples(_round_unit((high - low) / N_EVEN), low, high)
@@ -240,7 +240,7 @@ class _Grid(_Line):
     def __init__(self, column: Numeric, thresholds: Sequence[float]):
         assert column.bounds is not None
         assert column.n_values is not None
-        (self._low, self._high), self._step = column.bounds, float(column.step or 1)
+        (self._low, self._high), self._step = column.bounds, float(column.spacing or 1)
         self._n, self._thresholds = column.n_values, np.array(thresholds)
         self.is_short = self._n <= N_VALUES
         self.points = {}

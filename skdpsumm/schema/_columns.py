@@ -1,14 +1,16 @@
-"""What is public about one column: the range and the grid of numbers, or a list of categories."""
+"""What is public about a column: range and grid of numbers or dates, or a list of categories."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from itertools import islice
 from numbers import Real
 from operator import lt
 from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +36,7 @@ from ._reading import (
     NO_TIMES,
     CellError,
     cell_fault,
+    exact_dates,
     exact_numbers,
     finite_numbers,
 )
@@ -50,12 +53,14 @@ _MISSING_NUMBER = 0.75**0.5
 _INDICATOR = 0.5**0.5
 # The category of all values that a column with `Categorical.other` does not list.
 OTHER = "other"
+# The steps of dates, as numpy names them.
+_UNITS = {"day": "D", "month": "M", "hour": "h"}
 # Categories and edges that are printed.
 _MOST_CATEGORIES_SHOWN = 30
 
 
 class Column:
-    """A column of a `TableSchema`: `Numeric` or `Categorical`.
+    """A column of a `TableSchema`: `Numeric`, `Date` or `Categorical`.
 
     What it makes of a cell is a function of that cell alone, whatever the dtype of the container.
     """
@@ -93,6 +98,10 @@ class Column:
         codes, says_missing = ((), False) if is_none else check_missing_values(given)
         object.__setattr__(self, "missing_values", codes)
         object.__setattr__(self, "missing", bool(self.missing or says_missing))
+
+    def decode(self, read: NDArray) -> NDArray:
+        """Return the cells that stand for what `read` returns: dates, categories, or numbers."""
+        return read
 
     def __repr__(self) -> str:
         given = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
@@ -242,20 +251,29 @@ class Numeric(Column):
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
+    def spacing(self) -> float | None:
+        """The distance between two values as `read` returns them, or None: they are on no grid."""
+        return self.step
+
+    @property
     def n_values(self) -> int | None:
         """Number of values, or None where they are on no grid."""
-        if self.bounds is None or self.step is None:
+        if self.bounds is None or self.spacing is None:
             return None
-        return round((self.bounds[1] - self.bounds[0]) / self.step) + 1
+        return round((self.bounds[1] - self.bounds[0]) / self.spacing) + 1
+
+    def label(self, value: float) -> str:
+        """Return a value as the label of a bin."""
+        return f"{value:.12g}"
 
     def on_grid(self, values: NDArray) -> NDArray:
         """Return each of `values` moved to the closest value that the column has.
 
         Without a step, values are returned as they are.
         """
-        if self.bounds is None or self.step is None:
+        if self.bounds is None or self.spacing is None:
             return values
-        (low, high), step = self.bounds, self.step
+        (low, high), step = self.bounds, self.spacing
         last = round((high - low) / step)
         k = np.clip(np.rint((np.asarray(values, np.float64) - low) / step), 0, last)
         return np.where(k == last, high, _as_written(low + k * step, (low, high), step))
@@ -320,10 +338,175 @@ class Numeric(Column):
         absent = np.zeros(len(u), np.bool_)
         if self.missing:
             absent, u = u < _SHARE_MISSING, (u - _SHARE_MISSING) / (1 - _SHARE_MISSING)
-        half = (self.step or 0.0) / 2  # which the first and the last value extend beyond the range
+        half = (self.spacing or 0.0) / 2  # by which the ends of the range extend beyond it
         low, high = self.bounds
         values = self.on_grid(low - half + u * (high - low + 2 * half))
         return np.where(absent, np.nan, values)
+
+
+@dataclass(frozen=True, repr=False)
+class Date(Numeric):
+    """A column of dates, and what is public about them.
+
+    Cells are datetimes of numpy, pandas, polars, Arrow or Python, or ISO words such as
+    ``"2024-02-29"`` and ``"2024-02-29T13:45"``. Each is read by itself: as the day, month or hour
+    that it is in, whatever the unit and the time zone of its column. Numbers are refused.
+
+    Answers, bins, samples and drawn tables come back as dates. Errors and differences of answers
+    are numbers of steps.
+
+    Parameters
+    ----------
+    low, high : str, date or datetime
+        The first and the last day, month or hour, public. Dates outside are clipped to them. The
+        years 1 to 9999 are possible.
+    step : {"day", "month", "hour"}, default="day"
+        Distance between two neighbouring values. Cells are cut down to it: a month is known by its
+        first day. The default suits most tables.
+    zone : str, default=None
+        Name of the time zone by whose clock all cells are read, such as "Europe/Berlin" or "UTC".
+        A cell that says its own zone is converted; all others are taken as they are. None refuses
+        cells that say one, because they have no date until somebody says where.
+    description : str, default=None
+        What the column means, for the reader of a release. The default is None because a name may
+        say enough.
+    missing : bool, default=False
+        Whether a cell may be missing (NaT, NaN, None, NA or null). The default, False, refuses such
+        cells, so that none goes unnoticed.
+    missing_values : word or list of words, default=()
+        Public codes that stand for a missing value, such as ``["unknown", "9999-12-31"]``. A cell
+        that is such a word, or on such a date, is read as missing, so `missing` is then True. Dates
+        must lie outside the range. The default, none, clips 9999-12-31 to the range.
+
+    Raises
+    ------
+    ValueError
+        If the ends are no dates, or in the wrong order, or the zone is unknown here.
+
+    Examples
+    --------
+    >>> from skdpsumm import Date
+    >>> Date("2015-01-01", "2024-12-31")
+    Date('2015-01-01', '2024-12-31', step='day')
+    >>> Date("2015-01", "2024-12", step="month", missing=True)
+    Date('2015-01', '2024-12', step='month', missing=True)
+    """
+
+    low: str  # type: ignore[assignment]
+    high: str  # type: ignore[assignment]
+    step: str = field(default="day", kw_only=True)  # type: ignore[assignment]
+    zone: str | None = field(default=None, kw_only=True)
+    edges: ClassVar[None] = None  # type: ignore[misc]
+    unit: ClassVar[None] = None  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.step, str) or self.step not in _UNITS:
+            raise ValueError(f"step={self.step!r} must be one of {list(_UNITS)}.")
+        self._zone_of_cells()
+        self._check_words()
+        for name in ("low", "high"):
+            object.__setattr__(self, name, str(self._value(name, getattr(self, name))))
+        if self._first >= np.datetime64(self.high):
+            raise ValueError(f"low={self.low!r} must be before high={self.high!r}.")
+        if not all(isinstance(code, str) for code in self.missing_values):
+            raise ValueError(
+                f"missing_values={list(self.missing_values)!r} must be words, such as '9999-12-31'."
+            )
+        inside = [c for c in self._gone.tolist() if 0 <= c <= self.bounds[1]]
+        if inside:
+            raise ValueError(
+                f"missing_values lists {self.decode(np.array(inside))[0]}, which lies in the range "
+                f"({self.low}, {self.high}), where it is a value. Give a range without it."
+            )
+
+    def _value(self, name: str, given: Any) -> np.datetime64:
+        """Return the value that a date stands for, or raise ValueError."""
+        with suppress(ValueError):  # CellError, too
+            found = exact_dates(cells_as_objects([given]), _UNITS[self.step], self._zone_of_cells())
+            if not np.isnat(found[0]):
+                return found[0]
+        raise ValueError(f"{name}={given!r} is no date; write it as in '2024-02-29'.")
+
+    def _zone_of_cells(self) -> ZoneInfo | None:
+        if self.zone is None:
+            return None
+        try:
+            return ZoneInfo(self.zone)
+        except (KeyError, ValueError, TypeError, AttributeError, OSError):
+            raise ValueError(
+                f"zone={self.zone!r} is no time zone that is known here; write such as 'UTC' or "
+                "'Europe/Berlin'. (On Windows, install tzdata.)"
+            ) from None
+
+    @property
+    def _first(self) -> np.datetime64:
+        return np.datetime64(self.low)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The range in steps since `low`, (0, n)."""
+        return 0.0, float((np.datetime64(self.high) - self._first).astype(np.int64))
+
+    @property
+    def spacing(self) -> float:
+        """The distance between two values as `read` returns them."""
+        return 1.0
+
+    @property
+    def _gone(self) -> NDArray[np.float64]:
+        """Steps since `low` of the dates that stand for a missing cell."""
+        found = []
+        for word in self.missing_values:
+            with suppress(ValueError):
+                found.append((self._value("", word) - self._first).astype(np.float64))
+        return np.array(found, np.float64)
+
+    def steps(self, cells: NDArray) -> NDArray[np.float64]:
+        """Return how many steps after `low` cells are, out of the range, too; NaN where missing.
+
+        This is what `read` takes.
+
+        Raises
+        ------
+        CellError
+            For cells that are no dates, or that have a time zone where no `zone` is given.
+        """
+        cells = without_words(cells, self.missing_values)
+        dates = exact_dates(cells, _UNITS[self.step], self._zone_of_cells())
+        steps = (dates - self._first).astype(np.float64)
+        return np.where(np.isnat(dates) | np.isin(steps, self._gone), np.nan, steps)
+
+    def label(self, value: float) -> str:
+        """Return a value as the label of a bin: its date."""
+        return str(self.decode(np.array([value]))[0].astype(self._first.dtype))
+
+    def decode(self, read: NDArray) -> NDArray[np.datetime64]:
+        """Return dates in place of steps since `low`, rounded; NaT where missing."""
+        absent = np.isnan(read)
+        dates = self._first + np.rint(np.where(absent, 0, read)).astype(np.int64)
+        dates = np.where(absent, np.datetime64("NaT"), dates)
+        return dates.astype("M8[us]" if self.step == "hour" else "M8[D]")
+
+    def asked(self, given: Any) -> NDArray[np.float64]:
+        """Return dates that a question names, in steps since `low`, or raise ValueError.
+
+        Parameters
+        ----------
+        given : date, or sequence of dates
+            Of any kind that a cell may be.
+        """
+        alone = isinstance(given, str) or not np.iterable(given)
+        listed = [given] if alone else list(given)
+        dates = [self._value("date", one) for one in listed]
+        return (np.array(dates) - self._first).astype(np.float64)
+
+    def calendar(self, unit: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """Return the months or years of the range, and the edges between them, half a step off."""
+        long = {"month": "M8[M]", "year": "M8[Y]"}[unit]
+        first, last = (np.datetime64(end).astype(long) for end in (self.low, self.high))
+        dates = np.arange(first, last + 1)
+        steps = (dates.astype(self._first.dtype) - self._first).astype(np.float64)
+        return tuple(dates.astype(str)), np.append(np.maximum(steps, 0), self.bounds[1] + 1) - 0.5
 
 
 @dataclass(frozen=True, repr=False)
@@ -495,6 +678,14 @@ def _is_number(value: Any) -> bool:
 
 # What is wrong with cells of a column, and what to do.
 FAULTS = {
+    "no dates": (
+        "holds cells that are no dates. Give datetimes, or ISO words such as '2024-02-29'; convert "
+        "others with pandas.to_datetime(t, format=...), such as format='%Y%m%d' for 20240229."
+    ),
+    "zoned": (
+        "has cells with a time zone. Say by whose clock to read them in the schema, such as "
+        "Date(..., zone='Europe/Berlin')."
+    ),
     "times": "holds dates or times. " + NO_TIMES,
     "intervals": "holds intervals. " + NO_INTERVALS,
     "missing": "has missing values (NaN or null). " + FILL_MISSING,
@@ -518,17 +709,17 @@ FAULTS = {
     ),
     "": (
         "must hold finite numbers; if these are written as words, convert them with "
-        "astype(float). If they are dates, make them numbers of a public unit, such as days: "
-        "(pandas.to_datetime(t) - datetime(2020, 1, 1)) / timedelta(days=1). If they are names, "
-        "list them in the schema as a Categorical, or leave the column out."
+        "astype(float). If they are dates, say so in the schema, such as Date('2015-01-01', "
+        "'2024-12-31'). If they are names, list them in the schema as a Categorical, or leave the "
+        "column out."
     ),
 }
 
 
-def read_cells(column: Column, cells: NDArray, name: str) -> NDArray:
+def read_cells(column: Column, cells: NDArray, name: str, how: str = "read") -> NDArray:
     """Return what a column reads of cells, or raise an error that names the column, no value."""
     try:
-        return column.read(cells)  # type: ignore[attr-defined]
+        return getattr(column, how)(cells)
     except CellError as error:
         fault, kind = error.fault, error.kind
     if isinstance(column, Categorical) and fault == "times":

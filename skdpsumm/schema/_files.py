@@ -6,21 +6,32 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields
+from datetime import date
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._bounded import MOST_CHARACTERS, parse_toml
-from ._columns import Categorical, Column, Numeric, short_number, told
-from ._reading import INTERVALS, NO_INTERVALS, TIMES, CellError, finite_numbers, is_missing
+from ._columns import Categorical, Column, Date, Numeric, short_number, told
+from ._reading import (
+    INTERVALS,
+    NO_INTERVALS,
+    TIMES,
+    CellError,
+    exact_dates,
+    finite_numbers,
+    is_missing,
+)
 
 _NOT_GUESSED = {
-    TIMES: "holds dates or times; convert it to numbers first.",
+    TIMES: "holds dates or times of several kinds; convert it to dates or to numbers first.",
     INTERVALS: "holds intervals. " + NO_INTERVALS,
 }
 # How a draft says what it is.
@@ -28,72 +39,33 @@ _GUESSED, _SOME_MISSING = "guessed from public rows", ", some missing"
 # What a column of words looks like that holds no categories, and what a draft says of it then.
 _FORMS = {
     r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?([./-])\d\d?\2(\d\d|\d{4})( .*)?": (
-        "if these are dates, make them numbers of days"
+        "if these are dates, convert them with pandas.to_datetime, and write a Date"
     ),
     r"[+-]?\d+|[+-]?\d*\.\d+": ("if these are numbers, convert them with astype(float)"),
     r"[+-]?[\d.]*,?\d+": "if these are numbers with a decimal comma, read them as such",
 }
 
-_FIELDS = ("bounds", "step", "edges", "categories", "unit", "description", "missing")
-_CODES, _REST = "missing_values", "other"
-
 
 def state_of(column: Column) -> dict[str, Any]:
-    """Return a column as plain values, all fields of either kind: null where one has none.
-
-    Codes of missing values, and what is said of values that are not listed, are there only if there
-    is something to say: older files do not know them.
-    """
-    found = {name: getattr(column, name, None) for name in _FIELDS}
-    found |= {_CODES: column.missing_values} if column.missing_values else {}
-    found |= {_REST: True} if getattr(column, _REST, False) else {}
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
-
-
-def from_state(entry: dict[str, Any]) -> Column:
-    """Return the column of `state_of`, made by its constructor, or raise ValueError."""
-    codes, other = entry.get(_CODES, []), entry.get(_REST, False)
-    entry = {key: entry[key] for key in _FIELDS}
-    words = {key: entry[key] for key in ("unit", "description", "missing")} | {_CODES: codes}
-    if not (isinstance(codes, list) and all(map(_is_plain, codes))):
-        raise ValueError("Codes of missing values must be a list of words or numbers.")
-    if entry["categories"] is None:
-        if other:
-            raise ValueError("A column of numbers must have no other category.")
-        return Numeric(
-            *(entry["bounds"] or (None, None)), step=entry["step"], edges=entry["edges"], **words
-        )
-    if not all(_is_plain(value) for value in entry["categories"]):
-        raise ValueError("categories of a description must be words or numbers.")
-    if any(entry[key] is not None for key in ("bounds", "step", "edges")):
-        raise ValueError("A column of categories must have no range, step or edges.")
-    return Categorical(entry["categories"], other=other, **words)
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether `value` may be in a cell of a table; integers of tables have 64 bits at most."""
-    if isinstance(value, int):
-        return abs(value) < 2**64
-    if isinstance(value, float):
-        return bool(np.isfinite(value))
-    return not isinstance(value, list | dict)
+    """Return what a column says, by the parameters of its constructor."""
+    given = {f.name: getattr(column, f.name) for f in fields(column)}  # type: ignore[arg-type]
+    kept = {k: v for k, v in given.items() if v is not None and v is not False and v != ()}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()}
 
 
 def toml_lines(column: Column) -> list[str]:
     """Return the entries of a column that say something."""
-    given = {f.name: getattr(column, f.name) for f in fields(column)}  # type: ignore[arg-type]
-    kept = {k: v for k, v in given.items() if v is not None and v is not False and v != ()}
+    told = state_of(column)
     # Categories keep their type, for 1.0 and True are other words in a release than 1.
-    short = {k: short_number(v) if isinstance(v, float) else v for k, v in kept.items()}
-    if isinstance(column, Numeric) and column.edges is not None:
-        short["edges"] = tuple(map(short_number, column.edges))
+    short = {k: short_number(v) if isinstance(v, float) else v for k, v in told.items()}
+    short |= {"edges": list(map(short_number, told["edges"]))} if "edges" in told else {}
     return [f"{name} = {_toml(value)}" for name, value in short.items()]
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, tuple):
+    if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, str):  # JSON's escapes are TOML's, but for this control character
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -108,7 +80,7 @@ def toml_key(name: str) -> str:
 
 def toml_entry(name: str, values: Sequence[Any]) -> str:
     """Return a line that gives a list to a column."""
-    return f"{toml_key(name)} = {_toml(tuple(values))}"
+    return f"{toml_key(name)} = {_toml(list(values))}"
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -135,8 +107,15 @@ def position(key: str) -> int:
 
 
 def from_table(name: Any, table: Any) -> Column:
-    """Return the column that a table of TOML describes, or raise ValueError that names it."""
-    kind = Categorical if isinstance(table, dict) and "categories" in table else Numeric
+    """Return the column that a table of TOML or JSON describes, or raise ValueError that names it.
+
+    It is one of dates if `low` is a word or a date, and of numbers without `low`.
+    """
+    kind: Any = Numeric
+    if isinstance(table, dict) and "categories" in table:
+        kind = Categorical
+    elif isinstance(table, dict) and isinstance(table.get("low"), str | date):
+        kind = Date
     known = {f.name for f in fields(kind)}
     if not isinstance(table, dict) or not set(table) <= known:
         if not isinstance(table, dict):
@@ -169,6 +148,9 @@ def guess(cells: NDArray, name: str) -> Column:
     words = [cell for cell in present.tolist() if isinstance(cell, str | bool)]
     hint = _hint_of_words(words)
     try:
+        dates = _guess_dates(values)
+        if dates is not None:
+            return dates
         if words:
             return _guess_categories(present.tolist(), absent, len(cells), hint)
         return _guess_range(finite_numbers(present), absent, len(cells))
@@ -179,6 +161,22 @@ def guess(cells: NDArray, name: str) -> Column:
     except ValueError as error:
         told = f"cannot be guessed: {error}" + (f" I{hint[1:]}." if hint else "")
     raise ValueError(f"Column {name!r} {told}")
+
+
+def _guess_dates(values: NDArray) -> Date | None:
+    """Return a column of days, None if not all cells are dates."""
+    for zone in (None, "UTC"):
+        with suppress(CellError):
+            days = exact_dates(values, "D", None if zone is None else ZoneInfo(zone))
+            present = np.unique(days[~np.isnat(days)])
+            if not len(present):
+                return None
+            if len(present) == 1:
+                raise ValueError("it has fewer than two days; leave it out.")
+            low, high, absent = str(present[0]), str(present[-1]), bool(np.isnat(days).any())
+            words = f"{_GUESSED}: from {low} to {high}" + (_SOME_MISSING if absent else "")
+            return Date(low, high, zone=zone, description=words, missing=absent)
+    return None
 
 
 def _different(cells: NDArray) -> NDArray:
@@ -214,7 +212,12 @@ def _guess_range(numbers: NDArray, absent: bool, n_rows: int) -> Numeric:
     if len(numbers) == n_rows > 20 and step == 1 and high - low == n_rows - 1:
         words += "; if these are row numbers, leave the column out"
     elif step == 1 and low >= 18000101 and np.all(np.isin(numbers, _days_as_numbers())):
-        words += "; if these are dates, YYYYMMDD, make them numbers of days"
+        first, last = (f"{end:.0f}" for end in (low, high))
+        words += (
+            "; if these are dates, convert them with pandas.to_datetime(t, format='%Y%m%d'), and "
+            f"write Date('{first[:4]}-{first[4:6]}-{first[6:]}', "
+            f"'{last[:4]}-{last[4:6]}-{last[6:]}')"
+        )
     elif step and (high - low) / step < 10:
         words += "; if these are codes, write categories"
     return Numeric(low, high, step=step, description=words, missing=absent)

@@ -1,10 +1,10 @@
-"""A schema that is found privately: ranges of numbers, and the categories that enough rows have.
+"""A schema that is found privately: ranges, and the categories that enough rows have.
 
 *What is counted.* Each column is cut into cells: public ones for numbers (a scale of 1, 2, 5, 10,
-20, ... of either sign, each cell once for whole numbers and once for others), and one for each
-value of a column of categories. A unit of protection is a row, or a group of which k rows stay. It
-adds one to each cell that it has a row in, however many these rows are. Missing cells, and cells
-that no column can read, are in no cell.
+20, ... of either sign, each cell once for whole numbers and once for others) and for dates (years),
+and one for each value of a column of categories. A unit of protection is a row, or a group of which
+k rows stay. It adds one to each cell that it has a row in, however many these rows are. Missing
+cells, and cells that no column can read, are in no cell.
 
 *Sensitivity.* A unit's rows are in at most k cells of each of d columns. With one unit more, at
 most k d counts move, by one each: k d in L1, sqrt(k d) in L2. With one unit replaced these are
@@ -61,15 +61,22 @@ from ..privacy._fit import PrivateFit
 from ..privacy._ledger import LedgerDataset
 from ..privacy._mechanisms import GaussianDP, Mechanism, NewValuesDP
 from ..privacy._noise import RESERVE, TOO_LARGE, Block, IntegerNoise, derived_seed
-from ._columns import Categorical, Numeric
+from ._columns import Categorical, Date, Numeric
 from ._groups import Groups
 from ._listed import MOST_LISTED, number_of_word, reads_as_number
-from ._reading import cell_fault, is_dask, is_missing, validate_table
+from ._reading import (
+    cell_fault,
+    exact_dates,
+    is_dask,
+    is_missing,
+    read_date,
+    validate_table,
+)
 from ._schema import TableSchema
 
 T = TypeVar("T")
 
-NUMBER, CATEGORY = "number", "category"
+NUMBER, CATEGORY, DATE = "number", "category", "date"
 # Ends of cells of positive numbers, from zero on; those of negative ones mirror them. One cell more
 # holds what is beyond the last, and zero has a cell of its own.
 _ENDS = np.array(
@@ -78,6 +85,8 @@ _ENDS = np.array(
 N_SCALE_CELLS = 2 * len(_ENDS) + 1
 # Numbers from here on are not told apart by float64, to which some containers convert them.
 _FIRST_ROUNDED = 2.0**53
+# Cells of dates are these years, each end with all that is beyond it.
+_FIRST_YEAR, _LAST_YEAR = 1800, 2199
 # Adjoining cells that are looked at together, at most: rows of a long tail are spread over them.
 _WIDEST_WINDOW = 12
 # Expected number of windows of a column that seem to hold rows, by noise alone.
@@ -96,13 +105,16 @@ _DRAWN_TOGETHER = 4096
 # Rows in units of the noise's lattice, at most, so that 64 bits hold the noise as well.
 _MOST_LIFTED = 2**61
 # What is said of columns of which noise hides everything, and how many of them a warning names.
-_NO_RANGE = Numeric(0, 1, missing=True)
-_NO_CATEGORIES = Categorical((), missing=True, other=True)
+_HIDDEN: dict[str, Numeric | Categorical] = {
+    NUMBER: Numeric(0, 1, missing=True),
+    CATEGORY: Categorical((), missing=True, other=True),
+    DATE: Date("2000-01-01", "2000-12-31", missing=True),
+}
 _MOST_HIDDEN_NAMED = 10
 
 
 class SchemaFinder(PrivateFit, BaseEstimator):
-    """Find the public description of a private table: ranges of numbers, and categories.
+    """Find the public description of a private table: ranges of numbers and dates, and categories.
 
     Use it where nobody has written down what the columns hold. `fit` reads the raw table once, and
     `schema_` is public: give it to any estimator. A schema that you know costs nothing and is
@@ -117,13 +129,15 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     How many rows are enough depends on the noise, and `min_count_` says it. A value that a single
     row has is never told.
 
-    Each column may have missing cells. A word that reads as a number is that number. A cell that
-    its column cannot read (another word among numbers, a date, a list, a number beyond 2^53 among
-    categories) counts as missing here. Dates are no kind of column: convert them to numbers first.
+    *Dates* get a range of whole years from 1800 to 2199, in days (`Date`).
+
+    Each column may have missing cells. A word that reads as a number or a date is that. A cell that
+    its column cannot read (another word among numbers, a number among dates, a date with a time
+    zone, a list, a number beyond 2^53 among categories) counts as missing here.
 
     Parameters
     ----------
-    kinds : mapping or list of {"number", "category"}, default=None
+    kinds : mapping or list of {"number", "category", "date"}, default=None
         What each column holds, such as ``{"age": "number", "job": "category"}``, or a list with an
         entry for each column of an array. It is public and yours to say: nothing is read off the
         table, its dtypes included. Columns that a mapping does not name are dropped, here and by
@@ -133,7 +147,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         usual for a release, because a schema is found for a release that comes after it. ``np.inf``
         adds no noise.
     delta : float, default=1e-6
-        The delta of the guarantee. 0 gives Laplace noise, and needs columns of numbers alone: a
+        The delta of the guarantee. 0 gives Laplace noise, and allows for no categories: a
         category that nobody listed cannot be released without a delta. Keep delta below
         1 / n_samples: 1e-6 suits fewer than a million rows.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
@@ -268,11 +282,10 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         named = isinstance(self.kinds, Mapping)
         names = list(self.kinds) if named else range(len(self.kinds))
         for name, kind in zip(names, self._kinds, strict=True):
-            if not isinstance(kind, str) or kind not in (NUMBER, CATEGORY):
+            if not isinstance(kind, str) or kind not in _HIDDEN:
                 raise ValueError(
-                    f"kinds says that column {name!r} is {kind!r}; write 'number' or 'category'. "
-                    "Leave other columns out, or convert them: dates become numbers of a public "
-                    "unit, such as days, by (t - datetime(2020, 1, 1)) / timedelta(days=1)."
+                    f"kinds says that column {name!r} is {kind!r}; write 'number', 'category' or "
+                    "'date', and leave other columns out."
                 )
         plain = [Numeric()] * len(names)
         if named:
@@ -341,17 +354,16 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         for j, (values, counts) in enumerate(draft.counts):
             noisy = self._noisy(draft.noise, j, counts)
             column: Numeric | Categorical | None
+            std, pure = draft.noise.std_of_block(j), draft.noise.kind == "laplace"
             if draft.kinds[j] == CATEGORY:
                 column = _found_categories(values, noisy, draft.bound)
+            elif draft.kinds[j] == DATE:
+                column = _found_years(noisy, std, pure=pure)
             else:
-                std, pure = draft.noise.std_of_block(j), draft.noise.kind == "laplace"
                 column = _found_range(noisy.reshape(2, N_SCALE_CELLS), std, pure=pure)
             columns.append(column)
         draft.hidden = [draft.known.name(j) for j, one in enumerate(columns) if one is None]
-        found = [
-            one or (_NO_CATEGORIES if kind == CATEGORY else _NO_RANGE)
-            for one, kind in zip(columns, draft.kinds, strict=True)
-        ]
+        found = [one or _HIDDEN[kind] for one, kind in zip(columns, draft.kinds, strict=True)]
         self.schema_, self.privacy_ = draft.known.with_columns(found), draft.privacy
         self.min_count_ = draft.bound if CATEGORY in draft.kinds else None
 
@@ -367,8 +379,8 @@ class SchemaFinder(PrivateFit, BaseEstimator):
             named = ", ".join(map(repr, draft.hidden[:_MOST_HIDDEN_NAMED]))
             warn_caller(
                 f"Describe {named} by hand, or raise epsilon: noise hides all that these columns "
-                "hold, or nothing in them can be read. Numbers got the range (0, 1), and "
-                'categories "other" alone.',
+                "hold, or nothing in them can be read. Numbers got the range (0, 1), dates the "
+                'year 2000, and categories "other" alone.',
                 NoiseWarning,
             )
 
@@ -412,6 +424,8 @@ def _counted(
         values = sorted({value for value in read if value is not None}, key=_order)
         code = {value: k for k, value in enumerate(values)}
         codes = np.array([code.get(value, -1) for value in read], np.int64)
+    elif kind == DATE:
+        values, codes = list(range(_FIRST_YEAR, _LAST_YEAR + 1)), _years(cells)
     else:
         values, codes = list(range(2 * N_SCALE_CELLS)), _places(cells)
     there, n = codes >= 0, max(len(values), 1)
@@ -476,6 +490,17 @@ def _places(cells: NDArray) -> NDArray[np.int64]:
     return np.where(np.isfinite(numbers), place + N_SCALE_CELLS * off_step, -1).astype(np.int64)
 
 
+def _years(cells: NDArray) -> NDArray[np.int64]:
+    """Return the cell of each date, -1 for none: its year."""
+    if cells.dtype.kind == "M":
+        years = exact_dates(cells, "Y", None)
+    else:
+        one_by_one = _read_each(cells, lambda cell: read_date(cell, None).astype("M8[Y]"), None)
+        years = np.array(one_by_one, "M8[Y]")
+    numbers = np.clip(years.astype(np.int64) + 1970, _FIRST_YEAR, _LAST_YEAR) - _FIRST_YEAR
+    return np.where(np.isnat(years), -1, numbers)
+
+
 # ---- what follows from noisy counts alone
 
 
@@ -502,18 +527,33 @@ def _found_range(noisy: NDArray, std: float, *, pure: bool) -> Numeric | None:
     pure : bool
         Whether the noise is Laplace's, whose tails are longer.
     """
-    p = _FALSE_WINDOWS / (_WIDEST_WINDOW * N_SCALE_CELLS)
-    deviations = -math.log(2 * p) / math.sqrt(2) if pure else -float(ndtri(p))
-    windows = _windows_with_rows(noisy.sum(axis=0), deviations * math.sqrt(2) * std)
-    if not windows:
+    run = _run_of_rows(noisy.sum(axis=0), math.sqrt(2) * std, pure=pure)
+    if run is None:
         return None
-    first, last = min(a for a, _ in windows), max(b for _, b in windows)
+    first, last = run
     low, high = _range_of(first, last)
     inside = noisy[:, first : last + 1].sum(axis=1)
     off = inside[1] + _STDS_OF_STEP * std * math.sqrt(last + 1 - first)
     whole = low.is_integer() and high.is_integer() and max(-low, high) <= _FARTHEST_STEPPED
     step = 1.0 if whole and off <= _MOST_OFF_STEP * inside.sum() else None
     return Numeric(low, high, step=step, missing=True)
+
+
+def _found_years(noisy: NDArray, std: float, *, pure: bool) -> Date | None:
+    """Return the days of the years that hold all but few rows."""
+    run = _run_of_rows(noisy, std, pure=pure)
+    if run is None:
+        return None
+    first, last = (_FIRST_YEAR + k for k in run)
+    return Date(f"{first}-01-01", f"{last}-12-31", missing=True)
+
+
+def _run_of_rows(counts: NDArray, std: float, *, pure: bool) -> tuple[int, int] | None:
+    """Return the first and the last cell of those that hold rows; None if noise hides all."""
+    p = _FALSE_WINDOWS / (_WIDEST_WINDOW * len(counts))
+    deviations = -math.log(2 * p) / math.sqrt(2) if pure else -float(ndtri(p))
+    windows = _windows_with_rows(counts, deviations * std)
+    return (min(a for a, _ in windows), max(b for _, b in windows)) if windows else None
 
 
 def _windows_with_rows(counts: NDArray, least: float) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,9 @@ def arrow_cells(column: Any) -> NDArray:
     from pyarrow import types
 
     kind = column.type
+    if types.is_timestamp(kind) or types.is_date(kind):
+        dates = np.concatenate([part.to_numpy(zero_copy_only=False) for part in _chunks(column)])
+        return dates if getattr(kind, "tz", None) is None else in_utc(dates)
     if types.is_temporal(kind):
         return some_times(len(column))
     plain = types.is_floating(kind) or (types.is_primitive(kind) and not column.null_count)
@@ -119,6 +123,23 @@ def arrow_cells(column: Any) -> NDArray:
         return cells_as_objects(column.to_pylist())
     # One cell that Python cannot hold, such as a text that is not UTF-8, decides nothing of others.
     return one_by_one(len(column), lambda i: column[i].as_py())
+
+
+def within_years(dates: NDArray) -> NDArray:
+    """Return datetimes of numpy with the first and the last year for those beyond 1 to 9999.
+
+    Units finer than microseconds hold no such years, and numpy makes no hours of the finest ones.
+    """
+    if np.datetime_data(dates.dtype)[0] in ("generic", "ns", "ps", "fs", "as"):
+        return dates.astype("M8[ns]")
+    ends = np.array(["0001-01-01", "9999-12-31"], "M8[D]").astype(dates.dtype)
+    return np.clip(dates, *ends)
+
+
+def in_utc(dates: NDArray) -> NDArray:
+    """Return datetimes that numpy has in UTC, without saying so, as Python's, which say it."""
+    cells = within_years(dates).astype("M8[us]").tolist()
+    return cells_as_objects([cell and cell.replace(tzinfo=UTC) for cell in cells])
 
 
 def cells_as_objects(cells: Sequence[Any]) -> NDArray:

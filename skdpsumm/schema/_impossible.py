@@ -122,7 +122,7 @@ def thresholds(column: Column, ranges: Sequence[tuple[float, float]]) -> tuple[f
     """
     if not isinstance(column, Numeric) or column.bounds is None:
         return ()
-    (low, high), step = column.bounds, column.step
+    (low, high), step = column.bounds, column.spacing
     if step is None:
         last = math.nextafter(high, -math.inf)  # the last bin holds its right edge
         found = {x for a, b in ranges for x in (min(a, last), math.nextafter(b, math.inf))}
@@ -179,7 +179,7 @@ def _holds(column: Column, taken: tuple[Any, ...], content: Sequence[Any] | None
         return set(content or ()) <= set(taken) and bool(content)
     if content is None:
         return False
-    step = column.step  # type: ignore[attr-defined]
+    step = column.spacing  # type: ignore[attr-defined]
     spare = [4 * np.spacing(abs(end)) if step is None else _OF_A_STEP * step for end in taken]
     return bool(taken[0] - spare[0] <= content[0] and content[1] <= taken[1] + spare[1])
 

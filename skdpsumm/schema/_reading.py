@@ -10,7 +10,8 @@ So no dtype decides anything here:
 - A category or a label is compared with those listed, by its own exact value (`_listed`).
 - A label that nobody listed, a group and an owner are read as Python's word or number, one form for
   each value (`read_labels`): 1, 1.0 and True are 1, and -0.0 is 0.
-- Dates and times have no unit of their own, and words are no numbers: both are refused.
+- Words are no numbers, and are refused. So are dates and times, but in a column of dates, where the
+  unit is the schema's and the zone is the cell's own (`exact_dates`).
 
 Otherwise tables are validated as scikit-learn does it, but no message tells a value of a table.
 """
@@ -27,6 +28,7 @@ from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +46,14 @@ from ._frames import (
     as_sklearn_sees_it,
     cells_as_objects,
     column_of,
+    in_utc,
     is_arrow,
     is_arrow_column,
     labels_of,
     names_of,
     one_by_one,
     rows_of,
+    within_years,
 )
 from ._sparse import SparseRows, checked_structure, sparse_rows
 
@@ -61,8 +65,10 @@ _no_rows: ContextVar[bool] = ContextVar("skdpsumm_no_rows", default=False)
 COMPLEX, TIMES, WORDS, OBJECTS = "complex", "times", "words", "objects"
 INTERVALS = "intervals"
 MISSING, INFINITE = "missing", "infinite"
-# What may be wrong with those of a categorical one, beside TIMES and MISSING.
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# What may be wrong with those of a categorical one, beside TIMES and MISSING; and of one of dates.
 NARROW = "narrow"
+NO_DATES, ZONED = "no dates", "zoned"
 # What may be wrong with labels, beside those of numbers.
 SHAPE, NUL, INEXACT, MIXED = "shape", "nul", "inexact", "mixed"
 
@@ -177,7 +183,8 @@ def read_column(series: Any) -> NDArray:
         # Neither are cells that are arrays numbers. And numpy makes floats of whole numbers beside
         # a missing one, which rounds those beyond 2**53.
         if column.ndim == 1 and (column.dtype.kind != "f" or _holds_floats(series)):
-            return column
+            has_zone = column.dtype.kind == "M" and getattr(own, "time_zone", None) is not None
+            return in_utc(column) if has_zone else column
     with suppress(Exception):  # whose texts quote cells
         return cells_as_objects(
             list(series.astype(object) if hasattr(series, "astype") else series)
@@ -407,6 +414,61 @@ def _numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
     return np.array(cells, np.float64).reshape(column.shape)
 
 
+def exact_dates(column: NDArray, unit: str, zone: ZoneInfo | None) -> NDArray[np.datetime64]:
+    """Return the year, month, day or hour that each cell is in, NaT where it is missing.
+
+    Parameters
+    ----------
+    column : ndarray of shape (n,)
+        Datetimes of numpy, Python or pandas, and ISO words.
+    unit : {"Y", "M", "D", "h"}
+    zone : ZoneInfo or None
+        By whose clock a cell with a time zone is read. Other cells are read as they are.
+
+    Raises
+    ------
+    CellError
+        For cells that are no dates, and for one with a time zone where there is no `zone`.
+    """
+    if column.dtype.kind == "M":
+        return within_years(column).astype(f"M8[{unit}]")
+    cells = [read_date(cell, zone).astype(f"M8[{unit}]")[()] for cell in column.tolist()]
+    return np.array(cells, f"M8[{unit}]")
+
+
+def read_date(cell: Any, zone: ZoneInfo | None) -> NDArray[np.datetime64]:
+    """Return a cell as a datetime of numpy without a zone, shape (); else as `exact_dates`."""
+    is_zoned = False
+    with suppress(Exception):  # whose text may quote the cell
+        if is_missing(cell):
+            return np.array("NaT", "M8[D]")
+        date: Any = date_of_word(cell) if isinstance(cell, str) else cell
+        is_zoned = getattr(date, "tzinfo", None) is not None
+        if isinstance(date, np.datetime64 | datetime.date) and (zone or not is_zoned):
+            return within_years(_without_zone(date, zone) if is_zoned else _plain_date(date))
+    raise CellError(ZONED if is_zoned and zone is None else NO_DATES)
+
+
+def _without_zone(date: Any, zone: ZoneInfo | None) -> NDArray[np.datetime64]:
+    with suppress(OverflowError, ValueError):  # of the first and the last day that there is
+        date = date.astimezone(zone)
+    return _plain_date(date.replace(tzinfo=None))
+
+
+def _plain_date(date: Any) -> NDArray[np.datetime64]:
+    # Years of pandas go beyond those of Python's dates, which such a one still is.
+    plain = date.to_datetime64() if hasattr(date, "to_datetime64") else date
+    return np.array(plain, getattr(plain, "dtype", "M8"))
+
+
+def date_of_word(word: str) -> datetime.datetime:
+    """Return the date that an ISO word says, such as 2024-02-29; raise ValueError for no date."""
+    text = str.__str__(word) + "-01" * (len(word) == len("2024-02"))
+    if not _ISO.match(text):  # other forms of ISO 8601 read as numbers
+        raise ValueError(f"{word!r} is no date; write it as in 2024-02-29.")
+    return datetime.datetime.fromisoformat(text)
+
+
 def cell_fault(cell: Any) -> str:
     """Return what is wrong with a cell as a number, "" for nothing."""
     # Before all others: numpy.timedelta64 says that it is an integer, and a NaT that is taken for a
@@ -608,9 +670,8 @@ _TOLD_OF_Y = {
     MIXED: "Input y holds words beside numbers. Give labels of one kind.",
 }
 NO_TIMES = (
-    "Dates and times have no unit of their own, and one row can change that of a whole column. "
-    "Convert them to numbers of a public unit, such as days: (t - datetime(2020, 1, 1)) / "
-    "timedelta(days=1)."
+    "Say in a schema that the column holds dates, such as Date('2015-01-01', '2024-12-31'). "
+    "Convert what has no date to numbers of a public unit."
 )
 NO_INTERVALS = (
     "An interval is no number, and ends that were cut by private rows are private. Give the "
@@ -650,7 +711,6 @@ def validate_table(
     y: Any = "no_validation",
     *,
     schema: Any = None,
-    mixed: bool = False,
     keep_float32: bool = False,
     y_numeric: bool = False,
     reset: bool = True,
@@ -668,9 +728,6 @@ def validate_table(
     schema : TableSchema, default=None
         Which columns of X are meant. They are returned in its order, their cells as they are, for
         the schema of the table (`TableSchema.for_table`) to check and to read.
-    mixed : bool, default=False
-        Whether cells are returned as they are without a schema, too: an array, or a `Table` of a
-        frame's columns.
     keep_float32 : bool, default=False
         Whether a table of float32 stays one, for callers that work in float64 block by block.
     y_numeric : bool, default=False
@@ -709,20 +766,23 @@ def validate_table(
             # Its own names, which scikit-learn 1.6 does not see in every kind of frame.
             names = names or getattr(estimator, "feature_names_in_", None)
             table = _take(table, schema.positions(table.shape[1], names))
-        if isinstance(table, SparseRows) or mixed or schema is not None:
+        if isinstance(table, SparseRows) or schema is not None:
             checked: Any = table
         else:
             checked = _as_floats(table, X, keep_float32)
-        if isinstance(y, str) and y == "no_validation":
-            return checked
-        target = _read_target(estimator, y, y_numeric)
-        if reset and schema is not None:
+        has_target = not (isinstance(y, str) and y == "no_validation")
+        target = _read_target(estimator, y, y_numeric) if has_target else None
+        if reset and schema is not None and has_target:
             _warn_of_the_target(y, schema)
-        check_consistent_length(table, target)
-        return checked, target
+        if has_target:
+            check_consistent_length(table, target)
     except (TypeError, ValueError, OverflowError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         message = _without_values(str(error))
+    else:
+        if schema is not None and not isinstance(X, Table):  # which has been read before
+            checked = schema.in_steps(checked)
+        return (checked, target) if has_target else checked
     # Raised out here, for the error above may hold a value of the table.
     raise kind(message)
 

@@ -19,6 +19,7 @@ from .._html import cut, html_table, more_of
 from ._columns import (
     Categorical,
     Column,
+    Date,
     Numeric,
     as_column,
     is_range,
@@ -27,7 +28,6 @@ from ._columns import (
     told,
 )
 from ._files import (
-    from_state,
     from_table,
     guess,
     position,
@@ -77,10 +77,10 @@ class TableSchema:
 
     Parameters
     ----------
-    columns : mapping, list, tuple of two numbers, Numeric or Categorical
+    columns : mapping, list, tuple of two numbers, Numeric, Date or Categorical
         Give a mapping from the name of each column to its entry, a list with an entry for each
-        column of an array, or one entry for all columns. An entry is a `Numeric`, a `Categorical`,
-        a tuple ``(low, high)`` for a range of numbers, or a list of categories.
+        column of an array, or one entry for all columns. An entry is a `Numeric`, a `Date`, a
+        `Categorical`, a tuple ``(low, high)`` for a range of numbers, or a list of categories.
     extra_columns : {"refuse", "drop"}, default="refuse"
         What to do with columns of a table that the schema does not name. The default refuses them,
         so that a misspelt or forgotten column is noticed.
@@ -181,6 +181,10 @@ class TableSchema:
                      'job': Categorical(['none', 'clerk'])}).never(
                      {'age': [0, 14], 'job': ['clerk']})
         """
+        return self.ruling_out([*self.impossible, self._combination(values)])
+
+    def _combination(self, values: Mapping[Any, Sequence[Any]]) -> Combination:
+        """Return what `never` is told, or raise ValueError."""
         if self.is_for_all:
             raise ValueError(
                 "never names columns, and this schema has one range for all: describe each column."
@@ -191,10 +195,9 @@ class TableSchema:
         if len(given) < len(values):
             raise ValueError("never names a column twice; list all its values in one entry.")
         try:
-            found = combination(self.columns, given)
+            return combination(self.columns, given)
         except ValueError as error:
             raise ValueError(f"never, {', '.join(map(repr, values))}: {error}") from None
-        return self.ruling_out([*self.impossible, found])
 
     def ruling_out(self, impossible: Sequence[Combination]) -> TableSchema:
         """Return the same schema with other `impossible` combinations, or raise ValueError."""
@@ -396,7 +399,7 @@ class TableSchema:
     def step(self, j: int) -> float | None:
         """Return the step of column `j`, or None where its values are on no grid."""
         column = self.columns[j]
-        return column.step if isinstance(column, Numeric) else None
+        return column.spacing if isinstance(column, Numeric) else None
 
     def edges(self, j: int) -> tuple[float, ...] | None:
         """Return the edges of the bins of column `j`, or None where bins are equal."""
@@ -423,6 +426,11 @@ class TableSchema:
         return [j for j in range(self.n_columns) if self.values(j) is None]
 
     @property
+    def numbers(self) -> list[int]:
+        """The columns of numbers that are no dates."""
+        return [j for j in self.numeric if not isinstance(self.columns[j], Date)]
+
+    @property
     def is_numeric(self) -> bool:
         """Whether no column is categorical."""
         return len(self.numeric) == self.n_columns
@@ -447,6 +455,27 @@ class TableSchema:
         return TableSchema(named, extra_columns=self.extra_columns).ruling_out(kept)
 
     # ---- reading cells
+
+    def in_steps(self, table: Any) -> Any:
+        """Return a table that came in, with steps since `Date.low` in its columns of dates.
+
+        All that reads a table later reads numbers there.
+
+        Raises
+        ------
+        ValueError
+            For cells that are no dates. The message names the column and no value.
+        """
+        columns = self.columns * (table.shape[1] if self.is_for_all else 1)
+        if isinstance(table, SparseRows) or not any(isinstance(c, Date) for c in columns):
+            return table
+        read = [
+            read_cells(column, table[:, j], self.name(j), "steps")
+            if isinstance(column, Date)
+            else table[:, j]
+            for j, column in enumerate(columns)
+        ]
+        return Table(read)
 
     def check(self, X: NDArray | Table | SparseRows) -> None:
         """Raise ValueError if a column refuses one of its cells. The message tells no value."""
@@ -549,6 +578,16 @@ class TableSchema:
             values[here] = entries(column, read_cells(column, X.values[here], ""))[:, 0]
         return X.with_values(values)
 
+    def with_dates(self, rows: NDArray) -> NDArray:
+        """Return rows of an array with dates in place of steps: as they came in (`in_steps`)."""
+        if len(self.numbers) == len(self.numeric):
+            return rows
+        dated = set(self.numeric) - set(self.numbers)
+        parts = [rows[:, j] for j in range(self.n_columns)]
+        return stack_columns(
+            [self.decode(j, p.astype(np.float64)) if j in dated else p for j, p in enumerate(parts)]
+        )
+
     # ---- public points
 
     def sample(self, n_samples: int, rng: np.random.RandomState) -> NDArray:
@@ -570,23 +609,21 @@ class TableSchema:
                     "high). Nothing is read off the data."
                 )
 
-    def decode(self, j: int, codes: NDArray) -> NDArray:
-        """Return the categories of column `j` at `codes`."""
-        return self.columns[j].decode(codes)
+    def decode(self, j: int, read: NDArray) -> NDArray:
+        """Return the cells of column `j` that stand for what it reads: categories at codes."""
+        return self.columns[j].decode(read)
 
     # ---- files
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description of a schema of a table."""
         names = self.names or (None,) * self.n_columns
-        told: dict[str, Any] = {
-            "columns": [
-                {"name": name, **state_of(column)}
-                for name, column in zip(names, self.columns, strict=True)
-            ]
-        }
-        if self.impossible:  # which files of format version 3 do not know
-            told[_NEVER] = [[[j, list(taken)] for j, taken in one] for one in self.impossible]
+        columns = zip(names, map(state_of, self.columns), strict=True)
+        # In a list, for the order of columns counts.
+        told: dict[str, Any] = {"columns": [{"name": name, **state} for name, state in columns]}
+        if self.impossible:
+            rules = [self._never(one) for one in self.impossible]
+            told[_NEVER] = [{str(key): taken for key, taken in one.items()} for one in rules]
         return told
 
     @classmethod
@@ -599,24 +636,16 @@ class TableSchema:
             If it does not describe a schema.
         """
         check_nested(description)
-        entries = description["columns"]
-        if not entries or not all(isinstance(entry, dict) for entry in entries):
+        entries: Any = description["columns"]
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise ValueError("The description of a table lists no columns.")
         names = [entry["name"] for entry in entries]
-        columns = [from_state(entry) for entry in entries]
-        known = cls._of_entries(names, columns)
-        never = [_combination_of(one, len(columns)) for one in description.get(_NEVER, [])]
-        return known.ruling_out(never)
-
-    @classmethod
-    def _of_entries(cls, names: Sequence[Any], columns: list[Column]) -> TableSchema:
-        if all(name is None for name in names):
-            return cls(columns)
-        if not all(isinstance(name, str) for name in names):
-            raise ValueError("Either all columns must have a name, or none.")
-        if len(set(names)) < len(names):
-            raise ValueError("Two columns have the same name; rename one.")
-        return cls(dict(zip(names, columns, strict=True)))
+        columns: Any = [{k: v for k, v in entry.items() if k != "name"} for entry in entries]
+        if any(name is not None for name in names):
+            if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+                raise ValueError("Each column must have a name of its own, or none of them any.")
+            columns = dict(zip(names, columns, strict=True))
+        return cls.from_tables({"columns": columns, _NEVER: description.get(_NEVER, [])})
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the schema to a TOML file, which people can read, edit and review.
@@ -675,7 +704,7 @@ class TableSchema:
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> TableSchema:
-        """Return the schema that the tables of a TOML file describe, or raise ValueError."""
+        """Return the schema that the tables of a file describe, or raise ValueError."""
         tables = dict(tables)
         extra, never = tables.pop(_EXTRA, "refuse"), tables.pop(_NEVER, [])
         unknown = [name for name in tables if name not in ("columns", _ALL)]
@@ -702,10 +731,9 @@ class TableSchema:
         known = cls(columns, extra_columns=extra)
         if not isinstance(never, list) or not all(isinstance(one, dict) for one in never):
             raise ValueError("never of a schema must be tables: write [[never]] above each.")
-        for one in never:
-            by_name = known.names is not None
-            known = known.never({k if by_name else position(k): one[k] for k in one})
-        return known
+        by_name = known.names is not None
+        given = [{k if by_name else position(k): one[k] for k in one} for one in never]
+        return known.ruling_out(list(map(known._combination, given)))
 
     @classmethod
     def from_public(cls, table: Any) -> TableSchema:
@@ -722,9 +750,9 @@ class TableSchema:
         Raises
         ------
         ValueError
-            If columns hold dates, have more than 1,000 different words, or lack two values (one
-            message names all of them), or if the table has no rows, or labels that are neither
-            words nor 0, 1, ... in order.
+            If columns hold times without a date, have more than 1,000 different words, or lack two
+            values (one message names all of them), or if the table has no rows, or labels that are
+            neither words nor 0, 1, ... in order.
 
         Examples
         --------
@@ -778,7 +806,7 @@ def _encoded(column: Any, values: NDArray) -> NDArray[np.float64]:
 
 
 def _keeps_zero(column: Column, entries: Callable[[Column, NDArray], NDArray]) -> bool:
-    if not isinstance(column, Numeric) or column.missing:
+    if not isinstance(column, Numeric) or isinstance(column, Date) or column.missing:
         return False
     return not entries(column, read_cells(column, np.zeros(1), "")).any()
 
@@ -847,17 +875,6 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         return f"{len(value)} entries"
     return "nothing" if value is None else repr(value)[:80]
-
-
-def _combination_of(one: Any, n_columns: int) -> Combination:
-    """Return a combination from the pairs of a description, or raise ValueError."""
-    pairs = [(j, tuple(taken)) for j, taken in one]
-    places = [j for j, _ in pairs]
-    if not all(type(j) is int and 0 <= j < n_columns for j in places):
-        raise ValueError("An impossible combination names a column that is not there.")
-    if places != sorted(set(places)):
-        raise ValueError("An impossible combination lists its columns in order, each once.")
-    return tuple(pairs)
 
 
 def _check_names(columns: Mapping[Any, Any]) -> tuple[str, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -26,6 +29,10 @@ _LINE_SIZE, _SPLINE_SIZE = (1 - _SPLINE_PART) ** 0.5, _SPLINE_PART**0.5
 _PAIR_PART = 0.5
 _WAVE_ORDERS = ((1, 1), (1, 2), (2, 1))
 _MOST_INTERACTIONS = 600
+# The same part of the squares of categories, and the most products with one. Measured by
+# examples/benchmarks/interactions.py: more products and larger parts cost AUC on ACS, smaller ones
+# find less where the sign of an effect depends on a category.
+_WORD_PART, _MOST_WITH_WORDS = 0.1, 200
 # Sines are evaluated for a multiple of so many numbers, so that none is left over for a loop that
 # rounds otherwise.
 _SINES_AT_ONCE = 64
@@ -54,12 +61,14 @@ class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
         number. A column of two values has none. The default, 0, keeps vectors short. Learners with
         ``kernel="splines"`` take 6.
     interactions : bool, default=False
-        Whether to put products of every two numbers beside them, so that a linear model sees which
+        Whether to put products of every two columns beside them, so that a linear model sees which
         values go together. A number u of [-1, 1] has the points (cos, sin)(k pi u / 2) of the
         circle. Two numbers have four products for each of the orders (1, 1), (1, 2) and (2, 1).
         With 11 to 17 numbers only (1, 1) is taken, and with more there are no products, so that
-        there are at most 600. The default keeps vectors short. Classifiers with
-        ``kernel="splines"`` take them, unless delta is 0.
+        there are at most 600. Indicators of a category are multiplied as well, with those of
+        another column and with the points of order 1 of a number. Pairs of columns with few
+        products come first, and there are at most 200 of these. The default keeps vectors short.
+        Classifiers with ``kernel="splines"`` take them, unless delta is 0.
 
     Attributes
     ----------
@@ -148,7 +157,7 @@ class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
         parts = [_names(str(name), column, self.n_knots) for name, column in pairs]
         parts.append(["constant"] * _n_constant(schema))
         if self._products is not None:
-            parts.append(self._products.names([str(name) for name in names]))
+            parts.append(self._products.names([str(name) for name in names], schema.columns))
         return np.array(_unique([name for part in parts for name in part]), dtype=object)
 
     @property
@@ -207,52 +216,49 @@ def vectorize(schema: TableSchema, X: NDArray | Table, *, n_knots: int = 0) -> N
 
 
 class Interactions:
-    """Products of every two numbers beside a vector of `vectorize`, row by row.
+    """Products of points of two columns beside a vector of `vectorize`, row by row.
 
-    A number u of [-1, 1] has the points z_k = (cos, sin)(k pi u / 2) of the circle. For two numbers
-    and orders (j, k) the four products of z_j and z_k are a point of length one again. All of them
-    together have `_PAIR_PART` of the squares of the numbers, whose own entries have the rest: so a
-    row stays as short as it was. A missing number is taken as the middle of its range.
+    A number u of [-1, 1] has the points (cos, sin)(k pi u / 2) of the circle, of orders k = 1, 2. A
+    category has its indicators, a point of order 0. The products of the entries of two points of
+    length one are a point of length one again. Those of two numbers share `_PAIR_PART` of the
+    squares of the numbers, and those with a category `_WORD_PART` of the squares of the categories,
+    whose own entries have the rest: so a row stays as short as it was. A missing number is taken as
+    the middle of its range.
 
     Parameters
     ----------
-    lines : list of int
-        Where the entries of the numbers stand that are mapped to [-1, 1].
-    scales : list of float
-        What stands there for 1.
-    of_numbers : ndarray of bool
-        Which entries belong to these numbers.
-    column_scale : float
-        The length of a column's entries.
-    columns : list of int
-        The numbers, by their columns.
+    schema : TableSchema
+    n_knots : int
+        Number of hats of each number in the vectors.
     """
 
-    def __init__(self, lines, scales, of_numbers, column_scale, columns):
-        self._lines, self._scales, self._columns = np.asarray(lines), np.asarray(scales), columns
-        self._pairs = np.triu_indices(len(columns), 1)
-        self._orders = _orders(len(columns))
-        n_points = len(self._orders) * len(self._pairs[0])
-        self._size = column_scale * float(np.sqrt(_PAIR_PART * len(columns) / n_points))
-        self._kept = np.where(of_numbers, (1 - _PAIR_PART) ** 0.5, 1.0)
+    def __init__(self, schema: TableSchema, n_knots: int):
+        columns, hats = schema.columns, [len(_knots(column, n_knots)) for column in schema.columns]
+        ends = np.cumsum([0, *(c.n_encoded + n for c, n in zip(columns, hats, strict=True))])
+        self._entries = [slice(*pair) for pair in itertools.pairwise(ends.tolist())]
+        self._kept = np.ones(n_vector(schema) + n_splines(schema, n_knots))
+        self._scale = _scale(schema)
+        numbers = [j for j, column in enumerate(columns) if len(_knots(column, 3))]
+        self._lines = {j: self._scale * (_LINE_SIZE if hats[j] else 1.0) for j in numbers}
+        words = {j: c.n_codes for j, c in enumerate(columns) if isinstance(c, Categorical)}
+        self._pairs: list[tuple[_Point, _Point, float]] = []
+        of_numbers, with_words = _chosen_pairs(numbers, words)
+        self._add(of_numbers, {j for pair in of_numbers for j, _ in pair}, _PAIR_PART)
+        givers = {j for pair in with_words for j, order in pair if order == 0}
+        self._add(with_words, givers, _WORD_PART)
+
+    def _add(self, pairs: list[_Pair], givers: set[int], part: float) -> None:
+        """Add products that share a part of the squares of some columns."""
+        for j in givers:
+            self._kept[self._entries[j]] = (1 - part) ** 0.5
+        size = self._scale * math.sqrt(part * len(givers) / max(len(pairs), 1))
+        self._pairs += [(one, other, size) for one, other in pairs]
 
     @classmethod
     def of(cls, schema: TableSchema, n_knots: int) -> Interactions | None:
-        """Return those of the vectors of a schema; None where there are too few or many numbers."""
-        start, lines, scales, columns, scale = 0, [], [], [], _scale(schema)
-        of_numbers = np.zeros(n_vector(schema) + n_splines(schema, n_knots), dtype=bool)
-        for j, column in enumerate(schema.columns):
-            n_hats = len(_knots(column, n_knots))
-            width = column.n_encoded + n_hats
-            if len(_knots(column, 3)):  # where there could be some
-                lines.append(start)
-                scales.append(scale * (_LINE_SIZE if n_hats else 1.0))
-                columns.append(j)
-                of_numbers[start : start + width] = True
-            start += width
-        if not _orders(len(columns)):
-            return None
-        return cls(lines, scales, of_numbers, scale, columns)
+        """Return those of the vectors of a schema; None if there are none."""
+        made = cls(schema, n_knots)
+        return made if made._pairs else None
 
     def transform(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return vectors and the products beside them, each row by itself.
@@ -265,24 +271,79 @@ class Interactions:
         -------
         ndarray of shape (n, p + n_products)
         """
-        n, (first, second) = len(vectors), self._pairs
-        points = dict(enumerate(_waves(vectors[:, self._lines] / self._scales), start=1))
+        points, n = self._points(vectors), len(vectors)
         parts = [vectors * self._kept]
-        for j, k in self._orders:
-            products = points[j][:, first, :, None] * points[k][:, second, None, :]
-            parts.append(products.reshape(n, -1) * self._size)
+        for one, other, size in self._pairs:
+            products = points[one][:, :, None] * points[other][:, None, :]
+            parts.append(products.reshape(n, -1) * size)
         return np.hstack(parts)
 
-    def names(self, columns: list[str]) -> list[str]:
-        """Return the names of the products, for names of all columns."""
-        used, waves = [columns[j] for j in self._columns], ("cos", "sin")
+    def _points(self, vectors: NDArray[np.float64]) -> dict[_Point, NDArray[np.float64]]:
+        """Return the points of length one that are multiplied, of each row."""
+        starts = [self._entries[j].start for j in self._lines]
+        waves = _waves(vectors[:, starts] / np.array(list(self._lines.values())))
+        points = {
+            (j, order): wave[:, place]
+            for order, wave in enumerate(waves, start=1)
+            for place, j in enumerate(self._lines)
+        }
+        for j in {j for *pair, _ in self._pairs for j, order in pair if order == 0}:
+            points[j, 0] = vectors[:, self._entries[j]] / self._scale
+        return points
+
+    def names(self, names: list[str], columns: Sequence[Column]) -> list[str]:
+        """Return the names of the products, for all columns and their names."""
+
+        def entries(j: int, order: int) -> list[str]:
+            if order == 0:
+                return _names(names[j], columns[j], 0)
+            return [f"{names[j]}_{wave}{order}" for wave in ("cos", "sin")]
+
         return [
-            f"{used[a]}_{one}{j}_{used[b]}_{other}{k}"
-            for j, k in self._orders
-            for a, b in zip(*self._pairs, strict=True)
-            for one in waves
-            for other in waves
+            f"{left}_{right}"
+            for one, other, _ in self._pairs
+            for left in entries(*one)
+            for right in entries(*other)
         ]
+
+
+# A column, and the order of its waves: 0 for a category, which has indicators.
+_Point = tuple[int, int]
+_Pair = tuple[_Point, _Point]
+
+
+def _chosen_pairs(numbers: list[int], words: dict[int, int]) -> tuple[list[_Pair], list[_Pair]]:
+    """Return which points are multiplied, by public numbers alone: of two numbers, and with a word.
+
+    Pairs with a word come by how many products they have, the fewest first, and all that have as
+    many or none: so the order of the columns does not matter.
+
+    Parameters
+    ----------
+    numbers : list of int
+        The columns of numbers.
+    words : dict of int to int
+        The columns of categories, and how many categories each has.
+    """
+    of_numbers = [
+        ((a, j), (b, k))
+        for j, k in _orders(len(numbers))
+        for a, b in itertools.combinations(numbers, 2)
+    ]
+    widths = {(j, 0): n_codes for j, n_codes in words.items()} | {(j, 1): 2 for j in numbers}
+    if len(widths) > _MOST_WITH_WORDS:  # whose pairs would take long to list
+        return of_numbers, []
+    by_size: dict[int, list[_Pair]] = {}
+    for one, other in itertools.combinations(widths, 2):
+        if one[1] == 0:  # words come first
+            by_size.setdefault(widths[one] * widths[other], []).append((one, other))
+    with_words, room = [], _MOST_WITH_WORDS
+    for size in sorted(by_size):
+        room -= size * len(by_size[size])
+        if room < 0:
+            break
+        with_words += by_size[size]
+    return of_numbers, with_words
 
 
 def _orders(n_numbers: int) -> tuple[tuple[int, int], ...]:

@@ -39,7 +39,7 @@ Arrays = dict[str, NDArray]
 Made = TypeVar("Made")
 
 FORMAT = "skdpsumm.PrivateSketch"
-VERSION = 6
+VERSION = 7
 NUMBERS = ("n_released", "n_noise_std", "postprocess", "n_from_sums", "added")
 # Bytes of the zip's directory, which names some thousand arrays, and of the header.
 _LARGEST_DIRECTORY, LARGEST_HEADER = 2**18, 2**24

@@ -205,7 +205,7 @@ def _cells(rows: NDArray, table: TableSchema, j: int) -> NDArray:
     """Return a column of rows with its own dtype: numbers, or categories as the schema lists."""
     known = table.values(j)
     if known is None:
-        return rows[:, j].astype(np.float64)
+        return table.decode(j, rows[:, j].astype(np.float64))
     codes = table.code(rows, j)
     if table.missing(j):
         return table.decode(j, codes)

@@ -220,14 +220,15 @@ class ReleasedNoise:
 
     def __str__(self) -> str:
         most = {"exact": "", "expected": "about ", "largest": "up to "}[self.kind]
-        words = f"noise of {most}{self.noise:.2g} on a prediction, where {self.size:.4g} is "
+        words = "Mostly noise" if self.is_drowned else "Noise"
+        words += f": it moves a prediction by {most}{self.noise:.2g}, where {self.size:.4g} is "
         words += self.unit
         if self.varies is not None:
             words += (
-                f"; over {self.over} predictions vary by {self.varies:.2g}, noise alone by "
+                f"; over {self.over} these differ by {self.varies:.2g}, from noise alone by "
                 f"{self.noise_varies:.2g}"
             )
-        return f"mostly noise: {words}" if self.is_drowned else words
+        return words
 
     @property
     def advice(self) -> str:
@@ -235,8 +236,8 @@ class ReleasedNoise:
         return (
             f"Use about epsilon={self.epsilon:.2g}, or more rows: `expected_noise(n_samples)` "
             "tells how many, before anything is charged. The model is mostly noise, and says "
-            f"little about new rows: over {self.over} its predictions vary by {self.varies:.2g}, "
-            f"and noise alone by {self.noise_varies:.2g}."
+            f"little about new rows: over {self.over} predictions differ by {self.varies:.2g}, "
+            f"from noise alone by {self.noise_varies:.2g}."
         )
 
 

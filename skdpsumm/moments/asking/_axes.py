@@ -55,9 +55,8 @@ class Axis:
 def binned_axis(schema: TableSchema, j: int, edges: Floats) -> Axis:
     """Return an axis of bins; edges are values, each the first of its bin but the last."""
     ends = ")" * (len(edges) - 2) + "]"
-    labels = [
-        f"[{a:.12g}, {b:.12g}{end}" for a, b, end in zip(edges[:-1], edges[1:], ends, strict=True)
-    ]
+    told = list(map(schema.columns[j].label, edges))
+    labels = [f"[{a}, {b}{end}" for a, b, end in zip(told[:-1], told[1:], ends, strict=True)]
     return Axis(schema, j, tuple(labels), np.asarray(edges, dtype=np.float64))
 
 
@@ -74,5 +73,6 @@ def model_axis(model: TableModel, j: int) -> Axis:
     low = schema.on_grid(edges[:-1] + step / 2, j)
     high = schema.on_grid(edges[1:] - step / 2, j)
     bins = binned_axis(schema, j, np.append(low, high[-1])).labels
-    labels = [f"{a:.12g}" if a == b else bin for a, b, bin in zip(low, high, bins, strict=True)]
+    told = map(schema.columns[j].label, low)
+    labels = [t if a == b else bin for t, a, b, bin in zip(told, low, high, bins, strict=True)]
     return Axis(schema, j, tuple(labels), edges)

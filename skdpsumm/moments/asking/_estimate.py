@@ -15,6 +15,7 @@ from scipy.stats import t as student
 
 from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_of
 from ..._linear_systems import TINY
+from ...schema._columns import Date
 from .._frames import chosen, distinct, labelled
 from .._numbers import REACH_OF_ANSWER, ROUNDING
 
@@ -74,6 +75,10 @@ class Estimate(NDArrayOperatorsMixin):
         rows, have such axes.
     refused : str, default=None
         Why there is no interval for a population. None, where there is one.
+    dates : Date, default=None
+        The column of which the answers are dates; their numbers are steps since its `low`. `value`
+        and the ends of intervals are then dates, rounded to steps. Errors are numbers of steps, and
+        so are ``float(answer)`` and differences of answers. None, as most answers are numbers.
     release : PlausibleTables or PlausiblePoints, default=None
         What draws the tables of the release that was asked. None, if you made the answer.
 
@@ -123,6 +128,7 @@ class Estimate(NDArrayOperatorsMixin):
         units: Sequence[str | None] = (),
         axes: Sequence[str] = (),
         refused: str | None = None,
+        dates: Date | None = None,
         release: Any = None,
     ):
         if not callable(tables):
@@ -145,7 +151,7 @@ class Estimate(NDArrayOperatorsMixin):
         self._possible = tuple(np.broadcast_to(end, self._value.shape) for end in possible)
         self.labels = tuple(tuple(names) for names in labels)
         self.units, self.axes = tuple(units), tuple(axes)
-        self.frame, self.step, self._refused = frame, step, refused
+        self.frame, self.step, self._refused, self.dates = frame, step, refused, dates
 
     def tables(self, covers: str = "table", *, same_rows: bool | None = None) -> Floats:
         """Return the statistic of each plausible table, shape (B, ...).
@@ -204,7 +210,11 @@ class Estimate(NDArrayOperatorsMixin):
 
         ``numpy.asarray(estimate)`` is always an array.
         """
-        return self._framed(self._value, "value")
+        return self._framed(self._told(self._value), "value")
+
+    def _told(self, numbers: Floats) -> NDArray:
+        """Return answers as they are told: as dates where they are dates."""
+        return numbers if self.dates is None else self.dates.decode(numbers)
 
     def _library(self) -> str | None:
         """Return the library of frames, None where the answer is an array."""
@@ -335,7 +345,8 @@ class Estimate(NDArrayOperatorsMixin):
         ValueError
             If the level is outside (0, 1), or the sampling error is not known for "population".
         """
-        ends, library = self._interval(level, covers, same_rows, simultaneous), self._library()
+        ends = self._told(self._interval(level, covers, same_rows, simultaneous))
+        library = self._library()
         if library is None:
             return ends
         index = self.axes if len(self.axes) == len(self.shape) == 2 else [None] * len(self.shape)
@@ -403,10 +414,11 @@ class Estimate(NDArrayOperatorsMixin):
         0    5.0        0.1  4.8   5.2
         1    7.0        0.2  6.6   7.4
         """
-        columns = {"value": self._value.ravel(), "std_error": self._shown_error().ravel()}
+        told = self._told(self._value).ravel()
+        columns: dict[str, NDArray] = {"value": told, "std_error": self._shown_error().ravel()}
         if level is not None:
-            low, high = self._interval(level, covers, same_rows).reshape(-1, 2).T
-            columns |= {"low": low, "high": high}
+            ends = self._told(self._interval(level, covers, same_rows))
+            columns |= dict(zip(("low", "high"), ends.reshape(-1, 2).T, strict=True))
         library = chosen(self.frame) or "pandas"
         labels = self._labels_of_entries() if self.axes else {"name": self._names()}
         index = None if self.axes else [None]
@@ -419,7 +431,7 @@ class Estimate(NDArrayOperatorsMixin):
         return self.__dict__ | told | {"_tables": {one: self._asked(one) for one in kept}}
 
     def __array__(self, dtype=None, copy=None):
-        return np.array(self._value, dtype=dtype)
+        return np.array(self._told(self._value), dtype=dtype)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if any(isinstance(out, Estimate) for out in kwargs.get("out", ())) or method == "at":
@@ -465,6 +477,7 @@ class Estimate(NDArrayOperatorsMixin):
             possible=(self._possible[0][key], self._possible[1][key]),
             step=self.step,
             refused=self._refused,
+            dates=self.dates,
         )
         found._releases = self._releases
         return found
@@ -479,7 +492,7 @@ class Estimate(NDArrayOperatorsMixin):
         """Return the value, rounded: a number, or an array or frame as `value` is."""
         if not self.shape:
             return round(float(self), ndigits)
-        return self._framed(np.round(self._value, ndigits or 0), "value")
+        return self._framed(self._told(np.round(self._value, ndigits or 0)), "value")
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -530,7 +543,7 @@ class Estimate(NDArrayOperatorsMixin):
         note = self._note()
         if not self.shape:
             told = f"std error; {note}" if note else "std error"
-            value, error = _written_pair(self._value, self._shown_error())
+            value, error = self._written(self._value, self._shown_error())
             return f"{value} +- {error} ({told})"
         most = 60  # entries, as many as rows of a pandas frame
         lines = _align([("", "value", "std error"), *self._rows(most)])
@@ -543,7 +556,13 @@ class Estimate(NDArrayOperatorsMixin):
         units = self.units if len(self.units) == size else [None] * size
         numbers = self._value.flat, self._shown_error().flat
         each = zip(self._names(most), units, *numbers, strict=False)
-        return [(cut(with_unit(name, unit)), *_written_pair(*pair)) for name, unit, *pair in each]
+        return [(cut(with_unit(name, unit)), *self._written(*pair)) for name, unit, *pair in each]
+
+    def _written(self, value: Any, error: Any) -> tuple[str, str]:
+        """Return a value and its error as they are printed."""
+        if self.dates is None:
+            return _written(value, 5), _written(error, 2)
+        return self.dates.label(value), f"{_written(error, 2)} {self.dates.step}s"
 
     def _repr_html_(self) -> str:
         if not (self._is_named() and len(self.shape) == 2):
@@ -554,7 +573,7 @@ class Estimate(NDArrayOperatorsMixin):
         shown = np.s_[:MOST_ROWS_SHOWN, :MOST_COLUMNS_SHOWN]
         numbers = zip(self._value[shown], self._shown_error()[shown], strict=True)
         lines = (
-            [name, *(" ± ".join(_written_pair(*pair)) for pair in zip(*pairs, strict=True))]
+            [name, *(" ± ".join(self._written(*pair)) for pair in zip(*pairs, strict=True))]
             for name, pairs in zip(names, numbers, strict=False)
         )
         return html_table("value ± std error", ["", *heads[:MOST_COLUMNS_SHOWN]], lines, len(names))
@@ -654,10 +673,6 @@ def band_of(drawn: Floats, level: float) -> tuple[Floats, Floats]:
 def with_unit(name: str, unit: str | None) -> str:
     """Return a label: the name, and the unit in brackets where there is one."""
     return name if not unit else f"{name} ({unit})"
-
-
-def _written_pair(value: Any, error: Any) -> tuple[str, str]:
-    return _written(value, 5), _written(error, 2)
 
 
 def _written(number: float, digits: int) -> str:

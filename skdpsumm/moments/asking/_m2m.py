@@ -442,7 +442,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         of_categories = [j for j in range(self.schema_.n_columns) if self.schema_.values(j)]
         with np.errstate(invalid="ignore"):  # 0 / 0, of a column without a value in X: left out
             errors = [self._error_of_shares(X, j) for j in of_categories]
-            if self.schema_.numeric:
+            if self.schema_.numbers:
                 errors += self._errors_of_numbers(X)
         return -float(np.sqrt(np.nanmean(np.square(errors))))
 

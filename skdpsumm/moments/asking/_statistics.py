@@ -15,6 +15,7 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import warn_caller
+from ...schema._columns import Date
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of
@@ -92,6 +93,7 @@ class StatisticsMixin:
         """Return the column of a survey weight; warn where it was not counted with others."""
         j = self._column(column, "survey_weight")
         name, bound = self._asked.name(j), self._bound(j)
+        self._dates([j], "survey weights")
         if bound[0] < 0:
             raise ValueError(
                 f"survey_weight must not be negative, and the range of column {name!r} is {bound}."
@@ -222,9 +224,20 @@ class StatisticsMixin:
                     f"Column {self._asked.name(j)!r} has categories; leave its bins out."
                 )
             return Axis(self._asked, j, tuple(map(str, categories)), None)
+        if isinstance(bins, str):
+            return self._calendar(j, bins)
         if bins is None and self._plausible.model is not None:
             return model_axis(self._plausible.model, j)
         return binned_axis(self._asked, j, self._edges(j, bins))
+
+    def _calendar(self, j: int, bins: str) -> Axis:
+        """Return the axis of the months or years of a column of dates."""
+        dates = self._dates([j])
+        if dates is None or bins not in ("month", "year"):
+            raise ValueError(
+                f"bins={bins!r} must be a number or edges, or 'month' or 'year' for dates."
+            )
+        return Axis(self._asked, j, *dates.calendar(bins))
 
     def _function(self, f: Callable[[Any], ArrayLike], **how: Any) -> AskedFunction:
         """Return a function of rows that a user has given."""
@@ -249,12 +262,13 @@ class StatisticsMixin:
 
     def _numeric(self, column: Any) -> tuple[list[int], Floats, Floats]:
         """Return the columns that are meant, all numeric ones for None, and their ranges."""
-        which = self._asked.numeric if column is None else self._columns(column)
+        which = self._asked.numbers if column is None else self._columns(column)
         if not which:
             raise ValueError(
                 "No column is numeric, and only numbers have means, variances and covariances. Ask "
-                "`histogram` for the shares of the categories of a column, `table` for how columns "
-                "go together, or `estimate` for the share of rows for which a condition holds."
+                "for a column of dates by its name. Ask `histogram` for the shares of the "
+                "categories of a column, `table` for how columns go together, or `estimate` for "
+                "the share of rows for which a condition holds."
             )
         low, high = np.array([self._bound(j) for j in which]).T
         return which, low, high
@@ -308,6 +322,7 @@ class StatisticsMixin:
         self, order: int, column: Any, axes: Sequence[Axis] = (), survey_weight: Weight = None
     ) -> Estimate:
         which, low, high = self._numeric(column)
+        dates = self._dates(which, None if order == 1 else "moments")
         powers = np.stack([low, high, np.clip(0.0, low, high)]) ** order  # even ones: least at 0
         possible = powers.min(axis=0), powers.max(axis=0)
         ends = dict(zip(which, zip(*possible, strict=True), strict=True))
@@ -321,9 +336,26 @@ class StatisticsMixin:
         if units:  # wider than two standard deviations of the column, a mean tells next to nothing
             found = np.array([_variance(rows_of([j], "model"), j)[0] for j in which])
             spread = np.where(found > 0, 2 * np.sqrt(np.abs(found)), np.inf)  # points may have none
+        step = None if dates is None else 1.0
+        how: dict[str, Any] = {"spread": spread, "dates": dates, "step": step}
         return self._in_groups(
-            means, told, column, which, possible, axes, survey_weight, units, spread=spread
+            means, told, column, which, possible, axes, survey_weight, units, **how
         )
+
+    def _dates(self, which: Sequence[int], lacking: str | None = None) -> Date | None:
+        """Return the column if it is of dates; raise ValueError for what dates are `lacking`."""
+        found = [j for j in which if isinstance(self._asked.columns[j], Date)]
+        if found and lacking is not None:
+            raise ValueError(
+                f"Column {self._asked.name(found[0])!r} holds dates, which have no {lacking}. Ask "
+                "its mean, quantile, variance or cdf, or its table."
+            )
+        if found and len(which) > 1:
+            raise ValueError(
+                f"Ask column {self._asked.name(found[0])!r} by itself: its answer is a date, and "
+                "others are not."
+            )
+        return self._asked.columns[found[0]] if found else None
 
     def total(
         self, column: Any = None, *, by: Any = None, bins: Any = None, survey_weight: Weight = None
@@ -347,6 +379,7 @@ class StatisticsMixin:
         True
         """
         axes, (which, low, high) = self._axes_by(by, bins), self._numeric(column)
+        self._dates(which, "totals")
         most = self._most_rows(survey_weight)
         possible = np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)
         return self._in_groups(
@@ -591,12 +624,15 @@ class StatisticsMixin:
         categories = self._asked.values(j) or ()
         numbers = categories and all(isinstance(value, Real) for value in categories)
         low, high = (-np.inf, np.inf) if numbers else self._bound(j)
-        cuts = _numbers(thresholds, "thresholds")
+        dates = self._dates([j])
+        cuts = _numbers(thresholds, "thresholds") if dates is None else dates.asked(thresholds)
+        label = getattr(self._asked.columns[j], "label", str)
         outside = np.flatnonzero((cuts < low) | (cuts > high))
         if len(outside):
             message = (
                 f"Ask thresholds of column {self._asked.name(j)!r} within its range "
-                f"({low:g}, {high:g}): values are clipped to it, and nothing is known outside."
+                f"({label(low)}, {label(high)}): values are clipped to it, and nothing is known "
+                "outside."
             )
             warn_caller(AnswerWarning(message, outside))
         ordered, place = np.unique(cuts, return_inverse=True)
@@ -618,7 +654,7 @@ class StatisticsMixin:
             thresholds,
             [j],
             (0.0, 1.0),
-            names=[f"{self._asked.name(j)} <= {c:.12g}" for c in cuts],
+            names=[f"{self._asked.name(j)} <= {label(c)}" for c in cuts],
             value=value[place],
             judged=len(cuts) <= _MOST_QUESTIONS,
         )
@@ -688,6 +724,7 @@ class StatisticsMixin:
             has_units=True,
             names=[f"{self._asked.name(j)} {level:.12g}" for level in levels],
             step=self._asked.step(j),
+            dates=self._dates([j]),
             judged=len(levels) <= _MOST_QUESTIONS,
         )
 
@@ -919,7 +956,10 @@ class StatisticsMixin:
             top = int(np.argmax(shares))
             return said | {"most frequent": shares.labels[0][top], "share": float(shares[top])}
         mean, quartiles = self.mean(j), np.asarray(self.quantile(j, [0.25, 0.5, 0.75]))
-        said |= {"mean": float(mean), "std error": float(mean.std_error)}
+        if self._dates([j]) is not None:  # as words, for a column of numbers and dates has no type
+            quartiles = quartiles.astype(str)
+        told = mean._written(mean._value, 0)[0] if mean.dates else float(mean)
+        said |= {"mean": told, "std error": float(mean.std_error)}
         return said | dict(zip(_QUARTILES, quartiles.tolist(), strict=True))
 
     def draw_tables(self, n_tables: int, n_rows: int | None = None) -> list[Any]:
@@ -978,7 +1018,9 @@ class StatisticsMixin:
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
         low, high = self._bound(j)
         bins = (self._asked.edges(j) or 10) if bins is None else bins
-        edges = _floats(bins)
+        dates = self._dates([j])
+        is_listed = dates is not None and np.ndim(bins) == 1
+        edges = dates.asked(bins) if is_listed else _floats(bins)  # type: ignore[union-attr]
         if edges.ndim == 0 and edges >= 1 and float(edges).is_integer():
             edges = np.linspace(low, high, int(edges) + 1)
         if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
@@ -986,8 +1028,9 @@ class StatisticsMixin:
                 f"bins must be a positive whole number, or increasing edges; got {bins!r}."
             )
         if edges[0] < low or edges[-1] > high:
+            label = self._asked.columns[j].label
             raise ValueError(
-                f"bins reach outside the range ({low:g}, {high:g}) of column "
+                f"bins reach outside the range ({label(low)}, {label(high)}) of column "
                 f"{self._asked.name(j)!r}; keep edges within it."
             )
         return edges

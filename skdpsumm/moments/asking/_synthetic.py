@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...privacy import PrivacyGuarantee
-from ...schema._columns import Numeric
+from ...schema._columns import Date, Numeric
 from ...schema._schema import TableSchema
 from .._frames import chosen, frame_of
 
@@ -28,7 +28,7 @@ def framed(rows: NDArray, schema: TableSchema, frame: str | None, privacy: Priva
     """
     library = chosen(frame)
     if library is None or schema.names is None:
-        return rows
+        return schema.with_dates(rows)
     columns = {name: _typed(rows[:, j], schema, j) for j, name in enumerate(schema.names)}
     # Each library has its own mark of a missing value.
     if library == "pyarrow":
@@ -44,13 +44,15 @@ def framed(rows: NDArray, schema: TableSchema, frame: str | None, privacy: Priva
 
 
 def _typed(cells: NDArray, schema: TableSchema, j: int) -> Any:
-    """Return a column as whole numbers, floats, or a list of categories."""
+    """Return a column as whole numbers, floats, dates, or a list of categories."""
     column = schema.columns[j]
     if not isinstance(column, Numeric):
         # Categories come back as they were given: 1 for 1.0, and None for None or NaN.
         given = dict(zip(column.categories, of_one_kind(column.categories), strict=True))
         return [given.get(cell) for cell in cells.tolist()]
     numbers = cells.astype(np.float64)
+    if isinstance(column, Date):
+        return column.decode(numbers)
     assert column.bounds is not None  # nothing is answered without
     low, high = column.bounds
     whole = column.step is not None and float(column.step).is_integer() and float(low).is_integer()

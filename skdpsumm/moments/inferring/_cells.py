@@ -190,7 +190,7 @@ class ColumnCells:
             return column.decode(np.arange(self.n_atoms))
         if column.n_values is None:
             return None
-        values = column.on_grid(column.low + column.step * np.arange(column.n_values))
+        values = column.on_grid(column.bounds[0] + column.spacing * np.arange(column.n_values))
         return np.append(values, np.nan) if column.missing else values
 
 

@@ -234,6 +234,7 @@ def _public_points(points: Any, columns: TableSchema) -> NDArray:
             f"shape {array.shape}."
         )
     try:
+        array = columns.in_steps(array)
         parts = [columns.read(array, j) for j in range(columns.n_columns)]
     except ValueError as error:
         raise ValueError(f"prior, an array of public points: {error}") from None

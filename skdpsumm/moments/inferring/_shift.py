@@ -8,8 +8,8 @@ import numpy as np
 
 from ._regression import MomentRegression
 
-# Points follow the features if this share of them tells more than noise. Measured: tables with a
-# third and more gain from it, one with a twentieth loses (docs/m2m.md).
+# Points follow the features if this share of them tells more than noise. Tables with a
+# third and more gained from it, and one with a twentieth lost.
 _LEAST_SHARE_TELLING = 0.25
 # Rows no more unlike points on the ranges than this are read by these as well as can be.
 _SHIFT_OF_LIKE_ROWS = 0.01

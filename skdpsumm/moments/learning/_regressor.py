@@ -182,9 +182,9 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
             ) from None
 
     def _set_target(self, columns, target):
-        if columns.values(target) is not None:
+        if target not in columns.numbers:
             raise ValueError(
-                f"The target, column {columns.name(target)!r} of the sketch, is categorical. Set "
+                f"The target, column {columns.name(target)!r} of the sketch, holds no numbers. Set "
                 "`target` of from_sketch to the column of the number (None is the last one), or "
                 "use M2MClassifier, which learns classes."
             )

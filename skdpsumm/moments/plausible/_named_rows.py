@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 
-from ...schema._reading import is_missing
+from ...schema._columns import Date
+from ...schema._reading import date_of_word, is_missing
 from ...schema._schema import TableSchema, stack_columns
 from ..inferring._points import absent
 from ..inferring._table_model import TableModel
@@ -31,18 +33,53 @@ class AskedColumn(np.ndarray):
     """A column of rows that are asked: an array that also tells which values are among others.
 
     As in pandas, a missing value is between no two others, and is in a list that holds one.
+
+    Attributes
+    ----------
+    unlisted : callable or None
+        Takes a value and says whether the release read it as "other"; None where it read none so.
     """
+
+    unlisted: Callable[[Any], bool] | None = None
+    __hash__ = None  # as of any array
+
+    def __eq__(self, other: Any) -> Any:
+        self._require_listed([other])
+        return super().__eq__(other)
+
+    def __ne__(self, other: Any) -> Any:
+        self._require_listed([other])
+        return super().__ne__(other)
+
+    def _require_listed(self, values: Iterable[Any]) -> None:
+        """Raise ValueError for a category that became "other", of which 0 would be no answer."""
+        unlisted = self.unlisted
+        if unlisted is None:
+            return
+        for value in values:
+            if np.ndim(value) == 0 and not is_missing(value) and unlisted(value):
+                raise ValueError(
+                    f"The release cannot tell {value!r} from other values: the schema does not "
+                    'list it, so it was read as "other". Ask for "other", or for categories that '
+                    "are listed. To ask for it, list it, and release once more."
+                )
+
+    def _like(self, value: Any) -> Any:
+        """Return a value that this column's compare with."""
+        return value
 
     def isin(self, values: Iterable[Any]) -> NDArray[np.bool_]:
         """Return which values are in a list."""
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise TypeError(f"isin takes a list of values, such as [{values!r}]; got {values!r}.")
-        listed = list(values)
+        listed = [self._like(value) for value in values]
+        self._require_listed(listed)
         try:
             wanted = {value for value in listed if not is_missing(value)}
         except TypeError:
             raise TypeError("isin takes a list of values, not of lists of them.") from None
-        found = np.array([value in wanted for value in self.tolist()], np.bool_)
+        cells = list(self) if self.dtype.kind == "M" else self.tolist()
+        found = np.array([value in wanted for value in cells], np.bool_)
         return found | self.isna() if any(map(is_missing, listed)) else found
 
     def between(self, left: Any, right: Any) -> NDArray[np.bool_]:
@@ -50,7 +87,7 @@ class AskedColumn(np.ndarray):
         present = ~self.isna()
         values, found = np.asarray(self)[present], np.zeros(self.shape, np.bool_)
         try:
-            found[present] = (values >= left) & (values <= right)
+            found[present] = (values >= self._like(left)) & (values <= self._like(right))
         except TypeError:  # numpy's, or that of a cell
             raise TypeError(
                 "between takes two values that this column's compare with: numbers for a column of "
@@ -63,6 +100,20 @@ class AskedColumn(np.ndarray):
         """Return which values are missing."""
         values = np.asarray(self, object)  # of which None and NaN stand for no value
         return np.asarray((values == np.array(None)) | (values != values), np.bool_)
+
+
+class AskedDates(AskedColumn):
+    """A column of dates, which compare with dates of Python and pandas, and with ISO words."""
+
+    def _like(self, value: Any) -> Any:
+        value = date_of_word(value) if isinstance(value, str) else value
+        return np.datetime64(value) if isinstance(value, date) else value
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if "out" in kwargs:
+            kwargs["out"] = tuple(map(np.asarray, kwargs["out"]))
+        plain = [np.asarray(i) if isinstance(i, np.ndarray) else self._like(i) for i in inputs]
+        return getattr(ufunc, method)(*plain, **kwargs)
 
 
 class NamedRows(NDArrayOperatorsMixin):
@@ -148,13 +199,22 @@ class NamedRows(NDArrayOperatorsMixin):
 
     def _column(self, j: int) -> AskedColumn:
         self.taken.add(j)
-        return self.make(j).copy().view(AskedColumn)
+        cells, known = self._cells(j), self.columns.columns[j]
+        found = cells.view(AskedDates if cells.dtype.kind == "M" else AskedColumn)
+        if getattr(known, "other", False):
+            found.unlisted = lambda value: value not in known.categories
+        return found
+
+    def _cells(self, j: int) -> NDArray:
+        """Return a column as it came in, in an array of its own."""
+        column, made = self.columns.columns[j], self.make(j)
+        return column.decode(made) if isinstance(column, Date) else made.copy()
 
     def _stacked(self, which: NDArray) -> NDArray:
         if not len(which):
             return np.empty((len(self), 0))
         self.taken.update(which.tolist())
-        return stack_columns([self.make(j) for j in which.tolist()])
+        return stack_columns([self._cells(j) for j in which.tolist()])
 
 
 def column_of(rows: NDArray, columns: TableSchema, j: int) -> NDArray:
@@ -222,7 +282,9 @@ def possible_rows(rows: NamedRows, model: TableModel, columns: Sequence[int]) ->
     possible = np.ones(len(rows), bool)
     for combination in model.schema.impossible:
         if {j for j, _ in combination} <= set(columns):
-            held = [_holds(model, j, taken, rows[:, j]) for j, taken in combination]
+            held = [
+                _holds(model, j, taken, rows.make(j).view(AskedColumn)) for j, taken in combination
+            ]
             possible &= ~np.all(held, axis=0)
     return possible
 

@@ -1,0 +1,300 @@
+"""A release beside the truth: what it costs, what it tells, and how well."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from kit import ARMS, has_std, part_used, replayed
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from skdpsumm import (
+    BudgetExceededError,
+    Categorical,
+    HistogramSketcher,
+    M2MEstimator,
+    Numeric,
+    PrivacyLedger,
+    TableSchema,
+    audit_epsilon,
+    compare,
+)
+from skdpsumm.audit._compare import _Comparer
+from skdpsumm.privacy import PrivacyLeakWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore:Set noise_seed")
+UNITS = list(itertools.product(["add_remove", "replace_one"], [None, 1, 3]))
+COLUMNS = [Numeric(0, 10, step=1), Numeric(-1, 1, missing=True), ["a", "b"], [0, 1]]
+
+
+def rows(n, seed=0):
+    """Return rows of `COLUMNS` as the release knows them."""
+    rng = np.random.default_rng(seed)
+    table = np.empty((n, 4), object)
+    table[:, 0] = rng.binomial(10, 0.4, n)
+    table[:, 1] = np.where(rng.random(n) < 0.1, np.nan, rng.uniform(-1, 1, n))
+    table[:, 2] = np.where(rng.random(n) < 0.3, "a", "b")
+    table[:, 3] = (table[:, 0].astype(float) + rng.normal(0, 2, n) > 4).astype(int)
+    return table
+
+
+LOW, HIGH = [0, -1.0, "a", 0], [10, 1.0, "b", 1]
+SKETCHED = rows(600)
+SKETCHED[:90] = LOW
+
+
+@pytest.fixture(scope="module")
+def release():
+    sketcher = HistogramSketcher(schema=COLUMNS, marginals=2, epsilon=40.0, random_state=0)
+    return M2MEstimator(sketcher, random_state=0).fit(SKETCHED)
+
+
+class FirstColumn:
+    """A public model, the score of which is a column."""
+
+    classes_ = np.array([0, 1])
+
+    def decision_function(self, X):
+        return np.asarray(X)[:, 0].astype(float)
+
+
+OF_MODEL = {"target": 3, "model": FirstColumn()}
+
+
+def made(release, adjacency="add_remove", k=None, **given):
+    given = {"epsilon": 0.7, **OF_MODEL, **given}
+    return {"release": release, "adjacency": adjacency, "max_rows_per_group": k, **given}
+
+
+def publish(given, data):
+    found = compare(data["X"], groups=data.get("groups"), **given)
+    return found, {"entries": found.entries}
+
+
+def neighbours(adjacency, k):
+    """Return tables as far apart as any: those cells alone are too full that `HIGH` is in.
+
+    A group has more rows than may count, all in one cell.
+    """
+    base = np.vstack([rows(40, 1), np.array([HIGH] * 600, object)])
+    size = 1 if k is None else 2 * k
+    old, new = (np.array([one] * size, object) for one in (LOW, HIGH))
+    tables = [base, np.vstack([base, new])]
+    if adjacency == "replace_one":
+        tables = [np.vstack([base, old]), np.vstack([base, new])]
+    if k is None:
+        return [{"X": X} for X in tables]
+    return [{"X": X, "groups": [*range(640), *[-1] * (len(X) - 640)]} for X in tables]
+
+
+@pytest.mark.parametrize(("adjacency", "k"), UNITS)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(("factor", "accepted"), ARMS)
+def test_neighbours_cost_what_is_claimed(release, adjacency, k, delta, factor, accepted):
+    given = made(release, adjacency, k, delta=delta)
+    used = part_used(given, *neighbours(adjacency, k), publish=publish, factor=factor)
+    assert (1 - 1e-6 < used <= 1) == accepted
+
+
+@pytest.mark.parametrize(("adjacency", "k"), UNITS)
+def test_no_neighbours_are_farther_apart_than_is_claimed(release, adjacency, k):
+    comparer = _Comparer(**made(release, adjacency, k))
+    comparer._check_parameters()
+    rng, largest = np.random.default_rng(0), {}
+    for seed in range(15):
+        base = np.repeat(rows(9, seed), rng.integers(1, 90), axis=0)
+        size = k + 1 if k else 1
+        old, new = (rows(size, 100 + 2 * seed + i) for i in range(2))
+        new[:, 1] = rng.choice([np.nan, -1.0, 1.0])
+        tables = [np.vstack([base, old] if adjacency == "replace_one" else [base]), None]
+        tables[1] = np.vstack([base, new])
+        drafts = []
+        for X in tables:
+            groups = [*range(len(base)), *[-1] * (len(X) - len(base))] if k else None
+            drafts.append(comparer._draft(X, groups=groups))
+        for score, block in drafts[0].blocks.items():
+            moved = (drafts[1].blocks[score].values - block.values).astype(float)
+            for order, bound in ((1, block.l1), (2, block.l2)):
+                part = np.linalg.norm(moved, order) / bound
+                largest[score] = max(largest.get(score, 0.0), part)
+    assert all(0.3 < part < 1 + 1e-12 for part in largest.values()), largest
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_nothing_but_noisy_sums_is_told(release, delta):
+    """Any two tables, with the same draws: no exact count divides an AUC, and no row a mean."""
+    other = rows(30, 9)
+    other[:, 3] = 0
+    replayed(made(release, delta=delta), {"X": rows(700, 8)}, {"X": other}, publish=publish)
+
+
+def drafted(release, X, **given):
+    """Return what a comparison is made by, and its exact sums."""
+    comparer = _Comparer(**made(release, **given))
+    comparer._check_parameters()
+    return comparer, comparer._draft(X)
+
+
+def entries(comparer, draft):
+    comparer._publish(draft)
+    return np.array([entry[2:] for entry in comparer.comparison_.entries]).T
+
+
+@pytest.mark.parametrize(("delta", "kurtosis"), [(0.0, 6.0), (1e-6, 3.0)])
+def test_errors_are_those_of_the_noise(release, delta, kurtosis):
+    table = rows(900, 3)
+    exact, no_error = entries(*drafted(release, table, epsilon=np.inf))
+    assert not no_error.any()
+    comparer, draft = drafted(release, table, delta=delta, epsilon=3.0)
+    found = []
+    for seed in range(1500):
+        values, std = entries(comparer.set_params(noise_seed=seed), draft)
+        found.append((values - exact) / std)
+    kept = exact < 0.97  # a score above 1 is told as 1
+    for z in np.array(found).T[kept]:
+        assert has_std(z, 1.0, kurtosis)
+    assert not has_std(np.array(found)[:, kept], 0.7, kurtosis)
+    assert not has_std(np.array(found)[:, kept], 1.3, kurtosis)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+def test_scores_are_those_that_people_know(release):
+    table = rows(450, 5)
+    found = compare(table, release, epsilon=np.inf, **OF_MODEL).to_frame()
+    scores = found.set_index(["score", "columns"])["value"]
+    shares = np.asarray(release.histogram(2))
+    # n is the release's: it counts 600 rows, and the table has 450.
+    expected = np.abs(shares * 600 - [np.sum(table[:, 2] == c) for c in "ab"]).sum() / 1200
+    assert scores["TVComplement", "x2"] == pytest.approx(1 - expected, abs=5e-3)
+    same = compare(SKETCHED, release, epsilon=np.inf, **OF_MODEL).to_frame()
+    assert same["value"][:2].min() > 0.95
+    means = same.set_index(["score", "columns"])["value"]["MeanDifference"]
+    assert means["x0"] == pytest.approx(float(release.mean(0)) - SKETCHED[:, 0].mean(), abs=0.02)
+    auc = roc_auc_score(table[:, 3].astype(int), table[:, 0].astype(float))
+    assert scores["AUC", "x3"] == pytest.approx(auc, abs=0.005)
+
+
+def test_a_model_may_be_trained_from_the_release(release):
+    """Of a frame, and of a file: rows are scored as they come from `sample`."""
+    schema = TableSchema(dict(zip("nmcy", COLUMNS, strict=True)))
+    frame = pd.DataFrame(dict(zip("nmcy", rows(600).T, strict=True))).assign(extra=0)
+    sketcher = HistogramSketcher(schema=schema, marginals=2, epsilon=40.0, random_state=0)
+    sketch = sketcher.fit(frame[list("nmcy")]).sketch_
+    found = compare(frame, sketch, epsilon=60.0, target="y")
+    m2m = M2MEstimator.from_sketch(sketch, random_state=0)
+    public = m2m.sample(4000, random_state=0)
+    own = LogisticRegression().fit(public[["n"]], public["y"])
+
+    class Own:
+        classes_ = own.classes_
+
+        def predict_proba(self, X):
+            return own.predict_proba(X[["n"]])
+
+    other = compare(frame, m2m, epsilon=60.0, target="y", model=Own())
+    truth = roc_auc_score(frame["y"].astype(int), frame["n"].astype(float))
+    for one in (found, other):
+        score, column, value, _ = one.entries[-1]
+        assert (score, column) == ("AUC", "y")
+        assert value == pytest.approx(truth, abs=0.03)
+    assert "ContingencySimilarity, all" in repr(found)
+    assert "<td>n, m</td>" in found._repr_html_()
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+def test_no_row_moves_the_score_of_another(release):
+    """Whatever a model does with the rows that come together, each is scored by itself."""
+
+    class Company(FirstColumn):
+        def decision_function(self, X):
+            return super().decision_function(X) + 1e3 * (len(X) % 2)
+
+    comparer = _Comparer(**made(release, model=Company()))
+    comparer._check_parameters()
+    alone = [comparer._draft(rows(4)[i : i + 1]).blocks["AUC"].values for i in range(4)]
+    together = comparer._draft(rows(4)).blocks["AUC"].values
+    assert together.sum() == 4
+    assert np.array_equal(sum(alone), together)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_no_row_moves_the_type_of_another(library):
+    """A missing cell makes floats of a column of integers, in which a model may see other words."""
+    pytest.importorskip(library)
+    frame = pd.DataFrame({"c": [0, 1, 1, 0] * 50, "y": [0, 1] * 100})
+    schema = {"c": Categorical([0, 1], missing=True), "y": [0, 1]}
+    own = frame
+    if library != "pandas":
+        module = pytest.importorskip(library)
+        own = (module.table if library == "pyarrow" else module.DataFrame)(frame.to_dict("list"))
+    release = M2MEstimator(schema=schema, epsilon=9.0, random_state=0).fit(own)
+
+    class ByType(FirstColumn):
+        def decision_function(self, X):
+            cells = X["c"].to_pylist() if library == "pyarrow" else X["c"].to_list()
+            kind = X["c"].type if library == "pyarrow" else X["c"].dtype
+            return np.array([len(f"{kind} {cell}") for cell in cells])
+
+    comparer = _Comparer(**made(release, target="y", model=ByType()))
+    comparer._check_parameters()
+    missing = pd.DataFrame({"c": [None], "y": [1]}, dtype=object)
+    tables = (frame.astype(object), pd.concat([frame.astype(object), missing]))
+    few, many = (comparer._draft(X).blocks["AUC"].values for X in tables)
+    assert np.abs(many - few).sum() == 1
+
+
+def test_one_charge_and_none_for_bad_input(release):
+    ledger, table = PrivacyLedger(epsilon=1.0, delta=1e-5), rows(200)
+    unlisted = table.copy()
+    unlisted[0, 2] = "c"
+    for bad, X in [
+        ({"bins": 0}, table),
+        ({"target": 0}, table),
+        ({"target": "y"}, table),
+        ({"target": None}, table),
+        ({"release": table}, table),
+        ({"release": release.where(lambda rows: rows[:, 0] > 3)}, table),
+        ({"k": 2}, table),
+        ({"epsilon": -1.0}, table),
+        ({}, table[:, :3]),
+        ({}, unlisted),
+    ]:
+        with pytest.raises((ValueError, TypeError)):
+            compare(X, **made(**{"release": release, "ledger": ledger, **bad}))
+    with pytest.raises(BudgetExceededError):
+        compare(table, **made(release, ledger=ledger, epsilon=5.0))
+    assert ledger.entries() == []
+    found = compare(table, **made(release, ledger=ledger))
+    assert len(ledger.entries()) == 1
+    assert ledger.spent.epsilon <= 0.7
+    assert found.privacy_.epsilon(1e-6) <= 0.7
+    with pytest.raises(TypeError, match="epsilon"):
+        compare(table, release)
+
+
+def test_infinity_warns_before_anything_is_read(release):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(PrivacyLeakWarning, match="public table"):
+            compare("no table", release, epsilon=np.inf)
+
+
+def test_a_picture_is_drawn(release):
+    pytest.importorskip("matplotlib").use("agg")
+    ax = compare(rows(200), **made(release)).plot()
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names[:3] == ["TVComplement, all", "ContingencySimilarity, all", "TVComplement, x0"]
+
+
+@pytest.mark.statistical
+def test_an_audit_finds_no_more_than_is_claimed(release):
+    pair = [one["X"] for one in neighbours("add_remove", None)]
+
+    def told(X):
+        found = compare(X, release, epsilon=0.7, delta=0.0)
+        return [value for _, _, value, _ in found.entries]
+
+    result = audit_epsilon(told, *pair, n_trials=600, confidence=0.9999, random_state=0)
+    assert not result.refutes(0.7)
