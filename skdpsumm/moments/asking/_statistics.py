@@ -482,7 +482,7 @@ class StatisticsMixin:
         names, d, rows_of = self._names(which), len(which), self._told()
 
         def covariances(covers: str) -> Floats:
-            # Of the model, most pairs need no rows of their own.
+            # Most pairs of the model need no rows of their own.
             is_alone = covers == "model" and not self._conditions
             found: dict[tuple[int, int], Any] = self._plausible.apart(which) if is_alone else {}
             for a, b in combinations_with_replacement(which, 2):
