@@ -9,8 +9,8 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from skdpsumm import AnswerWarning, M2MEstimator, Numeric
+from skdpsumm.moments._numbers import N_TABLES
 from skdpsumm.moments.asking._tables import calibrated
-from skdpsumm.moments.plausible._numbers import N_TABLES
 
 SCHEMA = {
     "sex": ["f", "m"],

@@ -190,14 +190,14 @@ def test_weights_that_collapse_are_warned_of_with_the_remedy(settings, remedy):
         M2MClassifier.from_sketch(model.sketch_, **FEW | settings)
 
 
-def test_a_uniform_prior_is_told_of_the_marginals(recwarn):
+def test_a_uniform_prior_is_told_of_the_histograms(recwarn):
     X, y = skewed()
     settings = FEW | {"n_synthetic": 150}
     union = SketchUnion(
         [HistogramSketcher(n_bins=10), RFFSketcher(20)], epsilon=np.inf, random_state=0
     )
     M2MClassifier(sketcher=union, prior="uniform", **settings).fit(X, y)
-    assert any("prior='marginals'" in str(w.message) for w in recwarn)
+    assert any("prior='auto'" in str(w.message) for w in recwarn)
 
 
 def test_weights_that_hold_are_not_warned_of(recwarn):

@@ -437,7 +437,7 @@ def test_points_lack_values_as_often_as_rows_do():
     X, rng = people(), np.random.RandomState(0)
     sketch = sketcher(np.inf).set_params(schema=SCHEMA).fit(X).sketch_
     table = TableSchema(SCHEMA)
-    for prior, expected in (("marginals", X.isna().mean()), ("uniform", None)):
+    for prior, expected in (("auto", X.isna().mean()), ("uniform", None)):
         points = draw_points(prior, sketch, table, 4000, rng)
         shares = [absent(table, points[:, j], j).mean() for j in range(4)]
         assert shares[3] == 0

@@ -112,7 +112,7 @@ def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
 
 
 def test_blocks_beyond_the_memory_limit_fall_back_on_the_diagonal(monkeypatch):
-    monkeypatch.setattr(_regression, "_MOST_ENTRIES", 0)
+    monkeypatch.setattr(_regression, "MOST_KEPT", 0)
     dense, iterative = both(released("pairs", 0.3), monkeypatch)
     assert not iterative._solve._inverses
     values = outputs(dense.points)
@@ -154,7 +154,7 @@ def dual_gradient(features, weights, target, slack):
 @pytest.mark.parametrize("largest", [0, 2000])
 def test_the_dual_is_solved_to_its_tolerance(largest, monkeypatch):
     monkeypatch.setattr(_points, "_LARGEST_HESSIAN", largest)
-    monkeypatch.setattr(_points, "_POINTS_PER_HESSIAN", 1000)
+    monkeypatch.setattr(_points, "_POINTS_PER_ROUND", 2000)
     sketch = released("fourier", 3.0)
     points = TableSchema([(0, 1)] * 4).sample(4000, check_random_state(0))
     features = FeatureBlocks.of(sketch.feature_map, points)

@@ -25,7 +25,6 @@ from skdpsumm import (
     TableSchema,
 )
 from skdpsumm.moments.asking._planning import Plan
-from skdpsumm.moments.inferring._points import private_marginal
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
@@ -165,20 +164,6 @@ def test_sparse_tables_bias_no_answer():
     assert np.all(np.abs(values.mean(axis=0) - free) < 2 * errors.mean(axis=0))
 
 
-def test_margins_of_all_tables_of_a_column_make_its_prior():
-    """Nine tables tell a column's margin better than one, the small ones better than the large."""
-    X = np.random.default_rng(0).beta(1, 12, size=(20_000, 4))
-    sketcher = HistogramSketcher(marginals=2, n_bins=[40, 8, 8, 40], noise_seed=0)
-    sketch = sketcher.set_params(schema=(0, 1)).fit(X).sketch_
-    part, mass = private_marginal(sketch, 0)
-    truth = np.histogram(X[:, 0], part.edges(0))[0] / len(X)
-    table = sketch.unprojected().mean[part.row_groups()[2]].reshape(40, 40)
-    assert part.groups[2] == (0, 3)
-    assert mass.min() >= 0
-    assert mass.sum() == pytest.approx(1)
-    assert np.linalg.norm(mass - truth) < 0.5 * np.linalg.norm(table.sum(axis=1) - truth)
-
-
 @pytest.mark.statistical
 def test_interval_of_noise_covers_the_noise_free_answer_of_shifted_data():
     X = 0.8 + 0.2 * table(3000)
@@ -281,15 +266,15 @@ def test_theory_beats_paper_on_uniform_data():
     assert errors["theory"] < errors["paper"] / 2
 
 
-def test_marginals_prior_removes_shift():
+def test_points_of_the_histograms_remove_shift():
     X = table(20_000) ** 3
     errors = {
         prior: np.mean(
             np.abs(fitted(SKETCHERS["union"], X, 1.0, prior=prior).mean() / X.mean(axis=0) - 1)
         )
-        for prior in ("uniform", "marginals")
+        for prior in ("uniform", "auto")
     }
-    assert errors["marginals"] < errors["uniform"]
+    assert errors["auto"] < errors["uniform"]
 
 
 # --- the analyst's side ---------------------------------------------------------------------

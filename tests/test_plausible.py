@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from skdpsumm import HistogramSketcher, M2MEstimator, Numeric, PrivateSketch, RFFSketcher
-from skdpsumm.moments.asking._weighted import GroupedRows
+from skdpsumm.moments.asking._weighted import GroupedRows, covariance
 from skdpsumm.moments.plausible._interactions import Interactions
 from skdpsumm.moments.plausible._rows import Rows
 
@@ -431,3 +431,27 @@ def test_a_condition_on_four_columns_that_hardly_a_row_meets_is_not_nothing():
         low, high = m2m.count(asked).interval()
         assert low <= 25
         assert 5 < high < 2000  # points alone, of which none meets it, say 0
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_covariances_of_all_pairs_at_once_are_those_of_one_after_another(missing):
+    rng = np.random.default_rng(0)
+    X = np.cumsum(rng.normal(size=(5000, 4)), axis=1)
+    X[rng.random(X.shape) < 0.2 * missing] = np.nan
+    # The ends of a chain go together by what is counted of those between them.
+    chain = HistogramSketcher(
+        schema=[Numeric(-8, 8, missing=missing)] * 4,
+        marginals=[(0, 1), (1, 2), (2, 3)],
+        n_bins=32,
+        noise_seed=1,
+    )
+    engine = M2MEstimator(chain, random_state=0).fit(X)._plausible
+    found = engine.apart(range(4))
+    assert set(found) == {(0, 2), (0, 3), (1, 3)}
+    for pair, one in found.items():
+        rows = engine.rows(pair, "model")
+        x, y = (rows.numbers(j) for j in pair)
+        spread = np.sqrt(np.nanvar(X[:, pair[0]]) * np.nanvar(X[:, pair[1]]))
+        # Rows stand at a lattice of quantiles of their cells.
+        assert abs(covariance(rows.weights, x, y)[0] - one) < 0.005 * spread
+        assert one > 0.05 * spread

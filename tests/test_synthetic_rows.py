@@ -139,7 +139,7 @@ def test_histograms_are_read_by_a_graphical_model_and_others_by_points():
     assert drawn.effective_sample_size_ == pytest.approx(QUICK["n_synthetic"])
     weighted = M2MClassifier(pairs, inference="points", **options).fit(X, y)
     assert weighted.effective_sample_size_ < QUICK["n_synthetic"] - 1
-    by_prior = M2MClassifier(pairs, prior="marginals", **options).fit(X, y)
+    by_prior = M2MClassifier(pairs, prior="uniform", **options).fit(X, y)
     assert by_prior.effective_sample_size_ < QUICK["n_synthetic"] - 1
 
 

@@ -17,12 +17,10 @@ from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_
 from ..._linear_systems import TINY
 from ...schema._columns import Date
 from .._frames import chosen, distinct, labelled
-from ..plausible._numbers import REACH_OF_ANSWER
+from .._numbers import REACH_OF_ANSWER, ROUNDING
 
 Floats = NDArray[np.float64]
 
-# A value that is off its grid by less than this part of a step is rounded there.
-_GRID_ROUNDING = 1e-9
 # What an interval may cover, and what its parts are called.
 _COVERS = ("table", "noise", "population")
 _PARTS = ("noise", "uncounted", "places", "sampling")
@@ -267,9 +265,7 @@ class Estimate(NDArrayOperatorsMixin):
     def _error(self, covers: str) -> Floats:
         """Return the standard deviation over the tables, 0 where it is a rounding error."""
         error = spread_of(self.tables(covers))
-        return (
-            error if self.step is None else np.where(error < _GRID_ROUNDING * self.step, 0.0, error)
-        )
+        return error if self.step is None else np.where(error < ROUNDING * self.step, 0.0, error)
 
     @property
     def noise_std_error(self) -> Any:
@@ -371,8 +367,8 @@ class Estimate(NDArrayOperatorsMixin):
         low, high = band_of(drawn, level) if simultaneous else ends_of(drawn, level)
         low, high = np.minimum(low, self._value), np.maximum(high, self._value)
         if self.step is not None:
-            low = self.step * np.floor(low / self.step + _GRID_ROUNDING)
-            high = self.step * np.ceil(high / self.step - _GRID_ROUNDING)
+            low = self.step * np.floor(low / self.step + ROUNDING)
+            high = self.step * np.ceil(high / self.step - ROUNDING)
         possible = np.stack(self._possible, axis=-1)
         ends = np.where(np.isnan(self._value)[..., None], possible, np.stack([low, high], axis=-1))
         return np.clip(ends, possible[..., :1], possible[..., 1:])
@@ -540,7 +536,7 @@ class Estimate(NDArrayOperatorsMixin):
         if self.step is None or self._shown_error().all():
             return ""
         steps = (self._value - self._value.flat[0]) / self.step  # of a count, noise is on no grid
-        is_on_grid = np.allclose(steps, np.rint(steps), atol=_GRID_ROUNDING, equal_nan=True)
+        is_on_grid = np.allclose(steps, np.rint(steps), atol=ROUNDING, equal_nan=True)
         return f"on a grid of step {self.step:g}" if is_on_grid else ""
 
     def __repr__(self) -> str:

@@ -11,17 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._numbers import FEWEST_POINTS, MOST_UNITS, N_POINTS
 from ..inferring._table_model import TableModel
 from ..plausible._named_rows import NamedRows, check_each_row, values_at
-from ..plausible._numbers import FEWEST_POINTS, MOST_UNITS
 from ..plausible._rows import Rows
 from ._warnings import warn_of_constants
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
-
-# A function is tried on this many rows, to see which values it has and what they depend on.
-_N_ROWS_TRIED = 2**14
 
 
 class AskedFunction:
@@ -82,7 +79,7 @@ class AskedFunction:
     def extremes(self) -> tuple[Floats, Floats]:
         """Between what two numbers the values of each output lie, at rows of all kinds."""
         low, high = np.full((2, self.n_outputs), [[np.inf], [-np.inf]])
-        anywhere = values_at(self.function, self._plausible.rows_anywhere(_N_ROWS_TRIED))
+        anywhere = values_at(self.function, self._plausible.rows_anywhere(N_POINTS))
         for outputs, columns in self.parts:
             seen = self.at(self._plausible.rows(columns, "model"), outputs)[0]
             both = np.concatenate([seen, anywhere[:, outputs]])
@@ -130,16 +127,16 @@ def _depends(
     hardly any of them change is asked of those few again and again; of none, it may depend on all.
     """
     rng = np.random.default_rng(0)
-    known = {j: model.cells[j].anywhere(_N_ROWS_TRIED, rng) for j in range(model.schema.n_columns)}
+    known = {j: model.cells[j].anywhere(N_POINTS, rng) for j in range(model.schema.n_columns)}
 
     def at(values: dict[int, NDArray]) -> Floats:
-        return values_at(function, NamedRows(model.schema, _N_ROWS_TRIED, values.__getitem__))
+        return values_at(function, NamedRows(model.schema, N_POINTS, values.__getitem__))
 
     def with_others(rows: NDArray | slice) -> tuple[Floats, NDArray[np.bool_]]:
         own = {j: values[rows] for j, values in known.items()}
         base, changed = at(own), []
         for j in columns:
-            other = at(own | {j: model.cells[j].anywhere(_N_ROWS_TRIED, rng)})
+            other = at(own | {j: model.cells[j].anywhere(N_POINTS, rng)})
             changed.append(~np.all((base == other) | (np.isnan(base) & np.isnan(other)), axis=0))
         return base, np.column_stack(changed)
 
@@ -148,7 +145,7 @@ def _depends(
     unusual = known_values != np.median(known_values, axis=0)
     for k in np.flatnonzero(np.count_nonzero(unusual, axis=0) < FEWEST_POINTS).tolist():
         rows = np.flatnonzero(unusual[:, k])
-        changed[k] = with_others(np.resize(rows, _N_ROWS_TRIED))[1][k] if len(rows) else True
+        changed[k] = with_others(np.resize(rows, N_POINTS))[1][k] if len(rows) else True
     found = dict[Group, list[int]]()
     for k, of in enumerate(changed):
         group = tuple(compress(columns, of)) or columns[:1]

@@ -42,7 +42,7 @@ from ._estimate import Estimate
 from ._planning import Plan
 from ._statistics import StatisticsMixin
 from ._synthetic import framed
-from ._warnings import warn_of_coarse_bins, warn_of_the_drowned, warn_of_the_lone
+from ._warnings import warn_of_the_drowned, warn_of_the_lone
 
 
 class M2MEstimator(StatisticsMixin, BaseM2M):
@@ -94,14 +94,14 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         there are histograms, it draws the points from their graphical model. "auto" is "graphical"
         where that ignores nothing, that is, for sketches of histograms alone; it is "points"
         otherwise, and if you set a parameter of points.
-    prior : {"auto", "uniform", "marginals", "kde"}, KDE or array of shape (k, d), default="auto"
-        Where synthetic points start. "uniform" (the paper's) draws them evenly on the ranges, and
-        "marginals" from the sketch's own private histograms of single columns. "kde" draws from a
-        kernel density of what the sketch itself tells, which costs no more privacy. You can also
-        give a kernel density of public points (`KDE`), or public points. "auto" puts the points
-        where the release says that rows lie: it draws from the graphical model of all histograms,
-        or takes "kde" where there are none. Where the release is too noisy to lead the points, or
-        looks as if rows were spread evenly, "auto" is "uniform" instead of "kde" (docs/m2m.md).
+    prior : {"auto", "uniform", "kde"}, KDE or array of shape (k, d), default="auto"
+        Where synthetic points start. "uniform" (the paper's) draws them evenly on the ranges. "kde"
+        draws from a kernel density of what the sketch itself tells, which costs no more privacy.
+        You can also give a kernel density of public points (`KDE`), or public points. "auto" puts
+        the points where the release says that rows lie: it draws from the graphical model of all
+        histograms, or takes "kde" where there are none. Where the release is too noisy to lead the
+        points, or looks as if rows were spread evenly, "auto" is "uniform" instead of "kde"
+        (docs/m2m.md).
     n_synthetic : int, default=100_000
         Number of synthetic points. The default is the paper's.
     regularization : {"theory", "paper"} or float, default="theory"
@@ -610,8 +610,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             else:
                 self._prepare_points(sketch, columns, rng)
         warn_of_the_drowned(sketch, "answers tell next to nothing")
-        if self._regression is not None:
-            warn_of_coarse_bins(self._regression, columns)
         return self
 
     def _prepare_points(self, sketch, columns, rng):

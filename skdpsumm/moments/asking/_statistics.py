@@ -19,7 +19,7 @@ from ...schema._columns import Date
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of
-from ..plausible._numbers import N_TABLES
+from .._numbers import N_TABLES
 from ..plausible._rows import Rows
 from ._axes import Axis, binned_axis, model_axis
 from ._estimate import Estimate, near_the_middle
@@ -469,15 +469,17 @@ class StatisticsMixin:
         names, d, rows_of = self._names(which), len(which), self._told()
 
         def covariances(covers: str) -> Floats:
-            found: dict[tuple[int, int], Floats] = {}
-            pairs = list(combinations_with_replacement(which, 2))
-            for k, (a, b) in enumerate(pairs):
-                self._plausible.ahead(pair for pair in islice(pairs, k, None) if len({*pair}) > 1)
-                rows = rows_of([a, b], covers)
-                one = covariance(rows.weights, rows.numbers(a), rows.numbers(b))
-                found[a, b] = found[b, a] = one
-            stacked = np.stack([found[a, b] for a, b in product(which, repeat=2)], axis=-1)
-            return stacked.reshape(-1, d, d)
+            # Most pairs of the model need no rows of their own.
+            is_alone = covers == "model" and not self._conditions
+            found: dict[tuple[int, int], Any] = self._plausible.apart(which) if is_alone else {}
+            for a, b in combinations_with_replacement(which, 2):
+                if (a, b) not in found:
+                    rows = rows_of([a, b], covers)
+                    found[a, b] = covariance(rows.weights, rows.numbers(a), rows.numbers(b))
+            upper = [np.atleast_1d(found[pair]) for pair in combinations_with_replacement(which, 2)]
+            both = np.zeros((len(upper[0]), d, d))
+            both[:, *np.triu_indices(d)] = np.transpose(upper)
+            return both + np.triu(both, 1).swapaxes(1, 2)
 
         spread = [np.std(_variance(rows_of([j], "noise"), j)[1:]) for j in which]
         noise = np.where(np.isnan(spread), (high - low) ** 2 / 4, spread)

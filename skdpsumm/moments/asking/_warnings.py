@@ -11,11 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._computing import warn_caller
-from ..._linear_systems import TINY
-from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
-from ..inferring._points import histogram_columns, private_marginal
-from ..inferring._regression import MomentRegression
 from ._estimate import Estimate
 
 # Standard errors of noise from which on what is left unexplained matters: where it was more than 8,
@@ -182,52 +178,3 @@ def first_of(names: Sequence[str], most: int = 3) -> str:
     """Return the first names, and how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" (and {more} more)" if more > 0 else "")
-
-
-def warn_of_coarse_bins(model: MomentRegression, columns: TableSchema) -> None:
-    """Warn of each column most of whose rows are in one bin, somewhere.
-
-    It warns if the column's mean may be off by a 256th of its range, and by three standard errors,
-    because the release does not tell where in the bin they are. That is measured by what the
-    regression misses on the synthetic points in the bin, so other features that tell it are
-    credited; and where noise drowns the histogram there is no warning.
-
-    Parameters
-    ----------
-    model : MomentRegression
-    columns : TableSchema
-
-    Notes
-    -----
-    Where values are missing, all of this is of those that are present.
-    """
-    if model.sketch.is_drowned:
-        return
-    for j in sorted(histogram_columns(model.sketch.feature_map).intersection(columns.numeric)):
-        histogram, shares = private_marginal(model.sketch, j)
-        mass = shares[: histogram.n_present(j)]
-        mass = mass / max(mass.sum(), TINY)
-        place = int(np.argmax(mass))
-        left, right = histogram.edges(j)[place : place + 2]
-        width = right - left - (columns.step(j) or 0.0)
-        # Unseen places in a bin move its mean by up to half of its width.
-        least = np.ptp(columns.columns[j].bounds) / 256
-        if mass[place] <= 0.5 or mass[place] * width / 2 < least:
-            continue
-        values = model.points[:, [j]].astype(np.float64)
-        present = ~np.isnan(values)
-        values = np.where(present, values, values[present].mean())
-        slope = model.coefficients(values)
-        inside = present & (left <= values) & (values <= right)
-        missed = np.abs(model.residuals(values, slope))[inside]
-        off = mass[place] * missed.max(initial=0.0)
-        if off > max(least, 3 * model.sketch.linear_noise_std(slope)[0]):
-            at_an_end = place in (0, len(mass) - 1)
-            beyond = " Check the range: values beyond it are in this bin, too." * at_an_end
-            warn_caller(
-                f"When you sketch column {columns.name(j)!r} again, give `edges` in the schema, "
-                "`step` if values are on a grid, or more `n_bins`. "
-                f"{mass[place]:.0%} of the rows are in one bin, from {left:g} to {right:g}, so the "
-                f"mean may be off by {off:.3g}, beside the noise.{beyond}",
-                AnswerWarning,
-            )

@@ -13,15 +13,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from .._numbers import ROUNDING
 from ..plausible._rows import Rows
 from ._axes import Axis
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-# A sum of weights up to this is a rounding error: it stands for no row.
-_NO_ROWS = 1e-9
-# Shares of rows are off by this much, so that a share of exactly one half reaches the median.
-_ROUNDING_OF_SHARES = 1e-12
 
 
 @dataclass(frozen=True)
@@ -51,6 +48,8 @@ class GroupedRows:
 
     def sums(self, values: NDArray | float = 1.0) -> Floats:
         """Return the sums of weights times values in each group, shape (n_tables, n_groups)."""
+        if self.n_groups == 1 and np.all(self.codes == 0):
+            return np.sum(self.weights * values, axis=1, keepdims=True)
         weighted, width = self.weights * values, self.n_groups + 1
         place = np.where(self.codes < 0, self.n_groups, self.codes)
         place = place + width * np.arange(len(weighted))[:, None]
@@ -81,7 +80,7 @@ class GroupedRows:
             NaN in a group of nobody.
         """
         # The lowest value is where the first rows are, not where there are none yet.
-        levels = np.maximum(levels, _ROUNDING_OF_SHARES)
+        levels = np.maximum(levels, ROUNDING)
         shape, codes = self.weights.shape, self.of_present(values).codes
         found = np.full((len(self.weights), self.n_groups, len(levels)), np.nan)
         are_alike = len(values) == len(codes) == 1  # in all tables: these are sorted once
@@ -111,7 +110,7 @@ def ratio(above: Floats, below: Floats, low: Floats | float, high: Floats | floa
 
     Of the model, the first of the tables, it is then NaN.
     """
-    there = below > _NO_ROWS
+    there = below > ROUNDING
     found = np.divide(above, below, out=np.zeros_like(above), where=there)
     turn = np.arange(len(above)).reshape(-1, *[1] * (above.ndim - 1))
     ends = np.where(turn % 2 == 1, low, high)
@@ -123,7 +122,7 @@ def covariance(weights: Floats, x: Floats, y: Floats) -> Floats:
     both = ~(np.isnan(x) | np.isnan(y))
     weights = np.where(both, weights, 0.0)
     total = weights.sum(axis=1)
-    total = np.where(total > _NO_ROWS, total, np.nan)
+    total = np.where(total > ROUNDING, total, np.nan)
 
     def average(values: Floats) -> Floats:
         return np.einsum("bn,bn->b", weights, np.broadcast_to(values, weights.shape)) / total
@@ -140,7 +139,7 @@ def _inverted(values: Floats, weights: Floats, levels: Floats) -> Floats:
     curves = np.maximum.accumulate(np.cumsum(weights, axis=1), axis=1)
     total = curves[:, -1:]
     places = [
-        np.searchsorted(curve, levels * whole * (1 - _ROUNDING_OF_SHARES))
+        np.searchsorted(curve, levels * whole * (1 - ROUNDING))
         for curve, whole in zip(curves, total[:, 0], strict=True)
     ]
     found = values[np.minimum(places, len(values) - 1)]

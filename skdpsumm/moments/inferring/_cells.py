@@ -45,16 +45,13 @@ class Counted:
         return counts, self.std**2 * (self.counts.size // len(counts))
 
 
-def counted_groups(sketch: PrivateSketch, sums: Floats | None = None) -> list[Counted]:
-    """Return the groups of all histograms of a sketch, in the order of its parts.
-
-    Where `sums` are given, they stand for those of the sketch.
-    """
-    found, sums = [], sketch.sums if sums is None else sums
+def counted_groups(sketch: PrivateSketch) -> list[Counted]:
+    """Return the groups of all histograms of a sketch, in the order of its parts."""
+    found = []
     for phase, (part, where) in enumerate(sketch.blocks()):
         if not isinstance(part, HistogramMap):
             continue
-        own, noise = sums[where], sketch.noise_std[where]
+        own, noise = sketch.sums[where], sketch.noise_std[where]
         for group, cells in zip(part.groups, part.row_groups(), strict=True):
             counts = own[cells].reshape([part.n_bins[j] for j in group])
             found.append(Counted(tuple(group), counts, float(noise[cells][0]), phase, part))

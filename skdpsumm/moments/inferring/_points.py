@@ -14,18 +14,17 @@ from sklearn.base import BaseEstimator
 
 from ..._computing import advance
 from ..._sklearn import Interval, StrOptions, check_params
-from ...features._feature_maps import FeatureMap, project_to_simplex
+from ...features._feature_maps import FeatureMap
 from ...features._histogram import HistogramMap
 from ...schema._columns import read_cells
 from ...schema._frames import NO_NAMES
 from ...schema._reading import Table, column_names, is_frame, read_table
-from ...schema._schema import TableSchema, stack_columns, stratified
+from ...schema._schema import TableSchema, stack_columns
 from ...sketches import PrivateSketch
-from ._cells import counted_groups
 from ._regression import FeatureBlocks
 from ._table_model import TableModel
 
-PRIORS = ("auto", "uniform", "marginals", "kde")
+PRIORS = ("auto", "uniform", "kde")
 # Ranges end within this, and are at least its inverse wide. The error of a covariance squares
 # squares of their ends, which must neither overflow nor vanish.
 LARGEST_BOUND = 1e60
@@ -36,7 +35,6 @@ _SHARE_BESIDE_MODEL, _SHARE_BESIDE_DENSITY = 0.02, 0.1
 # round; the last is that of about 1,000 points, and is what finite points can resolve.
 TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
 _POINTS_PER_ROUND = 20_000
-_POINTS_PER_HESSIAN = 10_000
 # With more features than this, its diagonal stands for the Hessian.
 _LARGEST_HESSIAN = 2_000
 
@@ -134,13 +132,11 @@ def draw_points(
 
     Parameters
     ----------
-    prior : {"auto", "uniform", "marginals", "kde"}, KDE or array of shape (k, d)
-        "uniform": on the ranges and categories. "marginals": independent columns, each drawn from
-        the sketch's own private histogram of it. "auto": from the graphical model of all
-        histograms, which is "marginals" where they are of single columns; "uniform" where there
-        are none (`M2MEstimator` chooses before it asks). "kde": from a kernel density of the
-        points of "auto", moved and weighted to match the sketch. `KDE`: from that of public
-        points. An array: those public points.
+    prior : {"auto", "uniform", "kde"}, KDE or array of shape (k, d)
+        "uniform": on the ranges and categories. "auto": from the graphical model of all
+        histograms, "uniform" where there are none (`M2MEstimator` chooses before it asks). "kde":
+        from a kernel density of the points of "auto", moved and weighted to match the sketch.
+        `KDE`: from that of public points. An array: those public points.
     sketch : PrivateSketch
     columns : TableSchema
         With the range of every numeric column.
@@ -163,18 +159,13 @@ def draw_points(
         size = points_for_a_look(sketch, n_points)
         first = draw_points("auto", sketch, columns, size, rng, model)
         return _around(*maxent_points(sketch, first, columns, rng), columns, n_points, rng)
-    groups = counted_columns(sketch.feature_map)
-    if prior == "uniform" or not groups:
+    if prior == "uniform" or not counted_columns(sketch.feature_map):
         return columns.sample(n_points, rng)
-    lacking = missing_histogram(sketch.feature_map, columns)
-    if prior == "auto" and (lacking is not None or any(len(group) > 1 for group in groups)):
-        generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-        # A few lie anywhere: what features say of places that noise has emptied is heard there.
-        n_spread = max(int(_SHARE_BESIDE_MODEL * n_points), 1)
-        points = (model or TableModel(sketch, columns)).sample(n_points - n_spread, generator)
-        return np.concatenate([points, columns.sample(n_spread, rng)])
-    drawn = [_from_histogram(sketch, j, n_points, rng) for j in range(columns.n_columns)]
-    return stack_columns([columns.on_grid(values, j) for j, values in enumerate(drawn)])
+    generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+    # A few lie anywhere: what features say of places that noise has emptied is heard there.
+    n_spread = max(int(_SHARE_BESIDE_MODEL * n_points), 1)
+    points = (model or TableModel(sketch, columns)).sample(n_points - n_spread, generator)
+    return np.concatenate([points, columns.sample(n_spread, rng)])
 
 
 def points_for_a_look(sketch: PrivateSketch, n_points: int) -> int:
@@ -209,16 +200,10 @@ def check_answerable(feature_map: FeatureMap, columns: TableSchema, prior: Any) 
     prior : as in `draw_points`
     """
     check_ranges(columns)
-    missing = missing_histogram(feature_map, columns)
     if isinstance(prior, KDE):
         prior.check(columns)
     elif not isinstance(prior, str):
         _public_points(prior, columns)
-    elif prior == "marginals" and missing is not None:
-        raise ValueError(
-            f"prior='marginals' needs a histogram of column {missing!r} in the sketch; add a "
-            "HistogramSketcher to a SketchUnion, or use prior='uniform'."
-        )
 
 
 def counted_columns(feature_map: FeatureMap) -> list[set[int]]:
@@ -230,51 +215,6 @@ def counted_columns(feature_map: FeatureMap) -> list[set[int]]:
 def histogram_columns(feature_map: FeatureMap) -> set[int]:
     """Return the columns that some histogram of the map counts."""
     return set().union(*counted_columns(feature_map))
-
-
-def missing_histogram(feature_map: FeatureMap, columns: TableSchema) -> str | None:
-    """Return the name of a column without a histogram, None if there is none."""
-    seen = histogram_columns(feature_map)
-    return next((columns.name(j) for j in range(columns.n_columns) if j not in seen), None)
-
-
-def private_marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArray]:
-    """Return a histogram map and the private probabilities of the bins of column `j`.
-
-    Of the histograms that count the column those of the fewest columns are taken, each by its
-    noise in a bin, and their mean is moved to the simplex.
-    """
-    groups = [g for g in counted_groups(sketch, sketch.unprojected().mean) if j in g.columns]
-    first = min(groups, key=lambda group: len(group.columns))
-    fewest = [g for g in groups if g.part is first.part and len(g.columns) == len(first.columns)]
-    by_noise = [1 / group.counts.size for group in fewest]
-    shares = np.average([group.margin(j)[0] for group in fewest], axis=0, weights=by_noise)
-    return first.part, project_to_simplex(shares)
-
-
-def _from_histogram(
-    sketch: PrivateSketch, j: int, n_points: int, rng: np.random.RandomState
-) -> NDArray:
-    """Return points of column `j` alone, drawn by its private histogram."""
-    histogram, probabilities = private_marginal(sketch, j)
-    u = stratified(n_points, rng)
-    # Two points, at least, are in each bin: what features say of one that noise has emptied is
-    # heard there.
-    raised = np.maximum(probabilities, max(1e-4, 2 / n_points))
-    ends = np.cumsum(raised / raised.sum())
-    # Rounding may leave the last end just below 1.
-    codes = np.minimum(np.searchsorted(ends, u, side="right"), len(ends) - 1)
-    if histogram.schema.values(j) is not None:
-        if j in histogram.bins:  # evenly among the categories of a cell
-            cells = histogram.cell_of_codes(j)
-            order, sizes = np.argsort(cells, kind="stable"), np.bincount(cells)
-            place = (rng.uniform(size=n_points) * sizes[codes]).astype(int)
-            codes = order[(np.cumsum(sizes) - sizes)[codes] + place]
-        return histogram.schema.decode(j, codes)
-    absent = codes == histogram.n_present(j)
-    codes, edges = np.where(absent, 0, codes), histogram.edges(j)
-    values = edges[codes] + rng.uniform(size=n_points) * np.diff(edges)[codes]
-    return np.where(absent, np.nan, values)
 
 
 def absent(schema: TableSchema, cells: NDArray, j: int) -> NDArray[np.bool_]:
@@ -372,7 +312,7 @@ def _root(features: FeatureBlocks, weights: NDArray, scale: NDArray) -> NDArray:
     _, variance = features.moments(weights)
     if features.n_features > _LARGEST_HESSIAN:
         return np.sqrt(1 + variance * scale**2)
-    size = min(_POINTS_PER_HESSIAN, features.n_points)
+    size = min(_POINTS_PER_ROUND // 2, features.n_points)
     drawn = features.rows(_at_quantiles(weights, (np.arange(size) + 0.5) / size))
     mean = drawn.mean()
     hessian = drawn.gram() / size - np.outer(mean, mean)

@@ -21,14 +21,10 @@ from ..._linear_systems import conjugate_gradients, positive_solver
 from ...features._feature_maps import FeatureMap
 from ...features._histogram import HistogramMap
 from ...sketches import PrivateSketch
+from .._numbers import MOST_KEPT, ROUNDING
 
 # With more features than this the matrix takes more time and memory than products with it.
 LARGEST_DENSE = 7_000
-# A residual may remain this large, in the norm of the preconditioner. Answers and errors of 24,000
-# features are then within 1e-7 of a standard error of those of a factorisation.
-_RELATIVE_RESIDUAL = 1e-10
-# Entries of all inverses together: 256 MiB. The largest blocks beyond that are left out.
-_MOST_ENTRIES = 2**25
 
 
 class MomentRegression:
@@ -250,7 +246,7 @@ class IterativeSolver:
         blocks = [block[mean[block] != 0] for block in overlapping_blocks(features.feature_map)]
         blocks = sorted((block for block in blocks if len(block)), key=len)
         entries = np.cumsum([len(block) ** 2 for block in blocks])
-        for block in blocks[: np.searchsorted(entries, _MOST_ENTRIES, side="right")]:
+        for block in blocks[: np.searchsorted(entries, MOST_KEPT, side="right")]:
             own = columns.take(block).gram() / features.n_points
             own -= np.outer(offset[block], offset[block])
             own[np.diag_indices_from(own)] += self._penalty[block, 0]
@@ -277,13 +273,13 @@ class IterativeSolver:
 
     def _solved(self, right: NDArray) -> NDArray:
         """Solve for some right sides side by side: each has its own steps."""
-        goal = _RELATIVE_RESIDUAL**2 * self._preconditioned(right)[1]
+        goal = ROUNDING**2 * self._preconditioned(right)[1]
         solution, size = conjugate_gradients(
             self._times, self._preconditioned, right, goal, dot=_dots
         )
         short = np.flatnonzero(size > goal)
         if len(short):
-            missed = _RELATIVE_RESIDUAL * np.sqrt(np.max(size[short] / goal[short]))
+            missed = ROUNDING * np.sqrt(np.max(size[short] / goal[short]))
             warn_caller(
                 f"Sketch fewer columns together, or with fewer bins: the regression on "
                 f"{len(right):,} features has not converged (relative residual {missed:.1e}), and "

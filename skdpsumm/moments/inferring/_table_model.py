@@ -67,6 +67,7 @@ class TableModel:
         self.marginals = [marginal for _, marginal in found if marginal is not None]
         self.origins = [(k, g.phase) for k, (g, m) in enumerate(found) if m is not None]
         self.n_rows = sketch.n_samples
+        self._is_silent = not any(np.any(marginal.std) for marginal in self.marginals)
         # Combinations that the schema rules out are public zeros.
         self._zeros = schema.possible_cells([column.contents() for column in self.cells])
         self.model = self.fitted(self.marginals)
@@ -95,8 +96,7 @@ class TableModel:
                 f"A table of {names} has {self.n_cells(columns):,} cells, more than "
                 f"{MOST_TABLE_CELLS:,}. Ask for fewer columns."
             )
-        is_silent = not any(np.any(marginal.std) for marginal in self.marginals)
-        if is_silent and self.model.residuals.covers(columns):
+        if self._is_silent and self.model.residuals.covers(columns):
             # The counts themselves: the model is fitted to these as far as its tolerance.
             counts = np.maximum(self.model.residuals.marginal(columns), 0.0)
             return counts / max(counts.sum(), TINY)

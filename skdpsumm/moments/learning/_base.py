@@ -28,7 +28,7 @@ from ...schema._reading import (
     unwrap,
     validate_table,
 )
-from ...schema._schema import TableSchema, as_schema
+from ...schema._schema import TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, frame_for, table_of
 from .._frames import distinct
@@ -39,7 +39,6 @@ from ..inferring._points import (
     counted_columns,
     draw_points,
     maxent_points,
-    missing_histogram,
     systematic,
 )
 from ..inferring._regression import MomentRegression
@@ -71,7 +70,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         **BaseM2M._parameter_constraints,
         "estimator": [None, HasMethods(["fit", "predict"])],
         "weights": [StrOptions({"maxent", "ridge"})],
-        "prior": [StrOptions({"auto", "uniform", "marginals"})],
+        "prior": [StrOptions({"auto", "uniform"})],
     }
 
     @abstractmethod
@@ -456,16 +455,10 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         worth = self.effective_sample_size_
         if worth >= POINTS_PER_INPUT * (n_inputs + 1) and not out_of_reach:
             return
-        ways = ["more synthetic points (n_synthetic)", "fewer columns", "a larger epsilon"]
-        if missing_histogram(self.sketch_.feature_map, self._table) is not None:
-            ways.insert(0, "a sketch with a histogram of each column (SketchUnion)")
-        elif self.prior == "uniform":
-            ways.insert(0, "prior='marginals'")
-        if self.weights == "ridge":
-            ways.insert(0, "weights='maxent'")
         told = (
-            f"Use {', '.join(ways[:-1])} or {ways[-1]}. Few synthetic points match the sketch: "
-            f"{self.n_synthetic}"
+            "Use prior='auto' and weights='maxent', a sketch with a histogram of each column "
+            "(SketchUnion), more synthetic points (n_synthetic), fewer columns or a larger "
+            f"epsilon. Few synthetic points match the sketch: {self.n_synthetic}"
         )
         if out_of_reach is not None:
             told = (
@@ -582,7 +575,7 @@ def warn_of_invisible_inputs(
         With the range of every numeric column.
     target : int
         The column that is learnt.
-    prior : {"auto", "uniform", "marginals"} or None
+    prior : {"auto", "uniform"} or None
         As in `draw_points`. None, where the model is trained on rows of the graphical model.
     """
     if sketch.is_drowned:
@@ -633,10 +626,9 @@ def _explained_shares(
     # Points of its own, always the same: a model does not change because it was judged.
     # Any features explain much of few points for each.
     n_points = max(5_000, 10 * sketch.feature_map.n_features)
-    if prior == "auto":
-        known = missing_histogram(sketch.feature_map, columns) is None
-        prior = "marginals" if known else "uniform"
-    points = draw_points(prior, sketch, columns, n_points, check_random_state(0))
+    rng = check_random_state(0)
+    points = draw_points(prior, sketch, columns, n_points, rng)
+    points = stack_columns([rng.permutation(points[:, j]) for j in range(columns.n_columns)])
     model = MomentRegression(sketch, points, regularization="theory", center=True)
     label = _standardised(points, columns, target)
     return np.array([_explained(model, _standardised(points, columns, j), label) for j in inputs])

@@ -84,10 +84,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         there are histograms, it draws the points from their graphical model. "auto" is "graphical"
         where that ignores nothing, that is, for sketches of histograms alone; it is "points"
         otherwise, and if you set a parameter of points.
-    prior : {"auto", "uniform", "marginals"}, default="auto"
-        Where synthetic points start. "uniform" and "marginals" are as in `M2MEstimator`. "auto"
-        starts them where the sketch's histograms say that rows lie, or on the ranges if it has
-        none.
+    prior : {"auto", "uniform"}, default="auto"
+        Where synthetic points start: on the ranges for "uniform". "auto" starts them where the
+        sketch's histograms say that rows lie, or on the ranges if it has none.
     n_synthetic : int, default=100_000
         Number of synthetic points. They are rows drawn from the graphical model, or points with
         weights. The default is the paper's.

@@ -25,6 +25,7 @@ from sklearn.utils import check_random_state
 from ..._computing import advance, warn_caller
 from ...schema._columns import Categorical
 from ...schema._schema import TableSchema
+from .._numbers import ROUNDING
 from ..asking._estimate import Estimate
 from ..asking._tables import encoded
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
@@ -33,8 +34,6 @@ from ..plausible._plausible import PlausibleTables
 
 Floats = NDArray[np.float64]
 
-# Singular values below this part of the largest are those of combinations that do not matter.
-_SMALLEST_SINGULAR = 1e-9
 # A table has at least this part of the model's curvature in any direction: noise leaves rare
 # categories none, and then a step would be anything.
 _LEAST_CURVATURE = 0.25
@@ -96,7 +95,7 @@ class Regression:
         self._plausible = PlausibleTables(TableModel(model.sketch_, model._table))
         self._design = Design(model._table, inputs)
         rows, cells, weights = next(self._tables("model"))
-        kept = weights > 1e-9 * weights.mean()  # other rows teach nothing
+        kept = weights > ROUNDING * weights.mean()  # other rows teach nothing
         self._inputs, self._cells = rows[kept], cells[kept]
         # The weights sum to the rows of the table: what a penalty does depends on their number.
         self._weights = weights[kept] / weights[kept].sum() * self._plausible.n_rows
@@ -242,11 +241,11 @@ class Regression:
             for tilt in tilts.T
         ]
         moved = size * (tilts * weights[:, None]).T @ scores
-        return np.linalg.lstsq(moved, np.array(found), rcond=_SMALLEST_SINGULAR)[0]
+        return np.linalg.lstsq(moved, np.array(found), rcond=ROUNDING)[0]
 
 
 def _inverse_root(curvature: Floats) -> Floats:
     """Return R with ``R.T @ curvature @ R`` the identity, without directions that do not matter."""
     values, vectors = np.linalg.eigh(curvature)
-    kept = values > _SMALLEST_SINGULAR * values.max()
+    kept = values > ROUNDING * values.max()
     return vectors[:, kept] / np.sqrt(values[kept])

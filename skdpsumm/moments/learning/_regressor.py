@@ -63,7 +63,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         there are histograms, it draws the points from their graphical model. "auto" is "graphical"
         where that ignores nothing, that is, for sketches of histograms alone; it is "points"
         otherwise, and if you set a parameter of points.
-    prior : {"auto", "uniform", "marginals"}, default="auto"
+    prior : {"auto", "uniform"}, default="auto"
         Where synthetic points start. Values are as in `M2MClassifier`. "auto" starts them where the
         sketch's histograms say that rows lie, or on the ranges if it has none.
     n_synthetic : int, default=100_000

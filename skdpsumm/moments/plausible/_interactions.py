@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from ..._linear_systems import TINY
 from ...sketches._residuals import Marginal
 from ...sketches._steps import MEAN_NOISE
-from ..inferring._table_model import TableModel
-from ._numbers import (
+from .._numbers import (
     FEWEST_CHOSEN,
     LEAST_SHARE_OF_CONDITION,
     MOST_LEFT_OUT,
@@ -32,6 +31,7 @@ from ._numbers import (
     TYPICAL_SQUARE,
     UNSEEN_SQUARE,
 )
+from ..inferring._table_model import TableModel
 from ._seeds import generator
 
 Floats = NDArray[np.float64]

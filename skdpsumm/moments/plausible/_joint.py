@@ -21,13 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
-from ..inferring._table_model import TableModel
-from ._numbers import (
-    CHANCE_OF_JUMP,
+from .._numbers import (
     N_QUANTILES,
     STD_OF_TILT,
     STEEPER_THAN_NEIGHBOURS,
 )
+from ..inferring._table_model import TableModel
 from ._places import Places
 
 Floats = NDArray[np.float64]
@@ -39,7 +38,7 @@ _STEEPEST_SHARE = 1.9
 _EVEN = (0.8191725134, 0.6710436067, 0.5497004779)
 
 
-def lattice(m: int, shifts: Floats) -> Floats:
+def lattice(m: int, shifts: NDArray) -> NDArray:
     """Return m places in each cell, evenly along each axis.
 
     Parameters
@@ -54,7 +53,7 @@ def lattice(m: int, shifts: Floats) -> Floats:
     ndarray of shape (n_axes, n_tables, n_cells * m)
     """
     steps = [1, *(2 * int(m * part / 2) + 1 for part in _EVEN[1:])][: len(shifts)]
-    even = np.outer(steps, np.arange(m)) % m / m
+    even = (np.outer(steps, np.arange(m)) % m / m).astype(shifts.dtype)
     found = even[:, None, None] + shifts[..., None]
     found -= found >= 1.0
     return found.reshape(*shifts.shape[:2], -1)
@@ -145,7 +144,7 @@ def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator)
     """Return the correlation in each cell, by the model and in each table, (1 + n_tables, n)."""
     own, alike = np.arctanh(expected)
     z = own + rng.random((n_tables, 1)) * (alike - own)
-    z = z * np.where(rng.random((n_tables, 1)) < CHANCE_OF_JUMP, STEEPER_THAN_NEIGHBOURS, 1.0)
+    z = z * np.where(rng.random((n_tables, 1)) < 0.5, STEEPER_THAN_NEIGHBOURS, 1.0)
     return np.tanh(np.concatenate([[(own + alike) / 2], z]))
 
 
@@ -237,7 +236,7 @@ class Jumps(NamedTuple):
         possible = (a - p) * (p - b) > 0
         place = np.where(possible, (p - b) / np.where(possible, a - b, 1.0), 0.5)
         first = np.where(possible, place * a / np.maximum(p, TINY), 0.5)
-        return cls(place, first, possible)
+        return cls(place.astype(np.float32), first.astype(np.float32), possible)
 
     def moved(self, u: Floats, rows: tuple) -> Floats:
         """Return quantiles of rows, of which ``array[rows]`` are the jumps."""
@@ -283,8 +282,16 @@ class InsideCells:
         self._n_tables, self._rng = n_tables, rng
         self.loose = [k for k, one in enumerate(places) if not one.is_exact]
         n, drawn = len(self.loose), (len(self.loose), n_tables, mass.size)
-        self._shifts = np.concatenate([even_shifts(n, mass.size), rng.random(drawn)], axis=1)
-        self._pairs = [self._pair(a, b) for a, b in combinations(self.loose, 2)]
+        shifts = np.concatenate([even_shifts(n, mass.size), rng.random(drawn)], axis=1)
+        # A value is one of `N_QUANTILES` of its cell: half of the digits tell which.
+        self._shifts = shifts.astype(np.float32)
+        # What neighbours tell of a pair that nobody counted is a part of its interaction.
+        told = [
+            (a, b)
+            for a, b in combinations(self.loose, 2)
+            if model.counts_together((places[a].j, places[b].j))
+        ]
+        self._pairs = [self._pair(a, b) for a, b in told]
         others = [k for k in range(len(places)) if k not in self.loose]
         self._beside = {k: [self._other(k, other) for other in others] for k in self.loose}
         self._tilts = {k: self._tilt(mass, k) for k in self.loose}
@@ -331,9 +338,9 @@ class InsideCells:
     def _ranks(self, u: Floats) -> Floats:
         """Return where in its unit each row is by its quantile, from 0 to 1."""
         order = np.argsort(u.reshape(len(u), -1, self._m), axis=2)
-        found = np.empty(order.shape)
-        np.put_along_axis(found, order, (np.arange(self._m) + 0.5)[None, None] / self._m, axis=2)
-        return found.reshape(u.shape)
+        found, ranks = np.empty_like(u), (np.arange(self._m, dtype=u.dtype) + 0.5) / self._m
+        np.put_along_axis(found.reshape(order.shape), order, ranks[None, None], axis=2)
+        return found
 
     def _pair(self, a: int, b: int) -> tuple:
         """Let two numbers go up and down together in their cells, first in those of the latter.
@@ -350,17 +357,18 @@ class InsideCells:
         odds = odds_ratio(drawn_correlation(told.expected, self._n_tables, self._rng))
         start, share = conditional_shares(self._model, *pair)
         cells = self._code[k], self._code[other]
-        return odds, start[cells], share[cells]
+        return tuple(one.astype(np.float32) for one in (odds, start[cells], share[cells]))
 
     def _other(self, k: int, other: int) -> tuple:
         """Let rows lie where another column's cell has more of its share, evenly or by a jump."""
         i, j = self._places[k].j, self._places[other].j
         cells = self._code[k], self._code[other]
-        coin = self._rng.random((1 + self._n_tables, self._model.sizes[i])) < CHANCE_OF_JUMP
+        coin = self._rng.random((1 + self._n_tables, self._model.sizes[i])) < 0.5
         coin[0] = False
         n = self._model.sizes[i] - self._model.schema.missing(i)
         tables = self._counts((i, j))[: 1 + self._n_tables]
-        return slopes(self._model, i, j)[cells], coin, Jumps.of(tables, n, self._rng), cells
+        jumps = Jumps.of(tables, n, self._rng)
+        return slopes(self._model, i, j)[cells].astype(np.float32), coin, jumps, cells
 
     def _tilt(self, mass: Floats, k: int) -> Floats:
         """Return by how much the density of a column tilts in each unit, (1 + n_tables, n_units).
@@ -372,4 +380,4 @@ class InsideCells:
         whole = np.maximum(mass.sum(axis=others, keepdims=True), TINY)
         theta -= (theta * mass).sum(axis=tuple(a + 1 for a in others), keepdims=True) / whole
         found = math.sqrt(12) * theta.reshape(self._n_tables, mass.size)
-        return np.concatenate([np.zeros((1, mass.size)), found])
+        return np.concatenate([np.zeros((1, mass.size)), found]).astype(np.float32)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..._computing import Kept
 from ...sketches._residuals import Residuals, subsets
-from ._numbers import MOST_KEPT
+from .._numbers import MOST_KEPT
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]

@@ -26,19 +26,17 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr
 
 from ..._linear_systems import TINY
-from ..inferring._shapes import PSEUDO_ROWS, by_a_jump
-from ..inferring._table_model import TableModel
-from ._crowds import Inside
-from ._numbers import (
+from .._numbers import (
     CHANCE_OF_CROWD,
-    CHANCE_OF_JUMP,
-    FEWEST_IN_ATOM,
-    MOST_IN_ATOM,
+    FEWEST_IN_CELL,
     N_PLACES,
     N_QUANTILES,
     STD_OF_SHARED_SHIFT,
-    STD_OF_UNKNOWN_HALF,
+    STD_OF_TILT,
 )
+from ..inferring._shapes import PSEUDO_ROWS, by_a_jump
+from ..inferring._table_model import TableModel
+from ._crowds import Inside
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -105,6 +103,12 @@ class Places:
         """Return the value at each place."""
         return self.column.values(self.atom, self.inside)
 
+    def cell_means(self) -> Floats:
+        """Return which cells have numbers, and the mean of each by the model, (2, n_cells)."""
+        share = np.where(np.isnan(values := self.values()), 0.0, self.weights[0])
+        first = np.bincount(self.cell, share, self.column.n_cells)
+        return np.stack([first, np.bincount(self.cell, share * np.nan_to_num(values), len(first))])
+
     @cached_property
     def quantiles(self) -> NDArray:
         """The values at even steps of each cell's rows, shape (1 + n_tables, n_cells, n_steps)."""
@@ -129,12 +133,12 @@ class Places:
         order = np.argsort(column.cell_of_atom, kind="stable")
         shares = self._shares(order)
         exact = self._known.exact
-        several = np.clip(N_PLACES // max((~exact).sum(), 1), FEWEST_IN_ATOM, MOST_IN_ATOM)
+        several = np.clip(N_PLACES // max((~exact).sum(), 1), FEWEST_IN_CELL, N_QUANTILES)
         counts = np.where(exact, 1, several)
         if step is not None and column.edges is not None:
             n_values = np.rint(np.diff(column.edges) / step).astype(int)
             n = column.n_present
-            counts[:n] = np.where(n_values <= MOST_IN_ATOM, n_values, counts[:n])
+            counts[:n] = np.where(n_values <= N_QUANTILES, n_values, counts[:n])
         counts = counts[order]
         at = np.repeat(np.arange(len(order)), counts)
         rank = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -182,7 +186,7 @@ class Places:
         piece = column.piece_of_atom[self.atom[:n]]
         firsts = np.flatnonzero(np.diff(piece, prepend=-1))
         rank = np.cumsum(np.diff(piece, prepend=piece[:1]) != 0)
-        coin = rng.random((self._n_tables, column.n_cells)) < CHANCE_OF_JUMP
+        coin = rng.random((self._n_tables, column.n_cells)) < 0.5
         coin &= ~column.blind
         rows = np.maximum(self._counts[1:], 0.0)
         rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
@@ -202,8 +206,8 @@ class Places:
         part = np.where(
             known, (mass[shape.middle] - mass[shape.start]) / np.maximum(whole, TINY), 0.5
         )
-        std = np.where(known, shape.std / np.maximum(whole, TINY), STD_OF_UNKNOWN_HALF)
-        std = np.where(self.column.blind[cell[shape.start]], STD_OF_UNKNOWN_HALF, std)
+        std = np.where(known, shape.std / np.maximum(whole, TINY), STD_OF_TILT)
+        std = np.where(self.column.blind[cell[shape.start]], STD_OF_TILT, std)
         std = np.maximum(std, 1e-4)
         inner = np.clip(part, 1e-6, 1 - 1e-6)  # a Beta has no share of nothing
         rows = np.clip(inner * (1 - inner) / std**2 - 1, 1.0, 1e7)
@@ -255,9 +259,7 @@ class Places:
             if self.column.blind[known.cell_of_piece[p]]:
                 at = values[rows]
                 even = np.searchsorted(at, at[0] + rng.random(n) * (at[-1] - at[0]))
-                place = np.where(
-                    rng.random(n) < CHANCE_OF_JUMP, np.minimum(even, len(rows) - 1), place
-                )
+                place = np.where(rng.random(n) < 0.5, np.minimum(even, len(rows) - 1), place)
             moved = (rng.random(n) < CHANCE_OF_CROWD) * known.crowded[p]
             mass = self.weights[1:, rows].sum(axis=1)
             self.weights[1:, rows] *= (1 - moved)[:, None]

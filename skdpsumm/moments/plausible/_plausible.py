@@ -13,8 +13,8 @@ answers are moved to what is possible.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations
+from collections.abc import Callable, Sequence
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,7 @@ from scipy.sparse import csr_array
 from ..._computing import Kept
 from ..._linear_systems import TINY
 from ...sketches._stated import most_rows_of_a_unit
-from ..inferring._table_model import TableModel
-from ._interactions import Interactions
-from ._joint import InsideCells, at_quantiles
-from ._named_rows import NamedRows, possible_rows
-from ._noise import RedrawnCounts
-from ._numbers import (
+from .._numbers import (
     FEWEST_IN_CELL,
     FEWEST_POINTS,
     MORE_POINTS,
@@ -40,6 +35,11 @@ from ._numbers import (
     N_TABLES,
     ROWS_OF_JOINT_TABLE,
 )
+from ..inferring._table_model import TableModel
+from ._interactions import Interactions
+from ._joint import InsideCells, at_quantiles
+from ._named_rows import NamedRows, possible_rows
+from ._noise import RedrawnCounts
 from ._places import Places
 from ._rows import Rows
 from ._seeds import generator, white_noise
@@ -111,13 +111,31 @@ class PlausibleTables:
         """
         if not isinstance(covers, str):
             return covers.rows(columns, SAMPLING, meets)
+        return self._tables_of(covers).rows(columns, meets)
+
+    def _tables_of(self, covers: str) -> DrawnTables:
         if covers not in self._drawn:
             self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], self._interactions)
-        return self._drawn[covers].rows(columns, meets)
+        return self._drawn[covers]
 
-    def ahead(self, pairs: Iterable[Group]) -> None:
-        """Prepare for questions about many pairs of columns, in this order."""
-        self.model.model.ahead(pairs)
+    def apart(self, columns: Sequence[int]) -> dict[tuple[int, int], float]:
+        """Return the model's covariances of all pairs of numbers that nobody counted together.
+
+        Inside their common cells the rows of such a pair are independent. So the covariance is that
+        of the means of the cells, which all pairs share.
+        """
+        together = [m.columns for m in self.model.marginals]
+        together += [tuple(j for j, _ in ruled) for ruled in self.schema.impossible]
+        known = {pair for group in together for pair in combinations(sorted(group), 2)}
+        pairs = [pair for pair in combinations(columns, 2) if pair not in known]
+        means = {j: self._tables_of("model").places(j).cell_means() for j in columns}
+        found = {}
+        for k, (a, b) in enumerate(pairs):
+            self.model.model.ahead(islice(pairs, k, None))
+            moments = means[a] @ self.model.table((a, b)) @ means[b].T
+            (_, of_b), (of_a, both) = moments / max(moments[0, 0], TINY)
+            found[a, b] = float(both - of_a * of_b)
+        return found
 
     def some_rows(self, n: int) -> NamedRows:
         """Return rows to try a function on."""
@@ -195,8 +213,10 @@ class DrawnTables:
         if not self.n_tables:
             return own[None]
         if self.model.model.residuals.covers(group):
-            drawn = self._counts.table(group) if NOISE in self.priors else self._unbiased(group)
-            drawn = drawn + self._other_people(group)
+            counts = self.model.model.residuals.marginal(group)[None]
+            drawn = self._counts.table(group) if NOISE in self.priors else counts
+            drawn = np.repeat(drawn, self.n_tables // len(drawn), axis=0)
+            drawn += self._other_people(group)
             drawn = np.where(self.model.model.possible(group), drawn, 0.0)
         else:
             drawn = self._uncounted(group, own)
@@ -233,10 +253,6 @@ class DrawnTables:
         off *= np.sqrt(alike * own)
         return off - own * (off.sum(axis=1, keepdims=True) / own.sum())
 
-    def _unbiased(self, group: Group) -> Floats:
-        counts = self.model.model.residuals.marginal(group)
-        return np.repeat(counts[None], self.n_tables, axis=0)
-
     def _uncounted(self, group: Group, own: Floats) -> Floats:
         """Return the model's cells, moved to what their counted parts are, with interactions."""
         covers = self.model.model.residuals.covers
@@ -247,9 +263,9 @@ class DrawnTables:
             for g in told:
                 self._move_to(drawn, own, group, g)
         if UNCOUNTED in self.priors:
-            for part in combinations_of(group):
-                if not covers(part):
-                    drawn += self.model.n_rows * self._grown(group, part)
+            parts = [p for k in range(2, len(group) + 1) for p in combinations(group, k)]
+            for part in (p for p in parts if not covers(p)):
+                drawn += self.model.n_rows * self._grown(group, part)
         return drawn
 
     def _move_to(self, drawn: Floats, own: Floats, group: Group, part: Group) -> None:
@@ -347,8 +363,8 @@ class DrawnTables:
         inside = InsideCells(self.model, places, code, mass, m, n_tables, rng, self.counts)
         for k, found in inside.values().items():
             values[columns[k]] = found[0] if len(found) == 1 else found
-        weights = table.reshape(1 + self.n_tables, n_units)[:, unit]
-        weights = weights * self._shares_of_rows(self._made(values, weights), columns, m)
+        weights = np.repeat(table.reshape(1 + self.n_tables, n_units), m, axis=1)
+        weights *= self._shares_of_rows(self._made(values, weights), columns, m)
         return self._made(values, self._by_chance(weights, unit, columns))
 
     def _shares_of_rows(self, rows: Rows, columns: Group, m: int) -> Floats:
@@ -511,8 +527,3 @@ class DrawnTables:
             whole = np.maximum(np.add.reduceat(there, starts), TINY)
             own += off - there * (np.add.reduceat(off, starts) / whole)[rank]
         return weights
-
-
-def combinations_of(group: Group) -> list[Group]:
-    """Return all sets of two and more columns of a group."""
-    return [part for k in range(2, len(group) + 1) for part in combinations(group, k)]

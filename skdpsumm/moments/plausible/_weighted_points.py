@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ from ..._linear_systems import TINY
 from ...schema._schema import TableSchema
 from ...sketches._rounding import evenly, in_order
 from ...sketches._stated import most_rows_of_a_unit
+from .._numbers import N_STRETCHES, N_TABLES
 from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression
 from ..inferring._shift import Shift
@@ -34,7 +35,6 @@ from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import at_quantiles
 from ._named_rows import NamedRows, column_of
-from ._numbers import CHANCE_OF_JUMP, N_STRETCHES, N_TABLES
 from ._plausible import NOISE, PLACES, SAMPLING, DrawnTables
 from ._rows import Rows
 from ._seeds import generator, white_noise
@@ -92,8 +92,9 @@ class PlausiblePoints:
         whole = None if self._regression.center else self.n_rows
         return Rows(self.schema, known, self._kept[covers], self._some, whole)
 
-    def ahead(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Do nothing: all questions are about the same points."""
+    def apart(self, columns: Sequence[int]) -> dict[tuple[int, int], float]:
+        """Return no covariances: points tell of all columns together."""
+        return {}
 
     def some_rows(self, n: int) -> NamedRows:
         """Return rows to try a function on."""
@@ -143,7 +144,7 @@ class PlausiblePoints:
         low, high = self.schema.bound(j) or (0.0, 1.0)
         near, rng = (high - low) / N_STRETCHES, self._stream("ends", j)
         found = np.repeat(own[None], 1 + N_TABLES, axis=0)
-        at_low, at_high = rng.random((2, N_TABLES, 1)) < CHANCE_OF_JUMP
+        at_low, at_high = rng.random((2, N_TABLES, 1)) < 0.5
         found[1:] = np.where(at_low & (own < low + near), low, found[1:])
         found[1:] = np.where(at_high & (own > high - near), high, found[1:])
         return found

@@ -1,20 +1,26 @@
-"""All numbers of plausible tables that were chosen: what each is, and which script measures it."""
+"""Numbers of answers and plausible tables that were chosen: what each is, and who measured it."""
 
+# Parts of a whole up to this are rounding errors: of a step, a row, a share, a singular value, or
+# of what a solver leaves.
+ROUNDING = 1e-9
 # Plausible tables: the width of an interval is then known to 7 per cent (1 / sqrt(2 * 100)).
 N_TABLES = 100
-# A plausible table of two or three columns has this many rows, and this many in a cell at least.
+# A plausible table of two or three columns has this many rows, and this many in a cell at least: an
+# atom of a single column has as few.
 ROWS_OF_JOINT_TABLE, FEWEST_IN_CELL = 2**12, 4
-# Cells of two or three columns; of more cells, and of more columns, so many points are asked.
+# Cells of two or three columns; of more cells, and of more columns, so many points are asked. A
+# user's function is tried on as many rows, to see which values it has and what they depend on.
 MOST_UNITS, N_POINTS = 2**15, 2**14
 # Fewer points tell a count to no more than 18 per cent (1 / sqrt(30)). Then so many times as many
 # are drawn, which halves that, and so many anywhere: a condition on one cell of three columns of 64
 # is met by one.
 FEWEST_POINTS, MORE_POINTS, N_ANYWHERE = 30, 3, 2**18
-# Numbers that are kept of rows, of noise, and of all else, for each kind of interval: 256 MB each.
+# Numbers that are kept of rows, of noise, and of all else, for each kind of interval, and of the
+# inverses of a solver: 256 MB each.
 MOST_KEPT = 2**25
-# Steps at which quantiles of a cell are kept; places of a column, and the fewest and the most in an
-# atom of it.
-N_QUANTILES, N_PLACES, FEWEST_IN_ATOM, MOST_IN_ATOM = 64, 2048, 4, 64
+# Steps at which quantiles of a cell are kept, which are the most places in an atom; and places of
+# a column.
+N_QUANTILES, N_PLACES = 64, 2048
 # Groups whose surprise is looked at where all were counted at once; and of a round, fewer chosen
 # groups say little of the others.
 MOST_LEFT_OUT, FEWEST_CHOSEN = 12, 4
@@ -40,16 +46,11 @@ SHARE_BY_RANKS = 0.75
 # Standard deviation of a shift that all cells of a column share, to one side or outwards; that of
 # each cell's own is 1.
 STD_OF_SHARED_SHIFT = 0.5
-# Standard deviation of the share of a half of which nothing is known.
-STD_OF_UNKNOWN_HALF = 0.4
 # Chance that rows which no neighbour explains are all at one place.
 CHANCE_OF_CROWD = 0.9
 # Standard deviation of the tilt of a cell of several columns: of the mean of its rows, in standard
-# deviations of even ones.
+# deviations of even ones; and of the share of a half of which nothing is known.
 STD_OF_TILT = 0.4
-# Chance of one of two ways in which rows may lie, as likely as not: that a density, or the share of
-# another column's cell, jumps inside a cell, and that hidden rows are at no end of it.
-CHANCE_OF_JUMP = 0.5
 # Two numbers may go up and down together inside a cell this many times as steeply as neighbours
 # tell (as Fisher's z).
 STEEPER_THAN_NEIGHBOURS = 3.0
