@@ -212,7 +212,7 @@ def test_a_sum_of_sketches_is_the_sketch_of_the_union_and_files_keep_it(
         ({"gain": WHOLE["gain"]}, r"columns\[1\].edges: nothing here, 5 entries there"),
         (
             {"age": Numeric(*AGE, step=1, missing=True)},
-            r"columns\[0\].missing: True here, False there",
+            r"columns\[0\].missing: True here, nothing there",
         ),
     ],
 )

@@ -50,7 +50,7 @@ from ..moments.asking._synthetic import framed
 from ..privacy import PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger
 from ..privacy._fit import PrivateFit, estimator
 from ..privacy._ledger import LedgerDataset
-from ..privacy._noise import TOO_LARGE, Block, IntegerNoise
+from ..privacy._noise import MOST_LIFTED, TOO_LARGE, Block, IntegerNoise
 from ..schema._columns import read_cells
 from ..schema._frames import rows_of
 from ..schema._groups import Groups
@@ -66,8 +66,6 @@ Entry = tuple[str, str, float, float]
 _N_SCORE_BINS = 32
 # Rows of the release whose scores say where these bins begin: each has some 30.
 _N_SCORED = 1000
-# Sums in units of the noise's lattice, at most, so that 64 bits hold the noise as well.
-_MOST_LIFTED = 2.0**61
 # What an average is of, and the heads of the table of all figures.
 _ALL, _HEADS = "all", ("score", "columns", "value", "std error")
 
@@ -319,7 +317,7 @@ class _Comparer(PrivateFit, BaseEstimator):
             delta=self.delta,
         )
         largest = max(float(np.abs(block.values).max()) for block in blocks.values())
-        if largest * 2.0**noise.lift > _MOST_LIFTED:
+        if largest * 2.0**noise.lift > MOST_LIFTED:
             raise ValueError(TOO_LARGE)
         privacy = PrivacyGuarantee(
             noise.mechanism,
@@ -350,7 +348,6 @@ class _Comparer(PrivateFit, BaseEstimator):
     def _distances(self, values: list[NDArray], size: int) -> _Block:
         """Return the distances of all groups of so many columns, in units of the grid."""
         groups = list(combinations(range(len(values)), size))
-        self._m2m._plausible.ahead(groups if size == 2 else ())
         found = np.array([self._distance(group, values) for group in groups], np.int64)
         moved = GRID * self._rows_per_group * (2 if self.adjacency == "replace_one" else 1)
         return _Block(

@@ -67,6 +67,8 @@ class Block:
     share: float = 1.0
 
 
+# Sums in units of the noise's lattice, at most, so that 64 bits hold the noise as well.
+MOST_LIFTED = 2**61
 TOO_LARGE = (
     "With an epsilon so large, sums of so many rows exceed 64-bit integers: lower epsilon, set "
     "np.inf for no noise, or sketch the rows in several parts."

@@ -60,7 +60,7 @@ from ..privacy import NoiseWarning, PrivacyGuarantee, PrivacyLedger
 from ..privacy._fit import PrivateFit
 from ..privacy._ledger import LedgerDataset
 from ..privacy._mechanisms import GaussianDP, Mechanism, NewValuesDP
-from ..privacy._noise import RESERVE, TOO_LARGE, Block, IntegerNoise, derived_seed
+from ..privacy._noise import MOST_LIFTED, RESERVE, TOO_LARGE, Block, IntegerNoise, derived_seed
 from ._columns import Categorical, Date, Numeric
 from ._groups import Groups
 from ._listed import MOST_LISTED, number_of_word, reads_as_number
@@ -105,8 +105,6 @@ _RESERVE_FOR_NEW_VALUES = 1 / 16
 _FEWEST_UNITS = 2
 # Counts that get noise in one draw: a progress bar of more would tell how many values there are.
 _DRAWN_TOGETHER = 4096
-# Rows in units of the noise's lattice, at most, so that 64 bits hold the noise as well.
-_MOST_LIFTED = 2**61
 # What is said of columns of which noise hides everything, and how many of them a warning names.
 _HIDDEN: dict[str, Numeric | Categorical] = {
     NUMBER: Numeric(0, 1, missing=True),
@@ -329,7 +327,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
             raise ValueError("Complex data not supported; give real numbers.")
         kinds = self._kinds or [NUMBER] * len(columns)
         noise, claim, bound = self._price(kinds)
-        if len(table) * 2**noise.lift > _MOST_LIFTED:
+        if len(table) * 2**noise.lift > MOST_LIFTED:
             raise ValueError(TOO_LARGE)
         if groups is None:
             rows, units = np.arange(len(table)), np.arange(len(table))

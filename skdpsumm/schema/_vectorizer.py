@@ -29,7 +29,7 @@ _LINE_SIZE, _SPLINE_SIZE = (1 - _SPLINE_PART) ** 0.5, _SPLINE_PART**0.5
 _PAIR_PART = 0.5
 _WAVE_ORDERS = ((1, 1), (1, 2), (2, 1))
 _MOST_INTERACTIONS = 600
-# The same part of the squares of categories, and the most products with one. Measured by
+# Products with a category have this part of the squares of categories, and are so many. Measured by
 # examples/benchmarks/interactions.py: more products and larger parts cost AUC on ACS, smaller ones
 # find less where the sign of an effect depends on a category.
 _WORD_PART, _MOST_WITH_WORDS = 0.1, 200

@@ -85,7 +85,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         where that ignores nothing, that is, for sketches of histograms alone; it is "points"
         otherwise, and if you set a parameter of points.
     prior : {"auto", "uniform"}, default="auto"
-        Where synthetic points start: on the ranges for "uniform". "auto" starts them where the
+        Where synthetic points start. "uniform" starts them on the ranges, and "auto" where the
         sketch's histograms say that rows lie, or on the ranges if it has none.
     n_synthetic : int, default=100_000
         Number of synthetic points. They are rows drawn from the graphical model, or points with
