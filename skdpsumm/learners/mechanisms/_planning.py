@@ -295,8 +295,8 @@ class ReleasedNoise:
         """What to say where the model is mostly noise."""
         return (
             f"Use about epsilon={self.epsilon:.2g}, or more rows: `expected_noise(n_samples)` "
-            "tells how many, before anything is charged. The model is mostly noise, and nothing "
-            f"shows that it has learnt anything: over {self.over} its predictions vary by "
+            "tells how many, before anything is charged. The model may be mostly noise: nothing in "
+            f"the release shows that it has learnt anything: over {self.over} its predictions vary by "
             f"{self.varies:.2g}, and would by {self.noise_varies:.2g} if it had not."
         )
 
