@@ -296,8 +296,8 @@ class ReleasedNoise:
         return (
             f"Use about epsilon={self.epsilon:.2g}, or more rows: `expected_noise(n_samples)` "
             "tells how many, before anything is charged. The model may be mostly noise: nothing in "
-            f"the release shows that it has learnt anything: over {self.over} its predictions vary by "
-            f"{self.varies:.2g}, and would by {self.noise_varies:.2g} if it had not."
+            f"the release shows that it has learnt anything. Over {self.over} its predictions vary "
+            f"by {self.varies:.2g}, and would by {self.noise_varies:.2g} if it had not."
         )
 
 
