@@ -61,12 +61,12 @@ def main():
         table["OCCP"] //= 500
         for name, words in (("older", "graduates, women, 55+"), ("young", "men below 30")):
             cases[f"ACS, {words}"] = (lambda s, n=name: acs(table, n, s)), ACS
-    columns = ["target"] + [f"{m}, {w}" for m in MODELS for w in ("all", "uniform", "chosen")]
     rows = []
     for name, (make, schema) in cases.items():
         found = [accuracies(make(seed), schema, seed) for seed in range(options.seeds)]
-        rows.append([name, *np.round(np.mean(found, axis=0), 3).tolist()])
-        print(rows[-1], flush=True)
+        means = np.round(np.mean(found, axis=0), 3).reshape(len(MODELS), 3).tolist()
+        rows += [[f"{name}: {model}", *row] for model, row in zip(MODELS, means, strict=True)]
+        print(*rows[-2:], sep="\n", flush=True)
     _results.store(
         options.json,
         job="choose",
@@ -74,7 +74,7 @@ def main():
         about="Accuracy on unseen rows of the target's population of models of all rows, of 500 "
         'uniform ones and of 500 chosen ones ("propose", epsilon = 1): a logistic regression, '
         f"which is straight, and boosted trees, which bend. Means of {options.seeds} seeds.",
-        columns=columns,
+        columns=["target: model", "all", "uniform", "chosen"],
         rows=rows,
     )
 

@@ -34,12 +34,11 @@ TOP = """# Benchmarks
 `python examples/benchmarks/report.py --picture` makes page and picture from the files in
 `examples/benchmarks/results`; `--json FILE` of a script stores one there, with command, machine,
 load and versions. Noise is fresh in every run, so yours will differ a little. "Older cells" did not
-run again with the others. Results in short show a part of their first column; "about" in the file
-says what it is.
+run again with the others.
 """
 # The results that are shown as tables.
 TABLES = {
-    *("sketch_2_nist", "sketch_2_wide", "sketch_9_coverage"),
+    *("sketch_2_nist", "sketch_2_wide", "sketch_9_coverage", "sketch_9_unseen", "sketch_9_schema"),
     *("choose_1_mnist", "learn_6_adult", "learn_7_covertype", "learn_8_time"),
 }
 
@@ -61,13 +60,6 @@ def cells(column):
 def line(cells):
     """Return a row of a Markdown table."""
     return "| " + " | ".join(cells) + " |"
-
-
-def in_short(table, name):
-    """Return one result as an item: its first column, in four rows at most."""
-    names, column, *_ = zip(*table["rows"][:4], strict=True)
-    told = "; ".join(f"{name} → {cell}" for name, cell in zip(names, cells(column), strict=True))
-    return f"- *{table['title']}* (`{name}`), *{table['columns'][1]}*: {told}."
 
 
 def section(table, name):
@@ -100,7 +92,8 @@ def page():
         own = {name: table for name, table in tables.items() if table["job"] == job}
         for name in sorted(TABLES & set(own)):
             parts += section(own[name], name)
-        parts.append("\n".join(in_short(own[name], name) for name in own if name not in TABLES))
+        others = [f"{own[name]['title']} (`{name}`)" for name in own if name not in TABLES]
+        parts.append(f"*Stored beside these*: {'; '.join(others)}.")
     return "\n\n".join(parts) + "\n"
 
 
