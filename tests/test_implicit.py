@@ -246,7 +246,7 @@ def test_any_column_of_a_sketch_can_be_learnt():
     [
         (M2MClassifier, None, "column 'dose' of the sketch, is.* Set `target`"),
         (M2MClassifier, "age", "column 'age' of the sketch, is"),
-        (M2MRegressor, "ill", "column 'ill' of the sketch, is.*M2MClassifier"),
+        (M2MRegressor, "ill", "column 'ill' of the sketch, holds no.*M2MClassifier"),
         (M2MRegressor, "illness", "target names column 'illness', which"),
         (M2MRegressor, 3, "target names column 3"),
     ],

@@ -34,7 +34,7 @@ def test_the_numbers_are_those_of_section_4(kind, n_bins):
         made[sketch] = kind(**parameters, schema=(0, 1), epsilon=0.3).preview_sketcher(2, [0, 1])
         assert made[sketch].epsilon == 0.3
         assert made[sketch].delta == 0
-        assert made[sketch]._count_share == 0.02
+        assert made[sketch].denominator == "budget"
     assert made["rff"].n_components == 200
     assert made["rff"].gamma == 1 / (2 * 1.0**2)  # sigma = 1
     race = made["race"]
