@@ -286,7 +286,7 @@ def test_without_a_seed_the_noise_is_fresh_and_no_simulation(homes):
 
 
 CHANGES = [
-    ("low = -6", "low = -5", "schema.columns.a.bounds[0]"),
+    ("low = -6", "low = -5", "schema.columns.a.low"),
     ('"drop"', '"refuse"', "schema.extra_columns"),
     ("columns.b", "columns.d", "schema.columns.b"),
     ("random_state = 3", "random_state = 4", "rows.random_state"),
