@@ -556,7 +556,7 @@ def test_where_the_target_is_the_owners_own_all_counts_against_them(name):
 
 def test_the_consumer_is_told_first_that_rows_are_real():
     privacy = curator_of(points(5), ["a"], n_components=8, gamma=1.0).privacy
-    assert repr(privacy).split("\n")[1].startswith("consumer: <PrivacyGuarantee epsilon=inf")
+    assert repr(privacy).split("\n")[1].startswith("consumer: <PrivacyGuarantee no guarantee")
     assert "real rows" in repr(privacy)
     assert isinstance(privacy.consumer.mechanism, Unprotected)
 

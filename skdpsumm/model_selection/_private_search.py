@@ -99,7 +99,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         truncated negative binomial law: 0 is the logarithmic and 1 the geometric one. The smaller
         eta is, the cheaper is the search, and the more K varies.
     scoring : str or callable, default=None
-        How a row is scored: "accuracy", "neg_absolute_error", or a function.
+        How a row is scored: "accuracy", "neg_absolute_error", "neg_squared_error", or a function.
         The function takes a fitted estimator, one row (of shape (1, d), as the schema reads it) and
         its label. It returns a number, higher for better. None takes scores that are easy to bound:
         "accuracy" for classifiers and "neg_absolute_error" for regressors.

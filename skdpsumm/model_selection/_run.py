@@ -193,7 +193,15 @@ def _neg_absolute_error(estimator: Any, X: Any, y: Any) -> Any:
     return -np.abs(estimator.predict(X) - y)
 
 
-SCORES: dict[str, RowScore] = {"accuracy": _accuracy, "neg_absolute_error": _neg_absolute_error}
+def _neg_squared_error(estimator: Any, X: Any, y: Any) -> Any:
+    return -np.square(estimator.predict(X) - y)
+
+
+SCORES: dict[str, RowScore] = {
+    "accuracy": _accuracy,
+    "neg_absolute_error": _neg_absolute_error,
+    "neg_squared_error": _neg_squared_error,
+}
 
 
 @dataclass(frozen=True)
