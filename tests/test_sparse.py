@@ -504,7 +504,7 @@ def test_noise_is_told_for_rows_in_all_directions():
     over = [one.over for one in told]
     assert over == ["rows of the largest norm in all directions", "public points"]
     assert told[0].varies < 1.5 * told[0].noise_varies
-    assert f"; over {over[0]} predictions vary by" in str(told[0])
+    assert f"; over {over[0]} these differ by" in str(told[0])
     without = TDILClassifier(mechanism="functional").fit(X, y).noise_  # and no schema
     assert without.over == over[0]
 

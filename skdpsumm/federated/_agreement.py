@@ -97,7 +97,7 @@ class Agreement:
     >>> theirs = Agreement(["north", "south"], {"age": (17, 80), "job": ["clerk", "farmer"]}, keys,
     ...                    rows=ours.rows)
     >>> ours.difference(theirs)
-    'schema.columns.age.bounds[1]: 90.0 here, 80.0 there'
+    'schema.columns.age.high: 90.0 here, 80.0 there'
     """
 
     owners: list[str]
