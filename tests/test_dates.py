@@ -358,7 +358,9 @@ def test_rows_that_are_drawn_hold_dates(model):
     unnamed = M2MEstimator(schema=[*SCHEMA.values()], epsilon=np.inf, random_state=0)
     array = unnamed.fit(people().to_numpy()).sample(9, random_state=0)
     assert all(cell is None or type(cell) is datetime.date for cell in array[:, 0])
-    polars = M2MEstimator(schema=SCHEMA, random_state=0).fit(pl.from_pandas(people(500)))
+    cells = people(500).astype(object).where(lambda frame: frame.notna(), None)
+    frame = pl.DataFrame({name: column.tolist() for name, column in cells.items()})
+    polars = M2MEstimator(schema=SCHEMA, random_state=0).fit(frame)
     assert polars.sample(9, random_state=0)["day"].dtype == pl.Date
     assert polars.mean("day", by="sex").value["value"].dtype == pl.Date
 
