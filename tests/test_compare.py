@@ -1,5 +1,6 @@
 """A release beside the truth: what it costs, what it tells, and how well."""
 
+import functools
 import itertools
 import warnings
 
@@ -21,6 +22,7 @@ from skdpsumm import (
     audit_epsilon,
     compare,
 )
+from skdpsumm.audit import _compare
 from skdpsumm.audit._compare import _Comparer
 from skdpsumm.privacy import PrivacyLeakWarning
 
@@ -45,10 +47,17 @@ SKETCHED = rows(600)
 SKETCHED[:90] = LOW
 
 
-@pytest.fixture(scope="module")
+@functools.cache
+def released(k=None):
+    given = {"schema": COLUMNS, "marginals": 2, "epsilon": 40.0, "max_rows_per_group": k}
+    sketcher = HistogramSketcher(**given, random_state=0)
+    groups = None if k is None else np.arange(len(SKETCHED))
+    return M2MEstimator(sketcher, random_state=0).fit(SKETCHED, groups=groups)
+
+
+@pytest.fixture
 def release():
-    sketcher = HistogramSketcher(schema=COLUMNS, marginals=2, epsilon=40.0, random_state=0)
-    return M2MEstimator(sketcher, random_state=0).fit(SKETCHED)
+    return released()
 
 
 class FirstColumn:
@@ -65,6 +74,7 @@ OF_MODEL = {"target": 3, "model": FirstColumn()}
 
 def made(release, adjacency="add_remove", k=None, **given):
     given = {"epsilon": 0.7, **OF_MODEL, **given}
+    release = release if k is None else released(k)
     return {"release": release, "adjacency": adjacency, "max_rows_per_group": k, **given}
 
 
@@ -298,3 +308,44 @@ def test_an_audit_finds_no_more_than_is_claimed(release):
 
     result = audit_epsilon(told, *pair, n_trials=600, confidence=0.9999, random_state=0)
     assert not result.refutes(0.7)
+
+
+@pytest.mark.parametrize(("of_release", "given", "needed"), [(None, 3, "None"), (3, None, "3")])
+def test_rows_that_the_release_did_not_count_are_refused(of_release, given, needed):
+    """A perfect release would have the score of one that is far off."""
+    ledger = PrivacyLedger(epsilon=9.0, delta=1e-5, unit="row" if given is None else "group")
+    groups = None if given is None else range(600)
+    with pytest.raises(ValueError, match=f"set max_rows_per_group={needed}, as it has"):
+        compare(
+            *(SKETCHED, released(of_release)),
+            **{"epsilon": 1.0, "max_rows_per_group": given, "groups": groups, "ledger": ledger},
+        )
+    assert not ledger.entries()
+
+
+class Unusable(FirstColumn):
+    def __init__(self, scores):
+        self.scores = scores
+
+    def decision_function(self, X):
+        return self.scores(len(X))
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [lambda n: np.zeros((n, 2)), lambda n: np.full(n, np.nan), lambda n: np.zeros(max(n, 2))],
+    ids=["two a row", "none", "of two rows"],
+)
+def test_a_model_whose_scores_nobody_can_use_costs_nothing(release, scores):
+    ledger = PrivacyLedger(epsilon=9.0, delta=1e-5)
+    with pytest.raises(ValueError, match="each row one finite score"):
+        compare(SKETCHED, release, epsilon=1.0, target=3, model=Unusable(scores), ledger=ledger)
+    assert not ledger.entries()
+
+
+def test_sums_beyond_64_bits_are_cut_and_raise_nothing(release, monkeypatch):
+    """An error would tell the exact number of rows, for nothing."""
+    monkeypatch.setattr(_compare, "MOST_LIFTED", 2**47)
+    _, draft = drafted(release, np.tile(SKETCHED, (10, 1)))
+    most = 2**47 >> draft.noise.lift
+    assert max(np.abs(block.values).max() for block in draft.blocks.values()) == most

@@ -169,6 +169,38 @@ def test_pandas_far_away_is_clipped_to_the_right_end():
     ]
 
 
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns", "ps", "fs", "as"])
+@pytest.mark.parametrize("step", ["day", "month", "hour"])
+def test_the_first_moments_of_a_unit_are_not_its_last(unit, step):
+    first = np.array([np.iinfo(np.int64).min + 1]).view(f"M8[{unit}]")
+    assert read(Date("1970-01-01", "2020-01-01", step=step), first[:, None]).tolist() == [0]
+
+
+def test_masked_dates_are_missing():
+    days = np.ma.MaskedArray(np.array([["2020-01-02"], ["2030-12-31"]], "M8[D]"), [[False], [True]])
+    assert np.isnan(read(Date("2020-01-01", "2030-12-31", missing=True), days)).tolist() == [0, 1]
+    with pytest.raises(ValueError, match="has missing values"):
+        read(Date("2020-01-01", "2030-12-31"), days)
+
+
+class Hostile(datetime.datetime):
+    def to_datetime64(self):
+        return np.zeros(51, "M8[s]")
+
+
+class HostileWord(str):
+    def __hash__(self):
+        raise ValueError("secret")
+
+
+def test_hostile_cells_are_no_dates_and_tell_nothing():
+    for cell in (Hostile(2020, 1, 1), HostileWord("2020-1-1")):
+        with pytest.raises(ValueError, match="are no dates") as caught:
+            read(DAYS, np.array([[cell], ["2020-01-01"]], object))
+        assert "51" not in str(caught.value)
+        assert "secret" not in str(caught.value)
+
+
 NO_DATES = {
     "a number": 20200101,
     "a float": 1.5e9,

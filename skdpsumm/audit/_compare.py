@@ -42,7 +42,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import warn_caller
 from .._html import html_table
 from .._sklearn import Interval, check_matplotlib
-from ..features._feature_maps import GRID
+from ..features._feature_maps import AVERAGE, GRID
 from ..features._row_alone import map_rows
 from ..moments import M2MClassifier, M2MEstimator
 from ..moments.asking._axes import Axis
@@ -56,6 +56,7 @@ from ..schema._frames import rows_of
 from ..schema._groups import Groups
 from ..schema._reading import is_dask, validate_table
 from ..schema._schema import TableSchema, stack_columns
+from ..sketches._stated import stated_limit
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -176,7 +177,8 @@ def compare(
     max_rows_per_group : int or None, default=None
         Set it if a person may have several rows, and give the `groups`. An int k keeps at most k
         rows of each group, chosen by secret coins. None protects one row, which is enough where
-        each person has one.
+        each person has one. It has to be that of the release, and 1 where that has "average":
+        otherwise the two would count other rows.
     groups : array-like or series of shape (n_samples,), default=None
         Who each row belongs to. Give it where `max_rows_per_group` is set, and nowhere else.
     bins : int, array-like of edges, or mapping, default=10
@@ -288,6 +290,13 @@ class _Comparer(PrivateFit, BaseEstimator):
         self._known: TableSchema = self._m2m.schema_
         self._axes: list[Axis] = self._m2m._axes(list(range(len(self._known))), self.bins)
         self._n_rows = max(float(self._m2m.sketch_.n_samples), 1.0)
+        counted = stated_limit(self._m2m.sketch_.privacy)
+        counted = 1 if counted == AVERAGE else counted
+        if counted != self.max_rows_per_group:
+            raise ValueError(
+                f"max_rows_per_group={self.max_rows_per_group!r} keeps other rows than "
+                f"the release counted; set max_rows_per_group={counted!r}, as it has."
+            )
 
     def _begin(self, groups: Any = None) -> None:
         super()._begin(groups)
@@ -316,9 +325,11 @@ class _Comparer(PrivateFit, BaseEstimator):
             epsilon=self.epsilon,
             delta=self.delta,
         )
-        largest = max(float(np.abs(block.values).max()) for block in blocks.values())
-        if largest * 2.0**noise.lift > MOST_LIFTED:
+        if GRID * self._n_rows * 2.0**noise.lift > MOST_LIFTED:  # which is public
             raise ValueError(TOO_LARGE)
+        for block in blocks.values():  # as 64 bits hold them; clipping moves no two farther apart
+            most = MOST_LIFTED >> noise.lift
+            block.values = np.clip(block.values, -most, most)
         privacy = PrivacyGuarantee(
             noise.mechanism,
             self.adjacency,
@@ -436,14 +447,17 @@ class _Scorer:
         if len(model.classes_) != 2:
             raise ValueError(f"model must tell two classes apart, not {len(model.classes_)}.")
         self._model = model
-        self._two = self._codes(np.array(model.classes_.tolist(), object))
+        classes = np.array(model.classes_.tolist(), object)
+        self._two = read_cells(self._column, classes, "model.classes_")
         drawn = m2m._drawn(_N_SCORED, np.random.RandomState(0))
-        public = self.transform(self._table(np.delete(drawn, self.at, axis=1)))
+        rows = self._table(np.delete(drawn, self.at, axis=1))
+        public, one = (
+            np.asarray(self.transform(some), np.float64) for some in (rows, rows_of(rows, slice(1)))
+        )
+        if public.shape != (len(drawn),) or one.shape != (1,) or not np.isfinite(public).all():
+            raise ValueError("model must give each row one finite score, a single row as well.")
         inner = np.linspace(0, 1, _N_SCORE_BINS + 1)[1:-1]
-        self._edges = np.unique(np.quantile(np.asarray(public, np.float64), inner))
-
-    def _codes(self, cells: NDArray) -> Codes:
-        return read_cells(self._column, cells, self._name)
+        self._edges = np.unique(np.quantile(public, inner))
 
     def _table(self, rows: NDArray) -> Any:
         """Return rows as `M2MEstimator.sample` does, with types that no row of these decides."""
@@ -467,7 +481,7 @@ class _Scorer:
         """
         inputs = stack_columns([one for j, one in enumerate(values) if j != self.at])
         scores, taken = map_rows([self], self._table(inputs), 1)
-        codes, n = self._codes(values[self.at]), len(self._edges) + 1
+        codes, n = read_cells(self._column, values[self.at], self._name), len(self._edges) + 1
         bins = np.searchsorted(self._edges, scores[:, 0], side="right")
         found = [np.bincount(bins[taken & (codes == one)], minlength=n) for one in self._two]
         return np.concatenate(found)

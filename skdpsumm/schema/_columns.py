@@ -380,8 +380,8 @@ class Date(Numeric):
         cells, so that none goes unnoticed.
     missing_values : word or list of words, default=()
         Public codes that stand for a missing value, such as ``["unknown", "9999-12-31"]``. A cell
-        that is such a word, or on such a date, is read as missing, so `missing` is then True. Dates
-        must lie outside the range. The default, none, clips 9999-12-31 to the range.
+        that is such a word, or in such a day (month, hour), is missing; `missing` is then True.
+        Dates must lie outside the range. The default, none, clips 9999-12-31 to the range.
 
     Raises
     ------

@@ -129,9 +129,13 @@ def within_years(dates: NDArray) -> NDArray:
     """Return datetimes of numpy with the first and the last year for those beyond 1 to 9999.
 
     Units finer than microseconds hold no such years, and numpy makes no hours of the finest ones.
+    It rounds down, so the first day that a unit holds would pass its end and come out as the last.
     """
     if np.datetime_data(dates.dtype)[0] in ("generic", "ns", "ps", "fs", "as"):
-        return dates.astype("M8[ns]")
+        for unit, span in ((dates.dtype, 10**9), ("M8[ns]", 86_400 * 10**9)):
+            first = np.array(np.iinfo(np.int64).min + span).astype(unit)
+            dates = np.maximum(dates, first).astype("M8[ns]")
+        return dates
     ends = np.array(["0001-01-01", "9999-12-31"], "M8[D]").astype(dates.dtype)
     return np.clip(dates, *ends)
 

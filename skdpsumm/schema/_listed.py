@@ -118,7 +118,7 @@ def without_words(column: NDArray, words: Sequence[Any]) -> NDArray:
     if column.dtype.kind not in "OUT":
         return column
     cells, gone = column.astype(object), {word for word in words if isinstance(word, str)}
-    cells[[isinstance(cell, str) and cell in gone for cell in cells.tolist()]] = None
+    cells[[isinstance(cell, str) and str.__str__(cell) in gone for cell in cells.tolist()]] = None
     return cells
 
 

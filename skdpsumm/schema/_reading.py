@@ -156,8 +156,8 @@ def _unmasked(array: NDArray) -> NDArray:
     """Return an array, of objects with None for cells that are masked."""
     if not isinstance(array, np.ma.MaskedArray):
         return np.asarray(array)
-    if array.dtype.kind in "mM":  # of which numpy makes integers or dates, by the unit of all
-        return array.data
+    if array.dtype.kind in "mM":  # numpy would make integers or dates of these, by the unit of all
+        return np.where(np.ma.getmaskarray(array), np.array("NaT", array.dtype), array.data)
     return np.where(np.ma.getmaskarray(array), np.array(None), array.data)
 
 
@@ -458,7 +458,10 @@ def _without_zone(date: Any, zone: ZoneInfo | None) -> NDArray[np.datetime64]:
 def _plain_date(date: Any) -> NDArray[np.datetime64]:
     # Years of pandas go beyond those of Python's dates, which such a one still is.
     plain = date.to_datetime64() if hasattr(date, "to_datetime64") else date
-    return np.array(plain, getattr(plain, "dtype", "M8"))
+    found = np.array(plain, getattr(plain, "dtype", "M8"))
+    if found.shape:
+        raise ValueError("A date is a single value.")
+    return found
 
 
 def date_of_word(word: str) -> datetime.datetime:
