@@ -25,7 +25,7 @@ import pandas as pd
 from learner_defaults import Problem, folds, load
 from sklearn.metrics import roc_auc_score
 
-from skdpsumm import NoiseWarning, TableSchema, TDILClassifier
+from skdpsumm import NoiseWarning, PrivacyLeakWarning, TableSchema, TDILClassifier
 from skdpsumm.schema import _vectorizer
 
 MADE = ("word-3", "word-8", "words")
@@ -69,6 +69,7 @@ def main():
     parser.add_argument("--most", nargs="+", type=int, default=[100, 200, 600])
     asked = parser.parse_args()
     warnings.simplefilter("ignore", NoiseWarning)
+    warnings.simplefilter("ignore", PrivacyLeakWarning)
     real = ("adult", "acs", "covertype") if asked.data else ()
     for name in asked.tables or (*MADE, *real):
         problem = made(name, 2 * asked.rows) if name in MADE else load(name, asked.data)
