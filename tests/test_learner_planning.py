@@ -313,7 +313,9 @@ def test_labels_of_coins_vary_as_it_is_said_and_are_told():
 def test_privacy_repr_and_html_say_it():
     _, model = drowned("linear")
     line = str(model.noise_)
-    assert line.startswith("Mostly noise: it moves a prediction by 0.5, where 1 is a margin; over")
+    assert line.startswith(
+        "Perhaps mostly noise: it moves a prediction by 0.5, where 1 is a margin; over"
+    )
     assert model.privacy_.noise == line
     for text in (repr(model.privacy_), repr(model), model._repr_html_()):
         assert line in text

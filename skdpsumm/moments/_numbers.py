@@ -49,8 +49,13 @@ STD_OF_SHARED_SHIFT = 0.5
 # Chance that rows which no neighbour explains are all at one place.
 CHANCE_OF_CROWD = 0.9
 # Standard deviation of the tilt of a cell of several columns: of the mean of its rows, in standard
-# deviations of even ones; and of the share of a half of which nothing is known.
+# deviations of even ones.
 STD_OF_TILT = 0.4
+# Standard deviation of the share of a half of which nothing is known.
+STD_OF_UNKNOWN_HALF = 0.4
+# Chance of one of two ways in which rows may lie, as likely as not: that a density, or the share of
+# another column's cell, jumps inside a cell, and that hidden rows are at no end of it.
+CHANCE_OF_JUMP = 0.5
 # Two numbers may go up and down together inside a cell this many times as steeply as neighbours
 # tell (as Fisher's z).
 STEEPER_THAN_NEIGHBOURS = 3.0

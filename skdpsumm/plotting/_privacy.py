@@ -67,8 +67,6 @@ class LedgerDisplay(Display):
         ----------
         ax : matplotlib Axes, default=None
             Where to draw. None makes a new figure, as in scikit-learn.
-        max_entries : int, default=30
-            Draw only this many charges, the last ones. More than the default are hard to read.
 
         Returns
         -------
@@ -78,8 +76,6 @@ class LedgerDisplay(Display):
         ------
         ImportError
             If matplotlib is missing.
-        ValueError
-            If `max_entries` is not a positive integer.
         """
         shown = self.entries[-30:]
         ax = self._open_axes(ax, (6.4, 1.9 + 0.28 * len(shown)))

@@ -105,17 +105,34 @@ class LedgerDataset:
         """How neighbours differ for the ledger: in a "row" or in a "group"."""
         return self.ledger.unit
 
-    def check(self, mechanism: Claim, **claimed: Any) -> None:
-        """`PrivacyLedger.check` for this data set."""
-        self.ledger.check(mechanism, dataset=self.name, **claimed)
+    def check(self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row") -> None:
+        """Raise `BudgetExceededError` if the cap cannot hold `mechanism` here."""
+        self.ledger.check(mechanism, dataset=self.name, adjacency=adjacency, unit=unit)
 
-    def price(self, mechanism: Claim, **claimed: Any) -> Budget:
-        """`PrivacyLedger.price`, which is that of every data set."""
-        return self.ledger.price(mechanism, **claimed)
+    def price(
+        self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row"
+    ) -> Budget:
+        """Return what a charge of `mechanism` would cost by itself."""
+        return self.ledger.price(mechanism, adjacency=adjacency, unit=unit)
 
-    def charge(self, mechanism: Claim, **claimed: Any) -> int:
-        """`PrivacyLedger.charge` to this data set."""
-        return self.ledger.charge(mechanism, dataset=self.name, **claimed)
+    def charge(
+        self,
+        mechanism: Claim,
+        *,
+        label: str = "",
+        adjacency: str = "add_remove",
+        unit: str = "row",
+        simulated: bool = False,
+    ) -> int:
+        """Charge `mechanism` to this data set and return the entry's id."""
+        return self.ledger.charge(
+            mechanism,
+            dataset=self.name,
+            label=label,
+            adjacency=adjacency,
+            unit=unit,
+            simulated=simulated,
+        )
 
     @property
     def spent(self) -> Budget:

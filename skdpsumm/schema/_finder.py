@@ -85,7 +85,8 @@ _ENDS = np.array(
 N_SCALE_CELLS = 2 * len(_ENDS) + 1
 # Numbers from here on are not told apart by float64, to which some containers convert them.
 _FIRST_ROUNDED = 2.0**53
-# Cells of dates are these years, each end with all that is beyond it.
+# Cells of dates are these years, two centuries on each side of 2000, as far as registers reach. The
+# first and the last have all that is beyond them.
 _FIRST_YEAR, _LAST_YEAR = 1800, 2199
 # Adjoining cells that are looked at together, at most: rows of a long tail are spread over them.
 # With 3 or 24, examples/benchmarks/schema_finder.py has distances within 5 per cent of these.

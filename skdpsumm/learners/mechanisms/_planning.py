@@ -280,7 +280,7 @@ class ReleasedNoise:
 
     def __str__(self) -> str:
         most = {"exact": "", "expected": "about ", "largest": "up to "}[self.kind]
-        words = "Mostly noise" if self.is_drowned else "Noise"
+        words = "Perhaps mostly noise" if self.is_drowned else "Noise"
         words += f": it moves a prediction by {most}{self.noise:.2g}, where {self.size:.4g} is "
         words += self.unit
         if self.varies is not None:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
 from .._numbers import (
+    CHANCE_OF_JUMP,
     N_QUANTILES,
     STD_OF_TILT,
     STEEPER_THAN_NEIGHBOURS,
@@ -144,7 +145,7 @@ def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator)
     """Return the correlation in each cell, by the model and in each table, (1 + n_tables, n)."""
     own, alike = np.arctanh(expected)
     z = own + rng.random((n_tables, 1)) * (alike - own)
-    z = z * np.where(rng.random((n_tables, 1)) < 0.5, STEEPER_THAN_NEIGHBOURS, 1.0)
+    z = z * np.where(rng.random((n_tables, 1)) < CHANCE_OF_JUMP, STEEPER_THAN_NEIGHBOURS, 1.0)
     return np.tanh(np.concatenate([[(own + alike) / 2], z]))
 
 
@@ -363,7 +364,7 @@ class InsideCells:
         """Let rows lie where another column's cell has more of its share, evenly or by a jump."""
         i, j = self._places[k].j, self._places[other].j
         cells = self._code[k], self._code[other]
-        coin = self._rng.random((1 + self._n_tables, self._model.sizes[i])) < 0.5
+        coin = self._rng.random((1 + self._n_tables, self._model.sizes[i])) < CHANCE_OF_JUMP
         coin[0] = False
         n = self._model.sizes[i] - self._model.schema.missing(i)
         tables = self._counts((i, j))[: 1 + self._n_tables]

@@ -28,11 +28,12 @@ from scipy.special import betaincinv, ndtr
 from ..._linear_systems import TINY
 from .._numbers import (
     CHANCE_OF_CROWD,
+    CHANCE_OF_JUMP,
     FEWEST_IN_CELL,
     N_PLACES,
     N_QUANTILES,
     STD_OF_SHARED_SHIFT,
-    STD_OF_TILT,
+    STD_OF_UNKNOWN_HALF,
 )
 from ..inferring._shapes import PSEUDO_ROWS, by_a_jump
 from ..inferring._table_model import TableModel
@@ -186,7 +187,7 @@ class Places:
         piece = column.piece_of_atom[self.atom[:n]]
         firsts = np.flatnonzero(np.diff(piece, prepend=-1))
         rank = np.cumsum(np.diff(piece, prepend=piece[:1]) != 0)
-        coin = rng.random((self._n_tables, column.n_cells)) < 0.5
+        coin = rng.random((self._n_tables, column.n_cells)) < CHANCE_OF_JUMP
         coin &= ~column.blind
         rows = np.maximum(self._counts[1:], 0.0)
         rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
@@ -206,8 +207,8 @@ class Places:
         part = np.where(
             known, (mass[shape.middle] - mass[shape.start]) / np.maximum(whole, TINY), 0.5
         )
-        std = np.where(known, shape.std / np.maximum(whole, TINY), STD_OF_TILT)
-        std = np.where(self.column.blind[cell[shape.start]], STD_OF_TILT, std)
+        std = np.where(known, shape.std / np.maximum(whole, TINY), STD_OF_UNKNOWN_HALF)
+        std = np.where(self.column.blind[cell[shape.start]], STD_OF_UNKNOWN_HALF, std)
         std = np.maximum(std, 1e-4)
         inner = np.clip(part, 1e-6, 1 - 1e-6)  # a Beta has no share of nothing
         rows = np.clip(inner * (1 - inner) / std**2 - 1, 1.0, 1e7)
@@ -248,7 +249,7 @@ class Places:
         rng, n = self._stream("crowds"), self._n_tables
         values = self.values().astype(np.float64)
         # Low, high, outer or inner ends, of all pieces alike in half of the tables.
-        common, alike = rng.integers(4, size=n), rng.random(n) < 0.5
+        common, alike = rng.integers(4, size=n), rng.random(n) < CHANCE_OF_JUMP
         middle = known.cell_of_piece.max() / 2
         for p in pieces:
             rows = np.flatnonzero(piece[self.atom] == p)
@@ -259,7 +260,9 @@ class Places:
             if self.column.blind[known.cell_of_piece[p]]:
                 at = values[rows]
                 even = np.searchsorted(at, at[0] + rng.random(n) * (at[-1] - at[0]))
-                place = np.where(rng.random(n) < 0.5, np.minimum(even, len(rows) - 1), place)
+                place = np.where(
+                    rng.random(n) < CHANCE_OF_JUMP, np.minimum(even, len(rows) - 1), place
+                )
             moved = (rng.random(n) < CHANCE_OF_CROWD) * known.crowded[p]
             mass = self.weights[1:, rows].sum(axis=1)
             self.weights[1:, rows] *= (1 - moved)[:, None]
