@@ -404,8 +404,6 @@ class _Tree:
             return share * part, float(share / 2 if at_end else smooth)
         count, variance = told
         left, std = _brought_together(share * part, spread, count, variance, share, at_end)
-        if at_end and np.sqrt(variance) > share / 4:  # which is to say nothing
-            std = share / 2
         return float(np.clip(left, 0.0, share)), float(min(std, share / 2))
 
     def _counted_left(
@@ -460,4 +458,4 @@ def _brought_together(
     means, variances = (expected * variance + count * wide) / total, wide * variance / total
     mean = weights @ means
     squares = variances + (means - mean) ** 2
-    return mean, np.sqrt(squares[-1] if at_end else weights @ squares)
+    return mean, np.sqrt(weights @ squares)
