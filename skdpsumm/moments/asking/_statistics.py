@@ -27,7 +27,13 @@ from ._functions import AskedFunction
 from ._possible import correlations, nearest_possible
 from ._synthetic import framed
 from ._tables import positive_tables, rounded_rows
-from ._warnings import AnswerWarning, first_of, warn_of_the_lone, warn_of_the_wide
+from ._warnings import (
+    AnswerWarning,
+    first_of,
+    warn_of_the_clipped,
+    warn_of_the_lone,
+    warn_of_the_wide,
+)
 from ._weighted import GroupedRows, covariance, grouped, ratio
 
 Floats = NDArray[np.float64]
@@ -330,9 +336,12 @@ class StatisticsMixin:
             spread = np.where(found > 0, 2 * np.sqrt(np.abs(found)), np.inf)  # points may have none
         step = None if dates is None else 1.0
         how: dict[str, Any] = {"spread": spread, "dates": dates, "step": step}
-        return self._in_groups(
+        answer = self._in_groups(
             means, told, column, which, possible, axes, survey_weight, units, **how
         )
+        if units:
+            warn_of_the_clipped(self._plausible.model, answer, which, 1.0)
+        return answer
 
     def _dates(self, which: Sequence[int], *, refused: bool = False) -> Date | None:
         """Return the column if it is of dates; raise ValueError for it beside others, or at all."""
@@ -369,9 +378,11 @@ class StatisticsMixin:
         self._dates(which, refused=True)
         most = self._most_rows(survey_weight)
         possible = np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)
-        return self._in_groups(
+        answer = self._in_groups(
             _total, "the total of {!r}", column, which, possible, axes, survey_weight, True
         )
+        warn_of_the_clipped(self._plausible.model, answer, which, self._plausible.n_rows)
+        return answer
 
     def missing_share(self, column: Any = None) -> Estimate:
         """Return the share of rows without a value, for each column that may lack values.
@@ -702,7 +713,7 @@ class StatisticsMixin:
         if not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must lie in [0, 1], got {q!r}.")
         axes = self._axes_by(by, bins)
-        return self._in_groups(
+        answer = self._in_groups(
             lambda rows, j: rows.quantiles(rows.numbers(j), levels),
             "the quantile {}",
             q,
@@ -716,6 +727,8 @@ class StatisticsMixin:
             dates=self._dates([j]),
             judged=len(levels) <= _MOST_QUESTIONS,
         )
+        warn_of_the_clipped(self._plausible.model, answer, [j], 0.0)
+        return answer
 
     def histogram(self, column: Any, bins: Any = None) -> Estimate:
         """Return the shares of a column's values in bins, or in categories.

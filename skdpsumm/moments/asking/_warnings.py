@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..._computing import warn_caller
 from ...sketches._private_sketch import PrivateSketch
+from ..inferring._table_model import TableModel
+from ..plausible._crowds import Inside
 from ._estimate import Estimate
 
 # Standard errors of noise from which on what is left unexplained matters: where it was more than 8,
@@ -166,6 +168,42 @@ def warn_of_the_wide(
         warn_caller(AnswerWarning(message, wide))
     else:  # noise may drown what tells how wide an interval is, too
         warn_of_the_drowned(sketch, "this answer tells next to nothing")
+
+
+def warn_of_the_clipped(
+    model: TableModel | None, found: Estimate, which: Sequence[int], slope: float
+) -> None:
+    """Warn of columns of which many rows lie at an end of the range, as clipped values do.
+
+    They matter if the answer lies there, or would move by more than its error without the clipping.
+    Of 0, where many columns end by nature, it says nothing.
+
+    Parameters
+    ----------
+    model : TableModel or None
+    found : Estimate
+        Its last axis, if it has several, is that of the columns.
+    which : sequence of int
+    slope : float
+        By how much the answer moves where the mean of the column moves by 1.
+    """
+    both = (found._value, found.std_error)
+    values, errors = (np.reshape(one, (-1, len(which))).T for one in both)
+    for j, value, error in zip(which, values, errors, strict=True):
+        if model is None or model.cells[j].edges is None:
+            continue
+        inside, column = Inside(model, j), model.schema.columns[j]
+        is_there = np.any(value <= inside.ends[0]), np.any(value >= inside.ends[1])
+        moved = slope * inside.at_ends * inside.beyond
+        matters = (inside.at_ends > 0) & (np.array(is_there) | (moved > error.min()))
+        for k in np.flatnonzero(matters & (np.array(column.bounds) != 0)).tolist():
+            warn_caller(
+                f"Give {model.schema.name(j)!r} a wider range when you sketch again: "
+                f"{inside.at_ends[k]:.1%} of its values lie at the end of it, "
+                f"{column.label(column.bounds[k])}. What is beyond is clipped, and the interval "
+                "does not cover it.",
+                AnswerWarning,
+            )
 
 
 def _named(which: NDArray, names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from ..inferring._shapes import NARROW
 from ..inferring._table_model import TableModel
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 # The mass of an atom is sure if it is more than this many standard deviations of its noise.
 _SURE_MASS = 3.0
@@ -35,6 +36,13 @@ class Inside:
         place.
     piece_shares : ndarray of shape (n_pieces,)
         Of each piece in its cell.
+    ends : tuple of float
+        Where the pieces at both ends of the range of a numeric column end, inside of it.
+    at_ends : ndarray of shape (2,)
+        Share of the column's rows in each of these, if they are as many as clipped values would be
+        (`_clipped`); else 0. It is 0, too, where each value was counted, as in a list of values.
+    beyond : ndarray of shape (2,)
+        How far beyond each end clipped values may lie, on average.
     """
 
     def __init__(self, model: TableModel, j: int):
@@ -48,12 +56,21 @@ class Inside:
         self.piece_shares: Floats = np.bincount(piece, column.shares).astype(np.float64)
         self.exact = self._exact(model, j)
         self.crowded = np.zeros(len(self.piece_shares))
+        self.at_ends = self.beyond = np.zeros(2)
         if column.edges is not None:
             n = column.n_present
             widths = np.bincount(piece[:n], np.diff(column.edges)).astype(np.float64)
             mass = (shares[self.cell_of_piece] * self.piece_shares)[: len(widths)]
             unsure = self._spread_of_pieces(shares, spread)[: len(widths)]
             self.crowded[: len(widths)] = _crowded(mass, widths, unsure)
+            first, last = (
+                np.flatnonzero(np.diff(piece[:n]))[[0, -1]] if len(widths) > 1 else (n - 1, -1)
+            )
+            self.ends = column.edges[first + 1], column.edges[last + 1]
+            if not self.exact.all():
+                crowd = np.where(mass > _SURE_MASS * unsure, self.crowded[: len(widths)], 0.0)
+                of_cell = self.cell_of_piece[: len(widths)]
+                self.at_ends, self.beyond = _clipped(mass, widths, of_cell, crowd)
             self.crowded[column.blind[self.cell_of_piece]] = 1.0
         exact = np.bincount(piece, ~self.exact) == 0
         self.crowded[exact & (np.bincount(piece) == 1)] = 0.0
@@ -80,6 +97,23 @@ class Inside:
     def is_exact(self) -> bool:
         """Whether each cell is one value."""
         return bool(self.exact.all()) and self.column.n_atoms == self.column.n_cells
+
+
+def _clipped(mass: Floats, width: Floats, cell: Codes, crowd: Floats) -> tuple[Floats, Floats]:
+    """Return which share of the rows at either end may be clipped values, and how far beyond.
+
+    The density beside an end would go on beyond it and fall exponentially: rows over density is the
+    mean distance then. Farther than the range is wide no tail goes on; it is a value for itself,
+    such as 99999 for all that is more.
+    """
+    share, far = np.zeros(2), np.zeros(2)
+    for k, beside in ((0, 1), (-1, -2)) if len(mass) > 1 else ():
+        near = cell == cell[beside]
+        near[k] = False
+        far[k] = mass[k] * width[near].sum() / max(mass[near].sum(), TINY)
+        if far[k] < width.sum():
+            share[k] = crowd[k] * mass[k] / max(mass.sum(), TINY)
+    return share, far
 
 
 def _crowded(mass: Floats, width: Floats, noise: Floats) -> Floats:
