@@ -251,7 +251,7 @@ def members_of(name):
 
 
 def has_our_text(member):
-    """Return whether a member has a docstring of ours; scikit-learn's have links of its own site."""
+    """Return whether a member has a docstring of ours; scikit-learn's link to its own site."""
     member = getattr(member, "fget", None) or getattr(member, "__func__", member)
     ours = (getattr(member, "__module__", None) or "").startswith("skdpsumm")
     return ours and bool(getattr(member, "__doc__", None))
