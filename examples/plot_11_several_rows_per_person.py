@@ -96,7 +96,7 @@ plt.show()
 # %%
 # *Errors of the mean pressure in twenty releases of one table at epsilon = 0.3, delta = 1e-6, each
 # a guarantee for persons. Plain: distance of their mean from the truth, which is that of the visits
-# on the left, and of the people on the right; hatched: their standard deviation.* Over visits a limit
+# on the left, of the people on the right; hatched: their standard deviation.* Over visits a limit
 # between the extremes is best, and which one depends on the table: choose it by public knowledge of
 # how often people come. (With 40 no row is left out: much noise draws answers to the middle of the
 # range.) Over people 1 and "average" are right, for both count everybody once.
