@@ -41,9 +41,9 @@ COLUMNS = {
 }
 SCHEMA = TableSchema(COLUMNS, extra_columns="drop")
 FEW = FRAME[["pay", "sex", "age"]]  # no id, no label, another order
-QUIET = {"schema": SCHEMA, "random_state": 0, "noise_seed": 0}
+QUIET = {"schema": SCHEMA, "random_state": 0}
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+pytestmark = pytest.mark.simulated(0)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
     [
         TDILClassifier(**QUIET),
         TDDLClassifier(**QUIET),
-        M2MClassifier(HistogramSketcher(noise_seed=0), schema=SCHEMA, n_synthetic=500),
+        M2MClassifier(HistogramSketcher(), schema=SCHEMA, n_synthetic=500),
     ],
     ids=lambda model: type(model).__name__,
 )

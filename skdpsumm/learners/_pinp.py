@@ -263,9 +263,6 @@ class PINPClassifier(BasePINP, ClassifierTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -349,7 +346,6 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         regularization: float | str = "auto",
         mechanism: LearnerMechanism | str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
     ):
         self.schema = schema
@@ -365,7 +361,6 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         self.regularization = regularization
         self.mechanism = mechanism
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
 
 
@@ -461,9 +456,6 @@ class PINPRegressor(BasePINP, RegressorTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -542,7 +534,6 @@ class PINPRegressor(BasePINP, RegressorTarget):
         regularization: float | str = "auto",
         mechanism: LearnerMechanism | str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
     ):
         self.schema = schema
@@ -558,5 +549,4 @@ class PINPRegressor(BasePINP, RegressorTarget):
         self.regularization = regularization
         self.mechanism = mechanism
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
