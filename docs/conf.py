@@ -52,7 +52,7 @@ html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_sidebars = {
-    "index": [],
+    **dict.fromkeys(["index", "user_guide/sketch", "user_guide/learn"], []),
     "api": ["api-groups.html"],
     "generated/**": ["api-groups.html"],
 }
