@@ -52,7 +52,9 @@ html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_sidebars = {
-    **dict.fromkeys(["index", "user_guide/sketch", "user_guide/learn"], []),
+    "index": [],
+    "user_guide/sketch": [],
+    "user_guide/learn": [],
     "api": ["api-groups.html"],
     "generated/**": ["api-groups.html"],
 }
