@@ -63,10 +63,8 @@ class Inside:
             mass = (shares[self.cell_of_piece] * self.piece_shares)[: len(widths)]
             unsure = self._spread_of_pieces(shares, spread)[: len(widths)]
             self.crowded[: len(widths)] = _crowded(mass, widths, unsure)
-            first, last = (
-                np.flatnonzero(np.diff(piece[:n]))[[0, -1]] if len(widths) > 1 else (n - 1, -1)
-            )
-            self.ends = column.edges[first + 1], column.edges[last + 1]
+            starts = column.edges[:n][np.diff(piece[:n], prepend=-1) > 0]
+            self.ends = np.append(starts, column.edges[-1])[1], starts[-1]
             if not self.exact.all():
                 crowd = np.where(mass > _SURE_MASS * unsure, self.crowded[: len(widths)], 0.0)
                 of_cell = self.cell_of_piece[: len(widths)]
@@ -102,12 +100,14 @@ class Inside:
 def _clipped(mass: Floats, width: Floats, cell: Codes, crowd: Floats) -> tuple[Floats, Floats]:
     """Return which share of the rows at either end may be clipped values, and how far beyond.
 
-    The density beside an end would go on beyond it and fall exponentially: rows over density is the
-    mean distance then. Farther than the range is wide no tail goes on; it is a value for itself,
-    such as 99999 for all that is more.
+    They are in a narrow piece. The density beside it would go on beyond the range and fall
+    exponentially: rows over density is the mean distance then. Farther than the range is wide no
+    tail goes on; it is a value for itself, such as 99999 for all that is more.
     """
     share, far = np.zeros(2), np.zeros(2)
     for k, beside in ((0, 1), (-1, -2)) if len(mass) > 1 else ():
+        if width[k] > NARROW * width[beside]:
+            continue
         near = cell == cell[beside]
         near[k] = False
         far[k] = mass[k] * width[near].sum() / max(mass[near].sum(), TINY)

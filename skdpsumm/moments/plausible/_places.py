@@ -8,6 +8,8 @@ binary tree (`Shape`): a mean share and its standard deviation. In a plausible t
   the top nodes all cells are off alike, too: to one side, or outwards;
 - places in an atom are drawn as if `PSEUDO_ROWS` rows had told them;
 - densities of neighbours may meet inside a piece (nobody below 18), instead of going over evenly;
+- rows of a column that a user cut, and gave no step, are all at the cuts in half of the tables, the
+  first of their pieces: people cut where values start;
 - rows that no neighbour explains (`Inside.crowded`) are all at an end of their piece: the low ends
   of all pieces, the high, the outer or the inner ones, or each its own. Where nothing tells where
   rows are, they may be all at one place between these ends.
@@ -86,8 +88,10 @@ class Places:
         self._known = Inside(model, j)
         self._n_tables = n_tables if moves else 0
         self._stream, self._counts = stream, counts
-        self._fill(model.schema.step(j))
-        if self._known.crowded.any() and self.column.edges is not None:
+        step = model.schema.step(j)
+        self._is_cut = bool(model.schema.edges(j)) and step is None
+        self._fill(step)
+        if self.column.edges is not None and (self._known.crowded.any() or self._is_cut):
             self._crowd()
 
     @property
@@ -229,7 +233,8 @@ class Places:
     def _crowd(self) -> None:
         """Move rows that no neighbour explains to one place of their piece, in each table."""
         known, piece = self._known, self.column.piece_of_atom
-        pieces = np.flatnonzero(known.crowded > 0)
+        loose = np.bincount(piece, ~known.exact) > 0
+        pieces = np.flatnonzero((known.crowded > 0) | (loose & self._is_cut))
         order = np.argsort(piece, kind="stable")
         first = np.searchsorted(piece[order], pieces)
         last = np.searchsorted(piece[order], pieces, side="right") - 1
@@ -251,6 +256,7 @@ class Places:
         # Low, high, outer or inner ends, of all pieces alike in half of the tables.
         common, alike = rng.integers(4, size=n), rng.random(n) < CHANCE_OF_JUMP
         middle = known.cell_of_piece.max() / 2
+        heaped = (self._stream("cuts").random(n) < CHANCE_OF_JUMP) & self._is_cut
         for p in pieces:
             rows = np.flatnonzero(piece[self.atom] == p)
             side = np.where(alike, common, rng.integers(2, size=n))
@@ -264,6 +270,7 @@ class Places:
                     rng.random(n) < CHANCE_OF_JUMP, np.minimum(even, len(rows) - 1), place
                 )
             moved = (rng.random(n) < CHANCE_OF_CROWD) * known.crowded[p]
+            place, moved = np.where(heaped, 0, place), np.where(heaped, 1.0, moved)
             mass = self.weights[1:, rows].sum(axis=1)
             self.weights[1:, rows] *= (1 - moved)[:, None]
             self.weights[np.arange(1, 1 + n), rows[place]] += moved * mass
