@@ -721,11 +721,11 @@ def test_slopes_of_drawn_tables_survive_a_range_that_is_too_wide():
         return np.polyfit(frame["visits"].astype(float), frame["spend"].astype(float), 1)[0]
 
     truth, found, held = slope(table), [], []
-    for seed in range(8):
+    for seed in range(5):
         m2m = M2MEstimator.from_sketch(simulate(AdaptiveSketcher(schema), table, seed=seed).sketch_)
         slopes = np.array([slope(one) for one in m2m.draw_tables(20)])
         reach = 2.09 * np.sqrt(1.05 * slopes.var(ddof=1))
         found.append(slopes.mean())
         held.append(abs(slopes.mean() - truth) < reach)
     assert np.mean(found) == pytest.approx(truth, rel=0.2)
-    assert np.mean(held) >= 0.75
+    assert np.mean(held) >= 0.8

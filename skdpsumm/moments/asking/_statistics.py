@@ -992,7 +992,8 @@ class StatisticsMixin:
         if not (isinstance(n, Integral) and n > 0):
             raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
         which = list(range(self._asked.n_columns))
-        tables = positive_tables(self._told()(which, "table").rows, which)
+        rows, of_noise = (self._told()(which, covers).rows for covers in ("table", "noise"))
+        tables = positive_tables(rows, which, of_noise)
         some = [rounded_rows(*one, int(n)) for one in islice(tables, 1, 1 + int(n_tables))]
         return [framed(one, self._asked, self._frame, self.sketch_.privacy) for one in some]
 
