@@ -188,7 +188,7 @@ def warn_of_the_clipped(
     slope : float
         By how much the answer moves where the mean of the column moves by 1.
     """
-    both = (found._value, found.std_error)
+    both = (found._value, found._shown_error())
     values, errors = (np.reshape(one, (-1, len(which))).T for one in both)
     for j, value, error in zip(which, values, errors, strict=True):
         if model is None or model.cells[j].edges is None:
