@@ -25,6 +25,7 @@ from skdpsumm import (
 )
 from skdpsumm._bounded import parse_toml
 from skdpsumm.audit import worst_case_neighbours
+from skdpsumm.schema._cells import public_cells
 from skdpsumm.schema._reading import NoEstimator, validate_table
 
 DAYS = Date("2015-01-01", "2024-12-31", missing=True)
@@ -414,3 +415,17 @@ def test_neighbours_of_an_audit_hold_dates(estimator):
         X, *labels = data if isinstance(data, tuple) else [data]
         assert all(cell is None or isinstance(cell, datetime.date) for cell in X[:, 0])
         estimator.fit(X, *labels)
+
+
+def test_cells_of_dates_begin_where_the_calendar_does():
+    """A year is a sum of whole cells, so that its count has no more noise than theirs."""
+    for low, high, step, unit in (
+        ("2019-03-05", "2023-11-02", "day", "year"),
+        ("1931-03-05", "2001-11-02", "day", "year"),
+        ("2020-01-01", "2020-03-31", "hour", "month"),
+    ):
+        column = Date(low, high, step=step)
+        cells = public_cells(column, (), 2000)
+        wanted = column.calendar(unit)[1][1:-1]
+        assert set(wanted) <= set(cells.edges), (low, high, step)
+        assert cells.are_fine

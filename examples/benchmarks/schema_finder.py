@@ -35,7 +35,7 @@ CONSTANTS = {
     "_NEAR_ZERO": (0.0, 1 / 100, 1 / 4),
     "_MOST_OFF_STEP": (0.002, 0.2),
     "_PARTS": tuple(
-        {"number": (1 - part, part), "category": (1.0,), "date": (1.0,)} for part in (1 / 8, 1 / 2)
+        {"number": (1 - part, part), "category": (1.0,), "date": (1.0,)} for part in (1 / 8, 1 / 4)
     ),
 }
 COLUMNS = ["by hand, 1", "by hand, 0.9", "found, 0.1 + 0.9"]

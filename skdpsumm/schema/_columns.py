@@ -490,8 +490,8 @@ class Date(Numeric):
         return [float((date - self._first).astype(np.int64)) for date in dates]
 
     def calendar(self, unit: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Return the months or years of the range, and the edges between them, half a step off."""
-        long = {"month": "M8[M]", "year": "M8[Y]"}[unit]
+        """Return the days, months or years of the range, and the edges between, half a step off."""
+        long = {"day": "M8[D]", "month": "M8[M]", "year": "M8[Y]"}[unit]
         first, last = (np.datetime64(end).astype(long) for end in (self.low, self.high))
         dates = np.arange(first, last + 1)
         steps = (dates.astype(self._first.dtype) - self._first).astype(np.float64)

@@ -110,15 +110,15 @@ _MOST_OFF_STEP, _STDS_OF_STEP, _MOST_STEPS = 0.02, 2.0, 1e9
 # Part of delta that pays for new values. A quarter or a half would lower the threshold by 2 per
 # cent, and cost a ledger 1 or 3 per cent of its mu: this costs half a per cent.
 _OF_DELTA = 1 / 10
-# The same of the reserve that a ledger has for tails, where it holds other charges already.
+# Part of a ledger's reserve for tails that does, where it holds other charges already.
 _OF_RESERVE = 1 / 16
 # A value that fewer units have is never released.
 _FEWEST_UNITS = 2
 # Counts that get noise in one draw: a progress bar of more would tell how many values there are.
 _DRAWN_TOGETHER = 4096
 # Parts of the budget of a column that its blocks have: of numbers, the scale and the steps. With
-# 1/8 or 1/2 for steps, the same script has distances within NN per cent of these.
-_PARTS = {NUMBER: (0.75, 0.25), CATEGORY: (1.0,), DATE: (1.0,)}
+# 1/8 or 1/4 for steps, the same script has pairs up to 15 per cent farther off.
+_PARTS = {NUMBER: (0.5, 0.5), CATEGORY: (1.0,), DATE: (1.0,)}
 # What is said of columns of which noise hides everything, and how many of them a warning names.
 _HIDDEN: dict[str, Numeric | Categorical] = {
     NUMBER: Numeric(0, 1, missing=True),

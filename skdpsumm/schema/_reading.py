@@ -650,9 +650,9 @@ _REPLACED = {
 }
 # Not scikit-learn's advice, which is an imputer: fitted to the rows it makes each depend on all.
 FILL_MISSING = (
-    "Give a `schema` with missing=True for the column, such as Numeric(0, 9, missing=True) or "
-    "Categorical([...], missing=True). Or fill missing values with a public constant, or drop "
-    "rows by a public rule. Never fit an imputer to private rows: that voids the guarantee."
+    "Give a `schema` that has missing=True for the column, in its Numeric, Date or Categorical. Or "
+    "fill missing values with a public constant, or drop rows by a public rule. Never fit an "
+    "imputer to private rows: that voids the guarantee."
 )
 _TOLD_OF_Y = {
     SHAPE: "y should be a 1d array, with one value per row; give one column of a table.",

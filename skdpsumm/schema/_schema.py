@@ -888,7 +888,7 @@ def _check_names(columns: Mapping[Any, Any]) -> tuple[str, ...]:
 def _remedy(given: Any) -> str:
     if isinstance(given, str | os.PathLike):
         return " To read a file, call TableSchema.load(path)."
-    return ""
+    return " Give the schema_ of a fitted one." if hasattr(type(given), "fit") else ""
 
 
 def _described(name: Any, given: Any) -> Column:
