@@ -418,7 +418,7 @@ def test_neighbours_of_an_audit_hold_dates(estimator):
 
 
 def test_cells_of_dates_begin_where_the_calendar_does():
-    """A year is a sum of whole cells, so that its count has no more noise than theirs."""
+    """A year is a sum of whole cells, which divides none of them."""
     for low, high, step, unit in (
         ("2019-03-05", "2023-11-02", "day", "year"),
         ("1931-03-05", "2001-11-02", "day", "year"),
@@ -427,5 +427,5 @@ def test_cells_of_dates_begin_where_the_calendar_does():
         column = Date(low, high, step=step)
         cells = public_cells(column, (), 2000)
         wanted = column.calendar(unit)[1][1:-1]
-        assert set(wanted) <= set(cells.edges), (low, high, step)
+        assert set(wanted) <= set(cells.fine_edges), (low, high, step)
         assert cells.are_fine
