@@ -754,7 +754,7 @@ def test_all_that_is_missing_is_one_thing(gap):
                 np.testing.assert_equal(found[1], code)
                 assert found[0] == found[2] != code
         refusing = schema.with_columns([dataclasses.replace(schema["x"], missing=False)])
-        with pytest.raises(ValueError, match=r"'x' has missing values.*missing=True.*constant"):
+        with pytest.raises(ValueError, match=r"'x' contains NaN.*missing=True.*constant"):
             told(refusing, column[:, None])
 
 

@@ -665,11 +665,11 @@ READERS = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"age": np.nan}, "'age' has missing values.*missing=True"),
-        ({"sex": None}, "'sex' has missing values.*missing=True"),
+        ({"age": np.nan}, "'age' contains NaN.*missing=True"),
+        ({"sex": None}, "'sex' contains NaN.*missing=True"),
         ({"work": "secret"}, "'work' holds a value that is not among its categories"),
-        ({"age": "secret"}, "'age' must hold finite numbers"),
-        ({"hours": np.inf}, "'hours' must hold finite numbers"),
+        ({"age": "secret"}, "'age' holds values that are not numbers"),
+        ({"hours": np.inf}, "'hours' contains infinity"),
         ({"hours": pd.Timestamp("2020-01-01")}, "'hours' holds dates or times"),
     ],
 )
