@@ -691,7 +691,7 @@ _TOLD = {
     INTERVALS: "{who} holds intervals{where}. " + NO_INTERVALS,
     WORDS: (
         "{who} holds values that are not numbers{where}. Convert numbers that are written as words "
-        "with astype(float). List names in a `schema`, such as {{'job': ['clerk', 'farmer']}}, and "
+        "with astype(float). List names in a `schema`, such as {{'color': ['red', 'blue']}}, and "
         "describe dates there, such as Date('2015-01-01', '2024-12-31'). Or leave the column out. "
         "(This message shows no value, because the table is private.)"
     ),
