@@ -25,7 +25,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from skdpsumm import HistogramSketcher, M2MEstimator, Numeric, PrivacyLeakWarning, TDILClassifier
+from skdpsumm import (
+    HistogramSketcher,
+    M2MEstimator,
+    Numeric,
+    PrivacyLeakWarning,
+    TDILClassifier,
+    simulation,
+)
 
 plt.rc("font", size=8)
 
@@ -72,11 +79,10 @@ LIMITS = [1, 2, 5, 10, 20, 40, "average"]
 answers = np.empty((len(LIMITS), 20))
 for k, limit in enumerate(LIMITS):
     for seed in range(answers.shape[1]):
-        sketcher = HistogramSketcher(
-            n_bins=20, epsilon=0.3, max_rows_per_group=limit, noise_seed=seed
-        )
+        sketcher = HistogramSketcher(n_bins=20, epsilon=0.3, max_rows_per_group=limit)
         m2m = M2MEstimator(sketcher, schema=schema, n_synthetic=2000, random_state=0)
-        answers[k, seed] = m2m.fit(table, groups=person).mean()[1]
+        with simulation(seed):
+            answers[k, seed] = m2m.fit(table, groups=person).mean()[1]
 truths = {"visits": pressure.mean(), "people": table.pressure.groupby(person).mean().mean()}
 
 fig, axes = plt.subplots(1, 2, figsize=(6.9, 2.6), sharey=True, layout="constrained")
@@ -112,7 +118,8 @@ for limit in (None, 1, 5, 20, "average"):
     groups = None if limit is None else person
     found = []
     for seed in range(10):
-        model.set_params(noise_seed=seed).fit(table[["age"]], high, groups=groups)
+        with simulation(seed):
+            model.fit(table[["age"]], high, groups=groups)
         found.append(model.score(table[["age"]], high))
     scores[str(limit)] = [model.privacy_.unit, np.mean(found), np.std(found)]
 pd.DataFrame(scores, index=["protects", "mean", "deviation"]).T

@@ -19,6 +19,7 @@ from .privacy import (
     PrivacyGuarantee,
     PrivacyLeakWarning,
     PrivacyLedger,
+    simulation,
 )
 from .schema import Categorical, Date, Numeric, Public, PublicVectorizer, SchemaFinder, TableSchema
 from .sketches import (
@@ -83,5 +84,6 @@ __all__ = [
     "compare",
     "greedy_mmd_selection",
     "mmd2",
+    "simulation",
     "uniform_selection",
 ]

@@ -48,7 +48,7 @@ from skdpsumm.learners import (
     SparseVector,
 )
 
-BUDGET = ("epsilon", "delta", "adjacency", "noise_seed", "ledger")
+BUDGET = ("epsilon", "delta", "adjacency", "ledger")
 
 
 def payer(model):

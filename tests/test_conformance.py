@@ -132,7 +132,7 @@ LARGE = {
     "model": 1e4,
     "learner": 1e6,
 }
-WITH_SEED = tuned(LARGE | {"search": 1e6}, leave_out=WITHOUT_NOISE_ALONE, noise_seed=0)
+WITH_SEED = tuned(LARGE | {"search": 1e6}, leave_out=WITHOUT_NOISE_ALONE)
 # With noise of the system it also wants two fits to predict alike, which private models must not:
 # at 1e9 the noise is drawn, and rounds to zero, which finds the same bins again; a summary of more
 # rows than there are has them all; and a search that holds no row out always trains on the same.
@@ -226,7 +226,7 @@ def test_other_mechanisms_without_noise(estimator, check):
 
 @pytest.mark.one_in(3)
 @pytest.mark.statistical
-@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+@pytest.mark.simulated(0)
 @checks(WITH_SEED, OF_A_CLASS | OF_MEMORY)
 def test_with_seeded_noise(estimator, check):
     check(estimator)

@@ -39,7 +39,7 @@ from skdpsumm.summaries import greedy_mmd_selection, mmd2
 
 pa = pytest.importorskip("pyarrow")
 # Noise has a seed here, and tables are small.
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.simulated(0), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 RNG = np.random.default_rng(0)
 CELLS = RNG.uniform(-1, 1, (40, 2))
@@ -73,7 +73,7 @@ NO_NAMES = FRAME.set_axis([0, 1], axis=1)
 def fitted(name, X, ledger=None, **parameters):
     """Return an instance of the catalogue that was fitted to X, with noise of a seed."""
     one = INSTANCES[name]
-    budget = {} if one.kind == "vectorizer" else {"noise_seed": 0, "ledger": ledger}
+    budget = {} if one.kind == "vectorizer" else {"ledger": ledger}
     model = one.make(**budget, **parameters)
     seeds = [key for key in model.get_params() if key.endswith("random_state")]
     model.set_params(**dict.fromkeys(seeds, 0))
@@ -182,7 +182,7 @@ NAMED = {"a": (-1, 1), "b": (-1, 1)}
 SIDE = FRAME[:20] * [1, 0.3]
 SIDES = {"swapped": SIDE[["b", "a"]], "polars": pl.DataFrame(SIDE), "batch": batch(SIDE)}
 SIDES["table"] = arrow(SIDE[["b", "a"]])
-COMMON = {"random_state": 0, "noise_seed": 0}
+COMMON = {"random_state": 0}
 
 
 def sketch():

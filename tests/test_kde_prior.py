@@ -18,6 +18,7 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
     TableSchema,
+    simulation,
 )
 from skdpsumm.moments.inferring import _points
 
@@ -200,7 +201,8 @@ def test_a_drowned_sketch_is_answered_from_its_ranges(epsilon):
     """Where noise hides the number of rows, the mean may be anywhere; 10 of 20 intervals held."""
     held = []
     for seed in range(20):
-        model = asked(sketcher=RFFSketcher(60, noise_seed=seed), epsilon=epsilon)
+        with simulation(seed):
+            model = asked(sketcher=RFFSketcher(60), epsilon=epsilon)
         ends = model.mean().interval(0.95)
         held += [(ends[:, 0] <= 0.1) & (ends[:, 1] >= 0.101)]
     assert np.mean(held) >= 0.9
@@ -217,8 +219,8 @@ def test_intervals_cover_though_points_follow_the_noise():
 
     truth, covered = question(X).mean(axis=0), []
     for seed in range(60):
-        sketcher = RFFSketcher(80, noise_seed=seed)
-        model = asked(X, sketcher, 1.0, n_synthetic=2000, random_state=seed)
+        with simulation(seed):
+            model = asked(X, RFFSketcher(80), 1.0, n_synthetic=2000, random_state=seed)
         ends = model.estimate(question).interval(0.95)
         covered.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
     assert np.mean(covered) > 0.9

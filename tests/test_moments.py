@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from simulated import simulate
 from sklearn import __version__ as sklearn_version
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -45,10 +46,11 @@ def table(n=5000, d=3, seed=0):
     return np.random.default_rng(seed).beta(2, 4, size=(n, d))
 
 
-def fitted(sketcher, X=None, epsilon=np.inf, **parameters):
+def fitted(sketcher, X=None, epsilon=np.inf, seed=None, **parameters):
     sketcher = clone(sketcher).set_params(epsilon=epsilon, random_state=0)
     defaults = {"schema": (0, 1), "n_synthetic": 5_000, "random_state": 0}
-    return M2MEstimator(sketcher, **(defaults | parameters)).fit(table() if X is None else X)
+    model = M2MEstimator(sketcher, **(defaults | parameters))
+    return simulate(model, table() if X is None else X, seed=seed)
 
 
 @pytest.mark.parametrize("name", SKETCHERS)
@@ -111,7 +113,7 @@ def releases(sketcher, X, epsilon, question, n=N_RELEASES, **parameters):
     values, errors, covered = [], [], []
     free = question(fitted(sketcher, X, np.inf, **parameters))
     for seed in range(n):
-        model = fitted(clone(sketcher).set_params(noise_seed=seed), X, epsilon, **parameters)
+        model = fitted(sketcher, X, epsilon, seed, **parameters)
         answer = question(model)
         values.append(np.asarray(answer))
         errors.append(answer.noise_std_error)
@@ -130,8 +132,8 @@ QUESTIONS = {
 @lru_cache
 def models(name, n, n_columns):
     """Return n releases, and the models of them, which all questions are put to."""
-    sketchers = [clone(SKETCHERS[name]).set_params(noise_seed=seed) for seed in range(n)]
-    return [fitted(one, table(3000, n_columns), 2.0, n_synthetic=2000) for one in sketchers]
+    X, made = table(3000, n_columns), SKETCHERS[name]
+    return [fitted(made, X, 2.0, seed, n_synthetic=2000) for seed in range(n)]
 
 
 @pytest.mark.statistical
@@ -155,8 +157,7 @@ def test_sparse_tables_bias_no_answer():
     X = np.random.default_rng(0).beta(1, 12, size=(3000, 3))
     sketcher = HistogramSketcher(marginals=2, n_bins=24)
     question = lambda m: m.estimate(lambda rows: np.hstack([rows, rows[:, :1] * rows[:, 1:]]))  # noqa: E731
-    seeded = [clone(sketcher).set_params(noise_seed=seed) for seed in range(16)]
-    answers = [question(fitted(one, X, 0.5, n_synthetic=2000)) for one in seeded]
+    answers = [question(fitted(sketcher, X, 0.5, k, n_synthetic=2000)) for k in range(16)]
     values = np.array(answers)
     # These take long, and are alike.
     errors = np.array([one.noise_std_error for one in answers[:4]])
@@ -187,7 +188,7 @@ def test_predicted_error_is_met_and_not_missed_by_far():
     predicted = model.predict_error(f, n_samples=len(X))
     found = []
     for seed in range(100):
-        noisy = clone(model).set_params(sketcher__noise_seed=seed).fit(X)
+        noisy = simulate(clone(model), X, seed=seed)
         found.append(np.asarray(noisy.estimate(f)) - X[:, :2].mean(axis=0))
     rmse = np.sqrt(np.mean(np.square(found), axis=0))
     assert np.all(rmse < 1.2 * predicted)
@@ -564,9 +565,9 @@ def test_a_share_moved_to_zero_has_not_become_certain(inference):
     X = pd.DataFrame({"kind": np.repeat(names, [2000] + 16 * [3])})
     ratios = []
     for seed in range(10):
-        sketcher = HistogramSketcher(schema={"kind": names}, epsilon=0.3, noise_seed=seed)
+        sketcher = HistogramSketcher(schema={"kind": names}, epsilon=0.3)
         model = M2MEstimator(sketcher, n_synthetic=5000, random_state=0, inference=inference)
-        shares = model.fit(X).histogram("kind")
+        shares = simulate(model, X, seed=seed).histogram("kind")
         # The model's are no less than about 0; the points' are moved to it.
         moved = 0.1 * shares.noise_std_error[1:].max() if inference == "graphical" else 1e-9
         assert 0 <= np.asarray(shares).min() <= moved

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import ARMS, PastTheWire, has_std, part_used, replayed
+from simulated import simulate
 
 from skdpsumm import (
     BudgetExceededError,
@@ -140,7 +141,7 @@ def test_counts_from_the_threshold_on_are_told(monkeypatch):
     _, _, bound = finder._price(["category"])
     for shift in (-1.0, 0.0, 1.0):
         count = np.full(1, bound + shift * 2.0**-20)
-        monkeypatch.setattr(SchemaFinder, "_noisy", lambda *_, count=count: count)
+        monkeypatch.setattr(_finder, "_noisy", lambda *_, count=count: count)
         told[shift] = len(finder.fit([["a"]] * 3).schema_[0].categories) - 1
     assert told == {-1.0: 0, 0.0: 1, 1.0: 1}
     assert finder.min_count_ == bound
@@ -225,7 +226,7 @@ def test_noise_has_the_law_that_is_claimed():
         for i, part in enumerate(_finder._PARTS["number"] * 3):
             part = math.sqrt(part) if delta else part
             assert noise.std_of_block(i) == pytest.approx(wanted / part, rel=1e-2)
-        sample = finder._noisy(noise, 0, np.zeros(20_000, np.int64))
+        sample = _finder._noisy(noise, 0, np.zeros(20_000, np.int64), None)
         kurtosis = 3.0 if delta else 6.0
         std = noise.std_of_block(0)
         assert has_std(sample, std, kurtosis)
@@ -271,7 +272,7 @@ def test_a_value_of_one_unit_is_never_told_and_gets_no_noise():
     def counted(X, **parameters):
         groups = parameters.pop("groups", None)
         finder = SchemaFinder(["category"], epsilon=1.0, **parameters)
-        ((values, counts),) = finder._draft(X, groups=groups).counts
+        ((values, counts),) = finder._draft(None, X, groups=groups).counts
         return values, counts.tolist()
 
     assert counted([["a"], ["b"], ["b"], [1], [2], [2.0]]) == ([2, "b"], [2, 2])
@@ -293,15 +294,15 @@ def test_categories_are_in_an_order_of_their_own():
         column = [w for i in order for w in parts[i]]
         assert sorted(column) == sorted(words)
         table = pd.DataFrame({"w": column})
-        schema = SchemaFinder({"w": "category"}, epsilon=1.0, noise_seed=3).fit(table).schema_
+        schema = simulate(SchemaFinder({"w": "category"}, epsilon=1.0), table, seed=3).schema_
         assert schema["w"].categories == ("a", "b", "z", "other")
 
 
 def said(X, kinds, groups=None):
     """Return all that a fit with noise of a seed publishes."""
     limit = None if groups is None else 2
-    finder = SchemaFinder(kinds, epsilon=9.0, noise_seed=1, max_rows_per_group=limit)
-    fitted = finder.fit(X, groups=groups)
+    finder = SchemaFinder(kinds, epsilon=9.0, max_rows_per_group=limit)
+    fitted = simulate(finder, X, groups=groups, seed=1)
     return repr(fitted.schema_), fitted.privacy_, fitted.min_count_
 
 
@@ -576,9 +577,9 @@ def test_a_step_is_found_where_nearly_all_rows_are_on_it(step):
     more = np.where(np.arange(20_000) < 2_000, on + 1e-4, on)
     zeros = np.where(np.arange(20_000) < 10_000, 0.0, on)
     table = np.column_stack([on, few, more, zeros])
-    schema = SchemaFinder(epsilon=1.0, noise_seed=0).fit(table).schema_
+    schema = simulate(SchemaFinder(epsilon=1.0), table).schema_
     assert [column.step for column in schema.columns] == [step, step, None, step]
-    few = SchemaFinder(epsilon=0.1, noise_seed=0).fit(table[:2_000]).schema_
+    few = simulate(SchemaFinder(epsilon=0.1), table[:2_000]).schema_
     assert [column.step for column in few.columns] == [None] * 4
 
 
@@ -608,8 +609,8 @@ def test_ends_hold_all_but_few_rows_in_spite_of_noise():
     kinds = ["number"] * 3 + ["date"]
     for seed in range(20):
         for delta in (0.0, 1e-6):
-            finder = SchemaFinder(kinds, epsilon=0.3, delta=delta, noise_seed=seed)
-            columns = finder.fit(np.column_stack([table, days])).schema_.columns
+            finder = SchemaFinder(kinds, epsilon=0.3, delta=delta)
+            columns = simulate(finder, np.column_stack([table, days]), seed=seed).schema_.columns
             for j, column in enumerate(columns[:3]):
                 low, high = column.bounds
                 assert np.mean((table[:, j] < low) | (table[:, j] > high)) < 0.03
@@ -724,7 +725,7 @@ def test_a_claim_about_groups_says_so():
     assert "max_rows_per_group=3" in fitted.privacy_.given
     # As many groups as rows before, and none of them has a value by itself.
     counted = SchemaFinder(["category"], max_rows_per_group=9, epsilon=np.inf)
-    draft = counted._draft([["a"]] * 9 + [["b"]], groups=[1] * 5 + [2] * 5)
+    draft = counted._draft(None, [["a"]] * 9 + [["b"]], groups=[1] * 5 + [2] * 5)
     assert draft.counts[0][0] == ["a", "b"]
     assert draft.counts[0][1].tolist() == [2, 1]
 
@@ -768,7 +769,7 @@ def test_an_audit_does_not_refute_the_claim(value):
     assert result.largest_bound > 1.0
 
 
-def too_little_noise(self, noise, i, counts):
+def too_little_noise(noise, i, counts, noise_seed):
     """Return counts with the noise of nine epsilons, one for each column."""
     std = noise.std_of_block(i) / D_AUDITED
     return counts + np.random.default_rng().normal(0, std, len(counts))
@@ -778,7 +779,7 @@ def too_little_noise(self, noise, i, counts):
 @pytest.mark.parametrize(
     ("home", "function", "planted", "value"),
     [
-        (SchemaFinder, "_noisy", too_little_noise, "a"),
+        (_finder, "_noisy", too_little_noise, "a"),
         (_finder, "_threshold", lambda *_: 2.0, "b"),
     ],
     ids=["an epsilon for each column", "no threshold"],

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
+from simulated import simulate
 from sklearn.base import clone
 
 from skdpsumm import (
@@ -257,8 +258,8 @@ def test_quantiles_of_a_wide_range_are_where_the_rows_are(step, high):
     rng = np.random.default_rng(1)
     incomes = np.where(rng.random(12_000) < 0.2, 0, rng.lognormal(9, 1, 12_000)).clip(0, 99_999)
     incomes, levels = incomes.round()[:, None], [0.25, 0.5, 0.75, 0.95]
-    m2m = M2MEstimator(schema=[Numeric(0, high, step=step)], random_state=0, noise_seed=0)
-    found = m2m.fit(incomes).quantile(0, levels)
+    m2m = M2MEstimator(schema=[Numeric(0, high, step=step)], random_state=0)
+    found = simulate(m2m, incomes).quantile(0, levels)
     truth = np.quantile(incomes, levels)
     np.testing.assert_allclose(np.asarray(found), truth, rtol=0.08)
     ends = found.interval(0.999)
@@ -348,7 +349,7 @@ COARSE = HistogramSketcher(schema=RANGES)
 FINE = {
     "edges": HistogramSketcher(schema=GRIDDED),
     "many bins": HistogramSketcher(schema=RANGES, n_bins=2000),
-    "noise": clone(COARSE).set_params(epsilon=1.0, noise_seed=1),
+    "noise": clone(COARSE).set_params(epsilon=1.0),
     "waves": SketchUnion(
         [HistogramSketcher(n_bins=1), RFFSketcher(60)], schema=RANGES, epsilon=np.inf
     ),
@@ -356,6 +357,7 @@ FINE = {
 }
 
 
+@pytest.mark.simulated(1)
 @pytest.mark.parametrize("sketcher", FINE.values(), ids=FINE)
 def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
     X = people()
@@ -363,9 +365,10 @@ def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
         assert told(lambda m=make: m(sketcher, n_synthetic=5000, random_state=0).fit(X)) == []
 
 
+@pytest.mark.simulated(1)
 @pytest.mark.parametrize("n_bins", [32, 1])
 def test_of_what_is_drowned_no_more_is_told(n_bins):
-    sketcher = clone(COARSE).set_params(epsilon=1e-4, noise_seed=1, n_bins=n_bins)
+    sketcher = clone(COARSE).set_params(epsilon=1e-4, n_bins=n_bins)
     for make in (M2MEstimator, of_points):
         model = make(sketcher, n_synthetic=5000, random_state=0)
         (text,) = told(lambda m=model: m.fit(people()))

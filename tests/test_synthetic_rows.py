@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from releases import as_polars
+from simulated import simulate
 from sklearn.base import clone
 
 from skdpsumm import (
@@ -20,6 +21,7 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
+from skdpsumm.privacy._noise import drawing_from
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 SCHEMA = {
@@ -110,7 +112,7 @@ def test_rows_are_as_near_to_the_table_as_the_model_is(epsilon):
     codes = np.floor(latent + rng.standard_normal(latent.shape) + 3).clip(0, 5).astype(int)
     X = pd.DataFrame(codes, columns=[*"abcdefghij"])
     schema = dict.fromkeys(X, Categorical(range(6)))
-    m2m = M2MEstimator(schema=schema, epsilon=epsilon, noise_seed=3, random_state=0).fit(X)
+    m2m = simulate(M2MEstimator(schema=schema, epsilon=epsilon, random_state=0), X, seed=3)
     rows = m2m.sample(len(X), random_state=0).to_numpy()
     groups = [group for part, _ in m2m.sketch_.blocks() for group in part.groups]
     pairs = {group for group in groups if len(group) == 2}
@@ -171,7 +173,6 @@ def test_a_graphical_model_needs_histograms_and_no_points(kind):
         {"adjacency": "replace_one"},
         {"adjacency": "add_remove"},
         {"max_rows_per_group": 2},
-        {"noise_seed": 1},
         {"ledger": PrivacyLedger(epsilon=1.0)},
     ],
     ids=lambda one: next(iter(one)),
@@ -211,5 +212,7 @@ def test_the_budget_is_that_of_the_default_sketcher(kind):
 
 
 def test_tags_tell_whether_the_default_draws_noise():
-    for changes, noisy in (({}, True), ({"epsilon": np.inf}, False), ({"noise_seed": 1}, False)):
-        assert M2MEstimator(schema=(0, 1), **changes).__sklearn_tags__().non_deterministic == noisy
+    for epsilon, seed, noisy in ((1.0, None, True), (np.inf, None, False), (1.0, 1, False)):
+        with drawing_from(seed):
+            tags = M2MEstimator(schema=(0, 1), epsilon=epsilon).__sklearn_tags__()
+        assert tags.non_deterministic == noisy

@@ -149,8 +149,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _fit(self, X: Any, y: Any, X_public: Any = None, groups: Any = None) -> Self:
         return self._private_fit(X, y, X_public, groups=groups)
 
-    def _begin(self, groups: Any = None) -> None:
-        super()._begin(groups)
+    def _begin(self, groups: Any = None) -> int | None:
+        noise_seed = super()._begin(groups)
         clips = self._transformer is None and self.kernel != "rbf"
         if clips and self.schema is None and self.norm_bound is None:
             warn_caller(
@@ -159,9 +159,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 "little is left. Or set norm_bound to the public length of a row (1 where rows are "
                 "no longer than that)."
             )
+        return noise_seed
 
-    def _draft(self, X: Any, y: Any, X_public: Any = None, groups: Any = None) -> Draft:
-        problem, coding, given, public = self._pose(X, y, X_public, groups)
+    def _draft(
+        self, noise_seed: int | None, X: Any, y: Any, X_public: Any = None, groups: Any = None
+    ) -> Draft:
+        problem, coding, given, public = self._pose(noise_seed, X, y, X_public, groups)
         _check_size(len(problem.X), problem.terms)
         plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
         plan.check(problem)
@@ -169,7 +172,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         # Even points of a schema fill all columns: nothing public says how few a sparse row fills.
         points = getattr(problem.space, "points", public)
         places = points if isinstance(problem.X, SparseRows) else self._places(points)
-        return Draft(problem, plan, coding, self._guarantee(plan, given), places)
+        return Draft(problem, plan, coding, self._guarantee(plan, given, noise_seed), places)
 
     def _pay_for(self, draft: Draft) -> None:
         if self.ledger is not None and self.delta and self._chosen_mechanism().pays_for_curvature:
@@ -316,7 +319,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         space = copy._open_space(rows, X)[0]
         return np.diag(space.gram(rows, rows))
 
-    def _pose(self, X: Any, y: Any, X_public: Any, groups: Any) -> Posed:
+    def _pose(self, noise_seed: int | None, X: Any, y: Any, X_public: Any, groups: Any) -> Posed:
         """Return what is to be minimised."""
         reading = self._reading
         X, y = validate_table(
@@ -337,6 +340,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         space, public = self._open_space(X, X_public)
         space, public = self._narrowed(space, public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
+        terms = replace(terms, noise_seed=noise_seed)
         problem = Problem(space, X, codes, terms)
         if n_rows == 0:  # and that one counts nothing
             problem = replace(problem, shares=np.zeros((1, 1)))
@@ -364,7 +368,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if self._averages_groups:
             shares = equal_shares(groups.sizes[groups.codes])
             return replace(problem, shares=shares, units=groups.codes)
-        kept = groups.kept(self._rows_per_group, self._group_key())
+        kept = groups.kept(self._rows_per_group, self._group_key(problem.terms.noise_seed))
         units = groups.codes[kept]
         return replace(problem, X=problem.X[kept], codes=problem.codes[kept], units=units)
 
@@ -471,7 +475,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             regularization=1.0,
             radius=space.radius * ROUNDED_UP,
             n_scores=n_scores,
-            noise_seed=self.noise_seed,
             kernel_error=space.kernel_error,
             max_rows=space.max_rows,
             rows_of_unit=self._rows_per_group,
@@ -485,7 +488,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         terms.check()
         return terms
 
-    def _guarantee(self, plan: Plan, given: str) -> PrivacyGuarantee:
+    def _guarantee(self, plan: Plan, given: str, noise_seed: int | None) -> PrivacyGuarantee:
         facts = ["the parameters of the estimator", given]
         of_groups = self.max_rows_per_group is not None
         if self.adjacency == "replace_one":
@@ -498,7 +501,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             given=", and ".join(filter(None, facts))
             + given_of_columns(self.schema)
             + self._given_groups,
-            simulated=self.noise_seed is not None,
+            simulated=noise_seed is not None,
             counted=self.ledger is not None,
             idealised=plan.idealised,
         )

@@ -24,6 +24,7 @@ from ..privacy._fit import (
     check_groups,
     estimator,
 )
+from ..privacy._noise import current_seed
 from ..schema._columns import Categorical, Column, Date, Numeric
 from ..schema._schema import BY_NAME, NO_SCHEMA, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema
 from ..sketches import (
@@ -47,7 +48,7 @@ OF_PAPER = {
     "regularization": "paper",
 }
 # What says how a release protects: of the default sketcher. One of your own has its own.
-PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "noise_seed", "ledger")
+PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "ledger")
 _BY_NAME = {"auto", "rff", "race", "hist"}
 _TO_THE_UNION = (
     "Give schema to the SketchUnion, and to none of its sketchers: they sketch one table."
@@ -73,7 +74,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         categories that were read off private rows would leak.
     epsilon : float, default=None
         Total epsilon of one `fit`; ``np.inf`` for no noise. Smaller values protect better and add
-        more noise. None is 1.0, a common starting point. This and the next five parameters are
+        more noise. None is 1.0, a common starting point. This and the next four parameters are
         those of the default sketcher. If you give a sketcher of your own, give them to it: with it
         they are None here, so that no budget is said twice.
     delta : float, default=None
@@ -87,9 +88,6 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         Otherwise `fit` takes `groups`, one label for each row, and protects a whole group, usually
         all rows of one person. An int k keeps at most k rows of each group, and the noise is that
         of k rows. "average" counts each group once.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only: whoever knows it can remove the noise. None draws
-        noise from the operating system, which nobody can repeat.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
@@ -132,7 +130,6 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     delta: float | None = None
     adjacency: str | None = None
     max_rows_per_group: Any = None
-    noise_seed: int | None = None
     ledger: Any = None
     inference: str = "auto"
     prior: Any = "auto"
@@ -314,7 +311,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         # Tags are asked of what is only shown, too, before anything is checked.
         own = None if isinstance(self.sketcher, STANDS_FOR_SCHEMA) else self._own_sketcher
-        noisy = bool(self.epsilon != np.inf and self.noise_seed is None)
+        noisy = bool(self.epsilon != np.inf and current_seed() is None)
         tags.non_deterministic = noisy if own is None else inner_tags(own).non_deterministic
         known = getattr(own, "schema", None) if self.schema is None else self.schema
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(known)

@@ -72,7 +72,7 @@ from ._mechanisms import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from ._noise import RESERVE
+from ._noise import RESERVE, current_seed
 from ._warnings import BudgetExceededError
 
 # Ten charges of 0.1 fit into 1.0: sums may pass a cap by float rounding, and by no more.
@@ -361,6 +361,7 @@ class PrivacyLedger:
             How neighbours of the claim differ. It must be the unit of the ledger, and the default
             is that of a new one.
         """
+        self._refuse_simulation(current_seed() is not None)
         _check_name("dataset", dataset)
         cost = self._price(_claim(mechanism, adjacency, unit))
         self._refuse_excess(self._book(), dataset, cost)
@@ -416,25 +417,27 @@ class PrivacyLedger:
             How neighbours of the claim differ. It must be the unit of the ledger, and the default
             is that of a new one.
         simulated : bool, default=False
-            Whether to mark the entry as a simulation. It counts like any other. The default is
-            False because only noise from a seed makes a simulation.
+            Whether to mark the entry as a `simulation`. It counts like any other, and a ledger with
+            a `path` refuses it. The default is False because releases are none.
 
         Returns
         -------
         int
             The entry's id.
         """
+        claim = _claim(mechanism, adjacency, unit)
+        simulated = bool(simulated or claim.simulated)
+        self._refuse_simulation(simulated)
         _check_name("dataset", dataset)
         label = str(label)
         _check_text("label", label)
-        claim = _claim(mechanism, adjacency, unit)
         cost = self._price(claim)
         row: dict[str, Any] = {
             "dataset": dataset,
             "label": label,
             "adjacency": claim.adjacency,
             "mechanism": _written(claim.mechanism),
-            "simulated": bool(simulated or claim.simulated),
+            "simulated": simulated,
             "pid": os.getpid(),
         }
         with self._store.writing() as (db, book):
@@ -602,6 +605,14 @@ class PrivacyLedger:
             f"{self._remedy(rule, before, cost)}"
         )
 
+    def _refuse_simulation(self, simulated: bool) -> None:
+        if simulated and self.path is not None:
+            raise ValueError(
+                f"The ledger {self.path} is a file, which counts real releases, and noise from a "
+                "seed protects nobody. Leave simulation(...), or give ledger=None or a "
+                "PrivacyLedger without a path. Nothing was charged."
+            )
+
     def _remedy(self, rule: Filter, before: Cost, cost: Cost) -> str:
         if not rule.reserve_holds(add([before, cost])):
             return (
@@ -615,7 +626,7 @@ class PrivacyLedger:
                 "kind a ledger of its own, and split the cap between them."
             )
         remedy = "Ask for at most the epsilon and delta of the ledger's `remaining`, or release"
-        if self._filter.left(before) == 0:
+        if rule.left(before) == 0:
             remedy = "The budget is spent, and nothing can follow under this cap. Release"
         return f"{remedy} from data that the ledger does not cover.{self._clones.advice}"
 

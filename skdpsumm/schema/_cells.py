@@ -157,16 +157,24 @@ def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -
     """
     assert column.bounds is not None
     (low, high), step = column.bounds, column.spacing or 0.0
-    kind = _Calendar if isinstance(column, Date) else _Grid
-    line = _Line(low, high, thresholds) if column.spacing is None else kind(column, thresholds)
+    line = _line(column, thresholds)
     starts = line.first_starts()
     if not line.is_short:
         even = line.round_values(low, high, N_EVEN)
-        cuts = np.array([*even, *([] if kind is _Calendar else _round_values(low, high, step))])
+        round_ones = [] if isinstance(column, Date) else _round_values(low, high, step)
+        cuts = np.array([*even, *round_ones])
         single = np.array([low, high, *[0.0] * (low < 0 < high)])
         starts = np.unique(np.concatenate([starts, line.begin(cuts), line.alone(single)]))
     cells = Cells(line, starts, starts, min(_MOST_CUT_OUT, most_fine // 8))
     return cells.divided(np.arange(len(starts)), most_fine, 8)
+
+
+def _line(column: Numeric, thresholds: Sequence[float]) -> _Line:
+    if isinstance(column, Date):
+        return _Calendar(column, thresholds)
+    if column.bounds is None or column.spacing is not None:
+        return _Grid(column, thresholds)
+    return _Line(*column.bounds, thresholds)
 
 
 class _Line:

@@ -17,7 +17,7 @@ from .._computing import in_a_search, warn_caller
 from .._sklearn import Interval, RequestMethod, StrOptions, check_params
 from ..privacy import PrivacyGuarantee
 from ..privacy._fit import PrivateFit, estimator
-from ..privacy._noise import derived_seed
+from ..privacy._noise import derived_seed, drawing_from
 from ..schema._frames import rows_of
 from ..schema._groups import Groups
 from ..schema._reading import CellError, beside_X, is_dask, label_cells, unwrap
@@ -159,9 +159,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     random_state : int, RandomState or None, default=None
         Public randomness (frequencies), and the curator's restarts; None draws new ones in each
         fit. With ``epsilon=np.inf``, where nothing is kept from anyone, the owners' coins, too.
-    noise_seed : int or None, default=None
-        For simulations only: noise and coins from a seed. None draws them from the operating
-        system, for whoever knows the seed can take the noise off.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges the costs for target and owners, added up. None charges nothing, since
         only you know what total to allow; then nothing counts your fits.
@@ -363,6 +360,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
 
     def _draft(
         self,
+        noise_seed: int | None,
         X: Any,
         y: Any,
         X_target: Any,
@@ -375,7 +373,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         of_owners = bool(self.target_is_owners) or is_target
         target_groups = self._groups_of_target(is_target, groups, target_groups)
         if is_dask(X):
-            return self._draft_of_partitions(X, X_target, owners, of_owners)
+            return self._draft_of_partitions(noise_seed, X, X_target, owners, of_owners)
         if X_target is None and not (self.target_is_owners or in_a_search()):
             warn_caller(_NO_TARGET, UserWarning)
         shares = self._made_protocol().shares
@@ -389,10 +387,11 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         if faults:
             warn_caller(_LEFT_OUT.format(len(faults), len(members)), UserWarning)
         rng = check_random_state(self.random_state)
-        curator = self._make_curator(target, list(members), of_owners, rng, target_groups)
+        with drawing_from(noise_seed):
+            curator = self._make_curator(target, list(members), of_owners, rng, target_groups)
         parties: dict[Any, Any] = {}
         for k, (name, rows) in enumerate(members.items()):
-            seed = self._coins_seed(k, rng)
+            seed = self._coins_seed(noise_seed, k, rng)
             own = None
             if groups_read is not None:
                 own = [groups_read.labels[code] for code in groups_read.codes[rows]]
@@ -416,7 +415,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             )
         return groups
 
-    def _draft_of_partitions(self, X: Any, X_target: Any, owners: Any, of_owners: bool) -> _Draft:
+    def _draft_of_partitions(
+        self, noise_seed: int | None, X: Any, X_target: Any, owners: Any, of_owners: bool
+    ) -> _Draft:
         """Draft a run of one round with the partitions of a Dask collection as owners."""
         if self.max_rows_per_group is not None:
             raise ValueError(GROUPS_IN_MEMORY)
@@ -433,9 +434,10 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         parties = PartitionOwners(self, X)
         target = self._target_rows(X_target)
         rng = check_random_state(self.random_state)
-        curator = self._make_curator(target, list(parties), of_owners, rng)
+        with drawing_from(noise_seed):
+            curator = self._make_curator(target, list(parties), of_owners, rng)
         names = list(curator.shares)
-        parties.seed({name: self._coins_seed(k, rng) for k, name in enumerate(names)})
+        parties.seed({name: self._coins_seed(noise_seed, k, rng) for k, name in enumerate(names)})
         return _Draft(curator, parties, {name: parties.members[name] for name in names})
 
     def _target_rows(self, X_target: Any) -> NDArray:
@@ -457,8 +459,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         gamma = made_gamma(self.gamma, self._schema_of_table())
         terms = replace(self.terms(gamma), target_is_owners=of_owners)
         # The estimator pays, so the curator has no ledger.
-        own = {"random_state": rng, "noise_seed": self.noise_seed, "target_groups": target_groups}
-        return _CuratorOfFit(target, names, terms, **own)
+        return _CuratorOfFit(target, names, terms, random_state=rng, target_groups=target_groups)
 
     def terms(self, gamma: float | None = None) -> Terms:
         """Return the parameters of a run, for a `Curator` whose owners are elsewhere. No data.
@@ -496,9 +497,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     def _schema_of_table(self) -> TableSchema | None:
         return None if self.schema is None else schema_of(self)
 
-    def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
+    def _coins_seed(self, noise_seed: int | None, k: int, rng: np.random.RandomState) -> Any:
         # Without noise nothing is secret, so coins are as public as frequencies.
-        seed = derived_seed(self.noise_seed, SEED_OF_OWNER_COINS, k)
+        seed = derived_seed(noise_seed, SEED_OF_OWNER_COINS, k)
         return rng.randint(2**31) if self.epsilon == np.inf else seed
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:

@@ -73,7 +73,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     epsilon : float, default=None
         Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
         values protect better and add more noise. None is 1.0, a common starting point. This and the
-        next five parameters are those of the default sketcher. If you give a sketcher of your own,
+        next four parameters are those of the default sketcher. If you give a sketcher of your own,
         give them to it: with it they are None here, so that no budget is said twice.
     delta : float, default=None
         The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
@@ -115,9 +115,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         Public randomness: it does not touch the noise. It is for the synthetic points, and for the
         sketcher's map if it has no seed of its own. None draws others at each fit. It does not
         affect the noise.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. Whoever knows it can remove the noise. None draws
-        noise from the operating system, which nobody can repeat.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
@@ -182,7 +179,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         regularization: float | str = "theory",
         center: bool = True,
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
@@ -198,7 +194,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         self.regularization = regularization
         self.center = center
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
         self.verbose = verbose
 
