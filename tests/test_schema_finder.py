@@ -552,7 +552,7 @@ def test_every_run_of_cells_has_a_range():
         low, high = _range_of(first, last)
         assert Numeric(low, high).bounds == (low, high)
         for step in _finder._STEPS:
-            if max(-low, high) <= _finder._MOST_STEPS * step:
+            if max(-low, high) <= _finder._MOST_ON_STEP * step:
                 first, last = _finder._on_step(low, high, step)
                 assert first <= low < high <= last
                 n_steps = Numeric(first, last, step=step).n_values - 1

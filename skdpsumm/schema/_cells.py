@@ -157,7 +157,11 @@ def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -
     """
     assert column.bounds is not None
     (low, high), step = column.bounds, column.spacing or 0.0
-    line = _line(column, thresholds)
+    line: _Line
+    if isinstance(column, Date):
+        line = _Calendar(column, thresholds)
+    else:
+        line = _Grid(column, thresholds) if step else _Line(low, high, thresholds)
     starts = line.first_starts()
     if not line.is_short:
         even = line.round_values(low, high, N_EVEN)
@@ -167,14 +171,6 @@ def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -
         starts = np.unique(np.concatenate([starts, line.begin(cuts), line.alone(single)]))
     cells = Cells(line, starts, starts, min(_MOST_CUT_OUT, most_fine // 8))
     return cells.divided(np.arange(len(starts)), most_fine, 8)
-
-
-def _line(column: Numeric, thresholds: Sequence[float]) -> _Line:
-    if isinstance(column, Date):
-        return _Calendar(column, thresholds)
-    if column.bounds is None or column.spacing is not None:
-        return _Grid(column, thresholds)
-    return _Line(*column.bounds, thresholds)
 
 
 class _Line:

@@ -106,7 +106,7 @@ _STEPS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 1000.0)
 # A step is found where this part of the rows is off it, with so many deviations of the noise on
 # their number, and where a range has so many steps: float64 divides it by a step to a millionth.
 # With a part of 0.002, the same script has pairs a third farther off.
-_MOST_OFF_STEP, _STDS_OF_STEP, _MOST_STEPS = 0.02, 2.0, 1e9
+_MOST_OFF_STEP, _STDS_OF_STEP, _MOST_ON_STEP = 0.02, 2.0, 1e9
 # Part of delta that pays for new values. A quarter or a half would lower the threshold by 2 per
 # cent, and cost a ledger 1 or 3 per cent of its mu: this costs half a per cent.
 _OF_DELTA = 1 / 10
@@ -599,7 +599,7 @@ def _found_range(
     off = np.cumsum(on_steps)[:-1] + spread
     found = np.flatnonzero(off < _MOST_OFF_STEP * on_steps.sum())
     step = _STEPS[found[-1]] if len(found) else None
-    if step is None or max(-low, high) > _MOST_STEPS * step:
+    if step is None or max(-low, high) > _MOST_ON_STEP * step:
         return Numeric(low, high, missing=True)
     return Numeric(*_on_step(low, high, step), step=step, missing=True)
 

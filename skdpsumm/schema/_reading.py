@@ -239,8 +239,8 @@ def target_cells(y: Any) -> NDArray:
     try:
         return label_cells(y)
     except CellError as error:
-        fault = error.fault
-    raise ValueError(_TOLD_OF_Y[fault])
+        fault = error
+    raise label_error(fault, "y")
 
 
 def _cells_of(labels: Any) -> NDArray | Table:
@@ -624,7 +624,7 @@ def is_dask(X: Any) -> bool:
 # Messages of scikit-learn that hold no value of the table, by how they begin: further on, a value
 # may stand in them that looks like anything.
 _HARMLESS = re.compile(
-    r"Input (\w+ )?(contains (NaN|infinity)|holds )"
+    r"Input (\w+ )?(contains (NaN|infinity)|holds |should be )"
     r"|Complex data not supported(?!\n)"  # behind which all values stand
     r"|float\(\) argument must be a string or a real number, not '\w+'"
     r"|Found array with \d+ (sample|feature)\(s\)"
@@ -632,7 +632,6 @@ _HARMLESS = re.compile(
     r"|Sparse data was|y cannot be None"
     r"|(This \w+ e|E)stimator.* requires y"
     r"|The indices of the sparse table|\w+ is a \w+, which holds no rows yet"
-    r"|y should be a 1d array, with"
     r"|The table (lacks|has) (two )?columns? |The schema describes \d+ columns"
     r"|The columns of the table have "
 )
@@ -654,23 +653,28 @@ FILL_MISSING = (
     "fill missing values with a public constant, or drop rows by a public rule. Never fit an "
     "imputer to private rows: that voids the guarantee."
 )
-_TOLD_OF_Y = {
-    SHAPE: "y should be a 1d array, with one value per row; give one column of a table.",
+# What is wrong with labels: y, groups or owners.
+_TOLD_OF_LABELS = {
+    SHAPE: "{who} should be a 1d array, with one value per row; give one column of a table.",
     MISSING: (
-        "Input y contains NaN. Leave rows without a label out of X and y. Or give a classifier one "
-        "more class, y.fillna('unknown')."
+        "{who} contains NaN. Leave out rows without a label by a public rule, of X as well. Or "
+        "give them a label of their own, such as with fillna('unknown')."
+    ),
+    TIMES: (
+        "{who} holds dates or times, which have no unit of their own. Convert them to words, such "
+        "as with astype(str), or to whole numbers."
     ),
     OBJECTS: (
-        "Input y holds labels that are neither words nor numbers. Convert them, such as with "
+        "{who} holds labels that are neither words nor numbers. Convert them, such as with "
         "astype(str)."
     ),
-    WORDS: "Input y holds values that are not numbers. Convert them, such as with astype(float).",
-    NUL: "Input y holds a word that ends in NUL, which numpy drops. Strip it.",
+    WORDS: "{who} holds values that are not numbers. Convert them, such as with astype(float).",
+    NUL: "{who} holds a word that ends in NUL, which numpy drops. Strip it.",
     INEXACT: (
-        "Input y holds a number that float64 does not hold exactly. Write such labels as words, "
-        "such as with astype(str)."
+        "{who} holds a number that float64 does not hold exactly. Write such labels as words, such "
+        "as with astype(str)."
     ),
-    MIXED: "Input y holds words beside numbers. Give labels of one kind.",
+    MIXED: "{who} holds words beside numbers. Give labels of one kind.",
 }
 NO_TIMES = (
     "Say in a schema that the column holds dates, such as Date('2015-01-01', '2024-12-31'). "
@@ -958,6 +962,12 @@ def cell_error(error: CellError, who: str, where: str = "") -> Exception:
     return kind(_TOLD[error.fault].format(who=who, kind=error.kind, where=where))
 
 
+def label_error(error: CellError, name: str) -> ValueError:
+    """Return the error that tells what is wrong with y, groups or owners."""
+    told = {**_TOLD, **_TOLD_OF_LABELS}[error.fault]
+    return ValueError(told.format(who=f"Input {name}", where="", kind=error.kind))
+
+
 def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
     if y is None:
         return validate_data(NoEstimator(), y=y, estimator=estimator)
@@ -968,9 +978,8 @@ def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
         return label_array(sound_labels(plain_labels(cells)))
     except CellError as error:
         fault = error
-    if fault.fault not in _TOLD_OF_Y or (y_numeric and fault.fault == OBJECTS):
-        raise cell_error(fault, "Input y")
-    raise ValueError(_TOLD_OF_Y[fault.fault])
+    of_numbers = y_numeric and fault.fault == OBJECTS
+    raise cell_error(fault, "Input y") if of_numbers else label_error(fault, "y")
 
 
 def _without_values(message: str) -> str:

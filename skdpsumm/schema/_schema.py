@@ -512,11 +512,6 @@ class TableSchema:
         plain, distinct = Numeric(), {id(column): column for column in self.columns}
         return all(column == plain for column in distinct.values())
 
-    @property
-    def is_bounded(self) -> bool:
-        """Whether each column has a range or categories."""
-        return all(isinstance(c, Categorical) or c.bounds is not None for c in self.columns)
-
     def encode(self, X: Any) -> Any:
         """Return X with numbers scaled to [0, 1], categories and missing cells at distance one.
 
