@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import field
-from inspect import signature
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -37,16 +36,10 @@ from ..sketches import (
 from ..sketches._sketchers import BaseSketcher
 from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
-from .inferring._points import check_answerable
+from .inferring._points import Points, check_answerable
 
 # Parameters of the paper's experiments (section 4) that estimators and classifiers share.
-OF_PAPER = {
-    "delta": 0.0,
-    "inference": "points",
-    "prior": "uniform",
-    "n_synthetic": 100_000,
-    "regularization": "paper",
-}
+OF_PAPER = {"delta": 0.0, "n_synthetic": 100_000}
 # What says how a release protects: of the default sketcher. One of your own has its own.
 PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "ledger")
 _BY_NAME = {"auto", "rff", "race", "hist"}
@@ -92,13 +85,13 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
         a budget.
-    inference : {"auto", "graphical", "points"}, default="auto"
+    inference : {"auto", "graphical", "points"} or Points, default="auto"
         How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
         knows each group of columns that was counted as well as its counts do, and it ignores what
-        else the sketch has. "points" uses synthetic points, weighted to match all features. Where
-        there are histograms, it draws the points from their graphical model. "auto" is "graphical"
-        where that ignores nothing, that is, for sketches of histograms alone; it is "points"
-        otherwise, and if you set a parameter of points.
+        else the sketch has. "points" uses synthetic points, weighted to match all features; a
+        `Points` says how. Where there are histograms, it draws the points from their graphical
+        model. "auto" is "graphical" where that ignores nothing, that is, for sketches of histograms
+        alone; it is "points" otherwise.
     n_synthetic : int, default=100_000
         Number of synthetic points. The default is the paper's.
     random_state : int, RandomState or None, default=None
@@ -115,13 +108,13 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         "sketcher": [StrOptions(_BY_NAME), HasMethods(["fit", "check_budget"])],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
         **{name: [None, *PrivateFit._parameter_constraints[name]] for name in PROTECTION},
-        "inference": [StrOptions({"auto", "graphical", "points"})],
+        "inference": [StrOptions({"auto", "graphical", "points"}), Points],
         "n_synthetic": [Interval(Integral, 2, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
-    # Parameters of points: who sets one does not mean a graphical model.
-    _of_points: ClassVar[tuple[str, ...]] = ("prior",)
+    # Parameters of `Points` that have an effect here.
+    _of_points: ClassVar[dict[str, Any]]
     _paper_bins: ClassVar[int] = 100
 
     sketcher: Any = field(default="auto", kw_only=False)
@@ -131,8 +124,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     adjacency: str | None = None
     max_rows_per_group: Any = None
     ledger: Any = None
-    inference: str = "auto"
-    prior: Any = "auto"
+    inference: Any = "auto"
     n_synthetic: int = 100_000
     random_state: Any = None
     verbose: int | bool = 0
@@ -222,24 +214,14 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 f"it to the sketcher, {name}({type(own).__name__}({told}))."
             )
         self._require_schema()
-        self._check_inference()
+        self._points.check(type(self).__name__, self._of_points)
         known = self._sketched_schema(as_schema(self.schema))
         self._made_sketcher(known).check_budget()
 
-    def _check_inference(self) -> None:
-        """Raise ValueError for a graphical model with parameters of points."""
-        changed = self._changed_for_points()
-        if self.inference == "graphical" and changed:
-            raise ValueError(
-                f"{changed[0]} has no effect with inference='graphical'; leave it out, or set "
-                "inference='points'."
-            )
-
-    def _changed_for_points(self) -> list[str]:
-        """Return the parameters of points that are not the default."""
-        usual = signature(type(self)).parameters
-        given = {name: getattr(self, name) for name in self._of_points}
-        return [n for n in given if not np.array_equal(given[n], usual[n].default)]
+    @property
+    def _points(self) -> Points:
+        """How synthetic points are drawn and weighted, if there are any."""
+        return self.inference if isinstance(self.inference, Points) else Points()
 
     def _is_graphical(self, feature_map: FeatureMap) -> bool:
         """Return whether a graphical model reads the release; raise where it cannot."""
@@ -249,9 +231,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 "inference='graphical' needs a histogram in the sketch: take inference='points', "
                 "or add a HistogramSketcher to a SketchUnion."
             )
-        if self.inference == "auto":
-            return all(kinds) and not self._changed_for_points()
-        return self.inference == "graphical"
+        return all(kinds) if self.inference == "auto" else self.inference == "graphical"
 
     def _require_schema(self) -> None:
         """Raise ValueError unless one schema is given, here or to the sketcher."""
@@ -284,7 +264,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _release(self, sketcher: Any, table: Any, feature_map: FeatureMap, groups: Any) -> None:
         """Release a sketch of `table`, one charge, if it can be answered from."""
         self._is_graphical(feature_map)
-        check_answerable(feature_map, feature_map.schema, self.prior)
+        check_answerable(feature_map, feature_map.schema, self._points.prior)
         check_possible(feature_map.schema)
         sketcher.fit(table, **({} if groups is None else {"groups": groups}))
         self.sketcher_ = sketcher
@@ -295,9 +275,9 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
             raise TypeError(TAKES_A_SKETCH.format(type(sketch).__name__))
         check_params(self)
         table = table_of(sketch, schema)
-        self._check_inference()
+        self._points.check(type(self).__name__, self._of_points)
         self._is_graphical(sketch.feature_map)
-        check_answerable(sketch.feature_map, table, self.prior)
+        check_answerable(sketch.feature_map, table, self._points.prior)
         return table
 
     def _set_inputs(self, schema: TableSchema) -> None:

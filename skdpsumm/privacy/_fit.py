@@ -277,12 +277,8 @@ class PrivateFit(PrivacyReprMixin):
         self._pay(draft.privacy)
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        """Charge what a fit costs."""
-        self._charge(privacy, type(self).__name__)
-
-    def _charge(self, privacy: PrivacyGuarantee, label: str) -> None:
-        """Charge the ledger, in one step with its check."""
-        charge(self.ledger, privacy, label)
+        """Charge what a fit costs, in one step with the ledger's check."""
+        charge(self.ledger, privacy, type(self).__name__)
 
     def _publish(self, draft: Any) -> None:
         """Compute the release and set what is fitted."""
