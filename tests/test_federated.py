@@ -264,28 +264,22 @@ def test_the_same_rows_and_no_more_said(homes, text):
         assert [e["ask"] for e in came] == ["sign", "ask", "sketch"]
 
 
-def test_sketches_are_those_made_at_home_and_are_added(homes):
+def test_sketches_are_those_made_at_home_and_are_added(homes, monkeypatch):
+    monkeypatch.setattr(_noise, "_opendp", lambda kind, scale: lambda values: values + 7)
     over = run(homes, rows=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        made = [
-            simulate(agreed().sketcher(), frame(k)[COLUMNS], seed=k).sketch_
-            for k in range(len(NAMES))
-        ]
+    made = [agreed().sketcher().fit(frame(k)[COLUMNS]).sketch_ for k in range(len(NAMES))]
     np.testing.assert_array_equal(over.sketch.sums, reduce(add, made).sums)
     assert over.sketch.privacy.epsilon(1e-6) <= 1.0
-    assert over.sketch.privacy.simulated
     assert over.sketch.schema.names == tuple(COLUMNS)
 
 
-def test_without_a_seed_the_noise_is_fresh_and_no_simulation(homes):
-    releases = []
-    for run_id in (1, 2):
-        for path in homes.values():
-            path.write_text("\n".join(t for t in path.read_text().split("\n") if "seed" not in t))
-        releases.append(run(homes, rows=False, run_id=run_id).sketch)
+def test_an_owner_with_a_seed_has_fresh_noise_and_no_simulation_spends_their_ledger(homes):
+    """The seed is of their coins; their ledger is a file."""
+    releases = [run(homes, rows=False, run_id=run_id).sketch for run_id in (1, 2)]
     assert not releases[0].privacy.simulated
     assert not np.array_equal(releases[0].sums, releases[1].sums)
+    with drawing_from(0):
+        assert Post(homes["north"]).ask("sign", 3)["kind"] == "Refusal"
 
 
 CHANGES = [
@@ -1034,14 +1028,14 @@ def few_rows(folder):
         (wrong_cell, GENERIC),
     ],
 )
-def test_who_cannot_keep_to_the_agreement_does_not_sign_it(homes, tmp_path, fault, reason):
+def test_who_cannot_keep_to_the_agreement_does_not_sign_it(homes, fault, reason):
     """Nothing is charged to anybody, where all owners are needed."""
     text = AGREEMENT.replace('labels = "y"', 'labels = "y"\nlabels_dtype = "string"')
     for k, path in enumerate(homes.values()):
         (path.parent / "agreement.toml").write_text(text)
         frame(k).astype({"y": str}).to_parquet(path.parent / "table.parquet")
     fault(home_of(homes, "south"))
-    ledger = PrivacyLedger(tmp_path / "target.ledger", epsilon=10, delta=1e-3)
+    ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     grid, ours = GridDouble(homes), curator(agreed(text), ledger=ledger)
     with pytest.raises(RunEndedError, match="2 of 3 owners signed off") as caught:
         run(homes, agreed(text), grid=grid, ours=ours, min_owners=3)

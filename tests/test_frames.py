@@ -40,7 +40,7 @@ from skdpsumm.summaries import greedy_mmd_selection, mmd2
 
 pa = pytest.importorskip("pyarrow")
 # Noise has a seed here, and tables are small.
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.simulated(0), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 RNG = np.random.default_rng(0)
 CELLS = RNG.uniform(-1, 1, (40, 2))

@@ -226,7 +226,7 @@ def test_worst_groups_reach_the_bound_of_the_score(monkeypatch, size, limit, adj
     for rows, labels, groups in tables:
         seen.clear()
         model = search(max_rows_per_group=limit, adjacency=adjacency)
-        monkeypatch.setattr(model, "_seeds", lambda j: [None, None])
+        monkeypatch.setattr(_private_search._Draft, "seeds", lambda self, j: [None, None])
         model.fit(rows, labels, groups=groups)
         sums.append(seen[0][1])
     block = seen[0][0]

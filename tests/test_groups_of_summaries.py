@@ -129,6 +129,7 @@ def test_coins_of_other_groups_stay_when_one_goes(bound):
     assert len(whole) == len(less) + bound
 
 
+@pytest.mark.simulated(None)
 def test_coins_are_secret_and_of_each_owner_alone():
     kept = [DataOwner(X, groups=LABELS, max_rows_per_group=1)._remaining for _ in range(2)]
     assert (kept[0] != kept[1]).any()

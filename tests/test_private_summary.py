@@ -419,10 +419,11 @@ def test_nothing_that_is_sent_depends_on_the_target():
     assert sent(target) == sent(1 - target)
 
 
+@pytest.mark.simulated(None)
 def test_separate_owners_make_what_one_process_makes():
     """Each at home, with a ledger of its own: the same map, the same noise, the same claim."""
     X, y, owners, target = rows_of()
-    s = simulate(make(label=[0, 1]), X, y, X_target=target, owners=owners, seed=None)
+    s = make(label=[0, 1]).fit(X, y, X_target=target, owners=owners)
     agreed = summary_sketcher([(0, 1), (0, 1), [0, 1]], 2, n_owners=3, epsilon=3.0)
     sketches = []
     for k in range(3):

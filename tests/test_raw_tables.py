@@ -84,6 +84,7 @@ def test_a_schema_that_refuses_others_refuses_them_later_too():
         vectorizer.transform(FRAME)
 
 
+@pytest.mark.simulated(None)
 def test_a_schema_with_the_label_is_told():
     schema = {**COLUMNS, "rich": ["no", "yes"]}
     frame = FRAME.drop(columns="id")
@@ -164,6 +165,7 @@ def test_a_histogram_has_the_bins_of_the_release():
         m2m.count("age > 40")
 
 
+@pytest.mark.simulated(None)
 def test_columns_that_no_histogram_has_are_told_before_the_release_and_after():
     sketcher = HistogramSketcher(marginals=[["sex", "age"]], schema=SCHEMA, epsilon=np.inf)
     with pytest.warns(UserWarning, match="Add a group of 'pay' to marginals"):
