@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.neighbors import KNeighborsClassifier
 
-from skdpsumm import M2MClassifier, M2MEstimator, M2MRegressor, PrivacyLedger
+from skdpsumm import M2MClassifier, M2MEstimator, M2MRegressor, Points, PrivacyLedger
 from skdpsumm.features._feature_maps import GRID
 
 N_ROWS, N_COLUMNS = 2_000, 3
@@ -119,7 +119,7 @@ def test_negative_weights_need_an_estimator_that_takes_them(X):
         model.fit(X, X[:, 0] > 0.5)
     assert not ledger.entries()
     with pytest.raises(ValueError, match="weights"):
-        M2MRegressor(**parameters, schema=(0, 1), y_bounds=(0, 1)).fit(X, X[:, 0])
+        M2MRegressor(inference=Points(weights="printed"), schema=(0, 1)).fit(X, X[:, 0])
 
 
 def test_a_named_sketch_takes_groups_and_a_ledger(X):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import field
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -21,7 +20,6 @@ from ..privacy._fit import (
     PrivacyReprMixin,
     PrivateFit,
     check_groups,
-    estimator,
 )
 from ..privacy._noise import current_seed
 from ..schema._columns import Categorical, Column, Date, Numeric
@@ -52,54 +50,11 @@ TAKES_A_SKETCH = (
 )
 
 
-@estimator
 class BaseM2M(PrivacyReprMixin, BaseEstimator):
     """An estimator whose `fit` is one release by its sketcher, and which works from that alone.
 
     The sketcher's own `fit` keeps the contract (`PrivateFit`): it warns, asks the ledger, charges
     and publishes. What is checked here comes before it, and what is computed here comes after.
-
-    Parameters
-    ----------
-    schema : TableSchema or what stands for one
-        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
-        "farmer"]}``, or a `TableSchema`. Required, here or in a sketcher of your own: ranges and
-        categories that were read off private rows would leak.
-    epsilon : float, default=None
-        Total epsilon of one `fit`; ``np.inf`` for no noise. Smaller values protect better and add
-        more noise. None is 1.0, a common starting point. This and the next four parameters are
-        those of the default sketcher. If you give a sketcher of your own, give them to it: with it
-        they are None here, so that no budget is said twice.
-    delta : float, default=None
-        The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
-        below 1 / n for tables of up to 100,000 rows.
-    adjacency : {"add_remove", "replace_one"}, default=None
-        How two neighbouring tables differ. None is "add_remove", which also protects the number of
-        rows. Under "replace_one" that number is public, and sensitivities grow, at most to twice.
-    max_rows_per_group : int, "average" or None, default=None
-        What is protected. None protects one row of X, as suits tables with one row per person.
-        Otherwise `fit` takes `groups`, one label for each row, and protects a whole group, usually
-        all rows of one person. An int k keeps at most k rows of each group, and the noise is that
-        of k rows. "average" counts each group once.
-    ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
-        a cross-validation too. With None, nothing counts them: only you know which releases share
-        a budget.
-    inference : {"auto", "graphical", "points"} or Points, default="auto"
-        How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
-        knows each group of columns that was counted as well as its counts do, and it ignores what
-        else the sketch has. "points" uses synthetic points, weighted to match all features; a
-        `Points` says how. Where there are histograms, it draws the points from their graphical
-        model. "auto" is "graphical" where that ignores nothing, that is, for sketches of histograms
-        alone; it is "points" otherwise.
-    n_synthetic : int, default=100_000
-        Number of synthetic points. The default is the paper's.
-    random_state : int, RandomState or None, default=None
-        Seed of what is random and public: the synthetic points, and the sketcher's map if it has
-        no seed of its own. None draws others at each fit. It does not affect the noise.
-    verbose : int, default=0
-        Above 0, show progress on the standard error stream. The default is silent, as in
-        scikit-learn.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
@@ -117,17 +72,14 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     _of_points: ClassVar[dict[str, Any]]
     _paper_bins: ClassVar[int] = 100
 
-    sketcher: Any = field(default="auto", kw_only=False)
-    schema: Any = None
-    epsilon: float | None = None
-    delta: float | None = None
-    adjacency: str | None = None
-    max_rows_per_group: Any = None
-    ledger: Any = None
-    inference: Any = "auto"
-    n_synthetic: int = 100_000
-    random_state: Any = None
-    verbose: int | bool = 0
+    sketcher: Any
+    schema: Any
+    epsilon: float | None
+    max_rows_per_group: Any
+    inference: Any
+    n_synthetic: int
+    random_state: Any
+    verbose: int
 
     def preview_sketcher(self, n_features: int, y: Any = None) -> BaseSketcher:
         """Return the sketcher that `fit` will use, without its ledger.

@@ -189,8 +189,12 @@ class PrivateFit(PrivacyReprMixin):
         noise_seed = current_seed()
         if noise_seed is not None and self.epsilon != np.inf:
             warn_of_seed()
+        self._warn_first()
         self._ask_ledger()
         return noise_seed
+
+    def _warn_first(self) -> None:
+        """Warn of what parameters alone show."""
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data."""
