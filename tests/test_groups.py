@@ -65,7 +65,7 @@ def _dask_in_this_process():
 @pytest.fixture
 def same_coins(monkeypatch):
     """Every fit has the same secret key."""
-    monkeypatch.setattr(PrivateFit, "_group_key", lambda self: KEY)
+    monkeypatch.setattr(PrivateFit, "_group_key", lambda *_: KEY)
 
 
 def sketcher_of(name, limit, **params):
