@@ -327,14 +327,8 @@ class _Comparer(PrivateFit, BaseEstimator):
         for block in blocks.values():  # as 64 bits hold them; clipping moves no two farther apart
             most = MOST_LIFTED >> noise.lift
             block.values = np.clip(block.values, -most, most)
-        privacy = PrivacyGuarantee(
-            noise.mechanism,
-            self.adjacency,
-            unit=self._unit,
-            given="the release, the model and the other parameters" + self._given_groups,
-            simulated=noise_seed is not None,
-            counted=self.ledger is not None,
-        )
+        given = "the release, the model and the other parameters"
+        privacy = self._guaranteed(noise.mechanism, given, noise_seed)
         return _Draft(blocks, noise, privacy, noise_seed)
 
     def _read(self, X: Any, groups: Any, noise_seed: int | None) -> list[NDArray]:

@@ -348,20 +348,13 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         noise, claim, bound = self._price(kinds)
         if len(table) * 2**noise.lift > MOST_LIFTED:
             raise ValueError(TOO_LARGE)
-        if groups is None:
-            rows, units = np.arange(len(table)), np.arange(len(table))
-        else:
+        rows = units = np.arange(len(table))
+        if groups is not None:
             labels = Groups.read(groups, len(table))
             rows = labels.kept(self._rows_per_group, self._group_key(noise_seed))
             units = labels.codes[rows]
-        privacy = PrivacyGuarantee(
-            claim,
-            self.adjacency,
-            unit=self._unit,
-            given="the kinds of the columns and the other parameters" + self._given_groups,
-            simulated=noise_seed is not None,
-            counted=self.ledger is not None,
-        )
+        given = "the kinds of the columns and the other parameters"
+        privacy = self._guaranteed(claim, given, noise_seed)
         # Cells are read before the charge, for reading is what may fail.
         counts = [
             counted
