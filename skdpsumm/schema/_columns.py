@@ -231,14 +231,12 @@ class Numeric(Column):
         low, high = self.bounds
         n_steps = (high - low) / float(step)  # a whole number, up to what decimals lose in binary
         # Finer, and half a step would be lost in the rounding of the values.
-        if step < 16 * np.spacing(max(-low, high)) or n_steps < 0.5:
-            raise ValueError(
-                f"step={step!r} is too fine or too wide for the range {self.bounds}; leave it out."
-            )
-        if abs(n_steps - round(n_steps)) > 1e-6:
+        is_fine = step < 16 * np.spacing(max(-low, high))
+        if is_fine or n_steps < 0.5 or abs(n_steps - round(n_steps)) > 1e-6:
             raise ValueError(
                 f"step={step!r} does not lead from one end of the range {self.bounds} to the "
-                "other; give a low and a high that are values of the column."
+                "other, or is finer than float64; give a low and a high that are values of the "
+                "column, or leave the step out."
             )
         if self.edges is not None:
             first = first_values(self.edges, low, float(step))
