@@ -683,19 +683,15 @@ def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
     low, high = pair
     if low is None and high is None:
         return None
-    if not (_is_number(low) and _is_number(high)):
-        raise ValueError(
-            f"low and high must be two numbers, the public range of the column; got "
-            f"({low!r}, {high!r})."
-        )
-    try:
-        ends = float(low), float(high)
-    except OverflowError:
-        ends = np.nan, np.nan
+    ends = np.nan, np.nan
+    if _is_number(low) and _is_number(high):
+        with suppress(OverflowError):
+            ends = float(low), float(high)
     if not (ends[1] - ends[0] > _SHORTEST_RANGE and max(-ends[0], ends[1]) <= _FARTHEST_END):
         raise ValueError(
-            f"low and high must be finite, within {_FARTHEST_END:g}, low < high, and more than "
-            f"{_SHORTEST_RANGE:g} apart; got ({low!r}, {high!r})."
+            f"low and high must be two finite numbers, the public range of the column: within "
+            f"{_FARTHEST_END:g}, low < high, and more than {_SHORTEST_RANGE:g} apart; got "
+            f"({low!r}, {high!r})."
         )
     return ends
 
