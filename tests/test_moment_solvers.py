@@ -100,15 +100,6 @@ def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
     assert np.all(model.mean().noise_std_error > 0)
     assert len(sketch.mean) > 300
     assert max(formed) < 100
-    estimator = M2MEstimator(
-        HistogramSketcher(n_bins=8, marginals=2), schema=[(0, 1)] * 4, n_synthetic=2000
-    )
-    estimator.set_params(random_state=0)
-    few = estimator.predict_error(lambda X: X[:, 0], n_samples=1000)
-    assert max(formed) < 100
-    monkeypatch.setattr(_regression, "LARGEST_DENSE", 10**9)
-    assert estimator.predict_error(lambda X: X[:, 0], n_samples=1000) == pytest.approx(few)
-    assert max(formed) == len(sketch.mean)
 
 
 def test_blocks_beyond_the_memory_limit_fall_back_on_the_diagonal(monkeypatch):
