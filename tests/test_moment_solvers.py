@@ -119,14 +119,15 @@ def test_what_does_not_converge_says_so(monkeypatch):
 def test_a_right_side_of_zeros_is_solved():
     points = TableSchema([(0, 1)] * 4).sample(500, check_random_state(0))
     features = FeatureBlocks.of(released("pairs", 1.0).feature_map, points)
-    covariance = _regression.FeatureCovariance(features, features.mean())
-    solver = IterativeSolver(covariance, np.full(features.n_features, 1e-6))
+    offset = features.mean()
+    solver = IterativeSolver(features, offset, np.full(features.n_features, 1e-6))
     right = np.zeros((features.n_features, 2))
     right[0, 1] = 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = solver(right)
     assert not found[:, 0].any()
+    covariance = features.gram() / 500 - np.outer(offset, offset)
     assert np.allclose(covariance @ found + 1e-6 * found, right, atol=1e-8)
 
 

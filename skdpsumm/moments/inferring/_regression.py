@@ -7,8 +7,9 @@ solve it (`IterativeSolver`).
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -23,8 +24,8 @@ from ...features._histogram import HistogramMap
 from ...sketches import PrivateSketch
 from .._numbers import MOST_KEPT, ROUNDING
 
-# With more features than this the matrix takes more time and memory than products with it.
-LARGEST_DENSE = 7_000
+# The matrix of more features would hold more numbers than are kept.
+LARGEST_DENSE = math.isqrt(MOST_KEPT)
 
 
 class MomentRegression:
@@ -59,7 +60,9 @@ class MomentRegression:
         self.offset = mean if center else np.zeros_like(mean)
         self.center = center
         self.penalty = penalties(regularization, sketch)
-        self._solve = solver_for(feature_covariance(self.features, self.offset), self.penalty)
+        is_large = self.features.n_features > LARGEST_DENSE
+        solver = IterativeSolver if is_large else direct_solver
+        self._solve = solver(self.features, self.offset, self.penalty)
         self.weights = self.weights_for(sketch.mean)
 
     def weights_for(self, means: NDArray) -> NDArray:
@@ -177,52 +180,18 @@ def _dense(product: Any) -> NDArray:
     return product.toarray() if hasattr(product, "toarray") else product
 
 
-class FeatureCovariance:
-    """``P.T @ P / n - offset offset.T`` as an operator, for a P of many features.
-
-    Parameters
-    ----------
-    features : FeatureBlocks
-    offset : ndarray of shape (m,)
-        What is subtracted from each row of P, or zero.
-    """
-
-    def __init__(self, features: FeatureBlocks, offset: NDArray):
-        self.features = features
-        self.offset = offset
-
-    def __matmul__(self, vectors: NDArray) -> NDArray:
-        product = self.features.tdot(self.features.dot(vectors)) / self.features.n_points
-        return product - np.multiply.outer(self.offset, self.offset @ vectors)
-
-
-def feature_covariance(features: FeatureBlocks, offset: NDArray) -> Any:
-    """Return the covariance of the features: an array where that is small, else an operator."""
-    if features.n_features > LARGEST_DENSE:
-        return FeatureCovariance(features, offset)
-    return features.gram() / features.n_points - np.outer(offset, offset)
-
-
-def solver_for(covariance: Any, penalty: NDArray) -> Callable[[NDArray], NDArray]:
-    """Return what solves ``(covariance + diag(penalty)) x = b``, for b of shape (m,) or (m, k).
-
-    Parameters
-    ----------
-    covariance : ndarray or FeatureCovariance
-        As from `feature_covariance`. An array is overwritten.
-    penalty : ndarray of shape (m,), at least 0
-        Raised to the rounding errors of the matrix, so that a sketch without noise, whose
-        features may depend on one another, gives a system that can be solved.
-    """
-    if isinstance(covariance, FeatureCovariance):
-        return IterativeSolver(covariance, penalty)
+def direct_solver(features: FeatureBlocks, offset: NDArray, penalty: NDArray) -> Any:
+    """Return what solves the system of `IterativeSolver` by its matrix."""
+    covariance = features.gram() / features.n_points - np.outer(offset, offset)
     diagonal = np.diag_indices_from(covariance)
     covariance[diagonal] += np.maximum(penalty, _rounding(covariance[diagonal]))
     return positive_solver(covariance)
 
 
 class IterativeSolver:
-    """By conjugate gradients, preconditioned by the inverses of overlapping diagonal blocks.
+    """Solves ``(P.T @ P / n - offset offset.T + diag(penalty)) x = b``, b of shape (m,) or (m, k).
+
+    By conjugate gradients, preconditioned by the inverses of overlapping diagonal blocks.
 
     Histograms that share a column count the same rows by its values: what one of them says of
     "age = 90" all of them say, and where few points have that value their cells nearly depend on
@@ -233,12 +202,21 @@ class IterativeSolver:
 
     On ten columns of Adult, 24,000 cells, 41 steps do what 250 do with the main effects solved
     exactly, and what the diagonal alone does not do in 600.
+
+    Parameters
+    ----------
+    features : FeatureBlocks
+    offset : ndarray of shape (m,)
+        What is subtracted from each row of P, or zero.
+    penalty : ndarray of shape (m,), at least 0
+        Raised to the rounding errors of the matrix, so that a sketch without noise, whose
+        features may depend on one another, gives a system that can be solved.
     """
 
-    def __init__(self, covariance: FeatureCovariance, penalty: NDArray):
-        self._covariance, features = covariance, covariance.features
+    def __init__(self, features: FeatureBlocks, offset: NDArray, penalty: NDArray):
+        self._features, self._offset = features, offset
         mean, variance = features.moments()
-        offset, variance = covariance.offset, variance + mean**2 - covariance.offset**2
+        variance += mean**2 - offset**2
         self._penalty = np.maximum(penalty, _rounding(variance))[:, None]
         self._alone = 1 / (variance[:, None] + self._penalty)
         self._inverses: list[tuple[NDArray, NDArray]] = []
@@ -262,7 +240,9 @@ class IterativeSolver:
         return np.hstack(found).reshape(right.shape)
 
     def _times(self, vectors: NDArray) -> NDArray:
-        return self._covariance @ vectors + self._penalty * vectors
+        product = self._features.tdot(self._features.dot(vectors)) / self._features.n_points
+        product -= np.multiply.outer(self._offset, self._offset @ vectors)
+        return product + self._penalty * vectors
 
     def _preconditioned(self, residual: NDArray) -> tuple[NDArray, NDArray]:
         """Return about what solves the system for a residual, and the size of the residual."""
