@@ -5,7 +5,7 @@ import pytest
 
 from skdpsumm import KDE, M2MEstimator, RACESketcher, RFFSketcher
 from skdpsumm.moments.asking import _m2m
-from skdpsumm.moments.inferring._shift import Shift
+from skdpsumm.moments.inferring._regression import Shift
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

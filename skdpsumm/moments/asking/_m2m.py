@@ -23,6 +23,7 @@ from ...schema._schema import SchemaLike, TableSchema, as_schema
 from ...sketches import PrivateSketch
 from ...sketches._sketchers import TableSketcher
 from .._base import OF_PAPER, BaseM2M, frame_for
+from .._frames import framed
 from ..inferring._points import (
     KDE,
     PRIORS,
@@ -32,15 +33,13 @@ from ..inferring._points import (
     points_for_a_look,
     systematic,
 )
-from ..inferring._regression import MomentRegression
-from ..inferring._shift import Shift
+from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
 from ..plausible._named_rows import NamedRows, values_at
 from ..plausible._plausible import PlausibleTables
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate
 from ._statistics import StatisticsMixin
-from ._synthetic import framed
 from ._warnings import warn_of_the_drowned, warn_of_the_lone
 
 

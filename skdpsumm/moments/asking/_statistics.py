@@ -18,17 +18,24 @@ from ..._computing import warn_caller
 from ...schema._columns import Date
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
-from .._frames import chosen, frame_of
+from .._frames import chosen, frame_of, framed
 from .._numbers import N_TABLES
 from ..plausible._rows import Rows
-from ._axes import Axis, binned_axis, model_axis
 from ._estimate import Estimate, near_the_middle
 from ._functions import AskedFunction
-from ._possible import correlations, nearest_possible
-from ._synthetic import framed
 from ._tables import positive_tables, rounded_rows
 from ._warnings import AnswerWarning, first_of, warn_of_the_lone, warn_of_the_wide
-from ._weighted import GroupedRows, covariance, grouped, ratio
+from ._weighted import (
+    Axis,
+    GroupedRows,
+    binned_axis,
+    correlations,
+    covariance,
+    grouped,
+    model_axis,
+    nearest_possible,
+    ratio,
+)
 
 Floats = NDArray[np.float64]
 # The column of a survey weight.

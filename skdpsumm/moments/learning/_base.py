@@ -42,9 +42,8 @@ from ..inferring._points import (
 )
 from ..inferring._regression import MomentRegression
 from ..inferring._table_model import TableModel
-from ..inferring._target import TargetEmbedding
 from ._coefficients import Regression
-from ._targeted import TargetedPrivacy
+from ._target import TargetedPrivacy, TargetEmbedding
 
 # Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
 # 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened

@@ -29,8 +29,7 @@ from ...sketches._rounding import evenly, in_order
 from ...sketches._stated import most_rows_of_a_unit
 from .._numbers import CHANCE_OF_JUMP, N_STRETCHES, N_TABLES
 from ..inferring._points import histogram_columns
-from ..inferring._regression import MomentRegression
-from ..inferring._shift import Shift
+from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import at_quantiles
