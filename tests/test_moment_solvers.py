@@ -145,8 +145,8 @@ def dual_gradient(features, weights, target, slack):
 
 @pytest.mark.parametrize("largest", [0, 2000])
 def test_the_dual_is_solved_to_its_tolerance(largest, monkeypatch):
-    monkeypatch.setattr(_points, "_LARGEST_HESSIAN", largest)
-    monkeypatch.setattr(_points, "_POINTS_PER_ROUND", 2000)
+    monkeypatch.setattr(_points, "MOST_FEATURES", largest)
+    monkeypatch.setattr(_points, "N_POINTS", 2000)
     sketch = released("fourier", 3.0)
     points = TableSchema([(0, 1)] * 4).sample(4000, check_random_state(0))
     features = FeatureBlocks.of(sketch.feature_map, points)

@@ -7,7 +7,6 @@ solve it (`IterativeSolver`).
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
@@ -24,8 +23,8 @@ from ...features._histogram import HistogramMap
 from ...sketches import PrivateSketch
 from .._numbers import MOST_KEPT, ROUNDING
 
-# The matrix of more features would hold more numbers than are kept.
-LARGEST_DENSE = math.isqrt(MOST_KEPT)
+# With more features than this the matrix takes more time and memory than products with it.
+LARGEST_DENSE = 7_000
 # Points follow the features if this share of them tells more than noise. Tables with a
 # third and more gained from it, and one with a twentieth lost.
 _LEAST_SHARE_TELLING = 0.25

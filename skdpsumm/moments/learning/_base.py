@@ -31,6 +31,7 @@ from ...schema._schema import TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, frame_for, table_of
 from .._frames import distinct
+from .._numbers import MOST_FEATURES
 from ..asking._estimate import Estimate
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._points import (
@@ -52,7 +53,6 @@ POINTS_PER_INPUT = 10
 # Measured: AUCs were 0.03 to 0.9 lower than those of the rows where less than this
 # was explained of most inputs, else at most 0.05 lower, unless the weights had collapsed.
 _LEAST_SHARE_EXPLAINED = 0.5
-_MOST_FEATURES = 3_000
 
 
 class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
@@ -561,7 +561,7 @@ def warn_of_invisible_inputs(
     inputs = np.array([j for j in range(columns.n_columns) if j != target])
     if prior is None:
         shares = np.isin(inputs, _connected(sketch.feature_map, target)).astype(np.float64)
-    elif sketch.feature_map.n_features > _MOST_FEATURES:
+    elif sketch.feature_map.n_features > MOST_FEATURES:
         return
     else:
         shares = _explained_shares(sketch, columns, target, inputs, prior)
