@@ -421,7 +421,7 @@ BUGS = [
     Bug(
         "finder_keeps_all_rows_of_a_group",
         "skdpsumm/schema/_finder.py",
-        "rows = labels.kept(self._rows_per_group, self._group_key())",
+        "rows = labels.kept(self._rows_per_group, self._group_key(noise_seed))",
         "rows = np.arange(len(table))",
         "tests/test_schema_finder.py::test_neighbours_cost_what_is_claimed",
     ),
@@ -578,6 +578,48 @@ BUGS = [
         "head = known.at(np.column_stack([evenly] * len(known)))",
         "head = known.at(np.column_stack([evenly] * len(known)))[:0]",
         "tests/test_compare.py::test_no_row_moves_the_type_of_another",
+    ),
+    Bug(
+        "seed_read_again_when_asked",
+        "skdpsumm/learners/erm/_problem.py",
+        "return derived_seed(self.noise_seed, *key)",
+        'return derived_seed(__import__("skdpsumm").privacy._noise.current_seed(), *key)',
+        "tests/test_simulation.py::test_answers_have_the_noise_of_their_fit_wherever_they_are_asked",
+    ),
+    Bug(
+        "seed_read_again_at_release",
+        "skdpsumm/sketches/_private_sketch.py",
+        "self.noise.add(values, self.noise_seed)",
+        'self.noise.add(values, __import__("skdpsumm").privacy._noise.current_seed())',
+        "tests/test_sketches.py::test_fit_is_partial_fit_and_release",
+    ),
+    Bug(
+        "seed_read_again_for_the_terms",
+        "skdpsumm/learners/_base.py",
+        "terms = replace(terms, noise_seed=noise_seed)",
+        'terms = replace(terms, noise_seed=__import__("skdpsumm").privacy._noise.current_seed())',
+        "tests/test_simulation.py::test_what_a_callback_begins_is_not_the_noise_of_the_fit",
+    ),
+    Bug(
+        "simulation_spends_a_file",
+        "skdpsumm/privacy/_ledger.py",
+        "if simulated and self.path is not None:",
+        "if simulated and self.path is None:",
+        "tests/test_simulation.py::test_a_ledger_in_a_file_is_refused_before_the_data_are_read",
+    ),
+    Bug(
+        "owners_of_one_stream",
+        "skdpsumm/summaries/_sketch_summarizer.py",
+        "derived_seed(self.noise_seed, NOISE_OF_OWNER, k)",
+        "derived_seed(self.noise_seed, NOISE_OF_OWNER)",
+        "tests/test_simulation.py::test_no_two_parts_of_a_release_share_a_stream",
+    ),
+    Bug(
+        "trials_without_their_seeds",
+        "skdpsumm/model_selection/_run.py",
+        "with silence(), drawing_from(seeds[0]):",
+        "with silence():",
+        "tests/test_simulation.py::test_trials_of_a_search_have_seeds_of_their_own_or_none",
     ),
 ]
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from simulated import simulate
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from skdpsumm import (
@@ -31,11 +32,10 @@ def released(frame, schema, marginals, *, epsilon=np.inf, seed=0, **options):
         schema=schema,
         marginals=marginals,
         epsilon=epsilon,
-        noise_seed=None if np.isinf(epsilon) else seed,
         random_state=0,
         **options,
     )
-    return sketcher.fit(frame).sketch_
+    return simulate(sketcher, frame, seed=None if np.isinf(epsilon) else seed).sketch_
 
 
 def shop(n, seed):
@@ -60,10 +60,8 @@ SHOP_TRUTH = np.array([-1.5, 0.25, -0.03, 0.7, 0.0])
 
 def shop_model(seed, *, n=4000, epsilon=1.0):
     frame, buys = shop(n, seed)
-    model = M2MClassifier(
-        schema=SHOP, epsilon=epsilon, classes=["no", "yes"], noise_seed=seed, **SMALL
-    )
-    return model.fit(frame, buys)
+    model = M2MClassifier(schema=SHOP, epsilon=epsilon, classes=["no", "yes"], **SMALL)
+    return simulate(model, frame, buys, seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -329,10 +327,11 @@ def test_intervals_hold_where_noise_in_a_long_tail_flattens_slopes():
         rng = np.random.default_rng(seed)
         x, c = rng.exponential(2, 1500).clip(0, 40), rng.choice(["a", "b"], 1500, p=[0.9, 0.1])
         y = rng.random(1500) < 1 / (1 + np.exp(1 - x / 2 - (c == "b")))
-        noise = {"epsilon": 1.0, "noise_seed": seed, "random_state": seed}
+        noise = {"epsilon": 1.0, "random_state": seed}
         schema = {"x": (0, 40), "c": ["a", "b"]}
         model = M2MClassifier(schema=schema, classes=[False, True], n_synthetic=2000, **noise)
-        answer = model.fit(pd.DataFrame({"x": x, "c": c}), y).coefficients()
+        model = simulate(model, pd.DataFrame({"x": x, "c": c}), y, seed=seed)
+        answer = model.coefficients()
         plain = LogisticRegression(C=np.inf).fit(np.column_stack([x / 40, c == "b"]), y)
         truth = np.append(plain.intercept_, plain.coef_ / [40, 1])
         low, high = answer[...].interval().T
@@ -355,9 +354,8 @@ def test_intervals_hold_for_inputs_that_go_together_beside_a_category():
     truth = np.linalg.lstsq(inputs, y, rcond=None)[0]
     schema, held = {"a": (-4, 4), "b": (-4, 4), "c": ["u", "v", "w"]}, []
     for seed in range(6):
-        noise = {"noise_seed": seed, "random_state": seed}
-        model = M2MRegressor(schema=schema, y_bounds=(-8, 8), n_synthetic=2000, **noise)
-        model.fit(pd.DataFrame({"a": a, "b": b, "c": c}), y)
+        model = M2MRegressor(schema=schema, y_bounds=(-8, 8), n_synthetic=2000, random_state=seed)
+        simulate(model, pd.DataFrame({"a": a, "b": b, "c": c}), y, seed=seed)
         low, high = model.coefficients()[...].interval().T
         held.append((low <= truth) & (truth <= high))
     assert np.mean(held) > 0.8

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from simulated import simulate
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -415,7 +416,7 @@ class TestClaims:
         persons = sketcher_of("rff", 3).fit(X, groups=groups).sketch_
         with pytest.raises(ValueError, match="unit"):
             rows + persons
-        others = sketcher_of("rff", 3).set_params(noise_seed=7).fit(X, groups=groups).sketch_
+        others = simulate(sketcher_of("rff", 3), X, groups=groups, seed=7).sketch_
         assert (persons + others).privacy.unit == "one group"
 
     @pytest.mark.parametrize("limit", LIMITS)

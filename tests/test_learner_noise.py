@@ -20,6 +20,7 @@ from releases import (
 from scipy.integrate import cumulative_trapezoid
 from scipy.optimize import brentq
 from scipy.stats import gamma, kstest, laplace, norm
+from simulated import simulate
 from sklearn.base import BaseEstimator, clone
 from sklearn.kernel_approximation import RBFSampler
 
@@ -39,7 +40,7 @@ from skdpsumm.learners.erm._losses import EpsilonInsensitive, Huber, Logistic
 from skdpsumm.learners.erm._problem import Minimizer, Terms
 from skdpsumm.learners.mechanisms import _answers_at_points, _objective
 from skdpsumm.privacy._mechanisms import gdp_delta, zcdp_rho
-from skdpsumm.privacy._noise import radial_noise
+from skdpsumm.privacy._noise import drawing_from, radial_noise
 from skdpsumm.privacy._threshold import threshold_ratio
 
 WRONG_ARMS = [(0.7, False), (1.3, False)]
@@ -451,13 +452,12 @@ def audit(model, output, worlds=None, n_trials=1500):
 def test_publishing_again_is_fitting_again(name):
     """The audits' shortcut gives what a fit gives, of the same seed."""
     model, output, worlds, _ = LEARNERS[name]
-    model = clone(model).set_params(noise_seed=5)
+    model = clone(model)
     X, y = (worlds or worst_case_neighbours(model))[1]
     public = {"X_public": X[:1]} if isinstance(model, TDDLClassifier) else {}
-    with pytest.warns(match="noise_seed"):
+    with drawing_from(5):
         release = Released(model, X, y, **public)
-    with pytest.warns(match="noise_seed"):
-        expected = output(model.fit(X, y, **public), X[:1])
+    expected = output(simulate(model, X, y, **public, seed=5), X[:1])
     for _ in range(2):
         for counter in (release.plan, *vars(release.plan).values()):
             if hasattr(counter, "_n_drawn"):

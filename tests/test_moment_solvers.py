@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from simulated import simulate
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -43,8 +44,8 @@ def released(name, epsilon):
     X[:, 1] = (X[:, 0] + X[:, 1]) / 2
     seed = 1 if np.isfinite(epsilon) else None
     sketcher = SKETCHERS[name]
-    sketcher.set_params(schema=(0, 1), epsilon=epsilon, random_state=0, noise_seed=seed)
-    return sketcher.fit(X).sketch_
+    sketcher.set_params(schema=(0, 1), epsilon=epsilon, random_state=0)
+    return simulate(sketcher, X, seed=seed).sketch_
 
 
 def both(sketch, monkeypatch, n_points=3000, **parameters):

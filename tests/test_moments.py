@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from simulated import simulate
 from sklearn import __version__ as sklearn_version
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -17,6 +18,7 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     Numeric,
+    Points,
     PrivateMMDSummarizer,
     PrivateSketch,
     RACESketcher,
@@ -44,10 +46,14 @@ def table(n=5000, d=3, seed=0):
     return np.random.default_rng(seed).beta(2, 4, size=(n, d))
 
 
-def fitted(sketcher, X=None, epsilon=np.inf, **parameters):
+def fitted(sketcher, X=None, epsilon=np.inf, seed=None, **parameters):
     sketcher = clone(sketcher).set_params(epsilon=epsilon, random_state=0)
     defaults = {"schema": (0, 1), "n_synthetic": 5_000, "random_state": 0}
-    return M2MEstimator(sketcher, **(defaults | parameters)).fit(table() if X is None else X)
+    names = [one for one in ("prior", "regularization", "center") if one in parameters]
+    if names:
+        defaults["inference"] = Points(**{one: parameters.pop(one) for one in names})
+    model = M2MEstimator(sketcher, **(defaults | parameters))
+    return simulate(model, table() if X is None else X, seed=seed)
 
 
 @pytest.mark.parametrize("name", SKETCHERS)
@@ -110,7 +116,7 @@ def releases(sketcher, X, epsilon, question, n=N_RELEASES, **parameters):
     values, errors, covered = [], [], []
     free = question(fitted(sketcher, X, np.inf, **parameters))
     for seed in range(n):
-        model = fitted(clone(sketcher).set_params(noise_seed=seed), X, epsilon, **parameters)
+        model = fitted(sketcher, X, epsilon, seed, **parameters)
         answer = question(model)
         values.append(np.asarray(answer))
         errors.append(answer.noise_std_error)
@@ -129,8 +135,8 @@ QUESTIONS = {
 @lru_cache
 def models(name, n, n_columns):
     """Return n releases, and the models of them, which all questions are put to."""
-    sketchers = [clone(SKETCHERS[name]).set_params(noise_seed=seed) for seed in range(n)]
-    return [fitted(one, table(3000, n_columns), 2.0, n_synthetic=2000) for one in sketchers]
+    X, made = table(3000, n_columns), SKETCHERS[name]
+    return [fitted(made, X, 2.0, seed, n_synthetic=2000) for seed in range(n)]
 
 
 @pytest.mark.statistical
@@ -154,8 +160,7 @@ def test_sparse_tables_bias_no_answer():
     X = np.random.default_rng(0).beta(1, 12, size=(3000, 3))
     sketcher = HistogramSketcher(marginals=2, n_bins=24)
     question = lambda m: m.estimate(lambda rows: np.hstack([rows, rows[:, :1] * rows[:, 1:]]))  # noqa: E731
-    seeded = [clone(sketcher).set_params(noise_seed=seed) for seed in range(16)]
-    answers = [question(fitted(one, X, 0.5, n_synthetic=2000)) for one in seeded]
+    answers = [question(fitted(sketcher, X, 0.5, k, n_synthetic=2000)) for k in range(16)]
     values = np.array(answers)
     # These take long, and are alike.
     errors = np.array([one.noise_std_error for one in answers[:4]])
@@ -442,8 +447,8 @@ class FakeLedger:
         ({"schema": (1, 0)}, table()),
         ({"schema": [(0, 1)]}, table()),
         ({"n_synthetic": 0}, table()),
-        ({"regularization": -1}, table()),
-        ({"prior": "normal"}, table()),
+        ({"inference": Points(regularization=-1)}, table()),
+        ({"inference": Points(prior="normal")}, table()),
         ({}, np.full((10, 2), np.nan)),
         ({}, np.ones(5)),
         ({"sketcher__epsilon": 0.0}, table()),
@@ -461,7 +466,9 @@ def test_bad_input_costs_nothing(parameters, X):
 @pytest.mark.parametrize("prior", ["marginals", np.ones((1, 2)), np.full((5, 2), np.nan)])
 def test_an_unusable_prior_costs_nothing(prior):
     ledger = FakeLedger()
-    model = M2MEstimator(RFFSketcher(10, ledger=ledger), schema=(0, 1), prior=prior)
+    model = M2MEstimator(
+        RFFSketcher(10, ledger=ledger), schema=(0, 1), inference=Points(prior=prior)
+    )
     with pytest.raises(ValueError, match="prior"):
         model.fit(table()[:, :2])
     assert ledger.calls == []
@@ -471,7 +478,7 @@ def test_a_failed_refit_says_nothing_of_the_old_release():
     model = M2MEstimator(RFFSketcher(10, epsilon=10.0), schema=(0, 1), n_synthetic=500).fit(table())
     before = model.privacy_
     with pytest.raises(ValueError, match="prior"):
-        model.set_params(sketcher__epsilon=0.01, prior="marginals").fit(table())
+        model.set_params(sketcher__epsilon=0.01, inference=Points(prior="marginals")).fit(table())
     assert model.privacy_ == before == model.sketch_.privacy
 
 
@@ -499,9 +506,9 @@ def test_a_share_moved_to_zero_has_not_become_certain(inference):
     X = pd.DataFrame({"kind": np.repeat(names, [2000] + 16 * [3])})
     ratios = []
     for seed in range(10):
-        sketcher = HistogramSketcher(schema={"kind": names}, epsilon=0.3, noise_seed=seed)
+        sketcher = HistogramSketcher(schema={"kind": names}, epsilon=0.3)
         model = M2MEstimator(sketcher, n_synthetic=5000, random_state=0, inference=inference)
-        shares = model.fit(X).histogram("kind")
+        shares = simulate(model, X, seed=seed).histogram("kind")
         # The model's are no less than about 0; the points' are moved to it.
         moved = 0.1 * shares.noise_std_error[1:].max() if inference == "graphical" else 1e-9
         assert 0 <= np.asarray(shares).min() <= moved

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import ARMS, PastTheWire, has_std, part_used, replayed
+from simulated import simulate
 
 from skdpsumm import (
     BudgetExceededError,
@@ -256,7 +257,7 @@ def test_a_value_of_one_unit_is_never_told_and_gets_no_noise():
     def counted(X, **parameters):
         groups = parameters.pop("groups", None)
         finder = SchemaFinder(["category"], epsilon=1.0, **parameters)
-        ((values, counts),) = finder._draft(X, groups=groups).counts
+        ((values, counts),) = finder._draft(None, X, groups=groups).counts
         return values, counts.tolist()
 
     assert counted([["a"], ["b"], ["b"], [1], [2], [2.0]]) == ([2, "b"], [2, 2])
@@ -278,15 +279,15 @@ def test_categories_are_in_an_order_of_their_own():
         column = [w for i in order for w in parts[i]]
         assert sorted(column) == sorted(words)
         table = pd.DataFrame({"w": column})
-        schema = SchemaFinder({"w": "category"}, epsilon=1.0, noise_seed=3).fit(table).schema_
+        schema = simulate(SchemaFinder({"w": "category"}, epsilon=1.0), table, seed=3).schema_
         assert schema["w"].categories == ("a", "b", "z", "other")
 
 
 def said(X, kinds, groups=None):
     """Return all that a fit with noise of a seed publishes."""
     limit = None if groups is None else 2
-    finder = SchemaFinder(kinds, epsilon=3.0, noise_seed=1, max_rows_per_group=limit)
-    fitted = finder.fit(X, groups=groups)
+    finder = SchemaFinder(kinds, epsilon=3.0, max_rows_per_group=limit)
+    fitted = simulate(finder, X, groups=groups, seed=1)
     return repr(fitted.schema_), fitted.privacy_, fitted.min_count_
 
 
@@ -551,9 +552,9 @@ def test_a_step_is_found_where_nearly_all_rows_are_whole_numbers():
     halves = np.where(np.arange(20_000) < 200, whole + 0.5, whole)
     more = np.where(np.arange(20_000) < 2_000, whole + 0.5, whole)
     table = np.column_stack([whole, halves, more])
-    schema = SchemaFinder(epsilon=1.0, noise_seed=0).fit(table).schema_
+    schema = simulate(SchemaFinder(epsilon=1.0), table).schema_
     assert [column.step for column in schema.columns] == [1.0, 1.0, None]
-    few = SchemaFinder(epsilon=0.1, noise_seed=0).fit(table[:2_000]).schema_
+    few = simulate(SchemaFinder(epsilon=0.1), table[:2_000]).schema_
     assert [column.step for column in few.columns] == [None] * 3
 
 
@@ -566,8 +567,8 @@ def test_ends_hold_all_but_few_rows_in_spite_of_noise():
     kinds = ["number"] * 3 + ["date"]
     for seed in range(20):
         for delta in (0.0, 1e-6):
-            finder = SchemaFinder(kinds, epsilon=0.3, delta=delta, noise_seed=seed)
-            columns = finder.fit(np.column_stack([table, days])).schema_.columns
+            finder = SchemaFinder(kinds, epsilon=0.3, delta=delta)
+            columns = simulate(finder, np.column_stack([table, days]), seed=seed).schema_.columns
             for j, column in enumerate(columns[:3]):
                 low, high = column.bounds
                 assert np.mean((table[:, j] < low) | (table[:, j] > high)) < 0.03
@@ -676,7 +677,7 @@ def test_a_claim_about_groups_says_so():
     assert "max_rows_per_group=3" in fitted.privacy_.given
     # As many groups as rows before, and none of them has a value by itself.
     counted = SchemaFinder(["category"], max_rows_per_group=9, epsilon=np.inf)
-    draft = counted._draft([["a"]] * 9 + [["b"]], groups=[1] * 5 + [2] * 5)
+    draft = counted._draft(None, [["a"]] * 9 + [["b"]], groups=[1] * 5 + [2] * 5)
     assert draft.counts[0][0] == ["a", "b"]
     assert draft.counts[0][1].tolist() == [2, 1]
 

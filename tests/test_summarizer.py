@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import sklearn
 from curators import summarizer_of
-from paper_protocols import AskAll
+from paper_protocols import AskAll, printed
 from releases import as_polars
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -41,14 +41,14 @@ from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._releases import NONE_SHARED, GaussianMean
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore:Pass the rows to match"),
     pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
     pytest.mark.filterwarnings("ignore:For an accuracy"),
 ]
 PROTOCOLS = ["propose", "pool", "auction"]
 SHARED = NONE_SHARED.format("row")
-SMALL = {"n_select": 20, "n_components": 64, "gamma": 0.5, "random_state": 0, "noise_seed": 0}
+SMALL = {"n_select": 20, "n_components": 64, "gamma": 0.5, "random_state": 0}
 
 
 @pytest.fixture
@@ -144,12 +144,12 @@ def test_frames_keep_their_kind(container):
     X, y, owners, target, _ = problem()
     frame = container({"a": X[:, 0], "b": X[:, 1]})
     wanted = container({"a": target[:, 0], "b": target[:, 1]})
-    s = summarizer(noise_seed=0)
+    s = summarizer()
     rows, labels = s.fit_resample(frame, y, X_target=wanted, owners=owners)
     assert isinstance(rows, container)
     np.testing.assert_array_equal(rows.to_numpy(), X[s.sample_indices_])
     np.testing.assert_array_equal(labels, y[s.sample_indices_])
-    plain = summarizer(noise_seed=0).fit(X, X_target=target, owners=owners)
+    plain = summarizer().fit(X, X_target=target, owners=owners)
     np.testing.assert_array_equal(plain.sample_indices_, s.sample_indices_)
     if container is pd.DataFrame:
         assert list(s.feature_names_in_) == ["a", "b"]
@@ -157,10 +157,10 @@ def test_frames_keep_their_kind(container):
 
 def test_paper_parameters():
     X, _, owners, target, _ = problem()
-    parameters = PrivateMMDSummarizer.paper_parameters()
-    parameters["protocol"].set_params(X_seed=np.random.default_rng(0).normal(size=(30, 2)))
-    s = PrivateMMDSummarizer(10, random_state=0, **parameters)
-    s.protocol.set_params(n_target=300)
+    parameters = printed.SUMMARIZATION
+    seeds = np.random.default_rng(0).normal(size=(30, 2))
+    protocol = clone(parameters["protocol"]).set_params(X_seed=seeds, n_target=300)
+    s = PrivateMMDSummarizer(10, random_state=0, **parameters | {"protocol": protocol})
     s.fit(X, X_target=target, owners=owners)
     assert len(s.transcript_["north"]) >= 10
     assert s.privacy_.owners.epsilon(0.5) == np.inf
@@ -171,7 +171,7 @@ def test_corrected_bids_match_and_printed_ones_do_not():
     X, _, owners, target, _ = problem()
     found = {}
     for bid in ("corrected", "printed"):
-        s = summarizer(protocol=Auction(bid=bid), epsilon=np.inf, n_components=500)
+        s = summarizer(protocol=printed.PrintedAuction(bid=bid), epsilon=np.inf, n_components=500)
         s.fit(X, X_target=target, owners=owners)
         found[bid] = mmd2(X[s.sample_indices_], target, gamma=0.5)
     assert found["corrected"] < 0.02 < 0.3 < found["printed"]
@@ -576,8 +576,8 @@ def test_public_is_only_a_wrapper():
     X, _, owners, target, _ = problem()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
-        one = summarizer(noise_seed=0).fit(X, X_target=Public(target), owners=Public(owners))
-        other = summarizer(noise_seed=0).fit(X, X_target=target, owners=owners)
+        one = summarizer().fit(X, X_target=Public(target), owners=Public(owners))
+        other = summarizer().fit(X, X_target=target, owners=owners)
     np.testing.assert_array_equal(one.sample_indices_, other.sample_indices_)
 
 

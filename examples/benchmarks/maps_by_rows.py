@@ -34,7 +34,7 @@ import numpy as np
 from learner_defaults import folds, load
 from sklearn.metrics import roc_auc_score
 
-from skdpsumm import TDILClassifier
+from skdpsumm import TDILClassifier, simulation
 from skdpsumm.features._feature_maps import auto_gamma
 from skdpsumm.learners import GradientDescent, _space
 from skdpsumm.schema import _vectorizer
@@ -96,12 +96,13 @@ def measure(problem, table, rows, epsilon, seed, name, steps):
     more = {"kernel": "linear"} if name == "numbers" else {}
     if name.endswith("long"):
         more["mechanism"] = GradientDescent(n_steps=steps)
-    model = TDILClassifier(problem.schema, epsilon=epsilon, noise_seed=seed, **more)
+    model = TDILClassifier(problem.schema, epsilon=epsilon, **more)
     for patch in (mock.patch.object(*one) for one in patches(name)):
         patch.start()
     try:
         start = time.process_time()
-        model.fit(problem.X.iloc[train], problem.y[train])
+        with simulation(seed):
+            model.fit(problem.X.iloc[train], problem.y[train])
         took = time.process_time() - start
         return roc_auc_score(problem.y[test], model.decision_function(problem.X.iloc[test])), took
     finally:

@@ -11,6 +11,7 @@ import sys
 from collections import defaultdict
 
 import numpy as np
+from _printed import PrintedAuction, PrintedThreshold, algorithm_1, algorithm_3
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 from scipy.optimize import least_squares
@@ -20,11 +21,13 @@ from sklearn.svm import SVC
 from skdpsumm import (
     M2MEstimator,
     PINPClassifier,
+    Points,
     PrivateMMDSummarizer,
     RFFSketcher,
     TDILClassifier,
     TDILRegressor,
     mmd2,
+    simulation,
 )
 from skdpsumm.learners import NoisyThreshold
 from skdpsumm.summaries import Auction, Curator, DataOwner, Propose
@@ -58,7 +61,8 @@ def auction_bits():
         count = 0
         for seed in range(runs):
             target, names = np.zeros((400, 2)), ["j", "other"]
-            curator = Curator(target, names, terms, random_state=0, noise_seed=seed)
+            with simulation(seed):
+                curator = Curator(target, names, terms, random_state=0)
             owners = {"j": DataOwner(j), "other": DataOwner(rows)}
             messages = curator.open()
             while messages:
@@ -137,7 +141,8 @@ def bid():
     which line 9 of Algorithm 2 does return, not the sums that the text speaks of. MMD^2 is
     1.1511 as printed, 0.0002 corrected, and 0.4707 for uniform choice.
 
-    *Instead.* `Auction(bid="corrected")` is the default; "printed" is there to compare.
+    *Instead.* `Auction` has the corrected bid; `PrintedAuction` of `_printed.py` is there
+    to compare.
 
     It prints:
 
@@ -150,7 +155,7 @@ def bid():
     owners = np.arange(2000) % 4
     for bid in ("printed", "corrected"):
         summarizer = PrivateMMDSummarizer(
-            50, protocol=Auction(bid=bid), gamma=0.5, epsilon=np.inf, random_state=0
+            50, protocol=PrintedAuction(bid=bid), gamma=0.5, epsilon=np.inf, random_state=0
         )
         chosen = summarizer.fit(rows, X_target=target, owners=owners).sample_indices_
         print(f"{bid} {mmd2(rows[chosen], target, gamma=0.5):.4f}")
@@ -168,8 +173,8 @@ def cost_of_a_step():
     `Lap(1/eps)` costs 2 epsilon: 6 in all (3 for a point that comes or goes, if the number q
     in the formulas is public and frozen). An example reaches 5.97.
 
-    *Instead.* `Auction(calibration="corrected")` scales both parts by the sensitivity. "propose"
-    adds noise to the sum, which is better.
+    *Instead.* `Auction` scales both parts by the sensitivity. "propose" adds noise to the sum,
+    which is better.
 
     It prints:
 
@@ -207,8 +212,8 @@ def headline_numbers():
 
     (as printed below.)
 
-    *Instead.* `Auction(calibration="printed")` states these costs; "corrected", the default,
-    meets (epsilon, delta) with h2 alone. The auction's part stays infinite.
+    *Instead.* `PrintedAuction` of `_printed.py` states these costs; `Auction` meets (epsilon,
+    delta) with h2 alone. The auction's part stays infinite.
 
     It prints:
 
@@ -420,7 +425,7 @@ def regulariser():
     paper's Figure 4. On 20,000 rows in [0, 1] its means are off by 0.008, and those of
     Theorem 3.1 by 0.000.
 
-    *Instead.* `M2MEstimator(regularization="theory")`, per feature, and `center=True`.
+    *Instead.* `Points(regularization="theory")`, per feature, and `center=True`.
 
     It prints:
 
@@ -428,11 +433,13 @@ def regulariser():
         theory 0.000
     """
     X = np.random.default_rng(0).beta(2, 8, size=(20_000, 3))
-    sketcher = RFFSketcher(200, schema=(0, 1), epsilon=1.0, random_state=0, noise_seed=0)
-    options = {"prior": "uniform", "n_synthetic": 20_000, "random_state": 0}
-    sketch = sketcher.fit(X).sketch_
+    sketcher = RFFSketcher(200, schema=(0, 1), epsilon=1.0, random_state=0)
+    options = {"n_synthetic": 20_000, "random_state": 0}
+    with simulation(0):
+        sketch = sketcher.fit(X).sketch_
     for rule in ("paper", "theory"):
-        m2m = M2MEstimator.from_sketch(sketch, regularization=rule, **options)
+        points = Points(prior="uniform", regularization=rule)
+        m2m = M2MEstimator.from_sketch(sketch, inference=points, **options)
         print(f"{rule} {np.abs(m2m.mean().value - X.mean(axis=0)).max():.3f}")
 
 
@@ -482,7 +489,7 @@ def negative_weights():
     *True.* If no weight is negative. Negative ones make losses unbounded below. Of a sketch
     at epsilon = 1, 44 per cent are negative.
 
-    *Instead.* `M2MClassifier(weights="maxent")`: positive weights on points that move to
+    *Instead.* `Points(weights="maxent")`, the default: positive weights on points that move to
     where the data are. "ridge" are the paper's, projected to the simplex; "printed" are the
     paper's as they are.
 
@@ -492,7 +499,9 @@ def negative_weights():
     """
     rng = np.random.default_rng(0)
     X = rng.beta(2, 8, size=(20_000, 3))
-    sketcher = RFFSketcher(200, schema=(0, 1), epsilon=1.0, random_state=0, noise_seed=0).fit(X)
+    sketcher = RFFSketcher(200, schema=(0, 1), epsilon=1.0, random_state=0)
+    with simulation(0):
+        sketcher.fit(X)
     phi = sketcher.transform(rng.random((10_000, 3)))
     noise = np.mean(sketcher.sketch_.noise_std**2) / sketcher.sketch_.n_samples**2
     S = np.linalg.inv(phi.T @ phi / len(phi) + noise * np.eye(phi.shape[1]))
@@ -638,12 +647,13 @@ def pinp_threshold():
         print(T, "noes: log ratio", round(T / scale, 1))
     X, y = np.random.default_rng(0).random((200, 2)), np.arange(200) % 2
     fixed = {"gamma": 1.0, "epsilon": epsilon, "delta": delta, "adjacency": "replace_one"}
-    for calibration in ("printed", "corrected"):
-        mechanism = NoisyThreshold(n_updates=B, calibration=calibration)
-        model = PINPClassifier(mechanism=mechanism, noise_seed=0, **fixed).fit(X, y)
+    for name, kind in {"printed": PrintedThreshold, "corrected": NoisyThreshold}.items():
+        mechanism = kind(n_updates=B)
+        with simulation(0):
+            model = PINPClassifier(mechanism=mechanism, **fixed).fit(X, y)
         times = 4 * math.log(2 * mechanism.max_queries / mechanism.failure_probability)  # in sigma
         scale = model.noise_.noise / times / model.sensitivity_
-        print(f"{calibration}: scale about {float(f'{scale:.2g}'):g},", end=" ")
+        print(f"{name}: scale about {float(f'{scale:.2g}'):g},", end=" ")
         print(f"epsilon at delta = 1e-6: {model.privacy_.epsilon(delta):.3f}")
 
 
@@ -671,8 +681,9 @@ def exponentially_many_points():
     X, Z = rng.normal(size=(20_000, 5)), rng.normal(size=(500, 5))
     y = X[:, 0] > 0
     for epsilon in (1, 30):
-        printed = PINPClassifier.paper_parameters(len(X), epsilon=epsilon)
-        model = PINPClassifier(**printed | {"kernel": "linear", "noise_seed": 0}).fit(X, y)
+        printed = algorithm_1(PINPClassifier, len(X), epsilon=epsilon)
+        with simulation(0):
+            model = PINPClassifier(**printed | {"kernel": "linear"}).fit(X, y)
         print(
             f"epsilon = {epsilon}: B = {model.n_updates_left_}, sigma = {model.noise_.noise:.3g};"
         )
@@ -694,7 +705,7 @@ def tddl_noise():
     delta = 1e-6 is 2.4 where 1 is claimed, for 100 and 1,000 answers.
 
     *Instead.* `TDDLClassifier(mechanism="laplace")` calibrates to the answers' joint
-    sensitivity, at most Delta_w |K_ZZ|^(1/2). `paper_parameters()` has the constant 1, and
+    sensitivity, at most Delta_w |K_ZZ|^(1/2). `_printed.algorithm_2` has the constant 1, and
     states up to 3.1 for each 1 that is claimed; less, where the points are not alike.
 
     It prints:
@@ -733,7 +744,8 @@ def quadratically_many_points():
     points = rng.uniform(-1, 1, (4000, 2))
     settings = dict(gamma=2.0, regularization=20.0, loss="huberized_hinge")
     exact = PINPClassifier(epsilon=np.inf, **settings).fit(X, y)
-    private = PINPClassifier(epsilon=1.0, noise_seed=0, **settings).fit(X, y)
+    with simulation(0):
+        private = PINPClassifier(epsilon=1.0, **settings).fit(X, y)
     errors = np.abs(private.decision_function(points) - exact.decision_function(points))
     for T in (40, 400, 4000):
         print(T, "answers: largest error", round(errors[:T].max(), 2))
@@ -759,7 +771,7 @@ def tdil_rounds():
 
     *Instead.* `TDILClassifier(mechanism="exponential")` charges choice and answer in each of
     `ExponentialMechanism(n_rounds=10)` rounds, half of the budget each, and needs no test.
-    "functional" and "objective" are better. `paper_parameters()` runs the printed one, and
+    "functional" and "objective" are better. `_printed.algorithm_3` runs the printed one, and
     states what all its rounds cost.
 
     It prints:
@@ -770,7 +782,7 @@ def tdil_rounds():
     """
     n, epsilon, delta, sine = 500_000, 1.0, 1e-6, 0.6
     for Lambda in (1e3, 1e4, 1e5):
-        printed = TDILClassifier.paper_parameters(n, epsilon=epsilon) | {"regularization": Lambda}
+        printed = algorithm_3(TDILClassifier, n, epsilon=epsilon) | {"regularization": Lambda}
         B = printed["mechanism"].n_rounds
         eps0 = Lambda * epsilon / (100 * math.sqrt(B) * math.log(4 / delta))  # L = R = 1
         odds = eps0 * Lambda / 8 * 2 * sine / Lambda  # and minus that for the neighbour

@@ -145,7 +145,6 @@ def compare(
     bins: Any = 10,
     target: int | str | None = None,
     model: Any = None,
-    noise_seed: int | None = None,
     ledger: PrivacyLedger | LedgerDataset | None = None,
 ) -> Comparison:
     """Say how good a release is: hold it beside the private table, on a budget of its own.
@@ -192,8 +191,6 @@ def compare(
         the target. A model that was trained on the table is none, whatever its own promise is.
         None trains an `M2MClassifier` from the release. Rows are scored one by one, so that none
         moves another's score: some thousand a second.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where the comparison is charged, once. None counts nothing, as only you know the cap.
 
@@ -265,6 +262,7 @@ class _Draft:
     blocks: dict[str, _Block]
     noise: IntegerNoise
     privacy: PrivacyGuarantee
+    noise_seed: int | None
 
 
 @estimator
@@ -298,8 +296,7 @@ class _Comparer(PrivateFit, BaseEstimator):
                 f"the release counted; set max_rows_per_group={counted!r}, as it has."
             )
 
-    def _begin(self, groups: Any = None) -> None:
-        super()._begin(groups)
+    def _warn_first(self) -> None:
         if self.epsilon == np.inf:
             warn_caller(
                 "epsilon=np.inf adds no noise: the comparison tells exact sums of the table. Do "
@@ -307,9 +304,9 @@ class _Comparer(PrivateFit, BaseEstimator):
                 PrivacyLeakWarning,
             )
 
-    def _draft(self, X: Any, *, groups: Any = None) -> _Draft:
+    def _draft(self, noise_seed: int | None, X: Any, *, groups: Any = None) -> _Draft:
         scorer = None if self.target is None else _Scorer(self._m2m, self.target, self.model)
-        values = self._read(X, groups)
+        values = self._read(X, groups, noise_seed)
         blocks = {
             "TVComplement": self._distances(values, 1),
             "ContingencySimilarity": self._distances(values, 2),
@@ -335,12 +332,12 @@ class _Comparer(PrivateFit, BaseEstimator):
             self.adjacency,
             unit=self._unit,
             given="the release, the model and the other parameters" + self._given_groups,
-            simulated=self.noise_seed is not None,
+            simulated=noise_seed is not None,
             counted=self.ledger is not None,
         )
-        return _Draft(blocks, noise, privacy)
+        return _Draft(blocks, noise, privacy, noise_seed)
 
-    def _read(self, X: Any, groups: Any) -> list[NDArray]:
+    def _read(self, X: Any, groups: Any, noise_seed: int | None) -> list[NDArray]:
         """Return the columns of the rows that count, each cell as the schema reads it."""
         if is_dask(X):
             raise ValueError("table is a Dask collection, which is not read: give table.compute().")
@@ -352,7 +349,7 @@ class _Comparer(PrivateFit, BaseEstimator):
         rows = np.arange(len(table))
         if groups is not None:
             labels = Groups.read(groups, len(table))
-            rows = labels.kept(self._rows_per_group, self._group_key())
+            rows = labels.kept(self._rows_per_group, self._group_key(noise_seed))
         read = [known.read(table, j)[rows] for j in range(len(known))]
         return [one if j in known.numeric else known.decode(j, one) for j, one in enumerate(read)]
 
@@ -410,7 +407,7 @@ class _Comparer(PrivateFit, BaseEstimator):
     def _publish(self, draft: _Draft) -> None:
         averages, entries = [], []
         for k, (score, block) in enumerate(draft.blocks.items()):
-            noisy = draft.noise.add_block(k, block.values, self.noise_seed)
+            noisy = draft.noise.add_block(k, block.values, draft.noise_seed)
             std = draft.noise.std_of_block(k)
             if score == "AUC":
                 entries.append((score, block.names[0], *_auc(noisy.reshape(2, -1), std)))

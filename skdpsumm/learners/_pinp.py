@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,12 +16,11 @@ from ..privacy._ledger import LedgerDataset
 from ..schema._reading import Public, unwrap
 from ..schema._schema import SchemaLike
 from ._base import BaseKernelLearner
-from ._targets import ClassifierTarget, RegressorTarget, check_printed
+from ._targets import ClassifierTarget, RegressorTarget
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import Loss
 from .mechanisms._base import FrozenAnswers, LearnerMechanism
 from .mechanisms._functional import PathAnswers
-from .mechanisms._public_hypothesis import NoisyThreshold
 
 
 @dataclass(frozen=True)
@@ -46,56 +44,6 @@ class BasePINP(BaseKernelLearner):
 
     _kind = "PINP"
     _draws_landmarks = False
-
-    @classmethod
-    def paper_parameters(
-        cls, n_samples=500_000, *, epsilon=1.0, delta=1e-6, max_queries=1000, beta=0.05
-    ):
-        """Return Algorithm 1 as printed, as keyword arguments.
-
-        `epsilon` is what the paper claims. After `fit`, `privacy_` says what the paper's noise
-        really gives, which is far less. B and the noise depend on all arguments, so change them
-        here.
-
-        Parameters
-        ----------
-        n_samples : int, default=500_000
-            n, which is taken as public. The default is that of the paper's Figure 2a.
-        epsilon, delta : float, default=1.0, 1e-6
-            The claim. The paper varies epsilon and does not print its delta, so these are our
-            defaults.
-        max_queries : int, default=1000
-            T. The paper prints it for no experiment: the default is ours.
-        beta : float, default=0.05
-            Failure probability of the error bound. The paper prints none: the default is the usual
-            5 %.
-
-        Returns
-        -------
-        dict
-            ``B = n lambda epsilon C / (200 sqrt(2) L R log(2 T / beta) log(4 / delta))``, rounded
-            up, with the paper's ``C = 2 L R / lambda`` and its Lambda of 1000. Our copy of the
-            paper has ``C^2`` in B, which the error bound contradicts. The paper has no experiment
-            with PINP, so kernel and loss are those of Figure 2.
-
-        Examples
-        --------
-        >>> from skdpsumm import PINPClassifier
-        >>> model = PINPClassifier(**PINPClassifier.paper_parameters(n_samples=10_000))
-        >>> model.mechanism.n_updates, model.epsilon
-        (1, 1.0)
-        """
-        sizes = {"n_samples": n_samples, "epsilon": epsilon, "max_queries": max_queries}
-        check_printed(delta, beta, **sizes)
-        logarithms = math.log(2 * max_queries / beta) * math.log(4 / delta)
-        updates = 2 * n_samples * epsilon / (200 * math.sqrt(2) * logarithms)
-        printed = NoisyThreshold(
-            n_updates=math.ceil(updates),
-            max_queries=max_queries,
-            failure_probability=beta,
-            calibration="printed",
-        )
-        return {**cls._printed, "mechanism": printed, "epsilon": epsilon, "delta": delta}
 
     def query(self, X):
         """Return the released scores of each row, and which of them are fresh.
@@ -263,9 +211,6 @@ class PINPClassifier(BasePINP, ClassifierTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -349,7 +294,6 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         regularization: float | str = "auto",
         mechanism: LearnerMechanism | str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
     ):
         self.schema = schema
@@ -365,7 +309,6 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         self.regularization = regularization
         self.mechanism = mechanism
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
 
 
@@ -461,9 +404,6 @@ class PINPRegressor(BasePINP, RegressorTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -542,7 +482,6 @@ class PINPRegressor(BasePINP, RegressorTarget):
         regularization: float | str = "auto",
         mechanism: LearnerMechanism | str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
     ):
         self.schema = schema
@@ -558,5 +497,4 @@ class PINPRegressor(BasePINP, RegressorTarget):
         self.regularization = regularization
         self.mechanism = mechanism
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger

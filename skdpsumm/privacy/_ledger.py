@@ -59,7 +59,7 @@ from ._mechanisms import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from ._noise import RESERVE
+from ._noise import RESERVE, current_seed
 from ._warnings import BudgetExceededError
 
 # Ten charges of 0.1 fit into 1.0: sums may pass a cap by float rounding, and by no more.
@@ -142,7 +142,10 @@ class LedgerDataset:
 
     @property
     def remaining(self) -> Budget:
-        """What one more release from this data set may be calibrated to."""
+        """What one more release from this data set may be calibrated to.
+
+        It does not add to `spent`: of Gaussian noise squares of mu add, and not epsilons.
+        """
         return self.plan(1)
 
     def plan(self, n_releases: int) -> Budget:
@@ -249,6 +252,11 @@ class PrivacyLedger:
     Only you can read and write a new file (mode 0600). Change its mode, and that of its folder, to
     share it with other users of the machine.
 
+    See Also
+    --------
+    PrivacyGuarantee : What one release promises.
+    BudgetExceededError : What a fit raises that the cap does not hold.
+
     Examples
     --------
     >>> from skdpsumm.privacy import PrivacyLedger, PureDP
@@ -339,6 +347,7 @@ class PrivacyLedger:
             How neighbours of the claim differ. It must be the unit of the ledger, and the default
             is that of a new one.
         """
+        self._refuse_simulation(current_seed() is not None)
         _check_name("dataset", dataset)
         cost = self._price(_claim(mechanism, adjacency, unit))
         self._refuse_excess(self._spent(), dataset, cost)
@@ -394,25 +403,27 @@ class PrivacyLedger:
             How neighbours of the claim differ. It must be the unit of the ledger, and the default
             is that of a new one.
         simulated : bool, default=False
-            Whether to mark the entry as a simulation. It counts like any other. The default is
-            False because only noise from a seed makes a simulation.
+            Whether to mark the entry as a `simulation`. It counts like any other, and a ledger with
+            a `path` refuses it. The default is False because releases are none.
 
         Returns
         -------
         int
             The entry's id.
         """
+        claim = _claim(mechanism, adjacency, unit)
+        simulated = bool(simulated or claim.simulated)
+        self._refuse_simulation(simulated)
         _check_name("dataset", dataset)
         label = str(label)
         _check_text("label", label)
-        claim = _claim(mechanism, adjacency, unit)
         cost = self._price(claim)
         row: dict[str, Any] = {
             "dataset": dataset,
             "label": label,
             "adjacency": claim.adjacency,
             "mechanism": _written(claim.mechanism),
-            "simulated": bool(simulated or claim.simulated),
+            "simulated": simulated,
             "pid": os.getpid(),
         }
         with self._store.writing() as (db, book):
@@ -459,7 +470,8 @@ class PrivacyLedger:
     def remaining(self) -> Budget:
         """What one more release from data set "default" may be calibrated to.
 
-        Under "gdp" and "zcdp", this is for Gaussian noise. Pure charges may fit even if it is 0.
+        It does not add to `spent`: of Gaussian noise squares of mu add, and not epsilons. Under
+        "gdp" and "zcdp" it is for Gaussian noise. Pure charges may fit even if it is 0.
         """
         return LedgerDataset(self, "default").remaining
 
@@ -571,6 +583,14 @@ class PrivacyLedger:
             f"of {self.epsilon:g} is left there. Nothing was charged. {self._remedy(before, cost)}"
         )
 
+    def _refuse_simulation(self, simulated: bool) -> None:
+        if simulated and self.path is not None:
+            raise ValueError(
+                f"The ledger {self.path} is a file, which counts real releases, and noise from a "
+                "seed protects nobody. Leave simulation(...), or give ledger=None or a "
+                "PrivacyLedger without a path. Nothing was charged."
+            )
+
     def _remedy(self, before: Cost, cost: Cost) -> str:
         if not self._filter.reserve_holds(add([before, cost])):
             return (
@@ -583,10 +603,10 @@ class PrivacyLedger:
                 "Releases with delta=0 and others cost more in one ledger than in two: give each "
                 "kind a ledger of its own, and split the cap between them."
             )
-        return (
-            "Ask for at most the epsilon and delta of the ledger's `remaining`, or release from "
-            "data that the ledger does not cover." + self._clones.advice
-        )
+        remedy = "Ask for at most the epsilon and delta of the ledger's `remaining`, or release"
+        if self._filter.left(before) == 0:
+            remedy = "The budget is spent, and nothing can follow under this cap. Release"
+        return f"{remedy} from data that the ledger does not cover.{self._clones.advice}"
 
     def __sklearn_clone__(self) -> PrivacyLedger:
         self._clones.note_clone()

@@ -162,9 +162,6 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         most k rows of each group, chosen by secret coins. Each group then counts once for each of
         its values, and the noise is sqrt(k) times (Laplace: k times) as large. None, the default,
         protects one row of X, which is enough where each person has one row. The value is public.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -220,7 +217,6 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         delta: float = 1e-6,
         adjacency: str = "add_remove",
         max_rows_per_group: int | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
     ):
         self.kinds = kinds
@@ -228,7 +224,6 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         self.delta = delta
         self.adjacency = adjacency
         self.max_rows_per_group = max_rows_per_group
-        self.noise_seed = noise_seed
         self.ledger = ledger
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
@@ -314,7 +309,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         claim = NewValuesDP(noise.mechanism.mu, log_ratio - math.log1p(-tail), own + tail)
         return noise, claim, bound
 
-    def _draft(self, X: Any, *, groups: Any = None) -> _Draft:
+    def _draft(self, noise_seed: int | None, X: Any, *, groups: Any = None) -> _Draft:
         if is_dask(X):
             raise ValueError(
                 "X is a Dask collection, which SchemaFinder does not read. Give X.compute(), or "
@@ -334,14 +329,14 @@ class SchemaFinder(PrivateFit, BaseEstimator):
             rows, units = np.arange(len(table)), np.arange(len(table))
         else:
             labels = Groups.read(groups, len(table))
-            rows = labels.kept(self._rows_per_group, self._group_key())
+            rows = labels.kept(self._rows_per_group, self._group_key(noise_seed))
             units = labels.codes[rows]
         privacy = PrivacyGuarantee(
             claim,
             self.adjacency,
             unit=self._unit,
             given="the kinds of the columns and the other parameters" + self._given_groups,
-            simulated=self.noise_seed is not None,
+            simulated=noise_seed is not None,
             counted=self.ledger is not None,
         )
         # Cells are read before the charge, for reading is what may fail.
@@ -349,12 +344,12 @@ class SchemaFinder(PrivateFit, BaseEstimator):
             _counted(cells[rows], kind, units, min(bound, _FEWEST_UNITS))
             for cells, kind in zip(columns, kinds, strict=True)
         ]
-        return _Draft(known, kinds, counts, noise, bound, privacy)
+        return _Draft(known, kinds, counts, noise, bound, privacy, noise_seed)
 
     def _publish(self, draft: _Draft) -> None:
         columns = []
         for j, (values, counts) in enumerate(draft.counts):
-            noisy = self._noisy(draft.noise, j, counts)
+            noisy = draft.noisy(j, counts)
             column: Numeric | Categorical | None
             std, pure = draft.noise.std_of_block(j), draft.noise.kind == "laplace"
             if draft.kinds[j] == CATEGORY:
@@ -368,13 +363,6 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         found = [one or _HIDDEN[kind] for one, kind in zip(columns, draft.kinds, strict=True)]
         self.schema_, self.privacy_ = draft.known.with_columns(found), draft.privacy
         self.min_count_ = draft.bound if CATEGORY in draft.kinds else None
-
-    def _noisy(self, noise: IntegerNoise, j: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        parts = [np.empty(0)]  # of a column that nobody has a value in
-        for start in range(0, len(counts), _DRAWN_TOGETHER):
-            some = counts[start : start + _DRAWN_TOGETHER]
-            parts.append(noise.add_block(j, some, derived_seed(self.noise_seed, start)))
-        return np.concatenate(parts)
 
     def _warn_last(self, draft: _Draft) -> None:
         if draft.hidden:
@@ -402,7 +390,16 @@ class _Draft:
     noise: IntegerNoise
     bound: float
     privacy: PrivacyGuarantee
+    noise_seed: int | None
     hidden: list[str] = field(default_factory=list)
+
+    def noisy(self, j: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the counts of a column with noise."""
+        parts = [np.empty(0)]  # of a column that nobody has a value in
+        for start in range(0, len(counts), _DRAWN_TOGETHER):
+            some = counts[start : start + _DRAWN_TOGETHER]
+            parts.append(self.noise.add_block(j, some, derived_seed(self.noise_seed, start)))
+        return np.concatenate(parts)
 
 
 def _threshold(noise: IntegerNoise, probability: float) -> float:

@@ -205,7 +205,7 @@ class Places:
         part = np.where(
             known, (mass[shape.middle] - mass[shape.start]) / np.maximum(whole, TINY), 0.5
         )
-        # Of an unknown half any share is as likely: 1 / 12 is the variance of an even draw.
+        # An unknown half may have any share, as likely as another: its variance is 1 / 12.
         unknown = ~known | self.column.blind[cell[shape.start]]
         std = np.where(unknown, np.sqrt(1 / 12), shape.std / np.maximum(whole, TINY))
         std = np.maximum(std, 1e-4)
