@@ -55,7 +55,7 @@ from skdpsumm import (
 )
 from skdpsumm.audit import AuditResult
 from skdpsumm.learners import PolynomialKernel
-from skdpsumm.moments.learning._targeted import TargetedPrivacy
+from skdpsumm.moments.learning._target import TargetedPrivacy
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._compositions import Worst
 from skdpsumm.privacy._fit import PrivateFit
