@@ -18,6 +18,7 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     Numeric,
+    Points,
     PrivateMMDSummarizer,
     PrivateSketch,
     RACESketcher,
@@ -49,6 +50,9 @@ def table(n=5000, d=3, seed=0):
 def fitted(sketcher, X=None, epsilon=np.inf, seed=None, **parameters):
     sketcher = clone(sketcher).set_params(epsilon=epsilon, random_state=0)
     defaults = {"schema": (0, 1), "n_synthetic": 5_000, "random_state": 0}
+    names = [one for one in ("prior", "regularization", "center") if one in parameters]
+    if names:
+        defaults["inference"] = Points(**{one: parameters.pop(one) for one in names})
     model = M2MEstimator(sketcher, **(defaults | parameters))
     return simulate(model, table() if X is None else X, seed=seed)
 
@@ -180,7 +184,7 @@ def test_predicted_error_is_met_and_not_missed_by_far():
     model = M2MEstimator(
         RFFSketcher(60, gamma=0.5, epsilon=0.5),
         schema=[(0, 1)] * 3,
-        prior="uniform",
+        inference=Points(prior="uniform"),
         n_synthetic=4000,
         random_state=0,
     )
@@ -508,8 +512,8 @@ class FakeLedger:
         ({"schema": (1, 0)}, table()),
         ({"schema": [(0, 1)]}, table()),
         ({"n_synthetic": 0}, table()),
-        ({"regularization": -1}, table()),
-        ({"prior": "normal"}, table()),
+        ({"inference": Points(regularization=-1)}, table()),
+        ({"inference": Points(prior="normal")}, table()),
         ({}, np.full((10, 2), np.nan)),
         ({}, np.ones(5)),
         ({"sketcher__epsilon": 0.0}, table()),
@@ -527,7 +531,9 @@ def test_bad_input_costs_nothing(parameters, X):
 @pytest.mark.parametrize("prior", ["marginals", np.ones((1, 2)), np.full((5, 2), np.nan)])
 def test_an_unusable_prior_costs_nothing(prior):
     ledger = FakeLedger()
-    model = M2MEstimator(RFFSketcher(10, ledger=ledger), schema=(0, 1), prior=prior)
+    model = M2MEstimator(
+        RFFSketcher(10, ledger=ledger), schema=(0, 1), inference=Points(prior=prior)
+    )
     with pytest.raises(ValueError, match="prior"):
         model.fit(table()[:, :2])
     assert ledger.calls == []
@@ -537,7 +543,7 @@ def test_a_failed_refit_says_nothing_of_the_old_release():
     model = M2MEstimator(RFFSketcher(10, epsilon=10.0), schema=(0, 1), n_synthetic=500).fit(table())
     before = model.privacy_
     with pytest.raises(ValueError, match="prior"):
-        model.set_params(sketcher__epsilon=0.01, prior="marginals").fit(table())
+        model.set_params(sketcher__epsilon=0.01, inference=Points(prior="marginals")).fit(table())
     assert model.privacy_ == before == model.sketch_.privacy
 
 

@@ -641,7 +641,7 @@ def test_learners_and_models_of_sketches_find_what_is_in_a_raw_table():
     cases = [
         (make_pipeline(PublicVectorizer(SCHEMA), learner), named),
         (make_pipeline(PublicVectorizer(SCHEMA), RBFSampler(gamma=0.5), learner), named),
-        (m2m, {"weights": ["maxent"]}),
+        (m2m, {"inference": ["points"]}),
         (m2m, {"sketcher__n_bins": [3, 5]}),
     ]
     if "schema" in learner.get_params():

@@ -296,15 +296,13 @@ class _Comparer(PrivateFit, BaseEstimator):
                 f"the release counted; set max_rows_per_group={counted!r}, as it has."
             )
 
-    def _begin(self, groups: Any = None) -> int | None:
-        noise_seed = super()._begin(groups)
+    def _warn_first(self) -> None:
         if self.epsilon == np.inf:
             warn_caller(
                 "epsilon=np.inf adds no noise: the comparison tells exact sums of the table. Do "
                 "so with a public table alone; else give an epsilon, and a ledger that counts it.",
                 PrivacyLeakWarning,
             )
-        return noise_seed
 
     def _draft(self, noise_seed: int | None, X: Any, *, groups: Any = None) -> _Draft:
         scorer = None if self.target is None else _Scorer(self._m2m, self.target, self.model)

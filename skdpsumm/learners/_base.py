@@ -149,8 +149,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _fit(self, X: Any, y: Any, X_public: Any = None, groups: Any = None) -> Self:
         return self._private_fit(X, y, X_public, groups=groups)
 
-    def _begin(self, groups: Any = None) -> int | None:
-        noise_seed = super()._begin(groups)
+    def _warn_first(self) -> None:
         clips = self._transformer is None and self.kernel != "rbf"
         if clips and self.schema is None and self.norm_bound is None:
             warn_caller(
@@ -159,7 +158,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 "little is left. Or set norm_bound to the public length of a row (1 where rows are "
                 "no longer than that)."
             )
-        return noise_seed
 
     def _draft(
         self, noise_seed: int | None, X: Any, y: Any, X_public: Any = None, groups: Any = None

@@ -189,8 +189,12 @@ class PrivateFit(PrivacyReprMixin):
         noise_seed = current_seed()
         if noise_seed is not None and self.epsilon != np.inf:
             warn_of_seed()
+        self._warn_first()
         self._ask_ledger()
         return noise_seed
+
+    def _warn_first(self) -> None:
+        """Warn of what parameters alone show."""
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data."""
@@ -277,12 +281,8 @@ class PrivateFit(PrivacyReprMixin):
         self._pay(draft.privacy)
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        """Charge what a fit costs."""
-        self._charge(privacy, type(self).__name__)
-
-    def _charge(self, privacy: PrivacyGuarantee, label: str) -> None:
-        """Charge the ledger, in one step with its check."""
-        charge(self.ledger, privacy, label)
+        """Charge what a fit costs, in one step with the ledger's check."""
+        charge(self.ledger, privacy, type(self).__name__)
 
     def _publish(self, draft: Any) -> None:
         """Compute the release and set what is fitted."""

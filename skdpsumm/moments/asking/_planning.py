@@ -53,15 +53,15 @@ class Plan:
         if not hasattr(self.sketcher, "_draw_map"):
             raise ValueError(_CHOOSES.format(type(self.sketcher).__name__))
         self.map = self.sketcher._draw_map(known, check_random_state(self.sketcher.random_state))
-        prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
+        prior = "uniform" if isinstance(estimator._points.prior, str) else estimator._points.prior
         empty = self._release(own_clone(self.sketcher))
         points = draw_points(prior, empty, known, estimator.n_synthetic, rng)
         found = evaluate_rows(f, NamedRows.of(points, known))
         self.is_scalar = found.ndim == 1
         values = _of_those_present(found.astype(np.float64).reshape(len(points), -1))
         features = FeatureBlocks.of(self.map, points)
-        offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
-        centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])
+        offset = features.mean() if estimator._points.center else np.zeros(self.map.n_features)
+        centre = values.mean(axis=0) if estimator._points.center else np.zeros(values.shape[1])
         self.covariance = feature_covariance(features, offset)
         self.cross = features.tdot(values) / len(points) - np.outer(offset, centre)
         self.power = np.mean((values - centre) ** 2, axis=0)
@@ -76,7 +76,7 @@ class Plan:
     def error(self, epsilon: float) -> NDArray[np.float64]:
         """Return the square root of Theorem 3.1's bound, per output of f."""
         sketch = self._release(own_clone(self.sketcher).set_params(epsilon=epsilon))
-        ridge = penalties(self.estimator.regularization, sketch)
+        ridge = penalties(self.estimator._points.regularization, sketch)
         noise = sketch.mean_noise_std**2
         a = solver_for(copy(self.covariance), ridge)(self.cross)
         explained = np.sum(a * (2 * self.cross - self.covariance @ a), axis=0)

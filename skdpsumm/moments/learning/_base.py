@@ -64,13 +64,14 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     """
 
     _inner: ClassVar[str] = "estimator_"
-    _of_points: ClassVar[tuple[str, ...]] = ("prior", "weights")
+    _of_points: ClassVar[dict[str, Any]] = {
+        "prior": [StrOptions({"auto", "uniform"})],
+        "weights": [StrOptions({"maxent", "ridge"})],
+    }
     _paper_bins: ClassVar[int] = 20
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseM2M._parameter_constraints,
         "estimator": [None, HasMethods(["fit", "predict"])],
-        "weights": [StrOptions({"maxent", "ridge"})],
-        "prior": [StrOptions({"auto", "uniform"})],
     }
 
     @abstractmethod
@@ -181,8 +182,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         schema=None,
         estimator=None,
         inference="auto",
-        weights="maxent",
-        prior="auto",
         n_synthetic=100_000,
         random_state=None,
         verbose=0,
@@ -203,7 +202,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         schema : TableSchema or what stands for one, default=None
             As in `M2MEstimator.from_sketch`, for all columns of the sketch, the one to learn
             included. None takes what the sketch says: most sketches know their columns.
-        estimator, inference, weights, prior, n_synthetic, random_state, verbose :
+        estimator, inference, n_synthetic, random_state, verbose :
             As in the constructor.
         X_target : array-like or frame of shape (m, n_features), default=None
             Rows without labels of the population that the model is for, if it is not the sketched
@@ -230,8 +229,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         model = cls(
             estimator=estimator,
             inference=inference,
-            weights=weights,
-            prior=prior,
             n_synthetic=n_synthetic,
             random_state=random_state,
             verbose=verbose,
@@ -296,7 +293,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if embedding is not None or not graphical:
             out_of_reach = None if embedding is None else embedding.is_out_of_reach(rows, weights)
             self._warn_of_few_points(inputs.shape[1], out_of_reach)
-        warn_of_invisible_inputs(sketch, columns, target, None if graphical else self.prior)
+        warn_of_invisible_inputs(sketch, columns, target, None if graphical else self._points.prior)
         return self
 
     def _drawn_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
@@ -314,7 +311,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if np.ptp(weights) and parameter is None:
             drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
             inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
-        if self.weights != "printed":
+        if self._points.weights != "printed":
             inputs, learnt, weights = self._completed(inputs, learnt, weights)
         if parameter is None or np.allclose(weights, 1.0):
             return estimator.fit(inputs, learnt)
@@ -438,9 +435,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return points, shape (n, d), and weights that are not negative and sum to one."""
-        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
+        points = draw_points(self._points.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
-            if self.weights == "maxent":
+            if self._points.weights == "maxent":
                 return maxent_points(sketch, points, columns, rng)
             # The ridge's weights (section 3.5) can be negative, which no estimator takes and which
             # makes losses unbounded below. Their projection on the simplex keeps what can be kept.
@@ -456,7 +453,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if worth >= POINTS_PER_INPUT * (n_inputs + 1) and not out_of_reach:
             return
         told = (
-            "Use prior='auto' and weights='maxent', a sketch with a histogram of each column "
+            "Use Points(prior='auto', weights='maxent'), a sketch with a histogram of each column "
             "(SketchUnion), more synthetic points (n_synthetic), fewer columns or a larger "
             f"epsilon. Few synthetic points match the sketch: {self.n_synthetic}"
         )
@@ -557,7 +554,7 @@ def _with_target(inputs: TableSchema, target: Column) -> TableSchema:
 
 
 def warn_of_invisible_inputs(
-    sketch: PrivateSketch, columns: TableSchema, target: int, prior: str | None
+    sketch: PrivateSketch, columns: TableSchema, target: int, prior: Any
 ) -> None:
     """Warn where the sketch tells of too few inputs how the target goes with them.
 
