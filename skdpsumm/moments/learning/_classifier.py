@@ -80,9 +80,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     inference : {"auto", "graphical", "points"} or Points, default="auto"
         How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
         uses the counted groups of columns only. "points" uses synthetic points, weighted to match
-        all features; a `Points` says how. Where there are histograms, it draws the points from their graphical
-        model. "auto" is "graphical" where that ignores nothing, that is, for sketches of histograms
-        alone; it is "points" otherwise.
+        all features; a `Points` says how. Where there are histograms, it draws the points from
+        their graphical model. "auto" is "graphical" for sketches of histograms alone, and "points"
+        otherwise.
     n_synthetic : int, default=100_000
         Number of synthetic points. They are rows drawn from the graphical model, or points with
         weights. The default is the paper's.
