@@ -26,8 +26,8 @@ from ._regression import FeatureBlocks
 from ._table_model import TableModel
 
 PRIORS = ("auto", "uniform", "kde")
-# Ranges end within this, and are at least its inverse wide. The error of a covariance squares
-# squares of their ends, which must neither overflow nor vanish.
+# Largest end of a range, in size; its ends are at least 1 / LARGEST_BOUND apart. The error of a
+# covariance takes fourth powers of them, which must neither overflow nor vanish.
 LARGEST_BOUND = 1e60
 # Shares of points that lie anywhere, beside those drawn from a graphical model, and from a kernel
 # density, which is less sure of what it says.
