@@ -132,7 +132,7 @@ def test_counts_from_the_threshold_on_are_told(monkeypatch):
     _, _, bound = finder._price(["category"])
     for shift in (-1.0, 0.0, 1.0):
         count = np.full(1, bound + shift * 2.0**-20)
-        monkeypatch.setattr(SchemaFinder, "_noisy", lambda *_, count=count: count)
+        monkeypatch.setattr(_finder._Draft, "noisy", lambda *_, count=count: count)
         told[shift] = len(finder.fit([["a"]] * 3).schema_[0].categories) - 1
     assert told == {-1.0: 0, 0.0: 1, 1.0: 1}
     assert finder.min_count_ == bound
@@ -212,7 +212,8 @@ def test_noise_has_the_law_that_is_claimed():
         std = noise.std_of_block(0)
         wanted = math.sqrt(3) / claim.mu if delta else math.sqrt(2) * 3 / 0.7
         assert std == pytest.approx(wanted, rel=1e-2)
-        sample = finder._noisy(noise, 1, np.zeros(20_000, np.int64))
+        draft = finder._draft(None, np.zeros((5, 3)))
+        sample = draft.noisy(1, np.zeros(20_000, np.int64))
         kurtosis = 3.0 if delta else 6.0
         assert has_std(sample, std, kurtosis)
         assert not has_std(sample, 0.7 * std, kurtosis)
@@ -721,9 +722,9 @@ def test_an_audit_does_not_refute_the_claim(value):
     assert result.largest_bound > 1.0
 
 
-def too_little_noise(self, noise, j, counts):
+def too_little_noise(self, j, counts):
     """Return counts with the noise of nine epsilons, one for each column."""
-    std = noise.std_of_block(j) / D_AUDITED
+    std = self.noise.std_of_block(j) / D_AUDITED
     return counts + np.random.default_rng().normal(0, std, len(counts))
 
 
@@ -731,7 +732,7 @@ def too_little_noise(self, noise, j, counts):
 @pytest.mark.parametrize(
     ("home", "function", "planted", "value"),
     [
-        (SchemaFinder, "_noisy", too_little_noise, "a"),
+        (_finder._Draft, "noisy", too_little_noise, "a"),
         (_finder, "_threshold", lambda noise, probability: 2.0, "b"),
     ],
     ids=["an epsilon for each column", "no threshold"],
