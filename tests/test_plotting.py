@@ -380,6 +380,7 @@ def test_crosstab_writes_the_estimate_and_its_interval(m2m):
     display = CrosstabDisplay.from_estimator(m2m, ["height", "load"], bins=2, level=0.9)
     expected = m2m.table(["height", "load"], bins=2)
     assert np.array_equal(display.image_.get_array(), np.asarray(expected))
+    assert display.image_.get_clim() == (0, np.max(expected))
     written = [text.get_text() for text in display.texts_]
     for text, value, ends in zip(
         written, np.ravel(expected), expected[...].interval(0.9).reshape(-1, 2), strict=True
@@ -487,6 +488,7 @@ def test_covariance(m2m):
     assert display.texts_[1].get_text().startswith(f"{matrix[0, 1]:.3g}\n±")
     labels = [t.get_text() for t in display.ax_.get_xticklabels()]
     assert labels == ["height (cm)", "weight (kg)", "load"]
+    assert display.image_.get_clim() == (-1, 1)
     # In grey, a larger correlation is darker.
     greys = display.image_.cmap(np.linspace(0, 1, 20))[:, :3].mean(axis=1)
     assert (np.diff(greys) < 0).all()

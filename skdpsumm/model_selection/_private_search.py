@@ -94,6 +94,19 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     param_distributions : dict or list of dicts
         What to try, as in `RandomizedSearchCV`: lists, or distributions with `rvs`. All candidates
         have one `schema`. Every trial draws anew, so the same candidate can come twice.
+    epsilon, delta : float, default=1.0, 1e-6
+        The guarantee of the whole search. The defaults are those of the learners, so that a search
+        promises what one fit does. ``delta=0`` needs mechanisms that are pure. ``epsilon=np.inf``
+        adds no noise, and draws from `random_state` alone.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row
+        (with `max_rows_per_group`: by one group). The default is that of the learners.
+    max_rows_per_group : int, "average" or None, default=None
+        None protects single rows, which is right if nobody has several. Otherwise `fit` takes
+        `groups`, and protects groups of rows, usually all rows of one person. An int k keeps k rows
+        of each group, chosen once by secret coins. "average" counts each group once: its score is
+        the mean of its rows' scores. Set it on the search alone, which sets it on the learner.
+        Learners and mechanisms without a proof for groups are refused.
     expected_trials : float, default=10
         E[K], how many candidates are tried on average. It must be above 1. With the default
         `distribution`, more trials cost little privacy and much time: the default of 10 takes about
@@ -114,19 +127,6 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     holdout : float, default=0.25
         Chance of each row to be held out for the score. With `groups`, of each whole group. The
         default is that of `train_test_split`.
-    epsilon, delta : float, default=1.0, 1e-6
-        The guarantee of the whole search. The defaults are those of the learners, so that a search
-        promises what one fit does. ``delta=0`` needs mechanisms that are pure. ``epsilon=np.inf``
-        adds no noise, and draws from `random_state` alone.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: by one row more or less, or by other values in one row
-        (with `max_rows_per_group`: by one group). The default is that of the learners.
-    max_rows_per_group : int, "average" or None, default=None
-        None protects single rows, which is right if nobody has several. Otherwise `fit` takes
-        `groups`, and protects groups of rows, usually all rows of one person. An int k keeps k rows
-        of each group, chosen once by secret coins. "average" counts each group once: its score is
-        the mean of its rows' scores. Set it on the search alone, which sets it on the learner.
-        Learners and mechanisms without a proof for groups are refused.
     random_state : int, RandomState or None, default=None
         Public randomness: seeds of candidates that have none, the same in all trials. It decides
         neither K nor what is tried. None, as in scikit-learn, differs from search to search.
@@ -209,6 +209,11 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     with the same noise). A search with delta=0 counts as itself, if all charges are pure.
 
     Source: Liu and Talwar (2019), Papernot and Steinke (2022), Koskela, Redberg and Wang (2024).
+
+    See Also
+    --------
+    TDILClassifier : What a search usually tries.
+    PrivacyLedger : What counts the costs of several searches and fits.
 
     Examples
     --------

@@ -252,6 +252,11 @@ class PrivacyLedger:
     Only you can read and write a new file (mode 0600). Change its mode, and that of its folder, to
     share it with other users of the machine.
 
+    See Also
+    --------
+    PrivacyGuarantee : What one release promises.
+    BudgetExceededError : What a fit raises that the cap does not hold.
+
     Examples
     --------
     >>> from skdpsumm.privacy import PrivacyLedger, PureDP

@@ -98,6 +98,11 @@ class TableSchema:
     ValueError
         If an entry does not describe a column. The message names it.
 
+    See Also
+    --------
+    SchemaFinder : Finds a schema privately, where nobody knows the ranges.
+    PublicVectorizer : Turns rows into vectors by a schema.
+
     Examples
     --------
     >>> from skdpsumm import Categorical, Numeric, TableSchema

@@ -200,6 +200,18 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
     ----------
     schema : TableSchema or what stands for one
         Public description of the columns of X, with bounds of the numeric ones.
+    epsilon, delta : float, default=1.0, 1e-6
+        The guarantee of `fit` for the rows of each owner, against everybody. The defaults are a
+        usual epsilon, and a delta below 1 / n for tables of fewer than a million rows. ``delta=0``
+        takes Laplace noise, ``epsilon=np.inf`` none.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Whether a neighbour has one row more or less, or other values in one row. The default keeps
+        the number of rows private; "replace_one" takes it as public.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it where a person has several rows, and give `fit` the `groups`: it then protects all
+        rows of a person. None protects single rows, as most tables have one row per person. An int
+        k keeps k rows of each group, chosen by secret coins of each owner: a group is taken to have
+        rows of one owner only. "average" has each group count once, and keeps all rows.
     n_select : int, default=100
         p, how many synthetic rows `X_` has. 100 is a start: more rows train a better model. They
         have equal weights. From 8,000 on, rows may repeat.
@@ -216,18 +228,6 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
     n_synthetic : int, default=50_000
         Rows that are drawn from the merged sketch and weighted, to choose the summary among them;
         at least `n_select`. The default is large, as they cost nothing but time.
-    epsilon, delta : float, default=1.0, 1e-6
-        The guarantee of `fit` for the rows of each owner, against everybody. The defaults are a
-        usual epsilon, and a delta below 1 / n for tables of fewer than a million rows. ``delta=0``
-        takes Laplace noise, ``epsilon=np.inf`` none.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Whether a neighbour has one row more or less, or other values in one row. The default keeps
-        the number of rows private; "replace_one" takes it as public.
-    max_rows_per_group : int, "average" or None, default=None
-        Set it where a person has several rows, and give `fit` the `groups`: it then protects all
-        rows of a person. None protects single rows, as most tables have one row per person. An int
-        k keeps k rows of each group, chosen by secret coins of each owner: a group is taken to have
-        rows of one owner only. "average" has each group count once, and keeps all rows.
     target_is_owners : bool, default=False
         Say True where rows of the target are the owners' own, even a few of them. Weights follow
         these rows without noise, so `privacy_.owners` then has epsilon = inf. With False, as

@@ -115,25 +115,10 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     n_select : int, default=100
         p, how many rows to choose. 100 is a start: more rows train a better model, and show more of
         the owners' rows to you. Where fewer were received, fewer are chosen, with a UserWarning.
-    protocol : {"propose", "pool", "auction"} or Protocol, default="propose"
-        How curator and owners talk. `Propose` is the default since it takes one round and tells
-        owners nothing of the rows of others; with `Pool` they learn nothing of the target either.
-        `Auction` is the paper's, and has no valid guarantee. A name stands for
-        the defaults of its class. To set its parameters, give an object: ``Propose(parsimony=6)``.
-        They say which share of the rows each owner is asked for, and how much of the summary may be
-        one owner's.
     schema : TableSchema or what stands for one, default=None
         Public description of the columns. Give one for tables with words or missing values: it says
         how to read them, and rows are compared as vectors (`PublicVectorizer`). The rows that are
         chosen stay as they were. None, as tables of numbers need no schema, takes X as it is.
-    gamma : "auto" or float, default="auto"
-        Of the kernel ``exp(-gamma |x - y|^2)`` of the vectors. "auto" follows from the schema
-        alone, so it tells nothing of a row. Without a schema, give a number from public knowledge,
-        per squared unit of the columns. Where it is too large, no two rows are alike and the choice
-        is random. `fit` warns where what was released of the target tells so.
-    n_components : int, default=1000
-        d, the number of random Fourier features. Take many, as the default does: their error per
-        score is about ``1 / sqrt(d)``, and their noise does not grow with d.
     epsilon, delta : float, default=1.0, 1e-6
         The guarantee of `fit`: for the target, against owners; and, where a protocol broadcasts
         anything about the rows received, for the rows of each owner, against the others. The
@@ -149,6 +134,21 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         target, and of each owner by itself: a group is taken to have rows of one owner only.
         "average" has each group of the target count once, and keeps all rows; it serves protocols
         that tell owners nothing of the rows of others ("propose", "pool").
+    protocol : {"propose", "pool", "auction"} or Protocol, default="propose"
+        How curator and owners talk. `Propose` is the default since it takes one round and tells
+        owners nothing of the rows of others; with `Pool` they learn nothing of the target either.
+        `Auction` is the paper's, and has no valid guarantee. A name stands for
+        the defaults of its class. To set its parameters, give an object: ``Propose(parsimony=6)``.
+        They say which share of the rows each owner is asked for, and how much of the summary may be
+        one owner's.
+    gamma : "auto" or float, default="auto"
+        Of the kernel ``exp(-gamma |x - y|^2)`` of the vectors. "auto" follows from the schema
+        alone, so it tells nothing of a row. Without a schema, give a number from public knowledge,
+        per squared unit of the columns. Where it is too large, no two rows are alike and the choice
+        is random. `fit` warns where what was released of the target tells so.
+    n_components : int, default=1000
+        d, the number of random Fourier features. Take many, as the default does: their error per
+        score is about ``1 / sqrt(d)``, and their noise does not grow with d.
     target_is_owners : bool, default=False
         Say True where rows of the target are the owners' own, even a few of them: in a copy, in
         another order, or behind a pipeline, which makes two tables of one. Releases about the
@@ -197,6 +197,12 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     its bid has the wrong sign, and its MWEM costs three times what is claimed. Without `X_target`,
     X itself is the target. Its mean embedding is then a release about the owners' rows, and the
     claim for them says so.
+
+    See Also
+    --------
+    SketchSummarizer : Synthetic rows, where no row may leave an owner.
+    SummarizedEstimator : Chooses rows and trains a model on them, as one estimator.
+    greedy_mmd_selection : The choice without privacy.
 
     Examples
     --------
