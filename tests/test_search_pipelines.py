@@ -340,7 +340,7 @@ def test_nothing_else_tells_of_trials(monkeypatch, capfd, tmp_path, recwarn):
     assert list(tmp_path.iterdir()) == []
     assert (model.best_estimator_.memory, model.best_estimator_.verbose) == (None, False)
     # What the search says of its choice follows from the release.
-    assert {str(w.message)[:10] for w in recwarn} <= {"Set noise_", "Fit the es"}
+    assert {str(w.message)[:10] for w in recwarn} <= {"Leave simu", "Fit the es"}
 
 
 def test_a_ledger_in_another_step_would_count_trials():

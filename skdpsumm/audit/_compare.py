@@ -45,8 +45,8 @@ from .._sklearn import Interval, check_matplotlib
 from ..features._feature_maps import AVERAGE, GRID
 from ..features._row_alone import map_rows
 from ..moments import M2MClassifier, M2MEstimator
-from ..moments.asking._axes import Axis
-from ..moments.asking._synthetic import framed
+from ..moments._frames import framed
+from ..moments.asking._weighted import Axis
 from ..privacy import PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger
 from ..privacy._fit import PrivateFit, estimator
 from ..privacy._ledger import LedgerDataset
