@@ -86,7 +86,10 @@ WRONG = {
     "NaN": ({"age": (np.nan, 1)}, "column 'age': low and high must be two finite"),
     "a range that overflows": ({"age": (-1e308, 1e308)}, "low and high must be two finite"),
     "a range that underflows": ({"age": (0, 5e-324)}, "low and high must be two finite"),
-    "integers beyond floats": ({"age": (0, 10**400)}, "column 'age': low and high must be two finite"),
+    "integers beyond floats": (
+        {"age": (0, 10**400)},
+        "column 'age': low and high must be two finite",
+    ),
     "for all columns": ((1, 0), "schema, all columns: low and high"),
     "one category": ({"job": ["a"]}, "column 'job': categories lists 1 value"),
     "no category": ({"job": []}, "column 'job': categories lists 0 value"),
