@@ -255,7 +255,8 @@ class PrivacyLedger:
     has it only for charges planned in advance. "gdp" and "zcdp" also hold every sequence of pure
     charges that sum to epsilon: where the loss is surely below epsilon, no delta is spent. Sums
     may pass the cap by a relative 1e-9, for float rounding. "gdp" keeps the part `RESERVE` of the
-    cap for the discreteness of noise.
+    cap for the discreteness of noise. The first charge may take a larger part of delta for values
+    that nobody listed (`SchemaFinder`), because it is made before anything is released.
 
     Keep the file where SQLite's locks work (not on most network drives), and never charge a copy of
     it: a copy is another ledger, whose cap adds to this one's. A charge is one transaction. It is
