@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._numbers import FEWEST_POINTS, N_POINTS
 from ..inferring._table_model import TableModel
-from ..plausible._named_rows import NamedRows, check_each_row, values_at
-from ..plausible._rows import Rows
+from ..plausible._rows import NamedRows, Rows, check_each_row, values_at
 from ._warnings import warn_of_constants
 
 Floats = NDArray[np.float64]

@@ -19,13 +19,11 @@ from ...schema._schema import TableSchema, stack_columns
 from ...sketches._graphical import GraphicalModel
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._residuals import Marginal
+from .._numbers import MOST_TABLE_CELLS
 from ._cells import ColumnCells, column_cells, counted_groups, in_cells
 
 Group = tuple[int, ...]
 Floats = NDArray[np.float64]
-
-# A question's table has up to this many cells: more take more than they tell.
-MOST_TABLE_CELLS = 2**20
 
 
 class TableModel:

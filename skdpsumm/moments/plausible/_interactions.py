@@ -23,14 +23,13 @@ from .._numbers import (
     FEWEST_CHOSEN,
     LEAST_SHARE_OF_CONDITION,
     MOST_LEFT_OUT,
-    NOISE_OF_SURE_CONDITION,
+    ROUNDING,
     SHARE_BEYOND_PAIRS,
     SHARE_OVERLOOKED,
     TYPICAL_SQUARE,
-    UNSEEN_SQUARE,
 )
 from ..inferring._table_model import TableModel
-from ._seeds import generator
+from ._noise import generator
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
@@ -88,8 +87,7 @@ class Interactions:
             return pairs, beyond
         if chosen:
             # The worst of each round: half of these are worse than nearly all that was not chosen.
-            square = max(float(np.median(found)) + found.std() / math.sqrt(len(found)), 0.0)
-            square += UNSEEN_SQUARE  # but among many pairs are some of which it took no notice
+            square = float(np.median(found)) + found.std() / math.sqrt(len(found))
         else:
             square = found.mean() + found.std() / math.sqrt(len(found)) + unknown
         return math.sqrt(max(square, 0.0)), beyond
@@ -184,7 +182,7 @@ class Interactions:
         shares = [(one > 0) @ margin for one, margin in zip((left, right), margins, strict=True)]
         both = (left > 0) @ np.maximum(expected, 0.0) @ (right > 0).T
         # Conditions that noise drowns say little.
-        weights = both / np.sqrt(np.outer(*shares)) / (noise + NOISE_OF_SURE_CONDITION) ** 2
+        weights = both / np.sqrt(np.outer(*shares)) / np.maximum(noise, ROUNDING) ** 2
         if not weights.sum() > 0:
             return 0.0
         return float(np.average(missed**2 - noise, weights=weights))

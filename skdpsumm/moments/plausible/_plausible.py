@@ -38,11 +38,9 @@ from .._numbers import (
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import InsideCells, at_quantiles
-from ._named_rows import NamedRows, possible_rows
-from ._noise import RedrawnCounts
+from ._noise import RedrawnCounts, generator, white_noise
 from ._places import Places
-from ._rows import Rows
-from ._seeds import generator, white_noise
+from ._rows import NamedRows, Rows, possible_rows
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
