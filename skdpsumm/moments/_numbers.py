@@ -22,11 +22,8 @@ MOST_KEPT = 2**25
 # Steps at which quantiles of a cell are kept, which are the most places in an atom; and places of
 # a column.
 N_QUANTILES, N_PLACES = 64, 2048
-# Groups whose surprise is looked at where all were counted at once; and of a round, fewer chosen
-# groups say little of the others.
-MOST_LEFT_OUT, FEWEST_CHOSEN = 12, 4
-# Conditions that hold for fewer rows, or for nearly all, tell little of how columns go together.
-LEAST_SHARE_OF_CONDITION = 0.02
+# Groups whose surprise is looked at where all were counted at once.
+MOST_LEFT_OUT = 12
 # Three and more columns, which nobody may have counted together, go together beyond their pairs by
 # this part of how pairs do. Where all pairs were counted it was 0 to 0.31, beside what chance does,
 # in 24 tables of 2,000 and 10,000 rows and seven columns of Adult, ACS, Covertype and Occupancy.
@@ -38,15 +35,9 @@ SHARE_OVERLOOKED = 0.1
 # Standard deviation of a shift that all cells of a column share, to one side or outwards; that of
 # each cell's own is 1.
 STD_OF_SHARED_SHIFT = 0.5
-# Standard deviation of the tilt of a cell of several columns: of the mean of its rows, in standard
-# deviations of even ones.
-STD_OF_TILT = 0.4
 # Chance of one of two ways in which rows may lie, as likely as not: that a density, or the share of
 # another column's cell, jumps inside a cell, and that hidden rows are at no end of it.
 CHANCE_OF_JUMP = 0.5
-# Two numbers may go up and down together inside a cell this many times as steeply as neighbours
-# tell (as Fisher's z).
-STEEPER_THAN_NEIGHBOURS = 3.0
 # With more features than this, the diagonal stands for a Hessian, and nobody asks what features
 # explain of a model's inputs: it would take longer than the model.
 MOST_FEATURES = 3_000

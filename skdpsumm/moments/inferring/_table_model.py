@@ -80,6 +80,11 @@ class TableModel:
         """Return the number of cells of some columns together."""
         return math.prod(self.sizes[j] for j in columns)
 
+    def n_units(self, columns: Sequence[int]) -> int:
+        """Return the number of cells of some columns, where categories are told one by one."""
+        known = [self.cells[j] for j in columns]
+        return math.prod(one.n_atoms if one.edges is None else one.n_cells for one in known)
+
     def table(self, columns: Sequence[int]) -> Floats:
         """Return the probabilities of the cells of some columns, one axis for each, in order.
 

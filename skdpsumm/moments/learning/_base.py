@@ -618,7 +618,8 @@ def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
 
 def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:
     """Return a column as a number, or as indicators, all standardised, shape (n, k)."""
+    found = np.column_stack(encoded(columns.columns[j], points[:, j]))
     # More than 16 categories would make too many products with those of another column.
-    found = np.column_stack(encoded(columns.columns[j], points[:, j])[:16])
+    found = found[:, np.argsort(-np.count_nonzero(found, axis=0), kind="stable")[:16]]
     found -= found.mean(axis=0)
     return found / np.maximum(found.std(axis=0), TINY)
