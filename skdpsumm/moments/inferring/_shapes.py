@@ -407,4 +407,4 @@ def _brought_together(
     means, variances = (expected * variance + count * wide) / total, wide * variance / total
     mean = weights @ means
     squares = variances + (means - mean) ** 2
-    return mean, np.sqrt(squares[-1] if at_end else weights @ squares)
+    return float(mean), float(np.sqrt(squares[-1] if at_end else weights @ squares))
