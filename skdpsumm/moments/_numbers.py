@@ -62,8 +62,8 @@ SHIFT_OF_LIKE_ROWS = 0.01
 # by this part of what points on the ranges are. Measured on Adult and Occupancy: 0.02 to 0.14, and
 # more where noise is.
 SHIFT_LEFT_BY_DENSITY = 0.25
-# Ranges end within this, and are at least its inverse wide. The error of a covariance squares
-# squares of their ends, which must neither overflow nor vanish.
+# Largest end of a range, in size; its ends are at least 1 / LARGEST_BOUND apart. The error of a
+# covariance takes fourth powers of them, which must neither overflow nor vanish.
 LARGEST_BOUND = 1e60
 # Shares of points that lie anywhere, beside those drawn from a graphical model, and from a kernel
 # density, which is less sure of what it says.
