@@ -33,8 +33,8 @@ from ..inferring._points import (
 )
 from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
-from ..plausible._named_rows import NamedRows, values_at
 from ..plausible._plausible import PlausibleTables
+from ..plausible._rows import NamedRows, values_at
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate
 from ._statistics import StatisticsMixin

@@ -21,20 +21,18 @@ from ...schema._frames import NO_NAMES
 from ...schema._reading import Table, column_names, is_frame, read_table
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches import PrivateSketch
-from .._numbers import MOST_FEATURES, N_POINTS
+from .._numbers import (
+    LARGEST_BOUND,
+    MOST_FEATURES,
+    N_POINTS,
+    SHARE_BESIDE_DENSITY,
+    SHARE_BESIDE_MODEL,
+    TEMPERATURES,
+)
 from ._regression import FeatureBlocks
 from ._table_model import TableModel
 
 PRIORS = ("auto", "uniform", "kde")
-# Largest end of a range, in size; its ends are at least 1 / LARGEST_BOUND apart. The error of a
-# covariance takes fourth powers of them, which must neither overflow nor vanish.
-LARGEST_BOUND = 1e60
-# Shares of points that lie anywhere, beside those drawn from a graphical model, and from a kernel
-# density, which is less sure of what it says.
-_SHARE_BESIDE_MODEL, _SHARE_BESIDE_DENSITY = 0.02, 0.1
-# Variance, relative to that of a feature, that the moments may miss their target by in each
-# round; the last is that of about 1,000 points, and is what finite points can resolve.
-TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
 
 
 class KDE(BaseEstimator):
@@ -192,7 +190,7 @@ def _around(
     width: float | None = None,
 ) -> NDArray:
     """Return points drawn by a kernel density of weighted ones, and some that lie anywhere."""
-    n_spread = max(int(_SHARE_BESIDE_DENSITY * size), 1)
+    n_spread = max(int(SHARE_BESIDE_DENSITY * size), 1)
     drawn = _spread(points, weights, columns, size - n_spread, rng, width)
     return np.concatenate([drawn, columns.sample(n_spread, rng)])
 
@@ -240,7 +238,7 @@ def draw_points(
         return columns.sample(n_points, rng)
     generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
     # A few lie anywhere: what features say of places that noise has emptied is heard there.
-    n_spread = max(int(_SHARE_BESIDE_MODEL * n_points), 1)
+    n_spread = max(int(SHARE_BESIDE_MODEL * n_points), 1)
     points = (model or TableModel(sketch, columns)).sample(n_points - n_spread, generator)
     return np.concatenate([points, columns.sample(n_spread, rng)])
 

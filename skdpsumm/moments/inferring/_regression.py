@@ -21,19 +21,14 @@ from ..._linear_systems import conjugate_gradients, positive_solver
 from ...features._feature_maps import FeatureMap
 from ...features._histogram import HistogramMap
 from ...sketches import PrivateSketch
-from .._numbers import MOST_KEPT, ROUNDING
-
-# With more features than this the matrix takes more time and memory than products with it.
-LARGEST_DENSE = 7_000
-# Points follow the features if this share of them tells more than noise. Tables with a
-# third and more gained from it, and one with a twentieth lost.
-_LEAST_SHARE_TELLING = 0.25
-# Rows no more unlike points on the ranges than this are read by these as well as can be.
-_SHIFT_OF_LIKE_ROWS = 0.01
-# Points that follow the sketch match it because they follow it: they may still be unlike the rows
-# by this part of what points on the ranges are. Measured on Adult and Occupancy: 0.02 to 0.14, and
-# more where noise is.
-_SHIFT_LEFT_BY_DENSITY = 0.25
+from .._numbers import (
+    LARGEST_DENSE,
+    LEAST_SHARE_TELLING,
+    MOST_KEPT,
+    ROUNDING,
+    SHIFT_LEFT_BY_DENSITY,
+    SHIFT_OF_LIKE_ROWS,
+)
 
 
 class MomentRegression:
@@ -160,11 +155,11 @@ class Shift(NamedTuple):
     @property
     def is_worth_a_density(self) -> bool:
         """Whether points should follow the sketch, not lie anywhere."""
-        return self.told >= _LEAST_SHARE_TELLING and self.largest >= _SHIFT_OF_LIKE_ROWS
+        return self.told >= LEAST_SHARE_TELLING and self.largest >= SHIFT_OF_LIKE_ROWS
 
     def left_by_density(self, there: Shift) -> Shift:
         """Return the shift from points that follow the sketch, `there` as they look to it."""
-        least = _SHIFT_LEFT_BY_DENSITY * min(self.largest, 1.0)
+        least = SHIFT_LEFT_BY_DENSITY * min(self.largest, 1.0)
         return there._replace(mean_square=max(there.mean_square, least))
 
 

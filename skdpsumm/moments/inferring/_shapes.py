@@ -19,20 +19,10 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ..._linear_systems import TINY
+from .._numbers import PSEUDO_ROWS, ROWS_OF_EMPTY_CELL, SPIKE, TOLD_SHARE, UNTOLD_SHARE
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-
-# Where rows lie is expected as if the places of this many were known. Where nothing is known, as of
-# categories that were counted together, it is one row.
-PSEUDO_ROWS = 12.0
-# A cell with up to the first part of a column's rows is told by its neighbours; one with more is
-# told less and less, and from the second part on nothing.
-_TOLD_SHARE, _UNTOLD_SHARE = 0.12, 0.5
-# A cell this many times as dense as its neighbours, and as many times narrower, is a spike.
-_SPIKE = 5.0
-# An empty cell is taken to have this part of a row.
-_ROWS_OF_EMPTY_CELL = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +122,13 @@ def expected_masses(
         Rows of each cell as they were counted, and the standard deviation of the noise on them.
     """
     part = _part(edges, cell_of_atom, masses, noise)
-    known = np.clip((_UNTOLD_SHARE - part) / (_UNTOLD_SHARE - _TOLD_SHARE), 0.0, 1.0)
+    known = np.clip((UNTOLD_SHARE - part) / (UNTOLD_SHARE - TOLD_SHARE), 0.0, 1.0)
     masses = np.maximum(masses, 0.0)
     by_width = _by_densities(edges, cell_of_atom, masses)
     ranks = np.interp(edges, pieces, np.arange(len(pieces)))
     by_rank = _by_densities(ranks, cell_of_atom, masses)
     expected = by_rank + known[cell_of_atom] * (by_width - by_rank)
-    return Expected(expected, PSEUDO_ROWS**known, part >= _UNTOLD_SHARE)
+    return Expected(expected, PSEUDO_ROWS**known, part >= UNTOLD_SHARE)
 
 
 def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
@@ -148,7 +138,7 @@ def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     the left to what it is on the right. At an end of the range it falls as its mass says.
     """
     ends, own = _cells(edges, cell_of_atom, masses)
-    width, own = np.diff(ends), np.maximum(own, _ROWS_OF_EMPTY_CELL)
+    width, own = np.diff(ends), np.maximum(own, ROWS_OF_EMPTY_CELL)
     tilt = _tilts(own, ends)
     at = cell_of_atom
     low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
@@ -203,7 +193,7 @@ def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> 
     smooth, unseen = smooth_pieces(own, np.diff(ends)), 2 * noise[: len(own)]
     total = own[smooth].sum() - np.linalg.norm(unseen[smooth])
     part = np.zeros(len(masses))
-    largest = (np.maximum(own, _ROWS_OF_EMPTY_CELL) + unseen) / max(total, _ROWS_OF_EMPTY_CELL)
+    largest = (np.maximum(own, ROWS_OF_EMPTY_CELL) + unseen) / max(total, ROWS_OF_EMPTY_CELL)
     part[: len(own)] = np.where(smooth, largest, 0.0)
     return part
 
@@ -234,11 +224,11 @@ def smooth_pieces(own: Floats, width: Floats) -> NDArray[np.bool_]:
     """Return which cells are no spikes: narrow ones, far denser than both neighbours."""
     if len(own) < 2:
         return np.ones(len(own), np.bool_)
-    density = np.log(np.maximum(own, _ROWS_OF_EMPTY_CELL) / width)
+    density = np.log(np.maximum(own, ROWS_OF_EMPTY_CELL) / width)
     beside = np.pad(density, 1, constant_values=-np.inf)
-    denser = density - np.maximum(beside[:-2], beside[2:]) > np.log(_SPIKE)
+    denser = density - np.maximum(beside[:-2], beside[2:]) > np.log(SPIKE)
     beside = np.pad(width, 1, constant_values=np.inf)
-    return ~(denser & (_SPIKE * width < np.minimum(beside[:-2], beside[2:])))
+    return ~(denser & (SPIKE * width < np.minimum(beside[:-2], beside[2:])))
 
 
 def _falling(log_ratio: float) -> float:
@@ -302,7 +292,7 @@ def fitted_shape(
     of_count = np.zeros(len(order))
     if is_categorical and counted is not None:
         cells, noise = cell_of_atom[order], counted.variance[pieces]
-        found = np.minimum(noise / np.maximum(masses[cells], _ROWS_OF_EMPTY_CELL) ** 2, 0.25)
+        found = np.minimum(noise / np.maximum(masses[cells], ROWS_OF_EMPTY_CELL) ** 2, 0.25)
         of_count[order] = np.where(np.bincount(cells)[cells] > 1, found, 0.0)
     nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
     std = np.array([node[3] for node in tree.nodes])
@@ -417,4 +407,4 @@ def _brought_together(
     means, variances = (expected * variance + count * wide) / total, wide * variance / total
     mean = weights @ means
     squares = variances + (means - mean) ** 2
-    return mean, np.sqrt(squares[-1] if at_end else weights @ squares)
+    return float(mean), float(np.sqrt(squares[-1] if at_end else weights @ squares))

@@ -31,9 +31,10 @@ from ...schema._schema import TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, frame_for, table_of
 from .._frames import distinct
-from .._numbers import MOST_FEATURES
+from .._numbers import ERRORS_MISSED, LEAST_SHARE_EXPLAINED, MOST_FEATURES, POINTS_PER_INPUT
 from ..asking._estimate import Estimate
-from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of, warn_of_the_drowned
+from ..asking._tables import encoded
+from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._points import (
     absent,
     counted_columns,
@@ -45,14 +46,6 @@ from ..inferring._regression import MomentRegression
 from ..inferring._table_model import TableModel
 from ._coefficients import Regression
 from ._target import TargetedPrivacy, TargetEmbedding
-
-# Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
-# 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened
-# once.
-POINTS_PER_INPUT = 10
-# Measured: AUCs were 0.03 to 0.9 lower than those of the rows where less than this
-# was explained of most inputs, else at most 0.05 lower, unless the weights had collapsed.
-_LEAST_SHARE_EXPLAINED = 0.5
 
 
 class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
@@ -562,7 +555,7 @@ def warn_of_invisible_inputs(
         return
     else:
         shares = _explained_shares(sketch, columns, target, inputs, prior)
-    hidden = shares < _LEAST_SHARE_EXPLAINED
+    hidden = shares < LEAST_SHARE_EXPLAINED
     if 2 * hidden.sum() <= len(inputs):
         return
     name, unseen = columns.name(target), inputs[hidden].tolist()
@@ -624,17 +617,9 @@ def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
 
 
 def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:
-    """Return a column as a standardised number, or as centred indicators, shape (n, k)."""
-    column = columns.columns[j]
-    if isinstance(column, Categorical):
-        codes = columns.code(points, j)
-        frequent = np.argsort(-np.bincount(codes, minlength=column.n_codes), kind="stable")
-        # More than 16 categories would make too many products with those of another column.
-        indicators = codes[:, None] == frequent[:16]
-        return indicators - indicators.mean(axis=0)
-    number = points[:, j].astype(np.float64)
-    gone = np.isnan(number)
-    number[gone] = number[~gone].mean()
-    found = np.column_stack([number, gone][: 1 + column.missing])
+    """Return a column as a number, or as indicators, all standardised, shape (n, k)."""
+    found = np.column_stack(encoded(columns.columns[j], points[:, j]))
+    # More than 16 categories would make too many products with those of another column.
+    found = found[:, np.argsort(-np.count_nonzero(found, axis=0), kind="stable")[:16]]
     found -= found.mean(axis=0)
     return found / np.maximum(found.std(axis=0), TINY)

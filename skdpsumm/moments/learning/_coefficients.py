@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 from ..._computing import warn_caller
 from ...schema._columns import Categorical
 from ...schema._schema import TableSchema
-from .._numbers import ROUNDING
+from .._numbers import LEAST_CURVATURE, ROUNDING
 from ..asking._estimate import Estimate, near_the_middle
 from ..asking._tables import encoded
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
@@ -33,10 +33,6 @@ from ..inferring._table_model import TableModel
 from ..plausible._plausible import PlausibleTables
 
 Floats = NDArray[np.float64]
-
-# A table has at least this part of the model's curvature in any direction: noise leaves rare
-# categories none, and then a step would be anything.
-_LEAST_CURVATURE = 0.25
 
 
 class Design:
@@ -128,7 +124,7 @@ class Regression:
         for table in tables:
             score, curvature = self._newton(*table)
             values, vectors = np.linalg.eigh(root.T @ curvature @ root)
-            moved = vectors.T @ (root.T @ score) / np.maximum(values, _LEAST_CURVATURE)
+            moved = vectors.T @ (root.T @ score) / np.maximum(values, LEAST_CURVATURE)
             yield (root @ (vectors @ moved)).reshape(self._start.shape)
 
     def _tables(self, covers: str) -> Iterator[tuple[Floats, NDArray, Floats]]:

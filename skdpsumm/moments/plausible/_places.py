@@ -31,9 +31,10 @@ from .._numbers import (
     FEWEST_IN_CELL,
     N_PLACES,
     N_QUANTILES,
+    PSEUDO_ROWS,
     STD_OF_SHARED_SHIFT,
 )
-from ..inferring._shapes import PSEUDO_ROWS, by_a_jump, smooth_pieces
+from ..inferring._shapes import by_a_jump, smooth_pieces
 from ..inferring._table_model import TableModel
 
 Floats = NDArray[np.float64]

@@ -38,11 +38,9 @@ from .._numbers import (
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import InsideCells, at_quantiles
-from ._named_rows import NamedRows, possible_rows
-from ._noise import RedrawnCounts
+from ._noise import RedrawnCounts, generator, white_noise
 from ._places import Places
-from ._rows import Rows
-from ._seeds import generator, white_noise
+from ._rows import NamedRows, Rows, possible_rows
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
@@ -318,8 +316,8 @@ class DrawnTables:
         return self._about(columns, lambda rows: np.any(meets(rows)[:, few], axis=1), pool)
 
     def _fills_cells(self, columns: Group) -> bool:
-        n_units = math.prod(len(self._units(j)[0]) for j in columns)
-        return len(columns) == 1 or (len(columns) <= 3 and n_units <= N_POINTS)
+        few = len(columns) <= 3 and self.model.n_units(columns) <= N_POINTS
+        return len(columns) == 1 or few
 
     def _made_rows(self, columns: Group) -> Rows:
         if len(columns) == 1:
@@ -356,8 +354,8 @@ class DrawnTables:
             if places[k].is_exact
         }
         n_tables = self.n_tables if PLACES in self.priors else 0
-        mass, rng = np.maximum(table[0], 0.0), self._stream("joint", columns)
-        inside = InsideCells(self.model, places, code, mass, m, n_tables, rng, self.counts)
+        rng = self._stream("joint", columns)
+        inside = InsideCells(self.model, places, code, m, n_tables, rng, self.counts)
         for k, found in inside.values().items():
             values[columns[k]] = found[0] if len(found) == 1 else found
         weights = np.repeat(table.reshape(1 + self.n_tables, n_units), m, axis=1)

@@ -34,10 +34,9 @@ from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import at_quantiles
-from ._named_rows import NamedRows, column_of
+from ._noise import generator, white_noise
 from ._plausible import NOISE, PLACES, SAMPLING, DrawnTables
-from ._rows import Rows
-from ._seeds import generator, white_noise
+from ._rows import NamedRows, Rows, column_of
 
 Floats = NDArray[np.float64]
 
