@@ -145,8 +145,8 @@ class AdaptiveAgain:
 
     def __init__(self, sketcher, X):
         sketcher = clone(sketcher)
-        sketcher._begin(None)
-        self.design, self.rows = sketcher._read_rows(X, None, as_schema(sketcher.schema))
+        known = as_schema(sketcher.schema)
+        self.design, self.rows = sketcher._read_rows(X, None, known, sketcher._begin())
         # The maps of fine cells, which no release changes.
         fine, cut = cache(self.design.map), self.design.map
         found = lambda groups, bins=None: cut(groups, bins) if bins else fine(tuple(groups))  # noqa: E731

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from releases import Released, seeded_noise
 from scipy.stats import kstest, norm
+from simulated import simulate
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
@@ -73,8 +74,7 @@ def regressor(**settings):
 def opened(model, X, y, groups=None):
     """Return a fit that is planned, and has read all rows, but for its charge and its noise."""
     model = clone(model)
-    model._begin(groups)
-    return model._draft(X, y, None, groups=groups)
+    return model._draft(model._begin(groups), X, y, None, groups=groups)
 
 
 def sums(draft, weights, rows=None):
@@ -449,12 +449,12 @@ def test_a_kink_does_not_slow_the_descent(epsilon):
     y = X @ [1.0, -0.5, 0.3, 0.0] + 0.3 * rng.normal(size=4000) > 0
     scores = {}
     for loss in ("hinge", "huberized_hinge"):
-        model = classifier(loss=loss, schema=(-1, 1), epsilon=epsilon, noise_seed=0)
-        scores[loss] = model.fit(X, y).score(X, y)
+        model = classifier(loss=loss, schema=(-1, 1), epsilon=epsilon)
+        scores[loss] = simulate(model, X, y).score(X, y)
     assert scores["hinge"] > scores["huberized_hinge"] - 0.01 > 0.84
-    wide = regressor(loss=EpsilonInsensitive(smoothing=1e-3), epsilon=epsilon, noise_seed=0)
+    wide = regressor(loss=EpsilonInsensitive(smoothing=1e-3), epsilon=epsilon)
     wide.set_params(schema=(-1, 1), y_bounds=(-2, 2))
-    assert wide.fit(X, X @ [1.0, -0.5, 0.3, 0.0]).score(X, X @ [1.0, -0.5, 0.3, 0.0]) > 0.9
+    assert simulate(wide, X, X @ [1.0, -0.5, 0.3, 0.0]).score(X, X @ [1.0, -0.5, 0.3, 0.0]) > 0.9
 
 
 @pytest.mark.parametrize("loss", [HuberizedHinge(0), HuberizedHinge("wide"), "square", 3, Huber()])
@@ -540,11 +540,11 @@ def test_one_table_in_other_types_and_orders_is_one_release():
     """With noise of a seed: whole numbers, single precision, and any order of rows."""
     rng = np.random.default_rng(7)
     X, y = rng.integers(-3, 4, (50, 2)), rng.integers(2, size=50)
-    model = classifier(noise_seed=1, schema=(-3, 3), mechanism=GradientDescent(n_steps=9))
+    model = classifier(schema=(-3, 3), mechanism=GradientDescent(n_steps=9))
     order = rng.permutation(50)
     with warnings.catch_warnings(action="ignore"):
         released = [
-            clone(model).fit(*table).predictor_.coefficients
+            simulate(clone(model), *table, seed=1).predictor_.coefficients
             for table in ((X, y), (X.astype(np.float32), y), (X[order] * 1.0, y[order]))
         ]
     assert np.array_equal(released[0], released[1])

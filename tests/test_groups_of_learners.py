@@ -125,31 +125,31 @@ def test_groups_of_one_row_are_rows():
 # ------------------------------------------------------------------------------- which rows stay
 
 
-def rows_that_stay(model, X, y, groups):
-    problem = model._pose(X, y, None, groups)[0]
+def rows_that_stay(model, X, y, groups, noise_seed=None):
+    problem = model._pose(noise_seed, X, y, None, groups)[0]
     return {tuple(row) for row in problem.X.tolist()}
 
 
 def test_other_groups_do_not_matter_for_which_rows_stay():
     X, y = np.arange(40.0)[:, None], np.arange(40) % 2
     groups = np.array([f"person {k}" for k in np.arange(40) // 8])
-    model = TDILClassifier(max_rows_per_group=3, noise_seed=1)
-    stay = rows_that_stay(model, X, y, groups)
+    model = TDILClassifier(max_rows_per_group=3)
+    stay = rows_that_stay(model, X, y, groups, 1)
     assert len(stay) == 15
     order = np.random.default_rng(0).permutation(5)
     for n in range(1, 6):
         blocks = [np.arange(8 * k, 8 * k + 8) for k in order[:n]]
         for some in (np.concatenate(blocks), np.ravel(blocks, order="F")):
-            here = rows_that_stay(model, X[some], y[some], groups[some])
+            here = rows_that_stay(model, X[some], y[some], groups[some], 1)
             assert here == stay & {(float(row),) for row in some}
-    assert rows_that_stay(clone(model).set_params(noise_seed=2), X, y, groups) != stay
+    assert rows_that_stay(model, X, y, groups, 2) != stay
 
 
 def test_labels_and_rows_stay_together():
     X, groups = np.arange(60.0)[:, None], np.arange(60) // 6
     y = X[:, 0] * 3 + 1
     model = TDILRegressor(y_bounds=(0, 200), max_rows_per_group=2)
-    problem = model._pose(X, y, None, groups)[0]
+    problem = model._pose(None, X, y, None, groups)[0]
     np.testing.assert_allclose(problem.codes[:, 0] * 100 + 100, problem.X[:, 0] * 3 + 1)
     assert len(problem.X) == 20
 

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from simulated import simulate
 from sklearn.base import clone
 
 from skdpsumm import (
@@ -19,10 +20,9 @@ from skdpsumm import (
     PrivacyLedger,
     TableSchema,
 )
-from skdpsumm.moments.plausible._crowds import _n_troughs
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
     pytest.mark.filterwarnings("ignore:Add a group of"),
 ]
@@ -49,7 +49,7 @@ def default(people):
 
 
 def of_single_columns(people, inference):
-    sketcher = HistogramSketcher(n_bins=100, noise_seed=0, schema=SCHEMA)
+    sketcher = HistogramSketcher(n_bins=100, schema=SCHEMA)
     options = {"n_synthetic": 20_000, "random_state": 0, "inference": inference}
     return M2MEstimator(sketcher, **options).fit(people)
 
@@ -67,7 +67,7 @@ def by_points(people):
 @pytest.fixture(scope="module")
 def pairs(people):
     groups = [["sex", "hours"], *([f"x{j}"] for j in range(N_COLUMNS))]
-    sketcher = HistogramSketcher(marginals=groups, n_bins=100, noise_seed=0, schema=SCHEMA)
+    sketcher = HistogramSketcher(marginals=groups, n_bins=100, schema=SCHEMA)
     return M2MEstimator(sketcher, n_synthetic=20_000, random_state=0).fit(people)
 
 
@@ -112,7 +112,7 @@ def test_one_condition_on_an_edge_is_not_warned_of(people, default, pairs):
 
 
 def coarse(people, n_bins, inference):
-    sketcher = HistogramSketcher(schema=(1, 99), n_bins=n_bins, noise_seed=0)
+    sketcher = HistogramSketcher(schema=(1, 99), n_bins=n_bins)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # of the coarse bin
         return M2MEstimator(sketcher, inference=inference, **RAW).fit(people[["hours"]])
@@ -154,7 +154,7 @@ def test_what_bins_are_too_wide_for(people, ask, about, of):
         assert holds(wide, truth)
         # One bin holds most of the rows, and nothing tells where in it they are.
         assert all(f"rely on {about}" in one for one in messages)
-        sketcher = HistogramSketcher(schema=HOURS, n_bins=99, noise_seed=0)
+        sketcher = HistogramSketcher(schema=HOURS, n_bins=99)
         fine = M2MEstimator(sketcher, inference=inference, **RAW).fit(people[["hours"]])
         answer, messages = said(lambda fine=fine: ask(fine))
         assert not messages
@@ -238,7 +238,7 @@ def test_what_a_release_shows_is_told_when_all_is_set(model):
 def test_a_drowned_sketch_is_told_and_no_other(inference):
     X = np.random.default_rng(0).random((100, 2))
     for epsilon, n_messages in ((0.01, 1), (10.0, 0)):
-        sketcher = HistogramSketcher(n_bins=4, schema=(0, 1), epsilon=epsilon, noise_seed=0)
+        sketcher = HistogramSketcher(n_bins=4, schema=(0, 1), epsilon=epsilon)
         m2m = M2MEstimator(sketcher, inference=inference, n_synthetic=1000, random_state=0)
         fitted, messages = said(lambda m2m=m2m: m2m.fit(X))
         assert fitted.sketch_.is_drowned == bool(n_messages)
@@ -255,8 +255,8 @@ def ruled_by(noise_seed):
     age = rng.integers(0, 100, 5000)
     rows = {"age": age, "smokes": (age > 13) & (rng.random(5000) < 0.3)}
     rows["pay"] = rng.integers(0, 5001, 5000)
-    model = M2MEstimator(schema=RULED, noise_seed=noise_seed, random_state=0)
-    return model.fit(pd.DataFrame(rows))
+    model = M2MEstimator(schema=RULED, random_state=0)
+    return simulate(model, pd.DataFrame(rows), seed=noise_seed)
 
 
 @pytest.fixture(scope="module")
@@ -321,9 +321,7 @@ def test_rows_of_what_is_ruled_out_go_to_other_entries():
     """Of a release whose bins are cut by what the schema rules out."""
     age = np.random.default_rng(0).integers(14, 100, 3000)
     frame = pd.DataFrame({"age": age, "smokes": age % 3 == 0, "pay": age})
-    sketcher = HistogramSketcher(
-        n_bins=4, marginals=[["age", "smokes"]], schema=RULED, noise_seed=0
-    )
+    sketcher = HistogramSketcher(n_bins=4, marginals=[["age", "smokes"]], schema=RULED)
     model = M2MEstimator(sketcher, random_state=0).fit(frame)
     table = model.table(["age", "smokes"], bins={"age": [0, 14, 99]}, normalize=True)
     assert np.asarray(table)[0, 1] == 0
@@ -337,7 +335,7 @@ def test_entries_without_a_step_are_ruled_out_up_to_their_edges():
     rng = np.random.default_rng(0)
     x = rng.random(3000)
     frame = pd.DataFrame({"x": x, "kind": np.where((x < 0.5) & (rng.random(3000) < 0.5), "b", "a")})
-    model = M2MEstimator(schema=schema, noise_seed=0, random_state=0).fit(frame)
+    model = M2MEstimator(schema=schema, random_state=0).fit(frame)
     table = model.table(["x", "kind"], bins={"x": [0, 0.4, 0.6, 0.8, 1]})
     nobody = np.array([[0, 0], [0, 0], [0, 1], [0, 1]], bool)
     assert np.all((table[...].interval()[..., 1] == 0) == nobody)
@@ -370,9 +368,9 @@ def test_intervals_hold_where_a_bin_has_most_of_the_rows(epsilon):
     cut = frame.quantile(0.8)
     held = {"mean": [], "count": []}
     for seed in range(16):
-        model = M2MEstimator(schema=schema, epsilon=epsilon, noise_seed=seed, random_state=seed)
+        model = M2MEstimator(schema=schema, epsilon=epsilon, random_state=seed)
         with warnings.catch_warnings(action="ignore"):
-            model.fit(frame)
+            simulate(model, frame, seed=seed)
             held["mean"].append(holds_each(model.mean(), frame.mean()))
             below = model.estimate(
                 lambda rows: np.column_stack([rows[c] <= cut[c] for c in cut.index])
@@ -409,9 +407,9 @@ def test_noise_that_hides_a_column_leaves_open_where_its_rows_lie(kind):
     inside = (values > ends[0]) & (values < ends[1])
     held = []
     for seed in range(20):
-        model = M2MEstimator(schema=schema, epsilon=0.1, noise_seed=seed, random_state=seed)
+        model = M2MEstimator(schema=schema, epsilon=0.1, random_state=seed)
         with warnings.catch_warnings(action="ignore"):
-            model.fit(frame)
+            simulate(model, frame, seed=seed)
             shares = model.histogram("x", bins=cuts)
             one = model.count(lambda rows: (rows["x"] > ends[0]) & (rows["x"] < ends[1]))
             two = model.count(
@@ -432,7 +430,7 @@ def test_noise_that_hides_a_column_leaves_open_where_its_rows_lie(kind):
 @pytest.mark.parametrize("n_bins", [1, 5])
 def test_a_bin_with_all_rows_leaves_open_where_they_lie(n_bins):
     frame = pd.DataFrame({"x": np.random.default_rng(0).uniform(41, 59, 20_000)})
-    sketcher = HistogramSketcher(schema={"x": (0, 100)}, n_bins=n_bins, noise_seed=0)
+    sketcher = HistogramSketcher(schema={"x": (0, 100)}, n_bins=n_bins)
     model = M2MEstimator(sketcher, random_state=0).fit(frame)
     low, high = model.schema_.bound(0) if n_bins == 1 else (40, 60)
     with pytest.warns(AnswerWarning):
@@ -450,7 +448,7 @@ def crowds():
     z = np.where(rng.random(3000) < 0.7, 0.0, rng.exponential(10, 3000).clip(0, 99))
     u = np.where(rng.random(3000) < 0.6, 99.0, rng.uniform(0, 99, 3000))
     frame = pd.DataFrame({"z": z, "u": u})
-    options = {"schema": {"z": (0, 99), "u": (0, 99)}, "noise_seed": 0, "random_state": 0}
+    options = {"schema": {"z": (0, 99), "u": (0, 99)}, "random_state": 0}
     return frame, M2MEstimator(epsilon=1.0, **options).fit(frame)
 
 
@@ -500,11 +498,11 @@ def test_numbers_may_begin_and_end_inside_a_bin(epsilon, bins):
             {"age": rng.uniform(18, 65, 10_000), "sex": rng.choice(["f", "m"], 10_000)}
         )
         noise = {"epsilon": epsilon, "random_state": seed}
-        noise |= {} if epsilon == np.inf else {"noise_seed": seed}
         if bins == "even":
-            model = M2MEstimator(HistogramSketcher(schema=schema, n_bins=20, **noise)).fit(frame)
+            model = M2MEstimator(HistogramSketcher(schema=schema, n_bins=20, **noise))
         else:
-            model = M2MEstimator(schema=schema, **noise).fit(frame)
+            model = M2MEstimator(schema=schema, **noise)
+        simulate(model, frame, seed=seed)
         for ask, truth in AT_EDGES.values():
             truth = (frame["age"] < 19).sum() if truth is None else np.array(truth)
             low, high = np.moveaxis(ask(model)[...].interval(), -1, 0)
@@ -525,8 +523,8 @@ def test_values_may_be_heaped_at_round_ones(epsilon):
     frame = pd.DataFrame({"x": np.where(rng.random(5000) < 0.6, np.round(x / 5) * 5, x)})
     held = []
     for seed in range(8):
-        noise = {"epsilon": epsilon, "noise_seed": seed, "random_state": seed}
-        model = M2MEstimator(schema={"x": (0, 200)}, **noise).fit(frame)
+        model = M2MEstimator(schema={"x": (0, 200)}, epsilon=epsilon, random_state=seed)
+        simulate(model, frame, seed=seed)
         for query in (
             lambda rows: rows["x"] > 50,
             lambda rows: rows["x"] < 50,
@@ -537,19 +535,12 @@ def test_values_may_be_heaped_at_round_ones(epsilon):
     assert np.mean(held) > 0.9
 
 
-def test_densities_that_fall_and_rise_again_are_told_from_noise():
-    heaps, smooth = np.tile([1.0, 9.0], 5), np.r_[1:6, 5:0:-1].astype(float)
-    assert _n_troughs(heaps, heaps) == 4
-    assert _n_troughs(smooth, smooth) == 0
-    assert _n_troughs(heaps - 6, heaps + 6) == 0
-
-
 def test_the_lowest_value_is_not_the_end_of_the_range():
     for step in (None, 1.0):
         frame = pd.DataFrame({"x": np.random.default_rng(0).uniform(30, 90, 3000)})
         frame = frame if step is None else frame.round()
         schema = {"x": Numeric(0, 100, step=step)}
-        model = M2MEstimator(schema=schema, epsilon=10.0, noise_seed=0, random_state=0).fit(frame)
+        model = M2MEstimator(schema=schema, epsilon=10.0, random_state=0).fit(frame)
         low, high = model.quantile("x", 0.001).interval()
         # The places of a column that are asked are 2,048.
         assert low <= frame["x"].quantile(0.001, interpolation="higher") + 0.1
@@ -568,7 +559,7 @@ def test_rare_categories_have_the_noise_of_their_own_counts():
     largest, held = np.argsort(-truth)[1:11], []
     for seed in range(10):
         schema = {"c": names, "y": ["a", "b"]}
-        model = M2MEstimator(schema=schema, noise_seed=seed, random_state=seed).fit(frame)
+        model = simulate(M2MEstimator(schema=schema, random_state=seed), frame, seed=seed)
         held.append(holds_each(model.count(by="c"), truth)[largest])
     assert np.mean(held) > 0.9
 
@@ -587,8 +578,8 @@ def test_few_rows_may_be_at_an_end_of_the_range():
         u = np.where(rng.random(60) < 1 / 3, 99.0, rng.uniform(0, 99, 60))
         s = np.where(rng.random(60) < 1 / 3, 0.0, np.round(rng.exponential(10, 60).clip(1, 99)))
         schema = {"z": (0, 99), "u": (0, 99), "s": Numeric(0, 99, step=1)}
-        noise = {"epsilon": 1.0, "noise_seed": seed, "random_state": seed}
-        model = M2MEstimator(schema=schema, **noise).fit(pd.DataFrame({"z": z, "u": u, "s": s}))
+        model = M2MEstimator(schema=schema, epsilon=1.0, random_state=seed)
+        simulate(model, pd.DataFrame({"z": z, "u": u, "s": s}), seed=seed)
         held += holds_each(model.cdf("z", [0.0]), (z == 0).mean())
     assert held >= 48
 
@@ -629,7 +620,7 @@ def test_a_top_code_that_noise_hides_is_held():
     schema = {"gain": Numeric(0, 99_999, step=1)} | {name: list("xyz") for name in "abcdefgh"}
     truth, held = (frame["gain"] == 99_999).sum(), []
     for seed in range(6):
-        m2m = M2MEstimator(schema=schema, epsilon=0.3, noise_seed=seed, random_state=0).fit(frame)
+        m2m = simulate(M2MEstimator(schema=schema, epsilon=0.3, random_state=0), frame, seed=seed)
         low, high = m2m.count(lambda rows: rows["gain"] >= 99_999).interval()
         held.append(low <= truth <= high)
     assert np.mean(held) > 0.8

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from simulated import simulate
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -206,21 +207,21 @@ def test_numbers_stay_in_bounds(model):
     assert np.abs(predictions).max() <= 1
 
 
-@quiet
+@pytest.mark.simulated(0)
 def test_functional_is_accurate():
     big = np.random.default_rng(1).uniform(-1, 1, (3000, 2))
     y = (big**2).sum(axis=1) < 0.6
-    settings = {"gamma": 2.0, "epsilon": 2.0, "noise_seed": 0}
+    settings = {"gamma": 2.0, "epsilon": 2.0}
     assert TDDLClassifier(**settings).fit(big, y, X_public=big[:200]).score(big, y) > 0.85
     assert PINPClassifier(**settings).fit(big, y).score(big[:300], y[:300]) > 0.85
     landmarks = TDILClassifier(kernel="rbf", schema=(-1, 1), **settings)
     assert landmarks.fit(big, y).score(big, y) > 0.85
 
 
-@quiet
+@pytest.mark.simulated(0)
 @pytest.mark.parametrize("loss", ["huberized_hinge", "logistic", "hinge"])
 def test_every_loss_learns_three_classes(loss):
-    model = TDILClassifier(loss=loss, epsilon=1e3, noise_seed=0, norm_bound=3.0)
+    model = TDILClassifier(loss=loss, epsilon=1e3, norm_bound=3.0)
     with_ones = np.column_stack([X, np.ones(len(X))])
     assert (
         model.set_params(regularization=1.0).fit(with_ones, THIRDS).score(with_ones, THIRDS) > 0.65
@@ -440,8 +441,8 @@ def test_all_scores_of_a_point_are_one_update(mechanism, delta):
         pytest.skip("it has no pure guarantee")
     rows, labels = np.repeat(X[:3], 200, axis=0), np.repeat([0, 1, 2], 200)
     update = mechanism(n_updates=2, max_queries=2, failure_probability=0.9)
-    model = PINPClassifier(gamma=1.0, mechanism=update, regularization=10.0, noise_seed=0)
-    model.set_params(epsilon=1e6, delta=delta).fit(rows, labels)
+    model = PINPClassifier(gamma=1.0, mechanism=update, regularization=10.0)
+    simulate(model.set_params(epsilon=1e6, delta=delta), rows, labels)
     exact = clone(model).set_params(mechanism="functional", epsilon=np.inf).fit(rows, labels)
     answer = model.query(X[:1])
     assert answer.fresh.all()
@@ -454,7 +455,7 @@ def test_all_scores_of_a_point_are_one_update(mechanism, delta):
 def test_updates_are_counted_and_then_over():
     """With little noise the hypothesis, zero at first, is soon found wrong."""
     mechanism = SparseVector(n_updates=3, max_queries=25)
-    model = PINPClassifier(gamma=1.0, mechanism=mechanism, epsilon=1e6, noise_seed=0).fit(X, DISC)
+    model = simulate(PINPClassifier(gamma=1.0, mechanism=mechanism, epsilon=1e6), X, DISC)
     answer = model.query(NEW)
     assert answer.fresh.sum() == 3
     assert model.n_updates_left_ == 0
@@ -767,10 +768,10 @@ def test_more_rows_than_float64_is_sure_of(monkeypatch, space):
     assert len(ledger.entries()) == 1
 
 
-@quiet
+@pytest.mark.simulated(0)
 def test_large_weights_are_clipped_and_do_not_wrap():
     """64-bit integers would wrap, and one row would move the release by all their range."""
-    settings = {"mechanism": "objective", "epsilon": 1e4, "regularization": 1e9, "noise_seed": 0}
+    settings = {"mechanism": "objective", "epsilon": 1e4, "regularization": 1e9}
     weights = [
         TDILClassifier(classes=[0, 1], **settings).fit(np.ones((n, 1)), np.ones(n, int))
         for n in (10_000, 20_000)
@@ -819,10 +820,10 @@ def test_lambda_fixes_the_noise_on_a_prediction():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-@quiet
+@pytest.mark.simulated(3)
 def test_a_string_stands_for_the_object_with_its_defaults(learner, name, given):
     public = {"X_public": Z} if learner is TDDLClassifier else {}
-    settings = {"kernel": "linear", "noise_seed": 3, "random_state": 0}
+    settings = {"kernel": "linear", "random_state": 0}
     one, other = (
         learner(mechanism=mechanism, **settings).fit(X, DISC, **public)
         for mechanism in (name, given)
@@ -878,8 +879,8 @@ def test_bad_objects_cost_nothing(learner, settings, message):
 
 @quiet
 def test_another_loss_leaves_a_fitted_learner_as_it_is():
-    model = PINPRegressor(gamma=1.0, loss=Huber(0.5), y_bounds=(-1, 1), noise_seed=0).fit(X, CURVE)
-    other = clone(model).fit(X, CURVE)
+    model = simulate(PINPRegressor(gamma=1.0, loss=Huber(0.5), y_bounds=(-1, 1)), X, CURVE)
+    other = simulate(clone(model), X, CURVE)
     model.loss.threshold = 100.0
     assert np.array_equal(model.predict(NEW), other.predict(NEW))
 
@@ -921,10 +922,8 @@ def interrupted(k):
     """Return a learner whose first query ended at the k-th line, and what told that it did."""
     X, y = np.tile([[0.0], [1.0]], (200, 1)), np.tile([0, 1], 200)
     mechanism = SparseVector(n_updates=2, max_queries=25)
-    model = PINPClassifier(
-        gamma=1.0, mechanism=mechanism, epsilon=1e6, classes=[0, 1], noise_seed=0
-    )
-    answers = model.fit(X, y).answers_
+    model = PINPClassifier(gamma=1.0, mechanism=mechanism, epsilon=1e6, classes=[0, 1])
+    answers = simulate(model, X, y).answers_
     before, trace = answers._plan._threshold, InterruptAt(k)
     old = sys.gettrace()
     sys.settrace(trace)

@@ -41,6 +41,7 @@ from skdpsumm.privacy import GaussianDP, PureDP
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
+from simulated import simulate
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
@@ -70,9 +71,8 @@ def table(n_rows=2000):
 
 @pytest.fixture(scope="module")
 def sketch():
-    sketcher = HistogramSketcher(schema=SCHEMA, n_bins=16, epsilon=1.0, noise_seed=0)
-    with pytest.warns(match="noise_seed"):
-        return sketcher.fit(table()).sketch_
+    sketcher = HistogramSketcher(schema=SCHEMA, n_bins=16, epsilon=1.0)
+    return simulate(sketcher, table()).sketch_
 
 
 @pytest.fixture(scope="module")
@@ -296,10 +296,9 @@ def test_cdf(m2m):
 
 
 def test_cdf_of_whole_values_is_a_staircase():
-    sketcher = HistogramSketcher(schema=Numeric(1, 5, step=1), noise_seed=0)
+    sketcher = HistogramSketcher(schema=Numeric(1, 5, step=1))
     stars = np.random.default_rng(0).integers(1, 6, (500, 1)).astype(float)
-    with pytest.warns(match="noise_seed"):
-        m2m = M2MEstimator(sketcher, n_synthetic=500, random_state=0).fit(stars)
+    m2m = simulate(M2MEstimator(sketcher, n_synthetic=500, random_state=0), stars)
     display = CDFDisplay.from_estimator(m2m, 0, reference=np.arange(1, 6) / 5)
     shares = np.asarray(m2m.cdf(0, np.arange(1, 6)))
     for line in display.ax_.get_lines():
@@ -381,6 +380,7 @@ def test_crosstab_writes_the_estimate_and_its_interval(m2m):
     display = CrosstabDisplay.from_estimator(m2m, ["height", "load"], bins=2, level=0.9)
     expected = m2m.table(["height", "load"], bins=2)
     assert np.array_equal(display.image_.get_array(), np.asarray(expected))
+    assert display.image_.get_clim() == (0, np.max(expected))
     written = [text.get_text() for text in display.texts_]
     for text, value, ends in zip(
         written, np.ravel(expected), expected[...].interval(0.9).reshape(-1, 2), strict=True
@@ -488,6 +488,7 @@ def test_covariance(m2m):
     assert display.texts_[1].get_text().startswith(f"{matrix[0, 1]:.3g}\n±")
     labels = [t.get_text() for t in display.ax_.get_xticklabels()]
     assert labels == ["height (cm)", "weight (kg)", "load"]
+    assert display.image_.get_clim() == (-1, 1)
     # In grey, a larger correlation is darker.
     greys = display.image_.cmap(np.linspace(0, 1, 20))[:, :3].mean(axis=1)
     assert (np.diff(greys) < 0).all()

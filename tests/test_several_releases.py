@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
+from simulated import simulate
 
 from skdpsumm import (
     HistogramSketcher,
@@ -26,7 +27,7 @@ from skdpsumm import (
 )
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
 ]
 
@@ -55,7 +56,7 @@ def both_kinds(**options):
 
 def released(noise_seed, rows=None, make=histograms, epsilon=1.0):
     rows = people(0) if rows is None else rows
-    return make(schema=SCHEMA, epsilon=epsilon, noise_seed=noise_seed).fit(rows).sketch_
+    return simulate(make(schema=SCHEMA, epsilon=epsilon), rows, seed=noise_seed).sketch_
 
 
 def asked(sketch, random_state=0, **options):
@@ -320,6 +321,6 @@ def test_intervals_of_numbers_of_rows_are_whole_rows():
             assert np.all((low <= np.asarray(answer)) & (np.asarray(answer) <= high))
     shares = m2m.count(lambda rows: np.full(len(rows), 0.3))  # of rows that count in part
     assert np.any(shares.interval() % 1)
-    once = histograms(schema=SCHEMA, max_rows_per_group="average", noise_seed=0)
+    once = histograms(schema=SCHEMA, max_rows_per_group="average")
     averaged = once.fit(people(0), groups=np.arange(2000) // 3).sketch_
     assert np.any(asked(averaged).count(by="c")[...].interval() % 1)

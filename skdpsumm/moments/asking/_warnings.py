@@ -42,13 +42,14 @@ class AnswerWarning(UserWarning):
     >>> import warnings
     >>> import numpy as np
     >>> import pandas as pd
-    >>> from skdpsumm import AnswerWarning, HistogramSketcher, M2MEstimator, Numeric
+    >>> from skdpsumm import AnswerWarning, HistogramSketcher, M2MEstimator, Numeric, simulation
     >>> rng = np.random.default_rng(0)
     >>> people = pd.DataFrame({"age": rng.integers(18, 91, 5000), "job": ["clerk"] * 5000})
     >>> people.loc[0, "job"] = "pilot"
     >>> schema = {"age": Numeric(18, 90, step=1), "job": ["clerk", "pilot"]}
-    >>> sketcher = HistogramSketcher(schema=schema, marginals=2, noise_seed=0)  # an example
-    >>> m2m = M2MEstimator(sketcher, random_state=0).fit(people)
+    >>> sketcher = HistogramSketcher(schema=schema, marginals=2)
+    >>> with simulation(0):  # an example
+    ...     m2m = M2MEstimator(sketcher, random_state=0).fit(people)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always", AnswerWarning)
     ...     answer = m2m.mean("age", by="job")
