@@ -487,20 +487,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         return terms
 
     def _guarantee(self, plan: Plan, given: str, noise_seed: int | None) -> PrivacyGuarantee:
-        facts = ["the parameters of the estimator", given]
-        of_groups = self.max_rows_per_group is not None
-        if self.adjacency == "replace_one":
-            facts.append("the number of groups" if of_groups else "the number of rows")
-        return PrivacyGuarantee(
+        facts = filter(None, ["the parameters of the estimator", given, self._given_number])
+        return self._guaranteed(
             plan.mechanism,
-            self.adjacency,
+            ", and ".join(facts) + given_of_columns(self.schema),
+            noise_seed,
             protects="the rows of X and y",
-            unit=self._unit,
-            given=", and ".join(filter(None, facts))
-            + given_of_columns(self.schema)
-            + self._given_groups,
-            simulated=noise_seed is not None,
-            counted=self.ledger is not None,
             idealised=plan.idealised,
         )
 

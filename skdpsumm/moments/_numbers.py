@@ -8,9 +8,10 @@ N_TABLES = 100
 # A plausible table of two or three columns has this many rows, and this many in a cell at least: an
 # atom of a single column has as few.
 ROWS_OF_JOINT_TABLE, FEWEST_IN_CELL = 2**12, 4
-# Cells of two or three columns; of more cells, and of more columns, so many points are asked. A
-# user's function is tried on as many rows, to see which values it has and what they depend on.
-MOST_UNITS, N_POINTS = 2**15, 2**14
+# Two or three columns have rows in up to so many cells; of more cells, and of more columns, so many
+# points are asked. A user's function is tried on as many rows, to see which values it has and what
+# they depend on, and as many points are moved towards a sketch in each round.
+N_POINTS = 2**14
 # Fewer points tell a count to no more than 18 per cent (1 / sqrt(30)). Then so many times as many
 # are drawn, which halves that, and so many anywhere: a condition on one cell of three columns of 64
 # is met by one.
@@ -37,28 +38,18 @@ NOISE_OF_SURE_CONDITION = 0.003
 TYPICAL_SQUARE, UNSEEN_SQUARE = 0.04, 0.025**2
 # Part of the rows that a choice of groups may overlook without a word.
 SHARE_OVERLOOKED = 0.1
-# Stretches of the range of a column without a histogram.
-N_STRETCHES = 32
-# The correlation by ranks of two columns of numbers, squared, is this part of what is missed of
-# them, as squared by phi. It was about 0 to 0.7 in eleven releases of six tables (Adult, ACS,
-# Covertype and three made-up ones).
-SHARE_BY_RANKS = 0.75
 # Standard deviation of a shift that all cells of a column share, to one side or outwards; that of
 # each cell's own is 1.
 STD_OF_SHARED_SHIFT = 0.5
-# Chance that rows which no neighbour explains are all at one place.
-CHANCE_OF_CROWD = 0.9
 # Standard deviation of the tilt of a cell of several columns: of the mean of its rows, in standard
 # deviations of even ones.
 STD_OF_TILT = 0.4
-# Standard deviation of the share of a half of which nothing is known.
-STD_OF_UNKNOWN_HALF = 0.4
 # Chance of one of two ways in which rows may lie, as likely as not: that a density, or the share of
 # another column's cell, jumps inside a cell, and that hidden rows are at no end of it.
 CHANCE_OF_JUMP = 0.5
 # Two numbers may go up and down together inside a cell this many times as steeply as neighbours
 # tell (as Fisher's z).
 STEEPER_THAN_NEIGHBOURS = 3.0
-# An answer lies within this many standard errors of the noise from the middle of the plausible
-# tables.
-REACH_OF_ANSWER = 0.7
+# With more features than this, the diagonal stands for a Hessian, and nobody asks what features
+# explain of a model's inputs: it would take longer than the model.
+MOST_FEATURES = 3_000

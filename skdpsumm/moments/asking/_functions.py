@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._numbers import FEWEST_POINTS, MOST_UNITS, N_POINTS
+from .._numbers import FEWEST_POINTS, N_POINTS
 from ..inferring._table_model import TableModel
 from ..plausible._named_rows import NamedRows, check_each_row, values_at
 from ..plausible._rows import Rows
@@ -69,7 +69,7 @@ class AskedFunction:
         outputs, model = np.arange(self.n_outputs), self._plausible.model
         if model is None or not taken:
             return [(outputs, taken or (0,))]
-        few_units = prod(model.cells[j].n_atoms for j in taken) <= MOST_UNITS
+        few_units = prod(model.cells[j].n_atoms for j in taken) <= N_POINTS
         # A column that was asked for by itself matters, though only rare values of it may.
         if len(taken) <= 3 and few_units and len(taken) < model.schema.n_columns:
             return [(outputs, taken)]

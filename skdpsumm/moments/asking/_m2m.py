@@ -22,6 +22,7 @@ from ...schema._schema import SchemaLike, TableSchema, as_schema
 from ...sketches import PrivateSketch
 from ...sketches._sketchers import TableSketcher
 from .._base import OF_PAPER, BaseM2M, frame_for
+from .._frames import framed
 from ..inferring._points import (
     Points,
     draw_points,
@@ -30,16 +31,13 @@ from ..inferring._points import (
     points_for_a_look,
     systematic,
 )
-from ..inferring._regression import MomentRegression
-from ..inferring._shift import Shift
+from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
 from ..plausible._named_rows import NamedRows, values_at
 from ..plausible._plausible import PlausibleTables
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate
-from ._planning import Plan
 from ._statistics import StatisticsMixin
-from ._synthetic import framed
 from ._warnings import warn_of_the_drowned, warn_of_the_lone
 
 
@@ -501,54 +499,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             self._matched = maxent_points(self.sketch_, points, self.schema_, always)
         points, weights = self._matched
         return points[rng.permutation(systematic(weights, n, rng))]
-
-    def predict_error(
-        self, f: Callable[[Any], ArrayLike], *, n_samples: int, n_features: int | None = None
-    ) -> NDArray[np.float64]:
-        """Predict the root mean squared error of `estimate`, before any data are touched.
-
-        The prediction is the square root of Theorem 3.1's bound. It uses the sketcher's epsilon
-        and delta, and synthetic points from the ranges or from a public prior.
-
-        Parameters
-        ----------
-        f : callable
-            As in `estimate`.
-        n_samples : int
-            Number of rows that you expect.
-        n_features : int, default=None
-            Number of columns. You need it only where the schema is one range for all columns;
-            other schemas tell it.
-
-        Returns
-        -------
-        ndarray of shape () or (k,)
-        """
-        return Plan(self, f, n_samples, n_features).predict_error()
-
-    def calibrate(
-        self,
-        f: Callable[[Any], ArrayLike],
-        *,
-        error: float,
-        n_samples: int,
-        n_features: int | None = None,
-    ) -> float:
-        """Return the smallest epsilon at which `predict_error` is at most `error`.
-
-        Parameters
-        ----------
-        f, n_samples, n_features :
-            As in `predict_error`.
-        error : float
-            Largest root mean squared error that you accept, in the units of f.
-
-        Raises
-        ------
-        ValueError
-            If no epsilon reaches it, because the error of approximation alone is larger.
-        """
-        return Plan(self, f, n_samples, n_features).calibrate(error)
 
     @property
     def _known(self) -> TableSchema:

@@ -21,6 +21,7 @@ from ...schema._frames import NO_NAMES
 from ...schema._reading import Table, column_names, is_frame, read_table
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches import PrivateSketch
+from .._numbers import MOST_FEATURES, N_POINTS
 from ._regression import FeatureBlocks
 from ._table_model import TableModel
 
@@ -34,9 +35,6 @@ _SHARE_BESIDE_MODEL, _SHARE_BESIDE_DENSITY = 0.02, 0.1
 # Variance, relative to that of a feature, that the moments may miss their target by in each
 # round; the last is that of about 1,000 points, and is what finite points can resolve.
 TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
-_POINTS_PER_ROUND = 20_000
-# With more features than this, its diagonal stands for the Hessian.
-_LARGEST_HESSIAN = 2_000
 
 
 class KDE(BaseEstimator):
@@ -253,7 +251,7 @@ def points_for_a_look(sketch: PrivateSketch, n_points: int) -> int:
     Answers on Adult and Occupancy are as good with 5,000 of them, for 200 features, as with 20,000.
     """
     enough = max(5_000, 25 * sketch.feature_map.n_features)
-    return min(n_points, enough, _POINTS_PER_ROUND)
+    return min(n_points, enough, N_POINTS)
 
 
 def check_ranges(columns: TableSchema) -> None:
@@ -389,9 +387,9 @@ def _root(features: FeatureBlocks, weights: NDArray, scale: NDArray) -> NDArray:
     the dual ends does not depend on it: gradients are of all points.
     """
     _, variance = features.moments(weights)
-    if features.n_features > _LARGEST_HESSIAN:
+    if features.n_features > MOST_FEATURES:
         return np.sqrt(1 + variance * scale**2)
-    size = min(_POINTS_PER_ROUND // 2, features.n_points)
+    size = min(N_POINTS // 2, features.n_points)
     drawn = features.rows(_at_quantiles(weights, (np.arange(size) + 0.5) / size))
     mean = drawn.mean()
     hessian = drawn.gram() / size - np.outer(mean, mean)
@@ -460,7 +458,7 @@ def maxent_points(
     weights : ndarray of shape (n,), non-negative, summing to one
     """
     noise = sketch.mean_noise_std**2
-    cloud = points[:_POINTS_PER_ROUND]
+    cloud = points[:N_POINTS]
     features = FeatureBlocks.of(sketch.feature_map, cloud)
     _, variance = features.moments()
     # A feature that hardly varies, as an empty cell, would have to be met exactly.

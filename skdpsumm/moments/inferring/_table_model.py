@@ -113,10 +113,10 @@ class TableModel:
         return self.cells[j].draw(rng.integers(self.cells[j].n_cells, size=n), rng)
 
     def noise_of_column(self, j: int) -> Floats:
-        """Return the standard deviation of the noise in the share of each cell of a column."""
+        """Return the standard deviation of the noise in the rows of each cell of a column."""
         if not self.model.residuals.covers((j,)):
             return np.zeros(self.sizes[j])
-        return np.sqrt(self.model.residuals.cell_variances((j,))) / self.n_rows
+        return np.sqrt(self.model.residuals.cell_variances((j,)))
 
     def counts_together(self, columns: Group) -> bool:
         """Return whether some group has all of these columns."""

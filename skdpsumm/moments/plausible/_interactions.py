@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,6 @@ from .._numbers import (
     MOST_LEFT_OUT,
     NOISE_OF_SURE_CONDITION,
     SHARE_BEYOND_PAIRS,
-    SHARE_BY_RANKS,
     SHARE_OVERLOOKED,
     TYPICAL_SQUARE,
     UNSEEN_SQUARE,
@@ -61,42 +59,13 @@ class Interactions:
         """
         margins = [np.maximum(self._model.table((a,)), 0.0) for a in part]
         roots = [np.sqrt(m / max(m.sum(), TINY)) for m in margins]
-        rng = stream("interaction", part)
-        white = rng.standard_normal((n_tables, *map(len, roots)))
+        white = stream("interaction", part).standard_normal((n_tables, *map(len, roots)))
         for k, root in enumerate(roots):
             along = np.moveaxis(white, k + 1, -1)
             along -= (along * root).sum(axis=-1, keepdims=True) * root
-        if len(part) == 2:
-            white += self._up_and_down(part, roots, rng, n_tables)
         for k, root in enumerate(roots):
             white *= root.reshape([-1 if a == k else 1 for a in range(len(roots))])
         return white * math.sqrt(self.square_of(part))
-
-    def _up_and_down(
-        self, pair: Group, roots: list[Floats], rng: np.random.Generator, n_tables: int
-    ) -> Any:
-        """Return how two numbers go up and down together, beyond what is white in that."""
-        if any(self._model.cells[a].edges is None for a in pair):
-            return 0.0
-        told = self.told_of_ranks(pair[0]) * self.told_of_ranks(pair[1])
-        more = math.sqrt(max(SHARE_BY_RANKS / told - 1.0, 0.0))
-        ranked = [root * self.ranks(j) for root, j in zip(roots, pair, strict=True)]
-        return more * rng.standard_normal((n_tables, 1, 1)) * np.multiply.outer(*ranked)
-
-    def told_of_ranks(self, j: int) -> float:
-        """Return how much conditions on a numeric column tell of its ranks, as a mean square."""
-        margin = np.maximum(self._model.table((j,)), 0.0)
-        found = _conditions(margin) @ (margin * self.ranks(j))
-        return float(np.mean(found**2)) if len(found) else 0.5
-
-    def ranks(self, j: int) -> Floats:
-        """Return the ranks of a numeric column's cells, standardised; those of no value are 0."""
-        margin, n = np.maximum(self._model.table((j,)), 0.0), self._model.cells[j].n_cells
-        n -= self._model.schema.missing(j)
-        ranks = np.cumsum(margin) - margin / 2
-        ranks[:n] -= margin[:n] @ ranks[:n] / max(margin[:n].sum(), TINY)
-        ranks[n:] = 0.0
-        return ranks / max(float(np.sqrt(margin @ ranks**2)), TINY)
 
     @cached_property
     def phi(self) -> tuple[float, float]:

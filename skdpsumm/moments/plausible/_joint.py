@@ -24,6 +24,7 @@ from ..._linear_systems import TINY
 from .._numbers import (
     CHANCE_OF_JUMP,
     N_QUANTILES,
+    ROUNDING,
     STD_OF_TILT,
     STEEPER_THAN_NEIGHBOURS,
 )
@@ -33,8 +34,6 @@ from ._places import Places
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Group = tuple[int, ...]
-# A share that grows evenly over a cell grows by up to this part of itself: at 2 it starts from 0.
-_STEEPEST_SHARE = 1.9
 # Fractional parts whose multiples fill a cube evenly (Roberts 2018, the R3 sequence).
 _EVEN = (0.8191725134, 0.6710436067, 0.5497004779)
 
@@ -90,8 +89,8 @@ def slopes(model: TableModel, j: int, other: int) -> Floats:
     distance = np.maximum(middle[after] - middle[before], TINY)
     step = np.minimum(mass / distance, 1.0)[:, None] * (shares[after] - shares[before])
     found = np.zeros((model.sizes[j], model.sizes[other]))
-    step /= np.maximum(shares, TINY)
-    found[: len(mass)] = np.clip(step, -_STEEPEST_SHARE, _STEEPEST_SHARE)
+    # A share that grows by twice itself grows from 0.
+    found[: len(mass)] = np.clip(step / np.maximum(shares, TINY), -2.0, 2.0)
     return found
 
 
@@ -181,9 +180,9 @@ def odds_ratio(correlation: Floats) -> Floats:
 
 def tilted(u: Floats, slope: Floats) -> Floats:
     """Return quantiles under the density ``1 + slope (x - 1/2)`` for even ones."""
-    slope = np.clip(slope, -_STEEPEST_SHARE, _STEEPEST_SHARE)
+    slope = np.clip(slope, -2.0, 2.0)  # at which it is 0 at one end
     first = 1 - slope / 2
-    return 2 * u / (first + np.sqrt(first**2 + 2 * slope * u))
+    return 2 * u / np.maximum(first + np.sqrt(first**2 + 2 * slope * u), ROUNDING)
 
 
 def at_quantiles(quantiles: NDArray, cell: Codes, u: Floats) -> NDArray:
