@@ -10,7 +10,15 @@ from .learners import (
     TDILRegressor,
 )
 from .model_selection import PrivateSearchCV
-from .moments import KDE, AnswerWarning, Estimate, M2MClassifier, M2MEstimator, M2MRegressor
+from .moments import (
+    KDE,
+    AnswerWarning,
+    Estimate,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    Points,
+)
 from .privacy import (
     BudgetExceededError,
     BudgetWarning,
@@ -60,6 +68,7 @@ __all__ = [
     "Numeric",
     "PINPClassifier",
     "PINPRegressor",
+    "Points",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
     "PrivacyLedger",

@@ -208,7 +208,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Pass the rows to match"),
     pytest.mark.filterwarnings("ignore:Lower n_select"),
     pytest.mark.filterwarnings("ignore:Take a gamma of about"),
-    pytest.mark.filterwarnings("ignore:Use prior='auto' and weights='maxent'"),
+    pytest.mark.filterwarnings("ignore:Use Points"),
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
 ]
 

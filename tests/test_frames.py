@@ -18,6 +18,7 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     Numeric,
+    Points,
     PrivacyLedger,
     PrivateMMDSummarizer,
     PrivateSearchCV,
@@ -211,7 +212,9 @@ BESIDE = {
         .fit(FRAME, LABELS, X_target=SIDE, X_holdout=X, y_holdout=LABELS[:20])
         .score()
     ),
-    "prior": lambda X, **o: np.ravel(M2MEstimator(prior=X, **o).fit(FRAME).mean().value),
+    "prior": lambda X, **o: np.ravel(
+        M2MEstimator(inference=Points(prior=X), **o).fit(FRAME).mean().value
+    ),
     "X_target of a sketch": lambda X, **o: M2MClassifier.from_sketch(
         sketch(), target="y", X_target=X, random_state=0
     ).predict(FRAME),

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from simulated import simulate
 
-from skdpsumm import KDE, M2MEstimator, RACESketcher, RFFSketcher
+from skdpsumm import KDE, M2MEstimator, Points, RACESketcher, RFFSketcher
 from skdpsumm.moments.asking import _m2m
-from skdpsumm.moments.inferring._shift import Shift
+from skdpsumm.moments.inferring._regression import Shift
 
 pytestmark = [
     pytest.mark.simulated(0),
@@ -29,9 +29,8 @@ def read(X, prior="auto", seed=0, epsilon=1.0, sketcher=None, **options):
         schema=(0, 1), epsilon=epsilon, random_state=seed
     )
     options = {"n_synthetic": 3000, "random_state": seed} | options
-    return M2MEstimator.from_sketch(
-        simulate(sketcher, X, seed=seed).sketch_, prior=prior, **options
-    )
+    sketch = simulate(sketcher, X, seed=seed).sketch_
+    return M2MEstimator.from_sketch(sketch, inference=Points(prior=prior), **options)
 
 
 def coverage(prior, name="rff", epsilons=(0.5, np.inf), seeds=5):
@@ -138,7 +137,7 @@ def test_a_large_unit_of_one_column_leaves_the_errors_of_others(covers):
     scale = np.array([unit, 1, 1, 1, 1])
     sketcher = RFFSketcher(60, random_state=0)
     schema = [(0, unit)] + 4 * [(0, 1)]
-    options = {"n_synthetic": 2000, "random_state": 0, "prior": "uniform"}
+    options = {"n_synthetic": 2000, "random_state": 0, "inference": Points(prior="uniform")}
     large = M2MEstimator(sketcher, schema=schema, **options).fit(X * scale)
     small = M2MEstimator(sketcher, schema=(0, 1), **options).fit(X)
     intervals = [model.covariance().interval(covers=covers) for model in (large, small)]

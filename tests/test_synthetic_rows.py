@@ -17,6 +17,7 @@ from skdpsumm import (
     M2MEstimator,
     M2MRegressor,
     Numeric,
+    Points,
     PrivacyLedger,
     RFFSketcher,
     SketchUnion,
@@ -141,22 +142,53 @@ def test_histograms_are_read_by_a_graphical_model_and_others_by_points():
     assert drawn.effective_sample_size_ == pytest.approx(QUICK["n_synthetic"])
     weighted = M2MClassifier(pairs, inference="points", **options).fit(X, y)
     assert weighted.effective_sample_size_ < QUICK["n_synthetic"] - 1
-    by_prior = M2MClassifier(pairs, prior="uniform", **options).fit(X, y)
+    by_prior = M2MClassifier(pairs, inference=Points(prior="uniform"), **options).fit(X, y)
     assert by_prior.effective_sample_size_ < QUICK["n_synthetic"] - 1
 
 
 @pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])
-def test_a_graphical_model_needs_histograms_and_no_points(kind):
+def test_a_graphical_model_needs_histograms(kind):
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)
     own = {"y_bounds": (0, 1)} if kind is M2MRegressor else {}
     X = np.random.default_rng(0).random((30, 2))
     model = kind(RFFSketcher(4, ledger=ledger), schema=(0, 1), inference="graphical", **own)
     with pytest.raises(ValueError, match="needs a histogram"):
         model.fit(X, X[:, 0] > 0.5)
-    model = kind(schema=(0, 1), inference="graphical", prior="uniform", ledger=ledger, **own)
-    with pytest.raises(ValueError, match="prior has no effect with"):
-        model.fit(X, X[:, 0] > 0.5)
     assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "points", "said"),
+    [
+        (
+            M2MEstimator,
+            {"weights": "ridge"},
+            r"Points\(weights=...\) has no effect in M2ME",
+        ),
+        (M2MRegressor, {"regularization": "paper"}, "has no effect in M2MRegressor"),
+        (M2MClassifier, {"center": False}, "has no effect in M2MClassifier"),
+        (M2MClassifier, {"prior": "kde"}, "'prior' parameter of Points of M2MClassifier"),
+        (M2MClassifier, {"regularization": 1.0}, "'regularization' parameter of Points of M2MC"),
+        (M2MRegressor, {"weights": "printed"}, "'weights' parameter of Points of M2MRegressor"),
+        (M2MEstimator, {"regularization": -1.0}, "'regularization' parameter of Points must"),
+    ],
+)
+def test_what_points_do_not_do_for_an_estimator_is_refused(kind, points, said):
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    own = {"y_bounds": (0, 1)} if kind is M2MRegressor else {}
+    model = kind(schema=(0, 1), inference=Points(**points), ledger=ledger, **own)
+    with pytest.raises(ValueError, match=said):
+        model.fit(np.eye(2), [0, 1])
+    sketch = HistogramSketcher([(0, 1), (0, 1), [0, 1]]).fit(np.eye(3)[:, [0, 1, 1]]).sketch_
+    with pytest.raises(ValueError, match=said):
+        kind.from_sketch(sketch, inference=Points(**points))
+    assert ledger.entries() == []
+
+
+def test_parameters_of_points_are_reached_by_their_path():
+    model = M2MEstimator(schema=(0, 1), inference=Points())
+    model.set_params(inference__prior="uniform")
+    assert clone(model).get_params()["inference__prior"] == "uniform"
 
 
 # ---------------------------------------------------------------- the default sketcher

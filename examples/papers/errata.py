@@ -21,6 +21,7 @@ from sklearn.svm import SVC
 from skdpsumm import (
     M2MEstimator,
     PINPClassifier,
+    Points,
     PrivateMMDSummarizer,
     RFFSketcher,
     TDILClassifier,
@@ -424,7 +425,7 @@ def regulariser():
     paper's Figure 4. On 20,000 rows in [0, 1] its means are off by 0.008, and those of
     Theorem 3.1 by 0.000.
 
-    *Instead.* `M2MEstimator(regularization="theory")`, per feature, and `center=True`.
+    *Instead.* `Points(regularization="theory")`, per feature, and `center=True`.
 
     It prints:
 
@@ -433,11 +434,12 @@ def regulariser():
     """
     X = np.random.default_rng(0).beta(2, 8, size=(20_000, 3))
     sketcher = RFFSketcher(200, schema=(0, 1), epsilon=1.0, random_state=0)
-    options = {"prior": "uniform", "n_synthetic": 20_000, "random_state": 0}
+    options = {"n_synthetic": 20_000, "random_state": 0}
     with simulation(0):
         sketch = sketcher.fit(X).sketch_
     for rule in ("paper", "theory"):
-        m2m = M2MEstimator.from_sketch(sketch, regularization=rule, **options)
+        points = Points(prior="uniform", regularization=rule)
+        m2m = M2MEstimator.from_sketch(sketch, inference=points, **options)
         print(f"{rule} {np.abs(m2m.mean().value - X.mean(axis=0)).max():.3f}")
 
 
@@ -487,7 +489,7 @@ def negative_weights():
     *True.* If no weight is negative. Negative ones make losses unbounded below. Of a sketch
     at epsilon = 1, 44 per cent are negative.
 
-    *Instead.* `M2MClassifier(weights="maxent")`: positive weights on points that move to
+    *Instead.* `Points(weights="maxent")`, the default: positive weights on points that move to
     where the data are. "ridge" are the paper's, projected to the simplex; "printed" are the
     paper's as they are.
 

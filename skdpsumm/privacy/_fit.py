@@ -189,8 +189,12 @@ class PrivateFit(PrivacyReprMixin):
         noise_seed = current_seed()
         if noise_seed is not None and self.epsilon != np.inf:
             warn_of_seed()
+        self._warn_first()
         self._ask_ledger()
         return noise_seed
+
+    def _warn_first(self) -> None:
+        """Warn of what parameters alone show."""
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data."""
@@ -250,6 +254,27 @@ class PrivateFit(PrivacyReprMixin):
             return "; max_rows_per_group='average' (each group counts as one row)"
         return f"; max_rows_per_group={self._rows_per_group} (rows that are kept count)"
 
+    @property
+    def _given_number(self) -> str:
+        """What a guarantee takes as given under "replace_one", "" where it does not."""
+        if self.adjacency != "replace_one":
+            return ""
+        return f"the number of {'rows' if self.max_rows_per_group is None else 'groups'}"
+
+    def _guaranteed(
+        self, mechanism: Mechanism, given: str, noise_seed: int | None = None, **more: Any
+    ) -> PrivacyGuarantee:
+        """Return the guarantee of a fit with such a cost, which takes these facts as given."""
+        return PrivacyGuarantee(
+            mechanism,
+            self.adjacency,
+            unit=self._unit,
+            given=given + self._given_groups,
+            simulated=noise_seed is not None,
+            counted=self.ledger is not None,
+            **more,
+        )
+
     def _group_key(self, noise_seed: int | None) -> bytes:
         """Return the secret key of the coins that choose among the rows of a group.
 
@@ -277,12 +302,8 @@ class PrivateFit(PrivacyReprMixin):
         self._pay(draft.privacy)
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        """Charge what a fit costs."""
-        self._charge(privacy, type(self).__name__)
-
-    def _charge(self, privacy: PrivacyGuarantee, label: str) -> None:
-        """Charge the ledger, in one step with its check."""
-        charge(self.ledger, privacy, label)
+        """Charge what a fit costs, in one step with the ledger's check."""
+        charge(self.ledger, privacy, type(self).__name__)
 
     def _publish(self, draft: Any) -> None:
         """Compute the release and set what is fitted."""

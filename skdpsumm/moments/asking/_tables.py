@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from ..._linear_systems import TINY
 from ...schema._columns import Categorical
 from ...schema._schema import stack_columns
+from .._numbers import LEAST_WEIGHT_KEPT
 from ..plausible._rows import Rows
 
 Floats = NDArray[np.float64]
-
-# A row keeps at least this part of the model's weight where noise has taken all of it.
-_LEAST_WEIGHT_KEPT = 1e-3
 
 
 def positive_tables(
@@ -50,12 +48,12 @@ def positive_tables(
         shift = _mean_sums(of_noise.weights, functions) - _mean_sums(rows.weights, kept)
     for k, signed in enumerate(rows.weights):
         cells = [np.broadcast_to(rows.column(j), rows.weights.shape)[k] for j in columns]
-        weights = np.maximum(signed, 0.0 if k == 0 else _LEAST_WEIGHT_KEPT * own)
+        weights = np.maximum(signed, 0.0 if k == 0 else LEAST_WEIGHT_KEPT * own)
         for functions_of_rows in kept(k) if k > 0 else ():
             goal = signed @ functions_of_rows
             # No function is negative, nor is its sum.
             goal = np.maximum(
-                goal + shift[: len(goal)], _LEAST_WEIGHT_KEPT * own @ functions_of_rows
+                goal + shift[: len(goal)], LEAST_WEIGHT_KEPT * own @ functions_of_rows
             )
             weights = calibrated(weights, goal, functions_of_rows)
         yield cells, weights

@@ -6,19 +6,14 @@ All of them look at the release alone, which costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._computing import warn_caller
 from ...sketches._private_sketch import PrivateSketch
-from ..inferring._table_model import TableModel
-from ..plausible._crowds import Inside
 from ._estimate import Estimate
-
-# Standard errors of noise from which on what is left unexplained matters: where it was more than 8,
-# the error bar missed the truth, below that it held.
-ERRORS_MISSED = 8.0
 
 
 class AnswerWarning(UserWarning):
@@ -172,7 +167,7 @@ def warn_of_the_wide(
 
 
 def warn_of_the_clipped(
-    model: TableModel | None, found: Estimate, which: Sequence[int], slope: float
+    plausible: Any, found: Estimate, which: Sequence[int], slope: float
 ) -> None:
     """Warn of columns of which many rows lie at an end of the range, as clipped values do.
 
@@ -181,26 +176,33 @@ def warn_of_the_clipped(
 
     Parameters
     ----------
-    model : TableModel or None
+    plausible : PlausibleTables or PlausiblePoints
     found : Estimate
         Its last axis, if it has several, is that of the columns.
     which : sequence of int
     slope : float
         By how much the answer moves where the mean of the column moves by 1.
     """
+    if plausible.model is None:
+        return
     both = (found._value, found._shown_error())
     values, errors = (np.reshape(one, (-1, len(which))).T for one in both)
     for j, value, error in zip(which, values, errors, strict=True):
-        if model is None or model.cells[j].edges is None:
+        if (
+            plausible.model.cells[j].edges is None
+            or not (places := plausible.places(j)).at_ends.any()
+        ):
             continue
-        inside, column = Inside(model, j), model.schema.columns[j]
-        is_there = np.any(value <= inside.ends[0]), np.any(value >= inside.ends[1])
-        moved = slope * inside.at_ends * inside.beyond
-        matters = (inside.at_ends > 0) & (np.array(is_there) | (moved > error.min()))
+        cells, column = plausible.model.cells[j], plausible.schema.columns[j]
+        new_piece = np.diff(cells.piece_of_atom[: cells.n_present], prepend=-1) > 0
+        cuts = cells.edges[:-1][new_piece]
+        is_there = [np.any(value <= cuts[1]), np.any(value >= cuts[-1])]
+        moved = slope * places.at_ends * places.beyond
+        matters = (places.at_ends > 0) & (np.array(is_there) | (moved > error.min()))
         for k in np.flatnonzero(matters & (np.array(column.bounds) != 0)).tolist():
             warn_caller(
-                f"Give {model.schema.name(j)!r} a wider range when you sketch again: "
-                f"{inside.at_ends[k]:.1%} of its values lie at the end of it, "
+                f"Give {plausible.schema.name(j)!r} a wider range when you sketch again: "
+                f"{places.at_ends[k]:.1%} of its values lie at the end of it, "
                 f"{column.label(column.bounds[k])}. What is beyond is clipped, and the interval "
                 "does not cover it.",
                 AnswerWarning,
