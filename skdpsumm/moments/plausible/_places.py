@@ -93,7 +93,7 @@ class Places:
         self.at_ends = self.beyond = np.zeros(2)
         self._fill(step)
         if self._n_tables and self.column.edges is not None:
-            self._crowd(model.noise_of_column(j))
+            self._crowd(self.column.edges, model.noise_of_column(j))
 
     @property
     def is_exact(self) -> bool:
@@ -234,7 +234,7 @@ class Places:
         found = np.where(anything[0] < lost, anything[1], found)
         return np.where(np.isfinite(found), found, part)  # of a Beta with next to no rows
 
-    def _crowd(self, noise: Floats) -> None:
+    def _crowd(self, edges: Floats, noise: Floats) -> None:
         """Move rows that no neighbour explains to one place of their piece, in each table."""
         column, rng, n = self.column, self._stream("crowds"), self._n_tables
         known = self.atom[: np.searchsorted(self.atom, column.n_present)]
@@ -244,9 +244,8 @@ class Places:
         cell = column.cell_of_atom[known[starts]]
         rows = self._counts[0][cell]
         unsure = np.hypot(rows * np.std(share[1:], axis=0), noise[cell] * share[0])
-        sizes = np.diff(np.asarray(column.edges))
-        widths: Floats = np.bincount(column.piece_of_atom[: len(sizes)], sizes).astype(np.float64)
-        mass = rows * share[0]
+        pieces, mass = column.piece_of_atom[: column.n_present], rows * share[0]
+        widths = np.bincount(pieces, np.diff(edges)).astype(np.float64)
         part = np.where(column.blind[cell], 1.0, crowded(mass, widths, unsure))
         stops = np.append(starts[1:], len(known))
         several = (stops - starts > 1) | ~column.single[known[starts]]
