@@ -217,12 +217,9 @@ def cost_of(step: Any) -> Any:
     return step.privacy_.mechanism
 
 
-def has_noise_of_its_place(learner: Any) -> bool:
-    """Return whether a learner's noise is simulated if it was fitted in a simulation, and real else.
-
-    One that begins a simulation in its own `fit` would have noise that the search does not tell of.
-    """
-    return learner.privacy_.simulated == (current_seed() is not None)
+def hides_simulation(learner: Any) -> bool:
+    """Return whether a learner began a simulation in its own `fit`, of which no search tells."""
+    return learner.privacy_.simulated and current_seed() is None
 
 
 def set_claim(step: Any, privacy: PrivacyGuarantee) -> None:
