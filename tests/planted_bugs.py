@@ -414,8 +414,8 @@ BUGS = [
     Bug(
         "categories_by_appearance",
         "skdpsumm/schema/_finder.py",
-        "values = sorted({value for value in read if value is not None}, key=_order)",
-        "values = list(dict.fromkeys(value for value in read if value is not None))",
+        "values = sorted(found, key=lambda value: (isinstance(value, str), value))",
+        "values = [value for value in dict.fromkeys(read) if value is not None]",
         "tests/test_schema_finder.py::test_categories_are_in_an_order_of_their_own",
     ),
     Bug(
@@ -582,7 +582,7 @@ BUGS = [
     Bug(
         "compare_scores_in_company",
         "skdpsumm/audit/_compare.py",
-        "scores, taken = map_rows([self], self._table(inputs), 1)",
+        "scores, taken = (part[which] for part in map_rows([self], self._table(inputs[first]), 1))",
         "scores = self.transform(self._table(inputs)).reshape(-1, 1)\n        taken = ~np.isnan(scores[:, 0])",
         "tests/test_compare.py::test_no_row_moves_the_score_of_another",
     ),

@@ -24,6 +24,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..features._row_alone import map_rows
 from ..privacy import PrivacyGuarantee
+from ..privacy._noise import current_seed
 from ..schema._schema import TableSchema, as_schema
 from ..schema._vectorizer import PublicVectorizer
 from ._public_rows import PublicRows
@@ -214,6 +215,14 @@ def cost_of(step: Any) -> Any:
             "private learner of skdpsumm."
         )
     return step.privacy_.mechanism
+
+
+def has_noise_of_its_place(learner: Any) -> bool:
+    """Return whether a learner's noise is simulated if it was fitted in a simulation, and real else.
+
+    One that begins a simulation in its own `fit` would have noise that the search does not tell of.
+    """
+    return learner.privacy_.simulated == (current_seed() is not None)
 
 
 def set_claim(step: Any, privacy: PrivacyGuarantee) -> None:

@@ -231,14 +231,12 @@ class Numeric(Column):
         low, high = self.bounds
         n_steps = (high - low) / float(step)  # a whole number, up to what decimals lose in binary
         # Finer, and half a step would be lost in the rounding of the values.
-        if step < 16 * np.spacing(max(-low, high)) or n_steps < 0.5:
-            raise ValueError(
-                f"step={step!r} is too fine or too wide for the range {self.bounds}; leave it out."
-            )
-        if abs(n_steps - round(n_steps)) > 1e-6:
+        is_fine = step < 16 * np.spacing(max(-low, high))
+        if is_fine or n_steps < 0.5 or abs(n_steps - round(n_steps)) > 1e-6:
             raise ValueError(
                 f"step={step!r} does not lead from one end of the range {self.bounds} to the "
-                "other; give a low and a high that are values of the column."
+                "other, or is finer than float64; give a low and a high that are values of the "
+                "column, or leave the step out."
             )
         if self.edges is not None:
             first = first_values(self.edges, low, float(step))
@@ -685,19 +683,15 @@ def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
     low, high = pair
     if low is None and high is None:
         return None
-    if not (_is_number(low) and _is_number(high)):
-        raise ValueError(
-            f"low and high must be two numbers, the public range of the column; got "
-            f"({low!r}, {high!r})."
-        )
-    try:
-        ends = float(low), float(high)
-    except OverflowError:
-        ends = np.nan, np.nan
+    ends = np.nan, np.nan
+    if _is_number(low) and _is_number(high):
+        with suppress(OverflowError):
+            ends = float(low), float(high)
     if not (ends[1] - ends[0] > _SHORTEST_RANGE and max(-ends[0], ends[1]) <= _FARTHEST_END):
         raise ValueError(
-            f"low and high must be finite, within {_FARTHEST_END:g}, low < high, and more than "
-            f"{_SHORTEST_RANGE:g} apart; got ({low!r}, {high!r})."
+            f"low and high must be two finite numbers, the public range of the column: within "
+            f"{_FARTHEST_END:g}, low < high, and more than {_SHORTEST_RANGE:g} apart; got "
+            f"({low!r}, {high!r})."
         )
     return ends
 

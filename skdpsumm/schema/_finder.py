@@ -316,8 +316,9 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         shares = [part / len(kinds) for kind in kinds for part in _PARTS[kind]]
         blocks = [Block(moved, float(moved), math.sqrt(moved), share) for share in shares]
         looks = CATEGORY in kinds and self.delta > 0 and self.epsilon != np.inf
-        part = 0.0 if not looks else _OF_DELTA if self._is_first_charge else _OF_RESERVE * RESERVE
-        tail = part * self.delta
+        # A ledger holds a large tail only where nothing was charged before.
+        is_first = self.ledger is None or getattr(self.ledger, "n_charges", 1) == 0
+        tail = self.delta * (_OF_DELTA if is_first else _OF_RESERVE * RESERVE) * looks
         noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta - tail)
         if not isinstance(noise.mechanism, GaussianDP) or not looks:
             return noise, noise.mechanism, 1.0
@@ -326,11 +327,6 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         )
         log_ratio, own = noise.mechanism.slack
         return noise, NewValuesDP(noise.mechanism.mu, log_ratio, own + tail), bound
-
-    @property
-    def _is_first_charge(self) -> bool:
-        """Whether nothing was charged before, so that the ledger holds a large tail."""
-        return self.ledger is None or getattr(self.ledger, "n_charges", 1) == 0
 
     def _draft(self, noise_seed: int | None, X: Any, *, groups: Any = None) -> _Draft:
         if is_dask(X):
@@ -445,7 +441,8 @@ def _counted(
     """
     if kind == CATEGORY:
         read = _read_each(cells, _value, None)
-        values = sorted({value for value in read if value is not None}, key=_order)
+        found = {value for value in read if value is not None}
+        values = sorted(found, key=lambda value: (isinstance(value, str), value))
         code = {value: k for k, value in enumerate(values)}
         counts = _units_in(
             np.array([code.get(value, -1) for value in read], np.int64), units, len(values)
@@ -466,11 +463,6 @@ def _units_in(codes: NDArray[np.int64], units: NDArray[np.int64], n: int) -> NDA
     # A unit counts once in a cell, however many rows it has there.
     pairs = np.unique(units[there] * max(n, 1) + codes[there])
     return np.bincount(pairs % max(n, 1), minlength=n).astype(np.int64)
-
-
-def _order(value: Any) -> tuple[bool, Any]:
-    """Return what values are sorted by: numbers first, then words."""
-    return isinstance(value, str), value
 
 
 def _read_each(cells: NDArray, read: Callable[[Any], T], unread: T) -> list[T]:
