@@ -48,8 +48,8 @@ class Estimate(NDArrayOperatorsMixin):
         that array. An array stands for all of these.
     value : ndarray, default=None
         The answer. None takes that of the model, moved to within 0.7 standard errors (of the noise)
-        of the middle of the tables: where these are farther away, the model's want of negative counts
-        has biased it.
+        of the middle of the tables: where these are farther away, the model's want of negative
+        counts has biased it.
     possible : pair of float or ndarray, default=(-inf, inf)
         Least and largest value that the statistic can have; by default it has no limits. `value`
         and the ends of intervals are moved inside. Errors are not: a share that noise made negative
