@@ -414,7 +414,8 @@ class DrawnTables:
         so what noise says of a cell that the model has empty is heard.
         """
         codes, base = self._kept.get("points", self._drawn)
-        met, rng, n = meets(pool), self._stream("about", columns), len(codes)
+        rng, n = self._stream("about", columns), len(codes)
+        met = meets(pool)[:n]  # beyond these are the points of empty cells
         drawn = self.model.model.rounded(MORE_POINTS * n, self._stream("more codes"))
         more = drawn[meets(self._valued({j: drawn[:, j] for j in columns}, rng))]
         anywhere = {j: rng.integers(self.model.sizes[j], size=N_ANYWHERE) for j in columns}
