@@ -22,7 +22,6 @@ from skdpsumm import (
     SummarizedEstimator,
     summaries,
 )
-from skdpsumm.features import _feature_maps
 from skdpsumm.privacy import PureDP
 from skdpsumm.summaries import Auction, DataOwner, Propose
 from skdpsumm.summaries._mmd import Embedding
@@ -39,27 +38,6 @@ def points(n, centre=0.0, seed=0):
 
 def embedding(d=16, seed=0):
     return Embedding.draw(2, d, 0.5, "pairs", np.random.RandomState(seed))
-
-
-# ------------------------------------------------------------------- how far the target's sums move
-
-
-@pytest.mark.parametrize("rows_per_batch", [1, 3, 7, 8192])
-def test_each_group_adds_the_mean_of_its_rows(monkeypatch, rows_per_batch):
-    """In whatever batches; rounded once, and whatever other groups there are."""
-    rng, phi = np.random.default_rng(0), embedding(8)
-    X, groups = rng.normal(size=(50, 2)), np.append(np.zeros(20, int), rng.integers(0, 7, 30))
-    grid = phi.grid(X).astype(np.int64)
-
-    def mean(g):
-        return np.rint(grid[groups == g].sum(axis=0) / np.sum(groups == g)).astype(np.int64)
-
-    monkeypatch.setattr(_feature_maps, "_ROWS_SUMMED_AT_ONCE", rows_per_batch)
-    expected = sum(mean(g) for g in range(7))
-    np.testing.assert_array_equal(phi.group_sums(X, groups), expected)
-    others = groups != 0
-    without = phi.group_sums(X[others], groups[others] - 1)
-    np.testing.assert_array_equal(expected - without, mean(0))
 
 
 # --------------------------------------------------------------------- how far owners' rows move it
