@@ -1,6 +1,7 @@
 """The main job on bundled data: one release of a table, and what it answers.
 
-With a command: what a sketch file promises (`show`), or what is left in a ledger's file (`plan`).
+With a command: what a sketch file promises, or what a ledger's file has spent (`show`); what each
+release of some that are planned may cost (`plan`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from skdpsumm import (
     PrivateSketch,
 )
 from skdpsumm._computing import one_blas_thread
+from skdpsumm.privacy._ledger import LedgerDataset
 
 # What such measurements can be is public. The ranges are not read off these data.
 SCHEMA = {
@@ -98,13 +100,26 @@ def sketch_once(folder: Path, epsilons: Sequence[float] = (1.0, 3.0, 10.0)) -> N
 
 
 def show(path: Path) -> None:
-    """Tell what a sketch file holds, and what it promises."""
-    print(PrivateSketch.load(path).explain())
+    """Tell what a sketch file holds and promises, or what a ledger's file has spent."""
+    with path.open("rb") as file:
+        is_ledger = file.read(16) == b"SQLite format 3\0"
+    if not is_ledger:
+        return print(PrivateSketch.load(path).explain())
+    ledger = PrivacyLedger.open(path)
+    print(ledger)
+    for entry in ledger.entries():
+        told = "{id}. {time:.10} {dataset}: {label}, epsilon={epsilon:.4g}".format(**entry)
+        print(told + " (simulated)" * entry["simulated"])
+    for name in sorted({"default", *(entry["dataset"] for entry in ledger.entries())}):
+        epsilon, delta = LedgerDataset(ledger, name).remaining
+        print(f"Left for one more release of {name!r}: epsilon={epsilon:.4g} at delta={delta:.3g}")
 
 
 def plan(path: Path, n_releases: int) -> None:
     """Tell what each of so many equal releases may cost, under the cap of a ledger's file."""
     each = PrivacyLedger.open(path).plan(n_releases)
+    if each.epsilon == 0:
+        sys.exit(f"{path}: the budget is spent. No release can follow under this cap.")
     print(f"{n_releases} x epsilon={each.epsilon:.4g} at delta={each.delta:.3g}")
 
 

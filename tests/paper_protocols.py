@@ -1,10 +1,12 @@
-"""The protocol of the examples of the papers, for tests of protocols with many rounds."""
+"""What the examples of the papers have of their own, for tests."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples" / "papers"))
+FOLDER = Path(__file__).resolve().parent.parent / "examples" / "papers"
+sys.path.insert(0, str(FOLDER))
 
-from _ask_all import AskAll
+import _printed as printed  # noqa: E402
+from _ask_all import AskAll  # noqa: E402
 
-__all__ = ["AskAll"]
+__all__ = ["FOLDER", "AskAll", "printed"]

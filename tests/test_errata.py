@@ -4,10 +4,11 @@ import runpy
 from pathlib import Path
 
 import pytest
+from paper_protocols import FOLDER
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs/papers.md").read_text()
-SHOWN = runpy.run_path(str(ROOT / "examples/papers/errata.py"))["SHOWN"]
+SHOWN = runpy.run_path(str(FOLDER / "errata.py"))["SHOWN"]
 ERRATA = {name: show for name, show in SHOWN.items() if name != "main"}
 
 

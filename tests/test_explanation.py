@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from skdpsumm import (
+    BudgetExceededError,
     HistogramSketcher,
     PrivacyGuarantee,
     PrivacyLedger,
@@ -80,6 +81,16 @@ def test_a_file_is_shown(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["skdpsumm", "plan", str(tmp_path / "ledger"), "4"])
     __main__.main()
     assert capsys.readouterr().out == "4 x epsilon=0.5 at delta=0\n"
+    ledger = PrivacyLedger.open(tmp_path / "ledger")
+    ledger.charge(PureDP(2.0), label="all of it")
+    with pytest.raises(SystemExit, match="No release can follow"):
+        __main__.main()
+    with pytest.raises(BudgetExceededError, match="The budget is spent, and nothing can follow"):
+        ledger.charge(PureDP(0.1))
+    monkeypatch.setattr(sys, "argv", ["skdpsumm", "show", str(tmp_path / "ledger")])
+    __main__.main()
+    shown = capsys.readouterr().out
+    assert "default: all of it, epsilon=2\nLeft for one more release of 'default'" in shown
     for command, *more in (["show"], ["plan", "1"]):
         monkeypatch.setattr(sys, "argv", ["skdpsumm", command, str(tmp_path / "none"), *more])
         with pytest.raises(SystemExit, match=r"No such file|no privacy ledger"):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from kit import Wire, cost
+from paper_protocols import printed
 
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import PureDP
@@ -15,7 +16,7 @@ FLIPPED = np.array([[9, 11, 11, 11, 11], [11, 9, 9, 9, 9]]) * GRID
 
 @pytest.mark.parametrize(
     ("mwem", "claimed", "is_sound"),
-    [(MWEM.for_pure(1.0, 1, 2), 1.0, True), (MWEM.as_printed(0.5, 1, 2), 3.0, False)],
+    [(MWEM.for_pure(1.0, 1, 2), 1.0, True), (printed.PrintedMWEM.of(0.5, 1, 2, 0.01), 3.0, False)],
     ids=["sound", "printed"],
 )
 def test_one_step_costs_what_is_claimed_and_not_what_is_printed(mwem, claimed, is_sound):
@@ -35,7 +36,8 @@ def test_one_step_costs_what_is_claimed_and_not_what_is_printed(mwem, claimed, i
 
 @pytest.mark.parametrize("grid_step", [None, 0.25, 0.01])
 def test_tilted_means_are_those_of_the_law(grid_step):
-    mwem = MWEM(1, 1.0, 1.0, 1, grid_step=grid_step)
+    given = 1, 1.0, 1.0, 1
+    mwem = MWEM(*given) if grid_step is None else printed.PrintedMWEM(*given, grid_step=grid_step)
     tilts = np.array([-30.0, -2.0, -1e-5, 0.0, 1e-3, 0.5, 8.0])
     points = np.linspace(-1, 1, 200_001 if grid_step is None else round(2 / grid_step) + 1)
     weights = np.exp(np.outer(tilts, points) - np.abs(tilts)[:, None])
@@ -47,6 +49,6 @@ def test_mwem_converges_without_noise():
     rng = np.random.default_rng(0)
     means = rng.uniform(-0.9, 0.9, 20)
     sums = np.rint(1000 * means * GRID).astype(np.int64)
-    mwem = MWEM(4000, 1e6, 1e6, 1, average=False)
+    mwem = MWEM(4000, 1e6, 1e6, 1)
     found, _ = mwem.release(sums, 1000, MWEMNoise(0))
     np.testing.assert_allclose(found, means, atol=0.01)

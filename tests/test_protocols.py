@@ -10,7 +10,7 @@ import pytest
 from curators import curator_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paper_protocols import AskAll
+from paper_protocols import AskAll, printed
 
 from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger, mmd2
 from skdpsumm.privacy import PureDP
@@ -355,7 +355,7 @@ def test_a_curator_runs_once_and_cannot_be_copied():
         ({"protocol": AskAll(n_rounds=0)}, "n_rounds"),
         ({"protocol": Propose(parsimony=-3)}, "parsimony"),
         ({"adjacency": "replace_one"}, "n_target is None"),
-        ({"protocol": Auction(calibration="printed")}, "n_target is None"),
+        ({"protocol": printed.PrintedAuction()}, "n_target is None"),
         ({"X_target": [[np.nan, 1.0]]}, "NaN"),
     ],
 )
@@ -565,7 +565,7 @@ def test_the_auction_claims_nothing_and_accounts_for_h2():
     options = {"n_components": 140, "n_select": 100, "n_target": 400, "gamma": 1.0}
     options["adjacency"] = "replace_one"
     curator = curator_of(
-        points(5), ["a", "b"], protocol=Auction(calibration="printed"), delta=1e-4, **options
+        points(5), ["a", "b"], protocol=printed.PrintedAuction(), delta=1e-4, **options
     )
     assert curator.privacy.owners.epsilon(0.01) == np.inf
     assert "auction" in repr(curator.privacy.owners)
@@ -577,7 +577,7 @@ def test_the_auction_claims_nothing_and_accounts_for_h2():
     swapped = curator_of(
         points(5),
         ["a", "b"],
-        protocol=Auction(calibration="printed"),
+        protocol=printed.PrintedAuction(),
         **{**options, "adjacency": "add_remove"},
     )
     assert swapped.privacy.h2.epsilon(1e-4) == pytest.approx(0.076, abs=0.003)

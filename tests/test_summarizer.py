@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import sklearn
 from curators import summarizer_of
-from paper_protocols import AskAll
+from paper_protocols import AskAll, printed
 from releases import as_polars
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -157,10 +157,10 @@ def test_frames_keep_their_kind(container):
 
 def test_paper_parameters():
     X, _, owners, target, _ = problem()
-    parameters = PrivateMMDSummarizer.paper_parameters()
-    parameters["protocol"].set_params(X_seed=np.random.default_rng(0).normal(size=(30, 2)))
-    s = PrivateMMDSummarizer(10, random_state=0, **parameters)
-    s.protocol.set_params(n_target=300)
+    parameters = printed.SUMMARIZATION
+    seeds = np.random.default_rng(0).normal(size=(30, 2))
+    protocol = clone(parameters["protocol"]).set_params(X_seed=seeds, n_target=300)
+    s = PrivateMMDSummarizer(10, random_state=0, **parameters | {"protocol": protocol})
     s.fit(X, X_target=target, owners=owners)
     assert len(s.transcript_["north"]) >= 10
     assert s.privacy_.owners.epsilon(0.5) == np.inf
@@ -171,7 +171,7 @@ def test_corrected_bids_match_and_printed_ones_do_not():
     X, _, owners, target, _ = problem()
     found = {}
     for bid in ("corrected", "printed"):
-        s = summarizer(protocol=Auction(bid=bid), epsilon=np.inf, n_components=500)
+        s = summarizer(protocol=printed.PrintedAuction(bid=bid), epsilon=np.inf, n_components=500)
         s.fit(X, X_target=target, owners=owners)
         found[bid] = mmd2(X[s.sample_indices_], target, gamma=0.5)
     assert found["corrected"] < 0.02 < 0.3 < found["printed"]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from _ask_all import AskAll
 from _figure import CORRECTED, DEFAULT, PRINTED, legend, panel
+from _printed import SUMMARIZATION
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
@@ -27,7 +28,7 @@ from skdpsumm.summaries import Propose
 BID = "printed, but its bid corrected"
 ON_ITS_TERMS = "default, on the auction's terms"
 GREEDY, UNIFORM = "greedy, no privacy", "uniform, p / K rows an owner"
-PAPER = PrivateMMDSummarizer.paper_parameters()
+PAPER = SUMMARIZATION
 
 
 @dataclass

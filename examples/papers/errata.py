@@ -11,6 +11,7 @@ import sys
 from collections import defaultdict
 
 import numpy as np
+from _printed import PrintedAuction, PrintedThreshold, algorithm_1, algorithm_3
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 from scipy.optimize import least_squares
@@ -137,7 +138,8 @@ def bid():
     which line 9 of Algorithm 2 does return, not the sums that the text speaks of. MMD^2 is
     1.1511 as printed, 0.0002 corrected, and 0.4707 for uniform choice.
 
-    *Instead.* `Auction(bid="corrected")` is the default; "printed" is there to compare.
+    *Instead.* `Auction` has the corrected bid; `PrintedAuction` of `_printed.py` is there
+    to compare.
 
     It prints:
 
@@ -150,7 +152,7 @@ def bid():
     owners = np.arange(2000) % 4
     for bid in ("printed", "corrected"):
         summarizer = PrivateMMDSummarizer(
-            50, protocol=Auction(bid=bid), gamma=0.5, epsilon=np.inf, random_state=0
+            50, protocol=PrintedAuction(bid=bid), gamma=0.5, epsilon=np.inf, random_state=0
         )
         chosen = summarizer.fit(rows, X_target=target, owners=owners).sample_indices_
         print(f"{bid} {mmd2(rows[chosen], target, gamma=0.5):.4f}")
@@ -168,8 +170,8 @@ def cost_of_a_step():
     `Lap(1/eps)` costs 2 epsilon: 6 in all (3 for a point that comes or goes, if the number q
     in the formulas is public and frozen). An example reaches 5.97.
 
-    *Instead.* `Auction(calibration="corrected")` scales both parts by the sensitivity. "propose"
-    adds noise to the sum, which is better.
+    *Instead.* `Auction` scales both parts by the sensitivity. "propose" adds noise to the sum,
+    which is better.
 
     It prints:
 
@@ -207,8 +209,8 @@ def headline_numbers():
 
     (as printed below.)
 
-    *Instead.* `Auction(calibration="printed")` states these costs; "corrected", the default,
-    meets (epsilon, delta) with h2 alone. The auction's part stays infinite.
+    *Instead.* `PrintedAuction` of `_printed.py` states these costs; `Auction` meets (epsilon,
+    delta) with h2 alone. The auction's part stays infinite.
 
     It prints:
 
@@ -638,12 +640,12 @@ def pinp_threshold():
         print(T, "noes: log ratio", round(T / scale, 1))
     X, y = np.random.default_rng(0).random((200, 2)), np.arange(200) % 2
     fixed = {"gamma": 1.0, "epsilon": epsilon, "delta": delta, "adjacency": "replace_one"}
-    for calibration in ("printed", "corrected"):
-        mechanism = NoisyThreshold(n_updates=B, calibration=calibration)
+    for name, kind in {"printed": PrintedThreshold, "corrected": NoisyThreshold}.items():
+        mechanism = kind(n_updates=B)
         model = PINPClassifier(mechanism=mechanism, noise_seed=0, **fixed).fit(X, y)
         times = 4 * math.log(2 * mechanism.max_queries / mechanism.failure_probability)  # in sigma
         scale = model.noise_.noise / times / model.sensitivity_
-        print(f"{calibration}: scale about {float(f'{scale:.2g}'):g},", end=" ")
+        print(f"{name}: scale about {float(f'{scale:.2g}'):g},", end=" ")
         print(f"epsilon at delta = 1e-6: {model.privacy_.epsilon(delta):.3f}")
 
 
@@ -671,7 +673,7 @@ def exponentially_many_points():
     X, Z = rng.normal(size=(20_000, 5)), rng.normal(size=(500, 5))
     y = X[:, 0] > 0
     for epsilon in (1, 30):
-        printed = PINPClassifier.paper_parameters(len(X), epsilon=epsilon)
+        printed = algorithm_1(PINPClassifier, len(X), epsilon=epsilon)
         model = PINPClassifier(**printed | {"kernel": "linear", "noise_seed": 0}).fit(X, y)
         print(
             f"epsilon = {epsilon}: B = {model.n_updates_left_}, sigma = {model.noise_.noise:.3g};"
@@ -694,7 +696,7 @@ def tddl_noise():
     delta = 1e-6 is 2.4 where 1 is claimed, for 100 and 1,000 answers.
 
     *Instead.* `TDDLClassifier(mechanism="laplace")` calibrates to the answers' joint
-    sensitivity, at most Delta_w |K_ZZ|^(1/2). `paper_parameters()` has the constant 1, and
+    sensitivity, at most Delta_w |K_ZZ|^(1/2). `_printed.algorithm_2` has the constant 1, and
     states up to 3.1 for each 1 that is claimed; less, where the points are not alike.
 
     It prints:
@@ -759,7 +761,7 @@ def tdil_rounds():
 
     *Instead.* `TDILClassifier(mechanism="exponential")` charges choice and answer in each of
     `ExponentialMechanism(n_rounds=10)` rounds, half of the budget each, and needs no test.
-    "functional" and "objective" are better. `paper_parameters()` runs the printed one, and
+    "functional" and "objective" are better. `_printed.algorithm_3` runs the printed one, and
     states what all its rounds cost.
 
     It prints:
@@ -770,7 +772,7 @@ def tdil_rounds():
     """
     n, epsilon, delta, sine = 500_000, 1.0, 1e-6, 0.6
     for Lambda in (1e3, 1e4, 1e5):
-        printed = TDILClassifier.paper_parameters(n, epsilon=epsilon) | {"regularization": Lambda}
+        printed = algorithm_3(TDILClassifier, n, epsilon=epsilon) | {"regularization": Lambda}
         B = printed["mechanism"].n_rounds
         eps0 = Lambda * epsilon / (100 * math.sqrt(B) * math.log(4 / delta))  # L = R = 1
         odds = eps0 * Lambda / 8 * 2 * sine / Lambda  # and minus that for the neighbour

@@ -12,8 +12,8 @@ Panels, of which ``--panels`` takes some:
 
 Curves at delta = 1e-6, each from the same rows, with the same public points where it needs any:
 
-    as printed          `paper_parameters()`; epsilon on the axis is what the paper claims, and the
-                        JSON has the median of what is true
+    as printed          `_printed.algorithm_2`; epsilon on the axis is what the paper claims, and
+                        the JSON has the median of what is true
     corrected           the same with the least Laplace noise for which epsilon holds, and shrunk
                         by an unbiased estimate of the error in place of the paper's ball
     skdpsumm's default  all that a learner leaves alone if it is given epsilon, delta and the kernel
@@ -34,6 +34,7 @@ from types import SimpleNamespace
 
 import numpy as np
 from _figure import CORRECTED, DEFAULT, PRINTED, figure, legend, panel, parser, save
+from _printed import algorithm_2
 from joblib import Parallel, delayed
 from kernels_covertype import covertype
 from scipy.optimize import minimize
@@ -112,7 +113,7 @@ def compare(kind, own, lambdas, error, train, public, epsilons):
     epsilons : sequence of float
     """
     X, y = train
-    printed = kind.paper_parameters(len(y), delta=DELTA) | own
+    printed = algorithm_2(kind, len(y), delta=DELTA) | own
     minima = [OneMinimum(kind(**printed | {"regularization": v}), X, y, public) for v in lambdas]
     found, true = {}, {}
     for name, mechanism in {PRINTED: printed["mechanism"], CORRECTED: LaplaceAnswers()}.items():

@@ -72,9 +72,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     _kind: ClassVar[str]  # "TDIL", "TDDL" or "PINP": which mechanisms it takes
     _takes_public_points: ClassVar[bool] = False
     _draws_landmarks: ClassVar[bool] = True
-    _printed: ClassVar[dict[str, Any]]  # parameters of the paper's experiments, see below
-    _printed_lipschitz: ClassVar[float]  # L and R with these
-    _printed_radius: ClassVar[float]
 
     kernel: Any
     gamma: Any

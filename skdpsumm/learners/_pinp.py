@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,12 +16,11 @@ from ..privacy._ledger import LedgerDataset
 from ..schema._reading import Public, unwrap
 from ..schema._schema import SchemaLike
 from ._base import BaseKernelLearner
-from ._targets import ClassifierTarget, RegressorTarget, check_printed
+from ._targets import ClassifierTarget, RegressorTarget
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import Loss
 from .mechanisms._base import FrozenAnswers, LearnerMechanism
 from .mechanisms._functional import PathAnswers
-from .mechanisms._public_hypothesis import NoisyThreshold
 
 
 @dataclass(frozen=True)
@@ -46,56 +44,6 @@ class BasePINP(BaseKernelLearner):
 
     _kind = "PINP"
     _draws_landmarks = False
-
-    @classmethod
-    def paper_parameters(
-        cls, n_samples=500_000, *, epsilon=1.0, delta=1e-6, max_queries=1000, beta=0.05
-    ):
-        """Return Algorithm 1 as printed, as keyword arguments.
-
-        `epsilon` is what the paper claims. After `fit`, `privacy_` says what the paper's noise
-        really gives, which is far less. B and the noise depend on all arguments, so change them
-        here.
-
-        Parameters
-        ----------
-        n_samples : int, default=500_000
-            n, which is taken as public. The default is that of the paper's Figure 2a.
-        epsilon, delta : float, default=1.0, 1e-6
-            The claim. The paper varies epsilon and does not print its delta, so these are our
-            defaults.
-        max_queries : int, default=1000
-            T. The paper prints it for no experiment: the default is ours.
-        beta : float, default=0.05
-            Failure probability of the error bound. The paper prints none: the default is the usual
-            5 %.
-
-        Returns
-        -------
-        dict
-            ``B = n lambda epsilon C / (200 sqrt(2) L R log(2 T / beta) log(4 / delta))``, rounded
-            up, with the paper's ``C = 2 L R / lambda`` and its Lambda of 1000. Our copy of the
-            paper has ``C^2`` in B, which the error bound contradicts. The paper has no experiment
-            with PINP, so kernel and loss are those of Figure 2.
-
-        Examples
-        --------
-        >>> from skdpsumm import PINPClassifier
-        >>> model = PINPClassifier(**PINPClassifier.paper_parameters(n_samples=10_000))
-        >>> model.mechanism.n_updates, model.epsilon
-        (1, 1.0)
-        """
-        sizes = {"n_samples": n_samples, "epsilon": epsilon, "max_queries": max_queries}
-        check_printed(delta, beta, **sizes)
-        logarithms = math.log(2 * max_queries / beta) * math.log(4 / delta)
-        updates = 2 * n_samples * epsilon / (200 * math.sqrt(2) * logarithms)
-        printed = NoisyThreshold(
-            n_updates=math.ceil(updates),
-            max_queries=max_queries,
-            failure_probability=beta,
-            calibration="printed",
-        )
-        return {**cls._printed, "mechanism": printed, "epsilon": epsilon, "delta": delta}
 
     def query(self, X):
         """Return the released scores of each row, and which of them are fresh.

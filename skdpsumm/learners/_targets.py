@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,27 +16,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from ..schema._listed import class_codes, known_classes
 from ._base import BaseKernelLearner
 from .erm._losses import Floats, as_loss, classifier_loss
-
-# n lambda of the paper's experiments: LibSVM with C = 0.001.
-PRINTED_REGULARIZATION = 1000.0
-_PRINTED = {
-    "adjacency": "replace_one",
-    "norm_bound": 1.0,
-    "regularization": PRINTED_REGULARIZATION,
-}
-
-
-def check_printed(delta: float, beta: float, **sizes: float) -> None:
-    """Raise ValueError for numbers of which the paper's formulas make none."""
-    for name, value in {"delta": delta, "beta": beta}.items():
-        if not 0 < value < 1:
-            raise ValueError(f"{name} must lie in (0, 1) for the paper's formulas, got {value!r}.")
-    for name, value in sizes.items():
-        if not 0 < value < math.inf:
-            raise ValueError(
-                f"{name} must be positive and finite for the paper's formulas, got {value!r}. For "
-                "no noise set epsilon=np.inf on the learner."
-            )
 
 
 @dataclass(frozen=True)
@@ -116,10 +94,6 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         "loss": "no_validation",
         "classes": [None, "array-like"],
     }
-
-    # A hinge, with L = 1, and the cubic kernel, with R^2 = (1 + 1)^3.
-    _printed = {**_PRINTED, "kernel": "poly", "gamma": 1.0, "loss": "hinge"}  # noqa: RUF012
-    _printed_lipschitz, _printed_radius = 1.0, 8**0.5
 
     loss: Any
     classes: Any
@@ -217,10 +191,6 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
         "loss": "no_validation",
         "y_bounds": "no_validation",
     }
-    # Least squares on what is 0 or 1; residuals are clipped, so that L is 2 in units of the scores.
-    _printed = {**_PRINTED, "kernel": "linear", "loss": "squared", "y_bounds": (0, 1)}  # noqa: RUF012
-    _printed_lipschitz, _printed_radius = 2.0, 1.0
-
     loss: Any
     y_bounds: Any
 

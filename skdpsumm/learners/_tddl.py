@@ -13,10 +13,9 @@ from ..privacy import PrivacyLedger
 from ..privacy._ledger import LedgerDataset
 from ..schema._schema import SchemaLike
 from ._base import BaseKernelLearner
-from ._targets import PRINTED_REGULARIZATION, ClassifierTarget, RegressorTarget
+from ._targets import ClassifierTarget, RegressorTarget
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import Loss
-from .mechanisms._answers_at_points import LaplaceAnswers
 from .mechanisms._base import LearnerMechanism
 
 
@@ -26,43 +25,6 @@ class BaseTDDL(BaseKernelLearner):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "groups": True}
     _kind = "TDDL"
     _takes_public_points = True
-
-    @classmethod
-    def paper_parameters(cls, n_samples=500_000, *, epsilon=1.0, delta=1e-6):
-        """Return Algorithm 2 as printed, as keyword arguments: the paper's Figure 2.
-
-        `epsilon` is what the paper claims. After `fit`, `privacy_` says what the paper's noise
-        really gives, which is up to about 2.9 times that. The paper does not print the constant of
-        ``v = O(...)``; we take 1.
-
-        Parameters
-        ----------
-        n_samples : int, default=500_000
-            n, which is taken as public, for the set C. The default is that of the paper's Figure
-            2a.
-        epsilon, delta : float, default=1.0, 1e-6
-            The claim. The paper varies epsilon and does not print its delta, so these are our
-            defaults.
-
-        Returns
-        -------
-        dict
-            Classifiers have the cubic kernel, the hinge and ``Lambda = 1 / 0.001``. Regressors
-            have least squares on 0 and 1. Their L and Lambda are not printed: residuals are
-            clipped, and Lambda is the same. C is Corollary 6's ball of radius ``2 L R / lambda``.
-            Give T public rows to `fit`. In the paper, ``T = O(n epsilon / sqrt(log(1 / delta)))``.
-
-        Examples
-        --------
-        >>> from skdpsumm import TDDLClassifier
-        >>> model = TDDLClassifier(**TDDLClassifier.paper_parameters(n_samples=10_000))
-        >>> round(model.mechanism.norm_constraint, 1), model.loss
-        (56.6, 'hinge')
-        """
-        slope = cls._printed_lipschitz * cls._printed_radius
-        radius = 2 * slope * n_samples / PRINTED_REGULARIZATION
-        printed = LaplaceAnswers(norm_constraint=radius, calibration="printed")
-        return {**cls._printed, "mechanism": printed, "epsilon": epsilon, "delta": delta}
 
     def fit(self, X: Any, y: Any, *, X_public: Any = None, groups: Any = None) -> Self:
         """Learn from private rows, and release a predictor in the span of the public points.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +13,9 @@ from ..privacy import PrivacyLedger
 from ..privacy._ledger import LedgerDataset
 from ..schema._schema import SchemaLike
 from ._base import BaseKernelLearner
-from ._targets import ClassifierTarget, RegressorTarget, check_printed
+from ._targets import ClassifierTarget, RegressorTarget
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import Loss
-from .mechanisms._answers_at_points import ExponentialMechanism
 from .mechanisms._base import LearnerMechanism
 
 
@@ -27,47 +25,6 @@ class BaseTDIL(BaseKernelLearner):
     _kind = "TDIL"
 
     kernel: Any
-
-    @classmethod
-    def paper_parameters(cls, n_samples=500_000, *, epsilon=1.0, delta=1e-6, beta=0.05):
-        """Return Algorithm 3 as printed, as keyword arguments.
-
-        `epsilon` is what the paper claims. After `fit`, `privacy_` says what the paper's noise
-        really gives. That grows with Lambda, because the weight with which line 5 chooses has
-        n lambda once too often.
-
-        Parameters
-        ----------
-        n_samples : int, default=500_000
-            n, which is taken as public. The default is that of the paper's Figure 2a.
-        epsilon, delta : float, default=1.0, 1e-6
-            The claim. The paper has no experiment with Algorithm 3, so these are our defaults.
-        beta : float, default=0.05
-            Failure probability of the error bound. The default is the usual 5 %.
-
-        Returns
-        -------
-        dict
-            The number of rounds is ``B = (n epsilon / (100 L R log(4 / delta)))^(2/3)``, rounded
-            up. The power is unreadable in our copy: we take the one that the error bound's
-            ``n^(2/3)`` needs. The kernel is linear, because S can then be the whole ball in place
-            of a net. Lambda is that of the paper's other experiments. For other kernels, give the
-            mechanism its `candidates`.
-
-        Examples
-        --------
-        >>> from skdpsumm import TDILClassifier
-        >>> model = TDILClassifier(**TDILClassifier.paper_parameters(n_samples=10_000))
-        >>> model.mechanism.n_rounds, model.kernel
-        (4, 'linear')
-        """
-        check_printed(delta, beta, n_samples=n_samples, epsilon=epsilon)
-        reach = n_samples * epsilon / (100 * cls._printed_lipschitz * math.log(4 / delta))
-        printed = ExponentialMechanism(
-            n_rounds=math.ceil(reach ** (2 / 3)), calibration="printed", failure_probability=beta
-        )
-        chosen = {"kernel": "linear", "mechanism": printed, "epsilon": epsilon, "delta": delta}
-        return {**cls._printed, **chosen}
 
 
 class TDILClassifier(BaseTDIL, ClassifierTarget):

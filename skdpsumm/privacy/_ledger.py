@@ -142,7 +142,10 @@ class LedgerDataset:
 
     @property
     def remaining(self) -> Budget:
-        """What one more release from this data set may be calibrated to."""
+        """What one more release from this data set may be calibrated to.
+
+        It does not add to `spent`: of Gaussian noise squares of mu add, and not epsilons.
+        """
         return self.plan(1)
 
     def plan(self, n_releases: int) -> Budget:
@@ -459,7 +462,8 @@ class PrivacyLedger:
     def remaining(self) -> Budget:
         """What one more release from data set "default" may be calibrated to.
 
-        Under "gdp" and "zcdp", this is for Gaussian noise. Pure charges may fit even if it is 0.
+        It does not add to `spent`: of Gaussian noise squares of mu add, and not epsilons. Under
+        "gdp" and "zcdp" it is for Gaussian noise. Pure charges may fit even if it is 0.
         """
         return LedgerDataset(self, "default").remaining
 
@@ -583,10 +587,10 @@ class PrivacyLedger:
                 "Releases with delta=0 and others cost more in one ledger than in two: give each "
                 "kind a ledger of its own, and split the cap between them."
             )
-        return (
-            "Ask for at most the epsilon and delta of the ledger's `remaining`, or release from "
-            "data that the ledger does not cover." + self._clones.advice
-        )
+        remedy = "Ask for at most the epsilon and delta of the ledger's `remaining`, or release"
+        if self._filter.left(before) == 0:
+            remedy = "The budget is spent, and nothing can follow under this cap. Release"
+        return f"{remedy} from data that the ledger does not cover.{self._clones.advice}"
 
     def __sklearn_clone__(self) -> PrivacyLedger:
         self._clones.note_clone()

@@ -11,19 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from .._sklearn import StrOptions
 from ..privacy import PureDP
 from ..privacy._fit import estimator
 from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ._curator import Curator
 from ._mmd import Embedding, grid_scores
-from ._mwem import MWEM, MWEMNoise, quantise
+from ._mwem import MWEM, MWEMNoise
 from ._protocol import SHARED_CONSTRAINTS, CallForBids, Conversation, HandOver, Protocol
-from ._releases import MWEMMean, Plan, TargetMean, Terms, require_n_target
+from ._releases import Plan, Terms
 
-# The paper's Table 1.
-TARGET_EPSILON, FIRST_STEPS, LATER_STEPS = 0.01, 1656, 5
-FIRST_EPSILON, LATER_EPSILON = 0.05, 0.01
+# Steps T of the paper's Table 1.
+FIRST_STEPS, LATER_STEPS = 1656, 5
 NO_GUARANTEE_OF_AUCTION = (
     "in one round of the auction, whether an owner is asked for its best row has probability 0 of "
     "'no' without some row of another owner and 1 - exp(-epsilon_auction) with it, so delta is at "
@@ -35,22 +33,13 @@ NO_GUARANTEE_OF_AUCTION = (
 class Auction(Protocol):
     """Algorithm 3 of the paper: p rounds of bids, PRIVAUCTION, h1 and h2. No valid guarantee.
 
-    Use it to compare with the paper: it runs as printed. In each round owners bid with their best
-    row. The i-th highest bidder is asked for it with probability ``exp(-epsilon_auction (i - 1))``,
-    and in any case when it has bid the same row tau times. The curator adds the best row it holds,
-    by the broadcast directions.
+    Use it to compare with the paper. In each round owners bid with their best row. The i-th highest
+    bidder is asked for it with probability ``exp(-epsilon_auction (i - 1))``, and in any case when
+    it has bid the same row tau times. The curator adds the best row it holds, by the broadcast
+    directions.
 
     Parameters
     ----------
-    bid : {"corrected", "printed"}, default="corrected"
-        How a row is scored. "corrected" is the marginal gain of J, ``<g~ - q/(q+1) g, h1(x)>``, and
-        the default since it chooses rows like the target's. "printed" is step 6 of the paper, whose
-        sign is wrong and whose weight is on the wrong term: it chooses rows far from the target.
-    calibration : {"corrected", "printed"}, default="corrected"
-        How much noise h2 has. "corrected" gives h2 of the target, and all h2 of the summary
-        together, the true cost (epsilon, delta) each, which is what you asked for. "printed" takes
-        the paper's numbers (Table 1: eps_v = 0.01 with T = 1656; 0.05 for the first, 0.01 / sqrt(5
-        p) for all other rounds with T = 5), whose true cost `privacy_` states.
     X_seed : array-like of shape (s, n_columns), default=None
         D_init, public rows that the summary starts with and that are left out at the end. Give
         vectors of them where the tables have a schema. None is none: they stay in the objective,
@@ -61,18 +50,19 @@ class Auction(Protocol):
     Notes
     -----
     *Numbers of the paper.* ``epsilon_auction`` is ``epsilon K^(-1/3) / (3 sqrt(2 ln(1/delta)))``,
-    and tau is ``K^(2/3)``, rounded up. eta, the step of the quantisation and of h2's grid, is ``1 /
-    d`` with calibration="printed", as in Theorem 2; else there is no grid, which would only add
-    variance.
+    and tau is ``K^(2/3)``, rounded up. The mean of the target, which `Propose` releases alike, and
+    all h2 of the summary together cost (epsilon, delta) each. There is no grid, which would only
+    add variance. A bid is the marginal gain of J, ``<g~ - q/(q+1) g, h1(x)>``: step 6 of the paper
+    has the wrong sign.
 
     *What each party sees.* An owner: h1, g~, g_l and whether it is asked, in each of p rounds. The
-    curator: D_v, all bids, the rows asked for. *Guarantee.* For the target: that of h2, as a
+    curator: D_v, all bids, the rows asked for. *Guarantee.* For the target: (epsilon, delta), as a
     single release. For the owners' rows: none. A row x that outbids owner j's best turns j from
     first to second, and the event "j is not asked" from impossible to probability
     ``1 - exp(-epsilon_auction)``: no delta below that holds, at any epsilon. Nor do "bad rounds"
-    bound it: asks that owner j does not see change what others bid later. h2's part alone is exact:
-    ``T epsilon^2 Delta^2``-zCDP per call as printed, Delta = 2 (4 under replace-one), for a row
-    more among the owners' swaps a row of D_s for another.
+    bound it: asks that owner j does not see change what others bid later. h2's part alone is exact,
+    with a sensitivity of 2 (4 under replace-one), for a row more among the owners' swaps a row of
+    D_s for another.
 
     *Cost.* About ``p (K / tau + 1 / epsilon_auction)`` rows, at most K p, which it nearly reaches
     for K below 20; p rounds; up to 2 p messages per owner.
@@ -83,69 +73,49 @@ class Auction(Protocol):
     embedding_kind: ClassVar[str] = "cosines"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **SHARED_CONSTRAINTS,
-        "bid": [StrOptions({"corrected", "printed"})],
-        "calibration": [StrOptions({"corrected", "printed"})],
         "X_seed": "no_validation",
     }
 
-    bid: Any = field(default="corrected", kw_only=False)
-    calibration: Any = field(default="corrected", kw_only=False)
     X_seed: Any = field(default=None, kw_only=False)
-
-    def is_nominal(self) -> bool:
-        return self.calibration == "corrected"
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         target = self.plan_target(embedding, terms)
         self._seed_grid(embedding)  # refuses bad seeds before anything is charged
         if not terms.is_private:
             return Plan(target, Unprotected("epsilon is infinite and no noise was added"))
-        calls = self._summary_calls(embedding, terms)
-        if terms.delta == 0 and self.calibration == "corrected":
-            cost: Mechanism = PureDP(terms.epsilon)
-        else:
-            cost = ZeroConcentratedDP(sum(mwem.rho for mwem in calls[1:]))
-        return Plan(target, Unprotected(NO_GUARANTEE_OF_AUCTION), calls, h2=cost)
+        calls = self.summary_calls(embedding, terms)
+        h2 = self.cost_of_calls(calls, terms)
+        return Plan(target, Unprotected(NO_GUARANTEE_OF_AUCTION), calls, h2=h2)
 
-    def plan_target(self, embedding: Embedding, terms: Terms) -> TargetMean | None:
-        if self.calibration == "corrected" or not terms.is_private:
-            return super().plan_target(embedding, terms)
-        sensitivity = 2 if terms.adjacency == "replace_one" else 1
-        options = {"grid_step": self._grid_step(embedding)}
-        mwem = MWEM.as_printed(TARGET_EPSILON, FIRST_STEPS, sensitivity, **options)
-        return MWEMMean(embedding, require_n_target(terms.n_target, "calibration='printed'"), mwem)
-
-    def _grid_step(self, embedding: Embedding) -> float | None:
-        return None if self.calibration == "corrected" else 1 / embedding.n_features
-
-    def _summary_calls(self, embedding: Embedding, terms: Terms) -> list[MWEM]:
+    def summary_calls(self, embedding: Embedding, terms: Terms) -> list[MWEM]:
         """Return h2 for each round. The first sees public seeds only, and costs nothing."""
         sensitivity = 4 if terms.adjacency == "replace_one" else 2
-        p, step = terms.n_select, self._grid_step(embedding)
-        options: dict[str, Any] = {"grid_step": step, "average": self.calibration == "printed"}
-        if self.calibration == "corrected":
-            make: Callable[..., MWEM] = MWEM.for_pure
-            total = terms.epsilon
-            if terms.delta:
-                make, total = MWEM.for_zcdp, zcdp_rho(terms.epsilon, terms.delta)
-            rest = make(total / max(p - 1, 1), LATER_STEPS, sensitivity, **options)
-            first = make(total, FIRST_STEPS, sensitivity, **options)
-        else:
-            rest_epsilon = LATER_EPSILON / math.sqrt(p * LATER_STEPS)
-            rest = MWEM.as_printed(rest_epsilon, LATER_STEPS, sensitivity, **options)
-            first = MWEM.as_printed(FIRST_EPSILON, FIRST_STEPS, sensitivity, **options)
-        return [first] + [rest] * (p - 1)
+        n_later = max(terms.n_select - 1, 1)
+        make: Callable[..., MWEM] = MWEM.for_zcdp if terms.delta else MWEM.for_pure
+        total = zcdp_rho(terms.epsilon, terms.delta) if terms.delta else terms.epsilon
+        first = make(total, FIRST_STEPS, sensitivity)
+        return [first] + [make(total / n_later, LATER_STEPS, sensitivity)] * (terms.n_select - 1)
+
+    def cost_of_calls(self, calls: list[MWEM], terms: Terms) -> Mechanism:
+        """Return what all calls that see rows of owners cost together."""
+        if terms.delta == 0:
+            return PureDP(terms.epsilon)
+        return ZeroConcentratedDP(sum(mwem.rho for mwem in calls[1:]))
+
+    def rounded(self, rows: NDArray, embedding: Embedding, coins: np.random.Generator) -> NDArray:
+        """Return rows of phi, in whole grid units, as h2 sums them up: as they are."""
+        return rows
 
     def converse(self, curator: Curator, plan: Plan) -> Conversation:
         embedding, terms = curator.embedding, curator.terms
         seeds = self._seed_grid(embedding)
-        summary = _Summary(curator, plan.release, self._grid_step(embedding), seeds)
+        summary = _Summary(curator, self, plan.release, seeds)
         grid = np.empty((0, embedding.n_features), np.float32)
         asked_before: dict[Any, tuple[int, int]] = {}
         chosen: list[int] = []
         for k in range(terms.n_select):
             direction = embedding.quantise(
-                self._direction(curator.target_mean, summary.mean(k, grid[chosen]), k, len(seeds))
+                self.direction(curator.target_mean, summary.mean(k, grid[chosen]), k, len(seeds))
             )
             bids = yield {
                 owner: curator.message(CallForBids, direction=direction)
@@ -165,10 +135,8 @@ class Auction(Protocol):
             chosen.append(int(free[scores.argmax()]))
         return np.array(chosen, np.int64)
 
-    def _direction(self, target: NDArray, mean: NDArray, k: int, n_seeds: int) -> NDArray:
+    def direction(self, target: NDArray, mean: NDArray, k: int, n_seeds: int) -> NDArray:
         """Return the direction of bids in round l = k + 1."""
-        if self.bid == "printed":
-            return mean - (k + 1) / (k + 2) * target
         q = k + n_seeds
         return target - q / (q + 1) * mean
 
@@ -223,8 +191,8 @@ class _Summary:
     """g_l, the mean of h1 over seeds and chosen rows, by h2 with a warm start."""
 
     curator: Curator
+    auction: Auction
     calls: list[MWEM] | None
-    grid_step: float | None
     seeds: NDArray
     tilt: NDArray | None = None
 
@@ -239,7 +207,7 @@ class _Summary:
             return np.zeros(rows.shape[1])
         if self.calls is None:
             return rows.sum(axis=0, dtype=np.float64) / q * self.curator.embedding.unit
-        rounded = quantise(rows, self.grid_step, self.curator.coins)
+        rounded = self.auction.rounded(rows, self.curator.embedding, self.curator.coins)
         values = rounded.sum(axis=0, dtype=np.float64).astype(np.int64)
         means, self.tilt = self.calls[k].release(values, q, self.noise, self.tilt)
         return means * self.curator.embedding.scale

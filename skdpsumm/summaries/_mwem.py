@@ -8,8 +8,7 @@ so one number per coordinate is all the state there is.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,26 +31,19 @@ class MWEM:
         measured with ``Lap(Delta / epsilon_measure)``.
     sensitivity : int
         Delta, by which any coordinate of the sums can change: 1, 2 or 4, in units of one row.
-    grid_step : float, default=None
-        eta, the step of the paper's grid S for P_t. None takes all of [-1, 1].
-    average : bool, default=True
-        Return the mean of P_avg; False returns that of the last P_t, better for a warm start.
 
     Notes
     -----
     One step is ``epsilon_select + epsilon_measure``-DP and ``epsilon_select^2 / 8 +
     epsilon_measure^2 / 2``-zCDP: the exponential mechanism (bounded range), the Laplace mechanism,
-    and composition; the rest is post-processing. As printed, with weights ``exp(epsilon psi_i)``
-    and ``Lap(1 / epsilon)``, it is the same with ``epsilon_select = 2 Delta epsilon`` and
-    ``epsilon_measure = Delta epsilon`` (`as_printed`): for Delta = 2 three times what is claimed.
+    and composition; the rest is post-processing. The mean is that of the last P_t: the paper's, of
+    P_avg on a grid, is worse for a warm start.
     """
 
     n_steps: int
     epsilon_select: float
     epsilon_measure: float
     sensitivity: int
-    grid_step: float | None = field(default=None, kw_only=True)
-    average: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         # Noise beyond 64 bits is refused here, and not once the ledger has paid.
@@ -59,23 +51,16 @@ class MWEM:
             check_scale(rows * self.sensitivity * GRID / epsilon if epsilon > 0 else math.inf)
 
     @classmethod
-    def for_zcdp(cls, rho: float, n_steps: int, sensitivity: int, **options: Any) -> MWEM:
+    def for_zcdp(cls, rho: float, n_steps: int, sensitivity: int) -> MWEM:
         """Return the mechanism whose steps cost `rho` together, in equal parts."""
         measure = math.sqrt(rho / n_steps)
-        return cls(n_steps, 2 * measure, measure, sensitivity, **options)
+        return cls(n_steps, 2 * measure, measure, sensitivity)
 
     @classmethod
-    def for_pure(cls, epsilon: float, n_steps: int, sensitivity: int, **options: Any) -> MWEM:
+    def for_pure(cls, epsilon: float, n_steps: int, sensitivity: int) -> MWEM:
         """Return the mechanism whose steps cost `epsilon` together, in equal parts."""
         half = epsilon / (2 * n_steps)
-        return cls(n_steps, half, half, sensitivity, **options)
-
-    @classmethod
-    def as_printed(cls, epsilon: float, n_steps: int, sensitivity: int, **options: Any) -> MWEM:
-        """Return Algorithm 2 with the paper's parameter, accounted at its true cost."""
-        return cls(
-            n_steps, 2 * sensitivity * epsilon, sensitivity * epsilon, sensitivity, **options
-        )
+        return cls(n_steps, half, half, sensitivity)
 
     @property
     def rho(self) -> float:
@@ -104,7 +89,7 @@ class MWEM:
         """
         tilt = np.zeros(len(sums)) if tilt is None else tilt.copy()
         means = self._tilted_mean(tilt)
-        total = np.zeros(len(sums))
+        steps = []
         unit = self.sensitivity * GRID
         for _ in range(self.n_steps):
             # In whole units, as the sums are: the choice is then as exact as its guarantee.
@@ -113,34 +98,19 @@ class MWEM:
             measured = noise.laplace(int(sums[i]), unit / self.epsilon_measure) / GRID
             tilt[i] += (measured - n * means[i]) / (2 * n)
             means[i] = self._tilted_mean(tilt[i : i + 1])[0]
-            total += means
-        return (total / self.n_steps if self.average else means), tilt
+            steps.append(means.copy())
+        return self._result(steps), tilt
+
+    def _result(self, steps: list[NDArray]) -> NDArray[np.float64]:
+        """Return the means that all steps end with."""
+        return steps[-1]
 
     def _tilted_mean(self, tilt: NDArray) -> NDArray:
-        """Return the mean of the law on [-1, 1] (or its grid) with density exp(tilt s)."""
-        if self.grid_step is None:
-            return _coth_less_pole(tilt)
-        # A geometric series: the sum over k points with step eta.
-        half, k = self.grid_step / 2, round(2 / self.grid_step) + 1
-        return k * half * _coth_less_pole(k * half * tilt) - half * _coth_less_pole(half * tilt)
+        """Return the mean of the law on [-1, 1] with density exp(tilt s)."""
+        return coth_less_pole(tilt)
 
 
-def quantise(
-    grid: NDArray[np.float32], step: float | None, coins: np.random.Generator
-) -> NDArray[np.float32]:
-    """Round values in units of 2**-15 to multiples of `step`, at random and without bias.
-
-    The procedure QUANTIZATION of Algorithm 2. It changes no guarantee and adds variance.
-    """
-    if step is None:
-        return grid
-    place = grid / (GRID * step)
-    low = np.floor(place)
-    rounded = (low + (coins.random(grid.shape) < place - low)) * (step * GRID)
-    return np.clip(np.rint(rounded), -GRID, GRID)
-
-
-def _coth_less_pole(x: NDArray) -> NDArray:
+def coth_less_pole(x: NDArray) -> NDArray:
     """Return ``coth(x) - 1/x``: the mean of the tilted law on [-1, 1]."""
     # Near 0 both terms are large and alike; x / 3 is the first term of the series.
     small = np.abs(x) < 1e-3

@@ -16,10 +16,9 @@ from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
 from ..privacy._guarantee import Explanation, ledger_unit
-from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP
+from ..privacy._mechanisms import Mechanism, Unprotected
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
-from ._mwem import MWEM, MWEMNoise, quantise
 
 # This part of mu^2 buys the number of rows where it is private: a tenth makes its noise three times
 # that of a score, and the noise of scores 5 per cent larger.
@@ -163,8 +162,12 @@ class GaussianMean(TargetMean):
     """
 
     def __init__(self, embedding: Embedding, terms: Terms):
-        if terms.adjacency == "replace_one":
-            require_n_target(terms.n_target, "adjacency='replace_one'")
+        if terms.adjacency == "replace_one" and terms.n_target is None:
+            raise ValueError(
+                "n_target is None, but adjacency='replace_one' needs a public number of target "
+                "rows to divide by; give n_target=<about how many rows the target has, from public "
+                "knowledge>."
+            )
         self.embedding, self.n_target = embedding, terms.n_target
         moved = terms.rows_moved
         count = moved * GRID
@@ -199,34 +202,6 @@ class GaussianMean(TargetMean):
             warn_if_kernel_vanishes(self._mean, self._n, self.noise_energy, count_std)
 
 
-class MWEMMean(TargetMean):
-    """h2 of the paper, as printed. It takes no groups, as the auction does not.
-
-    Parameters
-    ----------
-    embedding : Embedding
-    n_target : int
-        The public number to divide by.
-    mwem : MWEM
-    """
-
-    def __init__(self, embedding: Embedding, n_target: int, mwem: MWEM):
-        self.embedding, self.n_target, self.mwem = embedding, n_target, mwem
-        self.mechanism = ZeroConcentratedDP(mwem.rho)
-
-    def release(
-        self, X: NDArray, noise_seed: int | None, groups: NDArray | None = None
-    ) -> NDArray[np.float64]:
-        coins = np.random.default_rng(None if noise_seed is None else [noise_seed, 1])
-        grid = quantise(self.embedding.grid(X), self.mwem.grid_step, coins)
-        sums = grid.sum(axis=0, dtype=np.float64).astype(np.int64)
-        means, _ = self.mwem.release(sums, self.n_target, MWEMNoise(noise_seed))
-        # The noise is that of a measurement; entries that are never measured err otherwise.
-        one = math.sqrt(2) * self.mwem.sensitivity / self.mwem.epsilon_measure
-        self.noise_std = one / self.n_target * self.embedding.scale
-        return means * self.embedding.scale
-
-
 def _sums(embedding: Embedding, X: NDArray, groups: NDArray | None) -> tuple[NDArray, int]:
     """Return the sum of phi in grid units, and of how many rows, or groups that count once."""
     if groups is None:
@@ -255,16 +230,6 @@ def warn_if_kernel_vanishes(
             "any two of its rows, so that the choice is near random.",
             UserWarning,
         )
-
-
-def require_n_target(n_target: int | None, by: str) -> int:
-    """Return `n_target`, or raise ValueError if it is missing where `by` needs it."""
-    if n_target is None:
-        raise ValueError(
-            f"n_target is None, but {by} needs a public number of target rows to divide by; give "
-            "n_target=<about how many rows the target has, from public knowledge>."
-        )
-    return n_target
 
 
 COSTS_NOTHING = PureDP(0.0)

@@ -247,29 +247,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     n_components: int = 1000
     target_is_owners: bool = False
 
-    @staticmethod
-    def paper_parameters() -> dict[str, Any]:
-        """Return the parameters of the paper's experiments (Table 1), as keyword arguments.
-
-        Use them to compare: they run the auction as printed, bid included, and have no valid
-        guarantee. Give the public seed rows and the number of target rows to the protocol:
-        ``params["protocol"].set_params(X_seed=..., n_target=...)``.
-
-        Examples
-        --------
-        >>> from skdpsumm import PrivateMMDSummarizer
-        >>> summarizer = PrivateMMDSummarizer(**PrivateMMDSummarizer.paper_parameters())
-        >>> summarizer.gamma, summarizer.n_components
-        (0.1, 140)
-        """
-        return {
-            "protocol": Auction(bid="printed", calibration="printed", max_share_per_owner=1.0),
-            "gamma": 0.1,
-            "n_components": 140,
-            "adjacency": "replace_one",
-            "delta": 1e-4,
-        }
-
     def fit(self, X, y=None, *, X_target=None, owners=None, groups=None, target_groups=None):
         """Run the protocol. Charges the ledger once.
 

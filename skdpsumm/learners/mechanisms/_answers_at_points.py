@@ -1,4 +1,4 @@
-"""TDDL and TDIL as printed: noise on answers at points, public or chosen in private.
+"""TDDL and TDIL of the paper: noise on answers at points, public or chosen in private.
 
 Algorithm 2 adds Laplace noise to answers at Z, and fits least squares in a ball.
 
@@ -25,7 +25,7 @@ from scipy.stats import vonmises_fisher
 
 from ..._computing import advance
 from ..._linear_systems import TINY, Floats, power_below
-from ..._sklearn import Interval, StrOptions
+from ..._sklearn import Interval
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import (
@@ -65,32 +65,6 @@ def score_units(space: Space, terms: Terms) -> tuple[float, float]:
     return grid, (moved + 2 * rounding) / grid
 
 
-def printed_noise(terms: Terms, n_rounds: int) -> float:
-    """Return 1 / epsilon_0 of Algorithms 1 and 3, in units of the scores; n lambda is our Lambda.
-
-    It is 50 sqrt(B) log(4 / delta) / epsilon times what a row that is replaced moves.
-    """
-    row = terms.loss.lipschitz * terms.radius**2 / terms.regularization
-    return 100 * row * math.sqrt(n_rounds) * math.log(4 / terms.delta) / terms.epsilon
-
-
-def is_printed(given: Any, terms: Terms) -> bool:
-    """Return whether the paper's own noise is asked for; raise ValueError where it has no value."""
-    if given.calibration != "printed" or not terms.is_private:
-        return False
-    if terms.delta == 0:
-        raise ValueError(
-            "calibration='printed' divides by delta: set delta > 0, or calibration='corrected'."
-        )
-    return True
-
-
-def printed_cost(epsilon0: float, rho: float, terms: Terms) -> Mechanism:
-    """Return the better of two statements about one release, by epsilon at the delta asked for."""
-    known: list[Mechanism] = [PureDP(epsilon0), ZeroConcentratedDP(rho)]
-    return min(known, key=lambda cost: cost.epsilon(terms.delta))
-
-
 # ---- Algorithm 2
 
 
@@ -107,11 +81,6 @@ class LaplaceAnswers(LearnerMechanism):
     n_landmarks : int, default=256
         How many public points are drawn from the schema if you give `fit` no X_public. The default
         is smaller than that of `FunctionalMechanism`, because the noise grows with their number.
-    calibration : {"corrected", "printed"}, default="corrected"
-        The default has the least noise with which epsilon and delta hold. "printed" has the paper's
-        ``v = L R^2 sqrt(T log(1 / delta)) / (n lambda epsilon)``, with 1 for the constant of its
-        O(...), which is not printed. `privacy_` states what that gives, which is not epsilon.
-        "printed" needs delta > 0.
 
     Notes
     -----
@@ -132,7 +101,6 @@ class LaplaceAnswers(LearnerMechanism):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "norm_constraint": [None, Interval(Real, 1e-60, 1e60, closed="both")],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
-        "calibration": [StrOptions({"corrected", "printed"})],
     }
 
     def __init__(
@@ -140,19 +108,16 @@ class LaplaceAnswers(LearnerMechanism):
         *,
         norm_constraint: float | None = None,
         n_landmarks: int = 256,
-        calibration: str = "corrected",
     ):
         self.norm_constraint = norm_constraint
         self.n_landmarks = n_landmarks
-        self.calibration = calibration
 
     def plan(self, space, terms, public):
         if public is None:
             raise ValueError(
                 "mechanism='laplace' answers at public points: pass them to fit as X_public."
             )
-        kind = PrintedLaplacePlan if is_printed(self, terms) else LaplacePlan
-        return kind(space, public, terms, self.norm_constraint)
+        return LaplacePlan(space, public, terms, self.norm_constraint)
 
     def default_regularization(self, space, terms, public, *, charged):
         return public_regularization(space, terms, 1 if public is None else len(public))
@@ -220,18 +185,6 @@ class LaplacePlan(Plan):
         return Minimizer(self.space, coefficients, self.points)
 
 
-class PrintedLaplacePlan(LaplacePlan):
-    """The same with the paper's own noise, whatever that comes to."""
-
-    def _calibrate(self, norm, size):
-        terms = self.terms
-        row = terms.loss.lipschitz * terms.radius**2 / terms.regularization
-        noise = row * math.sqrt(len(self.points) * math.log(1 / terms.delta)) / terms.epsilon
-        ratio = norm / (noise / self._grid)
-        cost = printed_cost(math.sqrt(size) * ratio, ratio**2 / 2, terms)
-        return cost, noise / self._grid
-
-
 def constrained_least_squares(gram: Floats, answers: Floats, bound: float) -> Floats:
     """Return c that minimises ``|K c - y|^2`` subject to ``c^T K c <= bound^2``.
 
@@ -292,13 +245,6 @@ class ExponentialMechanism(LearnerMechanism):
     n_landmarks : int, default=256
         How many landmarks are drawn from the schema if a kernel has no `candidates`. The default is
         as many as `GradientDescent` draws.
-    calibration : {"corrected", "printed"}, default="corrected"
-        The default shares epsilon and delta among all rounds, so that they hold, and fits the
-        hypothesis to all measurements. "printed" has the paper's epsilon_0, its noisy test and its
-        steps of constant length. `privacy_` states what that gives, which is not epsilon. "printed"
-        needs delta > 0.
-    failure_probability : float, default=0.05
-        beta, for the threshold of the printed test. The default is the usual 5 %.
 
     Notes
     -----
@@ -320,8 +266,6 @@ class ExponentialMechanism(LearnerMechanism):
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
         "candidates": "no_validation",
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
-        "calibration": [StrOptions({"corrected", "printed"})],
-        "failure_probability": [Interval(Real, 0, 1, closed="neither")],
     }
 
     def __init__(
@@ -330,14 +274,10 @@ class ExponentialMechanism(LearnerMechanism):
         n_rounds: int = 10,
         candidates: ArrayLike | None = None,
         n_landmarks: int = 256,
-        calibration: str = "corrected",
-        failure_probability: float = 0.05,
     ):
         self.n_rounds = n_rounds
         self.candidates = candidates
         self.n_landmarks = n_landmarks
-        self.calibration = calibration
-        self.failure_probability = failure_probability
 
     def plan(self, space, terms, public):
         if public is None and not space.is_whole_ball:
@@ -345,10 +285,7 @@ class ExponentialMechanism(LearnerMechanism):
                 "mechanism='exponential' needs public rows as candidates to choose from, unless "
                 "kernel='linear'."
             )
-        if not is_printed(self, terms):
-            return ExponentialPlan(space, terms, int(self.n_rounds), public)
-        beta = float(self.failure_probability)
-        return PrintedExponentialPlan(space, terms, int(self.n_rounds), public, beta)
+        return ExponentialPlan(space, terms, int(self.n_rounds), public)
 
     def default_regularization(self, space, terms, public, *, charged):
         landmarks = public is not None and self.candidates is None
@@ -468,62 +405,6 @@ class ExponentialPlan(Plan):
         values = on_grid(scores, self._grid)
         noisy = noisy_integers(values, self._scale, self._kind, self.terms.seed(5, t))
         return noisy.astype(np.float64) * self._grid
-
-
-class PrintedExponentialPlan(ExponentialPlan):
-    """Algorithm 3 with the paper's own noise and test, whatever that comes to.
-
-    Parameters
-    ----------
-    space, terms, n_rounds, candidates
-        As of `ExponentialPlan`.
-    failure_probability : float
-        beta.
-
-    Notes
-    -----
-    A round is three private accesses: the choice of z with weight ``exp(c |<phi(z), w_t - w*>|)``,
-    where ``c = epsilon_0 n lambda / (8 L R^2)``; the test, which adds Lap(1 / epsilon_0) to a score
-    and says whether, and to which side, it is farther than sigma from w_t's; and line 8's answer,
-    another such score. All B rounds are counted, with their answers, though nothing uses these and
-    they are not drawn. The choice is ``2 c Delta``-DP, and of bounded range as much.
-    """
-
-    def __init__(self, space, terms, n_rounds, candidates, failure_probability):
-        super().__init__(space, terms, n_rounds, candidates)
-        logarithm = math.log(2 * n_rounds) - math.log(failure_probability)
-        self._sigma = 4 * logarithm * printed_noise(terms, n_rounds)
-
-    def _calibrate(self):
-        terms, n_rounds = self.terms, self.n_rounds
-        noise = printed_noise(terms, n_rounds)
-        row = terms.loss.lipschitz * terms.radius**2 / terms.regularization
-        self._kind, self._scale = "laplace", noise / self._grid
-        self._select = 2 * self._selection_unit * self._grid / (8 * row * noise)
-        ratio = self._unit / self._scale
-        pure = self._select + 2 * math.sqrt(terms.n_scores) * ratio
-        rho = self._select**2 / 8 + ratio**2
-        return printed_cost(n_rounds * pure, n_rounds * rho, terms)
-
-    def release(self, problem: Problem) -> Minimizer:
-        """Return the hypothesis after the last round."""
-        exact = problem.minimize()
-        rng = secret_generator(self.terms.seed(4))
-        hypothesis = Minimizer.zero(self.space, self.terms.n_scores)
-        points: list[Floats] = []
-        steps: list[Floats] = []
-        length = self._sigma / (2 * self.space.radius**2)
-        for t in range(self.n_rounds):
-            z = self._choose(exact, hypothesis, t, rng)
-            measured = self._measure(exact.careful_scores(z[None])[0], t)
-            difference = measured - hypothesis.scores(z[None])[0]
-            above = np.abs(difference) > self._sigma
-            if above.any():
-                points.append(z)
-                steps.append(np.where(above, length * np.sign(difference), 0.0))
-                hypothesis = Minimizer(self.space, np.array(steps), np.array(points))
-            advance()
-        return hypothesis
 
 
 def _weights(hypothesis: Minimizer, shape: tuple[int, ...]) -> Floats:

@@ -1,4 +1,4 @@
-"""PINP as printed (Algorithm 1): answer from a public hypothesis, pay only where it is wrong.
+"""PINP of the paper (Algorithm 1): answer from a public hypothesis, pay only where it is wrong.
 
 Each query is the scores of one point, <w*, phi(z)>, which together move by Delta = Delta_w R in L2,
 for rows and for groups: test and answers are calibrated to Delta, and ask nothing else of a query.
@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import Floats
-from ..._sklearn import Interval, StrOptions
+from ..._sklearn import Interval
 from ...privacy import PureDP
 from ...privacy._mechanisms import Unprotected, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers, on_grid
 from ...privacy._threshold import ThresholdDP, threshold_ratio
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Space, Terms
-from ._answers_at_points import printed_noise, score_units
+from ._answers_at_points import score_units
 from ._base import AnsweredQueries, LearnerMechanism, Plan
 from ._functional import public_regularization
 
@@ -157,17 +157,6 @@ class NoisyThresholdPlan(UpdatePlan):
         return (noisy, above) if above.any() else None
 
 
-class PrintedThresholdPlan(NoisyThresholdPlan):
-    """The same with the paper's own noise, whatever that comes to."""
-
-    def _calibrate(self):
-        n_values = int(self.terms.n_scores)
-        noise = printed_noise(self.terms, self.n_updates)
-        self._scale = noise / self.grid
-        self.mechanism = ThresholdDP(self.norm / self._scale, self.n_updates, n_values)
-        self.sigma = 4 * self._log * noise
-
-
 class UpdateMechanism(LearnerMechanism):
     """What both forms of Algorithm 1 have in common."""
 
@@ -179,9 +168,16 @@ class UpdateMechanism(LearnerMechanism):
         "failure_probability": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    n_updates: int
-    max_queries: int
-    failure_probability: float
+    def __init__(
+        self,
+        *,
+        n_updates: int = 5,
+        max_queries: int = 1000,
+        failure_probability: float = 0.05,
+    ):
+        self.n_updates = n_updates
+        self.max_queries = max_queries
+        self.failure_probability = failure_probability
 
     def plan(self, space, terms, public):
         return self._plan(space, terms, self)
@@ -227,17 +223,6 @@ class SparseVector(UpdateMechanism):
     takes_groups = True
     _plan = SparseVectorPlan
 
-    def __init__(
-        self,
-        *,
-        n_updates: int = 5,
-        max_queries: int = 1000,
-        failure_probability: float = 0.05,
-    ):
-        self.n_updates = n_updates
-        self.max_queries = max_queries
-        self.failure_probability = failure_probability
-
 
 class NoisyThreshold(UpdateMechanism):
     """Algorithm 1 with the paper's own test: one noisy answer, released if it is far enough off.
@@ -258,16 +243,12 @@ class NoisyThreshold(UpdateMechanism):
         logarithm of T alone.
     failure_probability : float, default=0.05
         beta of the paper's error bound, for the same threshold. The default is the usual 5 %.
-    calibration : {"corrected", "printed"}, default="corrected"
-        The default has the least noise with which epsilon and delta hold. "printed" has the paper's
-        ``1 / epsilon_0 = 100 L R^2 sqrt(B) log(4 / delta) / (n lambda epsilon)``. `privacy_` states
-        what that gives, which is not epsilon.
 
     Notes
     -----
     Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 5.
-    The corrected budget holds, and is some 50 times tighter than as printed. Both have the paper's
-    ``sigma = 4 log(2 T / beta) / epsilon_0`` and step ``sigma / (2 R^2)``.
+    The budget holds, and is some 50 times tighter than as printed. The paper's are ``sigma =
+    4 log(2 T / beta) / epsilon_0`` and the step ``sigma / (2 R^2)``.
 
     Examples
     --------
@@ -282,27 +263,6 @@ class NoisyThreshold(UpdateMechanism):
     takes_groups = True
     is_pure = False
     _plan = NoisyThresholdPlan
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **UpdateMechanism._parameter_constraints,
-        "calibration": [StrOptions({"corrected", "printed"})],
-    }
-
-    def __init__(
-        self,
-        *,
-        n_updates: int = 5,
-        max_queries: int = 1000,
-        failure_probability: float = 0.05,
-        calibration: str = "corrected",
-    ):
-        self.n_updates = n_updates
-        self.max_queries = max_queries
-        self.failure_probability = failure_probability
-        self.calibration = calibration
-
-    def plan(self, space, terms, public):
-        printed = self.calibration == "printed"
-        return (PrintedThresholdPlan if printed else NoisyThresholdPlan)(space, terms, self)
 
 
 class UpdateAnswers(AnsweredQueries):
