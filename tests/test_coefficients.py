@@ -150,21 +150,6 @@ def test_the_interval_of_the_population_holds_on_a_table_that_it_was_not_tuned_o
     assert np.median(np.median(width, axis=0) / oracle) < 3
 
 
-def test_an_interval_of_the_population_is_the_widest(one_shop):
-    answer = one_shop.coefficients()
-    covers = ("noise", "table", "population", "sampling")
-    noise, table, population, sampling = (answer.tables(one).std(axis=0) for one in covers)
-    assert np.all(noise < 1.05 * table)
-    assert np.all(table < 1.05 * population)
-    frame, buys = shop(4000, 0)
-    inputs = np.column_stack([frame.iloc[:, :2], frame["city"] == "port", frame["city"] == "south"])
-    yes = (buys == "yes").astype(float)
-    fit = LogisticRegression(C=np.inf, max_iter=10_000).fit(inputs.astype(float), yes)
-    share = fit.predict_proba(inputs.astype(float))[:, 1]
-    usual = sandwich(inputs.astype(float), yes - share, share * (1 - share))
-    np.testing.assert_allclose(sampling, usual, rtol=0.25)
-
-
 def test_inputs_that_were_not_counted_together_have_a_wider_interval():
     """Their correlation decides the coefficients, and noise is not what is unknown of it."""
     rng = np.random.default_rng(3)
