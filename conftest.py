@@ -44,7 +44,7 @@ if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow
     collect_ignore += ["skdpsumm/federated", "tests/flower_double.py"]
 
 
-_FRESH_NOISE = "fresh_noise"
+_FRESH_NOISE, _SIMULATED = "fresh_noise", "simulated"
 _LARGEST_CHANCE = 1e-6  # that any test of a run fails, though nothing is wrong
 
 
@@ -69,7 +69,12 @@ def pytest_runtest_protocol(item):
     with pytest.MonkeyPatch.context() as patch:
         if item.get_closest_marker(_FRESH_NOISE) is None:
             seed_all_noise(patch, item.config.getoption("noise_seed"))
-        return (yield)
+        if (mark := item.get_closest_marker(_SIMULATED)) is None:
+            return (yield)
+        from skdpsumm.privacy._noise import drawing_from
+
+        with drawing_from(*mark.args):
+            return (yield)
 
 
 def seed_all_noise(patch, seed):
@@ -129,6 +134,8 @@ def pytest_itemcollected(item):
     """Let examples warn, and leave all but one in n cases of a test that says so to `.ci/long`."""
     if isinstance(item, pytest.DoctestItem):
         item.add_marker(pytest.mark.filterwarnings("ignore::UserWarning"))
+    if item.get_closest_marker(_SIMULATED) is not None:
+        item.add_marker(pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"))
     mark = item.get_closest_marker("one_in")
     if mark is None:
         return

@@ -5,6 +5,7 @@ The gallery runs every ``examples/plot_*.py``, and a failure fails the build. Wi
 """
 
 import importlib
+import inspect
 import os
 import re
 from pathlib import Path
@@ -46,20 +47,28 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
 html_theme = "pydata_sphinx_theme"
-html_title = f"skdpsumm {version}"
+html_title = "skdpsumm"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_sidebars = {
     "index": [],
+    "user_guide/sketch": [],
+    "user_guide/learn": [],
     "api": ["api-groups.html"],
     "generated/**": ["api-groups.html"],
 }
 html_theme_options = {
-    "header_links_before_dropdown": 8,
+    "github_url": "https://github.com/skdpsumm/skdpsumm",
+    # The list of versions; a release adds a line, with the address of its own site.
+    "switcher": {"json_url": "_static/switcher.json", "version_match": version},
+    "header_links_before_dropdown": 7,
     "navbar_align": "left",
+    "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+    "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
+    "show_toc_level": 2,  # methods, too
     "footer_start": ["copyright"],
     "footer_end": [],
 }
@@ -231,18 +240,43 @@ def pages_that_name(patterns):
     return found
 
 
+def members_of(name):
+    """Return the name and the kind of each member of a class that has a docstring of ours."""
+    module, _, name = PUBLIC_NAMES[name].rpartition(".")
+    public = getattr(importlib.import_module(module), name)
+    found = inspect.classify_class_attrs(public) if isinstance(public, type) else []
+    return [
+        (one.name, "property" if one.kind == "property" else "method")
+        for one in sorted(found)
+        if one.name[0] != "_" and has_our_text(one.object)
+    ]
+
+
+def has_our_text(member):
+    """Return whether a member has a docstring of ours; scikit-learn's link to its own site."""
+    member = getattr(member, "fget", None) or getattr(member, "__func__", member)
+    ours = (getattr(member, "__module__", None) or "").startswith("skdpsumm")
+    return ours and bool(getattr(member, "__doc__", None))
+
+
+def list_members(app, what, name, obj, options, lines):
+    """List the members of a class above its parameters."""
+    names = [name for name, _ in MEMBERS.get(obj.__name__, [])] if what == "class" else []
+    if names:
+        rules = [place for place, line in enumerate(lines) if line and set(line) == {"-"}]
+        at = rules[0] - 1 if rules else len(lines)
+        rows = [f"   ~{obj.__name__}.{name}" for name in names]
+        lines[at:at] = ["", ".. autosummary::", "   :nosignatures:", "", *rows, ""]
+
+
 API_GROUPS = api_groups()
+MEMBERS = {name: members_of(name) for name in PUBLIC_NAMES}
 autosummary_context = {
     "gallery": bool(EXAMPLES),
+    "own_members": MEMBERS,
     "top_level": skdpsumm.__all__,
     "used_in": used_in(),
 }
-
-
-def skip_foreign(app, what, name, obj, skip, options):
-    """Leave out the members that come from scikit-learn, whose text has links of its own site."""
-    module = getattr(getattr(obj, "fget", obj), "__module__", None) or "skdpsumm"
-    return skip or not module.startswith("skdpsumm")
 
 
 def setup(app):
@@ -250,7 +284,7 @@ def setup(app):
     app.connect("builder-inited", copy_moved_pages)
     app.connect("source-read", close_slots)
     app.connect("source-read", link_to_moved_pages)
-    app.connect("autodoc-skip-member", skip_foreign)
     app.connect("autodoc-process-docstring", link_pages)
+    app.connect("autodoc-process-docstring", list_members, priority=400)  # numpydoc comes after
     app.connect("missing-reference", link_public_name)
     app.connect("html-page-context", show_groups)

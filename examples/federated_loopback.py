@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from skdpsumm import PublicVectorizer, TableSchema
+from skdpsumm import PublicVectorizer, TableSchema, simulation
 from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._commands import free_port, new
 from skdpsumm.federated._envelope import Keys
@@ -88,7 +88,7 @@ class Loopback:
 
     def set_curator(self, **settings):
         """Write the curator's file."""
-        given = {"noise_seed": 7, **settings}
+        given = {"seed": 7, **settings}
         lines = [f"{name} = {json.dumps(value)}" for name, value in given.items()]
         files = {"agreement": "agreement.toml", "keys": "keys.pem", "result": "result"}
         files["target"] = "target.parquet"
@@ -201,7 +201,8 @@ class Loopback:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             target = vectorizer.fit_transform(self.target)
-            curator = agreement.curator(target, noise_seed=7, **parameters)
+            with simulation(7):
+                curator = agreement.curator(target, **parameters)
             return run_protocol(curator, owners)
 
     def _template(self, replace):

@@ -17,7 +17,6 @@ from sklearn.model_selection import train_test_split
 from skdpsumm import (
     M2MEstimator,
     PrivateMMDSummarizer,
-    RFFSketcher,
     TDILClassifier,
     uniform_selection,
 )
@@ -32,15 +31,14 @@ def sketches(ax):
     X = load_diabetes(scaled=False).data[:, [2]]
     answers = {}
     for epsilon in (0.3, 1.0, 3.0, 10.0):
-        sketcher = RFFSketcher(20, epsilon=epsilon, delta=DELTA)
-        m2m = M2MEstimator(sketcher, schema=(15, 50), n_synthetic=20_000, random_state=0)
+        m2m = M2MEstimator(schema=(15, 50), epsilon=epsilon, delta=DELTA, random_state=0)
         answers[epsilon] = m2m.fit(X).mean()[0]
     PrivacyUtilityDisplay.from_estimates(
         answers, label="mean body mass index (kg/m²)", ax=ax, name="private"
     )
     ax.axhline(X.mean(), color="0.45", ls=(0, (1, 1)), label="exact")
     ax.set_xlabel("epsilon (delta=1e-06)")
-    ax.legend(frameon=False)
+    ax.legend(frameon=False, loc="lower right")
 
 
 def summaries(ax):
@@ -64,6 +62,7 @@ def summaries(ax):
         display.line_.set_markevery(5)
     ax.set(title="", ylabel="MMD to public rows (no unit)", xlabel="rows chosen of five owners")
     ax.set_xticks([1, 3, 10, 30, 60], ["1", "3", "10", "30", "60"])
+    ax.set_ylim(0.015)
     ax.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
     ax.minorticks_off()
     ax.legend(frameon=False, loc="lower left")
@@ -91,13 +90,13 @@ def learners(ax):
     ax.plot([], [], "k--", lw=1.2, label="without privacy")
     ax.set(xlabel="worst radius (data set's unit)", ylabel="worst texture (grey levels)")
     ax.set(xlim=schema[0], ylim=schema[1])
-    ax.legend(frameon=True, framealpha=0.9, edgecolor="w", loc="lower right")
+    ax.legend(frameon=False, loc="center right")
 
 
 PANELS = {
-    "1. Sketch once, ask forever": sketches,
-    "2. Choose rows from many owners": summaries,
-    "3. Learn with kernels": learners,
+    "1. Ask a sketch: a larger epsilon,\n    a smaller error": sketches,
+    "2. Choose rows: closer to a target\n    than its own random rows": summaries,
+    "3. Learn with privacy: at epsilon = 3, six fits agree where the rows are": learners,
 }
 
 
@@ -106,8 +105,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=HERE.parent / "docs/images/overview.png")
     path = parser.parse_args().output
-    with plt.rc_context({"font.size": 9, "legend.fontsize": 7.5}):
-        figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4), layout="constrained")
+    # As wide as a page, so that letters can still be read on a telephone.
+    with plt.rc_context({"font.size": 10, "legend.fontsize": 9}):
+        figure = plt.figure(figsize=(7.2, 6.6), layout="constrained")
+        axes = figure.subplot_mosaic("ab;cc").values()
         for ax, (title, draw) in zip(axes, PANELS.items(), strict=True):
             draw(ax)
             ax.set_title(title, fontsize=10, loc="left", weight="bold")

@@ -67,6 +67,7 @@ m2m.mean()
 fig, ax = plt.subplots(figsize=(5.2, 2.0), layout="constrained")
 MomentDisplay.from_estimator(m2m, reference=table.mean(), ax=ax)
 ax.set_xlim(0.25, 0.55)
+fig.suptitle("Means: errors of about 1 % of their size", fontsize="medium")
 plt.show()
 
 # %%

@@ -74,6 +74,7 @@ for ax, column in zip(axes, schema, strict=True):
     ax.errorbar(np.asarray(found), QUARTILES, xerr=reach, **style)
     ax.legend(frameon=False, fontsize="small", loc="lower right")
 axes[1].set_ylabel("")
+fig.suptitle("The band holds the exact curve", fontsize="medium")
 plt.show()
 
 # %%

@@ -75,15 +75,14 @@ shares = {
     "private summary": np.bincount(y[chosen], minlength=10) / 60,
     "target (42 threes, 18 eights)": np.bincount([3] * 42 + [8] * 18, minlength=10) / 60,
 }
-for k, ((name, share), hatch, grey) in enumerate(
-    zip(shares.items(), ("", "////", "...."), ("0.85", "0.6", "w"), strict=True)
-):
-    style = {"facecolor": grey, "edgecolor": "0.2", "linewidth": 0.6, "hatch": hatch}
+for k, (name, share) in enumerate(shares.items()):
+    style = {"facecolor": f"C{k}", "edgecolor": "0.2", "hatch": ("", "///", "...")[k]}
     ax.bar(np.arange(10) + 0.28 * (k - 1), share, 0.28, label=name, **style)
 ax.set(ylabel="share of rows", ylim=(0, 1))
 ax.set_xticks(range(10), [f"{digit}\n{OWNER_OF[digit]}" for digit in range(10)])
 ax.set_xlabel("digit, and the owner who has it")
 ax.legend(frameon=False)
+ax.set_title("The summary holds what the target holds", fontsize="medium")
 for k, ax in enumerate(right.subplots(3, 4).flat):
     ax.imshow(X[chosen[k]].reshape(8, 8), cmap="Greys", vmin=0, vmax=16)
     ax.set_axis_off()

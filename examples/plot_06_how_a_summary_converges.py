@@ -68,7 +68,7 @@ curves |= {name: runs[epsilon].sample_indices_ for epsilon, name in names.items(
 for name, rows in curves.items():
     display = SummaryDisplay.from_rows(X[rows], public, schema=PIXELS, ax=left, name=name)
     display.line_.set_markevery(5)
-left.set_title("")
+left.set_title("Closer than the target's own random rows", fontsize="medium")
 left.set_xticks([1, 3, 10, 30, 60], ["1", "3", "10", "30", "60"])
 left.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
 left.minorticks_off()

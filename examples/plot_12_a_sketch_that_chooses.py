@@ -127,17 +127,18 @@ def reach(answers):
 fig, (left, right) = plt.subplots(1, 2, figsize=(6.9, 2.6), layout="constrained")
 for k, (name, marker) in enumerate(zip(SCHOOLS, "os^", strict=True)):
     where = np.arange(len(JOBS)) + 0.22 * (k - 1)
-    style = {"fmt": marker, "ms": 4, "mfc": "w", "color": "k", "capsize": 2}
+    style = {"fmt": marker, "ms": 4, "mfc": "w", "color": f"C{k}", "capsize": 2}
     left.errorbar(where, np.asarray(shares)[k], reach(shares[k]), label=name, **style)
-    left.plot(where, exact_shares.loc[name, JOBS], "x", color="C3", ms=5, zorder=3)
+    left.plot(where, exact_shares.loc[name, JOBS], "x", color="0.1", ms=5, zorder=3)
 left.set_xticks(range(len(JOBS)), JOBS)
 left.set(ylabel="share of those with this school", ylim=(-0.03, 0.75))
 left.legend(title="school", frameon=False)
 mine = pays[:, column]
-right.errorbar(range(len(JOBS)), np.asarray(mine), reach(mine), fmt="ko", ms=4, mfc="w", capsize=2)
-right.plot(range(len(JOBS)), exact_pay[JOBS], "x", color="C3", ms=5, zorder=3)
+right.errorbar(range(len(JOBS)), np.asarray(mine), reach(mine), fmt="C0o", ms=4, mfc="w", capsize=2)
+right.plot(range(len(JOBS)), exact_pay[JOBS], "x", color="0.1", ms=5, zorder=3)
 right.set_xticks(range(len(JOBS)), JOBS)
 right.set(ylabel="mean pay (thousands)")
+fig.suptitle("Intervals hold most exact values (crosses)", fontsize="medium")
 plt.show()
 
 # %%

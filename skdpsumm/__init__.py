@@ -10,7 +10,15 @@ from .learners import (
     TDILRegressor,
 )
 from .model_selection import PrivateSearchCV
-from .moments import KDE, AnswerWarning, Estimate, M2MClassifier, M2MEstimator, M2MRegressor
+from .moments import (
+    KDE,
+    AnswerWarning,
+    Estimate,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    Points,
+)
 from .privacy import (
     BudgetExceededError,
     BudgetWarning,
@@ -19,6 +27,7 @@ from .privacy import (
     PrivacyGuarantee,
     PrivacyLeakWarning,
     PrivacyLedger,
+    simulation,
 )
 from .schema import Categorical, Date, Numeric, Public, PublicVectorizer, SchemaFinder, TableSchema
 from .sketches import (
@@ -59,6 +68,7 @@ __all__ = [
     "Numeric",
     "PINPClassifier",
     "PINPRegressor",
+    "Points",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
     "PrivacyLedger",
@@ -83,5 +93,6 @@ __all__ = [
     "compare",
     "greedy_mmd_selection",
     "mmd2",
+    "simulation",
     "uniform_selection",
 ]

@@ -24,6 +24,7 @@ from skdpsumm import (
     Numeric,
     PINPClassifier,
     PINPRegressor,
+    Points,
     PrivateMMDSummarizer,
     PrivateSearchCV,
     PublicVectorizer,
@@ -48,7 +49,7 @@ from skdpsumm.learners import (
     SparseVector,
 )
 
-BUDGET = ("epsilon", "delta", "adjacency", "noise_seed", "ledger")
+BUDGET = ("epsilon", "delta", "adjacency", "ledger")
 
 
 def payer(model):
@@ -122,7 +123,7 @@ _M2M = {"sketcher": RFFSketcher(8, **WIDTH), **BOX, "n_synthetic": 200}
 MODELS = {"m2m": M2MEstimator(**_M2M)}
 MODEL_CLASSIFIERS = {
     "m2m classifier": M2MClassifier(**_M2M),
-    "m2m ridge": M2MClassifier(weights="ridge", **_M2M),
+    "m2m ridge": M2MClassifier(inference=Points(weights="ridge"), **_M2M),
 }
 MODEL_REGRESSORS = {"m2m regressor": M2MRegressor(**_M2M, **NUMBER)}
 _FEW = {"n_select": 5, "n_components": 16, "gamma": 0.5}

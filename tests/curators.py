@@ -26,11 +26,10 @@ def curator_of(
     target_groups=None,
     ledger=None,
     random_state=None,
-    noise_seed=None,
     **parameters,
 ):
     """Return a curator with the terms of such a summarizer."""
-    own = {"ledger": ledger, "random_state": random_state, "noise_seed": noise_seed}
+    own = {"ledger": ledger, "random_state": random_state}
     terms = summarizer_of(**parameters).terms()
     return Curator(X_target, owners, terms, target_groups=target_groups, **own)
 

@@ -10,13 +10,10 @@ from skdpsumm.privacy import PureDP
 class Stub(ClassifierMixin, BaseEstimator):
     """Takes what a private search sets, and predicts the first of the labels."""
 
-    def __init__(
-        self, epsilon=1.0, delta=0.0, adjacency="add_remove", noise_seed=None, ledger=None
-    ):
+    def __init__(self, epsilon=1.0, delta=0.0, adjacency="add_remove", ledger=None):
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
-        self.noise_seed = noise_seed
         self.ledger = ledger
 
     def fit(self, X, y):

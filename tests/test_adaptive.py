@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases import as_polars
+from simulated import simulate
 
 from skdpsumm import (
     AdaptiveSketcher,
@@ -29,7 +30,7 @@ from skdpsumm.sketches._bins import N_BINS, find_bins, joined_categories
 from skdpsumm.sketches._residuals import Marginal, Residuals
 from skdpsumm.sketches._steps import MOST_CELLS_OF_GROUP, Design, first_map, variance_left
 
-pytestmark = pytest.mark.filterwarnings("ignore:Set noise_seed=None")
+pytestmark = pytest.mark.simulated(0)
 
 SCHEMA = TableSchema(
     {
@@ -64,7 +65,7 @@ X = table()
 
 
 def sketcher(**options):
-    return AdaptiveSketcher(**({"schema": SCHEMA, "noise_seed": 0} | options))
+    return AdaptiveSketcher(**({"schema": SCHEMA} | options))
 
 
 def few_picks(monkeypatch, n=3):
@@ -143,7 +144,7 @@ def test_a_workload_is_counted_in_any_case(monkeypatch):
 
 def test_counts_are_those_of_the_rows():
     """Without noise, all pairs are there, exactly."""
-    fitted = sketcher(epsilon=np.inf, noise_seed=None).fit(X)
+    fitted = simulate(sketcher(epsilon=np.inf), X, seed=None)
     sketch = fitted.sketch_
     assert sketch.n_released == pytest.approx(len(X), rel=1e-12)
     assert not sketch.noise_std.any()
@@ -214,7 +215,7 @@ def test_the_whole_budget_is_spent_and_no_more(monkeypatch, counts):
 
 def test_the_seed_of_the_noise_makes_it_again():
     first, again = (sketcher(target="y").fit(X).sketch_ for _ in range(2))
-    other = sketcher(target="y", noise_seed=1).fit(X).sketch_
+    other = simulate(sketcher(target="y"), X, seed=1).sketch_
     assert first.feature_map.same_as(again.feature_map)
     assert np.array_equal(first.sums, again.sums)
     assert not np.array_equal(first.sums[:50], other.sums[:50])
@@ -244,7 +245,7 @@ def test_no_rows_are_refused_and_cost_nothing():
 @pytest.mark.parametrize("target", [None, 0])
 def test_one_column_takes_all(schema, target, counts):
     rows = np.array(["a", "b"] * 50)[:, None] if schema == [["a", "b"]] else np.eye(100)[:, :1]
-    fitted = AdaptiveSketcher(schema=schema, target=target, noise_seed=0).fit(rows)
+    fitted = AdaptiveSketcher(schema=schema, target=target).fit(rows)
     sketch, mu = fitted.sketch_, fitted.privacy_.mechanism.mu
     assert told_by(counts) == pytest.approx(mu**2)
     assert groups_of(sketch)[-1] == ((0,),)
@@ -253,13 +254,13 @@ def test_one_column_takes_all(schema, target, counts):
 def test_groups_that_are_too_large_are_left_out_and_their_budget_is_not():
     wide = [Categorical(range(1000)), Categorical(range(1001))]
     rows = np.random.default_rng(0).integers(0, 1000, (500, 2)).astype(float)
-    fitted = AdaptiveSketcher(schema=wide, epsilon=30.0, noise_seed=0)
+    fitted = AdaptiveSketcher(schema=wide, epsilon=30.0)
     # So much budget that no category is rare.
     sketch = fitted.fit(np.repeat(rows, 40, axis=0)).sketch_
     assert groups_of(sketch) == [((0,), (1,)), ((0,), (1,))]
     mu = fitted.privacy_.mechanism.mu
     assert sum(2 / std**2 for std in stds_of(sketch)) == pytest.approx(mu**2)
-    with_target = AdaptiveSketcher(schema=wide, target=0, noise_seed=0).fit(rows).sketch_
+    with_target = AdaptiveSketcher(schema=wide, target=0).fit(rows).sketch_
     assert groups_of(with_target)[0] == ((1,), (0,))
 
 
@@ -299,7 +300,7 @@ def test_errors_cost_nothing(options, message):
     [
         (X.assign(age="old"), "'age'"),
         (X.assign(y="maybe"), "'y' holds a value that is not among its categories"),
-        (X.assign(age=np.nan), "'age' has missing values"),
+        (X.assign(age=np.nan), "'age' contains NaN"),
         (X.drop(columns="y"), "lacks column 'y'"),
     ],
 )
@@ -348,7 +349,7 @@ def test_a_ledger_of_replaced_rows_pays_for_choices_where_some_may_be_made(
     """Whether some are is public: no rule of the number of rows counts less than the least."""
     schema = [(0, 1)] * n_columns if named else (0, 1)
     ledger = PrivacyLedger(epsilon=9.0, delta=1e-5, adjacency="replace_one")
-    model = AdaptiveSketcher(schema, target=target, ledger=ledger, noise_seed=0)
+    model = AdaptiveSketcher(schema, target=target, ledger=ledger)
     model.fit(np.random.default_rng(0).random((300, n_columns)))
     (entry,) = ledger.entries()
     mu = model.privacy_.mechanism.mu
@@ -379,7 +380,7 @@ def blocks(n=8000, seed=0):
 
 def test_columns_are_joined_before_others_are_counted_again(monkeypatch):
     few_picks(monkeypatch)
-    sketch = AdaptiveSketcher([[0, 1]] * 14, epsilon=1.0, noise_seed=0).fit(blocks()).sketch_
+    sketch = AdaptiveSketcher([[0, 1]] * 14, epsilon=1.0).fit(blocks()).sketch_
     _, *rounds = groups_of(sketch)
     chosen = [group for part in rounds for group in part]
     assert len(chosen) == 14
@@ -407,7 +408,7 @@ def test_columns_that_noise_would_drown_stay_out(monkeypatch):
     monkeypatch.setattr(StepBudget, "choose", listens)
     for seed in range(12):
         competed.append([])
-        sketch = AdaptiveSketcher([[0, 1]] * 10, noise_seed=seed).fit(rows).sketch_
+        sketch = simulate(AdaptiveSketcher([[0, 1]] * 10), rows, seed=seed).sketch_
         assert groups_of(sketch)[1][0] == (0, 9)
         # Each of 45 pairs has a twin, and so has each of 44.
         assert competed[-1][:2] == [90, 88]
@@ -431,13 +432,13 @@ def test_what_is_joined_already_needs_no_joins(monkeypatch):
 def test_the_release_says_which_columns_are_in_no_group():
     wide = [Categorical(range(1000)), Categorical(range(1001))]
     rows = np.random.default_rng(0).integers(0, 1000, (500, 2)).astype(float)
-    sketch = AdaptiveSketcher(wide, epsilon=30.0, noise_seed=0).fit(np.repeat(rows, 40, 0)).sketch_
+    sketch = AdaptiveSketcher(wide, epsilon=30.0).fit(np.repeat(rows, 40, 0)).sketch_
     assert sketch.lone_columns == [0, 1]
     assert "\n  in no group: x0, x1\n" in repr(sketch)
     assert "in no group" not in repr(sketcher(target="y").fit(X).sketch_)
-    assert AdaptiveSketcher([(0, 1)], noise_seed=0).fit(np.eye(9)[:, :1]).sketch_.lone_columns == []
-    assert HistogramSketcher(schema=SCHEMA, noise_seed=0).fit(X).sketch_.lone_columns == [*range(6)]
-    fourier = RFFSketcher(schema=(0, 1), noise_seed=0, random_state=0).fit(np.eye(2)).sketch_
+    assert AdaptiveSketcher([(0, 1)]).fit(np.eye(9)[:, :1]).sketch_.lone_columns == []
+    assert HistogramSketcher(schema=SCHEMA).fit(X).sketch_.lone_columns == [*range(6)]
+    fourier = RFFSketcher(schema=(0, 1), random_state=0).fit(np.eye(2)).sketch_
     assert fourier.lone_columns == []
 
 
@@ -485,7 +486,7 @@ def test_files_and_pickles(tmp_path):
 
 def test_sketches_of_two_tables_are_not_added():
     with pytest.raises(ValueError, match="agreed list"):
-        sketcher().fit(X).sketch_ + sketcher(noise_seed=1).fit(table(seed=1)).sketch_
+        sketcher().fit(X).sketch_ + simulate(sketcher(), table(seed=1), seed=1).sketch_
 
 
 def test_a_union_takes_none():
@@ -581,14 +582,14 @@ def test_impossible_rows_cut_bins():
             "y": np.arange(1000) % 2,
         }
     )
-    sketch = AdaptiveSketcher(schema=schema, epsilon=0.5, noise_seed=0).fit(rows).sketch_
+    sketch = AdaptiveSketcher(schema=schema, epsilon=0.5).fit(rows).sketch_
     for part in sketch.feature_map.parts():
         assert 13.5 in part.edges(0)
 
 
 def test_most_cells_bounds_what_bins_can_give():
     design = Design(SCHEMA, None, (), "add_remove", None)
-    parts = sketcher(epsilon=np.inf, noise_seed=None).fit(X).feature_map_.parts()
+    parts = simulate(sketcher(epsilon=np.inf), X, seed=None).feature_map_.parts()
     for part in parts[1:]:
         for group, size in zip(part.groups, part.sizes, strict=True):
             assert size <= design.most_cells(group)

@@ -37,7 +37,7 @@ def refused(model, X, message, groups=None):
     return not ledger.entries()
 
 
-@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
+@pytest.mark.simulated(0)
 @pytest.mark.parametrize(("adjacency", "limit"), UNITS)
 @pytest.mark.parametrize("delta", [0.0, 1e-100])
 def test_noise_that_some_step_could_not_have_costs_nothing(delta, adjacency, limit):
@@ -53,7 +53,6 @@ def test_noise_that_some_step_could_not_have_costs_nothing(delta, adjacency, lim
             delta=delta,
             adjacency=adjacency,
             max_rows_per_group=limit,
-            noise_seed=0,
         )
         try:
             model.fit(X, groups=groups)

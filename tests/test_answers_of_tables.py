@@ -337,6 +337,12 @@ def test_conditions_are_those_of_pandas(people, name):
     assert float(people.count(condition)) == pytest.approx(condition(PEOPLE).sum(), abs=1e-6)
 
 
+def test_a_list_that_is_none_is_refused(people):
+    for bad in ("nurse", 3):
+        with pytest.raises(TypeError, match=f"isin takes a list of values, such as .{bad!r}"):
+            people.count(lambda rows, bad=bad: rows["job"].isin(bad))
+
+
 # ---- the score
 
 

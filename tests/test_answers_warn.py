@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from simulated import simulate
 
 from skdpsumm import (
     AdaptiveSketcher,
@@ -21,7 +22,7 @@ from skdpsumm import (
     RFFSketcher,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+pytestmark = pytest.mark.simulated(0)
 
 N_ROWS = 300
 SCHEMA = {"sex": ["f", "m"], "age": Numeric(0, 90, step=1), "hours": Numeric(0, 60, missing=True)}
@@ -86,7 +87,7 @@ def sketcher(kind, **noise):
 def estimator(kind, epsilon):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the sketch; here it is about answers
-        sketch = sketcher(kind, epsilon=epsilon, noise_seed=0).fit(table()).sketch_
+        sketch = sketcher(kind, epsilon=epsilon).fit(table()).sketch_
         return M2MEstimator.from_sketch(sketch, n_synthetic=5000, random_state=0)
 
 
@@ -116,7 +117,7 @@ def test_each_answer_from_a_drowned_sketch_warns_once(kind):
 def test_coefficients_of_a_drowned_sketch_warn_once():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sketch = sketcher("pairs", epsilon=0.01, noise_seed=0).fit(table()).sketch_
+        sketch = sketcher("pairs", epsilon=0.01).fit(table()).sketch_
         model = M2MClassifier.from_sketch(sketch, target="sex", n_synthetic=5000, random_state=0)
     messages = said(model.coefficients)[1]
     assert len(messages) == 1, messages
@@ -169,8 +170,8 @@ def test_a_correlation_that_noise_drove_to_its_end_is_not_certain():
     schema = {"x": (0, 1), "y": (0, 1), "class": ["a", "b"]}
     at_the_end = 0
     for seed in range(12):
-        sketcher = AdaptiveSketcher(schema, epsilon=0.35, target="class", noise_seed=seed)
-        m2m = M2MEstimator.from_sketch(sketcher.fit(rows).sketch_, random_state=0)
+        sketcher = AdaptiveSketcher(schema, epsilon=0.35, target="class")
+        m2m = M2MEstimator.from_sketch(simulate(sketcher, rows, seed=seed).sketch_, random_state=0)
         answer, messages = said(m2m.correlation)
         entry = answer["x", "y"]
         low, high = entry.interval()
@@ -232,7 +233,7 @@ def test_at_most_two_per_cent_of_questions_warn(coverage):
     warned = []
     for table in ("atoms", "correlated"):
         made = coverage.case(table, None)
-        model = M2MEstimator(schema=made.schema, epsilon=1.0, random_state=0, noise_seed=0)
+        model = M2MEstimator(schema=made.schema, epsilon=1.0, random_state=0)
         model.fit(made.frame)
         for call in made.calls:
             answer, about = entries_of(partial(call.ask, model))
@@ -254,7 +255,7 @@ def lonely():
     rows["code"], rows["y"] = rng.integers(0, 400, 20_000), sex
     schema = {"sex": ["f", "m"], "age": Numeric(0, 90, step=1), "code": [*range(400)]}
     groups = [["sex", "age"], ["code"], ["y"]]
-    sketcher = HistogramSketcher(schema | {"y": ["f", "m"]}, marginals=groups, noise_seed=0)
+    sketcher = HistogramSketcher(schema | {"y": ["f", "m"]}, marginals=groups)
     return sketcher.fit(rows).sketch_
 
 

@@ -19,7 +19,7 @@ SCHEMA = {
     "pay": (0, 200_000),
     "w": Numeric(0, 4, step=1),
 }
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+pytestmark = pytest.mark.simulated(0)
 
 
 def people(n=9000, seed=0):
@@ -33,7 +33,7 @@ def people(n=9000, seed=0):
 
 @pytest.fixture(scope="module")
 def m2m():
-    return M2MEstimator(schema=SCHEMA, noise_seed=0, random_state=0).fit(people())
+    return M2MEstimator(schema=SCHEMA, random_state=0).fit(people())
 
 
 def gini(rows, weights):

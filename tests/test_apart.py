@@ -272,11 +272,11 @@ def schema_rows(schema, encoded):
     )
 
 
-@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
+@pytest.mark.simulated(0)
 def test_noise_claim_and_file_of_a_sketch_have_it(tmp_path):
     schema = TableSchema([Numeric(0, 1)] * 2)
     X = np.random.default_rng(0).random((500, 2))
-    params = {"schema": schema, "epsilon": 1.0, "noise_seed": 0, "random_state": 0}
+    params = {"schema": schema, "epsilon": 1.0, "random_state": 0}
     replaced = RFFSketcher(**params, adjacency="replace_one")
     reach = replaced.preview_map(2).reach
     assert reach < 1.6

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,6 @@ from skdpsumm.audit import _compare
 from skdpsumm.audit._compare import _Comparer
 from skdpsumm.privacy import PrivacyLeakWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore:Set noise_seed")
 UNITS = list(itertools.product(["add_remove", "replace_one"], [None, 1, 3]))
 COLUMNS = [Numeric(0, 10, step=1), Numeric(-1, 1, missing=True), ["a", "b"], [0, 1]]
 
@@ -123,7 +123,7 @@ def test_no_neighbours_are_farther_apart_than_is_claimed(release, adjacency, k):
         drafts = []
         for X in tables:
             groups = [*range(len(base)), *[-1] * (len(X) - len(base))] if k else None
-            drafts.append(comparer._draft(X, groups=groups))
+            drafts.append(comparer._draft(None, X, groups=groups))
         for score, block in drafts[0].blocks.items():
             moved = (drafts[1].blocks[score].values - block.values).astype(float)
             for order, bound in ((1, block.l1), (2, block.l2)):
@@ -144,7 +144,7 @@ def drafted(release, X, **given):
     """Return what a comparison is made by, and its exact sums."""
     comparer = _Comparer(**made(release, **given))
     comparer._check_parameters()
-    return comparer, comparer._draft(X)
+    return comparer, comparer._draft(None, X)
 
 
 def entries(comparer, draft):
@@ -160,7 +160,7 @@ def test_errors_are_those_of_the_noise(release, delta, kurtosis):
     comparer, draft = drafted(release, table, delta=delta, epsilon=3.0)
     found = []
     for seed in range(1500):
-        values, std = entries(comparer.set_params(noise_seed=seed), draft)
+        values, std = entries(comparer, replace(draft, noise_seed=seed))
         found.append((values - exact) / std)
     kept = exact < 0.97  # a score above 1 is told as 1
     for z in np.array(found).T[kept]:
@@ -223,8 +223,8 @@ def test_no_row_moves_the_score_of_another(release):
 
     comparer = _Comparer(**made(release, model=Company()))
     comparer._check_parameters()
-    alone = [comparer._draft(rows(4)[i : i + 1]).blocks["AUC"].values for i in range(4)]
-    together = comparer._draft(rows(4)).blocks["AUC"].values
+    alone = [comparer._draft(None, rows(4)[i : i + 1]).blocks["AUC"].values for i in range(4)]
+    together = comparer._draft(None, rows(4)).blocks["AUC"].values
     assert together.sum() == 4
     assert np.array_equal(sum(alone), together)
 
@@ -251,7 +251,7 @@ def test_no_row_moves_the_type_of_another(library):
     comparer._check_parameters()
     missing = pd.DataFrame({"c": [None], "y": [1]}, dtype=object)
     tables = (frame.astype(object), pd.concat([frame.astype(object), missing]))
-    few, many = (comparer._draft(X).blocks["AUC"].values for X in tables)
+    few, many = (comparer._draft(None, X).blocks["AUC"].values for X in tables)
     assert np.abs(many - few).sum() == 1
 
 
@@ -349,3 +349,8 @@ def test_sums_beyond_64_bits_are_cut_and_raise_nothing(release, monkeypatch):
     _, draft = drafted(release, np.tile(SKETCHED, (10, 1)))
     most = 2**47 >> draft.noise.lift
     assert max(np.abs(block.values).max() for block in draft.blocks.values()) == most
+
+
+def test_a_wrong_parameter_is_told_as_one_of_the_function(release):
+    with pytest.raises(ValueError, match="'epsilon' parameter of compare must"):
+        compare(SKETCHED, release, epsilon=0)

@@ -32,6 +32,7 @@ from skdpsumm import (
     SummarizedEstimator,
     TDDLClassifier,
     TDILClassifier,
+    simulation,
 )
 from skdpsumm.learners import FunctionalMechanism
 from skdpsumm.learners.mechanisms._base import LearnerMechanism
@@ -83,10 +84,10 @@ def with_budget(estimator, **budget):
 @each_estimator
 def test_a_warning_that_is_an_error_costs_nothing(estimator):
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
-    seeded = with_budget(estimator, noise_seed=0, ledger=ledger)
+    seeded = with_budget(estimator, ledger=ledger)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyLeakWarning)
-        with pytest.raises(PrivacyLeakWarning):
+        with pytest.raises(PrivacyLeakWarning), simulation(0):
             seeded.fit(X, Y)
     assert ledger.entries() == []
     assert not hasattr(seeded, "privacy_")
@@ -95,10 +96,11 @@ def test_a_warning_that_is_an_error_costs_nothing(estimator):
 @each_estimator
 def test_a_seed_is_told_once_and_a_fit_is_charged_once(estimator):
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
-    seeded = with_budget(estimator, noise_seed=0, ledger=ledger)
+    seeded = with_budget(estimator, ledger=ledger)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", PrivacyLeakWarning)
-        seeded.fit(X, Y)
+        with simulation(0):
+            seeded.fit(X, Y)
     seeds = [w for w in told if w.category is PrivacyLeakWarning]
     assert [w.filename for w in seeds] == [__file__]
     assert len(ledger.entries()) == 1

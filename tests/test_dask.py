@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from curators import summarizer_of
+from simulated import simulate
 from sklearn.multiclass import OneVsRestClassifier
 
 from skdpsumm import (
@@ -44,13 +45,13 @@ cloudpickle = pytest.importorskip("cloudpickle")
 
 pytestmark = [
     pytest.mark.dask,
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.simulated(7),
     pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
     pytest.mark.filterwarnings("ignore:invalid value encountered in log"),
 ]
 
 N, NAMES = 3000, ["a", "b", "c"]
-SEEDED = {"noise_seed": 7, "random_state": 0}
+SEEDED = {"random_state": 0}
 SKETCHERS = {
     "rff": RFFSketcher(20, gamma=1.0, **SEEDED),
     "race": RACESketcher(4, n_buckets=8, bandwidth=0.1, **SEEDED),
@@ -331,7 +332,7 @@ def test_a_graph_that_fails_costs_nothing_and_keeps_its_secret():
     assert sketcher.ledger.entries() == []
 
 
-def test_workers_get_no_ledger_and_no_noise(monkeypatch, tmp_path):
+def test_workers_get_no_ledger_and_no_noise(monkeypatch):
     """The graph without the rows: map and schema are all there is."""
     graphs = []
     compute = partitions.compute
@@ -340,9 +341,9 @@ def test_workers_get_no_ledger_and_no_noise(monkeypatch, tmp_path):
         "compute",
         lambda tasks: (graphs.append(dict(tasks[0].dask)), compute(tasks))[1],
     )
-    ledger = PrivacyLedger(tmp_path / "Mallory.ledger", epsilon=2, delta=1e-5)
-    sketcher = RFFSketcher(20, gamma=1.0, noise_seed=987654321987, random_state=0, ledger=ledger)
-    sketcher.fit(blocks_of_columns(rows(), None))
+    ledger = PrivacyLedger(epsilon=2, delta=1e-5).dataset("Mallory")
+    sketcher = RFFSketcher(20, gamma=1.0, random_state=0, ledger=ledger)
+    simulate(sketcher, blocks_of_columns(rows(), None), seed=987654321987)
     sent = b"".join(cloudpickle.dumps(task) for task in graphs[0].values())
     assert sketcher.feature_map_.frequencies.tobytes() in sent  # or the test sees nothing
     seed = (987654321987).to_bytes(5, "little")
@@ -391,9 +392,9 @@ def mixture():
 @pytest.mark.parametrize(
     "how",
     [
-        {"noise_seed": 3},
+        {},
         {"epsilon": np.inf},
-        {"noise_seed": 3, "shares": {2: 1, 0: 2, 3: 1, 1: 1}},
+        {"shares": {2: 1, 0: 2, 3: 1, 1: 1}},
     ],
     ids=["noisy", "exact", "shares"],
 )
@@ -484,7 +485,7 @@ def test_a_worker_that_dies_changes_nothing(cluster, tmp_path):
     marker = str(tmp_path / "died")
     lazily = da.from_array(X, chunks=(150, 3))
     lazily = lazily.map_blocks(die_once, marker, dtype=X.dtype, meta=X[:0])
-    ledger = PrivacyLedger(tmp_path / "budget.ledger", epsilon=5, delta=1e-5)
+    ledger = PrivacyLedger(epsilon=5, delta=1e-5)
     sketcher = RFFSketcher(20, gamma=1.0, ledger=ledger, **SEEDED)
     before = {nanny.process.pid for nanny in cluster.cluster.workers.values()}
     with within(90):
@@ -521,16 +522,16 @@ def searched(context):
     X, y = labelled()
     choices = {"regularization": [0.01, 0.1, 1.0]}
     search = PrivateSearchCV(
-        TDILClassifier(), choices, expected_trials=3, epsilon=3.0, noise_seed=4, random_state=0
+        TDILClassifier(), choices, expected_trials=3, epsilon=3.0, random_state=0
     )
     with context:
-        search.fit(X, y > 0)
+        simulate(search, X, y > 0, seed=4)
     return search.best_sum_, search.best_params_
 
 
 def one_against_rest(context):
     X, y = labelled()
-    learner = OneVsRestClassifier(TDILClassifier(noise_seed=3, random_state=0))
+    learner = OneVsRestClassifier(TDILClassifier(epsilon=np.inf, random_state=0))
     with context:
         return learner.fit(X, y).decision_function(X[:20])
 

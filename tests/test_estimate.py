@@ -20,7 +20,7 @@ from skdpsumm import (
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
 ]
 
 
@@ -70,7 +70,7 @@ def test_a_pickle_has_all_errors_and_not_the_release(covers):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"job": rng.choice(["a", "b"], 900), "age": rng.integers(18, 91, 900)})
     schema = TableSchema({"job": ["a", "b"], "age": Numeric(18, 90, step=1, unit="years")})
-    model = M2MEstimator(schema=schema, noise_seed=0, random_state=0).fit(frame)
+    model = M2MEstimator(schema=schema, random_state=0).fit(frame)
     answers = [
         model.mean(by="job"),
         model.mean(by="job")["a"],
@@ -231,7 +231,7 @@ def test_answers_of_a_release_are_asked_of_the_same_tables():
     rng = np.random.default_rng(0)
     people = pd.DataFrame({"sex": rng.choice(["f", "m"], 2000), "age": rng.integers(0, 90, 2000)})
     schema = {"sex": ["f", "m"], "age": Numeric(0, 89, step=1)}
-    m2m = M2MEstimator(schema=schema, epsilon=1.0, noise_seed=0, random_state=0).fit(people)
+    m2m = M2MEstimator(schema=schema, epsilon=1.0, random_state=0).fit(people)
     again = M2MEstimator.from_sketch(m2m.sketch_, random_state=1)
     women = m2m.where(lambda r: r["sex"] == "f")
     for name, same in {
@@ -287,7 +287,7 @@ def test_threads_get_what_one_alone_gets():
     schema = dict.fromkeys("abcd", Numeric(0, 39, step=1))
 
     def questions():
-        m2m = M2MEstimator(schema=schema, noise_seed=0, random_state=0).fit(people)
+        m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
         pairs = [m2m.count(partial(both, a, b)) for a, b in combinations("abcd", 2)]
         answers = [*pairs, m2m.mean(), m2m.quantile("a", [0.2, 0.5]), m2m.mean("b", by="c")]
         return [*answers, answers[0] - answers[1], answers[0] / answers[2]]
@@ -351,6 +351,16 @@ def on_grid(std):
     return answer_of([40.0, 50.0], np.array(std), labels=[["a", "b"]], step=2.0)
 
 
+def test_an_error_of_zero_on_a_grid_says_that_it_is_on_a_grid():
+    # The mean of equal values can be off by rounding, and their standard deviation not quite 0.
+    answer = on_grid([1e-15, 0.5])
+    assert np.allclose(answer.noise_std_error, [0, 0.5], rtol=1e-9, atol=0)
+    for text in (repr(answer), answer._repr_html_(), repr(answer["a"])):
+        assert "on a grid of step 2" in text
+    assert repr(answer["a"]) == "40 +- 0 (std error; on a grid of step 2)"
+    assert "grid" not in repr(answer["b"]) + repr(on_grid([0.1, 0.5]))
+
+
 def test_intervals_on_a_grid_end_at_values():
     assert on_grid([0.0, 0.5]).interval(0.95).tolist() == [[40, 40], [48, 52]]
     assert on_grid([1.5, 0.5])["a"].interval(0.95).tolist() == [36, 44]
@@ -388,7 +398,7 @@ def test_an_answer_stays_that_of_its_release(inference):
     """Also where somebody asks for its interval after the estimator was fitted to other rows."""
     rng = np.random.default_rng(0)
     low, high = rng.random((600, 1)) * 20, rng.random((600, 1)) * 20 + 70
-    sketcher = HistogramSketcher((0, 100), noise_seed=0)
+    sketcher = HistogramSketcher((0, 100))
     model = M2MEstimator(sketcher, inference=inference, n_synthetic=2000, random_state=0)
 
     def intervals(answers):
@@ -400,6 +410,6 @@ def test_an_answer_stays_that_of_its_release(inference):
         return [ask(model) for ask in QUESTIONS.values()]
 
     told, answers = intervals(asked()), asked()
-    model.set_params(sketcher=HistogramSketcher((0, 200), noise_seed=0)).fit(high)
+    model.set_params(sketcher=HistogramSketcher((0, 200))).fit(high)
     for ends, again in zip(told, intervals(answers), strict=True):
         np.testing.assert_array_equal(again, ends)

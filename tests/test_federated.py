@@ -36,6 +36,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from flower_double import GridDouble
 from flwr.app import ConfigRecord, Error, RecordDict
 from flwr.common.config import parse_config_args
+from simulated import simulate
 
 from skdpsumm import (
     Categorical,
@@ -70,6 +71,7 @@ from skdpsumm.federated._wire import (
     size_of_sketch,
 )
 from skdpsumm.privacy import _noise
+from skdpsumm.privacy._noise import drawing_from
 from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._protocol import ProposeRows, Rows, SendBest
@@ -167,7 +169,8 @@ def vectors(X, agreement=None):
 
 
 def curator(agreement, **own):
-    return agreement.curator(vectors(TARGET), noise_seed=7, **own)
+    with drawing_from(7):
+        return agreement.curator(vectors(TARGET), **own)
 
 
 def run(homes, agreement=None, *, grid=None, ours=None, odd=(), run_id=1, rows=True, **options):
@@ -260,28 +263,22 @@ def test_the_same_rows_and_no_more_said(homes, text):
         assert [e["ask"] for e in came] == ["sign", "ask", "sketch"]
 
 
-def test_sketches_are_those_made_at_home_and_are_added(homes):
+def test_sketches_are_those_made_at_home_and_are_added(homes, monkeypatch):
+    monkeypatch.setattr(_noise, "_opendp", lambda kind, scale: lambda values: values + 7)
     over = run(homes, rows=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        made = [
-            agreed().sketcher(noise_seed=k).fit(frame(k)[COLUMNS]).sketch_
-            for k in range(len(NAMES))
-        ]
+    made = [agreed().sketcher().fit(frame(k)[COLUMNS]).sketch_ for k in range(len(NAMES))]
     np.testing.assert_array_equal(over.sketch.sums, reduce(add, made).sums)
     assert over.sketch.privacy.epsilon(1e-6) <= 1.0
-    assert over.sketch.privacy.simulated
     assert over.sketch.schema.names == tuple(COLUMNS)
 
 
-def test_without_a_seed_the_noise_is_fresh_and_no_simulation(homes):
-    releases = []
-    for run_id in (1, 2):
-        for path in homes.values():
-            path.write_text("\n".join(t for t in path.read_text().split("\n") if "seed" not in t))
-        releases.append(run(homes, rows=False, run_id=run_id).sketch)
+def test_an_owner_with_a_seed_has_fresh_noise_and_no_simulation_spends_their_ledger(homes):
+    """The seed is of their coins; their ledger is a file."""
+    releases = [run(homes, rows=False, run_id=run_id).sketch for run_id in (1, 2)]
     assert not releases[0].privacy.simulated
     assert not np.array_equal(releases[0].sums, releases[1].sums)
+    with drawing_from(0):
+        assert Post(homes["north"]).ask("sign", 3)["kind"] == "Refusal"
 
 
 CHANGES = [
@@ -771,6 +768,12 @@ def test_questions_beyond_the_agreement_are_refused(homes, changes, reason):
     assert post.ask("ask", 1, question())["kind"] == "Rows"
 
 
+def test_a_pool_owner_takes_no_direction(homes):
+    (home_of(homes, "north") / "agreement.toml").write_text(pool_text())
+    post = Post(homes["north"]).sign(1)
+    assert "protocol: 'pool'" in post.ask("ask", 1, question())["reason"]
+
+
 def settle(path, **settings):
     """Set entries of an owner's file."""
     lines = [t for t in path.read_text().splitlines() if t.split(" =")[0] not in settings]
@@ -1024,14 +1027,14 @@ def few_rows(folder):
         (wrong_cell, GENERIC),
     ],
 )
-def test_who_cannot_keep_to_the_agreement_does_not_sign_it(homes, tmp_path, fault, reason):
+def test_who_cannot_keep_to_the_agreement_does_not_sign_it(homes, fault, reason):
     """Nothing is charged to anybody, where all owners are needed."""
     text = AGREEMENT.replace('labels = "y"', 'labels = "y"\nlabels_dtype = "string"')
     for k, path in enumerate(homes.values()):
         (path.parent / "agreement.toml").write_text(text)
         frame(k).astype({"y": str}).to_parquet(path.parent / "table.parquet")
     fault(home_of(homes, "south"))
-    ledger = PrivacyLedger(tmp_path / "target.ledger", epsilon=10, delta=1e-3)
+    ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     grid, ours = GridDouble(homes), curator(agreed(text), ledger=ledger)
     with pytest.raises(RunEndedError, match="2 of 3 owners signed off") as caught:
         run(homes, agreed(text), grid=grid, ours=ours, min_owners=3)
@@ -1275,7 +1278,7 @@ def test_a_larger_sketch_than_agreed_is_not_read(monkeypatch):
 def sketch_bytes(tmp_path, text=AGREEMENT, change=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
-        made = agreed(text).sketcher(noise_seed=1).fit(frame(1)[COLUMNS]).sketch_
+        made = simulate(agreed(text).sketcher(), frame(1)[COLUMNS], seed=1).sketch_
     if change is not None:
         change(made)
     with pytest.MonkeyPatch.context() as patch:  # a stranger writes what `save` would refuse
@@ -1418,7 +1421,7 @@ def test_messages_with_other_entries_are_refused(change):
         ("random_state = 5", "", "random_state"),
         ('kind = "fourier"', 'kind = "cosine"', "kind"),
         ("n_bins = 4", 'n_bins = 4, ledger = "x"', "ledger"),
-        ("n_bins = 4", "n_bins = 4, noise_seed = 1", "noise_seed"),
+        ("n_bins = 4", "n_bins = 4, ledger = 1", "ledger"),
         ('labels = "y"', 'labels = "a"', "labels"),
         ('labels = "y"', 'dtypes = "object"', "dtypes"),
         ("schema.columns.b", "schema.all_columns", "one kind of tables"),
@@ -1632,7 +1635,8 @@ def over_census(census_homes, text=CENSUS, ours=None, run_id=1):
 
 
 def census_curator(ours):
-    return ours.curator(vectors(census_target(), ours), noise_seed=7)
+    with drawing_from(7):
+        return ours.curator(vectors(census_target(), ours))
 
 
 def test_raw_tables_are_read_cell_by_cell_and_come_out_as_they_were(census_homes, tmp_path):

@@ -24,6 +24,7 @@ import httpx
 import pyarrow.parquet
 import scripts
 from flower_double import Serving
+from simulated import simulate
 
 from skdpsumm import (
     Categorical,
@@ -263,9 +264,9 @@ def the_same_as_in_one_process(merged, tables):
     inputs, target = PEOPLE.take(range(3)), people(9, 300)[names].query("job == 'clerk'")
     options = {"n_synthetic": 3000, "random_state": 0}
     here = SketchSummarizer(inputs, n_select=60, label=PEOPLE.columns[-1], rows_per_owner=1300)
-    here.set_params(epsilon=1.0, noise_seed=0, **options)
+    here.set_params(epsilon=1.0, **options)
     owners = np.repeat([*tables], [len(rows) for rows in tables.values()])
-    here.fit(table[names], table.target, X_target=target, owners=owners)
+    simulate(here, table[names], table.target, X_target=target, owners=owners)
     assert merged.feature_map.same_as(here.sketch_.feature_map)
     np.testing.assert_allclose(merged.noise_std, here.sketch_.noise_std, rtol=1e-12)
     assert merged.n_noise_std == pytest.approx(here.sketch_.n_noise_std, rel=1e-12)

@@ -9,6 +9,8 @@ import pytest
 if importlib.util.find_spec("flwr") is None:
     pytest.skip("needs the extra flower", allow_module_level=True)
 
+from simulated import simulate
+
 from skdpsumm import (
     M2MClassifier,
     PrivacyLedger,
@@ -50,7 +52,7 @@ def test_owners_release_once_each_and_the_consumer_weighs_at_home():
     ours, sketches = agreement(), []
     for k in range(2):
         ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
-        sketches.append(ours.sketcher(ledger=ledger, noise_seed=k).fit(table(k)).sketch_)
+        sketches.append(simulate(ours.sketcher(ledger=ledger), table(k), seed=k).sketch_)
         assert len(ledger.entries()) == 1
         assert ledger.spent.epsilon == pytest.approx(sketches[-1].privacy.epsilon(1e-5), rel=1e-4)
     merged = merge_sketches(dict(zip(ours.owners, sketches, strict=True)))

@@ -18,6 +18,7 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     Numeric,
+    Points,
     PrivacyLedger,
     PrivateMMDSummarizer,
     PrivateSearchCV,
@@ -39,7 +40,7 @@ from skdpsumm.summaries import greedy_mmd_selection, mmd2
 
 pa = pytest.importorskip("pyarrow")
 # Noise has a seed here, and tables are small.
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.simulated(0), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 RNG = np.random.default_rng(0)
 CELLS = RNG.uniform(-1, 1, (40, 2))
@@ -73,7 +74,7 @@ NO_NAMES = FRAME.set_axis([0, 1], axis=1)
 def fitted(name, X, ledger=None, **parameters):
     """Return an instance of the catalogue that was fitted to X, with noise of a seed."""
     one = INSTANCES[name]
-    budget = {} if one.kind == "vectorizer" else {"noise_seed": 0, "ledger": ledger}
+    budget = {} if one.kind == "vectorizer" else {"ledger": ledger}
     model = one.make(**budget, **parameters)
     seeds = [key for key in model.get_params() if key.endswith("random_state")]
     model.set_params(**dict.fromkeys(seeds, 0))
@@ -182,7 +183,7 @@ NAMED = {"a": (-1, 1), "b": (-1, 1)}
 SIDE = FRAME[:20] * [1, 0.3]
 SIDES = {"swapped": SIDE[["b", "a"]], "polars": pl.DataFrame(SIDE), "batch": batch(SIDE)}
 SIDES["table"] = arrow(SIDE[["b", "a"]])
-COMMON = {"random_state": 0, "noise_seed": 0}
+COMMON = {"random_state": 0}
 
 
 def sketch():
@@ -211,7 +212,9 @@ BESIDE = {
         .fit(FRAME, LABELS, X_target=SIDE, X_holdout=X, y_holdout=LABELS[:20])
         .score()
     ),
-    "prior": lambda X, **o: np.ravel(M2MEstimator(prior=X, **o).fit(FRAME).mean().value),
+    "prior": lambda X, **o: np.ravel(
+        M2MEstimator(inference=Points(prior=X), **o).fit(FRAME).mean().value
+    ),
     "X_target of a sketch": lambda X, **o: M2MClassifier.from_sketch(
         sketch(), target="y", X_target=X, random_state=0
     ).predict(FRAME),

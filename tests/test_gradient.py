@@ -67,8 +67,7 @@ def regressor(**settings):
 def opened(model, X, y, groups=None):
     """Return a fit that is planned, and has read all rows, but for its charge and its noise."""
     model = clone(model)
-    model._begin(groups)
-    return model._draft(X, y, None, groups=groups)
+    return model._draft(model._begin(groups), X, y, None, groups=groups)
 
 
 def sums(draft, weights, rows=None):

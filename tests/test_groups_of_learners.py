@@ -59,8 +59,8 @@ def test_average_is_a_weighted_fit(kind):
 # ------------------------------------------------------------------------------- which rows stay
 
 
-def rows_that_stay(model, X, y, groups):
-    problem = model._pose(X, y, None, groups)[0]
+def rows_that_stay(model, X, y, groups, noise_seed=None):
+    problem = model._pose(noise_seed, X, y, None, groups)[0]
     return {tuple(row) for row in problem.X.tolist()}
 
 
@@ -68,7 +68,7 @@ def test_labels_and_rows_stay_together():
     X, groups = np.arange(60.0)[:, None], np.arange(60) // 6
     y = X[:, 0] * 3 + 1
     model = TDILRegressor(y_bounds=(0, 200), max_rows_per_group=2)
-    problem = model._pose(X, y, None, groups)[0]
+    problem = model._pose(None, X, y, None, groups)[0]
     np.testing.assert_allclose(problem.codes[:, 0] * 100 + 100, problem.X[:, 0] * 3 + 1)
     assert len(problem.X) == 20
 

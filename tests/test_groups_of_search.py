@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from simulated import simulate
 from sklearn.pipeline import make_pipeline
 from stub_learners import Stub
 
@@ -26,7 +27,7 @@ from skdpsumm.privacy import _noise
 from skdpsumm.schema._groups import Groups
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
 ]
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
@@ -49,12 +50,11 @@ class Spy(Stub):
         delta=0.0,
         adjacency="add_remove",
         max_rows_per_group=None,
-        noise_seed=None,
         ledger=None,
         classes=None,
         unit=None,
     ):
-        super().__init__(epsilon, delta, adjacency, noise_seed, ledger)
+        super().__init__(epsilon, delta, adjacency, ledger)
         self.label = label
         self.max_rows_per_group = max_rows_per_group
         self.classes = classes
@@ -82,7 +82,7 @@ class Blind(Spy):
 
 
 def search(estimator=None, choices=None, **params):
-    given = {"expected_trials": 3, "noise_seed": 0, "random_state": 0, "delta": 0.0}
+    given = {"expected_trials": 3, "random_state": 0, "delta": 0.0}
     params = {**given, "max_rows_per_group": 2, "epsilon": 2.0, **params}
     return PrivateSearchCV(estimator or Spy(), choices or {}, **params)
 
@@ -173,7 +173,7 @@ def test_a_group_that_goes_leaves_all_others_where_they_are(tables, limit):
 
 def test_coins_are_secret_without_a_seed(tables):
     for _ in range(2):
-        search(noise_seed=None).fit(X, Y, groups=LABELS)
+        simulate(search(), X, Y, groups=LABELS, seed=None)
     one, other = tables[0], tables[-1]
     assert trained_on(one)[0].tolist() != trained_on(other)[0].tolist()
 
@@ -219,7 +219,7 @@ def test_worst_groups_reach_the_bound_of_the_score(monkeypatch, size, limit, adj
     for rows, labels, groups in tables:
         seen.clear()
         model = search(max_rows_per_group=limit, adjacency=adjacency)
-        monkeypatch.setattr(model, "_seeds", lambda j: [None, None])
+        monkeypatch.setattr(_private_search._Draft, "seeds", lambda self, j: [None, None])
         model.fit(rows, labels, groups=groups)
         sums.append(seen[0][1])
     block = seen[0][0]
@@ -246,8 +246,8 @@ def test_no_group_moves_the_sum_farther(bounds, adjacency):
 
 @pytest.mark.parametrize("limit", [2, "average"])
 def test_a_candidate_that_fails_scores_lowest_of_all(tables, limit):
-    model = search(Spy("fails"), max_rows_per_group=limit, noise_seed=None, epsilon=1e6)
-    model.fit(X, Y, groups=LABELS)
+    model = search(Spy("fails"), max_rows_per_group=limit, epsilon=1e6)
+    simulate(model, X, Y, groups=LABELS, seed=None)
     assert len(SEEN[-1][0]) <= 30  # what is released saw public rows
     _, held_out = rows_of(tables[0])
     n = len(held_out) if limit == 2 else len(set(LABELS[held_out]))
@@ -258,7 +258,7 @@ def test_a_candidate_that_fails_scores_lowest_of_all(tables, limit):
 
 
 def test_learners_of_other_kinds():
-    maps = {"max_rows_per_group": "average", "delta": 1e-6, "epsilon": 4.0, "noise_seed": None}
+    maps = {"max_rows_per_group": "average", "delta": 1e-6, "epsilon": 4.0}
     X_public = np.random.default_rng(1).uniform(-1, 1, (50, 2))
     tddl = TDDLClassifier(kernel="rbf", gamma=1.0, regularization=30.0)
     model = search(tddl, **maps).fit(X, Y, X_public=X_public, groups=LABELS)

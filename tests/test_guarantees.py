@@ -438,6 +438,11 @@ def test_nan_is_no_question(mechanism):
         mechanism.delta(math.nan)
 
 
+@pytest.mark.parametrize("epsilon", [-5.0, -1.0, -0.3, 0.0, 0.3])
+def test_pure_delta_is_exact_at_negative_epsilon(epsilon):
+    assert PureDP(1.0).delta(epsilon) == pytest.approx(divergence(*coin(1.0), epsilon), rel=1e-9)
+
+
 # -------------------------------------------------------------------------- a kind of one's own
 
 

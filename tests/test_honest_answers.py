@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from simulated import simulate
 from sklearn.base import clone
 
 from skdpsumm import (
@@ -20,7 +21,7 @@ from skdpsumm import (
 )
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
     pytest.mark.filterwarnings("ignore:Add a group of"),
 ]
@@ -47,7 +48,7 @@ def default(people):
 
 
 def of_single_columns(people, inference):
-    sketcher = HistogramSketcher(n_bins=100, noise_seed=0, schema=SCHEMA)
+    sketcher = HistogramSketcher(n_bins=100, schema=SCHEMA)
     options = {"n_synthetic": 20_000, "random_state": 0, "inference": inference}
     return M2MEstimator(sketcher, **options).fit(people)
 
@@ -65,7 +66,7 @@ def by_points(people):
 @pytest.fixture(scope="module")
 def pairs(people):
     groups = [["sex", "hours"], *([f"x{j}"] for j in range(N_COLUMNS))]
-    sketcher = HistogramSketcher(marginals=groups, n_bins=100, noise_seed=0, schema=SCHEMA)
+    sketcher = HistogramSketcher(marginals=groups, n_bins=100, schema=SCHEMA)
     return M2MEstimator(sketcher, n_synthetic=20_000, random_state=0).fit(people)
 
 
@@ -103,7 +104,7 @@ def test_two_conditions_that_no_histogram_holds_together(people, singles, pairs)
 
 
 def coarse(people, n_bins, inference):
-    sketcher = HistogramSketcher(schema=(1, 99), n_bins=n_bins, noise_seed=0)
+    sketcher = HistogramSketcher(schema=(1, 99), n_bins=n_bins)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # of the coarse bin
         return M2MEstimator(sketcher, inference=inference, **RAW).fit(people[["hours"]])
@@ -145,7 +146,7 @@ def test_what_bins_are_too_wide_for(people, ask, about, of):
         assert holds(wide, truth)
         # One bin holds most of the rows, and nothing tells where in it they are.
         assert all(f"rely on {about}" in one for one in messages)
-        sketcher = HistogramSketcher(schema=HOURS, n_bins=99, noise_seed=0)
+        sketcher = HistogramSketcher(schema=HOURS, n_bins=99)
         fine = M2MEstimator(sketcher, inference=inference, **RAW).fit(people[["hours"]])
         answer, messages = said(lambda fine=fine: ask(fine))
         assert not messages
@@ -203,7 +204,7 @@ def test_what_a_release_shows_is_told_when_all_is_set(model):
 def test_a_drowned_sketch_is_told_and_no_other(inference):
     X = np.random.default_rng(0).random((100, 2))
     for epsilon, n_messages in ((0.01, 1), (10.0, 0)):
-        sketcher = HistogramSketcher(n_bins=4, schema=(0, 1), epsilon=epsilon, noise_seed=0)
+        sketcher = HistogramSketcher(n_bins=4, schema=(0, 1), epsilon=epsilon)
         m2m = M2MEstimator(sketcher, inference=inference, n_synthetic=1000, random_state=0)
         fitted, messages = said(lambda m2m=m2m: m2m.fit(X))
         assert fitted.sketch_.is_drowned == bool(n_messages)
@@ -220,8 +221,8 @@ def ruled_by(noise_seed):
     age = rng.integers(0, 100, 5000)
     rows = {"age": age, "smokes": (age > 13) & (rng.random(5000) < 0.3)}
     rows["pay"] = rng.integers(0, 5001, 5000)
-    model = M2MEstimator(schema=RULED, noise_seed=noise_seed, random_state=0)
-    return model.fit(pd.DataFrame(rows))
+    model = M2MEstimator(schema=RULED, random_state=0)
+    return simulate(model, pd.DataFrame(rows), seed=noise_seed)
 
 
 @pytest.fixture(scope="module")
@@ -309,9 +310,9 @@ def test_intervals_hold_where_a_bin_has_most_of_the_rows(epsilon):
     cut = frame.quantile(0.8)
     held = {"mean": [], "count": []}
     for seed in range(16):
-        model = M2MEstimator(schema=schema, epsilon=epsilon, noise_seed=seed, random_state=seed)
+        model = M2MEstimator(schema=schema, epsilon=epsilon, random_state=seed)
         with warnings.catch_warnings(action="ignore"):
-            model.fit(frame)
+            simulate(model, frame, seed=seed)
             held["mean"].append(holds_each(model.mean(), frame.mean()))
             below = model.estimate(
                 lambda rows: np.column_stack([rows[c] <= cut[c] for c in cut.index])
@@ -348,9 +349,9 @@ def test_noise_that_hides_a_column_leaves_open_where_its_rows_lie(kind):
     inside = (values > ends[0]) & (values < ends[1])
     held = []
     for seed in range(20):
-        model = M2MEstimator(schema=schema, epsilon=0.1, noise_seed=seed, random_state=seed)
+        model = M2MEstimator(schema=schema, epsilon=0.1, random_state=seed)
         with warnings.catch_warnings(action="ignore"):
-            model.fit(frame)
+            simulate(model, frame, seed=seed)
             shares = model.histogram("x", bins=cuts)
             one = model.count(lambda rows: (rows["x"] > ends[0]) & (rows["x"] < ends[1]))
             two = model.count(
@@ -371,7 +372,7 @@ def test_noise_that_hides_a_column_leaves_open_where_its_rows_lie(kind):
 @pytest.mark.parametrize("n_bins", [1, 5])
 def test_a_bin_with_all_rows_leaves_open_where_they_lie(n_bins):
     frame = pd.DataFrame({"x": np.random.default_rng(0).uniform(41, 59, 20_000)})
-    sketcher = HistogramSketcher(schema={"x": (0, 100)}, n_bins=n_bins, noise_seed=0)
+    sketcher = HistogramSketcher(schema={"x": (0, 100)}, n_bins=n_bins)
     model = M2MEstimator(sketcher, random_state=0).fit(frame)
     low, high = model.schema_.bound(0) if n_bins == 1 else (40, 60)
     with pytest.warns(AnswerWarning):
@@ -389,7 +390,7 @@ def crowds():
     z = np.where(rng.random(3000) < 0.7, 0.0, rng.exponential(10, 3000).clip(0, 99))
     u = np.where(rng.random(3000) < 0.6, 99.0, rng.uniform(0, 99, 3000))
     frame = pd.DataFrame({"z": z, "u": u})
-    options = {"schema": {"z": (0, 99), "u": (0, 99)}, "noise_seed": 0, "random_state": 0}
+    options = {"schema": {"z": (0, 99), "u": (0, 99)}, "random_state": 0}
     return frame, M2MEstimator(epsilon=1.0, **options).fit(frame)
 
 
@@ -439,11 +440,11 @@ def test_numbers_may_begin_and_end_inside_a_bin(epsilon, bins):
             {"age": rng.uniform(18, 65, 10_000), "sex": rng.choice(["f", "m"], 10_000)}
         )
         noise = {"epsilon": epsilon, "random_state": seed}
-        noise |= {} if epsilon == np.inf else {"noise_seed": seed}
         if bins == "even":
-            model = M2MEstimator(HistogramSketcher(schema=schema, n_bins=20, **noise)).fit(frame)
+            model = M2MEstimator(HistogramSketcher(schema=schema, n_bins=20, **noise))
         else:
-            model = M2MEstimator(schema=schema, **noise).fit(frame)
+            model = M2MEstimator(schema=schema, **noise)
+        simulate(model, frame, seed=seed)
         for ask, truth in AT_EDGES.values():
             truth = (frame["age"] < 19).sum() if truth is None else np.array(truth)
             low, high = np.moveaxis(ask(model)[...].interval(), -1, 0)
@@ -464,8 +465,8 @@ def test_values_may_be_heaped_at_round_ones(epsilon):
     frame = pd.DataFrame({"x": np.where(rng.random(5000) < 0.6, np.round(x / 5) * 5, x)})
     held = []
     for seed in range(8):
-        noise = {"epsilon": epsilon, "noise_seed": seed, "random_state": seed}
-        model = M2MEstimator(schema={"x": (0, 200)}, **noise).fit(frame)
+        model = M2MEstimator(schema={"x": (0, 200)}, epsilon=epsilon, random_state=seed)
+        simulate(model, frame, seed=seed)
         for query in (
             lambda rows: rows["x"] > 50,
             lambda rows: rows["x"] < 50,
@@ -481,7 +482,7 @@ def test_the_lowest_value_is_not_the_end_of_the_range():
         frame = pd.DataFrame({"x": np.random.default_rng(0).uniform(30, 90, 3000)})
         frame = frame if step is None else frame.round()
         schema = {"x": Numeric(0, 100, step=step)}
-        model = M2MEstimator(schema=schema, epsilon=10.0, noise_seed=0, random_state=0).fit(frame)
+        model = M2MEstimator(schema=schema, epsilon=10.0, random_state=0).fit(frame)
         low, high = model.quantile("x", 0.001).interval()
         # The places of a column that are asked are 2,048.
         assert low <= frame["x"].quantile(0.001, interpolation="higher") + 0.1
@@ -500,7 +501,7 @@ def test_rare_categories_have_the_noise_of_their_own_counts():
     largest, held = np.argsort(-truth)[1:11], []
     for seed in range(10):
         schema = {"c": names, "y": ["a", "b"]}
-        model = M2MEstimator(schema=schema, noise_seed=seed, random_state=seed).fit(frame)
+        model = simulate(M2MEstimator(schema=schema, random_state=seed), frame, seed=seed)
         held.append(holds_each(model.count(by="c"), truth)[largest])
     assert np.mean(held) > 0.9
 
@@ -534,7 +535,7 @@ def test_a_top_code_that_noise_hides_is_held():
     schema = {"gain": Numeric(0, 99_999, step=1)} | {name: list("xyz") for name in "abcdefgh"}
     truth, held = (frame["gain"] == 99_999).sum(), []
     for seed in range(6):
-        m2m = M2MEstimator(schema=schema, epsilon=0.3, noise_seed=seed, random_state=0).fit(frame)
+        m2m = simulate(M2MEstimator(schema=schema, epsilon=0.3, random_state=0), frame, seed=seed)
         low, high = m2m.count(lambda rows: rows["gain"] >= 99_999).interval()
         held.append(low <= truth <= high)
     assert np.mean(held) > 0.8

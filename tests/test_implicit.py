@@ -14,6 +14,7 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
+    Points,
     PrivacyLedger,
     PrivateSketch,
     RACESketcher,
@@ -88,7 +89,10 @@ def test_ridge_weights_are_usable_by_any_estimator():
     X, y = two_classes()
     for estimator in (None, LinearSVC(), HistGradientBoostingClassifier(max_iter=10)):
         model = M2MClassifier(
-            sketcher=RFFSketcher(60, gamma=2.0), weights="ridge", estimator=estimator, **SMALL
+            RFFSketcher(60, gamma=2.0),
+            inference=Points(weights="ridge"),
+            estimator=estimator,
+            **SMALL,
         ).fit(X, y)
         assert set(model.predict(X)) <= {0, 1}
 
@@ -173,7 +177,7 @@ FEW = {"schema": (0, 1), "n_synthetic": 2000, "random_state": 0}
     ("settings", "remedy"),
     [
         ({}, "SketchUnion"),
-        ({"weights": "ridge", "n_synthetic": 200}, "weights='maxent'"),
+        ({"inference": Points(weights="ridge"), "n_synthetic": 200}, "weights='maxent'"),
     ],
     ids=["maxent", "ridge"],
 )
@@ -196,7 +200,7 @@ def test_a_uniform_prior_is_told_of_the_histograms(recwarn):
     union = SketchUnion(
         [HistogramSketcher(n_bins=10), RFFSketcher(20)], epsilon=np.inf, random_state=0
     )
-    M2MClassifier(sketcher=union, prior="uniform", **settings).fit(X, y)
+    M2MClassifier(union, inference=Points(prior="uniform"), **settings).fit(X, y)
     assert any("prior='auto'" in str(w.message) for w in recwarn)
 
 

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from simulated import simulate
 
 from skdpsumm import (
     AdaptiveSketcher,
@@ -17,10 +18,10 @@ from skdpsumm import (
     SketchUnion,
     TableSchema,
 )
-from skdpsumm.moments.plausible._named_rows import NamedRows
+from skdpsumm.moments.plausible._rows import NamedRows
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
 ]
 QUICK = {"n_synthetic": 1000, "random_state": 0}
@@ -38,10 +39,11 @@ def crowded(place, n=4000, seed=0):
 
 def fitted(X, epsilon=1.0, seed=0, n_bins=8, **options):
     parts = [HistogramSketcher(n_bins=n_bins), RFFSketcher(10, gamma=0.5)]
-    sketcher = SketchUnion(parts, epsilon=epsilon, noise_seed=seed, random_state=0)
+    sketcher = SketchUnion(parts, epsilon=epsilon, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # of coarse bins
-        return M2MEstimator(sketcher, **{"schema": (0, 1)} | QUICK | options).fit(X)
+        model = M2MEstimator(sketcher, **{"schema": (0, 1)} | QUICK | options)
+        return simulate(model, X, seed=seed)
 
 
 def said(ask):
@@ -276,8 +278,9 @@ QUESTIONS = {
 @pytest.mark.parametrize("seed", range(2))
 def test_answers_and_intervals_are_possible(epsilon, seed):
     parts = [HistogramSketcher(n_bins=6), RFFSketcher(8)]
-    sketcher = SketchUnion(parts, epsilon=epsilon, noise_seed=seed, random_state=seed)
-    m2m = quietly(lambda: M2MEstimator(sketcher, schema=TABLE, **QUICK).fit(mixed(seed)))
+    sketcher = SketchUnion(parts, epsilon=epsilon, random_state=seed)
+    m2m = M2MEstimator(sketcher, schema=TABLE, **QUICK)
+    quietly(lambda: simulate(m2m, mixed(seed), seed=seed))
     sketch = m2m.sketch_
     most = np.ceil(sketch.n_samples + 3 * sketch.n_noise_std)  # whole rows
     counts = {
@@ -326,7 +329,7 @@ def test_a_target_by_its_own_name_is_told_what_it_is_called(sketcher):
 def test_a_condition_that_is_multiplied_is_one(scaled):
     """It was a number that no point had, with an error of 0 and an interval from 0 to 1."""
     rows = np.random.default_rng(0).poisson(2, (5000, 1)).astype(float)
-    sketcher = HistogramSketcher(noise_seed=0)
+    sketcher = HistogramSketcher()
     model = M2MEstimator(sketcher, schema=(0, 20), n_synthetic=5000, random_state=0).fit(rows)
     for condition in (lambda r: r[:, 0] == 0, lambda r: r[:, 0] <= 2):
         with warnings.catch_warnings():
@@ -399,7 +402,7 @@ def test_intervals_hold_what_a_jump_inside_a_bin_has_hidden():
         jobs = rng.choice(["clerk", "nurse"], 5000)
         people["job"] = np.where(people["age"] > 66, "retired", jobs)
         old = people["age"] >= 67
-        m2m = M2MEstimator(schema=schema, epsilon=2.0, noise_seed=seed).fit(people)
+        m2m = simulate(M2MEstimator(schema=schema, epsilon=2.0), people, seed=seed)
         ends = m2m.table(["age", "job"], bins=edges)[...].interval()
         clerks = m2m.count(lambda rows: (rows["age"] >= 67) & (rows["job"] == "clerk")).interval()
         held.append([ends[3, 0, 0] <= 0, ends[3, 1, 0] <= 0, ends[2, 2, 0] <= 0, clerks[0] <= 0])
@@ -416,7 +419,7 @@ def test_two_numbers_that_nearly_tell_each_other_go_together_inside_cells():
         u = rng.normal(50, 18, 10_000).clip(0, 100)
         X = pd.DataFrame({"u": u, "v": (u + rng.normal(0, 1, len(u))).clip(0, 100)})
         truth = np.histogram2d(X["u"], X["v"], bins=[edges, edges])[0]
-        m2m = M2MEstimator(schema=schema, epsilon=1.0, noise_seed=seed).fit(X)
+        m2m = simulate(M2MEstimator(schema=schema, epsilon=1.0), X, seed=seed)
         table = m2m.table(["u", "v"], bins={"u": edges, "v": edges})[...].interval()
         large = truth >= 100
         held.append(((table[..., 0] <= truth) & (truth <= table[..., 1]))[large].mean())
@@ -433,7 +436,7 @@ def test_tables_have_the_sums_of_what_they_divide(epsilon):
     a = rng.choice(["x", "y", "z"], 5000, p=[0.9, 0.08, 0.02])
     b = np.where(a == "x", rng.poisson(6, 5000), rng.integers(0, 60, 5000)).clip(0, 59)
     schema = {"a": ["x", "y", "z"], "b": Numeric(0, 59, step=1)}
-    m2m = M2MEstimator(schema=schema, epsilon=epsilon, noise_seed=0)
+    m2m = M2MEstimator(schema=schema, epsilon=epsilon)
     m2m.fit(pd.DataFrame({"a": a, "b": b}))
     bins = {"b": [0, 5, 10, 20, 40, 59]}
     found = {n: np.asarray(m2m.table(["a", "b"], bins=bins, normalize=n)) for n in NORMALIZE}

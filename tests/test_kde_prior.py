@@ -12,12 +12,14 @@ from skdpsumm import (
     HistogramSketcher,
     M2MEstimator,
     Numeric,
+    Points,
     PrivacyLedger,
     PrivateSketch,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
     TableSchema,
+    simulation,
 )
 from skdpsumm.moments.inferring import _points
 
@@ -51,9 +53,14 @@ def people(n=3000, seed=0):
     return frame
 
 
-def asked(X=None, sketcher=None, epsilon=np.inf, **parameters):
+def asked(X=None, sketcher=None, epsilon=np.inf, prior="kde", **parameters):
     sketcher = clone(sketcher or RFFSketcher(60)).set_params(epsilon=epsilon, random_state=0)
-    defaults = {"schema": (0, 1), "n_synthetic": 4000, "random_state": 0, "prior": "kde"}
+    defaults = {
+        "schema": (0, 1),
+        "n_synthetic": 4000,
+        "random_state": 0,
+        "inference": Points(prior=prior),
+    }
     return M2MEstimator(sketcher, **(defaults | parameters)).fit(skewed() if X is None else X)
 
 
@@ -108,17 +115,6 @@ def test_a_density_near_the_rows_is_better_than_a_uniform_one():
     assert max(errors["kde"], errors["public"]) < errors["uniform"] / 2
 
 
-def test_an_error_is_predicted_with_a_density():
-    predicted = {
-        name: M2MEstimator(
-            RFFSketcher(60, random_state=0), schema=(0, 1), prior=prior, n_synthetic=2000
-        ).predict_error(lambda rows: rows[:, 0] <= 0.1, n_samples=6000, n_features=2)
-        for name, prior in {"uniform": "uniform", "density": KDE(skewed(300))}.items()
-    }
-    assert all(0 < one < 1 for one in predicted.values())
-    assert predicted["density"] != predicted["uniform"]
-
-
 @pytest.mark.parametrize(
     ("prior", "said"),
     [
@@ -127,22 +123,18 @@ def test_an_error_is_predicted_with_a_density():
         (KDE(np.full((5, 2), np.nan)), "array of public points"),
         (KDE(np.eye(2), bandwidth=0.0), "'bandwidth' parameter of KDE"),
         (KDE(np.eye(2), bandwidth="wide"), "'bandwidth' parameter of KDE"),
-        (KDE, "'prior' parameter of M2MEstimator"),
-        ("normal", "'prior' parameter of M2MEstimator"),
+        (KDE, "'prior' parameter of Points"),
+        ("normal", "'prior' parameter of Points"),
     ],
 )
 def test_an_unusable_density_costs_nothing(prior, said):
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
-    model = M2MEstimator(RFFSketcher(10, ledger=ledger), schema=(0, 1), prior=prior)
+    model = M2MEstimator(
+        RFFSketcher(10, ledger=ledger), schema=(0, 1), inference=Points(prior=prior)
+    )
     with pytest.raises(ValueError, match=said):
         model.fit(skewed())
     assert ledger.entries() == []
-
-
-def test_a_graphical_model_takes_no_density():
-    for prior in ("kde", KDE(np.eye(2))):
-        with pytest.raises(ValueError, match="prior has no effect with"):
-            asked(sketcher=HistogramSketcher(), inference="graphical", prior=prior)
 
 
 # ------------------------------------------------------------------------------ of the sketch
@@ -170,13 +162,14 @@ def test_points_are_those_of_the_release_and_of_nothing_else(tmp_path):
     """Whoever holds the sketch gets them, bit for bit; a ledger counts one release."""
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
     sketcher = RFFSketcher(60, ledger=ledger, random_state=0)
-    model = M2MEstimator(sketcher, schema=(0, 1), prior="kde", n_synthetic=2000, random_state=5)
+    own = {"inference": Points(prior="kde"), "n_synthetic": 2000}
+    model = M2MEstimator(sketcher, schema=(0, 1), random_state=5, **own)
     model.fit(skewed())
     assert len(ledger.entries()) == 1
     with pytest.raises(BudgetExceededError):
         model.fit(skewed())
     model.sketch_.save(tmp_path / "sketch")
-    options = {"prior": "kde", "n_synthetic": 2000, "random_state": 7}
+    options = {"random_state": 7, **own}
     sketches = model.sketch_, PrivateSketch.load(tmp_path / "sketch")
     one, other = (M2MEstimator.from_sketch(sketch, schema=(0, 1), **options) for sketch in sketches)
     assert np.array_equal(one._regression.points, other._regression.points)
@@ -200,7 +193,8 @@ def test_a_drowned_sketch_is_answered_from_its_ranges(epsilon):
     """Where noise hides the number of rows, the mean may be anywhere; 10 of 20 intervals held."""
     held = []
     for seed in range(20):
-        model = asked(sketcher=RFFSketcher(60, noise_seed=seed), epsilon=epsilon)
+        with simulation(seed):
+            model = asked(sketcher=RFFSketcher(60), epsilon=epsilon)
         ends = model.mean().interval(0.95)
         held += [(ends[:, 0] <= 0.1) & (ends[:, 1] >= 0.101)]
     assert np.mean(held) >= 0.9
@@ -217,8 +211,8 @@ def test_intervals_cover_though_points_follow_the_noise():
 
     truth, covered = question(X).mean(axis=0), []
     for seed in range(60):
-        sketcher = RFFSketcher(80, noise_seed=seed)
-        model = asked(X, sketcher, 1.0, n_synthetic=2000, random_state=seed)
+        with simulation(seed):
+            model = asked(X, RFFSketcher(80), 1.0, n_synthetic=2000, random_state=seed)
         ends = model.estimate(question).interval(0.95)
         covered.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
     assert np.mean(covered) > 0.9

@@ -36,7 +36,7 @@ from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.simulated(1),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
 
@@ -138,7 +138,7 @@ def state(model):
 
 
 def fitted(name, *, y, **data):
-    made = INSTANCES[name].make(noise_seed=1)
+    made = INSTANCES[name].make()
     for key in made.get_params():
         if key.split("__")[-1] == "random_state":
             made.set_params(**{key: 0})
@@ -210,7 +210,7 @@ def test_numbers_are_read_by_their_values(name):
 @pytest.mark.parametrize("classes", [[0, 1], [0.0, 1], [-0.0, 1.0], [1, 0]])
 def test_listed_classes_are_whole_numbers_where_they_can_be(classes):
     for name in ("weights", "m2m classifier"):
-        model = INSTANCES[name].make(classes=classes, noise_seed=1).fit(X, CONTAINERS["all forms"])
+        model = INSTANCES[name].make(classes=classes).fit(X, CONTAINERS["all forms"])
         assert model.classes_.dtype == np.int64
         assert str(model.classes_.tolist()) == "[0, 1]"
 
@@ -222,7 +222,7 @@ def test_a_column_that_lists_minus_zero_has_zero():
 def test_truth_values_stay_what_they_are_where_they_are_listed():
     for name in ("weights", "m2m classifier"):
         for container in ("all forms", "truth values", "negative zeros"):
-            model = INSTANCES[name].make(classes=[False, True], noise_seed=1)
+            model = INSTANCES[name].make(classes=[False, True])
             model.fit(X, CONTAINERS[container])
             assert model.classes_.dtype == model.predict(X).dtype == bool
 
@@ -290,7 +290,7 @@ def bad_in(cells, bad, place):
 def test_errors_tell_no_label_and_cost_nothing(name):
     for bad in BAD.values():
         ledger = PrivacyLedger(epsilon=np.inf)
-        model = INSTANCES[name].make(ledger=ledger, noise_seed=1)
+        model = INSTANCES[name].make(ledger=ledger)
         found = {
             refused(lambda y=y, model=model: model.fit(X, y))
             for y in (
@@ -317,9 +317,7 @@ def test_no_label_makes_others_acceptable(extra):
 
 
 def summarised(**data):
-    model = PrivateMMDSummarizer(
-        5, n_components=16, gamma=0.5, noise_seed=1, random_state=0, protocol="propose"
-    )
+    model = PrivateMMDSummarizer(5, n_components=16, gamma=0.5, random_state=0, protocol="propose")
     return model.fit(X, X_target=X[:9], **data)
 
 
@@ -333,7 +331,7 @@ def test_owners_are_their_values(container):
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 def test_groups_are_their_values(container):
-    sketcher = HistogramSketcher(schema=(-1, 1), max_rows_per_group=3, noise_seed=1)
+    sketcher = HistogramSketcher(schema=(-1, 1), max_rows_per_group=3)
     expected = sketcher.fit(X, groups=LABELS).sketch_.sums.tobytes()
     assert sketcher.fit(X, groups=CONTAINERS[container]).sketch_.sums.tobytes() == expected
 
@@ -353,7 +351,7 @@ def test_errors_tell_no_owner_and_no_group(kind):
 
 def handed_over(rows, y):
     parameters = {"gamma": 0.5, "n_components": 16, "n_select": 5, "random_state": 0}
-    curator = curator_of(rows, ["a"], noise_seed=0, **parameters)
+    curator = curator_of(rows, ["a"], **parameters)
     return DataOwner(rows, y, seed=0).answer(curator.open()["a"])
 
 
@@ -369,9 +367,7 @@ def test_labels_of_the_summary_follow_from_its_rows():
     for other in (1, 0.5):
         owner = DataOwner(X, bad_in(LABELS.tolist(), other, 0), seed=0)
         curator = run_protocol(
-            curator_of(
-                X, ["a"], gamma=0.5, n_components=16, noise_seed=0, n_select=3, random_state=0
-            ),
+            curator_of(X, ["a"], gamma=0.5, n_components=16, n_select=3, random_state=0),
             {"a": owner},
         )
         chosen = [index for _, index in curator.chosen]
@@ -379,7 +375,7 @@ def test_labels_of_the_summary_follow_from_its_rows():
 
 
 def test_a_model_of_chosen_rows_has_the_classes_of_these():
-    summary = PrivateMMDSummarizer(15, n_components=16, gamma=0.5, noise_seed=1, random_state=0)
+    summary = PrivateMMDSummarizer(15, n_components=16, gamma=0.5, random_state=0)
     model = SummarizedEstimator(LogisticRegression(), summary)
     model.fit(X, LABELS, X_target=X[:9])
     stays = min(set(range(N)) - set(model.summarizer_.sample_indices_.tolist()))
@@ -396,7 +392,7 @@ def test_a_model_of_chosen_rows_has_the_classes_of_these():
 def test_y_of_two_columns_is_refused_and_of_one_is_taken_with_a_warning(name):
     two = pd.DataFrame({"no": LABELS, "yes": LABELS})
     ledger = PrivacyLedger(epsilon=np.inf)
-    model = INSTANCES[name].make(ledger=ledger, noise_seed=1)
+    model = INSTANCES[name].make(ledger=ledger)
     for y in (two, pl.from_pandas(two), two.to_numpy(), two.to_numpy().tolist(), two[:2]):
         with pytest.raises(ValueError, match=r"1d array|one column"):
             model.fit(X[: len(y)], y)

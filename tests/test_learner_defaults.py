@@ -5,6 +5,7 @@ The split is fixed, and so is the noise. examples/benchmarks/learner_defaults.py
 
 import numpy as np
 import pytest
+from simulated import simulate
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -90,7 +91,7 @@ def test_without_noise_defaults_are_as_good_as_scikit_learn(table, learner):
     for seed in range(12 if learner is TDILRegressor else 4 if table is diabetes else 2):
         X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=seed)
         models = [
-            learner(schema=schema, epsilon=epsilon, noise_seed=seed, **more).fit(X_train, y_train)
+            simulate(learner(schema=schema, epsilon=epsilon, **more), X_train, y_train, seed=seed)
             for epsilon in (np.inf, 1e4)
         ]
         same, usual = references(learner, _gamma(models[0]))

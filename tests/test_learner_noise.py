@@ -446,17 +446,16 @@ def audit(model, output, worlds=None, n_trials=1500):
     return result.lower_bound
 
 
+@pytest.mark.simulated(5)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_publishing_again_is_fitting_again(name):
     """The audits' shortcut gives what a fit gives, of the same seed."""
     model, output, worlds, _ = LEARNERS[name]
-    model = clone(model).set_params(noise_seed=5)
+    model = clone(model)
     X, y = (worlds or worst_case_neighbours(model))[1]
     public = {"X_public": X[:1]} if isinstance(model, TDDLClassifier) else {}
-    with pytest.warns(match="noise_seed"):
-        release = Released(model, X, y, **public)
-    with pytest.warns(match="noise_seed"):
-        expected = output(model.fit(X, y, **public), X[:1])
+    release = Released(model, X, y, **public)
+    expected = output(model.fit(X, y, **public), X[:1])
     for _ in range(2):
         for counter in (release.plan, *vars(release.plan).values()):
             if hasattr(counter, "_n_drawn"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from catalogue import of
 from releases import Released, seeded_noise
+from simulated import simulate
 from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.preprocessing import FunctionTransformer
@@ -23,6 +24,7 @@ from skdpsumm import (
     TDDLRegressor,
     TDILClassifier,
     TDILRegressor,
+    simulation,
 )
 from skdpsumm.learners import FunctionalMechanism, GradientDescent, LaplaceAnswers, SparseVector
 from skdpsumm.learners.mechanisms import _planning
@@ -236,11 +238,12 @@ KINDS = {
 
 def warned(name, n, y, seed, epsilon=1.0):
     """Return whether a fit, and answers, warn that they are noise, and the model."""
-    model = clone(KINDS[name]).set_params(noise_seed=seed, epsilon=epsilon)
+    model = clone(KINDS[name]).set_params(epsilon=epsilon)
     given = {"X_public": WIDE[-200:]} if name == "span" else {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(WIDE[:n], y[:n], **given)
+        with simulation(seed):
+            model.fit(WIDE[:n], y[:n], **given)
         if name == "path":
             model.predict(Public(WIDE[-200:]))
     told = [w for w in caught if w.category is NoiseWarning]
@@ -302,8 +305,8 @@ def test_labels_of_coins_vary_as_it_is_said_and_are_told():
     model = TDILClassifier(epsilon=10.0, kernel="linear", **BOX)
     own, ratios, told = np.random.default_rng(4), [], []
     for seed in range(40):
-        model.set_params(noise_seed=seed)
-        quiet(lambda: model.fit(own.uniform(-1, 1, (300, 5)), own.integers(0, 2, 300)))
+        X, y = own.uniform(-1, 1, (300, 5)), own.integers(0, 2, 300)
+        quiet(lambda X=X, y=y, seed=seed: simulate(model, X, y, seed=seed))
         ratios.append((model.noise_.varies / model.noise_.noise_varies) ** 2)
         told.append(model.noise_.is_drowned)
     assert 0.8 < np.mean(ratios) < 1.25
@@ -350,12 +353,12 @@ def test_noise_is_no_part_of_the_promise():
 @pytest.mark.parametrize("name", ["linear", "gradient", "kernel", "span", "answers"])
 def test_an_error_after_the_charge_loses_no_model(name):
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
-    model = clone(KINDS[name]).set_params(ledger=ledger, noise_seed=drowned(name)[0])
+    model = clone(KINDS[name]).set_params(ledger=ledger)
     given = {"X_public": WIDE[-200:]} if name == "span" else {}
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoiseWarning)
         with pytest.raises(NoiseWarning, match="The model may be mostly noise"):
-            model.fit(WIDE[:15], COINS[:15], **given)
+            simulate(model, WIDE[:15], COINS[:15], **given, seed=drowned(name)[0])
     assert len(ledger.entries()) == 1
     assert model.noise_.is_drowned
     assert model.predict(WIDE[:3]).shape == (3,)
@@ -363,8 +366,8 @@ def test_an_error_after_the_charge_loses_no_model(name):
 
 
 def test_an_error_of_answers_loses_none():
-    model = clone(KINDS["path"]).set_params(noise_seed=drowned("path")[0])
-    quiet(lambda: model.fit(WIDE[:15], COINS[:15]))
+    model = clone(KINDS["path"])
+    quiet(lambda: simulate(model, WIDE[:15], COINS[:15], seed=drowned("path")[0]))
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoiseWarning)
         few = model.decision_function(WIDE[-200:-171])  # too few to tell

@@ -3,12 +3,12 @@
 import copy
 import multiprocessing
 import pickle
-import re
 import sys
 import warnings
 
 import numpy as np
 import pytest
+from simulated import simulate
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -22,7 +22,6 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 from sklearn.svm import SVR
 
 from skdpsumm import (
-    BudgetExceededError,
     BudgetWarning,
     NoiseWarning,
     Numeric,
@@ -48,7 +47,6 @@ from skdpsumm.learners import (
     SparseVector,
 )
 from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
-from skdpsumm.privacy import GaussianDP
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
@@ -181,11 +179,11 @@ def test_numbers_stay_in_bounds(model):
     assert np.abs(predictions).max() <= 1
 
 
-@quiet
+@pytest.mark.simulated(0)
 def test_functional_is_accurate():
     big = np.random.default_rng(1).uniform(-1, 1, (3000, 2))
     y = (big**2).sum(axis=1) < 0.6
-    settings = {"gamma": 2.0, "epsilon": 2.0, "noise_seed": 0}
+    settings = {"gamma": 2.0, "epsilon": 2.0}
     assert TDDLClassifier(**settings).fit(big, y, X_public=big[:200]).score(big, y) > 0.85
     assert PINPClassifier(**settings).fit(big, y).score(big[:300], y[:300]) > 0.85
     landmarks = TDILClassifier(kernel="rbf", schema=(-1, 1), **settings)
@@ -390,8 +388,8 @@ def test_all_scores_of_a_point_are_one_update(mechanism, delta):
         pytest.skip("it has no pure guarantee")
     rows, labels = np.repeat(X[:3], 200, axis=0), np.repeat([0, 1, 2], 200)
     update = mechanism(n_updates=2, max_queries=2, failure_probability=0.9)
-    model = PINPClassifier(gamma=1.0, mechanism=update, regularization=10.0, noise_seed=0)
-    model.set_params(epsilon=1e6, delta=delta).fit(rows, labels)
+    model = PINPClassifier(gamma=1.0, mechanism=update, regularization=10.0)
+    simulate(model.set_params(epsilon=1e6, delta=delta), rows, labels)
     exact = clone(model).set_params(mechanism="functional", epsilon=np.inf).fit(rows, labels)
     answer = model.query(X[:1])
     assert answer.fresh.all()
@@ -404,7 +402,7 @@ def test_all_scores_of_a_point_are_one_update(mechanism, delta):
 def test_updates_are_counted_and_then_over():
     """With little noise the hypothesis, zero at first, is soon found wrong."""
     mechanism = SparseVector(n_updates=3, max_queries=25)
-    model = PINPClassifier(gamma=1.0, mechanism=mechanism, epsilon=1e6, noise_seed=0).fit(X, DISC)
+    model = simulate(PINPClassifier(gamma=1.0, mechanism=mechanism, epsilon=1e6), X, DISC)
     answer = model.query(NEW)
     assert answer.fresh.sum() == 3
     assert model.n_updates_left_ == 0
@@ -500,24 +498,6 @@ def test_bad_data_cost_nothing_and_are_not_told():
         TDILClassifier(ledger=ledger, classes=["a", "b"]).fit(X, DISC)
     assert "out" not in str(error.value).replace("without", "")
     assert ledger.entries() == []
-
-
-@pytest.mark.statistical
-@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning")
-@pytest.mark.parametrize("regularization", ["auto", 20.0])
-def test_a_ledger_that_refuses_objective_perturbation_says_what_fits(regularization):
-    ledger = PrivacyLedger(epsilon=3.0, delta=1e-6)
-    ledger.charge(GaussianDP(0.3))
-    fit = {"mechanism": "objective", "regularization": regularization, "ledger": ledger}
-    model = TDILClassifier(epsilon=ledger.remaining.epsilon, **fit)
-    with pytest.raises(BudgetExceededError, match=r"It fits with epsilon=[0-9.]+ or ") as told:
-        model.fit(X, DISC)
-    fits = float(re.search(r"fits with epsilon=([0-9.]+) or less\.", str(told.value))[1])
-    assert 0.1 < fits < ledger.remaining.epsilon
-    with pytest.raises(BudgetExceededError):
-        model.set_params(epsilon=1.12 * fits).fit(X, DISC)
-    assert len(ledger.entries()) == 1
-    model.set_params(epsilon=fits).fit(X, DISC)
 
 
 @pytest.mark.statistical
@@ -657,10 +637,10 @@ def test_what_float64_cannot_certify_costs_nothing(learner):
     assert len(messages) == 1
 
 
-@quiet
+@pytest.mark.simulated(0)
 def test_large_weights_are_clipped_and_do_not_wrap():
     """64-bit integers would wrap, and one row would move the release by all their range."""
-    settings = {"mechanism": "objective", "epsilon": 1e4, "regularization": 1e9, "noise_seed": 0}
+    settings = {"mechanism": "objective", "epsilon": 1e4, "regularization": 1e9}
     weights = [
         TDILClassifier(classes=[0, 1], **settings).fit(np.ones((n, 1)), np.ones(n, int))
         for n in (10_000, 20_000)
@@ -690,10 +670,10 @@ def test_tiny_deltas_hold(delta):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-@quiet
+@pytest.mark.simulated(3)
 def test_a_string_stands_for_the_object_with_its_defaults(learner, name, given):
     public = {"X_public": Z} if learner is TDDLClassifier else {}
-    settings = {"kernel": "linear", "noise_seed": 3, "random_state": 0}
+    settings = {"kernel": "linear", "random_state": 0}
     one, other = (
         learner(mechanism=mechanism, **settings).fit(X, DISC, **public)
         for mechanism in (name, given)
@@ -749,8 +729,8 @@ def test_bad_objects_cost_nothing(learner, settings, message):
 
 @quiet
 def test_another_loss_leaves_a_fitted_learner_as_it_is():
-    model = PINPRegressor(gamma=1.0, loss=Huber(0.5), y_bounds=(-1, 1), noise_seed=0).fit(X, CURVE)
-    other = clone(model).fit(X, CURVE)
+    model = simulate(PINPRegressor(gamma=1.0, loss=Huber(0.5), y_bounds=(-1, 1)), X, CURVE)
+    other = simulate(clone(model), X, CURVE)
     model.loss.threshold = 100.0
     assert np.array_equal(model.predict(NEW), other.predict(NEW))
 
@@ -792,10 +772,8 @@ def interrupted(k):
     """Return a learner whose first query ended at the k-th line, and what told that it did."""
     X, y = np.tile([[0.0], [1.0]], (200, 1)), np.tile([0, 1], 200)
     mechanism = SparseVector(n_updates=2, max_queries=25)
-    model = PINPClassifier(
-        gamma=1.0, mechanism=mechanism, epsilon=1e6, classes=[0, 1], noise_seed=0
-    )
-    answers = model.fit(X, y).answers_
+    model = PINPClassifier(gamma=1.0, mechanism=mechanism, epsilon=1e6, classes=[0, 1])
+    answers = simulate(model, X, y).answers_
     before, trace = answers._plan._threshold, InterruptAt(k)
     old = sys.gettrace()
     sys.settrace(trace)

@@ -3,11 +3,13 @@
 Mutants that these tests were seen to kill are listed at the end of the file.
 """
 
+import contextlib
 import copy
 import errno
 import math
 import os
 import pickle
+import resource
 import shutil
 import sqlite3
 import stat
@@ -185,6 +187,39 @@ def test_the_reserve_pays_for_discreteness_and_for_no_more():
         with pytest.raises(BudgetExceededError, match="smaller delta"):
             ledger.charge(GaussianDP(0.1, **slack))
         ledger.charge(GaussianDP(0.1))
+
+
+@pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
+@pytest.mark.parametrize("part", [2e-6, 0.1, 0.9])
+def test_the_first_charge_alone_may_set_a_part_of_delta_aside(accountant, part, tmp_path):
+    """What is set aside is fixed before anything is released, and the rest holds all else."""
+    path = tmp_path / "ledger.db"
+    ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA, accountant=accountant)
+    first = GaussianDP(0.1, tail=part * DELTA)
+    north, south = (ledger.dataset(name, partition="region") for name in ("north", "south"))
+    assert north.n_charges == 0
+    north.charge(first)
+    assert north.n_charges == ledger.n_charges == 1
+    # The rows of another data set of the partition may pay as much, and no row pays it twice.
+    assert not is_refused(south, first)
+    for other in (ledger, north, PrivacyLedger.open(path)):
+        assert is_refused(other, first)
+        assert is_refused(other, GaussianDP(0.0, tail=2 * RESERVE * DELTA))
+    for place, spent in ((PrivacyLedger.open(path), 0.1), (south, 0.0)):
+        left = place.remaining
+        noise = IntegerNoise([Block(1, 1.0, 1.0)], epsilon=left.epsilon, delta=left.delta)
+        assert not is_refused(place, noise.mechanism)
+        more = IntegerNoise([Block(1, 1.0, 1.0)], epsilon=left.epsilon * 1.001, delta=left.delta)
+        assert is_refused(place, more.mechanism)
+        mu = math.hypot(spent, noise.mechanism.mu)
+        total = part * DELTA + noise.mechanism.tail + gdp_delta(mu, 1.0)
+        assert total <= DELTA
+        assert accountant == "zcdp" or total >= DELTA * (1 - 1e-4)
+    taken = PrivacyLedger(epsilon=1.0, delta=DELTA, accountant=accountant)
+    assert is_refused(taken, GaussianDP(0.1, tail=DELTA))
+    taken.charge(GaussianDP(0.1))
+    assert is_refused(taken, first)
+    assert taken.remaining.epsilon > ledger.remaining.epsilon
 
 
 @pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
@@ -650,6 +685,30 @@ def test_a_folder_that_takes_no_file_is_named_with_its_cause(tmp_path, monkeypat
             with pytest.raises(OSError, match=f"ledger cannot be created: {os.strerror(code)}"):
                 PrivacyLedger(tmp_path / "ledger", epsilon=1)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
+def test_too_many_open_files_are_no_missing_permission(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1)
+    ledger.charge(PureDP(0.1))
+    held = [os.open(os.devnull, os.O_RDONLY)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (held[0] + 20, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        # With one file free, the ledger can be read; its journal is one more.
+        for use in (lambda: ledger.spent, lambda: ledger.charge(PureDP(0.1))):
+            with pytest.raises(OSError, match="too many files are open") as told:
+                use()
+            assert not isinstance(told.value, PermissionError)
+            os.close(held.pop())
+    finally:
+        for one in held:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(ledger.entries()) == 1
 
 
 def test_a_missing_file_is_not_made_up(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.neighbors import KNeighborsClassifier
 
-from skdpsumm import M2MClassifier, M2MEstimator, M2MRegressor, PrivacyLedger
+from skdpsumm import M2MClassifier, M2MEstimator, M2MRegressor, Points, PrivacyLedger
 from skdpsumm.features._feature_maps import GRID
 
 N_ROWS, N_COLUMNS = 2_000, 3
@@ -29,7 +29,7 @@ def test_the_numbers_are_those_of_section_4(kind, n_bins):
     made = {}
     for sketch in SKETCHES:
         parameters = kind.paper_parameters(sketch)
-        assert parameters["prior"] == "uniform"
+        assert parameters["inference"].prior == "uniform"
         assert parameters["n_synthetic"] == 10**5
         made[sketch] = kind(**parameters, schema=(0, 1), epsilon=0.3).preview_sketcher(2, [0, 1])
         assert made[sketch].epsilon == 0.3
@@ -103,7 +103,9 @@ def test_weights_are_those_of_section_3_5(X):
     expected = P @ S @ (found.sums / found.n_samples) / len(P)
     assert_allclose(weights, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
     assert weights.min() < 0
-    model.set_params(regularization="theory").fit(X, y)  # equation (5) shrinks too much to learn
+    model.set_params(inference__regularization="theory").fit(
+        X, y
+    )  # equation (5) shrinks too much to learn
     assert model.score(X, y) > 0.8
 
 
@@ -117,7 +119,7 @@ def test_negative_weights_need_an_estimator_that_takes_them(X):
         model.fit(X, X[:, 0] > 0.5)
     assert not ledger.entries()
     with pytest.raises(ValueError, match="weights"):
-        M2MRegressor(schema=(0, 1), weights="printed", y_bounds=(0, 1)).fit(X, X[:, 0])
+        M2MRegressor(inference=Points(weights="printed"), schema=(0, 1)).fit(X, X[:, 0])
 
 
 def test_a_named_sketch_takes_groups_and_a_ledger(X):

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from simulated import simulate
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -29,7 +30,7 @@ from skdpsumm.moments.inferring._points import absent, draw_points, maxent_point
 from skdpsumm.schema._reading import read_table
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
     pytest.mark.filterwarnings("ignore:Leave column 'height' out"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -62,16 +63,16 @@ def people(n=4000, seed=0):
     return X
 
 
-def sketcher(epsilon, seed=0, **options):
+def sketcher(epsilon, **options):
     parts = [HistogramSketcher(n_bins=25, **options), RFFSketcher(40)]
-    return SketchUnion(parts, epsilon=epsilon, noise_seed=seed, random_state=0)
+    return SketchUnion(parts, epsilon=epsilon, random_state=0)
 
 
 def asked(X, epsilon=np.inf, seed=0, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # of coarse bins
         known = {"schema": SCHEMA} | QUICK | options
-        return M2MEstimator(sketcher(epsilon, seed), **known).fit(X)
+        return simulate(M2MEstimator(sketcher(epsilon), **known), X, seed=seed)
 
 
 def quietly(ask):
@@ -264,7 +265,7 @@ def test_a_column_that_hardly_anybody_has_spoils_no_others(n_present):
     frame, schema = with_a_column_of_few(n_present)
     truth, held = frame[["a", "b"]].cov().to_numpy(), []
     for seed in range(4):
-        model = M2MEstimator(schema=schema, noise_seed=seed, random_state=0).fit(frame)
+        model = simulate(M2MEstimator(schema=schema, random_state=0), frame, seed=seed)
         found, variances = model.covariance(), np.asarray(model.variance())
         matrix = np.nan_to_num(np.asarray(found))
         assert np.all(np.linalg.eigvalsh(matrix) > -1e-6)
@@ -383,7 +384,7 @@ def test_releases_from_codes_are_those_from_missing_cells(tmp_path):
         PublicVectorizer(SCHEMA).fit_transform(X), PublicVectorizer(CODED).fit_transform(Y)
     )
     y = X["height"] > 1.5
-    seeds = {"noise_seed": 0, "random_state": 0, "classes": [False, True]}
+    seeds = {"random_state": 0, "classes": [False, True]}
     models = [
         TDILClassifier(schema=known, **seeds).fit(table, y)
         for table, known in ((X, SCHEMA), (Y, CODED))
@@ -422,7 +423,7 @@ def test_points_lack_values_as_often_as_rows_do():
 def released_as(kind, **options):
     """Return a model whose sketch is that of every run."""
     pairs = HistogramSketcher(n_bins=8, marginals=[[j, 4] for j in range(4)])
-    union = SketchUnion([pairs, RFFSketcher(40)], epsilon=3.0, noise_seed=0, random_state=0)
+    union = SketchUnion([pairs, RFFSketcher(40)], epsilon=3.0, random_state=0)
     return kind(union, schema=SCHEMA, **QUICK | options)
 
 
@@ -469,7 +470,7 @@ def test_columns_that_are_left_out_are_left_out_everywhere():
         {"job": SCHEMA["job"], "age": SCHEMA["age"], "height": (1, 2)}, extra_columns="drop"
     )
     X, y = labelled()
-    pairs = HistogramSketcher(marginals=[[0, 3], [1, 3], [2, 3]], n_bins=8, noise_seed=0)
+    pairs = HistogramSketcher(marginals=[[0, 3], [1, 3], [2, 3]], n_bins=8)
     few = M2MClassifier(pairs.set_params(epsilon=3.0), schema=schema, **QUICK)
     model = quietly(lambda: few.fit(X, y))
     assert model.n_features_in_ == 4
@@ -485,4 +486,3 @@ def test_columns_that_are_left_out_are_left_out_everywhere():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)
         assert -0.1 < m2m.score(X) <= 0
-    assert float(m2m.predict_error(lambda r: r[:, 2], n_samples=100, n_features=4)) < 1

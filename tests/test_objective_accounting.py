@@ -454,6 +454,11 @@ def gdp_square(epsilon):
     return gdp_mu_of(epsilon * (1 - RESERVE), 1e-6 * (1 - RESERVE)) ** 2
 
 
+def test_a_pure_ledger_refuses():
+    with pytest.raises(ValueError, match="delta > 0"):
+        PrivacyLedger(epsilon=1.0).charge(ONE)
+
+
 def test_the_ledger_halves_no_replacement():
     """A claim for one more row, charged where a row may change, counts twice."""
     one = replace(ONE, log_ratio=0.0, tail=0.0)

@@ -14,12 +14,13 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from simulated import simulate
 
 from skdpsumm import HistogramSketcher, M2MEstimator, Numeric, PrivateSketch, RFFSketcher
 from skdpsumm.moments.plausible._interactions import Interactions
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
 ]
 
@@ -44,13 +45,12 @@ def people(n=N, seed=0):
 
 def sketched(noise_seed=0, rows=None, **options):
     options = {"epsilon": 1.0, "n_bins": 20, "marginals": GROUPS} | options
-    noise = {} if noise_seed is None else {"noise_seed": noise_seed}
-    sketcher = HistogramSketcher(schema=SCHEMA, **noise, **options)
-    return sketcher.fit(people() if rows is None else rows).sketch_
+    sketcher = HistogramSketcher(schema=SCHEMA, **options)
+    return simulate(sketcher, people() if rows is None else rows, seed=noise_seed).sketch_
 
 
 def fourier():
-    sketcher = RFFSketcher(30, schema=SCHEMA, epsilon=1.0, random_state=0, noise_seed=0)
+    sketcher = RFFSketcher(30, schema=SCHEMA, epsilon=1.0, random_state=0)
     return sketcher.fit(people()).sketch_
 
 
@@ -258,9 +258,7 @@ def test_a_population_adds_the_sampling_error_of_its_units(k):
     """Groups of k rows that are alike: k times the variance, whatever the pool of rows."""
     rows = people(N // k)
     whose = np.repeat(np.arange(N // k), k)
-    sketcher = HistogramSketcher(
-        schema=SCHEMA, n_bins=20, marginals=GROUPS, noise_seed=0, max_rows_per_group=k
-    )
+    sketcher = HistogramSketcher(schema=SCHEMA, n_bins=20, marginals=GROUPS, max_rows_per_group=k)
     repeated = rows.loc[whose].reset_index(drop=True)
     sketcher.fit(repeated, groups=whose)
     m2m = estimator(sketcher.sketch_)
@@ -357,7 +355,7 @@ def test_how_columns_go_together_beyond_their_pairs_is_held(knows):
     for seed in range(2):
         X, rng = mixed(seed)
         schema = {name: [*"wxyz"] for name in X}
-        m2m = M2MEstimator(schema=schema, epsilon=5.0, random_state=0, noise_seed=seed).fit(X)
+        m2m = simulate(M2MEstimator(schema=schema, epsilon=5.0, random_state=0), X, seed=seed)
         if not knows:
             of_tables = m2m._plausible._interactions
             of_tables.__dict__["phi"] = (of_tables.phi[0], 0.0)
@@ -383,7 +381,7 @@ def test_a_condition_on_four_columns_that_hardly_a_row_meets_is_not_nothing():
         return np.logical_and.reduce([rows[name] == "a" for name in "pqrs"])
 
     for seed in range(3):
-        m2m = M2MEstimator(schema=schema, epsilon=0.5, random_state=0, noise_seed=seed).fit(X)
+        m2m = simulate(M2MEstimator(schema=schema, epsilon=0.5, random_state=0), X, seed=seed)
         low, high = m2m.count(asked).interval()
         assert low <= 25
         assert 5 < high < 2000  # points alone, of which none meets it, say 0

@@ -6,9 +6,11 @@ import sys
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 from answers import answer_of
 from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
     AdaptiveSketcher,
@@ -19,6 +21,7 @@ from skdpsumm import (
     PrivateMMDSummarizer,
     Public,
     RFFSketcher,
+    TDILClassifier,
     mmd2,
     plotting,
 )
@@ -38,6 +41,7 @@ from skdpsumm.privacy import GaussianDP, PureDP
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
+from simulated import simulate
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
@@ -67,9 +71,8 @@ def table(n_rows=2000):
 
 @pytest.fixture(scope="module")
 def sketch():
-    sketcher = HistogramSketcher(schema=SCHEMA, n_bins=16, epsilon=1.0, noise_seed=0)
-    with pytest.warns(match="noise_seed"):
-        return sketcher.fit(table()).sketch_
+    sketcher = HistogramSketcher(schema=SCHEMA, n_bins=16, epsilon=1.0)
+    return simulate(sketcher, table()).sketch_
 
 
 @pytest.fixture(scope="module")
@@ -293,10 +296,9 @@ def test_cdf(m2m):
 
 
 def test_cdf_of_whole_values_is_a_staircase():
-    sketcher = HistogramSketcher(schema=Numeric(1, 5, step=1), noise_seed=0)
+    sketcher = HistogramSketcher(schema=Numeric(1, 5, step=1))
     stars = np.random.default_rng(0).integers(1, 6, (500, 1)).astype(float)
-    with pytest.warns(match="noise_seed"):
-        m2m = M2MEstimator(sketcher, n_synthetic=500, random_state=0).fit(stars)
+    m2m = simulate(M2MEstimator(sketcher, n_synthetic=500, random_state=0), stars)
     display = CDFDisplay.from_estimator(m2m, 0, reference=np.arange(1, 6) / 5)
     shares = np.asarray(m2m.cdf(0, np.arange(1, 6)))
     for line in display.ax_.get_lines():
@@ -365,10 +367,20 @@ def test_histogram_draws_the_estimate_and_its_interval(m2m):
     assert len(HistogramDisplay.from_estimator(m2m, 0).bars_) == 10
 
 
+def test_histogram_of_categories_names_them():
+    jobs = np.array([["clerk"], ["farmer"], ["clerk"]] * 100, dtype=object)
+    sketcher = HistogramSketcher(schema={"job": ["clerk", "farmer"]}, epsilon=np.inf)
+    m2m = M2MEstimator(sketcher, n_synthetic=500).fit(pd.DataFrame(jobs, columns=["job"]))
+    display = HistogramDisplay.from_estimator(m2m, "job")
+    assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == ["clerk", "farmer"]
+    assert np.allclose([bar.get_height() for bar in display.bars_], [2 / 3, 1 / 3])
+
+
 def test_crosstab_writes_the_estimate_and_its_interval(m2m):
     display = CrosstabDisplay.from_estimator(m2m, ["height", "load"], bins=2, level=0.9)
     expected = m2m.table(["height", "load"], bins=2)
     assert np.array_equal(display.image_.get_array(), np.asarray(expected))
+    assert display.image_.get_clim() == (0, np.max(expected))
     written = [text.get_text() for text in display.texts_]
     for text, value, ends in zip(
         written, np.ravel(expected), expected[...].interval(0.9).reshape(-1, 2), strict=True
@@ -420,6 +432,7 @@ def test_covariance(m2m):
     assert display.texts_[1].get_text().startswith(f"{matrix[0, 1]:.3g}\n±")
     labels = [t.get_text() for t in display.ax_.get_xticklabels()]
     assert labels == ["height (cm)", "weight (kg)", "load"]
+    assert display.image_.get_clim() == (-1, 1)
     # In grey, a larger correlation is darker.
     greys = display.image_.cmap(np.linspace(0, 1, 20))[:, :3].mean(axis=1)
     assert (np.diff(greys) < 0).all()
@@ -445,6 +458,16 @@ def test_ledger():
     names = [t.get_text() for t in display.ax_.get_yticklabels()]
     assert names == ["1. means", "2. counts (simulated)"]
     assert len({bar.get_hatch() for bar in display.bars_}) == 2
+
+
+def test_ledger_leaves_out_old_entries_and_draws_no_endless_cap():
+    ledger = PrivacyLedger(epsilon=np.inf)
+    for k in range(32):
+        ledger.charge(PureDP(0.1), label=str(k))
+    display = LedgerDisplay.from_ledger(ledger)
+    assert len(display.bars_) == 30
+    assert "last 30 of 32" in display.ax_.get_title()
+    assert np.isfinite(display.ax_.get_xlim()).all()
 
 
 def test_summary_is_the_distance_to_public_rows(choice):
@@ -530,3 +553,26 @@ def test_utility_refuses_before_it_spends(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         PrivacyUtilityDisplay.from_estimator(Constant(ledger=ledger), None, X_test=[0], **bad)
     assert not ledger.entries()
+
+
+def test_utility_names_the_score():
+    X = np.random.default_rng(0).random((200, 2))
+    model = TDILClassifier(schema=(0, 1), classes=[False, True], delta=1e-5)
+    display = PrivacyUtilityDisplay.from_estimator(
+        model,
+        X,
+        X[:, 0] > 0.5,
+        X_test=X,
+        y_test=X[:, 0] > 0.5,
+        epsilons=[1e4],
+        scoring="roc_auc",
+    )
+    assert display.delta == 1e-5
+    assert display.label == "roc_auc"
+    with pytest.raises(ValueError, match="LogisticRegression has no parameter epsilon"):
+        PrivacyUtilityDisplay.from_estimator(LogisticRegression(), X, X[:, 0] > 0.5, X_test=X)
+
+
+def test_utility_wants_single_numbers():
+    with pytest.raises(ValueError, match="single numbers"):
+        PrivacyUtilityDisplay.from_estimates({1.0: estimate([1, 2])})

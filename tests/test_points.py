@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from simulated import simulate
 
 from skdpsumm import (
     AdaptiveSketcher,
@@ -178,9 +179,9 @@ RELEASED = [
 def model(request, tmp_path_factory):
     """What is read from a file; counts are exact, or have a noise of about ten rows."""
     seed = None if np.isinf(request.param) else 0
-    sketcher = AdaptiveSketcher(RELEASED, epsilon=request.param, noise_seed=seed)
+    sketcher = AdaptiveSketcher(RELEASED, epsilon=request.param)
     path = tmp_path_factory.mktemp("points") / "sketch"
-    sketch = sketcher.fit(X).sketch_
+    sketch = simulate(sketcher, X, seed=seed).sketch_
     sketch.save(path)
     again = PrivateSketch.load(path)
     assert again.feature_map.same_as(sketch.feature_map)
@@ -191,7 +192,6 @@ EACH = pytest.mark.parametrize("j", HEAPS, ids=NAMES)
 LOOSE = pytest.mark.parametrize("j", [0, 2], ids=["loose", "narrow"])
 
 
-@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 @LOOSE
 def test_heaps_that_nobody_chose_are_points_of_every_part(model, j):
     parts = model.sketch_.feature_map.parts()
@@ -201,7 +201,6 @@ def test_heaps_that_nobody_chose_are_points_of_every_part(model, j):
         assert 1 not in part.points
 
 
-@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 @EACH
 def test_cdf_jumps_at_a_heap(model, j):
     """Of the values that are there, as of the rows; not a little below it, and not after it."""
@@ -214,7 +213,6 @@ def test_cdf_jumps_at_a_heap(model, j):
     assert found[2] == pytest.approx(found[1], abs=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 @EACH
 def test_quantiles_in_a_heap_are_its_value(model, j):
     there, v = X[:, j][~np.isnan(X[:, j])], HEAPS[j]
@@ -223,7 +221,6 @@ def test_quantiles_in_a_heap_are_its_value(model, j):
     assert np.asarray(found).tolist() == [v] * 3
 
 
-@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 @EACH
 def test_counts_of_a_heap(model, j):
     v, tolerance = HEAPS[j], 0.02 * N
@@ -237,7 +234,6 @@ def test_counts_of_a_heap(model, j):
         assert float(model.count(asked)) == pytest.approx(asked(X).sum(), abs=tolerance)
 
 
-@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 @EACH
 def test_sampled_rows_of_a_heap_have_its_value(model, j):
     rows = np.asarray(model.sample(N, random_state=0), dtype=float)
@@ -248,13 +244,12 @@ def test_sampled_rows_of_a_heap_have_its_value(model, j):
     assert set(near) == {v}
 
 
-@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 @pytest.mark.parametrize("value", [0.0, 100_000.0])
 def test_rows_at_the_ends_of_a_range_are_there(value):
     """Half of the rows, which clipping brought there."""
     rng = np.random.default_rng(1)
     rows = np.where(rng.random((3000, 1)) < 0.5, value, rng.uniform(0, 100_000, (3000, 1)))
-    sketch = AdaptiveSketcher([(0, 100_000)], epsilon=3.0, noise_seed=0).fit(rows).sketch_
+    sketch = simulate(AdaptiveSketcher([(0, 100_000)], epsilon=3.0), rows).sketch_
     model = M2MEstimator.from_sketch(sketch, random_state=0)
     assert np.mean(np.asarray(model.sample(3000, random_state=0)) == value) == pytest.approx(
         0.5, abs=0.03
@@ -263,7 +258,6 @@ def test_rows_at_the_ends_of_a_range_are_there(value):
     assert float(model.quantile(0, 0.25 if value == 0 else 0.75)) == value
 
 
-@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 def test_rows_on_both_sides_of_a_threshold_are_released():
     """A heap just below a round threshold is none at it, and two are no error."""
     schema = TableSchema({"x": Numeric(0, 1000), "y": ["a", "b"]}).never(
@@ -274,7 +268,7 @@ def test_rows_on_both_sides_of_a_threshold_are_released():
     table[:, 1] = "b"
     for epsilon in (3.0, np.inf):
         seed = None if np.isinf(epsilon) else 0
-        fitted = AdaptiveSketcher(schema, epsilon=epsilon, noise_seed=seed).fit(table)
+        fitted = simulate(AdaptiveSketcher(schema, epsilon=epsilon), table, seed=seed)
         for part in fitted.feature_map_.parts():
             edges, points = part.edges(0), part.points[0]
             assert 500.0 in edges

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import kstest, norm
+from simulated import simulate
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.kernel_approximation import RBFSampler
@@ -44,7 +45,7 @@ from skdpsumm.privacy import GaussianDP, PureDP, _noise
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning"),
 ]
@@ -113,11 +114,10 @@ class Constant(Stub):
         epsilon=1.0,
         delta=0.0,
         adjacency="add_remove",
-        noise_seed=None,
         ledger=None,
         classes=None,
     ):
-        super().__init__(epsilon, delta, adjacency, noise_seed, ledger)
+        super().__init__(epsilon, delta, adjacency, ledger)
         self.label = label
         self.classes = classes
 
@@ -207,16 +207,13 @@ CHOICES = {"regularization": [0.3, 1.0, 3.0, 10.0], "loss": ["huberized_hinge", 
 
 
 def search(estimator=LEARNER, choices=CHOICES, **params):
-    params = {"expected_trials": 3, "noise_seed": 0, "random_state": 0} | params
+    params = {"expected_trials": 3, "random_state": 0} | params
     return PrivateSearchCV(estimator, choices, **params)
-
-
-seeded = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
 
 def test_makes_one_charge_and_states_it():
     ledger = PrivacyLedger(epsilon=5.0)
-    model = search(epsilon=4.0, delta=0.0, noise_seed=None, ledger=ledger).fit(X, Y)
+    model = simulate(search(epsilon=4.0, delta=0.0, ledger=ledger), X, Y, seed=None)
     (entry,) = ledger.entries()
     assert entry["label"] == "PrivateSearchCV"
     assert entry["epsilon"] == pytest.approx(4.0)
@@ -231,7 +228,6 @@ def test_makes_one_charge_and_states_it():
     assert len(ledger.entries()) == 1
 
 
-@seeded
 def test_nothing_tells_of_the_number_of_trials(monkeypatch, capsys, recwarn):
     """Searches of one and of many trials with the same winner are equal, pickles included."""
     drawn = []
@@ -257,21 +253,18 @@ def test_nothing_tells_of_the_number_of_trials(monkeypatch, capsys, recwarn):
     }
 
 
-@seeded
 def test_runs_are_alike():
     """Public seeds are the same in all runs, and no seed of a run's noise is left to tell it."""
     features = RBFSampler(gamma=1.0, n_components=20)
     winners = [
-        search(TDILClassifier(kernel=features), {}, noise_seed=s).fit(X, Y).best_estimator_
+        simulate(search(TDILClassifier(kernel=features), {}), X, Y, seed=s).best_estimator_
         for s in range(2)
     ]
     assert (
         len({w.random_state for w in winners}) == len({w.kernel.random_state for w in winners}) == 1
     )
-    assert all(w.noise_seed is None for w in winners)
 
 
-@seeded
 def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
     seen = {}
     draw = Choices.draw
@@ -282,13 +275,12 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
             "draw",
             lambda self, rng, found=found: found.append(draw(self, rng)) or found[-1],
         )
-        search(expected_trials=4, noise_seed=seed, random_state=public).fit(X, Y)
+        simulate(search(expected_trials=4, random_state=public), X, Y, seed=seed)
     assert seen[0, 0] == seen[0, 1]
     assert seen[0, 0] != seen[1, 0]
 
 
 @pytest.mark.statistical
-@seeded
 @pytest.mark.parametrize(
     ("estimator", "choices", "params", "message"),
     [
@@ -326,7 +318,6 @@ def test_bad_input_costs_nothing(estimator, choices, params, message):
 
 
 @pytest.mark.statistical
-@seeded
 def test_bad_rows_cost_nothing_and_a_cap_is_asked_first():
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
     with pytest.raises(BudgetExceededError):
@@ -337,30 +328,28 @@ def test_bad_rows_cost_nothing_and_a_cap_is_asked_first():
     assert ledger.entries() == []
 
 
-@seeded
 def test_a_candidate_that_fails_counts_as_the_worst():
     labels = [0, "fails"]
     for seed in range(4):
-        model = search(Constant(), {"label": labels}, delta=0.0, noise_seed=seed, expected_trials=6)
-        assert model.fit(X, Y).best_params_ == {"label": 0}
+        model = search(Constant(), {"label": labels}, delta=0.0, expected_trials=6)
+        assert simulate(model, X, Y, seed=seed).best_params_ == {"label": 0}
     ledger = PrivacyLedger(epsilon=1.0)
     model = search(Constant("fails"), {}, delta=0.0, ledger=ledger).fit(X, Y)  # to public rows
     assert len(ledger.entries()) == 1
     assert model.best_sum_ < 0
 
 
-@seeded
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 def test_a_candidate_with_steps_of_its_own_gets_the_terms_of_the_search(adjacency):
     """Whole learners, or sketchers, among the candidates: adjacency, ledger, classes, seeds."""
     other = {"add_remove": "replace_one", "replace_one": "add_remove"}[adjacency]
     ledger = PrivacyLedger(epsilon=50.0, delta=1e-3)
-    own = {"ledger": ledger, "adjacency": other, "noise_seed": 7}
+    own = {"ledger": ledger, "adjacency": other}
     pipe = Pipeline([("map", RBFSampler(n_components=5)), ("clf", TDILClassifier())])
     found = {"clf": [TDILClassifier(**own)], "map": [RBFSampler(gamma=2.0, n_components=5)]}
     model = search(pipe, found, adjacency=adjacency).fit(X, np.where(Y, 3, 1))
     clf = model.best_estimator_[-1]
-    assert (clf.adjacency, clf.ledger, clf.noise_seed) == (adjacency, None, None)
+    assert (clf.adjacency, clf.ledger) == (adjacency, None)
     assert clf.classes_.tolist() == [1, 3] == list(clf.classes)
     assert model.best_estimator_[0].random_state is not None
     assert ledger.entries() == []
@@ -373,7 +362,6 @@ def test_a_candidate_with_steps_of_its_own_gets_the_terms_of_the_search(adjacenc
     assert ledger.entries() == []
 
 
-@seeded
 def test_a_candidate_that_reads_rows_elsewhere_is_refused():
     pipe = Pipeline([("clf", TDILClassifier())])
     with pytest.raises(ValueError, match="another place"):
@@ -387,14 +375,13 @@ def test_a_row_whose_score_fails_counts_as_low():
 
 
 @pytest.mark.statistical
-@seeded
 @pytest.mark.parametrize("regularization", [2.0, 3.0, 4.0, 5.0])
 def test_a_curvature_that_costs_as_much_as_a_run_leaves_some_epsilon(regularization):
     """From some epsilon down the cost is nearly all curvature, and falls again far below."""
     learner = TDILClassifier(mechanism="objective", regularization=regularization)
     plan = plan_runs(stopping("logarithmic", 3), 2.0, 1e-6)
     model = search(learner, {}, epsilon=2.0).fit(X, Y)
-    found = clone(model.best_estimator_).set_params(noise_seed=0).fit(X, Y)
+    found = clone(model.best_estimator_).fit(X, Y)
     assert 0.7 < plan.excess(found.privacy_.mechanism) <= 1
 
 
@@ -412,7 +399,15 @@ def test_what_costs_too_much_is_told_and_what_is_told_mends_it():
     search(pipe, choices, epsilon=20.0).fit(X, Y)
 
 
-@seeded
+def test_objective_perturbation_is_lowered_until_it_fits():
+    model = search(TDILClassifier(mechanism="objective"), {}, epsilon=2.0).fit(X, Y)
+    assert model.privacy_.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
+    plan = plan_runs(stopping("logarithmic", 3), 2.0, 1e-6)
+    run = clone(model.best_estimator_).fit(X, Y)
+    assert 0.95 < plan.excess(run.privacy_.mechanism) <= 1
+    assert run.epsilon < plan.epsilon
+
+
 def test_public_points_frames_sketches_and_numbers():
     import pandas as pd
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from simulated import simulate
 from sklearn.base import clone
 
 from skdpsumm import (
@@ -30,7 +31,7 @@ from skdpsumm.schema._reading import Table
 from skdpsumm.summaries import summary_sketcher
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Set noise_seed=None"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
@@ -50,7 +51,7 @@ def rows_of(seed=0, n=3000):
 
 
 def make(**options):
-    given = {"schema": (0, 1), "random_state": 0, "noise_seed": 0, "epsilon": 3.0, **options}
+    given = {"schema": (0, 1), "random_state": 0, "epsilon": 3.0, **options}
     return SketchSummarizer(**{"n_select": 60, "n_synthetic": 3000, **given})
 
 
@@ -131,7 +132,7 @@ def test_any_column_of_a_sketch_is_the_label(place):
     table.insert(place, "old", np.where(table.age > 50, "yes", "no"))
     columns = dict(zip(PEOPLE.names, PEOPLE.columns, strict=True)) | {"old": ["no", "yes"]}
     schema = TableSchema({name: columns[name] for name in table})
-    sketch = AdaptiveSketcher(schema, epsilon=5.0, random_state=0, noise_seed=0).fit(table).sketch_
+    sketch = AdaptiveSketcher(schema, epsilon=5.0, random_state=0).fit(table).sketch_
     mine = table[table.age > 70].drop(columns="old")
     options = {"random_state": 0, "n_synthetic": 5000}
     mine = mine[["job", "age"]]
@@ -153,7 +154,7 @@ def test_what_no_rows_can_be_drawn_of_is_refused(fitted):
     from_sketch, sketch = SketchSummarizer.from_sketch, fitted.sketch_
     with pytest.raises(TypeError, match=r"PrivateSketch\.load"):
         from_sketch("merged.sketch")
-    features = RFFSketcher(20, schema=[(0, 1)] * 2, noise_seed=0).fit(rows_of()[0]).sketch_
+    features = RFFSketcher(20, schema=[(0, 1)] * 2).fit(rows_of()[0]).sketch_
     with pytest.raises(ValueError, match="sketch of counts"):
         from_sketch(features)
     with pytest.raises(ValueError, match="target names column 5"):
@@ -176,7 +177,7 @@ def test_at_home_it_says_what_no_rows_can_mend():
     kind[::7] = None
     table = pd.DataFrame({"age": age, "kind": kind})
     schema = {"age": (17, 91), "kind": Categorical(["old", "young"], missing=True)}
-    options = {"schema": schema, "epsilon": 5.0, "noise_seed": 0}
+    options = {"schema": schema, "epsilon": 5.0}
     target = table[table.age > 60].assign(town="here")  # the label and others stand beside it
     given = {"target": "kind", "n_synthetic": 3000, "random_state": 0}
     from_sketch = SketchSummarizer.from_sketch
@@ -196,9 +197,7 @@ def test_at_home_it_says_what_no_rows_can_mend():
         from_sketch(pairs, 6, X_target=target, **(given | {"n_synthetic": 20}))
     with pytest.raises(ValueError, match="they have 'age', 'kind'"):
         from_sketch(pairs, 60, X_target=target, target="Kind")
-    label = HistogramSketcher({"kind": ["old", "young"]}, noise_seed=0).fit(
-        target[["kind"]].dropna()
-    )
+    label = HistogramSketcher({"kind": ["old", "young"]}).fit(target[["kind"]].dropna())
     with pytest.raises(ValueError, match="no column but the label"):
         from_sketch(label.sketch_, 10, target="kind")
 
@@ -216,7 +215,6 @@ def test_claims_at_home_name_what_is_protected(bound, adjacency):
         n_bins=4,
         adjacency=adjacency,
         max_rows_per_group=bound,
-        noise_seed=0,
     )
     groups = None if bound is None else np.arange(600) // 2
     sketch = sketcher.fit(np.column_stack([X, y]), groups=groups).sketch_
@@ -231,6 +229,14 @@ def test_claims_at_home_name_what_is_protected(bound, adjacency):
     assert every.target.adjacency == adjacency
     assert "target" not in every.badge
     assert every.owners == sketch.privacy
+
+
+@pytest.mark.parametrize("n_select", [1, 8001])
+def test_as_many_rows_come_as_were_asked_for(n_select):
+    X, y, owners, target = rows_of(n=300)
+    s = make().set_params(n_select=n_select)
+    s.fit(X, y, X_target=target, owners=owners)
+    assert len(s.X_) == len(s.y_) == n_select
 
 
 # ---- claims
@@ -283,8 +289,8 @@ def test_weights_of_the_owners_own_rows_leave_them_unprotected():
 def test_one_fit_is_one_charge(adjacency):
     X, y, owners, target = rows_of()
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-4, adjacency=adjacency)
-    s = make(ledger=ledger, noise_seed=None, adjacency="add_remove")
-    s.fit(X, y, X_target=target, owners=owners)
+    s = make(ledger=ledger, adjacency="add_remove")
+    simulate(s, X, y, X_target=target, owners=owners, seed=None)
     assert len(ledger.entries()) == 1
     spent, claimed = ledger.spent.epsilon, s.privacy_.owners.epsilon(1e-4)
     if adjacency == "add_remove":
@@ -316,7 +322,7 @@ def test_bad_input_costs_nothing_and_names_no_value(change, match):
     X, y, owners, target = rows_of()
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-4)
     options = {k: v for k, v in change.items() if k in SketchSummarizer().get_params()}
-    s = make(ledger=ledger, noise_seed=None, **options)
+    s = make(ledger=ledger, **options)
     if change.get("X"):
         X = X.astype(object)
         X[7, 1] = "secret"
@@ -330,7 +336,7 @@ def test_bad_input_costs_nothing_and_names_no_value(change, match):
     owners = owners[:-1] if change.get("owners") else owners
     groups = {"groups": np.arange(len(X))} if change.get("groups") else {}
     with pytest.raises(ValueError, match=match) as caught:
-        s.fit(X, y, X_target=target, owners=owners, **groups)
+        simulate(s, X, y, X_target=target, owners=owners, **groups, seed=None)
     assert "secret" not in str(caught.value)
     assert len(ledger.entries()) == 0
     assert not hasattr(s, "privacy_")
@@ -372,7 +378,7 @@ def merged_noise(factor=1.0, left_out=0, n_owners=3):
     rng, sketches, exact = np.random.default_rng(0), [], 0.0
     for k in range(n_owners):
         table = np.column_stack([rng.random((200, 2)), rng.integers(8, size=200)])
-        sketch = clone(sketcher).set_params(noise_seed=k).fit(table).sketch_
+        sketch = simulate(clone(sketcher), table, seed=k).sketch_
         true = sketch.feature_map.float_sums(Table(list(table.T)))
         exact = exact + true
         kept = 0.0 if k < left_out else factor
@@ -393,10 +399,11 @@ def test_nothing_that_is_sent_depends_on_the_target():
     assert sent(target) == sent(1 - target)
 
 
+@pytest.mark.simulated(None)
 def test_separate_owners_make_what_one_process_makes():
     """Each at home, with a ledger of its own: the same map, the same noise, the same claim."""
     X, y, owners, target = rows_of()
-    s = make(label=[0, 1], noise_seed=None).fit(X, y, X_target=target, owners=owners)
+    s = make(label=[0, 1]).fit(X, y, X_target=target, owners=owners)
     agreed = summary_sketcher([(0, 1), (0, 1), [0, 1]], 2, n_owners=3, epsilon=3.0)
     sketches = []
     for k in range(3):
@@ -474,7 +481,7 @@ def sketch():
     schema = {"a": (0, 1), "b": (0, 1), "label": [0, 1]}
     table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "label": y})
     marginals = [["a", "label"], ["a", "b", "label"]]
-    sketcher = HistogramSketcher(schema=schema, n_bins=8, marginals=marginals, noise_seed=0)
+    sketcher = HistogramSketcher(schema=schema, n_bins=8, marginals=marginals)
     return sketcher.fit(table).sketch_
 
 
@@ -513,7 +520,7 @@ def test_it_warns_where_the_sketch_has_nothing():
     table = np.column_stack([X, X[:, 0] > 0.15]).astype(float)
     sketch = (
         HistogramSketcher(
-            schema=[(0, 1), (0, 1), [0.0, 1.0]], n_bins=10, marginals=[[0, 2], [1, 2]], noise_seed=0
+            schema=[(0, 1), (0, 1), [0.0, 1.0]], n_bins=10, marginals=[[0, 2], [1, 2]]
         )
         .fit(table)
         .sketch_

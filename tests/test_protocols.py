@@ -28,11 +28,11 @@ from skdpsumm.summaries._protocol import (
 )
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore:Pass the rows to match"),
     pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
 ]
-SIMULATED = {"noise_seed": 0, "random_state": 0, "n_components": 64, "gamma": 0.5}
+SIMULATED = {"random_state": 0, "n_components": 64, "gamma": 0.5}
 PROTOCOLS = {
     "propose": Propose(),
     "pool": Pool(),
@@ -82,7 +82,7 @@ def test_all_protocols_choose_rows_of_the_owners(name):
 def test_without_noise_they_beat_uniform_choice(name):
     owners = {"a": points(300), "b": points(300, 2.0, seed=1)}
     target = points(100, 2.0, seed=9)
-    curator = run(PROTOCOLS[name], owners, target, epsilon=np.inf, noise_seed=None)
+    curator = run(PROTOCOLS[name], owners, target, epsilon=np.inf)
     uniform = np.vstack([owners["a"][:10], owners["b"][:10]])
     assert mmd2(curator.X, target, gamma=0.5) < 0.2 * mmd2(uniform, target, gamma=0.5)
 
@@ -351,7 +351,7 @@ def test_a_curator_asks_its_ledger_before_it_reads_the_target():
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyLeakWarning)
         with pytest.raises(PrivacyLeakWarning):
-            curator_of(unreadable, ["a"], noise_seed=0, ledger=roomy, gamma=1.0)
+            curator_of(unreadable, ["a"], ledger=roomy, gamma=1.0)
     with pytest.raises(ValueError, match="NaN"):
         curator_of(unreadable, ["a"], ledger=roomy, gamma=1.0)
     assert ledger.entries() == roomy.entries() == []

@@ -41,9 +41,9 @@ COLUMNS = {
 }
 SCHEMA = TableSchema(COLUMNS, extra_columns="drop")
 FEW = FRAME[["pay", "sex", "age"]]  # no id, no label, another order
-QUIET = {"schema": SCHEMA, "random_state": 0, "noise_seed": 0}
+QUIET = {"schema": SCHEMA, "random_state": 0}
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+pytestmark = pytest.mark.simulated(0)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
     [
         TDILClassifier(**QUIET),
         TDDLClassifier(**QUIET),
-        M2MClassifier(HistogramSketcher(noise_seed=0), schema=SCHEMA, n_synthetic=500),
+        M2MClassifier(HistogramSketcher(), schema=SCHEMA, n_synthetic=500),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -84,6 +84,7 @@ def test_a_schema_that_refuses_others_refuses_them_later_too():
         vectorizer.transform(FRAME)
 
 
+@pytest.mark.simulated(None)
 def test_a_schema_with_the_label_is_told():
     schema = {**COLUMNS, "rich": ["no", "yes"]}
     frame = FRAME.drop(columns="id")
@@ -164,6 +165,7 @@ def test_a_histogram_has_the_bins_of_the_release():
         m2m.count("age > 40")
 
 
+@pytest.mark.simulated(None)
 def test_columns_that_no_histogram_has_are_told_before_the_release_and_after():
     sketcher = HistogramSketcher(marginals=[["sex", "age"]], schema=SCHEMA, epsilon=np.inf)
     with pytest.warns(UserWarning, match="Add a group of 'pay' to marginals"):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from curators import curator_of
 from scipy.optimize import approx_fprime
+from simulated import simulate
 
 from skdpsumm import (
     M2MEstimator,
@@ -37,7 +38,6 @@ X = np.random.default_rng(0).uniform(-0.5, 0.5, (400, 3))
 LABELS = X[:, 0] > 0
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Set noise_seed=None"),
     pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning"),
 ]
 
@@ -97,7 +97,7 @@ def test_a_sketcher(adjacency, tmp_path):
 
 def test_noise_of_a_sketcher_is_what_it_states():
     exact = SIDE(epsilon=np.inf).fit(X).sketch_.sums
-    sketches = [SIDE(noise_seed=seed).fit(X).sketch_ for seed in range(100)]
+    sketches = [simulate(SIDE(), X, seed=seed).sketch_ for seed in range(100)]
     deviations = np.array([(one.sums - exact) / one.noise_std for one in sketches])
     assert 0.9 < deviations.std() < 1.1
 
@@ -159,6 +159,7 @@ def test_a_protocol():
     assert len(ledger.entries()) == 1
 
 
+@pytest.mark.simulated(0)
 def test_what_an_owner_hears_in_a_protocol_does_not_depend_on_other_owners():
     heard = []
     for others in (X[200:], X[200:] + 0.2):
@@ -167,7 +168,6 @@ def test_what_an_owner_hears_in_a_protocol_does_not_depend_on_other_owners():
             owners=["north", "south"],
             n_select=20,
             protocol=BEST_ROWS(),
-            noise_seed=0,
             random_state=0,
             gamma=1.0,
         )
@@ -192,6 +192,6 @@ def test_a_mechanism_is_added_by_one_class(mechanism):
 def test_noise_of_a_mechanism_is_what_it_states():
     fixed = {"mechanism": NOISY_WEIGHTS(), "regularization": 20.0, "classes": [0, 1]}
     exact = TDILClassifier(epsilon=np.inf, **fixed).fit(X, LABELS)
-    models = [TDILClassifier(noise_seed=k, **fixed).fit(X, LABELS) for k in range(100)]
+    models = [simulate(TDILClassifier(**fixed), X, LABELS, seed=k) for k in range(100)]
     noise = [one.predictor_.coefficients - exact.predictor_.coefficients for one in models]
     assert 0.87 < np.std(noise) * gdp_mu(1.0, 1e-6) / exact.sensitivity_ < 1.13

@@ -30,11 +30,11 @@ LEARNER = TDILClassifier(
     kernel="linear", mechanism="functional", classes=[False, True], norm_bound=1.0
 )
 BOUNDS = {"norm_bound": [1.0, 1.5]}
-seeded = pytest.mark.filterwarnings("ignore:Set noise_seed=None")
+seeded = pytest.mark.simulated(0)
 
 
 def search(choices=BOUNDS, **params):
-    params = {"noise_seed": 0, "random_state": 0, "expected_trials": 3, **params}
+    params = {"random_state": 0, "expected_trials": 3, **params}
     return PrivateSearchCV(params.pop("estimator", LEARNER), choices, **params)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
+from simulated import simulate
 
 from skdpsumm import (
     HistogramSketcher,
@@ -25,7 +26,7 @@ from skdpsumm import (
 )
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
 ]
 
@@ -54,7 +55,7 @@ def both_kinds(**options):
 
 def released(noise_seed, rows=None, make=histograms, epsilon=1.0):
     rows = people(0) if rows is None else rows
-    return make(schema=SCHEMA, epsilon=epsilon, noise_seed=noise_seed).fit(rows).sketch_
+    return simulate(make(schema=SCHEMA, epsilon=epsilon), rows, seed=noise_seed).sketch_
 
 
 def asked(sketch, random_state=0, **options):
@@ -88,6 +89,19 @@ def test_copies_and_files_are_one_release(make, tmp_path):
         none = m2m.mean("a") - asked(same).mean("a")
         for covers in COVERS:
             assert np.ptp(none.interval(0.99, covers=covers)) < 1e-9
+
+
+@pytest.mark.parametrize("make", [both_kinds, partial(RFFSketcher, 60, gamma=1.0)])
+def test_other_points_of_one_release_share_its_noise_and_its_people(make):
+    """Also those of a graphical model beside them: a union is one release, however it is read."""
+    sketch = released(0, make=make, epsilon=10.0)
+    other = {"inference": "graphical"} if make is both_kinds else {"random_state": 5}
+    one, again = asked(sketch).mean("a"), asked(sketch, **other).mean("a")
+    for covers in ("noise", "population"):
+        apart = np.hypot(*(float(each.tables(covers).std()) for each in (one, again)))
+        assert (one - again).tables(covers).std() < 0.5 * apart
+    people_alone = (one - again).tables("population").std() / one.tables("sampling").std()
+    assert people_alone < 0.7  # it would be 1.4
 
 
 # ------------------------------------------------------------------------------------------- sums
@@ -273,6 +287,6 @@ def test_intervals_of_numbers_of_rows_are_whole_rows():
             assert np.all((low <= np.asarray(answer)) & (np.asarray(answer) <= high))
     shares = m2m.count(lambda rows: np.full(len(rows), 0.3))  # of rows that count in part
     assert np.any(shares.interval() % 1)
-    once = histograms(schema=SCHEMA, max_rows_per_group="average", noise_seed=0)
+    once = histograms(schema=SCHEMA, max_rows_per_group="average")
     averaged = once.fit(people(0), groups=np.arange(2000) // 3).sketch_
     assert np.any(asked(averaged).count(by="c")[...].interval() % 1)

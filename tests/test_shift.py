@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from simulated import simulate
 
-from skdpsumm import KDE, M2MEstimator, RACESketcher, RFFSketcher
+from skdpsumm import KDE, M2MEstimator, Points, RACESketcher, RFFSketcher
 from skdpsumm.moments.asking import _m2m
-from skdpsumm.moments.inferring._shift import Shift
+from skdpsumm.moments.inferring._regression import Shift
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning"),
 ]
 CUTS = np.linspace(0.1, 0.9, 5)
@@ -25,10 +26,11 @@ def bands(seed, n=8000):
 
 def read(X, prior="auto", seed=0, epsilon=1.0, sketcher=None, **options):
     sketcher = (sketcher or RFFSketcher(100)).set_params(
-        schema=(0, 1), epsilon=epsilon, noise_seed=seed, random_state=seed
+        schema=(0, 1), epsilon=epsilon, random_state=seed
     )
     options = {"n_synthetic": 3000, "random_state": seed} | options
-    return M2MEstimator.from_sketch(sketcher.fit(X).sketch_, prior=prior, **options)
+    sketch = simulate(sketcher, X, seed=seed).sketch_
+    return M2MEstimator.from_sketch(sketch, inference=Points(prior=prior), **options)
 
 
 def coverage(prior, name="rff", epsilons=(0.5, np.inf), seeds=5):
@@ -114,7 +116,7 @@ def test_points_follow_the_sketch_where_it_tells_enough(X, epsilon, follows, mon
 
 def test_the_choice_is_made_from_the_release_alone():
     """Two readers of one release have the same points, and nothing more is charged."""
-    sketch = RFFSketcher(100, schema=(0, 1), noise_seed=0, random_state=0).fit(bands(0)).sketch_
+    sketch = RFFSketcher(100, schema=(0, 1), random_state=0).fit(bands(0)).sketch_
     one, other = (
         M2MEstimator.from_sketch(sketch, n_synthetic=1000, random_state=3) for _ in range(2)
     )
@@ -133,9 +135,9 @@ def test_a_large_unit_of_one_column_leaves_the_errors_of_others(covers):
     """By a power of two, which rounds nothing."""
     X, unit = bands(0), 2.0**30
     scale = np.array([unit, 1, 1, 1, 1])
-    sketcher = RFFSketcher(60, noise_seed=0, random_state=0)
+    sketcher = RFFSketcher(60, random_state=0)
     schema = [(0, unit)] + 4 * [(0, 1)]
-    options = {"n_synthetic": 2000, "random_state": 0, "prior": "uniform"}
+    options = {"n_synthetic": 2000, "random_state": 0, "inference": Points(prior="uniform")}
     large = M2MEstimator(sketcher, schema=schema, **options).fit(X * scale)
     small = M2MEstimator(sketcher, schema=(0, 1), **options).fit(X)
     intervals = [model.covariance().interval(covers=covers) for model in (large, small)]

@@ -21,6 +21,7 @@ import pytest
 from dp_accounting import get_sigma_gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated import simulate
 from sklearn import __version__ as sklearn_version
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -36,6 +37,7 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
     TableSchema,
+    simulation,
 )
 from skdpsumm.features._feature_maps import GRID, UnionMap
 from skdpsumm.features._histogram import HistogramMap
@@ -233,25 +235,27 @@ def test_exact_sums_depend_on_no_order(make, dtype):
 @each_kind
 @ignore_seed
 def test_fit_is_partial_fit_and_release(make):
-    whole = make(noise_seed=1).fit(X3).sketch_
-    blocks = make(noise_seed=1)
-    for block in np.array_split(X3, 4):
+    whole = simulate(make(), X3, seed=1).sketch_
+    blocks, (first, *others) = make(), np.array_split(X3, 4)
+    with simulation(1):
+        blocks.partial_fit(first)
+    for block in others:  # the seed is that of the first block
         blocks.partial_fit(block)
     assert same_sketch(blocks.release().sketch_, whole)
 
 
 @each_kind
 @ignore_seed
-def test_a_noise_seed_repeats_the_release_and_says_so(make):
-    one, other = (make(noise_seed=3).fit(X3).sketch_ for _ in range(2))
+def test_a_simulation_repeats_the_release_and_says_so(make):
+    one, other = (simulate(make(), X3, seed=3).sketch_ for _ in range(2))
     assert same_sketch(one, other)
     assert one.privacy.simulated
     assert "SIMULATED" in repr(one)
 
 
-def test_a_noise_seed_warns():
-    with pytest.warns(PrivacyLeakWarning):
-        rff(noise_seed=0).fit(X3)
+def test_a_simulation_warns():
+    with pytest.warns(PrivacyLeakWarning), simulation(0):
+        rff().fit(X3)
 
 
 @each_kind
@@ -283,14 +287,15 @@ def test_fit_forgets_pending_blocks():
 
 
 @pytest.mark.parametrize(
-    "change", [{"epsilon": np.inf}, {"adjacency": "replace_one"}, {"noise_seed": 0}, {"delta": 0.0}]
+    "change", [{"epsilon": np.inf}, {"adjacency": "replace_one"}, {"delta": 0.0}]
 )
 def test_parameters_changed_before_the_release_do_not_reach_it(change):
     """Or else a release without noise would carry a guarantee, or a seeded one not say so."""
     sketcher = rff(epsilon=1e-3).partial_fit(X3)
     exact, claim = sketcher._pending.sums / GRID, sketcher._pending.privacy
-    sketcher.set_params(**change).partial_fit(X3)
-    sketch = sketcher.release().sketch_
+    with simulation(0):
+        sketcher.set_params(**change).partial_fit(X3)
+        sketch = sketcher.release().sketch_
     assert sketch.privacy == claim
     assert sketch.n_noise_std > 0
     assert np.abs(sketch.sums - 2 * exact).max() > 0.01 * sketch.noise_std[0]
@@ -789,7 +794,7 @@ def test_blocks_and_a_release_charge_once(make):
 @ignore_seed
 def test_simulations_are_marked():
     ledger = FakeLedger()
-    rff(ledger=ledger, noise_seed=0).fit(X3)
+    simulate(rff(ledger=ledger), X3)
     assert ledger.calls[1][-1] is True
 
 
@@ -856,7 +861,6 @@ BAD_PARAMETERS = [
     *((rff, {"delta": d}) for d in (1, 1.5, -1e-9, np.nan)),
     (histogram, {"denominator": 0.5}),
     (rff, {"adjacency": "swap"}),
-    (rff, {"noise_seed": -1}),
     (rff, {"random_state": "a"}),
     *((make, {"schema": given}) for make in (rff, union) for given in BAD_SCHEMAS),
     *((make, {"epsilon": 1e-18, "delta": 0.0}) for make in MAKERS.values()),
@@ -876,7 +880,6 @@ BAD_PARAMETERS = [
     (union, {"sketchers": [rff(n_components=0)]}),
     (union, {"sketchers": [rff(gamma=-1.0)]}),
     (union, {"sketchers": [rff(ledger=FakeLedger())]}),
-    (union, {"sketchers": [rff(noise_seed=1)]}),
     (union, {"sketchers": [rff(schema=(0, 1))]}),
 ]
 

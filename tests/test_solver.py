@@ -415,6 +415,20 @@ def test_the_last_resort_arrives_as_proved(request, loss, q, table, shared):
     assert np.linalg.norm(W - features.T @ exact) <= (LEARNERS + TIGHT) * step
 
 
+def test_the_last_resort_stops_once_it_is_certified(monkeypatch):
+    """From where Newton's method may not go on, long before all steps are taken."""
+    X, labels = rows_in_ball(30, 2), np.random.default_rng(20).integers(4, size=30)
+    codes, gram = codes_of(Logistic(), 1, labels), X @ X.T
+    exact = solve_dual(gram, codes, Logistic(), 1e-3, 1e-4)
+    looks = []
+    real = _kernel_solver._Dual.careful
+    monkeypatch.setattr(_kernel_solver._Dual, "careful", lambda *a: looks.append(1) or real(*a))
+    monkeypatch.setattr(_newton, "_MAX_NEWTON_STEPS", 0)
+    found = solve_dual(gram, codes, Logistic(), 1e-3, 1.0)
+    assert distance(gram, found, exact) <= 1.0001
+    assert len(looks) == 3  # at what Newton's method left, after a hundred steps, and at the end
+
+
 def adversarial(rng):
     """Return rows that are hard for a solver: far apart in size, equal, nearly equal, opposed."""
     n, d = rng.choice([1, 2, 5, 20]), rng.choice([1, 2, 5])

@@ -33,7 +33,6 @@ def terms_of(space, regularization=0.5, **more):
         regularization=regularization,
         radius=space.radius,
         n_scores=1,
-        noise_seed=None,
         kernel_error=space.kernel_error,
         max_rows=space.max_rows,
     )

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy import sparse
+from simulated import simulate
 from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
@@ -155,7 +156,7 @@ def test_a_row_more_moves_no_bit_of_another(form, place):
 def gradient_of(model, X, y, groups=None):
     """Return the exact sum of gradients at some weights, in whole units."""
     model._check_parameters()
-    problem, _, _, public = model._pose(X, y, None, groups)
+    problem, _, _, public = model._pose(0, X, y, None, groups)
     plan = model._chosen_mechanism().plan(problem.space, problem.terms, public)
     rows = IntegerRows(problem, plan)
     weights = np.random.default_rng(3).standard_normal(plan._shape)
@@ -171,7 +172,7 @@ def test_gradients_are_those_of_the_dense_twin(n_classes, limit, memory, monkeyp
     X, y = table()
     y = y + (X[:, 0] > 0) if n_classes == 3 else y
     groups = None if limit is None else np.arange(len(X)) // 4
-    model = TDILClassifier(max_rows_per_group=limit, noise_seed=0, mechanism="gradient")
+    model = TDILClassifier(max_rows_per_group=limit, mechanism="gradient")
     with config_context(working_memory=memory):
         dense = gradient_of(model, X, y, groups)[0]
         given = sparse.csr_array(X)
@@ -187,7 +188,7 @@ def test_blocks_are_small_however_long_some_rows_are(limit, monkeypatch):
     y, size = np.arange(400) % 3, 1024
     monkeypatch.setattr("skdpsumm.learners.mechanisms._gradient._SPARSE_ENTRIES", size)
     groups = None if limit is None else np.arange(400) // 2
-    model = TDILClassifier(max_rows_per_group=limit, noise_seed=0, mechanism="gradient")
+    model = TDILClassifier(max_rows_per_group=limit, mechanism="gradient")
     _, plan, problem = gradient_of(model, X, y, groups)
     runs = IntegerRows(problem, plan)._runs
     assert [run.here.start for run in runs[1:]] == [run.here.stop for run in runs[:-1]]
@@ -199,7 +200,7 @@ def test_blocks_are_small_however_long_some_rows_are(limit, monkeypatch):
 
 def test_a_row_moves_the_sum_of_gradients_by_its_sensitivity_at_most():
     X, y = table()
-    model = TDILClassifier(noise_seed=0, mechanism="gradient", norm_bound=2.0)
+    model = TDILClassifier(mechanism="gradient", norm_bound=2.0)
     without = gradient_of(model, sparse.csr_array(X), y)[0]
     largest = 0.0
     for row in adversaries(X.shape[1]):
@@ -244,13 +245,13 @@ LEARNERS = MODELS | {f"{name}, numbers": one for name, one in REGRESSORS.items()
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_fit_is_that_of_the_dense_twin(name):
     X, y = table()
-    model = LEARNERS[name].set_params(noise_seed=3, random_state=0)
-    weights = function_of(model.fit(X, y)).copy()
+    model = LEARNERS[name].set_params(random_state=0)
+    weights = function_of(simulate(model, X, y, seed=3)).copy()
     predicted = model.predict(X)
     for container in CONTAINERS:
         np.testing.assert_allclose(model.predict(container(X)), predicted, rtol=1e-12)
     for given in (sparse.csr_matrix(X), sparse.csc_array(X), sparse.lil_array(X)):
-        assert np.array_equal(function_of(model.fit(given, y)), weights)
+        assert np.array_equal(function_of(simulate(model, given, y, seed=3)), weights)
         np.testing.assert_allclose(model.predict(given), predicted, rtol=1e-12)
         np.testing.assert_allclose(model.predict(X), predicted, rtol=1e-12)
         assert model.n_features_in_ == X.shape[1]
@@ -261,10 +262,10 @@ def test_public_points_may_be_sparse():
     X, y = table()
     Z = table(n=30, seed=5)[0]
     for delta in (1e-6, 0.0):
-        model = TDDLClassifier(kernel="linear", delta=delta, mechanism="functional", noise_seed=0)
-        weights = function_of(model.fit(X, y, X_public=Z)).copy()
+        model = TDDLClassifier(kernel="linear", delta=delta, mechanism="functional")
+        weights = function_of(simulate(model, X, y, X_public=Z)).copy()
         given = sparse.csr_array(X), sparse.csr_array(Z)
-        found = function_of(model.fit(given[0], y, X_public=given[1]))
+        found = function_of(simulate(model, given[0], y, X_public=given[1]))
         np.testing.assert_allclose(found, weights, rtol=1e-9, atol=1e-12)
 
 
@@ -485,12 +486,12 @@ def test_exact_products_are_those_of_the_dense_twin(d):
 def test_a_sketch_is_that_of_the_dense_twin(name, limit):
     X = table()[0]
     groups = {} if limit is None else {"groups": np.arange(len(X)) // 3}
-    sketcher = SKETCHERS[name].set_params(noise_seed=0, random_state=0, max_rows_per_group=limit)
+    sketcher = SKETCHERS[name].set_params(random_state=0, max_rows_per_group=limit)
     assert get_tags(sketcher).input_tags.sparse
-    mean = sketcher.fit(X, **groups).sketch_.mean
+    mean = simulate(sketcher, X, **groups).sketch_.mean
     phi = sketcher.transform(X)
     for given in (sparse.csr_matrix(X), sparse.csc_array(X), scattered_exactly(X)):
-        assert np.array_equal(sketcher.fit(given, **groups).sketch_.mean, mean)
+        assert np.array_equal(simulate(sketcher, given, **groups).sketch_.mean, mean)
         np.testing.assert_allclose(sketcher.transform(given), phi, rtol=0, atol=1e-9)
 
 

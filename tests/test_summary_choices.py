@@ -20,10 +20,10 @@ from skdpsumm.summaries._protocol import Rows
 from skdpsumm.summaries._selection import Quotas, exact_search
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
 ]
-SIMULATED = {"noise_seed": 0, "random_state": 0, "n_components": 200, "gamma": 0.5}
+SIMULATED = {"random_state": 0, "n_components": 200, "gamma": 0.5}
 
 
 def points(n, centre=0.0, seed=0):
@@ -99,6 +99,14 @@ def test_a_target_like_the_owners_rows_is_not_chased():
     assert found.sum() ** 2 / np.square(found).sum() > 500
 
 
+def test_many_rows_are_weighed_by_a_sample_of_them(scene):
+    features, target = scene
+    many = np.tile(features, (6, 1))
+    scores = tilted_scores(many, target, 0.01, np.random.default_rng(0))
+    found = np.exp(scores - scores.max())
+    assert found.reshape(6, 1000)[:, 900:].sum() > 0.8 * found.sum()
+
+
 @pytest.mark.statistical
 def test_draws_follow_the_weights():
     """One of three rows; each count is within six standard errors: fails with 6e-9."""
@@ -113,7 +121,7 @@ def test_the_size_of_the_noise_is_told_and_public():
     curator = run(owners, n_target=100)
     message = curator.transcript[0][0]
     assert message.noise == pytest.approx(1 / (gdp_mu(1.0, 1e-6) * 100), rel=1e-3)
-    assert run(owners, epsilon=np.inf, noise_seed=None).transcript[0][0].noise is None
+    assert run(owners, epsilon=np.inf).transcript[0][0].noise is None
     assert run(owners, protocol="pool").transcript[0][0].noise is None
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from releases import as_polars
+from simulated import simulate
 from sklearn.base import clone
 
 from skdpsumm import (
@@ -16,10 +17,12 @@ from skdpsumm import (
     M2MEstimator,
     M2MRegressor,
     Numeric,
+    Points,
     PrivacyLedger,
     RFFSketcher,
     SketchUnion,
 )
+from skdpsumm.privacy._noise import drawing_from
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 SCHEMA = {
@@ -110,7 +113,7 @@ def test_rows_are_as_near_to_the_table_as_the_model_is(epsilon):
     codes = np.floor(latent + rng.standard_normal(latent.shape) + 3).clip(0, 5).astype(int)
     X = pd.DataFrame(codes, columns=[*"abcdefghij"])
     schema = dict.fromkeys(X, Categorical(range(6)))
-    m2m = M2MEstimator(schema=schema, epsilon=epsilon, noise_seed=3, random_state=0).fit(X)
+    m2m = simulate(M2MEstimator(schema=schema, epsilon=epsilon, random_state=0), X, seed=3)
     rows = m2m.sample(len(X), random_state=0).to_numpy()
     groups = [group for part, _ in m2m.sketch_.blocks() for group in part.groups]
     pairs = {group for group in groups if len(group) == 2}
@@ -139,22 +142,53 @@ def test_histograms_are_read_by_a_graphical_model_and_others_by_points():
     assert drawn.effective_sample_size_ == pytest.approx(QUICK["n_synthetic"])
     weighted = M2MClassifier(pairs, inference="points", **options).fit(X, y)
     assert weighted.effective_sample_size_ < QUICK["n_synthetic"] - 1
-    by_prior = M2MClassifier(pairs, prior="uniform", **options).fit(X, y)
+    by_prior = M2MClassifier(pairs, inference=Points(prior="uniform"), **options).fit(X, y)
     assert by_prior.effective_sample_size_ < QUICK["n_synthetic"] - 1
 
 
 @pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])
-def test_a_graphical_model_needs_histograms_and_no_points(kind):
+def test_a_graphical_model_needs_histograms(kind):
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)
     own = {"y_bounds": (0, 1)} if kind is M2MRegressor else {}
     X = np.random.default_rng(0).random((30, 2))
     model = kind(RFFSketcher(4, ledger=ledger), schema=(0, 1), inference="graphical", **own)
     with pytest.raises(ValueError, match="needs a histogram"):
         model.fit(X, X[:, 0] > 0.5)
-    model = kind(schema=(0, 1), inference="graphical", prior="uniform", ledger=ledger, **own)
-    with pytest.raises(ValueError, match="prior has no effect with"):
-        model.fit(X, X[:, 0] > 0.5)
     assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "points", "said"),
+    [
+        (
+            M2MEstimator,
+            {"weights": "ridge"},
+            r"Points\(weights=...\) has no effect in M2ME",
+        ),
+        (M2MRegressor, {"regularization": "paper"}, "has no effect in M2MRegressor"),
+        (M2MClassifier, {"center": False}, "has no effect in M2MClassifier"),
+        (M2MClassifier, {"prior": "kde"}, "'prior' parameter of Points of M2MClassifier"),
+        (M2MClassifier, {"regularization": 1.0}, "'regularization' parameter of Points of M2MC"),
+        (M2MRegressor, {"weights": "printed"}, "'weights' parameter of Points of M2MRegressor"),
+        (M2MEstimator, {"regularization": -1.0}, "'regularization' parameter of Points must"),
+    ],
+)
+def test_what_points_do_not_do_for_an_estimator_is_refused(kind, points, said):
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    own = {"y_bounds": (0, 1)} if kind is M2MRegressor else {}
+    model = kind(schema=(0, 1), inference=Points(**points), ledger=ledger, **own)
+    with pytest.raises(ValueError, match=said):
+        model.fit(np.eye(2), [0, 1])
+    sketch = HistogramSketcher([(0, 1), (0, 1), [0, 1]]).fit(np.eye(3)[:, [0, 1, 1]]).sketch_
+    with pytest.raises(ValueError, match=said):
+        kind.from_sketch(sketch, inference=Points(**points))
+    assert ledger.entries() == []
+
+
+def test_parameters_of_points_are_reached_by_their_path():
+    model = M2MEstimator(schema=(0, 1), inference=Points())
+    model.set_params(inference__prior="uniform")
+    assert clone(model).get_params()["inference__prior"] == "uniform"
 
 
 # ---------------------------------------------------------------- the default sketcher
@@ -171,7 +205,6 @@ def test_a_graphical_model_needs_histograms_and_no_points(kind):
         {"adjacency": "replace_one"},
         {"adjacency": "add_remove"},
         {"max_rows_per_group": 2},
-        {"noise_seed": 1},
         {"ledger": PrivacyLedger(epsilon=1.0)},
     ],
     ids=lambda one: next(iter(one)),
@@ -211,5 +244,7 @@ def test_the_budget_is_that_of_the_default_sketcher(kind):
 
 
 def test_tags_tell_whether_the_default_draws_noise():
-    for changes, noisy in (({}, True), ({"epsilon": np.inf}, False), ({"noise_seed": 1}, False)):
-        assert M2MEstimator(schema=(0, 1), **changes).__sklearn_tags__().non_deterministic == noisy
+    for epsilon, seed, noisy in ((1.0, None, True), (np.inf, None, False), (1.0, 1, False)):
+        with drawing_from(seed):
+            tags = M2MEstimator(schema=(0, 1), epsilon=epsilon).__sklearn_tags__()
+        assert tags.non_deterministic == noisy

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from simulated import simulate
 
 from skdpsumm import (
     Categorical,
@@ -20,7 +21,7 @@ from skdpsumm.moments.inferring._table_model import TableModel
 from skdpsumm.moments.plausible._plausible import PlausibleTables
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore:Add a group of"),
 ]
 SCHEMA = TableSchema(
@@ -45,9 +46,9 @@ def people(n=20_000, seed=0):
 
 def model_of(marginals, *, n_bins=16, epsilon=np.inf, seed=0, **more):
     sketcher = HistogramSketcher(
-        schema=SCHEMA, marginals=marginals, n_bins=n_bins, epsilon=epsilon, noise_seed=seed, **more
+        schema=SCHEMA, marginals=marginals, n_bins=n_bins, epsilon=epsilon, **more
     )
-    sketch = sketcher.fit(people()).sketch_
+    sketch = simulate(sketcher, people(), seed=seed).sketch_
     return TableModel(sketch, SCHEMA)
 
 
@@ -87,7 +88,7 @@ def test_fine_histograms_tell_where_rows_lie_in_coarse_cells():
     rows["pay"] = np.where(np.arange(len(rows)) % 2 == 0, 30.0, rows["pay"])
     fine = HistogramSketcher(marginals=[["pay"]], n_bins=128)
     coarse = HistogramSketcher(marginals=[["age", "pay"], ["job"], ["sex"]], n_bins=4)
-    union = SketchUnion([fine, coarse], schema=SCHEMA, epsilon=1.0, noise_seed=0).fit(rows)
+    union = SketchUnion([fine, coarse], schema=SCHEMA, epsilon=1.0).fit(rows)
     model = TableModel(union.sketch_, SCHEMA)
     assert model.sizes == (4, 4, 4, 2)
     pay = drawn(model)[:, 1].astype(float)
@@ -95,9 +96,7 @@ def test_fine_histograms_tell_where_rows_lie_in_coarse_cells():
     assert abs(pay.mean() - rows["pay"].mean()) < 0.3
     # Four equal bins alone put the spike anywhere in its bin.
     alone = TableModel(
-        HistogramSketcher(schema=SCHEMA, marginals=[["pay"]], n_bins=4, noise_seed=0)
-        .fit(rows)
-        .sketch_,
+        HistogramSketcher(schema=SCHEMA, marginals=[["pay"]], n_bins=4).fit(rows).sketch_,
         SCHEMA,
     )
     assert abs(drawn(alone)[:, 1].astype(float).mean() - rows["pay"].mean()) > 1
@@ -127,7 +126,7 @@ def test_what_the_schema_rules_out_has_no_probability():
     rows = people()
     ruled = SCHEMA.never({"age": [0, 15], "job": ["a"]})
     sketcher = HistogramSketcher(
-        schema=ruled, marginals=[["age", "job"], ["pay"], ["sex"]], n_bins=16, noise_seed=0
+        schema=ruled, marginals=[["age", "job"], ["pay"], ["sex"]], n_bins=16
     )
     model = TableModel(sketcher.fit(rows).sketch_, ruled)
     assert model.table([0, 2])[:4, 0].sum() == 0
@@ -136,8 +135,8 @@ def test_what_the_schema_rules_out_has_no_probability():
 
 def test_a_drowned_release_gives_an_even_table():
     rows = people(5)
-    sketcher = HistogramSketcher(schema=SCHEMA, epsilon=0.01, noise_seed=1, n_bins=4)
-    model = TableModel(sketcher.fit(rows).sketch_, SCHEMA)
+    sketcher = HistogramSketcher(schema=SCHEMA, epsilon=0.01, n_bins=4)
+    model = TableModel(simulate(sketcher, rows, seed=1).sketch_, SCHEMA)
     table = model.table([0, 1])
     assert np.all(table >= 0)  # nor NaN
     assert np.isclose(table.sum(), 1)
@@ -210,7 +209,7 @@ def test_without_noise_what_was_counted_together_is_exact():
 def test_quantiles_asked_again_and_after_pickling_are_the_same():
     rows = people()
     model = M2MEstimator(
-        HistogramSketcher(schema=SCHEMA, marginals=1, n_bins=16, noise_seed=0), random_state=0
+        HistogramSketcher(schema=SCHEMA, marginals=1, n_bins=16), random_state=0
     ).fit(rows)
     alone = [np.asarray(model.quantile("age", [q]).interval()) for q in (0.2, 0.7)]
     again = pickle.loads(pickle.dumps(model))

@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from skdpsumm import PrivateMMDSummarizer, PublicVectorizer, uniform_selection
+from skdpsumm import PrivateMMDSummarizer, PublicVectorizer, simulation, uniform_selection
 
 MODELS = {
     "straight": LogisticRegression(C=10, max_iter=1000),
@@ -30,10 +30,9 @@ MODELS = {
 def accuracies(problem, schema, seed):
     """Return the accuracy of each model of each choice of rows, in this order."""
     X, y, owners, target, held, truth = problem
-    summarizer = PrivateMMDSummarizer(
-        N_SELECT, schema=schema, epsilon=1.0, random_state=seed, noise_seed=seed
-    )
-    chosen = summarizer.fit(X, X_target=target, owners=owners).sample_indices_
+    summarizer = PrivateMMDSummarizer(N_SELECT, schema=schema, epsilon=1.0, random_state=seed)
+    with simulation(seed):
+        chosen = summarizer.fit(X, X_target=target, owners=owners).sample_indices_
     uniform = uniform_selection(len(X), N_SELECT, random_state=seed)
     vectorizer = PublicVectorizer(schema).fit(X)
     rows, unseen = vectorizer.transform(X), vectorizer.transform(held)

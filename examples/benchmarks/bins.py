@@ -30,7 +30,7 @@ import pandas as pd
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
-from skdpsumm import M2MClassifier, M2MEstimator, Numeric, TableSchema
+from skdpsumm import M2MClassifier, M2MEstimator, Numeric, TableSchema, simulation
 
 N_ROWS = 30_000
 RANKS = [0.1, 0.25, 0.5, 0.75, 0.9]
@@ -149,9 +149,9 @@ def scores(frame, schema, cuts, epsilon, seed):
         ranks[c] = found[(found > schema[c].low) & (found < schema[c].high)]
     pairs = [p for p in itertools.combinations(schema, 2) if {*p} & {*numbers}]
     pairs = [pairs[k] for k in np.random.default_rng(0).permutation(len(pairs))[:24]]
-    model = M2MEstimator(
-        schema=TableSchema(schema), epsilon=epsilon, random_state=seed, noise_seed=seed
-    ).fit(frame)
+    model = M2MEstimator(schema=TableSchema(schema), epsilon=epsilon, random_state=seed)
+    with simulation(seed):
+        model.fit(frame)
     means = model.mean().value[numbers] / frame[numbers].mean() - 1
     found = {
         "tv1": np.mean([distance(frame, schema, model, [c], cuts) for c in numbers]),
@@ -166,8 +166,9 @@ def scores(frame, schema, cuts, epsilon, seed):
             classes=schema["label"],
             epsilon=epsilon,
             random_state=seed,
-            noise_seed=seed,
-        ).fit(X, y)
+        )
+        with simulation(seed):
+            trained.fit(X, y)
         found["auc"] = roc_auc_score(y, trained.predict_proba(X)[:, 1])
     return found
 

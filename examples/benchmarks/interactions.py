@@ -25,7 +25,7 @@ import pandas as pd
 from learner_defaults import Problem, folds, load
 from sklearn.metrics import roc_auc_score
 
-from skdpsumm import NoiseWarning, PrivacyLeakWarning, TableSchema, TDILClassifier
+from skdpsumm import NoiseWarning, PrivacyLeakWarning, TableSchema, TDILClassifier, simulation
 from skdpsumm.schema import _vectorizer
 
 MADE = ("word-3", "word-8", "words")
@@ -50,9 +50,10 @@ def measure(problem, name, rows, epsilon, seed, part, most):
     """Return the AUC on rows held out, and the CPU seconds of the fit."""
     _vectorizer._WORD_PART, _vectorizer._MOST_WITH_WORDS = part, most
     train, test = folds(len(problem.y), name, rows, seed)
-    model = TDILClassifier(problem.schema, epsilon=epsilon, noise_seed=seed)
+    model = TDILClassifier(problem.schema, epsilon=epsilon)
     start = time.process_time()
-    model.fit(problem.X.iloc[train], problem.y[train])
+    with simulation(seed):
+        model.fit(problem.X.iloc[train], problem.y[train])
     took = time.process_time() - start
     scores = model.decision_function(problem.X.iloc[test])
     return roc_auc_score(problem.y[test], scores), took

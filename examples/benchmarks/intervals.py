@@ -22,7 +22,7 @@ more kinds are
                 slope, rank correlation, odds ratio, AUC of a number as a score
 
 The questions are drawn once from the table. Every release is real: ``M2MEstimator(schema,
-epsilon).fit(frame)`` with fresh noise (no `noise_seed`), and answers are ``estimate.interval()``.
+epsilon).fit(frame)`` with fresh noise (no `simulation`), and answers are ``estimate.interval()``.
 Questions that warn count.
 
 Prints, for each table, epsilon and kind:

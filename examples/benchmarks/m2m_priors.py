@@ -34,7 +34,7 @@ import narrow
 import numpy as np
 import pandas as pd
 
-from skdpsumm import KDE, M2MEstimator, RFFSketcher
+from skdpsumm import KDE, M2MEstimator, Points, RFFSketcher
 
 N_PUBLIC, N_COUNTS, MOST_ROWS = 200, 20, 20_000
 ADULT = {
@@ -160,7 +160,10 @@ def runs(name, seed, epsilon, given):
     for label in given.priors:
         start = time.process_time()
         model = M2MEstimator.from_sketch(
-            sketch, prior=priors[label], n_synthetic=given.points, random_state=seed
+            sketch,
+            inference=Points(prior=priors[label]),
+            n_synthetic=given.points,
+            random_state=seed,
         )
         seconds = time.process_time() - start
         key = {"table": name, "epsilon": epsilon, "prior": label, "seed": seed, "fit": seconds}

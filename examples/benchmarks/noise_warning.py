@@ -23,7 +23,7 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from sklearn.metrics import roc_auc_score
 
-from skdpsumm import NoiseWarning, TDILClassifier
+from skdpsumm import NoiseWarning, TDILClassifier, simulation
 from skdpsumm.privacy import gdp_mu
 
 DELTA, EPSILONS, MOST_TRIED = 1e-6, (0.1, 0.3, 1.0, 3.0), 4000
@@ -82,8 +82,8 @@ def fits(seeds):
             order = np.random.default_rng([seed, n]).permutation(len(X))
             train, test = order[:n], order[n : n + MOST_TRIED]
             model = TDILClassifier(schema, epsilon=epsilon, delta=DELTA, classes=[False, True])
-            model.set_params(noise_seed=1000 * n + seed)  # a simulation, which is faster
-            with warnings.catch_warnings(record=True) as caught:
+            # A simulation is faster.
+            with simulation(1000 * n + seed), warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 model.fit(X.iloc[train].reset_index(drop=True), y[train])
             told = any(issubclass(w.category, NoiseWarning) for w in caught)

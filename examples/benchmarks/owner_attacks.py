@@ -29,7 +29,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from summary_choices import GROUPS, read
 
-from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, mmd2
+from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, mmd2, simulation
 from skdpsumm.summaries import Curator, DataOwner, Pool, Propose
 from skdpsumm.summaries._protocol import Rows
 
@@ -106,7 +106,8 @@ def invented(rng, n_steps=150, rate=0.05):
 def summary(owners, target, gamma, seed, **parameters):
     """Return the curator at the end of a run."""
     terms = PrivateMMDSummarizer(gamma=gamma, **parameters).terms()
-    curator = Curator(target, list(owners), terms, random_state=seed, noise_seed=seed)
+    with simulation(seed):
+        curator = Curator(target, list(owners), terms, random_state=seed)
     messages = curator.open()
     while messages:
         messages = curator.receive(

@@ -37,9 +37,10 @@ from skdpsumm import (
     PublicVectorizer,
     SketchSummarizer,
     TableSchema,
+    simulation,
     uniform_selection,
 )
-from skdpsumm.moments.inferring._target import TargetEmbedding
+from skdpsumm.moments.learning._target import TargetEmbedding
 
 N_SELECT = 500
 ACS = census_schema()
@@ -132,11 +133,11 @@ def accuracies(problem, schema, epsilons, seed, labels, rows_per_owner, C):
             return
         found[name] = model.fit(rows, labels).score(held, truth)
 
-    seeds = {"random_state": seed, "noise_seed": seed}
-
     def summary(epsilon):
         known = {"label": labels, "rows_per_owner": rows_per_owner}
-        return SketchSummarizer(schema, n_select=N_SELECT, epsilon=epsilon, **known, **seeds)
+        return SketchSummarizer(
+            schema, n_select=N_SELECT, epsilon=epsilon, random_state=seed, **known
+        )
 
     judge("all rows", X, y)
     # What weighting is worth where nothing is private: below zero, labels shift as well.
@@ -148,13 +149,15 @@ def accuracies(problem, schema, epsilons, seed, labels, rows_per_owner, C):
     found["all rows, weighted"] = model.score(vectorizer.transform(held), truth)
     chosen = uniform_selection(len(X), N_SELECT, random_state=seed)
     judge("uniform rows", X.iloc[chosen], y[chosen])
-    rows = PrivateMMDSummarizer(N_SELECT, schema=schema, epsilon=epsilons[0], **seeds)
-    proposed = rows.fit(X, X_target=target, owners=owners).sample_indices_
+    rows = PrivateMMDSummarizer(N_SELECT, schema=schema, epsilon=epsilons[0], random_state=seed)
+    with simulation(seed):
+        proposed = rows.fit(X, X_target=target, owners=owners).sample_indices_
     judge(f"propose, {epsilons[0]:g}", X.iloc[proposed], y[proposed])
     for epsilon in epsilons:
-        plain = summary(epsilon).fit(X, y, owners=owners)
+        with simulation(seed):
+            plain = summary(epsilon).fit(X, y, owners=owners)
+            fitted = summary(epsilon).fit(X, y, X_target=target, owners=owners)
         judge(f"sketch, unweighted, {epsilon:g}", plain.X_, plain.y_)
-        fitted = summary(epsilon).fit(X, y, X_target=target, owners=owners)
         judge(f"private summary, {epsilon:g}", fitted.X_, fitted.y_)
         found[f"(rows of equal weight, {epsilon:g})"] = fitted.effective_sample_size_
     return found

@@ -37,7 +37,13 @@ import numpy as np
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import rbf_kernel
 
-from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, greedy_mmd_selection, mmd2
+from skdpsumm import (
+    PrivacyLeakWarning,
+    PrivateMMDSummarizer,
+    greedy_mmd_selection,
+    mmd2,
+    simulation,
+)
 from skdpsumm.summaries import Curator, DataOwner
 
 # Centre and scale of numbers, and codes of categories: public, of the questionnaire.
@@ -101,7 +107,8 @@ class Group:
     def select(self, target, p, seed, **parameters):
         """Return the rows that a curator chooses, by defaults but for what is given."""
         terms = PrivateMMDSummarizer(p, **parameters).terms()
-        curator = Curator(target, list(self.owners), terms, random_state=0, noise_seed=seed)
+        with simulation(seed):
+            curator = Curator(target, list(self.owners), terms, random_state=0)
         parties = {
             name: DataOwner(rows, seed=[seed, k])
             for k, (name, rows) in enumerate(self.owners.items())

@@ -30,6 +30,7 @@ from skdpsumm import (
     PrivateMMDSummarizer,
     PublicVectorizer,
     TableSchema,
+    simulation,
     uniform_selection,
 )
 
@@ -77,11 +78,13 @@ def scores(problem, schema, n_select, exponents, epsilon, seed):
     chosen = {None: uniform_selection(len(rest), n_select, random_state=seed)}
     summarizer = PrivateMMDSummarizer(
         n_select, schema=schema, n_components=500, epsilon=epsilon, delta=1e-5
-    ).set_params(random_state=seed, noise_seed=seed)
+    ).set_params(random_state=seed)
     data = {"X_target": X.iloc[target], "owners": owners[rest]}
-    auto = summarizer.fit(X.iloc[rest], **data).gamma_
+    with simulation(seed):
+        auto = summarizer.fit(X.iloc[rest], **data).gamma_
     for exponent in exponents:
-        summarizer.set_params(gamma=exponent * auto).fit(X.iloc[rest], **data)
+        with simulation(seed):
+            summarizer.set_params(gamma=exponent * auto).fit(X.iloc[rest], **data)
         chosen[exponent] = summarizer.sample_indices_
     found = {}
     for exponent, positions in chosen.items():

@@ -22,7 +22,7 @@ from _printed import SUMMARIZATION
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from skdpsumm import PrivateMMDSummarizer, greedy_mmd_selection, mmd2
+from skdpsumm import PrivateMMDSummarizer, greedy_mmd_selection, mmd2, simulation
 from skdpsumm.summaries import Propose
 
 BID = "printed, but its bid corrected"
@@ -96,8 +96,9 @@ def measure(make_problem, learner, sizes, seed):
             UNIFORM: (uniform(problem.owners, p, seed), p),
         }
         for name, summarizer in algorithms(problem, p).items():
-            summarizer.set_params(random_state=seed, noise_seed=seed)
-            summarizer.fit(problem.X, X_target=problem.target, owners=problem.owners)
+            summarizer.set_params(random_state=seed)
+            with simulation(seed):
+                summarizer.fit(problem.X, X_target=problem.target, owners=problem.owners)
             chosen[name] = summarizer.sample_indices_, summarizer.n_accessed_
         for name, (rows, accessed) in chosen.items():
             found.setdefault(name, []).append([*problem.score(rows, learner), accessed])
@@ -108,9 +109,8 @@ def guarantees(problem):
     """Return the true guarantee of each curve, as words. None of them depends on p."""
     found = {}
     for name, summarizer in algorithms(problem, 10).items():
-        summarizer.set_params(noise_seed=0).fit(
-            problem.X, X_target=problem.target, owners=problem.owners
-        )
+        with simulation(0):
+            summarizer.fit(problem.X, X_target=problem.target, owners=problem.owners)
         of_target, of_owners = summarizer.privacy_.target, summarizer.privacy_.owners
         deltas = (0.01, 1e-4) if name in (PRINTED, BID) else (1e-6, 1e-6)
         found[name] = (

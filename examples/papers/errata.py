@@ -21,11 +21,13 @@ from sklearn.svm import SVC
 from skdpsumm import (
     M2MEstimator,
     PINPClassifier,
+    Points,
     PrivateMMDSummarizer,
     RFFSketcher,
     TDILClassifier,
     TDILRegressor,
     mmd2,
+    simulation,
 )
 from skdpsumm.learners import NoisyThreshold
 from skdpsumm.summaries import Auction, Curator, DataOwner, Propose
@@ -59,7 +61,8 @@ def auction_bits():
         count = 0
         for seed in range(runs):
             target, names = np.zeros((400, 2)), ["j", "other"]
-            curator = Curator(target, names, terms, random_state=0, noise_seed=seed)
+            with simulation(seed):
+                curator = Curator(target, names, terms, random_state=0)
             owners = {"j": DataOwner(j), "other": DataOwner(rows)}
             messages = curator.open()
             while messages:
@@ -422,7 +425,7 @@ def regulariser():
     paper's Figure 4. On 20,000 rows in [0, 1] its means are off by 0.008, and those of
     Theorem 3.1 by 0.000.
 
-    *Instead.* `M2MEstimator(regularization="theory")`, per feature, and `center=True`.
+    *Instead.* `Points(regularization="theory")`, per feature, and `center=True`.
 
     It prints:
 
@@ -430,11 +433,13 @@ def regulariser():
         theory 0.000
     """
     X = np.random.default_rng(0).beta(2, 8, size=(20_000, 3))
-    sketcher = RFFSketcher(200, schema=(0, 1), epsilon=1.0, random_state=0, noise_seed=0)
-    options = {"prior": "uniform", "n_synthetic": 20_000, "random_state": 0}
-    sketch = sketcher.fit(X).sketch_
+    sketcher = RFFSketcher(200, schema=(0, 1), epsilon=1.0, random_state=0)
+    options = {"n_synthetic": 20_000, "random_state": 0}
+    with simulation(0):
+        sketch = sketcher.fit(X).sketch_
     for rule in ("paper", "theory"):
-        m2m = M2MEstimator.from_sketch(sketch, regularization=rule, **options)
+        points = Points(prior="uniform", regularization=rule)
+        m2m = M2MEstimator.from_sketch(sketch, inference=points, **options)
         print(f"{rule} {np.abs(m2m.mean().value - X.mean(axis=0)).max():.3f}")
 
 
@@ -484,7 +489,7 @@ def negative_weights():
     *True.* If no weight is negative. Negative ones make losses unbounded below. Of a sketch
     at epsilon = 1, 44 per cent are negative.
 
-    *Instead.* `M2MClassifier(weights="maxent")`: positive weights on points that move to
+    *Instead.* `Points(weights="maxent")`, the default: positive weights on points that move to
     where the data are. "ridge" are the paper's, projected to the simplex; "printed" are the
     paper's as they are.
 
@@ -494,7 +499,9 @@ def negative_weights():
     """
     rng = np.random.default_rng(0)
     X = rng.beta(2, 8, size=(20_000, 3))
-    sketcher = RFFSketcher(200, schema=(0, 1), epsilon=1.0, random_state=0, noise_seed=0).fit(X)
+    sketcher = RFFSketcher(200, schema=(0, 1), epsilon=1.0, random_state=0)
+    with simulation(0):
+        sketcher.fit(X)
     phi = sketcher.transform(rng.random((10_000, 3)))
     noise = np.mean(sketcher.sketch_.noise_std**2) / sketcher.sketch_.n_samples**2
     S = np.linalg.inv(phi.T @ phi / len(phi) + noise * np.eye(phi.shape[1]))
@@ -642,7 +649,8 @@ def pinp_threshold():
     fixed = {"gamma": 1.0, "epsilon": epsilon, "delta": delta, "adjacency": "replace_one"}
     for name, kind in {"printed": PrintedThreshold, "corrected": NoisyThreshold}.items():
         mechanism = kind(n_updates=B)
-        model = PINPClassifier(mechanism=mechanism, noise_seed=0, **fixed).fit(X, y)
+        with simulation(0):
+            model = PINPClassifier(mechanism=mechanism, **fixed).fit(X, y)
         times = 4 * math.log(2 * mechanism.max_queries / mechanism.failure_probability)  # in sigma
         scale = model.noise_.noise / times / model.sensitivity_
         print(f"{name}: scale about {float(f'{scale:.2g}'):g},", end=" ")
@@ -674,7 +682,8 @@ def exponentially_many_points():
     y = X[:, 0] > 0
     for epsilon in (1, 30):
         printed = algorithm_1(PINPClassifier, len(X), epsilon=epsilon)
-        model = PINPClassifier(**printed | {"kernel": "linear", "noise_seed": 0}).fit(X, y)
+        with simulation(0):
+            model = PINPClassifier(**printed | {"kernel": "linear"}).fit(X, y)
         print(
             f"epsilon = {epsilon}: B = {model.n_updates_left_}, sigma = {model.noise_.noise:.3g};"
         )
@@ -735,7 +744,8 @@ def quadratically_many_points():
     points = rng.uniform(-1, 1, (4000, 2))
     settings = dict(gamma=2.0, regularization=20.0, loss="huberized_hinge")
     exact = PINPClassifier(epsilon=np.inf, **settings).fit(X, y)
-    private = PINPClassifier(epsilon=1.0, noise_seed=0, **settings).fit(X, y)
+    with simulation(0):
+        private = PINPClassifier(epsilon=1.0, **settings).fit(X, y)
     errors = np.abs(private.decision_function(points) - exact.decision_function(points))
     for T in (40, 400, 4000):
         print(T, "answers: largest error", round(errors[:T].max(), 2))

@@ -33,7 +33,7 @@ import _figure
 import _m2m
 import numpy as np
 
-from skdpsumm import M2MEstimator
+from skdpsumm import M2MEstimator, Points
 
 EPSILONS = 0.01, 0.1, 1.0, 10.0, 100.0
 RACE_EPSILONS = 0.1, 1.0, 10.0
@@ -79,7 +79,7 @@ def found(sketch, X, epsilon, points, seed):
     model = M2MEstimator(**parameters, epsilon=epsilon, **common).fit(X)
     yield errors_of_points(model, X, seed)
     if len(CURVES[sketch]) > 1:
-        settings = {"inference": "points", "prior": "uniform", "n_synthetic": points}
+        settings = {"inference": Points(prior="uniform"), "n_synthetic": points}
         again = M2MEstimator.from_sketch(model.sketch_, random_state=seed, **settings)
         yield errors_of_points(again, X, seed)
 

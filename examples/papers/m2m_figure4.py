@@ -61,7 +61,8 @@ def methods(epsilon, points, seed):
 
     def printed(sketch, **changed):
         parameters = {**M2MClassifier.paper_parameters(sketch), "epsilon": epsilon, **common}
-        return M2MClassifier(**{**parameters, **changed}).fit
+        parameters["inference"].set_params(**changed)
+        return M2MClassifier(**parameters).fit
 
     return {
         _figure.PRINTED: printed("rff"),

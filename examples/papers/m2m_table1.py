@@ -26,7 +26,7 @@ import _m2m
 import numpy as np
 from scipy.linalg import lstsq
 
-from skdpsumm import M2MEstimator
+from skdpsumm import M2MEstimator, Points
 
 # Rows of the printed table: Random10, then LifeSci.
 PRINTED_TABLE = {
@@ -50,10 +50,13 @@ def errors(X, sketch, epsilon, points, seed):
     common = {"schema": (0, 1), "random_state": seed}
     parameters = {**M2MEstimator.paper_parameters(sketch), "n_synthetic": points}
     if epsilon == np.inf:
-        parameters["regularization"] = 1e-9
+        parameters["inference"].set_params(regularization=1e-9)
     printed = M2MEstimator(**parameters, epsilon=epsilon, **common).fit(X)
     corrected = M2MEstimator.from_sketch(
-        printed.sketch_, inference="points", prior="uniform", n_synthetic=points, random_state=seed
+        printed.sketch_,
+        inference=Points(prior="uniform"),
+        n_synthetic=points,
+        random_state=seed,
     )
     found = {_figure.PRINTED: error(printed, X), _figure.CORRECTED: error(corrected, X)}
     if sketch == "rff":  # the default has neither sketch, so once is enough

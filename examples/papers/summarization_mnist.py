@@ -36,7 +36,13 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 
-from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, greedy_mmd_selection, mmd2
+from skdpsumm import (
+    PrivacyLeakWarning,
+    PrivateMMDSummarizer,
+    greedy_mmd_selection,
+    mmd2,
+    simulation,
+)
 from skdpsumm.summaries import Pool, Propose, uniform_selection
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
@@ -95,9 +101,10 @@ def _target_rows(target, labels, rng, n_target):
 
 def select(problem, p, seed, **parameters):
     """Return the chosen rows, and how many the curator saw."""
-    common = {"gamma": problem.gamma, "delta": DELTA, "random_state": seed, "noise_seed": seed}
+    common = {"gamma": problem.gamma, "delta": DELTA, "random_state": seed}
     summarizer = PrivateMMDSummarizer(p, **{**common, **parameters})
-    summarizer.fit(problem.X, X_target=problem.target, owners=problem.owners)
+    with simulation(seed):
+        summarizer.fit(problem.X, X_target=problem.target, owners=problem.owners)
     return summarizer.sample_indices_, summarizer.n_accessed_
 
 

@@ -78,7 +78,7 @@ EPSILONS = np.array([0.0, 0.3, 0.6, 1.0, 1.5, 2.0])
 
 def terms(loss, regularization, **more):
     """Return the public numbers of a fit with features of norm 1 and one score."""
-    given = {"epsilon": 1.0, "delta": 1e-3, "adjacency": "add_remove", "noise_seed": None}
+    given = {"epsilon": 1.0, "delta": 1e-3, "adjacency": "add_remove"}
     return Terms(loss=loss, regularization=regularization, radius=1.0, n_scores=1, **given | more)
 
 

@@ -34,7 +34,7 @@ _SKETCHERS: dict[str, type[Any]] = {
 }
 # Parameters of a sketcher that all parties agree on; other ones are for the owner alone to set.
 _RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator")
-_PRIVATE = {*_RELEASE, "schema", "ledger", "max_rows_per_group", "noise_seed", "verbose"}
+_PRIVATE = {*_RELEASE, "schema", "ledger", "max_rows_per_group", "verbose"}
 # What the agreement says of `Curator`; the rest is the curator's own affair.
 _TERMS = ("n_select", "gamma", "n_components", "epsilon", "delta", "adjacency")
 _OF_PROTOCOL = ("n_target", "max_share_per_owner", "shares")
@@ -212,7 +212,7 @@ class Agreement:
         return PrivateMMDSummarizer(**{**given, **known}).terms()
 
     def curator(self, X_target: Any, **own: Any) -> Curator:
-        """Return the curator, who alone has the target, a ledger and a seed of the noise."""
+        """Return the curator, who alone has the target and a ledger."""
         seed = self._table("rows")["random_state"]
         return Curator(X_target, self.owners, self.terms(), random_state=seed, **own)
 
@@ -252,7 +252,7 @@ class Agreement:
         Parameters
         ----------
         **own
-            `ledger`, `noise_seed` or `verbose`: for the owner alone to choose.
+            `ledger` or `verbose`: for the owner alone to choose.
         """
         given = dict(self._table("sketch"))
         listed = given.pop("sketchers", [])

@@ -8,7 +8,7 @@ import os
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -22,7 +22,7 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from .._computing import one_blas_thread
-from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger
+from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger, simulation
 from ..sketches import PrivateSketch
 from ..summaries import Curator
 from ..summaries._protocol import Rows
@@ -303,8 +303,8 @@ class CuratorSite:
     min_owners : int, default=1
         With fewer that sign off, nothing is asked and nothing spent. Raise it where a result
         without some owners is of no use; 1 asks whoever signed off.
-    noise_seed : int or None, default=None
-        For simulations only. None draws noise from the operating system, for whoever knows the seed
+    seed : int or None, default=None
+        Of a `simulation`. None draws noise from the operating system, for whoever knows the seed
         can take the noise off.
     """
 
@@ -318,7 +318,7 @@ class CuratorSite:
     timeout: float = 600.0
     wait: float = 60.0
     min_owners: int = 1
-    noise_seed: int | None = None
+    seed: int | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> CuratorSite:
@@ -392,7 +392,8 @@ class CuratorSite:
             raise RunEndedError(f"The target does not fit the agreement: {refusal}.") from None
         codes, _ = read_table(self.target, agreement, labels=False)
         target = vectors_of(agreement.schema, codes)
-        curator = agreement.curator(target, ledger=ledger, noise_seed=self.noise_seed)
+        with nullcontext() if self.seed is None else simulation(self.seed):
+            curator = agreement.curator(target, ledger=ledger)
         if ledger is not None and curator.cost != COSTS_NOTHING:
             ledger.check(curator.cost, adjacency=curator.terms.adjacency)
         return curator

@@ -87,7 +87,8 @@ class OwnerSite:
         An existing `PrivacyLedger`, charged before a sketch is made. None makes no sketch, so that
         no release goes uncounted.
     seed : int or None, default=None
-        For simulations only: seed of the owner's coins and noise. None keeps them secret.
+        For simulations only: seed of the owner's coins, by which rows are proposed. None keeps them
+        secret. Noise never has a seed, because it is paid for from a ledger in a file.
 
     Examples
     --------
@@ -333,7 +334,7 @@ class OwnerSite:
         ledger = self._checked_ledger(self._agreed)
         codes, _ = read_table(self.table, self._agreed, labels=False)
         cells = dict(zip(schema.names, cells_of(schema, codes).columns, strict=True))
-        sketcher = self._agreed.sketcher(ledger=ledger, noise_seed=self.seed)
+        sketcher = self._agreed.sketcher(ledger=ledger)
         self._grant(run, "sketch")
         release: PrivateSketch = sketcher.fit(pd.DataFrame(cells)).sketch_
         # Where there is room: it has been charged.

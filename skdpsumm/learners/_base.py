@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import warn_caller
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import NO_GAMMA
-from ..privacy import NoiseWarning, PrivacyGuarantee
+from ..privacy import BudgetExceededError, BudgetWarning, NoiseWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._fit import PrivateFit, given_of_columns
+from ..privacy._noise import nominal_mechanism
 from ..schema._groups import Groups
 from ..schema._reading import ReadRows, unwrap, validate_table
 from ..schema._schema import allowed, as_schema
 from ..schema._sparse import SparseRows
-from ._price import check_price
 from ._public_points import MOST_COLUMNS, even_points
 from ._space import Reading, open_space
 from .erm._kernel_space import PolynomialKernel
@@ -149,8 +149,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _fit(self, X: Any, y: Any, X_public: Any = None, groups: Any = None) -> Self:
         return self._private_fit(X, y, X_public, groups=groups)
 
-    def _begin(self, groups: Any = None) -> None:
-        super()._begin(groups)
+    def _warn_first(self) -> None:
         clips = self._transformer is None and self.kernel != "rbf"
         if clips and self.schema is None and self.norm_bound is None:
             warn_caller(
@@ -160,8 +159,10 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 "no longer than that)."
             )
 
-    def _draft(self, X: Any, y: Any, X_public: Any = None, groups: Any = None) -> Draft:
-        problem, coding, given, public = self._pose(X, y, X_public, groups)
+    def _draft(
+        self, noise_seed: int | None, X: Any, y: Any, X_public: Any = None, groups: Any = None
+    ) -> Draft:
+        problem, coding, given, public = self._pose(noise_seed, X, y, X_public, groups)
         _check_size(len(problem.X), problem.terms)
         plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
         plan.check(problem)
@@ -169,12 +170,29 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         # Even points of a schema fill all columns: nothing public says how few a sparse row fills.
         points = getattr(problem.space, "points", public)
         places = points if isinstance(problem.X, SparseRows) else self._places(points)
-        return Draft(problem, plan, coding, self._guarantee(plan, given), places)
+        return Draft(problem, plan, coding, self._guarantee(plan, given, noise_seed), places)
 
     def _pay_for(self, draft: Draft) -> None:
         if self.ledger is not None and self.delta and self._chosen_mechanism().pays_for_curvature:
-            check_price(self, draft)
+            self._check_price(draft)
         super()._pay_for(draft)
+
+    def _check_price(self, draft: Draft) -> None:
+        """Raise, or warn, if a ledger has no room for a fit, or counts much more than epsilon."""
+        advice = self._chosen_mechanism().price_advice(self.epsilon)
+        try:
+            self.ledger.check(draft.privacy)
+        except BudgetExceededError as error:
+            raise BudgetExceededError(f"{error} {advice}") from None
+        asked = replace(draft.privacy, mechanism=nominal_mechanism(self.epsilon, self.delta))
+        paid, usual = (self.ledger.price(one) for one in (draft.privacy, asked))
+        # A ledger that counts twice what Gaussian noise costs should not do so unnoticed.
+        if paid.epsilon > 2.0 * usual.epsilon:
+            warn_caller(
+                f"{advice} This fit costs epsilon={paid.epsilon:.4g} in its ledger at "
+                f"delta={paid.delta:g}; one with Gaussian noise costs {usual.epsilon:.4g}.",
+                BudgetWarning,
+            )
 
     def _publish(self, draft: Draft) -> None:
         released = self._release(draft.plan, draft.problem)
@@ -316,7 +334,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         space = copy._open_space(rows, X)[0]
         return np.diag(space.gram(rows, rows))
 
-    def _pose(self, X: Any, y: Any, X_public: Any, groups: Any) -> Posed:
+    def _pose(self, noise_seed: int | None, X: Any, y: Any, X_public: Any, groups: Any) -> Posed:
         """Return what is to be minimised."""
         reading = self._reading
         X, y = validate_table(
@@ -337,6 +355,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         space, public = self._open_space(X, X_public)
         space, public = self._narrowed(space, public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
+        terms = replace(terms, noise_seed=noise_seed)
         problem = Problem(space, X, codes, terms)
         if n_rows == 0:  # and that one counts nothing
             problem = replace(problem, shares=np.zeros((1, 1)))
@@ -364,7 +383,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if self._averages_groups:
             shares = equal_shares(groups.sizes[groups.codes])
             return replace(problem, shares=shares, units=groups.codes)
-        kept = groups.kept(self._rows_per_group, self._group_key())
+        kept = groups.kept(self._rows_per_group, self._group_key(problem.terms.noise_seed))
         units = groups.codes[kept]
         return replace(problem, X=problem.X[kept], codes=problem.codes[kept], units=units)
 
@@ -471,7 +490,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             regularization=1.0,
             radius=space.radius * ROUNDED_UP,
             n_scores=n_scores,
-            noise_seed=self.noise_seed,
             kernel_error=space.kernel_error,
             max_rows=space.max_rows,
             rows_of_unit=self._rows_per_group,
@@ -485,21 +503,13 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         terms.check()
         return terms
 
-    def _guarantee(self, plan: Plan, given: str) -> PrivacyGuarantee:
-        facts = ["the parameters of the estimator", given]
-        of_groups = self.max_rows_per_group is not None
-        if self.adjacency == "replace_one":
-            facts.append("the number of groups" if of_groups else "the number of rows")
-        return PrivacyGuarantee(
+    def _guarantee(self, plan: Plan, given: str, noise_seed: int | None) -> PrivacyGuarantee:
+        facts = filter(None, ["the parameters of the estimator", given, self._given_number])
+        return self._guaranteed(
             plan.mechanism,
-            self.adjacency,
+            ", and ".join(facts) + given_of_columns(self.schema),
+            noise_seed,
             protects="the rows of X and y",
-            unit=self._unit,
-            given=", and ".join(filter(None, facts))
-            + given_of_columns(self.schema)
-            + self._given_groups,
-            simulated=self.noise_seed is not None,
-            counted=self.ledger is not None,
             idealised=plan.idealised,
         )
 

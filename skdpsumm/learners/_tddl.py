@@ -140,8 +140,8 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
         The default takes the loss with the most signal per unit of noise:
 
         - "logistic" for the mechanism "gradient".
-        - "soft_hinge" for the mechanism "objective" and two classes. Its curvature vanishes as its
-          slope nears L, and is free of charge at the default Lambda.
+        - "soft_hinge" for the mechanism "objective" and two classes. It needs no extra noise at the
+          default regularization.
         - "huberized_hinge" otherwise. Its slope is L at small scores, where that of the logistic
           loss is half of L.
 
@@ -172,9 +172,6 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -254,7 +251,6 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
         regularization: float | str = "auto",
         mechanism: LearnerMechanism | str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
     ):
         self.schema = schema
@@ -270,7 +266,6 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
         self.regularization = regularization
         self.mechanism = mechanism
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
 
 
@@ -368,9 +363,6 @@ class TDDLRegressor(BaseTDDL, RegressorTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -444,7 +436,6 @@ class TDDLRegressor(BaseTDDL, RegressorTarget):
         regularization: float | str = "auto",
         mechanism: LearnerMechanism | str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
     ):
         self.schema = schema
@@ -460,5 +451,4 @@ class TDDLRegressor(BaseTDDL, RegressorTarget):
         self.regularization = regularization
         self.mechanism = mechanism
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger

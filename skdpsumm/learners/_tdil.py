@@ -101,8 +101,8 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
         The default takes the loss with the most signal per unit of noise:
 
         - "logistic" for the mechanism "gradient".
-        - "soft_hinge" for the mechanism "objective" and two classes. Its curvature vanishes as its
-          slope nears L, and is free of charge at the default Lambda.
+        - "soft_hinge" for the mechanism "objective" and two classes. It needs no extra noise at the
+          default regularization.
         - "huberized_hinge" otherwise. Its slope is L at small scores, where that of the logistic
           loss is half of L.
 
@@ -135,9 +135,6 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -215,7 +212,6 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
         regularization: float | str = "auto",
         mechanism: LearnerMechanism | str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
     ):
         self.schema = schema
@@ -231,7 +227,6 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
         self.regularization = regularization
         self.mechanism = mechanism
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
 
 
@@ -331,9 +326,6 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for a transformer and for landmarks.
         None, as in scikit-learn, differs from fit to fit.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -407,7 +399,6 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
         regularization: float | str = "auto",
         mechanism: LearnerMechanism | str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
     ):
         self.schema = schema
@@ -423,5 +414,4 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
         self.regularization = regularization
         self.mechanism = mechanism
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger

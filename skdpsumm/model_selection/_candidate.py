@@ -30,7 +30,7 @@ from ._public_rows import PublicRows
 
 # Parameters that the search sets in every run.
 OWNED = (
-    *("epsilon", "delta", "adjacency", "noise_seed", "ledger"),
+    *("epsilon", "delta", "adjacency", "ledger"),
     *("max_rows_per_group", "classes"),
 )
 _ON_BUDGET = (
@@ -97,7 +97,7 @@ class Leaf:
             For an estimator that bounds groups otherwise, or cannot.
         """
         given = _params(estimator)
-        values = {"adjacency": adjacency, "noise_seed": None, "ledger": None}
+        values = {"adjacency": adjacency, "ledger": None}
         values = {f"{self.budget}{name}": value for name, value in values.items()}
         if classes is not None and f"{self.path}classes" in given:
             values[f"{self.path}classes"] = classes
@@ -222,7 +222,7 @@ def set_claim(step: Any, privacy: PrivacyGuarantee) -> None:
     step.privacy_ = replace(privacy, noise=told)
     owners = [step]
     if hasattr(step, "sketcher_"):
-        step.sketcher_.privacy_, step.sketcher_.noise_seed = privacy, None
+        step.sketcher_.privacy_ = privacy
         owners.append(step.sketcher_)
     for owner in owners:
         with suppress(AttributeError):  # it has none, or its sketcher's

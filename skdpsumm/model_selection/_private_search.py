@@ -55,12 +55,16 @@ from ._stopping import ETAS, RunPlan, check_ledger, in_ledger, plan_runs, stoppi
 class _Draft:
     """A search that is rehearsed on public rows and not paid for."""
 
-    leaf: Leaf
     public: PublicRows
     trials: list[tuple[dict[str, Any], Any]]
     table: Table
     score: PrivateScore
     privacy: PrivacyGuarantee
+    noise_seed: int | None
+
+    def seeds(self, j: int) -> list[int | None]:
+        """Return the seeds of the noise of fit and score in trial j."""
+        return [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
 
 
 @estimator
@@ -85,11 +89,24 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         says, and public rows are drawn from it. The steps before the learner are
         `PublicVectorizer`, `Binarizer`, `PolynomialFeatures` or `RBFSampler`: they learn nothing
         from rows, and take each by itself. Other steps are refused.
-        The search sets epsilon, delta, adjacency, noise_seed and ledger of the learner, and turns
+        The search sets epsilon, delta, adjacency and ledger of the learner, and turns
         memory and verbose off.
     param_distributions : dict or list of dicts
         What to try, as in `RandomizedSearchCV`: lists, or distributions with `rvs`. All candidates
         have one `schema`. Every trial draws anew, so the same candidate can come twice.
+    epsilon, delta : float, default=1.0, 1e-6
+        The guarantee of the whole search. The defaults are those of the learners, so that a search
+        promises what one fit does. ``delta=0`` needs mechanisms that are pure. ``epsilon=np.inf``
+        adds no noise, and draws from `random_state` alone.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row
+        (with `max_rows_per_group`: by one group). The default is that of the learners.
+    max_rows_per_group : int, "average" or None, default=None
+        None protects single rows, which is right if nobody has several. Otherwise `fit` takes
+        `groups`, and protects groups of rows, usually all rows of one person. An int k keeps k rows
+        of each group, chosen once by secret coins. "average" counts each group once: its score is
+        the mean of its rows' scores. Set it on the search alone, which sets it on the learner.
+        Learners and mechanisms without a proof for groups are refused.
     expected_trials : float, default=10
         E[K], how many candidates are tried on average. It must be above 1. With the default
         `distribution`, more trials cost little privacy and much time: the default of 10 takes about
@@ -110,25 +127,9 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     holdout : float, default=0.25
         Chance of each row to be held out for the score. With `groups`, of each whole group. The
         default is that of `train_test_split`.
-    epsilon, delta : float, default=1.0, 1e-6
-        The guarantee of the whole search. The defaults are those of the learners, so that a search
-        promises what one fit does. ``delta=0`` needs mechanisms that are pure. ``epsilon=np.inf``
-        adds no noise, and draws from `random_state` alone.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: by one row more or less, or by other values in one row
-        (with `max_rows_per_group`: by one group). The default is that of the learners.
-    max_rows_per_group : int, "average" or None, default=None
-        None protects single rows, which is right if nobody has several. Otherwise `fit` takes
-        `groups`, and protects groups of rows, usually all rows of one person. An int k keeps k rows
-        of each group, chosen once by secret coins. "average" counts each group once: its score is
-        the mean of its rows' scores. Set it on the search alone, which sets it on the learner.
-        Learners and mechanisms without a proof for groups are refused.
     random_state : int, RandomState or None, default=None
         Public randomness: seeds of candidates that have none, the same in all trials. It decides
         neither K nor what is tried. None, as in scikit-learn, differs from search to search.
-    noise_seed : int or None, default=None
-        For simulations only: noise, K and candidates from a seed. None draws them from the
-        operating system, as every release needs.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` makes one charge for the whole search. None counts nothing: you then add up
         your releases yourself.
@@ -194,7 +195,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     private rows counts as the worst. Without a schema X must hold finite numbers.
 
     *Learners of your own.* A search takes any estimator with the parameters `epsilon`, `delta`,
-    `adjacency`, `noise_seed` and `ledger` (its own, or those of its `sketcher`) that sets
+    `adjacency` and `ledger` (its own, or those of its `sketcher`) that sets
     `privacy_` in `fit`, and whose `holds_private_data` is not True. One with a parameter `schema`
     reads tables through it, cell by cell.
 
@@ -208,6 +209,11 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     with the same noise). A search with delta=0 counts as itself, if all charges are pure.
 
     Source: Liu and Talwar (2019), Papernot and Steinke (2022), Koskela, Redberg and Wang (2024).
+
+    See Also
+    --------
+    TDILClassifier : What a search usually tries.
+    PrivacyLedger : What counts the costs of several searches and fits.
 
     Examples
     --------
@@ -353,10 +359,12 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     def _epsilon_of_fit(self, plan: RunPlan) -> float:
         return epsilon_of_fit(plan, float(self.holdout), float(self.delta))
 
-    def _draft(self, X: Any, y: Any, X_public: Any, groups: Any = None) -> _Draft:
+    def _draft(
+        self, noise_seed: int | None, X: Any, y: Any, X_public: Any, groups: Any = None
+    ) -> _Draft:
         leaf, choices, score = self._described()
         X, form, y, classes = self._validate(X, y)
-        rng, seed = self._sources()
+        rng, seed = self._sources(noise_seed)
         bounded = None
         if groups is None:
             held_out = rng.random(len(y)) < self.holdout
@@ -384,8 +392,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         if bounded is not None:
             X, y = rows_of(X, kept), y[kept]
         table = Table(X, y, held_out, bounded, self._averages_groups)
-        privacy = self._guarantee(classes, score)
-        return _Draft(leaf, public, trials, table, score, privacy)
+        privacy = replace(self._guarantee(classes, score), simulated=noise_seed is not None)
+        return _Draft(public, trials, table, score, privacy, noise_seed)
 
     def _bounded(
         self, groups: Groups, rng: np.random.Generator
@@ -497,12 +505,12 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             check_classification_targets(y)
         return cells, form, y, known_classes(y, getattr(last_step(self.estimator), "classes", None))
 
-    def _sources(self) -> tuple[np.random.Generator, int]:
+    def _sources(self, noise_seed: int | None) -> tuple[np.random.Generator, int]:
         """Return the secret generator, and the public seed of what has none."""
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         if math.isinf(self.epsilon):
             return np.random.default_rng(seed), seed
-        return secret_generator(derived_seed(self.noise_seed, 0)), seed
+        return secret_generator(derived_seed(noise_seed, 0)), seed
 
     # ---- after it
 
@@ -510,33 +518,21 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         """Return the best run. Of equal ones the first will do, for their order is random."""
         given = draft.public, draft.table, draft.score
         runs = (
-            delayed(run)(draft.leaf, *trial, *given, self._seeds(j))
-            for j, trial in enumerate(draft.trials)
+            delayed(run)(*trial, *given, draft.seeds(j)) for j, trial in enumerate(draft.trials)
         )
         return max(Parallel(verbose=0)(runs), key=lambda result: result.value)
-
-    def _seeds(self, j: int) -> list[int | None]:
-        """Return the seeds of the noise of fit and score in trial j."""
-        return [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
 
     def _guarantee(self, classes: Any, score: PrivateScore) -> PrivacyGuarantee:
         facts = ["the parameters of the search"]
         stated = getattr(last_step(self.estimator), "classes", None)
         if classes is not None and stated is None:
             facts.append("the set of labels in y")
-        if self.adjacency == "replace_one":
-            of_groups = self.max_rows_per_group is not None
-            facts.append("the number of groups" if of_groups else "the number of rows")
-        return PrivacyGuarantee(
+        given = ", and ".join(filter(None, [*facts, self._given_number]))
+        columns = given_of_columns(getattr(last_step(self.estimator), "schema", ""))
+        return self._guaranteed(
             score.plan.total,
-            self.adjacency,
+            given + columns,
             protects="the rows of X and y",
-            unit=self._unit,
-            given=", and ".join(facts)
-            + given_of_columns(getattr(last_step(self.estimator), "schema", ""))
-            + self._given_groups,
-            simulated=self.noise_seed is not None,
-            counted=self.ledger is not None,
             idealised=bool(np.isfinite(self.epsilon)),
         )
 

@@ -18,11 +18,11 @@ from sklearn import config_context
 from sklearn.base import clone
 
 from .._computing import silence
-from ..privacy._noise import Block, IntegerNoise
+from ..privacy._noise import Block, IntegerNoise, drawing_from
 from ..schema._frames import rows_of
 from ..schema._groups import Groups, label_bytes
 from ..schema._reading import ReadRows, tables_without_rows
-from ._candidate import Leaf, PublicSteps
+from ._candidate import PublicSteps
 from ._public_rows import PublicRows
 from ._stopping import RunPlan
 
@@ -131,7 +131,6 @@ class Result:
 
 
 def run(
-    leaf: Leaf,
     params: dict[str, Any],
     estimator: Any,
     public: PublicRows,
@@ -143,16 +142,13 @@ def run(
 
     It may run in a process of its own, which gets neither the search nor its ledger.
     """
-    with silence():
-        whole = clone(estimator).set_params(**{f"{leaf.budget}noise_seed": seeds[0]})
-        fitted = clone(whole)
+    with silence(), drawing_from(seeds[0]):
+        fitted = clone(estimator)
         exact = _fit_and_score(fitted, public, table, score)
         if exact is None:  # nothing of what failed may be left
-            fitted, exact = clone(whole), score.worst(table.n_scores)
+            fitted, exact = clone(estimator), score.worst(table.n_scores)
             PublicSteps.fitted(fitted, public).fit_public(fitted)
         value = score.release(exact, seeds[1])
-        # The seed would tell which run this was.
-        fitted.set_params(**{f"{leaf.budget}noise_seed": None})
     return Result(value, params, fitted)
 
 

@@ -3,8 +3,16 @@
 from .asking._estimate import Estimate
 from .asking._m2m import M2MEstimator
 from .asking._warnings import AnswerWarning
-from .inferring._points import KDE
+from .inferring._points import KDE, Points
 from .learning._classifier import M2MClassifier
 from .learning._regressor import M2MRegressor
 
-__all__ = ["KDE", "AnswerWarning", "Estimate", "M2MClassifier", "M2MEstimator", "M2MRegressor"]
+__all__ = [
+    "KDE",
+    "AnswerWarning",
+    "Estimate",
+    "M2MClassifier",
+    "M2MEstimator",
+    "M2MRegressor",
+    "Points",
+]

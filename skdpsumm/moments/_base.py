@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import field
-from inspect import signature
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -22,8 +20,8 @@ from ..privacy._fit import (
     PrivacyReprMixin,
     PrivateFit,
     check_groups,
-    estimator,
 )
+from ..privacy._noise import current_seed
 from ..schema._columns import Categorical, Column, Date, Numeric
 from ..schema._schema import BY_NAME, NO_SCHEMA, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema
 from ..sketches import (
@@ -36,18 +34,12 @@ from ..sketches import (
 from ..sketches._sketchers import BaseSketcher
 from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
-from .inferring._points import check_answerable
+from .inferring._points import Points, check_answerable
 
 # Parameters of the paper's experiments (section 4) that estimators and classifiers share.
-OF_PAPER = {
-    "delta": 0.0,
-    "inference": "points",
-    "prior": "uniform",
-    "n_synthetic": 100_000,
-    "regularization": "paper",
-}
+OF_PAPER = {"delta": 0.0, "n_synthetic": 100_000}
 # What says how a release protects: of the default sketcher. One of your own has its own.
-PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "noise_seed", "ledger")
+PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "ledger")
 _BY_NAME = {"auto", "rff", "race", "hist"}
 _TO_THE_UNION = (
     "Give schema to the SketchUnion, and to none of its sketchers: they sketch one table."
@@ -58,57 +50,11 @@ TAKES_A_SKETCH = (
 )
 
 
-@estimator
 class BaseM2M(PrivacyReprMixin, BaseEstimator):
     """An estimator whose `fit` is one release by its sketcher, and which works from that alone.
 
     The sketcher's own `fit` keeps the contract (`PrivateFit`): it warns, asks the ledger, charges
     and publishes. What is checked here comes before it, and what is computed here comes after.
-
-    Parameters
-    ----------
-    schema : TableSchema or what stands for one
-        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
-        "farmer"]}``, or a `TableSchema`. Required, here or in a sketcher of your own: ranges and
-        categories that were read off private rows would leak.
-    epsilon : float, default=None
-        Total epsilon of one `fit`; ``np.inf`` for no noise. Smaller values protect better and add
-        more noise. None is 1.0, a common starting point. This and the next five parameters are
-        those of the default sketcher. If you give a sketcher of your own, give them to it: with it
-        they are None here, so that no budget is said twice.
-    delta : float, default=None
-        The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
-        below 1 / n for tables of up to 100,000 rows.
-    adjacency : {"add_remove", "replace_one"}, default=None
-        How two neighbouring tables differ. None is "add_remove", which also protects the number of
-        rows. Under "replace_one" that number is public, and sensitivities grow, at most to twice.
-    max_rows_per_group : int, "average" or None, default=None
-        What is protected. None protects one row of X, as suits tables with one row per person.
-        Otherwise `fit` takes `groups`, one label for each row, and protects a whole group, usually
-        all rows of one person. An int k keeps at most k rows of each group, and the noise is that
-        of k rows. "average" counts each group once.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only: whoever knows it can remove the noise. None draws
-        noise from the operating system, which nobody can repeat.
-    ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
-        a cross-validation too. With None, nothing counts them: only you know which releases share
-        a budget.
-    inference : {"auto", "graphical", "points"}, default="auto"
-        How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
-        knows each group of columns that was counted as well as its counts do, and it ignores what
-        else the sketch has. "points" uses synthetic points, weighted to match all features. Where
-        there are histograms, it draws the points from their graphical model. "auto" is "graphical"
-        where that ignores nothing, that is, for sketches of histograms alone; it is "points"
-        otherwise, and if you set a parameter of points.
-    n_synthetic : int, default=100_000
-        Number of synthetic points. The default is the paper's.
-    random_state : int, RandomState or None, default=None
-        Seed of what is random and public: the synthetic points, and the sketcher's map if it has
-        no seed of its own. None draws others at each fit. It does not affect the noise.
-    verbose : int, default=0
-        Above 0, show progress on the standard error stream. The default is silent, as in
-        scikit-learn.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
@@ -117,28 +63,23 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         "sketcher": [StrOptions(_BY_NAME), HasMethods(["fit", "check_budget"])],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
         **{name: [None, *PrivateFit._parameter_constraints[name]] for name in PROTECTION},
-        "inference": [StrOptions({"auto", "graphical", "points"})],
+        "inference": [StrOptions({"auto", "graphical", "points"}), Points],
         "n_synthetic": [Interval(Integral, 2, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
-    # Parameters of points: who sets one does not mean a graphical model.
-    _of_points: ClassVar[tuple[str, ...]] = ("prior",)
+    # Parameters of `Points` that have an effect here.
+    _of_points: ClassVar[dict[str, Any]]
     _paper_bins: ClassVar[int] = 100
 
-    sketcher: Any = field(default="auto", kw_only=False)
-    schema: Any = None
-    epsilon: float | None = None
-    delta: float | None = None
-    adjacency: str | None = None
-    max_rows_per_group: Any = None
-    noise_seed: int | None = None
-    ledger: Any = None
-    inference: str = "auto"
-    prior: Any = "auto"
-    n_synthetic: int = 100_000
-    random_state: Any = None
-    verbose: int | bool = 0
+    sketcher: Any
+    schema: Any
+    epsilon: float | None
+    max_rows_per_group: Any
+    inference: Any
+    n_synthetic: int
+    random_state: Any
+    verbose: int
 
     def preview_sketcher(self, n_features: int, y: Any = None) -> BaseSketcher:
         """Return the sketcher that `fit` will use, without its ledger.
@@ -225,24 +166,14 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 f"it to the sketcher, {name}({type(own).__name__}({told}))."
             )
         self._require_schema()
-        self._check_inference()
+        self._points.check(type(self).__name__, self._of_points)
         known = self._sketched_schema(as_schema(self.schema))
         self._made_sketcher(known).check_budget()
 
-    def _check_inference(self) -> None:
-        """Raise ValueError for a graphical model with parameters of points."""
-        changed = self._changed_for_points()
-        if self.inference == "graphical" and changed:
-            raise ValueError(
-                f"{changed[0]} has no effect with inference='graphical'; leave it out, or set "
-                "inference='points'."
-            )
-
-    def _changed_for_points(self) -> list[str]:
-        """Return the parameters of points that are not the default."""
-        usual = signature(type(self)).parameters
-        given = {name: getattr(self, name) for name in self._of_points}
-        return [n for n in given if not np.array_equal(given[n], usual[n].default)]
+    @property
+    def _points(self) -> Points:
+        """How synthetic points are drawn and weighted, if there are any."""
+        return self.inference if isinstance(self.inference, Points) else Points()
 
     def _is_graphical(self, feature_map: FeatureMap) -> bool:
         """Return whether a graphical model reads the release; raise where it cannot."""
@@ -252,9 +183,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 "inference='graphical' needs a histogram in the sketch: take inference='points', "
                 "or add a HistogramSketcher to a SketchUnion."
             )
-        if self.inference == "auto":
-            return all(kinds) and not self._changed_for_points()
-        return self.inference == "graphical"
+        return all(kinds) if self.inference == "auto" else self.inference == "graphical"
 
     def _require_schema(self) -> None:
         """Raise ValueError unless one schema is given, here or to the sketcher."""
@@ -287,7 +216,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _release(self, sketcher: Any, table: Any, feature_map: FeatureMap, groups: Any) -> None:
         """Release a sketch of `table`, one charge, if it can be answered from."""
         self._is_graphical(feature_map)
-        check_answerable(feature_map, feature_map.schema, self.prior)
+        check_answerable(feature_map, feature_map.schema, self._points.prior)
         check_possible(feature_map.schema)
         sketcher.fit(table, **({} if groups is None else {"groups": groups}))
         self.sketcher_ = sketcher
@@ -298,9 +227,9 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
             raise TypeError(TAKES_A_SKETCH.format(type(sketch).__name__))
         check_params(self)
         table = table_of(sketch, schema)
-        self._check_inference()
+        self._points.check(type(self).__name__, self._of_points)
         self._is_graphical(sketch.feature_map)
-        check_answerable(sketch.feature_map, table, self.prior)
+        check_answerable(sketch.feature_map, table, self._points.prior)
         return table
 
     def _set_inputs(self, schema: TableSchema) -> None:
@@ -314,7 +243,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         # Tags are asked of what is only shown, too, before anything is checked.
         own = None if isinstance(self.sketcher, STANDS_FOR_SCHEMA) else self._own_sketcher
-        noisy = bool(self.epsilon != np.inf and self.noise_seed is None)
+        noisy = bool(self.epsilon != np.inf and current_seed() is None)
         tags.non_deterministic = noisy if own is None else inner_tags(own).non_deterministic
         known = getattr(own, "schema", None) if self.schema is None else self.schema
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(known)

@@ -15,16 +15,13 @@ from ._base import (
     ERROR_BARS,
     Display,
     TableDisplay,
+    fill,
     label_of,
     name_ticks,
     names_of,
     of_level,
     reach_of,
 )
-
-# Bars, told apart in black and white.
-_BARS = {"color": "0.82", "edgecolor": "0.35", "lw": 0.8}
-_FILLS = (("0.85", ""), ("0.6", "///"), ("1.0", "..."), ("0.4", ""), ("0.75", "xxx"))
 
 
 @dataclass(eq=False, repr=False)
@@ -89,7 +86,7 @@ class HistogramDisplay(TableDisplay):
         reach = reach_of(self.shares, level)
         ax = self._open_axes(ax)
         heights, (places, widths) = np.asarray(self.shares), self._places()
-        self.bars_ = ax.bar(places, heights, widths, label="private", **_BARS)
+        self.bars_ = ax.bar(places, heights, widths, label="private", **fill(0))
         self.errorbar_ = ax.errorbar(
             places, heights, yerr=reach, label=of_level(level), **ERROR_BARS
         )
@@ -237,9 +234,7 @@ class ComparisonDisplay(Display):
         self.bars_, width = {}, 0.8 / n
         for i, (name, one) in enumerate(self.estimates.items()):
             places = np.arange(k) - 0.4 + width * (i + 0.5)
-            color, hatch = _FILLS[i % len(_FILLS)]
-            style = _BARS | {"color": color, "hatch": hatch, "label": name}
-            self.bars_[name] = ax.barh(places, np.asarray(one), width, **style)
+            self.bars_[name] = ax.barh(places, np.asarray(one), width, label=name, **fill(i))
             told = self._once(of_level(level))
             ax.errorbar(np.asarray(one), places, xerr=reaches[i], label=told, **ERROR_BARS)
         ax.set_yticks(range(k), names_of(first, 0))

@@ -17,6 +17,9 @@ from ..sketches import PrivateSketch
 # Lines and markers, any two of which can be told apart in black and white.
 LINE_STYLES = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (6, 1, 1, 1, 1, 1)), "v"))
 
+# Hatches of bars, for the same reason.
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
+
 # The style of error bars without a marker.
 ERROR_BARS = {"fmt": "none", "ecolor": "k", "elinewidth": 1.1, "capsize": 3}
 
@@ -135,6 +138,12 @@ def check_axes(ax: Any, caller: str) -> None:
 
     if ax is not None and not isinstance(ax, Axes):
         raise TypeError(f"ax must be a matplotlib Axes or None, got {type(ax).__name__}.")
+
+
+def fill(k: int) -> dict[str, Any]:
+    """Return the style of the bars of the k-th series: the colour of its curve, and a hatch."""
+    hatch = HATCHES[k % len(HATCHES)]
+    return {"facecolor": f"C{k}", "hatch": hatch, "edgecolor": "0.2", "lw": 0.8}
 
 
 def of_level(level: float) -> str:

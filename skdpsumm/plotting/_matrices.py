@@ -35,7 +35,7 @@ class MatrixDisplay(TableDisplay):
         shades : ndarray of shape (k, m)
             What is shaded.
         *told
-            The numbers that are white and black; what is shaded, for the scale; the names of the
+            The numbers that are white and blue; what is shaded, for the scale; the names of the
             rows and of the columns; and a function of a position (i, j), which returns the text
             below its value.
         """
@@ -43,17 +43,20 @@ class MatrixDisplay(TableDisplay):
         k, m = values.shape
         # The numbers of a larger matrix could not be read in its cells.
         annotate = max(k, m) <= 8
-        wide, high = (1.15, 0.6) if annotate else (0.35, 0.3)
-        ax = self._open_axes(ax, (max(4.2, wide * m + 2.6), max(2.6, high * k + 1.6)))
-        self.image_ = ax.imshow(shades, cmap="Greys", vmin=low, vmax=high, aspect="auto")
+        wide, tall = (1.15, 0.6) if annotate else (0.35, 0.3)
+        ax = self._open_axes(ax, (max(4.2, wide * m + 2.6), max(2.6, tall * k + 1.6)))
+        from matplotlib.colors import LinearSegmentedColormap
+
+        # Black text can be read on all of these colours.
+        light = LinearSegmentedColormap.from_list("light", ["w", "C0"])
+        self.image_ = ax.imshow(shades, cmap=light, vmin=low, vmax=high, aspect="auto")
         self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=scale)
         ax.set_yticks(range(k), rows)
         name_ticks(ax, columns)
         self.texts_ = []
         for (i, j), value in np.ndenumerate(values) if annotate else ():
-            color = "w" if shades[i, j] > low + 0.56 * (high - low) else "k"
             text = f"{digits(value, 3)}\n{below(i, j)}"
-            style = {"ha": "center", "va": "center", "fontsize": "small", "color": color}
+            style = {"ha": "center", "va": "center", "fontsize": "small"}
             self.texts_.append(ax.text(j, i, text, **style))
         return annotate
 
@@ -83,8 +86,7 @@ class CrosstabDisplay(MatrixDisplay):
     Notes
     -----
     An interval of a count often ends at 0, and then reaches farther above the answer than below it.
-    So both ends are written, not their distance. Shades go from white to black, so they keep their
-    order in print.
+    So both ends are written, not their distance. A darker cell has a larger answer, in print too.
 
     Examples
     --------
@@ -204,7 +206,7 @@ class CovarianceDisplay(MatrixDisplay):
 
     Notes
     -----
-    Shades go from white (-1) to black (+1), so they keep their order in print.
+    Shades go from white (-1) to blue (+1), and keep their order in print.
 
     Examples
     --------

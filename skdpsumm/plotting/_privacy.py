@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..privacy import PrivacyLedger
-from ._base import Display
-
-# Hatches and greys of data sets, told apart in black and white.
-_HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
-_GREYS = ("0.55", "0.75", "0.85", "0.65", "0.95", "0.8")
+from ._base import Display, fill
 
 
 @dataclass(eq=False, repr=False)
@@ -99,14 +95,12 @@ class LedgerDisplay(Display):
         return self
 
     def _hatch(self, ax: Any, shown: Sequence[Mapping[str, Any]]) -> None:
-        """Give the bars of each data set a hatch of their own, and a place in the legend."""
+        """Give the bars of each data set a look of their own, and a place in the legend."""
         datasets = list(dict.fromkeys(entry["dataset"] for entry in shown))
         for bar, entry in zip(self.bars_, shown, strict=True):
-            k = datasets.index(entry["dataset"]) % len(_HATCHES)
-            bar.set(hatch=_HATCHES[k], facecolor=_GREYS[k], edgecolor="0.2")
+            bar.set(**fill(datasets.index(entry["dataset"])))
         for k, name in enumerate(datasets if len(datasets) > 1 else []):
-            style = {"hatch": _HATCHES[k % len(_HATCHES)], "fc": _GREYS[k % len(_GREYS)]}
-            ax.bar(0, 0, 0, label=f"data set {name!r}", ec="0.2", **style)
+            ax.bar(0, 0, 0, label=f"data set {name!r}", **fill(k))
 
     @classmethod
     def from_ledger(cls, ledger: PrivacyLedger, **options: Any) -> LedgerDisplay:

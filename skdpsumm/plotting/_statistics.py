@@ -247,7 +247,7 @@ class MomentDisplay(TableDisplay):
         ax = self._open_axes(ax, (6.4, 1.3 + 0.32 * k))
         places, middle = np.arange(k), self._share(np.asarray(self.moments))
         reach = np.abs(self._share(ends.T) - middle)
-        style = {"fmt": "o", "color": "k", "ms": 4, "capsize": 3, "label": "private"}
+        style = {"fmt": "o", "color": "C0", "ms": 4, "capsize": 3, "label": "private"}
         self.errorbar_ = ax.errorbar(middle, places, xerr=reach, **style)
         if self.reference is not None:
             self._draw_reference(self._share(np.asarray(self.reference)), places)

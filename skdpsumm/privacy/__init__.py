@@ -4,6 +4,7 @@ from . import _best_of, _compositions, _objective, _threshold  # noqa: F401  for
 from ._guarantee import PrivacyGuarantee
 from ._ledger import PrivacyLedger
 from ._mechanisms import GaussianDP, PureDP, gdp_mu
+from ._noise import simulation
 from ._warnings import (
     BudgetExceededError,
     BudgetWarning,
@@ -23,4 +24,5 @@ __all__ = [
     "PrivacyLedger",
     "PureDP",
     "gdp_mu",
+    "simulation",
 ]

@@ -24,7 +24,7 @@ from .._html import ListedMixin
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ._guarantee import PrivacyGuarantee, ledger_unit
 from ._mechanisms import Mechanism
-from ._noise import load_noise, nominal_mechanism, secret_key
+from ._noise import current_seed, load_noise, nominal_mechanism, secret_key
 from ._warnings import PrivacyLeakWarning
 
 T = TypeVar("T")
@@ -63,8 +63,7 @@ def columns_kept(estimator: Any) -> Iterator[None]:
 def warn_of_seed() -> None:
     """Warn that seeded noise protects nobody."""
     warn_caller(
-        "Set noise_seed=None for a release. With a seed, anyone who learns it can compute the "
-        "noise: use it for simulations only.",
+        "Leave simulation(...) for a release: whoever knows its seed can compute the noise.",
         PrivacyLeakWarning,
     )
 
@@ -124,9 +123,6 @@ class PrivateFit(PrivacyReprMixin):
         "average" counts each group once: its rows share a weight of one, and the noise is that of
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -143,7 +139,6 @@ class PrivateFit(PrivacyReprMixin):
             Interval(Integral, 1, None, closed="left"),
         ],
         "random_state": ["random_state"],
-        "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
         "ledger": [None, HasMethods(["check", "charge"])],
     }
 
@@ -152,7 +147,6 @@ class PrivateFit(PrivacyReprMixin):
     adjacency: str = "add_remove"
     max_rows_per_group: Any = None
     random_state: Any = None
-    noise_seed: int | None = None
     ledger: Any = None
 
     # Labels of groups reach a fit behind a Pipeline or a search without being asked for.
@@ -162,8 +156,8 @@ class PrivateFit(PrivacyReprMixin):
         """Fit: the order of all steps of every private fit."""
         given = {} if groups is None else {"groups": groups}
         with columns_kept(self):
-            self._begin(groups)  # checks, warns and asks the ledger; sees no data
-            draft = self._draft(*data, **given)  # validates and prices
+            noise_seed = self._begin(groups)  # checks, warns and asks the ledger; sees no data
+            draft = self._draft(noise_seed, *data, **given)  # validates and prices
             self._pay_for(draft)  # loads what noise needs, and charges
             self._publish(draft)  # computes, and sets what is fitted
         self._warn_last(draft)
@@ -184,13 +178,23 @@ class PrivateFit(PrivacyReprMixin):
         self._check_parameters()
         self._ask_ledger()
 
-    def _begin(self, groups: Any = None) -> None:
-        """Do all that needs no data: what comes after it may look at private rows."""
+    def _begin(self, groups: Any = None) -> int | None:
+        """Do all that needs no data, and return the seed of the noise, None where it is real.
+
+        What comes after it may look at private rows. Nothing after it asks for the seed again, so
+        that a release has one source of noise, whatever `simulation` begins or ends meanwhile.
+        """
         self._check_parameters()
         self._check_groups(groups)
-        if self.noise_seed is not None and self.epsilon != np.inf:
+        noise_seed = current_seed()
+        if noise_seed is not None and self.epsilon != np.inf:
             warn_of_seed()
+        self._warn_first()
         self._ask_ledger()
+        return noise_seed
+
+    def _warn_first(self) -> None:
+        """Warn of what parameters alone show."""
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data."""
@@ -250,13 +254,34 @@ class PrivateFit(PrivacyReprMixin):
             return "; max_rows_per_group='average' (each group counts as one row)"
         return f"; max_rows_per_group={self._rows_per_group} (rows that are kept count)"
 
-    def _group_key(self) -> bytes:
+    @property
+    def _given_number(self) -> str:
+        """What a guarantee takes as given under "replace_one", "" where it does not."""
+        if self.adjacency != "replace_one":
+            return ""
+        return f"the number of {'rows' if self.max_rows_per_group is None else 'groups'}"
+
+    def _guaranteed(
+        self, mechanism: Mechanism, given: str, noise_seed: int | None = None, **more: Any
+    ) -> PrivacyGuarantee:
+        """Return the guarantee of a fit with such a cost, which takes these facts as given."""
+        return PrivacyGuarantee(
+            mechanism,
+            self.adjacency,
+            unit=self._unit,
+            given=given + self._given_groups,
+            simulated=noise_seed is not None,
+            counted=self.ledger is not None,
+            **more,
+        )
+
+    def _group_key(self, noise_seed: int | None) -> bytes:
         """Return the secret key of the coins that choose among the rows of a group.
 
         Of a simulation it is made from its seed; without noise nothing is secret, and results are
         to be the same again.
         """
-        return bytes(32) if self.epsilon == np.inf else secret_key(self.noise_seed)
+        return bytes(32) if self.epsilon == np.inf else secret_key(noise_seed)
 
     def _ask_ledger(self) -> None:
         """Raise BudgetExceededError if the ledger cannot hold what is asked for."""
@@ -268,7 +293,7 @@ class PrivateFit(PrivacyReprMixin):
         """Ask the ledger for what `fit` will claim at least."""
         self.ledger.check(claim, adjacency=adjacency, unit=ledger_unit(self._unit))
 
-    def _draft(self, *data: Any, **groups: Any) -> Any:
+    def _draft(self, noise_seed: int | None, *data: Any, **groups: Any) -> Any:
         """Validate, and return what is to be released; `privacy` of it is its guarantee."""
         raise NotImplementedError
 
@@ -277,12 +302,8 @@ class PrivateFit(PrivacyReprMixin):
         self._pay(draft.privacy)
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        """Charge what a fit costs."""
-        self._charge(privacy, type(self).__name__)
-
-    def _charge(self, privacy: PrivacyGuarantee, label: str) -> None:
-        """Charge the ledger, in one step with its check."""
-        charge(self.ledger, privacy, label)
+        """Charge what a fit costs, in one step with the ledger's check."""
+        charge(self.ledger, privacy, type(self).__name__)
 
     def _publish(self, draft: Any) -> None:
         """Compute the release and set what is fitted."""
@@ -298,7 +319,7 @@ class PrivateFit(PrivacyReprMixin):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
+        tags.non_deterministic = bool(self.epsilon != np.inf and current_seed() is None)
         return tags
 
 

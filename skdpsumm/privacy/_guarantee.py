@@ -44,8 +44,8 @@ class PrivacyGuarantee:
         The public information that the claim takes as given. Every claim takes at least the
         parameters as given, hence the default.
     simulated : bool, default=False
-        True if the noise came from a seed (`noise_seed`). Such a release is a simulation, and
-        protects nobody. The default is False because noise has no seed unless you set one.
+        True if it was made inside `simulation`, with noise from a seed: it protects nobody. The
+        default is False because noise has no seed anywhere else.
     idealised : bool, default=False
         True if noise, or the trials of a search, were drawn in floating point, for want of an exact
         sampler. The default is False because noise in integers has one.
@@ -120,7 +120,7 @@ class PrivacyGuarantee:
         if lost := self.mechanism.unprotected:
             lines = [f"Does not protect {whom}: {cut(lost.reason)}."]
         elif self.simulated:
-            lines = [f"Would protect {whom}, had the noise no seed (noise_seed)."]
+            lines = [f"Would protect {whom}, had it been made outside simulation()."]
         else:
             lines = [f"Protects {whom}."]
         lines += [f"Takes as given: {cut(self.given)}.", *self._remarks()]

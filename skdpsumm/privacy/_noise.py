@@ -21,9 +21,12 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -461,6 +464,81 @@ def _opendp(kind: str, scale: float) -> Callable[[NDArray[np.int64]], list[int]]
     if kind == "laplace":
         return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
     return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
+
+
+_SEED: ContextVar[int | None] = ContextVar("seed of the noise", default=None)
+
+
+@contextmanager
+def simulation(seed: int) -> Iterator[None]:
+    """Fit with noise from a seed: a simulation, which can be repeated and protects nobody.
+
+    All that is fitted inside draws its noise and its secret coins from `seed`, and says so for
+    good: in a `PrivacyLeakWarning`, in ``privacy_.simulated``, in its repr and in its files. Use it
+    for experiments and tests. For a release, fit outside: whoever knows the seed can take the noise
+    off.
+
+    A fit asks for the seed once, as it begins. So a learner that answers questions later (PINP)
+    draws from the seed if it was fitted inside, wherever you ask it, and from the operating system
+    if it was fitted outside. Simulations may be nested: the inner one holds.
+
+    A simulation reaches the trials of a `PrivateSearchCV` wherever they run, and otherwise this
+    thread alone (with asyncio, this task). Fits that joblib or you start in other threads and
+    processes are releases, unless they begin a simulation there.
+
+    Parameters
+    ----------
+    seed : int
+        At least 0. Each fit inside starts from it again, as with ``random_state=0`` in
+        scikit-learn: two fits of the same estimator draw the same noise. Take another seed for each
+        repetition.
+
+    Raises
+    ------
+    ValueError
+        If `seed` is no such number. Inside, ledgers in files raise it: a simulation must not spend
+        a real budget. A `PrivacyLedger` without a path counts simulations, and marks its entries.
+
+    See Also
+    --------
+    PrivacyGuarantee : Its `simulated` tells simulations from releases.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import HistogramSketcher, simulation
+    >>> X = np.random.default_rng(0).random((1000, 2))
+    >>> sketcher, means = HistogramSketcher((0, 1)), []
+    >>> for seed in (0, 0, 1):
+    ...     with simulation(seed):
+    ...         means.append(sketcher.fit(X).sketch_.mean)
+    >>> np.array_equal(means[0], means[1]), np.array_equal(means[1], means[2])
+    (True, False)
+    >>> sketcher.privacy_.simulated, sketcher.fit(X).privacy_.simulated
+    (True, False)
+    """
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
+        raise ValueError(f"seed must be an int of at least 0, got {seed!r}.")
+    with drawing_from(int(seed)):
+        yield
+
+
+@contextmanager
+def drawing_from(noise_seed: int | None) -> Iterator[None]:
+    """Have fits inside draw from a seed that an outer fit took; None draws real noise."""
+    token = _SEED.set(noise_seed)
+    try:
+        yield
+    finally:
+        _SEED.reset(token)
+
+
+def current_seed() -> int | None:
+    """Return the seed of the simulation that this code runs in, None outside.
+
+    A release asks for it once, as it begins.
+    """
+    return _SEED.get()
 
 
 def derived_seed(noise_seed: int | None, *key: int) -> int | None:

@@ -77,6 +77,11 @@ class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
+    See Also
+    --------
+    TableSchema : What is public about the columns.
+    TDILClassifier : Has the same features by itself, if you give it a schema.
+
     Examples
     --------
     >>> import pandas as pd

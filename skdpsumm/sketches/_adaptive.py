@@ -87,9 +87,6 @@ class AdaptiveSketcher(TableSketcher):
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is not used, because nothing public is
         drawn.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -166,7 +163,6 @@ class AdaptiveSketcher(TableSketcher):
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
@@ -178,7 +174,6 @@ class AdaptiveSketcher(TableSketcher):
         self.adjacency = adjacency
         self.max_rows_per_group = max_rows_per_group
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
         self.verbose = verbose
 
@@ -212,11 +207,11 @@ class AdaptiveSketcher(TableSketcher):
             which checks all cells.
         """
         with columns_kept(self):
-            self._begin(groups)
+            noise_seed = self._begin(groups)
             known = as_schema(self.schema)
             read = self._read_partitions if is_dask(X) else self._read_rows
-            design, rows = read(X, groups, known)
-            budget = self._budget(design)
+            design, rows = read(X, groups, known, noise_seed)
+            budget = self._budget(design, noise_seed)
             # Public facts that a step would fall over, when it is paid for.
             check_noise(design, budget)
             check_possible(design.schema)
@@ -330,26 +325,18 @@ class AdaptiveSketcher(TableSketcher):
             raise ValueError(f"workload lists a column twice in {given!r}; name it once.")
         return group
 
-    def _budget(self, design: Design) -> StepBudget:
+    def _budget(self, design: Design, noise_seed: int | None = None) -> StepBudget:
         return StepBudget(
             epsilon=self.epsilon,
             delta=self.delta,
             most_values=design.most_values,
-            noise_seed=self.noise_seed,
+            noise_seed=noise_seed,
         )
 
     def _guarantee(self, budget: StepBudget) -> PrivacyGuarantee:
-        counted = "groups" if self._averages_groups else "rows"
-        return PrivacyGuarantee(
-            budget.mechanism,
-            self.adjacency,
-            unit=self._unit,
-            given="the sketcher's parameters and the schema of the columns"
-            + (f", and the number of {counted}" if self.adjacency == "replace_one" else "")
-            + self._given_groups,
-            simulated=self.noise_seed is not None,
-            counted=self.ledger is not None,
-        )
+        given = "the sketcher's parameters and the schema of the columns"
+        given += self._given_number and f", and {self._given_number}"
+        return self._guaranteed(budget.mechanism, given, budget.noise_seed)
 
     def _claim_for(
         self, ledger: Any, budget: StepBudget, most_chosen: float, privacy: PrivacyGuarantee
@@ -377,7 +364,7 @@ class AdaptiveSketcher(TableSketcher):
     # ---- rows
 
     def _read_rows(
-        self, X: Any, groups: Any, known: TableSchema | None
+        self, X: Any, groups: Any, known: TableSchema | None, noise_seed: int | None
     ) -> tuple[Design, Callable[[HistogramMap], tuple[Sums, int]]]:
         """Return checked rows: what is wrong with them is found before they are paid for."""
         first = self._validate(some_rows(X, slice(1)), known, reset=True)
@@ -385,7 +372,7 @@ class AdaptiveSketcher(TableSketcher):
         table = X if is_frame(X) else first
         design, n_rows = self._design(schema_of(self)), len(table)
         labels = None if groups is None else Groups.read(groups, n_rows)
-        key = b"" if labels is None else self._group_key()
+        key = b"" if labels is None else self._group_key(noise_seed)
         counted = Counted.of(n_rows, self._limit, labels, key)
 
         def coded(cells: HistogramMap, columns: Sequence[int]) -> list[NDArray[Any]]:
@@ -406,10 +393,10 @@ class AdaptiveSketcher(TableSketcher):
         return codes
 
     def _read_partitions(
-        self, X: Any, groups: Any, known: TableSchema | None
+        self, X: Any, groups: Any, known: TableSchema | None, noise_seed: int | None
     ) -> tuple[Design, Callable[[HistogramMap], tuple[Sums, int]]]:
         table = PartitionSchema.of(self, X, schema=known, reset=True)
-        by_group = None if groups is None else (groups, self._limit, self._group_key())
+        by_group = None if groups is None else (groups, self._limit, self._group_key(noise_seed))
         rows = _Partitions(X, table, by_group, bool(self.epsilon == np.inf))
         return self._design(schema_of(self)), rows
 

@@ -95,6 +95,11 @@ class PrivateSketch:
     If the noise drowns the number of rows (`n_released` below three standard deviations), the mean
     is that of total ignorance: uniform histograms and zero Fourier coefficients.
 
+    See Also
+    --------
+    AdaptiveSketcher : Makes one, and chooses what it counts.
+    M2MEstimator : Answers questions from one.
+
     Examples
     --------
     >>> import numpy as np

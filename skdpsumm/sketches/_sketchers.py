@@ -32,7 +32,7 @@ from ..features._feature_maps import (
     sensitivities,
 )
 from ..features._histogram import HistogramMap
-from ..privacy import PrivacyGuarantee, PrivacyLedger
+from ..privacy import PrivacyLedger
 from ..privacy._clone_watch import own_clone
 from ..privacy._fit import (
     PrivateFit,
@@ -256,18 +256,17 @@ class BaseSketcher(TableSketcher):
     def _add_rows(self, X, groups=None):
         pending: PendingRelease | None = getattr(self, "_pending", None)
         first = pending is None
-        if first:
-            self._begin(groups)
+        noise_seed = self._begin(groups) if pending is None else pending.noise_seed
         # As the first block was read, so are all others and what is transformed later.
         schema = as_schema(self.schema) if pending is None else pending.read_by
         if is_dask(X):
-            self._pending = self._add_partitions(X, groups, pending, schema)
+            self._pending = self._add_partitions(X, groups, pending, schema, noise_seed)
             return self
         # Nothing is computed of the rows before they are paid for, and what cannot be sketched is
         # found by then: an error below would cost the budget and release nothing.
         X = self._validate(X, schema, reset=first)
         if pending is None:
-            pending = self._draft()
+            pending = self._draft(noise_seed)
             pending.read_by = schema
         labels = None if groups is None else Groups.read(groups, len(X))
         pending.feature_map.check_values(X)
@@ -275,21 +274,19 @@ class BaseSketcher(TableSketcher):
         if first:
             self._pay(pending.claim_for(self.ledger))
         with progress(f"{type(self).__name__}.fit", self.verbose):
-            key = b"" if labels is None else self._group_key()
+            key = b"" if labels is None else self._group_key(noise_seed)
             pending.add(X, Counted.of(len(X), pending.limit, labels, key))
         self._pending = pending
         return self
 
-    def _add_partitions(
-        self, X: Any, groups: Any, pending: PendingRelease | None, known: TableSchema | None
-    ) -> PendingRelease:
+    def _add_partitions(self, X, groups, pending, known, noise_seed):
         """Add rows that are seen only while they are summed: what fails by then costs nothing."""
         first = pending is None
         schema = PartitionSchema.of(self, X, schema=known, reset=first)
         if pending is None:
-            pending = self._draft()
+            pending = self._draft(noise_seed)
             pending.read_by = known
-        by_group = None if groups is None else (groups, pending.limit, self._group_key())
+        by_group = None if groups is None else (groups, pending.limit, self._group_key(noise_seed))
         sums, n_rows = sum_partitions(
             X, schema, pending.feature_map, silent=pending.is_silent, by_group=by_group
         )
@@ -335,14 +332,14 @@ class BaseSketcher(TableSketcher):
         else:
             super()._ask_ledger()
 
-    def _draft(self) -> PendingRelease:
+    def _draft(self, noise_seed: int | None) -> PendingRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""
         schema = schema_of(self)
         feature_map = self._draw_map(schema, check_random_state(self.random_state))
         _warn_of_the_unseen(feature_map, schema)
-        return self._prepare(feature_map)
+        return self._prepare(feature_map, noise_seed)
 
-    def _prepare(self, feature_map: FeatureMap) -> PendingRelease:
+    def _prepare(self, feature_map: FeatureMap, noise_seed: int | None = None) -> PendingRelease:
         """Fix what the guarantee states; later set_params do not reach the release."""
         # Under replace_one the number of rows is public; where groups sum to it, their noisy sums
         # tell it. Only otherwise has a count to be bought.
@@ -360,23 +357,13 @@ class BaseSketcher(TableSketcher):
             most = float(self._rows_per_group * GRID)
             blocks.append(Block(1, most, most, _SHARE_FOR_N_ROWS))
         noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
-        counted = "groups" if self._averages_groups else "rows"
-        privacy = PrivacyGuarantee(
-            noise.mechanism,
-            self.adjacency,
-            unit=self._unit,
-            given="the sketcher's parameters"
-            + (" and the schema of the columns" if self.schema is not None else "")
-            + (f", and the number of {counted}" if self.adjacency == "replace_one" else "")
-            + given_of_columns(self.schema)
-            + self._given_groups,
-            simulated=self.noise_seed is not None,
-            counted=self.ledger is not None,
-        )
+        facts = ["the sketcher's parameters"]
+        facts += ["the schema of the columns"] if self.schema is not None else []
+        given = " and ".join(facts) + (self._given_number and f", and {self._given_number}")
+        given += given_of_columns(self.schema)
+        privacy = self._guaranteed(noise.mechanism, given, noise_seed)
         check_fits(*feature_map.to_state(), feature_map.n_features, privacy)
-        return PendingRelease(
-            feature_map, noise, self.noise_seed, counts_rows, privacy, self._limit
-        )
+        return PendingRelease(feature_map, noise, noise_seed, counts_rows, privacy, self._limit)
 
 
 def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
@@ -450,9 +437,6 @@ class RFFSketcher(BaseSketcher):
         Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
         anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
         of them the same int.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -516,7 +500,6 @@ class RFFSketcher(BaseSketcher):
         max_rows_per_group: int | str | None = None,
         denominator: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
@@ -529,7 +512,6 @@ class RFFSketcher(BaseSketcher):
         self.max_rows_per_group = max_rows_per_group
         self.denominator = denominator
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
         self.verbose = verbose
 
@@ -600,9 +582,6 @@ class RACESketcher(BaseSketcher):
         Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
         anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
         of them the same int.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -660,7 +639,6 @@ class RACESketcher(BaseSketcher):
         max_rows_per_group: int | str | None = None,
         denominator: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
@@ -674,7 +652,6 @@ class RACESketcher(BaseSketcher):
         self.max_rows_per_group = max_rows_per_group
         self.denominator = denominator
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
         self.verbose = verbose
 
@@ -746,9 +723,6 @@ class HistogramSketcher(BaseSketcher):
         Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
         anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
         of them the same int.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -811,7 +785,6 @@ class HistogramSketcher(BaseSketcher):
         max_rows_per_group: int | str | None = None,
         denominator: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
@@ -824,7 +797,6 @@ class HistogramSketcher(BaseSketcher):
         self.max_rows_per_group = max_rows_per_group
         self.denominator = denominator
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
         self.verbose = verbose
 

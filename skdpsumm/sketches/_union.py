@@ -29,7 +29,7 @@ class SketchUnion(BaseSketcher):
     sketchers : list of sketchers
         They give the feature maps, for the schema of the union. Their own `epsilon`, `delta`,
         `adjacency` and `denominator` are not used. They must have no `schema`, no
-        `ledger`, no `noise_seed` and no `max_rows_per_group`.
+        `ledger` and no `max_rows_per_group`.
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
         ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
@@ -67,9 +67,6 @@ class SketchUnion(BaseSketcher):
         Public randomness: it does not touch the noise. It is for frequencies and hashes. None draws
         anew in each fit, as in scikit-learn. If several owners want to add their sketches, give all
         of them the same int.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. None draws noise from the operating system, because
-        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -125,7 +122,6 @@ class SketchUnion(BaseSketcher):
         max_rows_per_group: int | str | None = None,
         denominator: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
@@ -138,7 +134,6 @@ class SketchUnion(BaseSketcher):
         self.max_rows_per_group = max_rows_per_group
         self.denominator = denominator
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
         self.verbose = verbose
 
@@ -154,7 +149,7 @@ class SketchUnion(BaseSketcher):
                     "AdaptiveSketcher chooses by what it has counted: fit it by itself. List all "
                     "parts in one union."
                 )
-            for name in ("ledger", "noise_seed", "schema", "max_rows_per_group"):
+            for name in ("ledger", "schema", "max_rows_per_group"):
                 if getattr(sketcher, name) is not None:
                     raise ValueError(
                         f"sketchers[{k}] has {name} of its own; give it to the SketchUnion, which "

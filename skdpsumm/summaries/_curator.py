@@ -20,7 +20,7 @@ from .._computing import warn_caller
 from ..privacy._fit import charge, warn_of_seed
 from ..privacy._guarantee import ledger_unit
 from ..privacy._mechanisms import Mechanism
-from ..privacy._noise import derived_seed, forked, nominal_mechanism, secret_key
+from ..privacy._noise import current_seed, derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, check_some_rows, label_array, validate_table
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
@@ -67,9 +67,6 @@ class Curator:
     random_state : int, RandomState or None, default=None
         Public randomness (the frequencies), and the restarts of the curator's choice. None draws
         new ones in each run.
-    noise_seed : int, default=None
-        For simulations only. None draws noise from the operating system, for whoever knows the seed
-        can take the noise off.
 
     Attributes
     ----------
@@ -127,11 +124,10 @@ class Curator:
         target_groups: Any = None,
         ledger: Any = None,
         random_state: Any = None,
-        noise_seed: int | None = None,
     ):
         self.terms, self.protocol = terms, terms.protocol
         check_target_groups(terms.max_rows_per_group, target_groups)
-        self._noise_seed = noise_seed
+        self._noise_seed = current_seed()
         self.shares = _shares(list(owners), self.protocol.shares)
         self._ledger = ledger
         self._begin()
@@ -147,7 +143,7 @@ class Curator:
             self.rng,
         )
         self._plan = self._make_plan()
-        self.privacy = state_privacy(self._plan, terms, simulated=noise_seed is not None)
+        self.privacy = state_privacy(self._plan, terms, simulated=self._noise_seed is not None)
         self.coins = np.random.default_rng(self._coins_seed())
         self.release_seed = self._seed(FEEDBACK_SEED)
         # Both are None until `open`, and where nothing is broadcast.

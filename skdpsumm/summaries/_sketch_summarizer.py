@@ -17,8 +17,8 @@ from sklearn.utils.multiclass import type_of_target
 from .._computing import silence
 from .._sklearn import Interval, RequestMethod
 from ..moments.inferring._points import check_ranges
-from ..moments.inferring._target import unprotected_target
 from ..moments.learning._base import warn_of_invisible_inputs
+from ..moments.learning._target import unprotected_target
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
 from ..privacy._fit import PrivateFit, estimator
@@ -163,14 +163,15 @@ class _Draft:
     claims: PrivateSummaryPrivacy
     columns: LabelledTable
     target: Any
+    noise_seed: int | None
     drawn: Any = None  # the synthetic rows, once there are any
 
-    def released(self, noise_seed: int | None) -> PrivateSketch:
+    def released(self) -> PrivateSketch:
         """Return the sum of what the owners release, each with noise of its own."""
         sketches = []
         for k, (table, groups) in enumerate(self.owners):
-            seed = derived_seed(noise_seed, NOISE_OF_OWNER, k)
-            pending = prepared(self.sketcher.set_params(noise_seed=seed))
+            seed = derived_seed(self.noise_seed, NOISE_OF_OWNER, k)
+            pending = prepared(self.sketcher, seed)
             coins = bytes(32)  # where nothing is secret, results are to be the same again
             if not pending.is_silent:
                 coins = secret_key(derived_seed(seed, GROUPS_OF_OWNER))
@@ -180,11 +181,11 @@ class _Draft:
         return replace(reduce(add, sketches), privacy=self.claims.released)
 
 
-def prepared(sketcher: HistogramSketcher) -> PendingRelease:
+def prepared(sketcher: HistogramSketcher, noise_seed: int | None) -> PendingRelease:
     """Return a release of no rows yet, with its map, its noise and its claim."""
     sketcher._check_parameters()
     known = as_schema(sketcher.schema)
-    return sketcher._prepare(sketcher.preview_map(known.n_columns, known.names))
+    return sketcher._prepare(sketcher.preview_map(known.n_columns, known.names), noise_seed)
 
 
 @estimator
@@ -199,6 +200,18 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
     ----------
     schema : TableSchema or what stands for one
         Public description of the columns of X, with bounds of the numeric ones.
+    epsilon, delta : float, default=1.0, 1e-6
+        The guarantee of `fit` for the rows of each owner, against everybody. The defaults are a
+        usual epsilon, and a delta below 1 / n for tables of fewer than a million rows. ``delta=0``
+        takes Laplace noise, ``epsilon=np.inf`` none.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Whether a neighbour has one row more or less, or other values in one row. The default keeps
+        the number of rows private; "replace_one" takes it as public.
+    max_rows_per_group : int, "average" or None, default=None
+        Set it where a person has several rows, and give `fit` the `groups`: it then protects all
+        rows of a person. None protects single rows, as most tables have one row per person. An int
+        k keeps k rows of each group, chosen by secret coins of each owner: a group is taken to have
+        rows of one owner only. "average" has each group count once, and keeps all rows.
     n_select : int, default=100
         p, how many synthetic rows `X_` has. 100 is a start: more rows train a better model. They
         have equal weights. From 8,000 on, rows may repeat.
@@ -215,18 +228,6 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
     n_synthetic : int, default=50_000
         Rows that are drawn from the merged sketch and weighted, to choose the summary among them;
         at least `n_select`. The default is large, as they cost nothing but time.
-    epsilon, delta : float, default=1.0, 1e-6
-        The guarantee of `fit` for the rows of each owner, against everybody. The defaults are a
-        usual epsilon, and a delta below 1 / n for tables of fewer than a million rows. ``delta=0``
-        takes Laplace noise, ``epsilon=np.inf`` none.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Whether a neighbour has one row more or less, or other values in one row. The default keeps
-        the number of rows private; "replace_one" takes it as public.
-    max_rows_per_group : int, "average" or None, default=None
-        Set it where a person has several rows, and give `fit` the `groups`: it then protects all
-        rows of a person. None protects single rows, as most tables have one row per person. An int
-        k keeps k rows of each group, chosen by secret coins of each owner: a group is taken to have
-        rows of one owner only. "average" has each group count once, and keeps all rows.
     target_is_owners : bool, default=False
         Say True where rows of the target are the owners' own, even a few of them. Weights follow
         these rows without noise, so `privacy_.owners` then has epsilon = inf. With False, as
@@ -234,9 +235,6 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         row. Nobody compares rows, for the claims must not depend on them.
     random_state : int, RandomState or None, default=None
         Of the synthetic rows. None draws new ones in each fit.
-    noise_seed : int or None, default=None
-        For simulations only: noise and coins from a seed. None draws them from the operating
-        system, for whoever knows the seed can take the noise off.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Charged once by `fit`, since owners have different rows. None charges nothing, since only
         you know what total to allow; then nothing counts your fits. Owners with ledgers of their
@@ -483,7 +481,9 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         if getattr(self.ledger, "adjacency", None) == self.adjacency:
             super()._ask_ledger()
 
-    def _draft(self, X: Any, y: Any, X_target: Any, owners: Any, groups: Any = None) -> _Draft:
+    def _draft(
+        self, noise_seed: int | None, X: Any, y: Any, X_target: Any, owners: Any, groups: Any = None
+    ) -> _Draft:
         """Check the rows of all parties, and price a fit."""
         cells, labels = self._read(X, y)
         inputs, label = schema_of(self), label_column(self.label, labels)
@@ -501,7 +501,7 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         )
         target = None if X_target is None else self._target_rows(X_target, inputs)
         whole = labelled_table(cells, labels, table)
-        pending = prepared(sketcher)
+        pending = prepared(sketcher, noise_seed)
         pending.feature_map.check_values(whole)  # type: ignore[arg-type]
         pending.check_room(len(whole))
         known = None if groups is None else Groups.read(groups, len(whole))
@@ -515,6 +515,7 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
             state_claims(released, self._kind_of_target(target)),
             columns,
             target,
+            noise_seed,
         )
 
     def _read(self, X: Any, y: Any) -> tuple[Table, NDArray | None]:
@@ -544,7 +545,7 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         for name in FITTED_BY_SKETCHES:  # nothing speaks of a fit before
             self.__dict__.pop(name, None)
         # The release is paid for, so it is there, whatever comes now.
-        self.sketch_ = draft.released(self.noise_seed)
+        self.sketch_ = draft.released()
         draft.drawn = self._summarize(self.sketch_, draft.claims, draft.columns, draft.target)
 
     def _summarize(

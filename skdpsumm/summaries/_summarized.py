@@ -136,6 +136,11 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     ``sklearn.set_config(enable_metadata_routing=True)``, which transforms both (what is routed to
     `score` would not be). In a search, wrap them in `Public`. Holds private data once fitted.
 
+    See Also
+    --------
+    PrivateMMDSummarizer : The choice of rows by itself.
+    PublicVectorizer : Makes vectors of rows with words and gaps, for the learner.
+
     Examples
     --------
     >>> import numpy as np

@@ -17,7 +17,7 @@ from .._computing import in_a_search, warn_caller
 from .._sklearn import Interval, RequestMethod, StrOptions, check_params
 from ..privacy import PrivacyGuarantee
 from ..privacy._fit import PrivateFit, estimator
-from ..privacy._noise import derived_seed
+from ..privacy._noise import derived_seed, drawing_from
 from ..schema._frames import rows_of
 from ..schema._groups import Groups
 from ..schema._reading import CellError, beside_X, is_dask, label_cells, unwrap
@@ -115,25 +115,10 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     n_select : int, default=100
         p, how many rows to choose. 100 is a start: more rows train a better model, and show more of
         the owners' rows to you. Where fewer were received, fewer are chosen, with a UserWarning.
-    protocol : {"propose", "pool", "auction"} or Protocol, default="propose"
-        How curator and owners talk. `Propose` is the default since it takes one round and tells
-        owners nothing of the rows of others; with `Pool` they learn nothing of the target either.
-        `Auction` is the paper's, and has no valid guarantee. A name stands for
-        the defaults of its class. To set its parameters, give an object: ``Propose(parsimony=6)``.
-        They say which share of the rows each owner is asked for, and how much of the summary may be
-        one owner's.
     schema : TableSchema or what stands for one, default=None
         Public description of the columns. Give one for tables with words or missing values: it says
         how to read them, and rows are compared as vectors (`PublicVectorizer`). The rows that are
         chosen stay as they were. None, as tables of numbers need no schema, takes X as it is.
-    gamma : "auto" or float, default="auto"
-        Of the kernel ``exp(-gamma |x - y|^2)`` of the vectors. "auto" follows from the schema
-        alone, so it tells nothing of a row. Without a schema, give a number from public knowledge,
-        per squared unit of the columns. Where it is too large, no two rows are alike and the choice
-        is random. `fit` warns where what was released of the target tells so.
-    n_components : int, default=1000
-        d, the number of random Fourier features. Take many, as the default does: their error per
-        score is about ``1 / sqrt(d)``, and their noise does not grow with d.
     epsilon, delta : float, default=1.0, 1e-6
         The guarantee of `fit`: for the target, against owners; and, where a protocol broadcasts
         anything about the rows received, for the rows of each owner, against the others. The
@@ -149,6 +134,21 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         target, and of each owner by itself: a group is taken to have rows of one owner only.
         "average" has each group of the target count once, and keeps all rows; it serves protocols
         that tell owners nothing of the rows of others ("propose", "pool").
+    protocol : {"propose", "pool", "auction"} or Protocol, default="propose"
+        How curator and owners talk. `Propose` is the default since it takes one round and tells
+        owners nothing of the rows of others; with `Pool` they learn nothing of the target either.
+        `Auction` is the paper's, and has no valid guarantee. A name stands for
+        the defaults of its class. To set its parameters, give an object: ``Propose(parsimony=6)``.
+        They say which share of the rows each owner is asked for, and how much of the summary may be
+        one owner's.
+    gamma : "auto" or float, default="auto"
+        Of the kernel ``exp(-gamma |x - y|^2)`` of the vectors. "auto" follows from the schema
+        alone, so it tells nothing of a row. Without a schema, give a number from public knowledge,
+        per squared unit of the columns. Where it is too large, no two rows are alike and the choice
+        is random. `fit` warns where what was released of the target tells so.
+    n_components : int, default=1000
+        d, the number of random Fourier features. Take many, as the default does: their error per
+        score is about ``1 / sqrt(d)``, and their noise does not grow with d.
     target_is_owners : bool, default=False
         Say True where rows of the target are the owners' own, even a few of them: in a copy, in
         another order, or behind a pipeline, which makes two tables of one. Releases about the
@@ -159,9 +159,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     random_state : int, RandomState or None, default=None
         Public randomness (frequencies), and the curator's restarts; None draws new ones in each
         fit. With ``epsilon=np.inf``, where nothing is kept from anyone, the owners' coins, too.
-    noise_seed : int or None, default=None
-        For simulations only: noise and coins from a seed. None draws them from the operating
-        system, for whoever knows the seed can take the noise off.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges the costs for target and owners, added up. None charges nothing, since
         only you know what total to allow; then nothing counts your fits.
@@ -200,6 +197,12 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     its bid has the wrong sign, and its MWEM costs three times what is claimed. Without `X_target`,
     X itself is the target. Its mean embedding is then a release about the owners' rows, and the
     claim for them says so.
+
+    See Also
+    --------
+    SketchSummarizer : Synthetic rows, where no row may leave an owner.
+    SummarizedEstimator : Chooses rows and trains a model on them, as one estimator.
+    greedy_mmd_selection : The choice without privacy.
 
     Examples
     --------
@@ -363,6 +366,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
 
     def _draft(
         self,
+        noise_seed: int | None,
         X: Any,
         y: Any,
         X_target: Any,
@@ -375,7 +379,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         of_owners = bool(self.target_is_owners) or is_target
         target_groups = self._groups_of_target(is_target, groups, target_groups)
         if is_dask(X):
-            return self._draft_of_partitions(X, X_target, owners, of_owners)
+            return self._draft_of_partitions(noise_seed, X, X_target, owners, of_owners)
         if X_target is None and not (self.target_is_owners or in_a_search()):
             warn_caller(_NO_TARGET, UserWarning)
         shares = self._made_protocol().shares
@@ -389,10 +393,11 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         if faults:
             warn_caller(_LEFT_OUT.format(len(faults), len(members)), UserWarning)
         rng = check_random_state(self.random_state)
-        curator = self._make_curator(target, list(members), of_owners, rng, target_groups)
+        with drawing_from(noise_seed):
+            curator = self._make_curator(target, list(members), of_owners, rng, target_groups)
         parties: dict[Any, Any] = {}
         for k, (name, rows) in enumerate(members.items()):
-            seed = self._coins_seed(k, rng)
+            seed = self._coins_seed(noise_seed, k, rng)
             own = None
             if groups_read is not None:
                 own = [groups_read.labels[code] for code in groups_read.codes[rows]]
@@ -416,7 +421,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             )
         return groups
 
-    def _draft_of_partitions(self, X: Any, X_target: Any, owners: Any, of_owners: bool) -> _Draft:
+    def _draft_of_partitions(
+        self, noise_seed: int | None, X: Any, X_target: Any, owners: Any, of_owners: bool
+    ) -> _Draft:
         """Draft a run of one round with the partitions of a Dask collection as owners."""
         if self.max_rows_per_group is not None:
             raise ValueError(GROUPS_IN_MEMORY)
@@ -433,9 +440,10 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         parties = PartitionOwners(self, X)
         target = self._target_rows(X_target)
         rng = check_random_state(self.random_state)
-        curator = self._make_curator(target, list(parties), of_owners, rng)
+        with drawing_from(noise_seed):
+            curator = self._make_curator(target, list(parties), of_owners, rng)
         names = list(curator.shares)
-        parties.seed({name: self._coins_seed(k, rng) for k, name in enumerate(names)})
+        parties.seed({name: self._coins_seed(noise_seed, k, rng) for k, name in enumerate(names)})
         return _Draft(curator, parties, {name: parties.members[name] for name in names})
 
     def _target_rows(self, X_target: Any) -> NDArray:
@@ -457,8 +465,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         gamma = made_gamma(self.gamma, self._schema_of_table())
         terms = replace(self.terms(gamma), target_is_owners=of_owners)
         # The estimator pays, so the curator has no ledger.
-        own = {"random_state": rng, "noise_seed": self.noise_seed, "target_groups": target_groups}
-        return _CuratorOfFit(target, names, terms, **own)
+        return _CuratorOfFit(target, names, terms, random_state=rng, target_groups=target_groups)
 
     def terms(self, gamma: float | None = None) -> Terms:
         """Return the parameters of a run, for a `Curator` whose owners are elsewhere. No data.
@@ -496,9 +503,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     def _schema_of_table(self) -> TableSchema | None:
         return None if self.schema is None else schema_of(self)
 
-    def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
+    def _coins_seed(self, noise_seed: int | None, k: int, rng: np.random.RandomState) -> Any:
         # Without noise nothing is secret, so coins are as public as frequencies.
-        seed = derived_seed(self.noise_seed, SEED_OF_OWNER_COINS, k)
+        seed = derived_seed(noise_seed, SEED_OF_OWNER_COINS, k)
         return rng.randint(2**31) if self.epsilon == np.inf else seed
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:

@@ -119,7 +119,8 @@ class Terms:
         R.
     n_scores : int
         q.
-    noise_seed : int or None
+    noise_seed : int or None, default=None
+        Of a simulation.
     kernel_error : float, default=0.0
         `Space.entry_error` of an exact kernel; explicit features have no such error.
     max_rows : int, default=MAX_ROWS
@@ -136,7 +137,7 @@ class Terms:
     regularization: float
     radius: float
     n_scores: int
-    noise_seed: int | None
+    noise_seed: int | None = None
     kernel_error: float = 0.0
     max_rows: int = MAX_ROWS
     rows_of_unit: int = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress
 from ..._dask import check_columns
-from ..._sklearn import Interval, StrOptions
 from ...privacy import PrivacyLedger
 from ...privacy._fit import columns_kept
 from ...privacy._ledger import LedgerDataset
@@ -23,25 +22,22 @@ from ...schema._schema import SchemaLike, TableSchema, as_schema
 from ...sketches import PrivateSketch
 from ...sketches._sketchers import TableSketcher
 from .._base import OF_PAPER, BaseM2M, frame_for
+from .._frames import framed
 from ..inferring._points import (
-    KDE,
-    PRIORS,
+    Points,
     draw_points,
     histogram_columns,
     maxent_points,
     points_for_a_look,
     systematic,
 )
-from ..inferring._regression import MomentRegression
-from ..inferring._shift import Shift
+from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
-from ..plausible._named_rows import NamedRows, values_at
 from ..plausible._plausible import PlausibleTables
+from ..plausible._rows import NamedRows, values_at
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate
-from ._planning import Plan
 from ._statistics import StatisticsMixin
-from ._synthetic import framed
 from ._warnings import warn_of_the_drowned, warn_of_the_lone
 
 
@@ -72,9 +68,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         a sketcher of your own: ranges and categories that were read off private rows would leak.
     epsilon : float, default=None
         Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
-        values protect better and add more noise. None is 1.0, a common starting point. This and the
-        next five parameters are those of the default sketcher. If you give a sketcher of your own,
-        give them to it: with it they are None here, so that no budget is said twice.
+        values protect better and add more noise. None is 1.0, a common starting point. It,
+        `delta`, `adjacency`, `max_rows_per_group` and `ledger` are those of the default sketcher.
+        If you pass a sketcher, set them there, and leave them None here.
     delta : float, default=None
         The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
         below 1 / n for tables of up to 100,000 rows.
@@ -87,37 +83,18 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         row. `fit` then protects a whole group, usually all rows of one person. None protects one
         row of X, as suits tables with one row per person. An int k keeps at most k rows of each
         group, and the noise is that of k rows. "average" counts each group once.
-    inference : {"auto", "graphical", "points"}, default="auto"
+    inference : {"auto", "graphical", "points"} or Points, default="auto"
         How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
-        knows each group of columns that was counted as well as its counts do, and it ignores what
-        else the sketch has. "points" uses synthetic points, weighted to match all features. Where
-        there are histograms, it draws the points from their graphical model. "auto" is "graphical"
-        where that ignores nothing, that is, for sketches of histograms alone; it is "points"
-        otherwise, and if you set a parameter of points.
-    prior : {"auto", "uniform", "kde"}, KDE or array of shape (k, d), default="auto"
-        Where synthetic points start. "uniform" (the paper's) draws them evenly on the ranges. "kde"
-        draws from a kernel density of what the sketch itself tells, which costs no more privacy.
-        You can also give a kernel density of public points (`KDE`), or public points. "auto" puts
-        the points where the release says that rows lie: it draws from the graphical model of all
-        histograms, or takes "kde" where there are none. Where the release is too noisy to lead the
-        points, or looks as if rows were spread evenly, "auto" is "uniform" instead of "kde"
-        (docs/m2m.md).
+        uses the counted groups of columns only. "points" uses synthetic points, weighted to match
+        all features; a `Points` says how. Where there are histograms, it draws the points from
+        their graphical model. "auto" is "graphical" for sketches of histograms alone, and "points"
+        otherwise.
     n_synthetic : int, default=100_000
         Number of synthetic points. The default is the paper's.
-    regularization : {"theory", "paper"} or float, default="theory"
-        Penalty (lambda) of the ridge regression, for points. "theory" is sigma^2 / n^2 for each
-        feature, the value of Theorem 3.1. "paper" is sigma^2 / n, equation (5). It is n times
-        larger and shrinks too much, so it is not the default.
-    center : bool, default=True
-        Whether the regression has an intercept without penalty, for points. By default it has, so
-        that a drowned sketch gives the prior's value, not 0.
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for the synthetic points, and for the
         sketcher's map if it has no seed of its own. None draws others at each fit. It does not
         affect the noise.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. Whoever knows it can remove the noise. None draws
-        noise from the operating system, which nobody can repeat.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
@@ -160,12 +137,10 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseM2M._parameter_constraints,
-        "prior": [StrOptions(set(PRIORS)), KDE, "array-like"],
-        "regularization": [StrOptions({"theory", "paper"}), Interval(Real, 0, None, closed="left")],
-        "center": ["boolean"],
     }
-
-    _of_points: ClassVar[tuple[str, ...]] = ("prior", "regularization", "center")
+    _of_points: ClassVar[dict[str, Any]] = {
+        name: Points._parameter_constraints[name] for name in ("prior", "regularization", "center")
+    }
 
     def __init__(
         self,
@@ -176,13 +151,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         delta: float | None = None,
         adjacency: str | None = None,
         max_rows_per_group: int | str | None = None,
-        inference: str = "auto",
-        prior: str | KDE | ArrayLike = "auto",
+        inference: str | Points = "auto",
         n_synthetic: int = 100_000,
-        regularization: float | str = "theory",
-        center: bool = True,
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
@@ -193,12 +164,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         self.adjacency = adjacency
         self.max_rows_per_group = max_rows_per_group
         self.inference = inference
-        self.prior = prior
         self.n_synthetic = n_synthetic
-        self.regularization = regularization
-        self.center = center
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
         self.verbose = verbose
 
@@ -242,7 +209,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> m2m.fit(X).privacy_.epsilon(0)
         1.0
         """
-        return {"sketcher": sketch, **OF_PAPER, "center": False}
+        points = Points(prior="uniform", regularization="paper", center=False)
+        return {"sketcher": sketch, **OF_PAPER, "inference": points}
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Release a sketch of X (one charge) and prepare to answer from it.
@@ -291,10 +259,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         *,
         schema=None,
         inference="auto",
-        prior="auto",
         n_synthetic=100_000,
-        regularization="theory",
-        center=True,
         random_state=None,
         verbose=0,
     ) -> M2MEstimator:
@@ -312,16 +277,13 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             What is public about columns that were sketched without a schema (`RFFSketcher` and
             `RACESketcher` need none), in the units in which they were sketched. None takes what
             the sketch says: most sketches know their columns, and what they say always counts.
-        inference, prior, n_synthetic, regularization, center, random_state, verbose :
+        inference, n_synthetic, random_state, verbose :
             As in the constructor.
         """
         estimator = cls(
             schema=schema,
             inference=inference,
-            prior=prior,
             n_synthetic=n_synthetic,
-            regularization=regularization,
-            center=center,
             random_state=random_state,
             verbose=verbose,
         )
@@ -538,54 +500,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         points, weights = self._matched
         return points[rng.permutation(systematic(weights, n, rng))]
 
-    def predict_error(
-        self, f: Callable[[Any], ArrayLike], *, n_samples: int, n_features: int | None = None
-    ) -> NDArray[np.float64]:
-        """Predict the root mean squared error of `estimate`, before any data are touched.
-
-        The prediction is the square root of Theorem 3.1's bound. It uses the sketcher's epsilon
-        and delta, and synthetic points from the ranges or from a public prior.
-
-        Parameters
-        ----------
-        f : callable
-            As in `estimate`.
-        n_samples : int
-            Number of rows that you expect.
-        n_features : int, default=None
-            Number of columns. You need it only where the schema is one range for all columns;
-            other schemas tell it.
-
-        Returns
-        -------
-        ndarray of shape () or (k,)
-        """
-        return Plan(self, f, n_samples, n_features).predict_error()
-
-    def calibrate(
-        self,
-        f: Callable[[Any], ArrayLike],
-        *,
-        error: float,
-        n_samples: int,
-        n_features: int | None = None,
-    ) -> float:
-        """Return the smallest epsilon at which `predict_error` is at most `error`.
-
-        Parameters
-        ----------
-        f, n_samples, n_features :
-            As in `predict_error`.
-        error : float
-            Largest root mean squared error that you accept, in the units of f.
-
-        Raises
-        ------
-        ValueError
-            If no epsilon reaches it, because the error of approximation alone is larger.
-        """
-        return Plan(self, f, n_samples, n_features).calibrate(error)
-
     @property
     def _known(self) -> TableSchema:
         """The schema by which `fit` reads a table."""
@@ -613,7 +527,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         return self
 
     def _prepare_points(self, sketch, columns, rng):
-        prior, shift = self.prior, None
+        prior, shift = self._points.prior, None
         if self._model is None and isinstance(prior, str) and prior != "uniform":
             look = columns.sample(points_for_a_look(sketch, self.n_synthetic), rng)
             shift = Shift.of(self._regressed(sketch, look))
@@ -627,8 +541,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     def _regressed(self, sketch, points):
         means = sketch.unprojected()  # which noise does not bias
-        how: dict[str, Any] = {"regularization": self.regularization, "center": self.center}
-        return MomentRegression(means, points, **how)
+        own = self._points
+        return MomentRegression(means, points, regularization=own.regularization, center=own.center)
 
 
 def _moments(columns: NDArray) -> tuple[NDArray, NDArray]:

@@ -14,10 +14,6 @@ from ..._computing import warn_caller
 from ...sketches._private_sketch import PrivateSketch
 from ._estimate import Estimate
 
-# Standard errors of noise from which on what is left unexplained matters: where it was more than 8,
-# the error bar missed the truth, below that it held.
-ERRORS_MISSED = 8.0
-
 
 class AnswerWarning(UserWarning):
     """An answer may be off by more than its error bar says; the message says why.
@@ -42,13 +38,14 @@ class AnswerWarning(UserWarning):
     >>> import warnings
     >>> import numpy as np
     >>> import pandas as pd
-    >>> from skdpsumm import AnswerWarning, HistogramSketcher, M2MEstimator, Numeric
+    >>> from skdpsumm import AnswerWarning, HistogramSketcher, M2MEstimator, Numeric, simulation
     >>> rng = np.random.default_rng(0)
     >>> people = pd.DataFrame({"age": rng.integers(18, 91, 5000), "job": ["clerk"] * 5000})
     >>> people.loc[0, "job"] = "pilot"
     >>> schema = {"age": Numeric(18, 90, step=1), "job": ["clerk", "pilot"]}
-    >>> sketcher = HistogramSketcher(schema=schema, marginals=2, noise_seed=0)  # an example
-    >>> m2m = M2MEstimator(sketcher, random_state=0).fit(people)
+    >>> sketcher = HistogramSketcher(schema=schema, marginals=2)
+    >>> with simulation(0):  # an example
+    ...     m2m = M2MEstimator(sketcher, random_state=0).fit(people)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always", AnswerWarning)
     ...     answer = m2m.mean("age", by="job")

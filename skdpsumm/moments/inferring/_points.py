@@ -7,13 +7,13 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 
 from ..._computing import advance
-from ..._sklearn import Interval, StrOptions, check_params
+from ..._sklearn import Interval, StrOptions, check_params, validate_parameter_constraints
 from ...features._feature_maps import FeatureMap
 from ...features._histogram import HistogramMap
 from ...schema._columns import read_cells
@@ -21,26 +21,22 @@ from ...schema._frames import NO_NAMES
 from ...schema._reading import Table, column_names, is_frame, read_table
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches import PrivateSketch
+from .._numbers import (
+    LARGEST_BOUND,
+    MOST_FEATURES,
+    N_POINTS,
+    SHARE_BESIDE_DENSITY,
+    SHARE_BESIDE_MODEL,
+    TEMPERATURES,
+)
 from ._regression import FeatureBlocks
 from ._table_model import TableModel
 
 PRIORS = ("auto", "uniform", "kde")
-# Ranges end within this, and are at least its inverse wide. The error of a covariance squares
-# squares of their ends, which must neither overflow nor vanish.
-LARGEST_BOUND = 1e60
-# Shares of points that lie anywhere, beside those drawn from a graphical model, and from a kernel
-# density, which is less sure of what it says.
-_SHARE_BESIDE_MODEL, _SHARE_BESIDE_DENSITY = 0.02, 0.1
-# Variance, relative to that of a feature, that the moments may miss their target by in each
-# round; the last is that of about 1,000 points, and is what finite points can resolve.
-TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
-_POINTS_PER_ROUND = 20_000
-# With more features than this, its diagonal stands for the Hessian.
-_LARGEST_HESSIAN = 2_000
 
 
 class KDE(BaseEstimator):
-    """A kernel density estimate from public points: a prior of `M2MEstimator`.
+    """A kernel density estimate from public points: a prior of `Points`.
 
     Use it if you have public rows that look like the private ones. The synthetic points then lie
     where your points do, and around them. They respect the schema: numbers are reflected at the
@@ -68,11 +64,11 @@ class KDE(BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsumm import KDE, M2MEstimator, RFFSketcher
+    >>> from skdpsumm import KDE, M2MEstimator, Points, RFFSketcher
     >>> rng = np.random.default_rng(0)
     >>> old, new = rng.beta(2, 9, (300, 2)), rng.beta(2, 8, (20_000, 2))
     >>> options = {"schema": (0, 1), "n_synthetic": 20_000, "random_state": 0}
-    >>> m2m = M2MEstimator(RFFSketcher(50), prior=KDE(old), **options).fit(new)
+    >>> m2m = M2MEstimator(RFFSketcher(50), inference=Points(prior=KDE(old)), **options).fit(new)
     >>> share = m2m.estimate(lambda rows: rows[:, 0] <= 0.2)
     >>> bool(abs(float(share) - np.mean(new[:, 0] <= 0.2)) < 0.05)
     True
@@ -106,6 +102,85 @@ class KDE(BaseEstimator):
         return _around(points, weights, columns, size, rng, float(width))
 
 
+class Points(BaseEstimator):
+    """How ``inference="points"`` reads a release: where synthetic points start, and their weights.
+
+    The defaults are what we know to be best. Other values are there to compare with, or for points
+    that you know yourself.
+
+    Parameters
+    ----------
+    prior : {"auto", "uniform", "kde"}, KDE or array of shape (k, d), default="auto"
+        Where synthetic points start. "uniform" (the paper's) draws them evenly on the ranges. "kde"
+        draws from a kernel density of what the sketch itself tells, which costs no more privacy.
+        You can also give a kernel density of public points (`KDE`), or public points. "auto" puts
+        the points where the release says that rows lie: it draws from the graphical model of all
+        histograms, or takes "kde" where there are none. Where the release is too noisy to lead the
+        points, or looks as if rows were spread evenly, "auto" is "uniform" instead of "kde"
+        (docs/m2m.md). `M2MClassifier` and `M2MRegressor` take "auto" and "uniform": they move the
+        points themselves.
+    weights : {"maxent", "ridge", "printed"}, default="maxent"
+        How `M2MClassifier` and `M2MRegressor` weight the points. "maxent" moves points towards the
+        sketched data and weights them by maximum entropy. Its weights are never negative, so every
+        estimator can use them. "ridge" takes the paper's weights on the prior's points and projects
+        the negative ones away. "printed", of the classifier alone, keeps the paper's weights as
+        they are. Many are negative, and `estimator` must accept that.
+    regularization : {"theory", "paper"} or float, default="theory"
+        Penalty (lambda) of the ridge regression of `M2MEstimator`, and of "printed" weights (no
+        float there). "theory" is sigma^2 / n^2 for each feature, the value of Theorem 3.1. "paper"
+        is sigma^2 / n, equation (5). It is n times larger and shrinks too much, so it is not the
+        default.
+    center : bool, default=True
+        Whether the regression of `M2MEstimator` has an intercept without penalty. By default it
+        has, so that a drowned sketch gives the prior's value, not 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import M2MEstimator, Points, RFFSketcher
+    >>> X = np.random.default_rng(0).beta(2, 8, (20_000, 2))
+    >>> m2m = M2MEstimator(RFFSketcher(50), schema=(0, 1), inference=Points(prior="uniform"))
+    >>> bool(abs(m2m.fit(X).mean()[0].value - X[:, 0].mean()) < 0.1)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "prior": [StrOptions(set(PRIORS)), KDE, "array-like"],
+        "weights": [StrOptions({"maxent", "ridge", "printed"})],
+        "regularization": [StrOptions({"theory", "paper"}), Interval(Real, 0, None, closed="left")],
+        "center": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        prior: str | KDE | ArrayLike = "auto",
+        weights: str = "maxent",
+        regularization: float | str = "theory",
+        center: bool = True,
+    ):
+        self.prior, self.weights = prior, weights
+        self.regularization, self.center = regularization, center
+
+    def check(self, owner: str, known: dict[str, Any]) -> None:
+        """Raise ValueError for values that are none, or have no effect for an estimator.
+
+        Parameters
+        ----------
+        owner : str
+            The estimator's class.
+        known : dict from str to list of constraints
+            The parameters that have an effect there.
+        """
+        check_params(self)
+        given, usual = self.get_params(deep=False), Points().get_params()
+        for name in given.keys() - known.keys():
+            if given[name] != usual[name]:
+                raise ValueError(f"Points({name}=...) has no effect in {owner}: leave {name} out.")
+        own = {name: given[name] for name in known}
+        validate_parameter_constraints(known, own, caller_name=f"Points of {owner}")
+
+
 def _around(
     points: NDArray,
     weights: NDArray,
@@ -115,7 +190,7 @@ def _around(
     width: float | None = None,
 ) -> NDArray:
     """Return points drawn by a kernel density of weighted ones, and some that lie anywhere."""
-    n_spread = max(int(_SHARE_BESIDE_DENSITY * size), 1)
+    n_spread = max(int(SHARE_BESIDE_DENSITY * size), 1)
     drawn = _spread(points, weights, columns, size - n_spread, rng, width)
     return np.concatenate([drawn, columns.sample(n_spread, rng)])
 
@@ -163,7 +238,7 @@ def draw_points(
         return columns.sample(n_points, rng)
     generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
     # A few lie anywhere: what features say of places that noise has emptied is heard there.
-    n_spread = max(int(_SHARE_BESIDE_MODEL * n_points), 1)
+    n_spread = max(int(SHARE_BESIDE_MODEL * n_points), 1)
     points = (model or TableModel(sketch, columns)).sample(n_points - n_spread, generator)
     return np.concatenate([points, columns.sample(n_spread, rng)])
 
@@ -174,7 +249,7 @@ def points_for_a_look(sketch: PrivateSketch, n_points: int) -> int:
     Answers on Adult and Occupancy are as good with 5,000 of them, for 200 features, as with 20,000.
     """
     enough = max(5_000, 25 * sketch.feature_map.n_features)
-    return min(n_points, enough, _POINTS_PER_ROUND)
+    return min(n_points, enough, N_POINTS)
 
 
 def check_ranges(columns: TableSchema) -> None:
@@ -310,9 +385,9 @@ def _root(features: FeatureBlocks, weights: NDArray, scale: NDArray) -> NDArray:
     the dual ends does not depend on it: gradients are of all points.
     """
     _, variance = features.moments(weights)
-    if features.n_features > _LARGEST_HESSIAN:
+    if features.n_features > MOST_FEATURES:
         return np.sqrt(1 + variance * scale**2)
-    size = min(_POINTS_PER_ROUND // 2, features.n_points)
+    size = min(N_POINTS // 2, features.n_points)
     drawn = features.rows(_at_quantiles(weights, (np.arange(size) + 0.5) / size))
     mean = drawn.mean()
     hessian = drawn.gram() / size - np.outer(mean, mean)
@@ -381,7 +456,7 @@ def maxent_points(
     weights : ndarray of shape (n,), non-negative, summing to one
     """
     noise = sketch.mean_noise_std**2
-    cloud = points[:_POINTS_PER_ROUND]
+    cloud = points[:N_POINTS]
     features = FeatureBlocks.of(sketch.feature_map, cloud)
     _, variance = features.moments()
     # A feature that hardly varies, as an empty cell, would have to be met exactly.

@@ -15,7 +15,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..._computing import progress, warn_caller
-from ..._delegation import inner_tags
 from ..._linear_systems import TINY
 from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import FeatureMap, project_to_simplex
@@ -32,8 +31,10 @@ from ...schema._schema import TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, frame_for, table_of
 from .._frames import distinct
+from .._numbers import ERRORS_MISSED, LEAST_SHARE_EXPLAINED, MOST_FEATURES, POINTS_PER_INPUT
 from ..asking._estimate import Estimate
-from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of, warn_of_the_drowned
+from ..asking._tables import encoded
+from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._points import (
     absent,
     counted_columns,
@@ -43,18 +44,8 @@ from ..inferring._points import (
 )
 from ..inferring._regression import MomentRegression
 from ..inferring._table_model import TableModel
-from ..inferring._target import TargetEmbedding
 from ._coefficients import Regression
-from ._targeted import TargetedPrivacy
-
-# Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
-# 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened
-# once.
-POINTS_PER_INPUT = 10
-# Measured: AUCs were 0.03 to 0.9 lower than those of the rows where less than this
-# was explained of most inputs, else at most 0.05 lower, unless the weights had collapsed.
-_LEAST_SHARE_EXPLAINED = 0.5
-_MOST_FEATURES = 3_000
+from ._target import TargetedPrivacy, TargetEmbedding
 
 
 class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
@@ -64,13 +55,14 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     """
 
     _inner: ClassVar[str] = "estimator_"
-    _of_points: ClassVar[tuple[str, ...]] = ("prior", "weights")
+    _of_points: ClassVar[dict[str, Any]] = {
+        "prior": [StrOptions({"auto", "uniform"})],
+        "weights": [StrOptions({"maxent", "ridge"})],
+    }
     _paper_bins: ClassVar[int] = 20
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseM2M._parameter_constraints,
         "estimator": [None, HasMethods(["fit", "predict"])],
-        "weights": [StrOptions({"maxent", "ridge"})],
-        "prior": [StrOptions({"auto", "uniform"})],
     }
 
     @abstractmethod
@@ -181,8 +173,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         schema=None,
         estimator=None,
         inference="auto",
-        weights="maxent",
-        prior="auto",
         n_synthetic=100_000,
         random_state=None,
         verbose=0,
@@ -203,7 +193,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         schema : TableSchema or what stands for one, default=None
             As in `M2MEstimator.from_sketch`, for all columns of the sketch, the one to learn
             included. None takes what the sketch says: most sketches know their columns.
-        estimator, inference, weights, prior, n_synthetic, random_state, verbose :
+        estimator, inference, n_synthetic, random_state, verbose :
             As in the constructor.
         X_target : array-like or frame of shape (m, n_features), default=None
             Rows without labels of the population that the model is for, if it is not the sketched
@@ -230,8 +220,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         model = cls(
             estimator=estimator,
             inference=inference,
-            weights=weights,
-            prior=prior,
             n_synthetic=n_synthetic,
             random_state=random_state,
             verbose=verbose,
@@ -296,7 +284,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if embedding is not None or not graphical:
             out_of_reach = None if embedding is None else embedding.is_out_of_reach(rows, weights)
             self._warn_of_few_points(inputs.shape[1], out_of_reach)
-        warn_of_invisible_inputs(sketch, columns, target, None if graphical else self.prior)
+        warn_of_invisible_inputs(sketch, columns, target, None if graphical else self._points.prior)
         return self
 
     def _drawn_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
@@ -314,7 +302,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if np.ptp(weights) and parameter is None:
             drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
             inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
-        if self.weights != "printed":
+        if self._points.weights != "printed":
             inputs, learnt, weights = self._completed(inputs, learnt, weights)
         if parameter is None or np.allclose(weights, 1.0):
             return estimator.fit(inputs, learnt)
@@ -327,29 +315,23 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """Return rows and weights that any estimator takes."""
         return inputs, learnt, weights
 
-    def coefficients(
-        self, columns: Sequence[Any] | None = None, *, estimator: Any = None
-    ) -> Estimate:
+    def coefficients(self, columns: Sequence[Any] | None = None) -> Estimate:
         """Return the coefficients of a regression of the target on some inputs, with their errors.
 
-        This needs no rows and costs no privacy.
+        This needs no rows and costs no privacy. The regression has no penalty, which would bias its
+        coefficients. For one with a penalty, or any other fit, ask `M2MEstimator.statistic`.
 
         Parameters
         ----------
         columns : sequence of str or int, default=None
             The inputs, at least one of those that the model has. None takes all, as the model does.
-        estimator : estimator, default=None
-            A linear model, with `coef_` and `intercept_` after `fit`. None is
-            `LogisticRegression(C=np.inf)` for classes and `LinearRegression()` for numbers: they
-            have no penalty, which would bias the coefficients. For the fit, numbers are scaled to
-            [0, 1] by their ranges; coefficients are in the columns' units. In each column of
-            categories the first category is left out. The coefficients of the others say how they
-            differ from it.
 
         Returns
         -------
         Estimate
             Of shape (1 + k,), the intercept first; (n_classes, 1 + k) for more than two classes.
+            In each column of categories the first category is left out. The coefficients of the
+            others say how they differ from it.
             ``interval(covers="population")`` is what a statistician reports: it covers the
             coefficient of the population that the rows are a sample of. The default interval
             covers the regression on the rows that were sketched.
@@ -357,28 +339,21 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Raises
         ------
         ValueError
-            If the release is not read by a graphical model, if `columns` is empty or names an
-            input twice, or if `estimator` is a regressor where the target has classes, or a
-            classifier where it has numbers.
+            If the release is not read by a graphical model, or if `columns` is empty or names an
+            input twice.
 
         Warns
         -----
         AnswerWarning
-            If the release shows no rows of a category, or none of some class in it. Without a
-            penalty its coefficients may be anything, and their intervals are infinite.
+            If the release shows no rows of a category, or none of some class in it. Then its
+            coefficients may be anything, and their intervals are infinite.
 
         Notes
         -----
         To first order, a coefficient is a mean over rows: the mean of each row's influence on it.
         Its error is that of such a mean. It has three parts: the noise, how columns go together
         where no group was counted, and where in their cells rows lie. For "population", the spread
-        of the influence over the rows is added, which is the sandwich estimator. Without a
-        penalty each end is also looked at from where it is: a slope that noise made flat would have
-        too small an error. Where the release does not speak against an end, it moves on, by half of
-        its way at most. For an `estimator` of your own, the influence is the gradient of squares,
-        or of the log-loss of its `predict_proba`, times how the estimator responds to it. To find
-        that, it is fitted once for each coefficient. For other losses, such as that of a support
-        vector machine, the error is rougher.
+        of the influence over the rows is added, which is the sandwich estimator.
 
         Examples
         --------
@@ -406,13 +381,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                 "coefficients needs a sketch of histograms, read by a graphical model: leave the "
                 "sketcher out, or train with from_sketch(sketch, inference='graphical')."
             )
-        kind = inner_tags(self).estimator_type
-        if estimator is not None and inner_tags(estimator).estimator_type not in (None, kind):
-            raise ValueError(
-                f"estimator must be a linear {kind} for {type(self).__name__}, such as "
-                f"{type(self._plain_estimator()).__name__}(), got {estimator!r}: give one, or "
-                "leave it out."
-            )
         inputs = [j for j in range(self._table.n_columns) if j != self._target]
         if columns is not None:
             chosen = [self._columns.index(key, "columns") for key in columns]
@@ -422,8 +390,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                 )
             inputs = [inputs[k] for k in chosen]
         with progress(f"{type(self).__name__}.coefficients", self.verbose):
-            regression = Regression(self, inputs, estimator)
-        return regression.to_estimate()
+            return Regression(self, inputs).to_estimate()
 
     @abstractmethod
     def _observed(self, cells: NDArray) -> NDArray:
@@ -438,9 +405,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return points, shape (n, d), and weights that are not negative and sum to one."""
-        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
+        points = draw_points(self._points.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
-            if self.weights == "maxent":
+            if self._points.weights == "maxent":
                 return maxent_points(sketch, points, columns, rng)
             # The ridge's weights (section 3.5) can be negative, which no estimator takes and which
             # makes losses unbounded below. Their projection on the simplex keeps what can be kept.
@@ -456,7 +423,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if worth >= POINTS_PER_INPUT * (n_inputs + 1) and not out_of_reach:
             return
         told = (
-            "Use prior='auto' and weights='maxent', a sketch with a histogram of each column "
+            "Use Points(prior='auto', weights='maxent'), a sketch with a histogram of each column "
             "(SketchUnion), more synthetic points (n_synthetic), fewer columns or a larger "
             f"epsilon. Few synthetic points match the sketch: {self.n_synthetic}"
         )
@@ -557,7 +524,7 @@ def _with_target(inputs: TableSchema, target: Column) -> TableSchema:
 
 
 def warn_of_invisible_inputs(
-    sketch: PrivateSketch, columns: TableSchema, target: int, prior: str | None
+    sketch: PrivateSketch, columns: TableSchema, target: int, prior: Any
 ) -> None:
     """Warn where the sketch tells of too few inputs how the target goes with them.
 
@@ -584,11 +551,11 @@ def warn_of_invisible_inputs(
     inputs = np.array([j for j in range(columns.n_columns) if j != target])
     if prior is None:
         shares = np.isin(inputs, _connected(sketch.feature_map, target)).astype(np.float64)
-    elif sketch.feature_map.n_features > _MOST_FEATURES:
+    elif sketch.feature_map.n_features > MOST_FEATURES:
         return
     else:
         shares = _explained_shares(sketch, columns, target, inputs, prior)
-    hidden = shares < _LEAST_SHARE_EXPLAINED
+    hidden = shares < LEAST_SHARE_EXPLAINED
     if 2 * hidden.sum() <= len(inputs):
         return
     name, unseen = columns.name(target), inputs[hidden].tolist()
@@ -650,17 +617,9 @@ def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
 
 
 def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:
-    """Return a column as a standardised number, or as centred indicators, shape (n, k)."""
-    column = columns.columns[j]
-    if isinstance(column, Categorical):
-        codes = columns.code(points, j)
-        frequent = np.argsort(-np.bincount(codes, minlength=column.n_codes), kind="stable")
-        # More than 16 categories would make too many products with those of another column.
-        indicators = codes[:, None] == frequent[:16]
-        return indicators - indicators.mean(axis=0)
-    number = points[:, j].astype(np.float64)
-    gone = np.isnan(number)
-    number[gone] = number[~gone].mean()
-    found = np.column_stack([number, gone][: 1 + column.missing])
+    """Return a column as a number, or as indicators, all standardised, shape (n, k)."""
+    found = np.column_stack(encoded(columns.columns[j], points[:, j]))
+    # More than 16 categories would make too many products with those of another column.
+    found = found[:, np.argsort(-np.count_nonzero(found, axis=0), kind="stable")[:16]]
     found -= found.mean(axis=0)
     return found / np.maximum(found.std(axis=0), TINY)

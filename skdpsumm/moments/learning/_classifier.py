@@ -25,7 +25,7 @@ from ...schema._reading import validate_table
 from ...schema._schema import SchemaLike, as_schema
 from ...sketches._sketchers import TableSketcher
 from .._base import OF_PAPER
-from ..inferring._points import draw_points
+from ..inferring._points import Points, draw_points
 from ..inferring._regression import MomentRegression
 from ._base import BaseImplicitM2M, weight_parameter
 
@@ -52,9 +52,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         middle of its range, and an indicator beside the column says that it was missing.
     epsilon : float, default=None
         Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
-        values protect better and add more noise. None is 1.0, a common starting point. This and the
-        next five parameters are those of the default sketcher. If you give a sketcher of your own,
-        give them to it: with it they are None here, so that no budget is said twice.
+        values protect better and add more noise. None is 1.0, a common starting point. It,
+        `delta`, `adjacency`, `max_rows_per_group` and `ledger` are those of the default sketcher.
+        If you pass a sketcher, set them there, and leave them None here.
     delta : float, default=None
         The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
         below 1 / n for tables of up to 100,000 rows.
@@ -77,35 +77,19 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         everybody knows them. Otherwise a class that only one person has is revealed; `privacy_`
         says what was taken as public. Labels are words or whole numbers, by value: True and 1.0 are
         1. To have truth values back, list ``[False, True]``.
-    inference : {"auto", "graphical", "points"}, default="auto"
+    inference : {"auto", "graphical", "points"} or Points, default="auto"
         How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
-        knows each group of columns that was counted as well as its counts do, and it ignores what
-        else the sketch has. "points" uses synthetic points, weighted to match all features. Where
-        there are histograms, it draws the points from their graphical model. "auto" is "graphical"
-        where that ignores nothing, that is, for sketches of histograms alone; it is "points"
-        otherwise, and if you set a parameter of points.
-    prior : {"auto", "uniform"}, default="auto"
-        Where synthetic points start. "uniform" starts them on the ranges, and "auto" where the
-        sketch's histograms say that rows lie, or on the ranges if it has none.
+        uses the counted groups of columns only. "points" uses synthetic points, weighted to match
+        all features; a `Points` says how. Where there are histograms, it draws the points from
+        their graphical model. "auto" is "graphical" for sketches of histograms alone, and "points"
+        otherwise.
     n_synthetic : int, default=100_000
         Number of synthetic points. They are rows drawn from the graphical model, or points with
         weights. The default is the paper's.
-    weights : {"maxent", "ridge", "printed"}, default="maxent"
-        How points are weighted. "maxent" moves points towards the sketched data and weights them by
-        maximum entropy. Its weights are never negative, so every estimator can use them. "ridge"
-        takes the paper's weights on the prior's points and projects the negative ones away.
-        "printed" keeps the paper's weights as they are. Many are negative, and `estimator` must
-        accept that.
-    regularization : {"theory", "paper"}, default="theory"
-        Penalty (lambda) of "printed" weights, as in `M2MEstimator`. "paper" is not the default: it
-        shrinks so much that a model can be worse than chance.
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for the synthetic points, and for the
         sketcher's map if it has no seed of its own. None draws others at each fit. It does not
         affect the noise.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. Whoever knows it can remove the noise. None draws
-        noise from the operating system, which nobody can repeat.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
@@ -161,12 +145,14 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     TDILClassifier : Learns from the rows themselves, for one target.
     """
 
-    _of_points: ClassVar[tuple[str, ...]] = (*BaseImplicitM2M._of_points, "regularization")
+    _of_points: ClassVar[dict[str, Any]] = {
+        **BaseImplicitM2M._of_points,
+        "weights": Points._parameter_constraints["weights"],
+        "regularization": [StrOptions({"theory", "paper"})],
+    }
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseImplicitM2M._parameter_constraints,
         "classes": [None, "array-like"],
-        "weights": [StrOptions({"maxent", "ridge", "printed"})],
-        "regularization": [StrOptions({"theory", "paper"})],
     }
 
     def __init__(
@@ -180,13 +166,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         max_rows_per_group: int | str | None = None,
         estimator: Any = None,
         classes: ArrayLike | None = None,
-        inference: str = "auto",
-        prior: str = "auto",
+        inference: str | Points = "auto",
         n_synthetic: int = 100_000,
-        weights: str = "maxent",
-        regularization: str = "theory",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
@@ -199,12 +181,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         self.estimator = estimator
         self.classes = classes
         self.inference = inference
-        self.prior = prior
         self.n_synthetic = n_synthetic
-        self.weights = weights
-        self.regularization = regularization
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
         self.verbose = verbose
 
@@ -233,7 +211,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         Where weights are negative, the loss may have no minimum, and the paper does not say how it
         minimises it. Here `estimator` minimises it. By default that is a `LogisticRegression`: with
         scikit-learn's penalty there is a minimum. With equation (5) the model can be worse than
-        chance. With ``regularization="theory"`` it is as good as the paper says
+        chance. With ``Points(regularization="theory")`` it is as good as the paper says
         (docs/papers.md).
 
         Examples
@@ -248,22 +226,24 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         >>> model.score(X, y) > 0.9
         True
         """
-        return {"sketcher": sketch, **OF_PAPER, "weights": "printed"}
+        points = Points(prior="uniform", weights="printed", regularization="paper")
+        return {"sketcher": sketch, **OF_PAPER, "inference": points}
 
     def _check_parameters(self):
         super()._check_parameters()
-        if self.weights == "printed" and weight_parameter(self._unfitted) is None:
+        if self._points.weights == "printed" and weight_parameter(self._unfitted) is None:
             raise ValueError(
-                "weights='printed' needs an estimator whose fit takes sample_weight: rows "
+                "Points(weights='printed') needs an estimator whose fit takes sample_weight: rows "
                 "cannot be drawn by negative weights. Take weights='maxent' or another estimator."
             )
 
     def _weighted_points(self, sketch, columns, rng):
-        if self.weights != "printed":
+        if self._points.weights != "printed":
             return super()._weighted_points(sketch, columns, rng)
-        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
+        own = self._points
+        points = draw_points(own.prior, sketch, columns, self.n_synthetic, rng)
         ridge = MomentRegression(
-            sketch.unprojected(), points, regularization=self.regularization, center=False
+            sketch.unprojected(), points, regularization=own.regularization, center=False
         )
         return points, ridge.weights
 

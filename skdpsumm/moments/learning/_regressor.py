@@ -15,6 +15,7 @@ from ...schema._columns import Numeric
 from ...schema._reading import validate_table
 from ...schema._schema import SchemaLike, as_schema
 from ...sketches._sketchers import TableSketcher
+from ..inferring._points import Points
 from ._base import BaseImplicitM2M
 
 
@@ -35,9 +36,9 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         `M2MClassifier`. Required by `fit`.
     epsilon : float, default=None
         Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
-        values protect better and add more noise. None is 1.0, a common starting point. This and the
-        next five parameters are those of the default sketcher. If you give a sketcher of your own,
-        give them to it: with it they are None here, so that no budget is said twice.
+        values protect better and add more noise. None is 1.0, a common starting point. It,
+        `delta`, `adjacency`, `max_rows_per_group` and `ledger` are those of the default sketcher.
+        If you pass a sketcher, set them there, and leave them None here.
     delta : float, default=None
         The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
         below 1 / n for tables of up to 100,000 rows.
@@ -56,29 +57,19 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     y_bounds : pair, default=None
         Public (low, high) of y. Values outside are clipped. Required by `fit`, as a range that was
         read off private rows would leak. `from_sketch` does without: the sketch knows it.
-    inference : {"auto", "graphical", "points"}, default="auto"
+    inference : {"auto", "graphical", "points"} or Points, default="auto"
         How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
-        knows each group of columns that was counted as well as its counts do, and it ignores what
-        else the sketch has. "points" uses synthetic points, weighted to match all features. Where
-        there are histograms, it draws the points from their graphical model. "auto" is "graphical"
-        where that ignores nothing, that is, for sketches of histograms alone; it is "points"
-        otherwise, and if you set a parameter of points.
-    prior : {"auto", "uniform"}, default="auto"
-        Where synthetic points start. Values are as in `M2MClassifier`. "auto" starts them where the
-        sketch's histograms say that rows lie, or on the ranges if it has none.
+        uses the counted groups of columns only. "points" uses synthetic points, weighted to match
+        all features; a `Points` says how. Where there are histograms, it draws the points from
+        their graphical model. "auto" is "graphical" for sketches of histograms alone, and "points"
+        otherwise.
     n_synthetic : int, default=100_000
         Number of synthetic points. They are rows drawn from the graphical model, or points with
         weights. The default is the paper's number of points.
-    weights : {"maxent", "ridge"}, default="maxent"
-        How points are weighted. Values are as in `M2MClassifier`. "maxent" is the default because
-        it puts the points where the sketched data lie.
     random_state : int, RandomState or None, default=None
         Public randomness: it does not touch the noise. It is for the synthetic points, and for the
         sketcher's map if it has no seed of its own. None draws others at each fit. It does not
         affect the noise.
-    noise_seed : int or None, default=None
-        Seed of the noise, for simulations only. Whoever knows it can remove the noise. None draws
-        noise from the operating system, which nobody can repeat.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
         a cross-validation too. With None, nothing counts them: only you know which releases share
@@ -139,12 +130,9 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         max_rows_per_group: int | str | None = None,
         estimator: Any = None,
         y_bounds: Sequence[float] | None = None,
-        inference: str = "auto",
-        prior: str = "auto",
+        inference: str | Points = "auto",
         n_synthetic: int = 100_000,
-        weights: str = "maxent",
         random_state: int | np.random.RandomState | None = None,
-        noise_seed: int | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
@@ -157,11 +145,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         self.estimator = estimator
         self.y_bounds = y_bounds
         self.inference = inference
-        self.prior = prior
         self.n_synthetic = n_synthetic
-        self.weights = weights
         self.random_state = random_state
-        self.noise_seed = noise_seed
         self.ledger = ledger
         self.verbose = verbose
 
