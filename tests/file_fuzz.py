@@ -1,7 +1,7 @@
 """Sketch files that someone else wrote: mutants of valid ones, with right checksums.
 
-A mutant is a function of its seed. `run` examines many in worker processes: one that dies, hangs or
-takes too much memory is a failure with the mutant's seed, and its work goes on in another.
+A mutant is a function of its seed. `run` examines many in a process of their own, which may die of
+one, hang, or run out of memory.
 
 To look at one: ``python tests/file_fuzz.py SEED``.
 """
@@ -10,16 +10,14 @@ import copy
 import dataclasses
 import io
 import json
-import multiprocessing
 import os
+import subprocess
 import sys
 import tempfile
-import time
 import warnings
 import zipfile
 from collections import Counter
 from functools import cache, partial
-from multiprocessing.connection import wait
 from pathlib import Path
 
 import numpy as np
@@ -43,10 +41,10 @@ from skdpsumm.features._feature_maps import GRID
 from skdpsumm.moments.inferring._points import maxent_points
 from skdpsumm.sketches._file import sealed
 
-SECONDS_PER_MUTANT = 60  # of which the first call of a compiled engine may take most
-SECONDS_TO_START = 120
+SECONDS_PER_MUTANT = 3  # which is several times the mean
+SECONDS_TO_START = 120  # and for the first call of a compiled engine
 BYTES_PER_MUTANT = 2**30  # a file may hold so much
-_BYTES_OF_A_WORKER = 2**32
+_BYTES_OF_A_PROCESS = 2**32
 
 RNG = np.random.default_rng(0)
 PLAIN = RNG.uniform(-1, 1, (300, 2))
@@ -509,13 +507,7 @@ def answer(question):
     return True
 
 
-# ------------------------------------------------------------------------------------ workers
-
-
-def one(seed, valid, folder):
-    """Make the mutant of a seed and examine it; return what came of it."""
-    content, _ = mutant(seed, valid)
-    return examine(content, Path(folder) / "sketch")
+# ------------------------------------------------------------------------------------ processes
 
 
 def _limit_memory():
@@ -524,93 +516,37 @@ def _limit_memory():
         import resource
     except ImportError:  # not on this system
         return lambda: 0
-    resource.setrlimit(resource.RLIMIT_AS, (_BYTES_OF_A_WORKER, _BYTES_OF_A_WORKER))
+    resource.setrlimit(resource.RLIMIT_AS, (_BYTES_OF_A_PROCESS, _BYTES_OF_A_PROCESS))
     return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _work(pipe, job, valid):
-    """Say that it has started; then answer each seed with what came of it, and whether it may."""
-    peak = _limit_memory()
-    start = peak()
-    pipe.send(None)
+def main(first, last):
+    """Examine the mutants of these seeds; print each seed before, and at the end what came."""
+    peak, valid, counts = _limit_memory(), bases(), Counter()
     with tempfile.TemporaryDirectory() as folder:
-        while True:
-            seed = pipe.recv()
-            try:
-                found = job(seed, valid, folder)
-                assert peak() - start < BYTES_PER_MUTANT, "too much memory"
-                pipe.send((found, True))
-            except BaseException as error:
-                pipe.send((f"{type(error).__name__}: {error}"[:400], False))
+        for seed in range(first, last):
+            print(seed, flush=True)
+            start = peak()
+            counts[examine(mutant(seed, valid)[0], Path(folder) / "sketch")] += 1
+            assert peak() - start < BYTES_PER_MUTANT, "too much memory"
+    print(json.dumps(counts))
 
 
-class _Worker:
-    """A process, and the seed that it is at."""
+def run(first, n_mutants):
+    """Examine mutants in a process of their own; return how many came to what.
 
-    def __init__(self, job, valid):
-        context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, job, valid), daemon=True)
-        self._process.start()
-        theirs.close()
-        self.deadline = time.monotonic() + SECONDS_TO_START
-
-    def give(self, seed, seconds):
-        self.seed = seed
-        self.deadline = max(self.deadline, time.monotonic() + seconds)
-        self.pipe.send(seed)
-
-    def told(self, seconds):
-        """Return what came of the seed, whether it may, and whether the worker lives."""
-        try:
-            found = self.pipe.recv()
-            self.deadline = time.monotonic() + seconds
-            return None if found is None else (*found, True)
-        except (EOFError, OSError):
-            self._process.join()
-            return f"the worker died with exit code {self._process.exitcode}", False, False
-
-    def stop(self):
-        self._process.kill()
-        self._process.join()
-        self.pipe.close()
-
-
-def run(seeds, job=one, valid=None, n_workers=2, seconds=SECONDS_PER_MUTANT):
-    """Examine mutants; return how many came to what, and the failures by seed."""
-    left, counts, failures = list(reversed(seeds)), Counter(), {}
-    valid, busy = bases() if valid is None else valid, []
-
-    def start(worker=None):
-        if left:
-            worker = _Worker(job, valid) if worker is None else worker
-            worker.give(left.pop(), seconds)
-            busy.append(worker)
-        elif worker is not None:
-            worker.stop()
-
-    def end(worker, found, sound, alive):
-        busy.remove(worker)
-        if sound:
-            counts[found] += 1
-        else:
-            failures[worker.seed] = found
-        if not alive:
-            worker.stop()
-        start(worker if alive else None)
-
-    for _ in range(n_workers):
-        start()
-    while busy:
-        ready = wait([worker.pipe for worker in busy], timeout=1.0)
-        for worker in list(busy):
-            if worker.pipe in ready:
-                told = worker.told(seconds)
-                if told is not None:
-                    end(worker, *told)
-            elif time.monotonic() > worker.deadline:
-                end(worker, f"the worker took more than {seconds} s", False, False)
-    return counts, failures
+    Whatever one of them does to the process, its seed is the last that was printed.
+    """
+    told = subprocess.run(
+        [sys.executable, __file__, str(first), str(first + n_mutants)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=SECONDS_TO_START + SECONDS_PER_MUTANT * n_mutants,
+    )
+    *seeds, counts = told.stdout.splitlines()
+    assert told.returncode == 0, f"mutant {counts} failed, after {len(seeds)}"
+    return json.loads(counts)
 
 
 def number(default):
@@ -619,5 +555,4 @@ def number(default):
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        print(one(int(sys.argv[1]), bases(), folder))
+    main(int(sys.argv[1]), int(sys.argv[-1]) + (len(sys.argv) == 2))

@@ -1,18 +1,13 @@
-"""Releases to audit, made quick: what a fit computes of the rows is computed once.
+"""Learners to audit, made quick: what a fit computes of the rows is computed once.
 
 An audit calls a release thousands of times, and differs from a fit in nothing but that.
 """
 
-import math
-from functools import cache
-
 import numpy as np
 import pytest
-from curators import curator_of
 from sklearn.base import clone
 
 from skdpsumm import PINPClassifier, TDDLClassifier, TDILClassifier
-from skdpsumm.features._feature_maps import GRID
 from skdpsumm.learners import (
     ExponentialMechanism,
     GradientDescent,
@@ -25,8 +20,6 @@ from skdpsumm.learners import (
 from skdpsumm.learners.erm._kernel_space import KernelSpace
 from skdpsumm.learners.mechanisms import _answers_at_points, _functional, _objective
 from skdpsumm.privacy import _noise
-from skdpsumm.schema._schema import as_schema
-from skdpsumm.sketches._steps import Steps, first_map
 
 
 def seeded_noise(monkeypatch):
@@ -97,143 +90,6 @@ class Released:
     def __call__(self):
         self._publish_again()
         return self.model
-
-
-# ---- sketches and summaries
-
-
-class SketchAgain:
-    """What a sketcher publishes, again and again, of rows that it has summed once.
-
-    Parameters
-    ----------
-    sketcher : sketcher
-    X : rows
-    n_blocks : int, default=1
-        Calls of `partial_fit`.
-    """
-
-    def __init__(self, sketcher, X, n_blocks=1):
-        sketcher = clone(sketcher)
-        for rows in np.array_split(X, n_blocks):
-            sketcher.partial_fit(rows)
-        self.pending = sketcher._pending
-        self.sums, self.n_rows = self.pending.sums, self.pending.n_rows
-
-    def __call__(self):
-        """Return the sums, and the number of rows."""
-        self.pending.sums, self.pending.n_rows = self.sums, self.n_rows
-        sketch = self.pending.publish()
-        return np.append(sketch.sums, sketch.n_released)
-
-    @property
-    def exact(self):
-        return np.append(self.sums / GRID, self.n_rows)
-
-    @property
-    def noise_std(self):
-        """The noise of each number; infinite for one that is public, or computed from the rest."""
-        std = self.pending.noise.std / GRID
-        return std if self.pending.counts_rows else np.append(std, np.inf)
-
-
-class AdaptiveAgain:
-    """What an adaptive sketcher publishes, again and again, of rows that it has read once.
-
-    What it counts differs from time to time, so that its outputs compare by a likelihood ratio.
-    """
-
-    def __init__(self, sketcher, X):
-        sketcher = clone(sketcher)
-        known = as_schema(sketcher.schema)
-        self.design, self.rows = sketcher._read_rows(X, None, known, sketcher._begin())
-        # The maps of fine cells, which no release changes.
-        fine, cut = cache(self.design.map), self.design.map
-        found = lambda groups, bins=None: cut(groups, bins) if bins else fine(tuple(groups))  # noqa: E731
-        object.__setattr__(self.design, "map", found)
-        self.budget = lambda: sketcher._budget(self.design)
-        self.n_public = len(X) if sketcher.adjacency == "replace_one" else None
-        self.known = {}
-
-    def exact(self, phi):
-        """Return the exact sums of a map, in grid units."""
-        key = phi.groups, tuple(phi.bins.items())
-        if key not in self.known:
-            self.known[key] = self.rows(phi)[0]
-        return self.known[key]
-
-    def __call__(self):
-        """Return parts: maps, their noisy counts in rows, and the noise of these."""
-        steps = Steps(self.design, self.budget(), self.n_public)
-        return steps.run(self.exact(first_map(self.design)), self.exact)
-
-
-def adaptive_ratio(releases, pure):
-    """Return the log likelihood ratio of the counts of adaptive releases, of two worlds."""
-
-    def told(parts):
-        total = 0.0
-        for part in parts:
-            a, b = (np.abs(part.sums - one.exact(part.map) / GRID) / part.std for one in releases)
-            total += math.sqrt(2) * (b - a).sum() if pure else (b**2 - a**2).sum() / 2
-        return total
-
-    return told
-
-
-class TargetAgain:
-    """The mean of a target as it is broadcast, from a curator with default parameters."""
-
-    def __init__(self, X, **parameters):
-        curator = curator_of(X, ["owner"], gamma=1.0, random_state=0, **parameters)
-        self.X, self.phi, self.target = X, curator.embedding, curator._plan.target
-
-    def __call__(self):
-        return self.target.release(self.X, None)
-
-    @property
-    def exact(self):
-        return self.phi.features(self.X).sum(axis=0, dtype=np.float64)
-
-    @property
-    def noise_std(self):
-        return np.ones(self.phi.n_features)  # alike for all
-
-
-class FeedbackAgain:
-    """All noisy sums of rows received that a protocol broadcasts, as one vector.
-
-    One row more is kept from the first round on, instead of another.
-    """
-
-    def __init__(self, rows, **parameters):
-        near, far = np.zeros((1, 1)), np.full((1, 1), 1e3)
-        curator = curator_of(near, ["owner"], gamma=1.0, random_state=0, **parameters)
-        self.phi = curator.embedding
-        self.noise = curator._plan.release
-        self.values = [self.phi.sums(near if rows else far)] * len(self.noise.blocks)
-
-    def __call__(self):
-        return np.concatenate(
-            [self.noise.add_block(k, values, None) for k, values in enumerate(self.values)]
-        )
-
-    @property
-    def exact(self):
-        return np.concatenate(self.values).astype(float)
-
-    @property
-    def noise_std(self):
-        return self.noise.std
-
-
-def likelihood_ratio(releases, pure):
-    """Return the statistic that decides best between two releases."""
-    a, b = (release.exact for release in releases)
-    weights = 1 / releases[0].noise_std
-    if pure:
-        return lambda output: (np.abs(output - b) - np.abs(output - a)) @ weights
-    return lambda output: output @ ((b - a) * weights**2)
 
 
 # ---- kernel learners, each mechanism by a pair of neighbours that is hard for it

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from releases import as_polars
 from simulated import simulate
-from sklearn.base import clone
 
 from skdpsumm import (
     AdaptiveSketcher,
@@ -252,14 +251,6 @@ def test_one_column_takes_all(schema, target, counts):
     assert groups_of(sketch)[-1] == ((0,),)
 
 
-@pytest.mark.parametrize("kind", ["words", "numbers"])
-def test_tables_of_one_kind(kind):
-    names = ["job", "smokes", "y"] if kind == "words" else ["age", "income", "speed"]
-    schema = {name: SCHEMA[name] for name in names}
-    sketch = AdaptiveSketcher(schema=schema).fit(X[names]).sketch_
-    assert len(groups_of(sketch)) == (2 if kind == "words" else 3)
-
-
 def test_groups_that_are_too_large_are_left_out_and_their_budget_is_not():
     wide = [Categorical(range(1000)), Categorical(range(1001))]
     rows = np.random.default_rng(0).integers(0, 1000, (500, 2)).astype(float)
@@ -346,35 +337,6 @@ def test_bad_cells_of_the_last_block_cost_nothing(column, monkeypatch):
         sketcher(ledger=ledger).fit(rows)
     assert not ledger.entries()
     assert "secret" not in str(error.value)
-
-
-def test_a_full_ledger_refuses_before_the_rows_are_read():
-    with pytest.raises(BudgetExceededError):
-        sketcher(ledger=PrivacyLedger(epsilon=0.5, delta=1e-5)).fit("no table")
-
-
-@pytest.mark.parametrize(
-    ("delta", "limit", "unit"), [(0.0, None, "row"), (0.0, 3, "group"), (1e-6, "average", "group")]
-)
-def test_the_ledger_is_charged_what_is_claimed_once(delta, limit, unit):
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, unit=unit)
-    model = sketcher(ledger=ledger, delta=delta, max_rows_per_group=limit)
-    model.fit(X, groups=None if limit is None else np.arange(len(X)) // 4)
-    (entry,) = ledger.entries()
-    assert entry["label"] == "AdaptiveSketcher"
-    assert model.privacy_.epsilon(delta) == pytest.approx(1.0, rel=1e-5)
-    assert entry["mechanism"] == model.privacy_.mechanism.to_dict()
-    assert model.privacy_.unit == f"one {unit}"
-
-
-def test_a_ledger_of_replaced_rows_is_charged_more():
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, adjacency="replace_one")
-    model = sketcher(ledger=ledger).fit(X)
-    assert model.privacy_.adjacency == "add_remove"
-    small = PrivacyLedger(epsilon=1.2, delta=1e-6, adjacency="replace_one")
-    with pytest.raises(BudgetExceededError):
-        sketcher(ledger=small).fit("no table")
-    assert not small.entries()
 
 
 @pytest.mark.parametrize(
@@ -500,20 +462,6 @@ def test_groups_keep_the_same_rows_in_every_pass():
 # --------------------------------------------------------------------------------- the rest
 
 
-@pytest.mark.parametrize("limit", [None, 2, "average"])
-def test_dask_gives_the_same_bits(limit):
-    dd = pytest.importorskip("dask.dataframe")
-    rows = X[:800].assign(person=np.arange(800) // 3)
-    frame = dd.from_pandas(rows, npartitions=3)
-    model = sketcher(target="y", max_rows_per_group=limit)
-    here = {} if limit is None else {"groups": rows["person"]}
-    there = {} if limit is None else {"groups": frame["person"]}
-    one = clone(model).fit(rows[list(X)], **here).sketch_
-    two = clone(model).fit(frame[list(X)], **there).sketch_
-    assert one.feature_map.same_as(two.feature_map)
-    assert np.array_equal(one.sums, two.sums)
-
-
 def test_faults_of_partitions_cost_nothing():
     dd = pytest.importorskip("dask.dataframe")
     ledger = PrivacyLedger(epsilon=9, delta=1e-5)
@@ -544,13 +492,6 @@ def test_sketches_of_two_tables_are_not_added():
 def test_a_union_takes_none():
     with pytest.raises(TypeError, match="must be a sketcher"):
         SketchUnion([sketcher(), HistogramSketcher()], schema=SCHEMA).fit(X)
-
-
-def test_what_is_public_can_be_seen_before():
-    model = sketcher()
-    singles = model.preview_map(6, list(X))
-    assert singles.groups == tuple((j,) for j in range(6))
-    assert not hasattr(model, "sketch_")
 
 
 @pytest.mark.parametrize(("target", "delta"), [(None, 0.0), ("y", 1e-6)])
@@ -595,27 +536,12 @@ def test_an_even_density_is_halved():
     assert find_bins(counts, np.ones(128), 1.0, least=1e9) == [0]
 
 
-def test_wide_cells_of_an_even_density_are_no_change():
-    """Of values, not of cells, a density is even."""
-    widths = np.geomspace(1, 1000, 60)
-    starts = find_bins(10 * widths, widths, 1.0, least=1e9)
-    assert starts == [0]
-
-
 @pytest.mark.parametrize("scale", [0.0, -5.0])
 def test_bins_of_noise_alone(scale):
     counts = np.random.default_rng(0).normal(scale, 50, 100)
     starts = find_bins(counts, np.ones(100), 50.0, least=200)
     assert 1 <= len(starts) <= N_BINS
     assert starts == sorted(set(starts))
-
-
-def test_bins_of_exact_counts():
-    counts = np.zeros(50)
-    counts[[3, 20]] = 1000
-    starts = find_bins(counts, np.ones(50), 0.0)
-    assert {3, 4, 20, 21} <= set(starts)
-    assert find_bins(np.zeros(50), np.ones(50), 0.0) == [0]
 
 
 def test_rare_categories_make_one_cell():
@@ -676,16 +602,6 @@ def test_most_cells_bounds_what_bins_can_give():
 def test_where_there_are_hardly_more_pairs_than_picks_all_are_counted(n_columns, n_pairs):
     sketcher = AdaptiveSketcher([(0, 1)] * n_columns, epsilon=0.3)
     assert sketcher.predict_error(10_000)["n_pairs"] == n_pairs
-
-
-def test_a_workload_has_as_little_noise_as_the_others_where_all_are_counted():
-    schema = [(0, 1)] * 6
-    X = np.random.default_rng(0).random((3000, 6))
-    sketch = AdaptiveSketcher(schema, workload=[[0, 1]]).fit(X).sketch_
-    asked, others = sketch.feature_map.parts()[-2:]
-    assert (len(asked.groups), len(others.groups)) == (1, 14)
-    stds = sketch.noise_std[-others.n_features - asked.n_features :]
-    assert np.allclose(stds, stds[0], rtol=1e-3)
 
 
 @pytest.mark.parametrize("n_columns", [7, 8])

@@ -195,16 +195,6 @@ def test_no_label_is_lost_to_a_column_of_its_name(name):
     assert set(model.count(by=name).to_frame().iloc[:, 0]) == {"a", "b"}
 
 
-def test_frames_of_pyarrow_have_the_labels_first():
-    pytest.importorskip("pyarrow")
-    answer = Estimate(
-        spread(np.eye(2), np.ones((2, 2))), labels=[["a", "b"], ["c", "d"]], frame="pyarrow"
-    )
-    assert answer.value.to_pydict() == {"row": ["a", "b"], "c": [1, 0], "d": [0, 1]}
-    assert answer.interval().column_names == ["row", "column", "low", "high"]
-    assert answer.to_frame().column_names == ["name", "value", "std_error"]
-
-
 # ---- one number, and many
 
 
@@ -293,18 +283,6 @@ def test_groups_that_are_no_column_are_refused(fitted, name):
         BY[name](model, lambda rows: rows["c"])
     with pytest.raises(ValueError, match="by names column 'k'"):
         BY[name](model, "k")
-
-
-@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
-@pytest.mark.parametrize("sketcher", ["graphical", "fourier"])
-def test_groups_may_be_those_of_several_columns(fitted, sketcher):
-    model, _ = fitted("mixed", "pandas", sketcher)
-    for ask in BY.values():
-        answer = ask(model, ["c", "x"])
-        assert answer.shape[:2] == (2, len(answer.labels[1]))
-        assert answer.axes[:2] == ("c", "x")
-    counts = model.count(by=["c", "x"])
-    np.testing.assert_allclose(counts.tables(), model.table(["c", "x"]).tables())
 
 
 @pytest.mark.parametrize("ask", ["mean", "variance", "missing_share"])

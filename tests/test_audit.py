@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from skdpsumm.audit import _audit, _events, audit_epsilon
+from skdpsumm.audit import audit_epsilon
 from skdpsumm.audit._result import AuditResult
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import Block, IntegerNoise
@@ -60,13 +60,6 @@ def test_laplace_with_default_trials(multiplier):
     assert audit(laplace(multiplier), 1.0, 0.0).refutes(1.0)
 
 
-def test_laplace_at_large_epsilon():
-    """Noise multiplier 0.75 is detected at a claimed epsilon of 4 with 20_000 trials."""
-    thorough = partial(audit, X=1.0, X_neighbour=0.0, n_trials=20_000)
-    assert not thorough(laplace(1 / 4)).refutes(4.0)
-    assert thorough(laplace(0.75 / 4)).refutes(4.0)
-
-
 def test_laplace_histogram():
     """Noise multiplier 0.7 is detected in one cell of 100: the statistic is learned."""
     X, X_neighbour = unit(100), np.zeros(100)
@@ -79,13 +72,6 @@ def test_laplace_spread_over_coordinates():
     X, X_neighbour = unit(50, 4, 0.25), np.zeros(50)
     assert not audit(laplace(1.0, 50), X, X_neighbour).refutes(1.0)
     assert audit(laplace(0.45, 50), X, X_neighbour).refutes(1.0)
-
-
-def test_laplace_in_few_coordinates_of_many():
-    """Noise multiplier 0.3 is detected in 4 coordinates of 500 from 2000 trials."""
-    X, X_neighbour = unit(500, 4), np.zeros(500)
-    assert not audit(laplace(4.0, 500), X, X_neighbour, n_trials=2000).refutes(1.0)
-    assert audit(laplace(0.3 * 4.0, 500), X, X_neighbour, n_trials=2000).refutes(1.0)
 
 
 @pytest.mark.parametrize(("delta", "multiplier"), [(0.1, 0.7), (0.05, 0.6), (0.01, 0.5)])
@@ -110,14 +96,6 @@ def test_integer_noise(delta, multiplier):
     assert audit(release(multiplier * grid), 1, 0, delta=delta).refutes(1.0)
 
 
-def test_noise_that_depends_on_the_data():
-    """Noise multiplier 1.15 on one of the two data sets is detected, by the distance alone."""
-    sound = laplace(1.0, 20)
-    assert not audit(lambda scale: sound(0.0), 1.15, 1.0).refutes(0.1)
-    rng = np.random.default_rng(0)
-    assert audit(lambda scale: rng.laplace(scale=scale, size=20), 1.15, 1.0).refutes(0.1)
-
-
 # ---- mistakes of another kind
 
 
@@ -128,21 +106,6 @@ def test_noise_reused():
     reused = audit(lambda counts: counts + rng.laplace(scale=2.0), X, X_neighbour)
     assert not audit(laplace(2.0, 2), X, X_neighbour).refutes(1.0)
     assert reused.lower_bound == pytest.approx(reused.largest_bound, abs=0.1)
-
-
-def test_noise_reused_by_two_coordinates_of_many():
-    """Noise multiplier 0 for one difference among 100 coordinates gets the largest bound."""
-    X, X_neighbour = unit(100, 1), unit(100, 0)
-    rng = np.random.default_rng(0)
-
-    def reused(values):
-        noise = rng.laplace(size=100)
-        noise[50] = noise[0]
-        return values + noise
-
-    caught = audit(reused, X, X_neighbour, n_trials=2000)
-    assert not audit(laplace(1.0, 100), X, X_neighbour, n_trials=2000).refutes(1.0)
-    assert caught.lower_bound == pytest.approx(caught.largest_bound, abs=0.1)
 
 
 def test_clipping_bound_taken_from_the_data():
@@ -234,13 +197,6 @@ def test_confidence_is_kept():
     assert _false_alarms(50) <= 5
 
 
-def test_confidence_is_lost_without_a_held_out_half(monkeypatch):
-    """The mutant of the audit that tests on its training half fails the test above."""
-    for module in (_audit, _events):
-        monkeypatch.setattr(module, "split", lambda pair: (pair, pair))
-    assert _false_alarms(10) > 5
-
-
 def _false_alarms(repetitions):
     release = laplace(1.0, 20)
     results = (
@@ -279,11 +235,6 @@ def test_statistic_is_used_as_is():
     assert seeing.event.startswith("statistic ")
 
 
-def test_statistic_gets_a_vector_of_a_scalar_release():
-    result = audit(laplace(0.2), 1.0, 0.0, statistic=lambda output: -output.item(), n_trials=2000)
-    assert result.refutes(1.0)
-
-
 def test_random_state_fixes_the_result():
     same = [audit_epsilon(laplace(), 1.0, 0.0, n_trials=500, random_state=3) for _ in range(2)]
     other = audit_epsilon(laplace(), 1.0, 0.0, n_trials=500, random_state=4)
@@ -306,19 +257,6 @@ def test_processes_share_the_trials():
 def test_copied_generators_are_noticed():
     with pytest.raises(ValueError, match=r"n_jobs=2.*None"):
         audit_epsilon(laplace(), 1.0, 0.0, n_trials=1000, n_jobs=2)
-
-
-def test_equal_batches_of_rare_outputs_are_no_copies():
-    """All-zero batches agree by chance, however varied the others are."""
-    varied = np.random.default_rng(0).integers(2, size=(500, 1))
-    assert not _audit._repeats([np.zeros((500, 1)), np.zeros((500, 1)), varied])
-    assert _audit._repeats([np.zeros((500, 1)), varied, varied.copy()])
-
-
-def test_progress_is_reported(capfd):
-    audit_epsilon(laplace(), 1.0, 0.0, n_trials=100, verbose=60)
-    shown = capfd.readouterr()
-    assert "Done" in shown.out + shown.err
 
 
 # ---- the result

@@ -93,12 +93,6 @@ def test_what_is_no_json_is_a_value_error(text):
         read_json(text.encode())
 
 
-def test_other_encodings_are_none():
-    for encoding in ("utf-16", "utf-32"):
-        with pytest.raises(ValueError, match=r"."):
-            read_json("[1]".encode(encoding))
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -1,6 +1,5 @@
 """Public cells of a column of numbers, and the descent to what stands out of noisy counts."""
 
-import copy
 import math
 from itertools import pairwise
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdpsumm import Numeric
-from skdpsumm.schema._cells import _SHARE_OF_BIN, N_VALUES, public_cells
+from skdpsumm.schema._cells import N_VALUES, public_cells
 
 MOST_FINE = 2**15
 COLUMNS = [
@@ -290,33 +289,6 @@ def test_noise_alone_gives_few_leaves(column, n_rows, pure):
     assert found <= 48
 
 
-@pytest.mark.parametrize("thresholds", [False, True])
-@pytest.mark.parametrize(
-    "column", [c for c in COLUMNS if (c.step is None and c.high < 1e15) or c.high > 1e20], ids=str
-)
-def test_an_even_density_has_leaves_in_heavy_cells_alone(column, thresholds):
-    cells = public_cells(column, thresholds_of(column) if thresholds else (), MOST_FINE)
-    width = np.diff(np.array(cells.fine_edges) / column.high)
-    leaves = cells.leaves(width / width.sum(), 0.0, MOST_FINE)
-    share = np.diff(np.array(cells.edges) / column.high) / width.sum()
-    n_finer = np.diff(np.append(np.searchsorted(cells.fine, cells.starts), len(cells.fine)))
-    heavy = np.flatnonzero((share >= 2 * _SHARE_OF_BIN) & (n_finer > 1))
-    inside = np.searchsorted(cells.starts, np.setdiff1d(leaves.starts, cells.starts)) - 1
-    assert set(inside.tolist()) == set(heavy.tolist())
-    assert not leaves.are_fine
-
-
-@pytest.mark.parametrize("step", [None, 1.0])
-def test_a_dense_stretch_of_a_wide_range_is_divided(step):
-    column = Numeric(0, 2e6, step=step)
-    rows = column.on_grid(np.random.default_rng(0).normal(52_000, 3000, 20_000))
-    before = np.array(public_cells(column, (), MOST_FINE).edges)
-    edges = np.array(found_by(column, rows, 10.0).edges)
-    share = [np.bincount(place_of(e, rows)).max() / len(rows) for e in (before, edges)]
-    assert share[0] > 0.7
-    assert share[1] < share[0] / 2
-
-
 def test_leaves_are_the_heaviest_and_hold_a_share_of_the_rows():
     column = Numeric(0, 1000)
     cells = public_cells(column, (), MOST_FINE)
@@ -328,30 +300,3 @@ def test_leaves_are_the_heaviest_and_hold_a_share_of_the_rows():
     leaves = cells.leaves(counts, 0.0, MOST_FINE)
     assert set(leaves.edges) == {*cells.edges, edges[at[1]], edges[at[1] + 1]}
     assert cells.leaves(counts, 20.0, MOST_FINE).edges == cells.edges  # it may be noise
-
-
-# --------------------------------------------------------------------------- of what it is made
-
-
-@EVERY_COLUMN
-def test_leaves_are_a_function_of_the_schema_and_the_counts(column):
-    """Whatever else was asked of the same cells before."""
-    thresholds = thresholds_of(column)
-    used = public_cells(column, thresholds, MOST_FINE)
-    for seed in (1, 2):
-        if used.are_fine:
-            counts = np.random.default_rng(seed).exponential(1.0, len(used.fine)) ** 5
-            again = used.leaves(counts, 0.0, MOST_FINE)
-            if again.are_fine:
-                again.leaves(np.arange(len(again.fine)) % 7 * 1.0, 0.0, 2000)
-    fresh = public_cells(column, thresholds, MOST_FINE)
-    kept = copy.deepcopy((used.edges, used.fine_edges))
-    for _ in range(3):
-        assert (used.edges, used.fine_edges) == (fresh.edges, fresh.fine_edges)
-        assert used.points(used.fine_edges) == fresh.points(fresh.fine_edges)
-        if not used.are_fine:
-            break
-        counts = np.random.default_rng(3).exponential(1.0, len(used.fine)) ** 5
-        used, fresh = (cells.leaves(counts.copy(), 0.5, MOST_FINE) for cells in (used, fresh))
-    first = public_cells(column, thresholds, MOST_FINE)
-    assert kept == (first.edges, first.fine_edges)

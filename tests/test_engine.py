@@ -100,25 +100,6 @@ def test_other_rows_do_not_matter_however_large(engine, make_sums, dtype):
     np.testing.assert_array_equal(sums(huge), sums(X) + change)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("make_sums", [fourier, race])
-@pytest.mark.parametrize("n", [0, 16383, 40_000])
-def test_sums_have_their_type_and_shape(engine, make_sums, dtype, n):
-    sums, X = make_sums(3, 40), make_rows(n, 3, dtype)
-    total = sums(X)
-    assert total.dtype == np.int64
-    assert total.shape == sums(X[:0]).shape
-
-
-@pytest.mark.parametrize("make_sums", [fourier, race])
-def test_memmaps_and_read_only_rows(engine, make_sums, tmp_path):
-    X = make_rows(20_000, 5, np.float32)
-    np.save(tmp_path / "X.npy", X)
-    rows = np.load(tmp_path / "X.npy", mmap_mode="r")
-    sums = make_sums(5, 20)
-    np.testing.assert_array_equal(sums(rows), sums(X))
-
-
 @pytest.mark.parametrize("make_sums", [fourier, race])
 def test_memory_does_not_grow_with_n(monkeypatch, make_sums):
     monkeypatch.setenv("SKDPSUMM_ENGINE", "numpy")

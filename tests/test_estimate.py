@@ -1,12 +1,10 @@
 import pickle
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from answers import N_TABLES, SCORES, answer_of, tables_of
 from scipy.stats import binom, expon, norm, t
@@ -16,10 +14,8 @@ from skdpsumm import (
     HistogramSketcher,
     M2MEstimator,
     Numeric,
-    RACESketcher,
     TableSchema,
 )
-from skdpsumm._computing import Kept
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
@@ -54,14 +50,6 @@ def test_nothing_changes_an_answer():
             change()
     answer.value[0] = 100.0
     np.testing.assert_array_equal(answer, [1, 2])
-
-
-def test_items_keep_their_errors():
-    assert float(two()[1].noise_std_error) == pytest.approx(0.2)
-    assert float(two()[0].std_error) == pytest.approx(0.3)
-    for covers in ("table", "noise", "population"):
-        whole = two().interval(0.8, covers=covers)
-        assert np.allclose(two()[0].interval(0.8, covers=covers), whole[0])
 
 
 @COVERS
@@ -347,81 +335,6 @@ def test_no_error_is_larger_than_half_of_what_is_possible():
     assert share.to_frame()["std_error"].max() == 0.5
 
 
-KNOWN = {"sex": ["f", "m"], "age": Numeric(0, 90, step=1), "pay": Numeric(1, 5, missing=True)}
-SPANS = {
-    "mean": (lambda m: m.mean(), [0, 1], [90, 5]),
-    "mean by": (lambda m: m.mean(by="sex"), [0, 1], [90, 5]),
-    "variance": (lambda m: m.variance(), 0, [2025, 4]),
-    "correlation": (lambda m: m.correlation(), -1, 1),
-    "missing": (lambda m: m.missing_share("pay"), 0, 1),
-    "cdf": (lambda m: m.cdf("age", [20, 40]), 0, 1),
-    "quantile": (lambda m: m.quantile("age", [0.2, 0.5]), 0, 90),
-    "histogram": (lambda m: m.histogram("age", 9), 0, 1),
-    "shares": (lambda m: m.table(["sex", "pay"], bins={"pay": 4}, normalize=True), 0, 1),
-    "estimate": (lambda m: m.estimate(lambda rows: rows["age"] > 40), 0, 1),
-    "estimate by": (lambda m: m.estimate(lambda rows: rows["age"] > 40, by="sex"), 0, 1),
-    "of two columns": (lambda m: m.estimate(lambda r: (r["age"] > 40) & (r["sex"] == "f")), 0, 1),
-}
-
-
-# Of the default "race", with 6,400 counts, all takes ten times as long.
-DROWNED = {"epsilon": 0.02}
-FEW = RACESketcher(20, **DROWNED)
-
-
-@pytest.fixture(
-    scope="module",
-    params=[("auto", DROWNED), ("rff", DROWNED), (FEW, {}), ("hist", DROWNED)],
-    ids=["auto", "rff", "race", "hist"],
-)
-def drowned(request):
-    sketcher, budget = request.param
-    rng = np.random.default_rng(0)
-    people = pd.DataFrame({"sex": rng.choice(["f", "m"], 40), "age": rng.integers(0, 91, 40)})
-    people["pay"] = np.where(rng.random(40) < 0.3, np.nan, rng.uniform(1, 5, 40))
-    options = {"schema": KNOWN, "n_synthetic": 2000, "random_state": 0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return M2MEstimator(sketcher, **budget, **options).fit(people)
-
-
-@pytest.mark.parametrize("name", SPANS)
-def test_answers_of_a_drowned_release_stay_possible(drowned, name):
-    ask, low, high = SPANS[name]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        answer = ask(drowned)
-    half = (np.asarray(high) - np.asarray(low)) / 2
-    assert np.all(answer.std_error <= half)
-    assert np.all(answer.noise_std_error <= half)
-    ends = answer[...].interval()
-    assert np.all((ends[..., 0] >= low) & (ends[..., 1] <= high))
-
-
-def test_tables_are_asked_once_and_only_when_they_are_needed():
-    asked = []
-
-    def ask(covers):
-        asked.append(covers)
-        return tables_of([0.0], 1.0)
-
-    answer = Estimate(ask, value=[0.0])
-    twice = 2 * answer
-    assert not asked
-    for _ in range(2):
-        assert answer.std_error == pytest.approx(1)
-        assert twice.std_error == pytest.approx(2)
-    assert asked == ["table"]
-
-
-def test_tables():
-    assert isinstance(two("pandas").value, pd.Series)
-    assert isinstance(two("polars").value, pl.DataFrame)
-    assert list(two().to_frame().index) == ["a", "b"]
-    assert "std error" in repr(two())
-    assert "<table>" in two()._repr_html_()
-
-
 @COVERS
 def test_to_frame_has_the_ends_of_the_interval(covers):
     low, high = two().interval(0.8, covers=covers).T
@@ -500,16 +413,3 @@ def test_an_answer_stays_that_of_its_release(inference):
     model.set_params(sketcher=HistogramSketcher((0, 200))).fit(high)
     for ends, again in zip(told, intervals(answers), strict=True):
         np.testing.assert_array_equal(again, ends)
-
-
-def test_what_is_kept_is_bounded_and_not_pickled():
-    kept = Kept(10)
-    for k in range(30):
-        assert kept.get(k, lambda k=k: np.full(3, k))[0] == k
-        assert sum(found.size for found in kept._found.values()) <= 10
-    assert [*kept._found] == [27, 28, 29]
-    assert kept.get(28, lambda: None)[0] == 28
-    assert kept.get("large", lambda: np.zeros(11)).size == 11
-    assert "large" not in kept._found
-    assert not pickle.loads(pickle.dumps(kept))._found
-    assert not Kept(0).get("none", lambda: np.zeros(0)).size

@@ -1,11 +1,11 @@
 """Every example runs once, and the notebooks are stored with what they print and draw."""
 
-import importlib.util
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
+import scripts
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
@@ -22,15 +22,7 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 GALLERY = sorted(EXAMPLES.glob("plot_*.py"))
 
 
-def load(path):
-    """Return a script as a module, without running its main."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-notebooks = load(EXAMPLES / "notebooks.py")
+notebooks = scripts.load("notebooks.py")
 
 
 def stored(name):

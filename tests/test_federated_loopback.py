@@ -22,6 +22,7 @@ if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow
 
 import httpx
 import pyarrow.parquet
+import scripts
 from flower_double import Serving
 from simulated import simulate
 
@@ -77,15 +78,7 @@ sketchers = [{ kind = "summary", target = "target", n_owners = 3, rows_per_owner
 """
 
 
-def loopback():
-    path = ROOT / "examples" / "federated_loopback.py"
-    spec = importlib.util.spec_from_file_location("federated_loopback", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MODULE = loopback()
+MODULE = scripts.load("federated_loopback.py")
 
 
 @pytest.fixture(scope="module")

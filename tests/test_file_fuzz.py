@@ -1,10 +1,7 @@
-"""Sketch files from strangers: mutants of valid ones, in processes that may die of them."""
+"""Sketch files from strangers: mutants of valid ones, in a process that may die of them."""
 
 import copy
 import json
-import os
-import signal
-import time
 
 import file_fuzz
 import numpy as np
@@ -17,10 +14,9 @@ pytestmark = pytest.mark.fuzz
 
 def test_mutants_load_to_something_consistent_or_are_refused():
     """Another 20,000 are examined by `.ci/long`."""
-    counts, failures = file_fuzz.run(range(file_fuzz.number(75)), n_workers=1)
-    assert not failures
+    counts = file_fuzz.run(0, file_fuzz.number(75))
     # That much loads and is asked, so the test sees more than the first check of a file.
-    assert counts["answered"] > counts.total() / 10
+    assert counts["answered"] > sum(counts.values()) / 10
 
 
 def test_all_that_mutants_are_made_of_loads_and_answers(tmp_path):
@@ -32,30 +28,6 @@ def test_all_that_mutants_are_made_of_loads_and_answers(tmp_path):
 class _NoTricks:
     def integers(self, n):
         return n - 1
-
-
-def _misbehave(seed, valid, folder):
-    """Die, hang, take too much memory or be wrong, by the seed."""
-    if seed == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    if seed == 5:
-        time.sleep(600)
-    if seed == 7:
-        bytearray(2**40)
-    assert seed != 9, "wrong"
-    return "fine"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX")
-def test_the_pool_survives_what_mutants_do_and_names_them():
-    counts, failures = file_fuzz.run(range(12), _misbehave, {}, seconds=3)
-    assert counts == {"fine": 8}
-    assert failures == {
-        3: "the worker died with exit code -9",
-        5: "the worker took more than 3 s",
-        7: "MemoryError: ",
-        9: "AssertionError: wrong",
-    }
 
 
 @pytest.mark.parametrize("own", [[], {}, None, "x", 0, [None] * 4, [None] * 3, {"0": [0, 1]}])

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from skdpsumm.sketches._elimination import Elimination, divided
 from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, n_cells
-from skdpsumm.sketches._junction_tree import triangulate, within
+from skdpsumm.sketches._junction_tree import within
 from skdpsumm.sketches._raking import rake, solve_block, targets
 from skdpsumm.sketches._residuals import Marginal, Residuals
 from skdpsumm.sketches._rounding import _at
@@ -320,32 +320,6 @@ def test_marginals_of_a_tree_are_sums_of_its_product(seed):
         np.testing.assert_allclose(together[group], summed(joint, group), atol=1e-14)
 
 
-def test_what_two_cliques_share_lies_between_them():
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        tree, _ = random_tree(9, 14, rng)
-        for a in range(9):
-            holding = [i for i, clique in enumerate(tree.cliques) if a in clique]
-            tops = [i for i in holding if tree.parents[i] not in holding]
-            assert len(tops) == 1
-        assert all(parent < i for i, parent in enumerate(tree.parents))
-        assert not any(set(a) <= set(b) for a in tree.cliques for b in tree.cliques if a != b)
-
-
-def test_potentials_are_what_a_tree_is_calibrated_by():
-    rng = np.random.default_rng(20)
-    tree = JunctionTree((3, 2, 4, 2), [(0, 1), (1, 2), (2, 3)])
-    potentials = [rng.normal(0, 2, shape) for shape in tree.shapes]
-    product = np.zeros(tree.sizes)
-    for clique, potential in zip(tree.cliques, potentials, strict=True):
-        product = product + potential.reshape(
-            [tree.sizes[a] if a in clique else 1 for a in range(4)]
-        )
-    tree.calibrate([p.copy() for p in potentials])
-    expected = np.exp(product) / np.exp(product).sum()
-    np.testing.assert_allclose(joint_of(tree), expected)
-
-
 def test_a_long_chain_of_columns():
     d = 1100
     rng = np.random.default_rng(21)
@@ -376,23 +350,6 @@ def test_the_cap_takes_groups_in_their_order():
     held = [(0, 3)]
     model = GraphicalModel(sizes, most_cells=300, zeros=[(held[0], np.ones((10, 10), bool))])
     assert model.fit(marginals).left_out == [(2, 3), (0, 2)]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_cap_is_kept_and_what_fits_for_nothing_is_taken(seed):
-    rng = np.random.default_rng(seed)
-    d = 12
-    sizes = rng.integers(2, 9, d).tolist()
-    pairs = list(combinations(range(d), 2))
-    groups = [pairs[k] for k in rng.permutation(len(pairs))[:40]]
-    taken = within(sizes, groups, 3000)
-    assert n_cells(sizes, taken) <= 3000
-    cliques = triangulate(sizes, taken)
-    for group in groups:
-        if group not in taken:
-            assert not any(set(group) <= clique for clique in cliques)
-    # Counts stop where they are past what is asked for.
-    assert 3000 < n_cells(sizes, groups, most_cells=3000) <= n_cells(sizes, groups)
 
 
 def test_draws_follow_the_tree():
@@ -449,21 +406,6 @@ def counts_of(codes, sizes, group):
     return np.bincount(place, minlength=np.prod(shape)).reshape(shape)
 
 
-@pytest.mark.parametrize("n", [1, 100, 12_345])
-def test_counts_of_one_clique_are_those_expected(n):
-    rng = np.random.default_rng(26)
-    tree = JunctionTree((6, 5), [(0, 1)])
-    tree.calibrate([2 * rng.standard_normal((6, 5))])
-    codes = tree.draw(n, rng, {(0, 1): tree.probabilities[0]})
-    assert codes.shape == (n, 2)
-    for group, most in [((0,), 2), ((1,), 3), ((0, 1), 1.5)]:
-        missed = counts_of(codes, tree.sizes, group) - n * tree.marginal(group)
-        # Along a stretch, counts by the golden ratio are off by little more than one.
-        assert np.max(np.abs(missed)) < most
-    drawn = counts_of(tree.draw(n, rng), tree.sizes, (0,))
-    assert np.max(np.abs(drawn - n * tree.marginal((0,)))) < 2
-
-
 def test_rounded_rows_match_all_that_was_counted():
     model, truth, _ = the_rest(std=3.0)
     n, rng = 30_000, np.random.default_rng(0)
@@ -482,20 +424,6 @@ def test_rounded_rows_match_all_that_was_counted():
     told = model.marginal((0, 1, 2))
     independent = np.sqrt(2 * told / np.pi / n).sum() / 2
     assert distance(counts_of(drawn, model.sizes, (0, 1, 2)) / n, told) < independent
-
-
-def test_columns_that_do_not_know_each_other_are_drawn_independently():
-    # The same quantiles along the same order would make each column tell all others.
-    tree = JunctionTree((2, 3, 4, 5), [(0,), (1,), (2,), (3,)])
-    tree.calibrate([np.zeros(shape) for shape in tree.shapes])
-    codes = tree.draw(50_000, np.random.default_rng(27))
-    for group in combinations(range(4), 2):
-        expected = 50_000 / np.prod([tree.sizes[a] for a in group])
-        missed = counts_of(codes, tree.sizes, group) - expected
-        assert np.max(np.abs(missed)) < 4 * np.sqrt(expected)
-    everything = counts_of(codes, tree.sizes, (0, 1, 2, 3))
-    statistic = np.sum((everything - 50_000 / 120) ** 2) / (50_000 / 120)
-    assert statistic < chi2.ppf(1 - 1e-4, 119)
 
 
 # ---- warm starts
@@ -698,13 +626,6 @@ def test_weights_of_rows_match_what_the_tree_does_not_hold():
         assert distance(of(pair, weights), truth[pair]) < 0.5 * drawn
     everything = np.mean([distance(of(pair, weights), truth[pair]) for pair in truth])
     assert everything < 0.02
-
-
-def test_weights_are_equal_where_the_tree_holds_all():
-    rng = np.random.default_rng(42)
-    model = GraphicalModel((3, 4)).fit(measured(a_truth((3, 4), rng), [(0, 1)], rng))
-    codes = model.draw(10, rng)
-    np.testing.assert_array_equal(model.rake(codes), np.full(10, 0.1))
 
 
 @pytest.mark.parametrize("coarse", [False, True])

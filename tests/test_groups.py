@@ -15,10 +15,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from simulated import simulate
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from skdpsumm import (
     HistogramSketcher,
@@ -288,15 +285,6 @@ class TestSensitivity:
                 patch.setattr(_feature_maps, "_ENTRIES_PER_BLOCK", 200)
                 assert np.array_equal(exact(sketcher, X, groups)[0], whole)
 
-    def test_the_same_rows_in_a_group_of_any_size_are_one_row(self):
-        row = np.full((1, 2), 0.3)
-        sums = [
-            exact(sketcher_of("race", "average"), np.repeat(row, n, 0), ["a"] * n)[0]
-            for n in (1, 3, 7)
-        ]
-        assert np.array_equal(sums[0], sums[1])
-        assert np.array_equal(sums[0], sums[2])
-
 
 class TestDask:
     @pytest.mark.parametrize("name", SKETCHERS)
@@ -338,14 +326,6 @@ class TestDask:
             )
             found = exact(sketcher, frames, labels)
             assert np.array_equal(found[0], exact(sketcher, pd.DataFrame(whole), groups)[0])
-
-    def test_without_noise(self):
-        X, groups = table()
-        for limit in LIMITS:
-            sketcher = sketcher_of("rff", limit, epsilon=np.inf)
-            memory = sketcher.fit(X, groups=groups).sketch_.sums
-            parts = sketcher.fit(*in_partitions(X, groups)[:1], groups=in_partitions(X, groups)[1])
-            assert parts.sketch_.sums == pytest.approx(memory, abs=1e-9)
 
     def test_faults_cost_nothing(self):
         X, groups = table()
@@ -392,24 +372,6 @@ def dd_delayed(frame):
 
 
 class TestClaims:
-    def test_unit_and_given(self):
-        X, groups = table()
-        by_row = sketcher_of("rff", None).fit(X).privacy_
-        by_three = sketcher_of("rff", 3).fit(X, groups=groups).privacy_
-        average = sketcher_of("rff", "average", adjacency="replace_one").fit(X, groups=groups)
-        assert by_row.unit == "one row"
-        assert by_three.unit == average.privacy_.unit == "one group"
-        assert by_three.mechanism == pytest.approx(by_row.mechanism) or (
-            by_three.epsilon(1e-6) == pytest.approx(by_row.epsilon(1e-6))
-        )
-        assert "max_rows_per_group" not in by_row.given
-        assert "max_rows_per_group=3" in by_three.given
-        assert "the number of groups" in average.privacy_.given
-        assert "one group" in repr(by_three)
-        assert average.sketch_.n_released == len(np.unique(groups))
-        with pytest.raises(ValueError, match="unit"):
-            by_row + by_three
-
     def test_sketches_of_other_units_cannot_be_added(self):
         X, groups = table()
         rows = sketcher_of("rff", None).fit(X).sketch_
@@ -564,27 +526,6 @@ class TestLedgers:
 
 
 class TestRouting:
-    def test_a_pipeline(self):
-        X, groups = table()
-        sketcher = sketcher_of("union", 2)
-        pipeline = make_pipeline(FunctionTransformer(), sketcher)
-        step = pipeline.steps[-1][0]
-        with pytest.raises(ValueError, match="enable_metadata_routing=True"):
-            pipeline.fit(X)
-        with pytest.raises(ValueError, match="groups"):
-            pipeline.fit(X, groups=groups)
-        pipeline.fit(X, **{f"{step}__groups": groups})
-        assert pipeline[-1].privacy_.unit == "one group"
-        with config_context(enable_metadata_routing=True):
-            routed = clone(pipeline).fit(X, groups=groups)
-            assert routed[-1].privacy_.unit == "one group"
-            with pytest.raises(ValueError, match="got none"):
-                clone(pipeline).fit(X)
-            with pytest.raises(ValueError, match="max_rows_per_group=None"):
-                clone(pipeline).set_params(**{f"{step}__max_rows_per_group": None}).fit(
-                    X, groups=groups
-                )
-
     def test_moments(self):
         X, groups = table(400, 30)
         own = HistogramSketcher(max_rows_per_group="average", epsilon=20.0)

@@ -178,13 +178,6 @@ def test_coins_are_secret_without_a_seed(tables):
     assert trained_on(one)[0].tolist() != trained_on(other)[0].tolist()
 
 
-def test_without_noise_coins_come_from_the_public_seed(tables):
-    for seed in (0, 0, 1):
-        simulate(search(epsilon=np.inf, random_state=seed), X, Y, groups=LABELS, seed=None)
-    found = {trained_on(table)[0].tobytes() for table in tables}
-    assert len(found) == 2
-
-
 # ------------------------------------------------------------------------------------------ score
 
 
@@ -251,21 +244,6 @@ def test_no_group_moves_the_sum_farther(bounds, adjacency):
     assert 0.9 * most < moved <= most
 
 
-def test_each_group_adds_the_mean_of_its_scores():
-    rng = np.random.default_rng(0)
-    score = scorer("average", bounds=(-1.0, 1.0), score=lambda e, row, y: row)
-    rows, whose = list(rng.uniform(-1, 1, 50)), rng.integers(0, 6, 50)
-    exact = [
-        score.exact(None, [r for r, w in zip(rows, whose, strict=True) if w == g], np.zeros(50),
-                    np.zeros(np.sum(whose == g), int))
-        for g in range(6)
-    ]  # fmt: skip
-    assert score.exact(None, rows, np.zeros(50), whose) == sum(exact)
-    means = [np.mean([r for r, w in zip(rows, whose, strict=True) if w == g]) for g in range(6)]
-    np.testing.assert_allclose(np.array(exact) / _run._STEPS_OF_SCORE, means, atol=2e-6)
-    assert score.exact(None, [], np.zeros(0), np.zeros(0, int)) == 0
-
-
 @pytest.mark.parametrize("limit", [2, "average"])
 def test_a_candidate_that_fails_scores_lowest_of_all(tables, limit):
     model = search(Spy("fails"), max_rows_per_group=limit, epsilon=1e6)
@@ -277,27 +255,6 @@ def test_a_candidate_that_fails_scores_lowest_of_all(tables, limit):
 
 
 # ---------------------------------------------------------------------------- claims and refusals
-
-
-@pytest.mark.parametrize(
-    ("limit", "adjacency", "delta"), [(2, "add_remove", 0.0), ("average", "replace_one", 1e-6)]
-)
-def test_claims_are_about_groups(limit, adjacency, delta):
-    ledger = PrivacyLedger(epsilon=40, delta=1e-5, adjacency=adjacency, unit="group")
-    options = {"max_rows_per_group": limit, "adjacency": adjacency, "delta": delta}
-    learner = TDILClassifier(norm_bound=1.5, mechanism="functional")
-    if delta == 0:
-        learner = TDILClassifier(norm_bound=1.5, mechanism="exponential")
-    model = search(learner, {"regularization": [3.0, 30.0]}, ledger=ledger, **options)
-    model.fit(X, Y, groups=LABELS)
-    assert model.privacy_.unit == model.best_estimator_.privacy_.unit == "one group"
-    assert f"max_rows_per_group={limit!r}" in model.privacy_.given
-    assert ("the number of groups" in model.privacy_.given) == (adjacency == "replace_one")
-    assert "number of rows" not in model.privacy_.given
-    assert model.privacy_.epsilon(delta) <= 2 * (1 + 1e-9)
-    assert len(ledger.entries()) == 1
-    assert model.best_estimator_.max_rows_per_group == limit
-    assert model.predict(X).shape == (600,)
 
 
 def test_learners_of_other_kinds():
@@ -381,14 +338,6 @@ def test_mistakes_cost_nothing(mistake):
     assert ledger.entries() == []
     assert not hasattr(model, "privacy_")
     assert "600" not in str(caught.value)
-
-
-def test_without_groups_nothing_changes():
-    """The same coins as ever: the release of a seed is what it was."""
-    SEEN.clear()
-    model = search(max_rows_per_group=None).fit(X, Y)
-    assert model.privacy_.unit == "one row"
-    assert {groups for _, groups, _ in SEEN} == {None}
 
 
 @pytest.mark.one_in(2)

@@ -20,10 +20,8 @@ from skdpsumm import (
     PrivacyLedger,
     Public,
     SummarizedEstimator,
-    mmd2,
     summaries,
 )
-from skdpsumm.features import _feature_maps
 from skdpsumm.privacy import PureDP
 from skdpsumm.summaries import Auction, DataOwner, Propose
 from skdpsumm.summaries._mmd import Embedding
@@ -40,36 +38,6 @@ def points(n, centre=0.0, seed=0):
 
 def embedding(d=16, seed=0):
     return Embedding.draw(2, d, 0.5, "pairs", np.random.RandomState(seed))
-
-
-# ------------------------------------------------------------------- how far the target's sums move
-
-
-@pytest.mark.parametrize("rows_per_batch", [1, 3, 7, 8192])
-def test_each_group_adds_the_mean_of_its_rows(monkeypatch, rows_per_batch):
-    """In whatever batches; rounded once, and whatever other groups there are."""
-    rng, phi = np.random.default_rng(0), embedding(8)
-    X, groups = rng.normal(size=(50, 2)), np.append(np.zeros(20, int), rng.integers(0, 7, 30))
-    grid = phi.grid(X).astype(np.int64)
-
-    def mean(g):
-        return np.rint(grid[groups == g].sum(axis=0) / np.sum(groups == g)).astype(np.int64)
-
-    monkeypatch.setattr(_feature_maps, "_ROWS_SUMMED_AT_ONCE", rows_per_batch)
-    expected = sum(mean(g) for g in range(7))
-    np.testing.assert_array_equal(phi.group_sums(X, groups), expected)
-    others = groups != 0
-    without = phi.group_sums(X[others], groups[others] - 1)
-    np.testing.assert_array_equal(expected - without, mean(0))
-
-
-def test_a_mean_is_no_longer_than_a_row():
-    rng, (l1, l2) = np.random.default_rng(0), embedding(64).sensitivity(1, averaged=True)
-    for size in (1, 2, 3, 7, 50):
-        rows = rng.normal() + 1e-3 * rng.normal(size=(size, 2))
-        total = embedding(64).group_sums(rows, np.zeros(size, int))
-        assert np.abs(total).sum() <= l1
-        assert 0.99 * l2 < np.linalg.norm(total) <= l2
 
 
 # --------------------------------------------------------------------- how far owners' rows move it
@@ -140,14 +108,6 @@ def test_coins_are_secret_and_of_each_owner_alone():
     assert (targets[0] != targets[1]).any()
 
 
-def test_without_noise_results_come_again():
-    chosen = [
-        summarizer(epsilon=np.inf, max_rows_per_group=1, n_select=20).fit(X, **GROUPED)
-        for _ in range(2)
-    ]
-    assert chosen[0].sample_indices_.tolist() == chosen[1].sample_indices_.tolist()
-
-
 def test_an_owner_answers_no_curator_with_another_bound():
     message = ProposeRows(n_herd=0, n_uniform=3, max_rows_per_group=2)
     for bound in ({}, {"groups": [0] * 5, "max_rows_per_group": 3}):
@@ -162,21 +122,6 @@ def test_an_owner_answers_no_curator_with_another_bound():
 
 
 # --------------------------------------------------------------------------- claims and refusals
-
-
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("name", PROTOCOLS)
-def test_claims_are_about_groups(name, adjacency):
-    options = {"protocol": PROTOCOLS[name], "adjacency": adjacency, "n_target": 40}
-    privacy = summarizer(**options).fit(X, **GROUPED).privacy_
-    for claim in (privacy.target, privacy.owners, privacy.consumer):
-        assert claim.unit == "one group"
-        assert claim.adjacency == adjacency
-    for claim in (privacy.target, privacy.owners):
-        assert claim.epsilon(1e-6) <= 1 + 1e-9
-        assert "share no group" not in claim.given or claim is privacy.owners
-    assert "rows of two owners" not in privacy.owners.given
-    assert "(one group, " in privacy.badge
 
 
 def test_one_groups_serves_where_X_is_the_target():
@@ -262,14 +207,6 @@ def test_curator_and_owners_refuse_the_one_without_the_other():
         DataOwner(X, groups=LABELS, max_rows_per_group=-1)
 
 
-def test_a_ledger_of_rows_refuses_a_curator_of_groups():
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
-    given = {"n_target": 50, "ledger": ledger, "max_rows_per_group": 2}
-    with pytest.raises(ValueError, match="unit"):
-        curator_of(TARGET, ["a"], target_groups=TARGET_LABELS, **given).open()
-    assert ledger.entries() == []
-
-
 def test_partitions_of_dask_are_refused():
     da = pytest.importorskip("dask.array")
     ledger = PrivacyLedger(epsilon=9, delta=1e-3, unit="group")
@@ -317,16 +254,6 @@ def mean_kernel_of(rows):
     return np.exp(-0.5 * ((rows[:, None] - rows) ** 2).sum(axis=2)).mean()
 
 
-def test_an_int_bounds_the_weight_of_a_person():
-    target = np.vstack([points(900, 5.0, seed=2), points(100, seed=3)])
-    persons = np.append(np.zeros(900, int), np.arange(1, 101))
-    owners = np.vstack([points(400, 5.0, seed=4), points(400, seed=5)])
-    model = summarizer(epsilon=np.inf, max_rows_per_group=3)
-    model.fit(owners, X_target=target, groups=np.arange(800), target_groups=persons)
-    assert np.mean(model.sample_indices_ >= 400) > 0.9
-    assert mmd2(owners[model.sample_indices_], target[900:], gamma=0.5) < 0.1
-
-
 def test_groups_reach_a_summarizer_inside_others():
     y = (X[:, 0] > 0).astype(int)
     model = SummarizedEstimator(LogisticRegression(), summarizer()).fit(X, y, **GROUPED)
@@ -346,14 +273,3 @@ def test_groups_reach_a_summarizer_inside_others():
     inner = SummarizedEstimator(LogisticRegression(), summarizer())
     with pytest.raises(ValueError, match="enable_metadata_routing=True"):
         inner.fit(X, y, X_target=TARGET, owners=OWNERS)
-
-
-def test_labels_are_values_whatever_holds_them():
-    """Labels as words, in a series or a list choose the same rows."""
-    tables = {"X_target": TARGET, "owners": OWNERS}
-    found = []
-    for kind in (list, np.float64, pd.Series, lambda labels: labels.astype(object)):
-        labels = {"groups": kind(LABELS), "target_groups": kind(TARGET_LABELS)}
-        found.append(summarizer().fit(X, **tables, **labels))
-    for other in found[1:]:
-        assert other.sample_indices_.tolist() == found[0].sample_indices_.tolist()

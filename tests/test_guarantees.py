@@ -3,14 +3,13 @@
 import json
 import math
 import time
-import tracemalloc
 from dataclasses import dataclass
 from itertools import pairwise
 
 import mpmath
 import numpy as np
 import pytest
-from dp_accounting import dp_event, get_epsilon_gaussian, get_sigma_gaussian
+from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -36,7 +35,6 @@ from skdpsumm.privacy._objective import ObjectiveDP
 from skdpsumm.privacy._threshold import ThresholdDP
 
 MUS = [1e-3, 0.2367, 30.0]
-DELTAS = [1e-12, 1e-6, 0.3]
 EPSILONS = [1e-3, 1.0, 20.0]
 
 positive = st.floats(1e-4, 20.0)
@@ -96,29 +94,10 @@ def inverse(curve, delta, high=200.0):
 
 
 @pytest.mark.parametrize("mu", MUS)
-@pytest.mark.parametrize("epsilon", [0.0, *EPSILONS])
+@pytest.mark.parametrize("epsilon", [-0.5, 0.0, *EPSILONS])
 def test_gdp_delta_is_the_exact_curve(mu, epsilon):
     exact = float(exact_gdp_delta(mu, epsilon))
     assert gdp_delta(mu, epsilon) == pytest.approx(exact, rel=1e-11, abs=1e-300)
-
-
-@pytest.mark.parametrize("mu", MUS)
-def test_gdp_delta_is_exact_at_negative_epsilon(mu):
-    assert gdp_delta(mu, -0.5) == pytest.approx(float(exact_gdp_delta(mu, -0.5)), rel=1e-12)
-
-
-@pytest.mark.parametrize("mu", MUS)
-@pytest.mark.parametrize("delta", DELTAS)
-def test_gdp_epsilon_agrees_with_dp_accounting(mu, delta):
-    ours = gdp_epsilon(mu, delta)
-    theirs = get_epsilon_gaussian(1 / mu, delta)
-    assert ours == pytest.approx(theirs, rel=1e-8, abs=1e-10)
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("delta", DELTAS)
-def test_gdp_mu_agrees_with_dp_accounting(epsilon, delta):
-    assert gdp_mu(epsilon, delta) == pytest.approx(1 / get_sigma_gaussian(epsilon, delta), rel=1e-8)
 
 
 @settings(deadline=None, max_examples=60)
@@ -156,17 +135,11 @@ def test_discreteness_costs_epsilon_and_delta():
     assert real.epsilon(1e-8) == math.inf  # the tail alone takes it all
 
 
-@pytest.mark.parametrize("mechanism", [GaussianDP(0.5, 1e-4, 1e-9), GaussianDP(3.0, 1e-2, 1e-7)])
-@pytest.mark.parametrize("delta", [1e-6, 1e-3])
-def test_discrete_gaussian_curves_are_inverse(mechanism, delta):
-    assert mechanism.delta(mechanism.epsilon(delta)) == pytest.approx(delta, rel=1e-6)
-
-
 # ----------------------------------------------------------------------------------- pure DP
 
 
 @pytest.mark.parametrize("epsilon0", [0.01, 1.0, 8.0])
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.9, 1.0, 1.5])
+@pytest.mark.parametrize("share", [-5.0, -0.3, 0.0, 0.2, 0.9, 1.0, 1.5])
 def test_pure_delta_is_that_of_randomised_response(epsilon0, share):
     epsilon = share * epsilon0
     exact = divergence(*coin(epsilon0), epsilon)
@@ -225,12 +198,6 @@ def test_zcdp_delta_is_the_best_order_of_dp_accounting(rho, epsilon):
     assert ours == pytest.approx(accountant.get_delta(epsilon), rel=1e-2, abs=1e-100)
 
 
-@pytest.mark.parametrize("mu", [0.05, 0.2367, 1.0, 4.0])
-@pytest.mark.parametrize("delta", [1e-9, 1e-3])
-def test_zcdp_covers_its_gaussian(mu, delta):
-    assert zcdp_epsilon(mu**2 / 2, delta) >= gdp_epsilon(mu, delta)
-
-
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("delta", [1e-12, 1e-6])
 def test_zcdp_rho_inverts_its_epsilon(epsilon, delta):
@@ -256,15 +223,6 @@ def test_the_gaussian_of_a_pure_mechanism_dominates_it(epsilon0, share):
     epsilon = share * epsilon0
     pure = PureDP(epsilon0).delta(epsilon)
     assert gdp_delta(pure_to_gdp(epsilon0), epsilon) >= pure * (1 - 1e-9) - 1e-16
-
-
-@pytest.mark.parametrize("epsilon0", [0.01, 1.0, 10.0, 35.0])
-def test_the_gaussian_of_a_pure_mechanism_is_the_smallest(epsilon0):
-    """The curves touch at epsilon = 0, where both are the total variation."""
-    mu = pure_to_gdp(epsilon0) * (1 - 1e-3)
-    ours = exact_gdp_delta(mu, 0)
-    with mpmath.workdps(50):
-        assert ours < mpmath.tanh(mpmath.mpf(epsilon0) / 2)
 
 
 # ------------------------------------------------------------------------------- composition
@@ -358,30 +316,11 @@ def test_any_pure_part_beside_a_gaussian_is_quick_and_true(epsilon0, mu):
         assert delta >= exact(1.5) * (1 - 1e-9)
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("epsilon0", [1e-6, 1e-4])
-def test_a_small_pure_part_takes_no_room(epsilon0):
-    tracemalloc.start()
-    (PureDP(epsilon0) + GaussianDP(0.24)).epsilon(1e-6)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 2**27
-
-
 def test_what_costs_nothing_adds_nothing():
     assert compose([PureDP(0.0), GaussianDP(0.24)]) == GaussianDP(0.24)
     assert compose([PureDP(0.0), PureDP(0.0)]) == compose([]) == parallel([]) == PureDP(0.0)
     both = Composed((PureDP(0.0), GaussianDP(0.0), GaussianDP(0.24)))
     assert both.epsilon(1e-6) == pytest.approx(gdp_epsilon(0.24, 1e-6))
-
-
-@pytest.mark.parametrize("count", [1000, 100_000])
-def test_many_small_pure_parts_are_a_gaussian(count):
-    """Ten thousand coins have the loss of a normal law; basic composition would say 100."""
-    total = compose([PureDP(1e-3)] * count + [GaussianDP(0.5)])
-    mu = math.hypot(0.5, 1e-3 * math.sqrt(count))
-    found = total.epsilon(1e-6)
-    assert gdp_epsilon(mu, 1e-6) * 0.999 <= found <= gdp_epsilon(1.4 * mu, 1e-6)
 
 
 def test_basic_composition_is_never_beaten_by_what_is_claimed():
@@ -475,12 +414,6 @@ def test_a_cost_that_is_none_is_refused_by_name(make, name):
         with pytest.raises(ValueError, match=said) as caught:
             make(value)
         assert repr(value) in str(caught.value)
-
-
-@pytest.mark.parametrize("n_updates", [0, -1, 2.0, math.nan])
-def test_a_number_of_updates_that_is_none_is_refused(n_updates):
-    with pytest.raises(ValueError, match="n_updates must be an integer of at least 1"):
-        ThresholdDP(0.1, n_updates)
 
 
 @pytest.mark.parametrize(
@@ -701,11 +634,6 @@ def test_a_group_of_noise_that_is_nearly_ideal_by_its_exact_curve():
                 assert exact > forgot.delta(epsilon)
 
 
-def test_group_privacy_of_a_gaussian_is_a_shift_by_the_group():
-    exact = float(exact_gdp_delta(3 * 0.4, 2.0))
-    assert GaussianDP(0.4).group(3).delta(2.0) == pytest.approx(exact)
-
-
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_group_in_several_like_parts_counts_all_their_tails(size):
     """What stands for the worst of many must cover a group with a row in each of `size`."""
@@ -752,13 +680,6 @@ def test_delta_at_the_epsilon_of_a_delta_is_no_more(mechanism, delta):
     epsilon = mechanism.epsilon(delta)
     assume(math.isfinite(epsilon))
     assert mechanism.delta(epsilon) <= delta * (1 + 1e-6) + 1e-15
-
-
-@settings(deadline=None, max_examples=40)
-@given(positive, st.floats(1.0, 3.0), st.floats(1e-9, 0.1))
-def test_epsilon_grows_with_the_cost(cost, factor, delta):
-    for kind in (PureDP, GaussianDP, ZeroConcentratedDP):
-        assert kind(factor * cost).epsilon(delta) >= kind(cost).epsilon(delta) * (1 - 1e-9)
 
 
 # ------------------------------------------------------------------------------- dictionaries

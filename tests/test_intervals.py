@@ -18,8 +18,6 @@ from skdpsumm import (
     SketchUnion,
     TableSchema,
 )
-from skdpsumm.moments.plausible._interactions import Interactions
-from skdpsumm.moments.plausible._joint import Jumps, correlation
 from skdpsumm.moments.plausible._rows import NamedRows
 
 pytestmark = [
@@ -248,18 +246,6 @@ def test_rows_are_an_array():
         rows[:, 3]
 
 
-def test_what_a_question_does_to_its_rows_moves_no_other_answer(asked):
-    before = float(quietly(lambda: asked.count(lambda r: r["a"] > 0)))
-
-    def careless(rows):
-        for taken in (rows["a"], rows[:, 0], rows[:, :1], np.asarray(rows)[:, :1]):
-            taken[:] = 1
-        return taken[:, 0].astype(float)
-
-    quietly(lambda: asked.estimate(careless).interval())
-    assert float(quietly(lambda: asked.count(lambda r: r["a"] > 0))) == before
-
-
 # -------------------------------------------------------------------------------- what is possible
 
 
@@ -315,34 +301,6 @@ def test_answers_and_intervals_are_possible(epsilon, seed):
             assert np.all(pair[..., 0] <= np.asarray(answer)), name
             assert np.all(np.asarray(answer) <= pair[..., 1]), name
         assert np.all(answer.noise_std_error >= 0)
-
-
-# --------------------------------------------------------------------------------- covariances
-
-
-def with_gain(unit, seed, epsilon=1.0):
-    rng = np.random.default_rng(0)
-    n = 3000
-    age = rng.uniform(18, 90, n)
-    kids = rng.binomial(9, np.where(age < 45, 0.3, 0.05))
-    gain = np.where(rng.random(n) < 0.92, 0, rng.lognormal(8, 1, n)).clip(0, 99_999)
-    schema = [(18, 90), (0, 9), (0, 99_999 * unit)]
-    X = np.column_stack([age, kids, gain * unit])
-    return X, quietly(lambda: fitted(X, epsilon, seed, schema=schema))
-
-
-@pytest.mark.parametrize("ask", ["covariance", "correlation"])
-@pytest.mark.parametrize("epsilon", [0.3, 10.0])
-def test_rescaling_a_column_rescales_the_answer(ask, epsilon):
-    """By a power of two, which rounds nothing."""
-    scale = np.array([1, 1, 2.0**-20])
-    scale = np.outer(scale, scale) if ask == "covariance" else 1.0
-    dollars, millions = (
-        quietly(getattr(with_gain(unit, 0, epsilon)[1], ask)) for unit in (1.0, 2.0**-20)
-    )
-    assert np.allclose(np.asarray(dollars) * scale, millions, rtol=1e-6, atol=1e-12)
-    errors = dollars.noise_std_error * scale
-    assert np.allclose(errors, millions.noise_std_error, rtol=1e-6, atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------- names
@@ -433,33 +391,6 @@ def test_few_rows_and_a_target_leave_pairs_uncounted_and_intervals_say_so():
     assert np.mean(held) >= 7 / 8  # 1 / 8 to 3 / 8 of them did where only phi was allowed for
 
 
-def test_nothing_of_a_pair_is_overlooked_where_its_noise_is_small():
-    people = pd.concat([elderly(k) for k in range(12)], ignore_index=True)
-    m2m = M2MEstimator(AdaptiveSketcher(ELDERLY, epsilon=3.0), random_state=0).fit(people)
-    model = m2m._plausible.model
-    interactions = Interactions(model)
-    pairs = interactions.uncounted_pairs(range(6))
-    assert all(interactions.square_of(pair) == interactions.phi[0] ** 2 for pair in pairs)
-
-
-def test_a_jump_of_another_column_inside_a_bin_is_as_far_off_as_densities_allow():
-    shares = (0.9, 0.4, 0.05)
-    X = np.array([(k + 0.5, i < 100 * one) for k, one in enumerate(shares) for i in range(100)])
-    sketcher = HistogramSketcher(
-        schema=[Numeric(0, 3), [0, 1]], n_bins=3, marginals=2, epsilon=np.inf
-    )
-    model = M2MEstimator(sketcher).fit(X)._plausible.model
-    a, p, b = shares
-    table = 1e12 * model.table((0, 1))  # of so many rows that chance does nothing
-    jumps = Jumps.of(table[None], 3, np.random.default_rng(0))
-    place = jumps.place[0, 1, 1]
-    assert place == pytest.approx((p - b) / (a - b), rel=1e-4)
-    u = (np.arange(100_000) + 0.5) / 100_000
-    before = jumps.moved(u, (0, 1, 1)) < place
-    assert before.mean() / place == pytest.approx(a / p, rel=1e-3)
-    assert (~before).mean() / (1 - place) == pytest.approx(b / p, rel=1e-2)
-
-
 def test_intervals_hold_what_a_jump_inside_a_bin_has_hidden():
     # Everybody retires at 67, wherever bins end.
     schema = {"age": Numeric(18, 90, step=1), "job": ["clerk", "nurse", "retired"]}
@@ -497,15 +428,6 @@ def test_two_numbers_that_nearly_tell_each_other_go_together_inside_cells():
     assert np.mean(middle_held) >= 0.75  # docs/known_limits.md
     # Of the large cells 0.3 were held where nothing was allowed for.
     assert np.mean(held) >= 0.6
-
-
-def test_columns_that_do_not_tell_each_other_are_apart_inside_cells():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.random((20_000, 2)), columns=["u", "v"])
-    schema = {"u": (0, 1), "v": (0, 1), "g": ["a", "b"]}
-    sketcher = HistogramSketcher(schema=schema, n_bins=5, marginals=2, epsilon=2.0)
-    model = M2MEstimator(sketcher).fit(X.assign(g="a"))._plausible.model
-    assert np.abs(correlation(model, 0, 1).expected).max() < 0.2
 
 
 @pytest.mark.parametrize("epsilon", [0.3, np.inf])

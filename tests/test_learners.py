@@ -19,10 +19,9 @@ from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
-from sklearn.svm import SVR, LinearSVR
+from sklearn.svm import SVR
 
 from skdpsumm import (
-    BudgetExceededError,
     BudgetWarning,
     NoiseWarning,
     Numeric,
@@ -47,9 +46,6 @@ from skdpsumm.learners import (
     PolynomialKernel,
     SparseVector,
 )
-from skdpsumm.learners._public_points import seen_share
-from skdpsumm.learners.erm._feature_space import FeatureSpace
-from skdpsumm.learners.erm._kernel_space import KernelSpace
 from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
 
 # Tests of other things set these off, on tables as small as they are.
@@ -141,17 +137,6 @@ def test_kernel_ridge(kernel):
     assert np.allclose(model.predict(NEW), expected, atol=model.sensitivity_ * 4)
 
 
-@pytest.mark.parametrize("width", [0.0, 0.1, 0.3])
-def test_linear_support_vector_regression(width):
-    loss = EpsilonInsensitive(width, smoothing=1e-5)
-    model = TDILRegressor(loss=loss, norm_bound=5, y_bounds=(-2, 2), regularization=0.5, **NO_NOISE)
-    # Residuals are in halves of the interval: 2 of y's units, and so is a weight of ours.
-    twin = LinearSVR(epsilon=2 * width, C=2 * 2, fit_intercept=False, tol=1e-10, max_iter=1_000_000)
-    twin.set_params(loss="epsilon_insensitive", random_state=0).fit(X, CURVE)
-    expected = np.clip(twin.predict(NEW), -2, 2)
-    assert np.allclose(model.fit(X, CURVE).predict(NEW), expected, atol=1e-2)
-
-
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])
 def test_support_vector_regression(kernel):
     """SVR always has an intercept, which is 0 where the rows come once more with other signs."""
@@ -167,19 +152,6 @@ def test_support_vector_regression(kernel):
     expected = np.clip(twin.predict(np.hstack([across, -across])), -1, 1)
     assert abs(twin.intercept_[0]) < 1e-4
     assert np.allclose(ours, expected, atol=model.sensitivity_ / 20)
-
-
-def test_a_kernel_and_its_features_agree():
-    kernel = PINPClassifier(
-        kernel=PolynomialKernel(degree=2), norm_bound=2.0, regularization=1, **NO_NOISE
-    )
-    # (1 + <x, y>)^2 has weights of sqrt 2 on linear and mixed terms.
-    weights = np.sqrt([1, 2, 2, 2, 1, 2, 2, 1, 2, 1])
-    features = make_pipeline(PolynomialFeatures(2), FunctionTransformer(lambda Z: Z * weights))
-    explicit = PINPClassifier(kernel=features, norm_bound=5.0, regularization=1, **NO_NOISE)
-    one = kernel.fit(X, DISC).decision_function(NEW)
-    other = explicit.fit(X, DISC).decision_function(NEW)
-    assert np.allclose(one, other, atol=1e-2)
 
 
 # ---- with noise they still learn
@@ -216,16 +188,6 @@ def test_functional_is_accurate():
     assert PINPClassifier(**settings).fit(big, y).score(big[:300], y[:300]) > 0.85
     landmarks = TDILClassifier(kernel="rbf", schema=(-1, 1), **settings)
     assert landmarks.fit(big, y).score(big, y) > 0.85
-
-
-@pytest.mark.simulated(0)
-@pytest.mark.parametrize("loss", ["huberized_hinge", "logistic", "hinge"])
-def test_every_loss_learns_three_classes(loss):
-    model = TDILClassifier(loss=loss, epsilon=1e3, norm_bound=3.0)
-    with_ones = np.column_stack([X, np.ones(len(X))])
-    assert (
-        model.set_params(regularization=1.0).fit(with_ones, THIRDS).score(with_ones, THIRDS) > 0.65
-    )
 
 
 # ---- spaces
@@ -309,21 +271,6 @@ def test_isolated_public_points_are_told_of_before_anything_is_charged():
         with pytest.raises(UserWarning, match=r"a gamma of about 0\.5 or less"):
             TDDLClassifier(gamma=1e4, ledger=ledger).fit(X, DISC, X_public=Z)
     assert not ledger.entries()
-
-
-@pytest.mark.parametrize(
-    ("model", "public"),
-    [
-        (TDDLClassifier(gamma=1e4), Z[:10]),  # too few to tell
-        (TDDLClassifier(kernel="poly"), 1e6 * Z),
-        (TDDLClassifier(kernel="linear"), 1e6 * Z),
-        (TDDLClassifier(gamma=2.0), np.repeat(Z[:1], 40, axis=0)),
-    ],
-    ids=["few", "poly", "linear", "equal"],
-)
-def test_public_points_near_each_other_are_not(model, public, recwarn):
-    model.fit(X, DISC, X_public=public)
-    assert not [warning for warning in recwarn if "X_public" in str(warning.message)]
 
 
 def test_public_points_of_other_columns_are_refused():
@@ -482,30 +429,6 @@ def test_guarantee_is_the_one_asked_for(model):
     assert labels == ("Classifier" in type(model).__name__)
 
 
-def canaries(row):
-    """Return the bytes of a row in every form that it might take."""
-    forms = [row, row / np.linalg.norm(row), row / 2, (row + 1) / 2]
-    return [form.astype(dtype).tobytes() for form in forms for dtype in (np.float64, np.float32)]
-
-
-@pytest.mark.parametrize("model", every_classifier(epsilon=50.0)[3:], ids=name_of)
-def test_a_released_pickle_holds_no_row(model):
-    """Nor a kernel column, nor a dual coefficient, nor what the solver found."""
-    model = clone(model)
-    settings = {"X_public": Z} if isinstance(model, TDDLClassifier) else {}
-    model.fit(X, DISC, **settings)
-    blob = pickle.dumps(model)
-    for row in X[:50]:
-        assert not any(form in blob for form in canaries(row))
-        assert not any(value.tobytes() in blob for value in row)
-    values = model.predictor_.space.gram(Z, X)
-    assert not any(column[:4].tobytes() in blob for column in values.T)
-    exact = clone(model).set_params(epsilon=np.inf, regularization=model.regularization_)
-    weights = exact.fit(X, DISC, **settings).predictor_.coefficients.ravel()
-    assert not any(value.tobytes() in blob for value in weights if value)
-    assert len(blob) < 60_000
-
-
 # ---- what is refused, and at what price
 
 
@@ -575,17 +498,6 @@ def test_bad_data_cost_nothing_and_are_not_told():
         TDILClassifier(ledger=ledger, classes=["a", "b"]).fit(X, DISC)
     assert "out" not in str(error.value).replace("without", "")
     assert ledger.entries() == []
-
-
-@pytest.mark.statistical
-def test_a_ledger_that_refuses_objective_perturbation_says_why():
-    """Its cost in a ledger of Gaussians is above the epsilon that was asked for."""
-    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
-    model = TDILClassifier(mechanism="objective", ledger=ledger)
-    with pytest.raises(BudgetExceededError, match=r"set mechanism='functional'"):
-        model.fit(X, DISC)
-    assert not ledger.entries()
-    model.set_params(mechanism="functional").fit(X, DISC)
 
 
 @pytest.mark.statistical
@@ -676,23 +588,6 @@ def test_landmarks_that_see_something_are_not(model, rows, recwarn):
     assert not [warning for warning in recwarn if "landmarks" in str(warning.message)]
 
 
-def test_landmarks_are_tried_out():
-    model = TDILClassifier(kernel="rbf", schema=(0, 1), gamma=40.0, random_state=0)
-    with pytest.warns(UserWarning, match="points drawn from it see"):
-        model.fit(HOT, DISC[:200])
-
-
-def test_the_share_that_landmarks_see_is_a_projection():
-    """Of a point among them all, of one far from all nothing; in between, by least squares."""
-    space = KernelSpace("rbf", {"gamma": 1.0}, 1.0)
-    marks = RNG.uniform(-1, 1, (5, 3))
-    for point, share in ((marks[:1], 1.0), (marks[:1] + 100, 0.0)):
-        assert np.isclose(seen_share(space, marks, point), share, atol=1e-6)
-    gram, across = space.gram(marks, marks), space.gram(marks, NEW[:1])
-    left = 1 - 2 * across.T @ (best := np.linalg.solve(gram, across)) + best.T @ gram @ best
-    assert np.isclose(seen_share(space, marks, NEW[:1]), 1 - left[0, 0], atol=1e-6)
-
-
 # ---- rows that no one expects
 
 
@@ -714,14 +609,6 @@ def test_huge_rows_neither_raise_nor_show(settings, value):
     table[0], table[1] = value, value / 1.1
     model = PINPClassifier(gamma=1.0, **settings).fit(table, DISC[:40])
     assert np.isfinite(model.decision_function(np.vstack([table[:3], -table[:2]]))).all()
-
-
-def test_the_gaussian_kernel_is_positive_far_from_the_origin():
-    far = 1e8 + RNG.uniform(0, 3, (60, 2))
-    space = (
-        PINPClassifier(gamma=1.0, epsilon=np.inf).fit(far, DISC[:60]).answers_.hypothesis().space
-    )
-    assert np.linalg.eigvalsh(space.gram(far, far)).min() > -1e-12
 
 
 @pytest.mark.parametrize(
@@ -750,24 +637,6 @@ def test_what_float64_cannot_certify_costs_nothing(learner):
     assert len(messages) == 1
 
 
-@pytest.mark.parametrize("space", ["kernel", "features"])
-def test_more_rows_than_float64_is_sure_of(monkeypatch, space):
-    """What is let in for the most rows is let in for fewer, and solved."""
-    learner = (
-        PINPClassifier(gamma=1.0, loss="hinge")
-        if space == "kernel"
-        else TDILClassifier(loss="hinge")
-    )
-    kind = KernelSpace if space == "kernel" else FeatureSpace
-    monkeypatch.setattr(kind, "max_rows", 100)
-    ledger = PrivacyLedger(epsilon=np.inf, delta=1e-5)
-    with pytest.raises(ValueError, match="t most 100 rows"):
-        clone(learner).set_params(ledger=ledger).fit(X[:101], DISC[:101])
-    assert ledger.entries() == []
-    learner.set_params(ledger=ledger).fit(X[:100], DISC[:100])
-    assert len(ledger.entries()) == 1
-
-
 @pytest.mark.simulated(0)
 def test_large_weights_are_clipped_and_do_not_wrap():
     """64-bit integers would wrap, and one row would move the release by all their range."""
@@ -784,25 +653,6 @@ def test_large_weights_are_clipped_and_do_not_wrap():
 def test_tiny_deltas_hold(delta):
     model = TDILClassifier(mechanism="objective", delta=delta).fit(X, DISC)
     assert model.privacy_.epsilon(delta) <= 1
-
-
-# ---- the public rule for Lambda
-
-
-def test_lambda_does_not_look_at_the_data():
-    for model in every_classifier():
-        one = clone(model).fit(X, DISC).regularization_
-        assert one == clone(model).fit(X[:100] / 2, DISC[:100]).regularization_
-
-
-def test_lambda_fixes_the_noise_on_a_prediction():
-    model = TDDLClassifier(gamma=1.0, epsilon=0.5, mechanism="functional")
-    model.fit(X, DISC, X_public=Z)
-    noise = model.sensitivity_ / model.privacy_.mechanism.mu
-    assert noise == pytest.approx(0.5, rel=1e-2)
-    assert clone(model).set_params(epsilon=np.inf).fit(X, DISC, X_public=Z).regularization_ == 0.01
-    exact = PINPClassifier(gamma=1.0, epsilon=np.inf).fit(X, DISC)
-    assert exact.regularization_ == 0.02
 
 
 # ---- mechanisms, losses and kernels as objects

@@ -16,7 +16,6 @@ import warnings
 import numpy as np
 import pytest
 
-from skdpsumm import LedgerDamagedError as TopLevelError
 from skdpsumm.privacy import (
     BudgetExceededError,
     LedgerDamagedError,
@@ -357,11 +356,6 @@ def test_what_is_written_is_read_again(tmp_path, dataset, label, cost):
     assert (entry["dataset"], entry["label"], entry["epsilon"]) == (dataset, label, float(cost))
 
 
-def test_the_error_is_one_that_is_exported():
-    assert TopLevelError is LedgerDamagedError
-    assert issubclass(LedgerDamagedError, ValueError)
-
-
 # ------------------------------------------------------------------------------------ long ledgers
 
 
@@ -507,17 +501,6 @@ def test_entries_that_were_deleted_are_told_by_the_use_that_comes_to_them(tmp_pa
         db.execute(f"DELETE FROM charges WHERE place BETWEEN {first} AND {last}")
     db.close()
     assert told_at(ledger, 4) == -(-first // 100)
-
-
-def test_a_long_ledger_that_was_set_back_is_told(tmp_path):
-    ledger = lengthened(tmp_path / "ledger", 400)
-    backup, sent = ledger.path.read_bytes(), pickle.dumps(ledger)
-    ledger.charge(PureDP(0.001))
-    ledger.path.write_bytes(backup)
-    for use in (lambda: ledger.spent, lambda: ledger.charge(PureDP(0.001)), ledger.entries):
-        with pytest.raises(LedgerDamagedError, match="set back to an earlier state"):
-            use()
-    assert len(pickle.loads(sent).entries()) == 401
 
 
 # -------------------------------------------------------------- what the machine lacks is no damage

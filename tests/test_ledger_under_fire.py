@@ -17,13 +17,11 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from joblib import parallel_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from skdpsumm import BudgetWarning, HistogramSketcher, M2MClassifier, TDILClassifier
+from skdpsumm import BudgetWarning, HistogramSketcher, M2MClassifier
 from skdpsumm.privacy import (
     BudgetExceededError,
     GaussianDP,
@@ -151,22 +149,6 @@ def test_a_search_is_charged_in_full(tmp_path, backend, cap):
     assert_true(path, truth)
 
 
-@pytest.mark.parametrize("backend", ["n_jobs=1", "threads", "fork"])
-def test_a_real_learner_is_charged_in_full(tmp_path, backend):
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=100, delta=1e-5)
-    model = TDILClassifier(ledger=ledger, epsilon=0.5, classes=[0, 1])
-    with parallel_config(backend=BACKENDS[backend].get("backend", "loky")):
-        jobs = BACKENDS[backend]["n_jobs"]
-        GridSearchCV(model, {"norm_bound": [1.0, 2.0]}, cv=2, n_jobs=jobs).fit(X, Y)
-        cross_val_score(model, X, Y, cv=2, n_jobs=jobs)
-    entries = ledger.entries()
-    assert len(entries) == 2 * 2 + 1 + 2
-    one = GaussianDP(entries[0]["mechanism"]["mu"])
-    assert ledger.spent.epsilon == pytest.approx(
-        GaussianDP(one.mu * 7**0.5).epsilon(1e-5), rel=1e-4
-    )
-
-
 # ------------------------------------------------------- the warning at the second charge
 
 
@@ -226,31 +208,6 @@ def test_the_warning_can_be_written_for_every_accountant(accountant, cap):
     assert len(warned(lambda: ledger.charge(cost[accountant]))) == 1
 
 
-# ------------------------------------------------------------------------- many processes
-
-
-@forks
-def test_eight_processes_charge_at_once(tmp_path):
-    path, truth, start = tmp_path / "ledger", tmp_path / "truth", tmp_path / "start"
-    ledger = PrivacyLedger(path, epsilon=4.0)
-
-    def work():
-        while not start.exists():
-            time.sleep(0.001)
-        for _ in range(10):
-            try:
-                ledger.charge(PureDP(PRICE))
-            except BudgetExceededError:
-                continue
-            release(truth)
-
-    children = [in_child(work) for _ in range(8)]
-    start.touch()
-    assert [ended(child) for child in children] == [0] * 8
-    assert released(truth) == 40
-    assert_true(path, truth)
-
-
 # --------------------------------------------------------------------------------- kills
 
 
@@ -301,21 +258,6 @@ def test_a_process_killed_before_any_statement_of_a_charge(tmp_path):
     ledger.charge(PureDP(PRICE))
     release(truth)
     assert_true(path, truth)
-
-
-@forks
-def test_a_process_killed_between_its_charge_and_its_release(tmp_path):
-    """The one thing that may be lost is budget: never a release that was not paid for."""
-    path, truth = tmp_path / "ledger", tmp_path / "truth"
-    ledger = PrivacyLedger(path, epsilon=4.0)
-
-    def work():
-        ledger.charge(PureDP(PRICE))
-        kill()
-
-    assert ended(in_child(work)) == -signal.SIGKILL
-    assert_true(path, truth, slack=1)
-    assert len(ledger.entries()) == 1
 
 
 @forks
@@ -410,22 +352,6 @@ def test_a_file_that_cannot_be_written_is_read_but_not_charged(open_folder, clos
 
 
 # ------------------------------------------------------------------- other versions, other bytes
-
-
-@given(st.text(min_size=1), st.text(), st.sampled_from([np.float16, np.float32, np.float64, int]))
-@settings(max_examples=30, deadline=None, derandomize=True)
-def test_any_name_and_any_number_is_counted(dataset, label, kind):
-    """A float32 cost was once stored as bytes, which SQLite sums up as zero."""
-    ledger = PrivacyLedger(epsilon=10.0)
-    cost = kind(0.5) if kind is not int else 1
-    try:
-        ledger.charge(PureDP(cost), dataset=dataset, label=label)
-    except ValueError:  # lone surrogates cannot be written
-        assert ledger.entries() == []
-        return
-    (entry,) = ledger.entries()
-    assert (entry["dataset"], entry["label"], entry["epsilon"]) == (dataset, label, float(cost))
-    assert ledger.spent.epsilon == float(cost)
 
 
 def test_a_hook_of_warnings_that_writes_to_the_ledger_cannot_undo_a_charge(monkeypatch):

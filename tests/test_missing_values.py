@@ -196,17 +196,6 @@ def test_intervals_hold_the_truth(released, name):
     assert np.mean(found, axis=0).min() >= 0.84
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", ["mean", "variance", "covariance", "cdf", "missing"])
-def test_errors_are_those_of_repeated_releases(released, name):
-    """25 releases tell a standard deviation to 15 per cent."""
-    _, models = released
-    ask, _ = (QUESTIONS | OF_PAIRS)[name]
-    answers = [quietly(lambda m2m=m2m: ask(m2m)) for m2m in models]
-    errors = np.mean([answer.noise_std_error for answer in answers], axis=0)
-    assert np.all(np.std([np.asarray(a) for a in answers], axis=0) < 1.5 * errors)
-
-
 @pytest.mark.parametrize("ask", OF_PAIRS)
 def test_pairs_are_those_of_which_both_are_present(ask):
     """As in pandas; a table of both columns tells them."""
@@ -260,19 +249,6 @@ def test_categories_that_are_numbers_have_a_distribution_of_those_present():
             assert float(m2m.estimate(ask)) == pytest.approx(0.4)
 
 
-def test_all_are_missing_or_none():
-    X = people(500)
-    X["age"] = np.nan
-    X["pay"] = 20.0
-    m2m = asked(X)
-    shares = m2m.missing_share()
-    assert np.asarray(shares)[:2] == pytest.approx([1, 0], abs=1e-6)
-    ages = quietly(lambda: m2m.cdf("age", [40.0]))
-    assert np.isfinite(float(ages[0]))
-    assert 17 <= float(quietly(m2m.mean)["age"]) <= 90
-    assert np.isfinite(quietly(m2m.covariance)).all()
-
-
 def with_a_column_of_few(n_present, seed=0):
     rng = np.random.default_rng(seed)
     a = rng.normal(50, 12, 3000).clip(0, 100)
@@ -324,13 +300,6 @@ def test_a_question_may_have_no_value_for_want_of_a_cell_alone():
         m2m.estimate(lambda rows: rows["age"] / 0)
     with pytest.raises(ValueError, match="count takes a condition"):
         m2m.count(lambda rows: rows["age"])
-
-
-def test_scores_leave_out_what_is_missing():
-    X, other = people(), people(seed=1)
-    scores = [asked(X, epsilon).score(other) for epsilon in (0.01, 100.0)]
-    assert scores[0] < scores[1] < 0
-    assert scores[1] > -0.05
 
 
 # ----------------------------------------------------------------------------- codes of the missing

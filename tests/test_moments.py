@@ -82,24 +82,6 @@ def test_answers_obey_their_own_laws():
     assert np.all(np.diff(quantiles) >= 0)
 
 
-def test_quantiles_and_counts_match_the_truth():
-    X, model = table(), fitted(SKETCHERS["union"])
-    assert np.allclose(
-        model.quantile(0, [0.25, 0.5, 0.75]), np.quantile(X[:, 0], [0.25, 0.5, 0.75]), atol=0.02
-    )
-    asked = lambda rows: rows[:, 0] > 0.4  # noqa: E731
-    assert float(model.count(asked)) == pytest.approx(asked(X).sum(), rel=0.03)
-
-
-def test_estimate_is_linear_in_f():
-    model = fitted(SKETCHERS["rff"], epsilon=1.0)
-    f, g = (lambda X: X[:, 0]), (lambda X: X[:, 1] ** 2)
-    both = model.estimate(lambda X: np.column_stack([f(X), g(X), 2 * f(X) - 3 * g(X)]))
-    assert both[2].value == pytest.approx(2 * float(both[0]) - 3 * float(both[1]))
-    assert float(model.estimate(f)) == pytest.approx(float(both[0]))
-    assert model.estimate(f).shape == ()
-
-
 @pytest.mark.parametrize("bad", [lambda X: 1.0, lambda X: X[:5, 0], lambda X: X[:, 0] / 0])
 def test_f_must_be_vectorised_and_finite(bad):
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="f "):
@@ -107,22 +89,6 @@ def test_f_must_be_vectorised_and_finite(bad):
 
 
 # --- errors ---------------------------------------------------------------------------------
-
-N_RELEASES = 120
-
-
-def releases(sketcher, X, epsilon, question, n=N_RELEASES, **parameters):
-    """Answers, errors that they claim, and whether intervals hold, of n releases of a table."""
-    values, errors, covered = [], [], []
-    free = question(fitted(sketcher, X, np.inf, **parameters))
-    for seed in range(n):
-        model = fitted(sketcher, X, epsilon, seed, **parameters)
-        answer = question(model)
-        values.append(np.asarray(answer))
-        errors.append(answer.noise_std_error)
-        low, high = np.moveaxis(answer[...].interval(0.95, covers="noise"), -1, 0)
-        covered.append((low <= np.asarray(free)) & (np.asarray(free) <= high))
-    return np.array(values), np.array(errors), np.array(covered)
 
 
 QUESTIONS = {
@@ -168,15 +134,6 @@ def test_sparse_tables_bias_no_answer():
     assert np.all(np.abs(values.mean(axis=0) - free) < 2 * errors.mean(axis=0))
 
 
-@pytest.mark.statistical
-def test_interval_of_noise_covers_the_noise_free_answer_of_shifted_data():
-    X = 0.8 + 0.2 * table(3000)
-    settings = {"prior": "uniform", "n_synthetic": 2000, "regularization": 1e-3}
-    question = lambda m: m.estimate(lambda rows: np.column_stack([rows[:, 0] ** 3, rows[:, 1]]))  # noqa: E731
-    _, _, covered = releases(SKETCHERS["rff"], X, 1.0, question, **settings)
-    assert covered.mean() > 0.87
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_features_of_one_column_that_depend_on_one_another(seed):
     """Without noise nothing but rounding keeps the system of 20 waves on a line apart."""
@@ -194,32 +151,6 @@ def test_centring_falls_back_on_the_prior_not_on_zero():
     drowned = {"epsilon": 1e-3, "prior": "uniform"}
     assert np.allclose(fitted(SKETCHERS["rff"], X, **drowned).mean(), 0.5, atol=0.02)
     assert np.abs(fitted(SKETCHERS["rff"], X, center=False, **drowned).mean().value).max() < 0.2
-
-
-def test_theory_beats_paper_on_uniform_data():
-    """REVIEW 13.2: lambda = sigma^2/n shrinks too much."""
-    X = np.random.default_rng(0).random((20_000, 3)) ** 1.5
-    errors = {
-        rule: np.mean(
-            np.abs(
-                fitted(SKETCHERS["rff"], X, 1.0, prior="uniform", regularization=rule).mean()
-                - X.mean(axis=0)
-            )
-        )
-        for rule in ("theory", "paper")
-    }
-    assert errors["theory"] < errors["paper"] / 2
-
-
-def test_points_of_the_histograms_remove_shift():
-    X = table(20_000) ** 3
-    errors = {
-        prior: np.mean(
-            np.abs(fitted(SKETCHERS["union"], X, 1.0, prior=prior).mean() / X.mean(axis=0) - 1)
-        )
-        for prior in ("uniform", "auto")
-    }
-    assert errors["auto"] < errors["uniform"]
 
 
 # --- the analyst's side ---------------------------------------------------------------------

@@ -16,14 +16,12 @@ from dataclasses import replace
 from functools import cache, cached_property
 from html.parser import HTMLParser
 
-import jedi
 import numpy as np
 import pandas as pd
 import pytest
 from answers import answer_of
 from catalogue import INSTANCES
 from curators import curator_of
-from IPython.core.completer import IPCompleter, provisionalcompleter
 from sklearn.base import BaseEstimator
 
 from skdpsumm import (
@@ -365,41 +363,6 @@ def test_a_class_for_an_estimator_costs_nothing(make):
     with pytest.raises(TypeError):
         one.fit(X, LABELS, **given)
     assert paying.spent.epsilon == 0
-
-
-# ---- completion
-
-
-@pytest.fixture(scope="module")
-def completer(tmp_path_factory):
-    # Processes that share a new cache read files of it that others still write, and offer nothing.
-    jedi.settings.cache_directory = str(tmp_path_factory.mktemp("jedi"))
-    # Without a shell there are no magics.
-    unused = ["IPCompleter.magic_matcher", "IPCompleter.magic_config_matcher"]
-    return IPCompleter(namespace={}, disable_matchers=unused)
-
-
-def offered(completer, one, *, jedi):
-    completer.namespace, completer.use_jedi = {"one": one}, jedi
-    with provisionalcompleter():
-        return {found.text.lstrip(".") for found in completer.completions("one.", 4)}
-
-
-def public_names(one):
-    return {name for name in dir(one) if not name.startswith("_")}
-
-
-@pytest.mark.parametrize("jedi", [True, False], ids=["jedi", "plain"])
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_completion_offers_what_is_there(kind, jedi, completer):
-    for one in (INSTANCES[KINDS[kind]].make(), fitted(KINDS[kind])):
-        assert public_names(one) <= offered(completer, one, jedi=jedi)
-
-
-@pytest.mark.parametrize("name", OBJECTS)
-def test_completion_of_objects(name, completer, tmp_path):
-    one = OBJECTS[name](tmp_path)
-    assert public_names(one) <= offered(completer, one, jedi=False)
 
 
 # ---- nothing private

@@ -17,9 +17,7 @@ import pytest
 from simulated import simulate
 
 from skdpsumm import HistogramSketcher, M2MEstimator, Numeric, PrivateSketch, RFFSketcher
-from skdpsumm.moments.asking._weighted import GroupedRows, covariance
 from skdpsumm.moments.plausible._interactions import Interactions
-from skdpsumm.moments.plausible._rows import Rows
 
 pytestmark = [
     pytest.mark.simulated(0),
@@ -96,12 +94,6 @@ def test_counts_have_the_noise_of_the_release_and_may_be_negative(m2m):
     assert np.sqrt(np.mean(sums**2)) == pytest.approx(np.sqrt(20) * cell_std(m2m.sketch_), rel=0.1)
 
 
-def test_tables_lie_around_what_was_released_and_not_around_the_model(m2m):
-    counts = m2m._model.model.residuals.marginal((0, 1))
-    off = (m2m.table(["a", "b"]).tables("noise").mean(axis=0) - counts) / cell_std(m2m.sketch_)
-    assert np.sqrt(np.mean(off**2)) == pytest.approx(0.1, rel=0.15)  # 1 / sqrt(100)
-
-
 def test_no_table_has_the_noise_of_a_simulated_release():
     """Drawn from the same stream, it would cancel the noise: the tables would be the truth."""
     rows = people(2000)
@@ -159,28 +151,6 @@ def test_a_difference_of_means_has_the_covariance_of_the_counts():
     assert float(share.std_error) == pytest.approx(
         cell_std(sketch) * np.sqrt(n_cells) / whole, rel=0.2
     )
-
-
-def test_one_column_has_the_same_counts_beside_any_other(m2m):
-    for covers in ("noise", "table"):
-        alone = m2m.count(by="a").tables(covers)
-        for other in ("b", "c"):
-            beside = m2m.table(["a", other]).tables(covers).sum(axis=2)
-            np.testing.assert_allclose(beside, alone, atol=1e-6)
-        of_c = m2m.table(["a", "c"]).tables(covers).sum(axis=1)
-        np.testing.assert_allclose(of_c, m2m.count(by="c").tables(covers), atol=1e-6)
-        of_three = m2m.table(["a", "b", "c"]).tables(covers).sum(axis=2)
-        np.testing.assert_allclose(of_three.sum(axis=2), alone, atol=1e-3)
-
-
-def test_two_releases_share_no_noise_and_a_release_shares_all_of_its_own(tmp_path):
-    first, other = estimator(sketched(0)), estimator(sketched(1))
-    first.sketch_.save(tmp_path / "one.sketch")
-    again = estimator(PrivateSketch.load(tmp_path / "one.sketch"))
-    ones = [one.count(by="b") for one in (first, again, other)]
-    np.testing.assert_allclose((ones[0] - ones[1]).tables(), 0.0, atol=1e-9)
-    apart = np.hypot(ones[0].std_error, ones[2].std_error)
-    np.testing.assert_allclose((ones[0] - ones[2]).std_error, apart, rtol=0.35)
 
 
 # ------------------------------------------------------------------------------------- determinism
@@ -344,13 +314,6 @@ def test_conditions_are_joined(m2m):
     assert float(m2m.count(first)) > float(both.count(first))  # and what was there is as it was
 
 
-def test_conditions_of_points_are_joined():
-    m2m = estimator(fourier())
-    there = m2m.where(low_b(8)).where(lambda rows: rows["w"] < 0.3).mean("a")
-    both = m2m.where(lambda rows: (rows["b"] < 8) & (rows["w"] < 0.3)).mean("a")
-    np.testing.assert_allclose(numbers(there), numbers(both), rtol=1e-9)
-
-
 # ------------------------------------------------------------------------------------------ levels
 
 
@@ -368,13 +331,6 @@ def test_any_level_between_0_and_1_has_an_interval(m2m):
     for level in (0, 1, -0.1, 1.5, np.nan):
         with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
             m2m.mean("a").interval(level)
-
-
-def test_quantiles_of_rows_whose_groups_differ_between_tables():
-    rows = Rows(None, {0: np.array([1.0, 2.0, 3.0])}, np.ones((3, 3)), None)
-    codes = np.array([[0, 0, 0], [0, -1, -1], [-1, -1, 0]])
-    found = GroupedRows(rows, codes, 1).quantiles(rows.numbers(0), np.array([0.5]))
-    assert found[:, 0, 0].tolist() == [2.0, 1.0, 3.0]
 
 
 # ---- conditions on more columns than cells can hold
@@ -429,26 +385,3 @@ def test_a_condition_on_four_columns_that_hardly_a_row_meets_is_not_nothing():
         low, high = m2m.count(asked).interval()
         assert low <= 25
         assert 5 < high < 2000  # points alone, of which none meets it, say 0
-
-
-@pytest.mark.parametrize("missing", [False, True])
-def test_covariances_of_all_pairs_at_once_are_those_of_one_after_another(missing):
-    rng = np.random.default_rng(0)
-    X = np.cumsum(rng.normal(size=(5000, 4)), axis=1)
-    X[rng.random(X.shape) < 0.2 * missing] = np.nan
-    # The ends of a chain go together by what is counted of those between them.
-    chain = HistogramSketcher(
-        schema=[Numeric(-8, 8, missing=missing)] * 4,
-        marginals=[(0, 1), (1, 2), (2, 3)],
-        n_bins=32,
-    )
-    engine = simulate(M2MEstimator(chain, random_state=0), X, seed=1)._plausible
-    found = engine.apart(range(4))
-    assert set(found) == {(0, 2), (0, 3), (1, 3)}
-    for pair, one in found.items():
-        rows = engine.rows(pair, "model")
-        x, y = (rows.numbers(j) for j in pair)
-        spread = np.sqrt(np.nanvar(X[:, pair[0]]) * np.nanvar(X[:, pair[1]]))
-        # Rows stand at a lattice of quantiles of their cells.
-        assert abs(covariance(rows.weights, x, y)[0] - one) < 0.005 * spread
-        assert one > 0.05 * spread

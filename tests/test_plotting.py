@@ -423,62 +423,6 @@ def test_only_answers_to_one_question_are_compared():
         ComparisonDisplay({"a": estimate(np.eye(2))})
 
 
-@pytest.mark.parametrize(
-    "display",
-    [
-        CDFDisplay([1, 2, 3], estimate([0.9, 0.95, 1.0]), reference=[0.1, 0.9, 1.0]),
-        HistogramDisplay(estimate([0.2, 0.8]), edges=[0, 1, 3]),
-        ComparisonDisplay({"a": estimate([1.0, 2.0]), "b": estimate([1.5, 1.0])}),
-        PrivacyUtilityDisplay([0.1, 1], [1.0, 2.0], intervals=[(0, 2), (1, 3)], reference=2.0),
-    ],
-    ids=lambda d: type(d).__name__,
-)
-def test_legends_cover_no_curve(display):
-    ax = display.plot().ax_
-    ax.figure.canvas.draw()
-    legend = ax.get_legend().get_window_extent()
-    assert legend.y0 >= ax.get_window_extent().y1 - 1
-
-
-def test_legends_name_the_same_bars_once():
-    ax = None
-    for name in "ab":
-        answers = {1.0: estimate(0.5), 2.0: estimate(0.7)}
-        ax = PrivacyUtilityDisplay.from_estimates(answers, ax=ax, name=name).ax_
-    texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert sorted(texts) == ["95% interval", "a", "b"]
-    fits = PrivacyUtilityDisplay([1, 2], [3, 4], intervals=[(2, 4), (3, 5)], bars="both folds")
-    assert "both folds" in notes(fits.plot())
-    bare = PrivacyUtilityDisplay([1, 2], [3, 4]).plot()
-    assert notes(bare) == "epsilon (add-remove); ; private"
-
-
-def test_one_standard_error_is_written_beside_values():
-    display = MomentDisplay(estimate([1.5, 250]), [(0, 2), (0, 400)], names=["a", "b"]).plot(
-        level=0.5
-    )
-    assert [text.get_text() for text in display.texts_] == [" 1.5 ± 0.1", " 250 ± 0.1"]
-    assert "±: standard error" in notes(display)
-    matrix = CovarianceDisplay(estimate([[1234, 1], [1, 9e7]], std=112), names=["a", "b"]).plot()
-    assert matrix.texts_[0].get_text() == "1230\n±110"
-    assert matrix.texts_[3].get_text() == "9e+07\n±110"
-    assert "± standard error" in notes(matrix)
-
-
-def test_moments(m2m):
-    display = MomentDisplay.from_estimator(m2m)
-    means = np.asarray(m2m.mean())
-    ranges = np.array([(100, 220), (0, 200), (-1, 3)])
-    shares = (means - ranges[:, 0]) / np.ptp(ranges, axis=1)
-    assert np.allclose(display.errorbar_[0].get_xdata(), shares)
-    assert [t.get_text() for t in display.ax_.get_yticklabels()] == [
-        "height (cm)",
-        "weight (kg)",
-        "load",
-    ]
-    assert f"{means[0]:.4g} ±" in display.texts_[0].get_text()
-
-
 def test_covariance(m2m):
     display = CovarianceDisplay.from_estimator(m2m)
     matrix = np.asarray(m2m.covariance())
@@ -492,15 +436,6 @@ def test_covariance(m2m):
     # In grey, a larger correlation is darker.
     greys = display.image_.cmap(np.linspace(0, 1, 20))[:, :3].mean(axis=1)
     assert (np.diff(greys) < 0).all()
-
-
-def test_correlation_has_no_units_and_large_ones_no_numbers(m2m, sketch):
-    display = CovarianceDisplay.from_sketch(sketch, statistic="correlation", random_state=0)
-    assert [t.get_text() for t in display.ax_.get_yticklabels()] == list(SCHEMA)
-    large = CovarianceDisplay(estimate(np.eye(9)), names=list("abcdefghi"))
-    assert not large.plot().texts_
-    with pytest.raises(ValueError, match="statistic must be"):
-        CovarianceDisplay.from_estimator(m2m, statistic="cov")
 
 
 def a_ledger():
@@ -545,14 +480,6 @@ def test_summary_is_the_distance_to_public_rows(choice):
         assert np.isclose(display.mmd[at] ** 2, mmd2(rows[:size], public, gamma=0.5), atol=1e-12)
     assert np.array_equal(display.line_.get_ydata(), display.mmd)
     assert "no guarantee" in display.ax_.get_title()
-
-
-def test_summary_is_compared_with_random_rows_of_the_target():
-    rng = np.random.default_rng(0)
-    public = rng.normal(size=(60, 2))
-    display = SummaryDisplay.from_rows(public[:9], public, gamma=0.5)
-    draws = [mmd2(public[rng.integers(60, size=9)], public, gamma=0.5) for _ in range(500)]
-    assert np.isclose(display.expected[-1] ** 2, np.mean(draws), rtol=0.1)
 
 
 def test_utility_of_answers(sketch):

@@ -1,11 +1,11 @@
 """The proofs of the docs: their scripts hold the claims, and would not if claims were wrong."""
 
 import ast
-import importlib.util
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scripts
 
 from skdpsumm.privacy import PureDP
 
@@ -15,22 +15,14 @@ PAGE = (ROOT / "docs/proofs.md").read_text()
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_"))
 
 
-@pytest.fixture
-def load(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-
-    def load(name):
-        spec = importlib.util.spec_from_file_location(f"proof_{name}", FOLDER / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return load
+def load(name):
+    """Return a script as a module of its own, which a test may change."""
+    return scripts.load(f"proofs/{name}.py")
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_claims_hold_and_wrong_ones_are_found_out(name, load, capsys):
+def test_claims_hold_and_wrong_ones_are_found_out(name, capsys):
     load(name).main()
     printed = capsys.readouterr().out
     assert "FAIL" not in printed
@@ -65,7 +57,7 @@ def fails(module, check):
     return True
 
 
-def test_too_little_noise_in_the_objective_fails(load, monkeypatch):
+def test_too_little_noise_in_the_objective_fails(monkeypatch):
     module = load("objective")
     calibrate = module.calibrate
 
@@ -77,7 +69,7 @@ def test_too_little_noise_in_the_objective_fails(load, monkeypatch):
     assert fails(module, module.check_solver)
 
 
-def test_too_large_a_ratio_for_the_threshold_fails(load, monkeypatch):
+def test_too_large_a_ratio_for_the_threshold_fails(monkeypatch):
     module = load("threshold")
     ratio, stated = module.threshold_ratio, module.ThresholdDP
     monkeypatch.setattr(module, "threshold_ratio", lambda *budget: 2 * ratio(*budget))
@@ -85,7 +77,7 @@ def test_too_large_a_ratio_for_the_threshold_fails(load, monkeypatch):
     assert fails(module, module.check_streams)
 
 
-def test_too_low_a_price_of_a_search_fails(load, monkeypatch):
+def test_too_low_a_price_of_a_search_fails(monkeypatch):
     module = load("random_stopping")
     law = module.LAWS["logarithmic"]
     monkeypatch.setattr(module, "LAWS", {"logarithmic": Underpriced(law)})
@@ -105,7 +97,7 @@ class Underpriced:
         return self._law.price(PureDP(0.8 * run.epsilon0))
 
 
-def test_too_little_noise_on_a_function_fails(load, monkeypatch):
+def test_too_little_noise_on_a_function_fails(monkeypatch):
     module = load("functional")
     drawn = module.CoordinateNoise
 
@@ -118,7 +110,7 @@ def test_too_little_noise_on_a_function_fails(load, monkeypatch):
     assert fails(module, module.check_noise)
 
 
-def test_a_gradient_that_is_not_clipped_fails(load, monkeypatch):
+def test_a_gradient_that_is_not_clipped_fails(monkeypatch):
     module = load("gradient")
     claimed = module.GradientPlan.sensitivity.fget
     halved = property(lambda plan: claimed(plan) / 2)
@@ -126,7 +118,7 @@ def test_a_gradient_that_is_not_clipped_fails(load, monkeypatch):
     assert fails(module, module.check_library)
 
 
-def test_steps_that_are_not_counted_fail(load, monkeypatch):
+def test_steps_that_are_not_counted_fail(monkeypatch):
     module = load("gradient")
     claim = module.claim
     monkeypatch.setattr(module, "claim", lambda steps, *given: claim(1, *given))
@@ -136,7 +128,7 @@ def test_steps_that_are_not_counted_fail(load, monkeypatch):
 # ---- the checks themselves
 
 
-def test_checks_tell_right_from_wrong(load, capsys):
+def test_checks_tell_right_from_wrong(capsys):
     checks = load("objective").Checks
     good = checks("")
     good.holds("", 1.0, 1.0)
@@ -161,10 +153,9 @@ def test_checks_tell_right_from_wrong(load, capsys):
     assert "FAIL" in capsys.readouterr().out
 
 
-def test_divergences_of_masses(load):
-    load("objective")
-    from _checks import both_ways, hockey_stick
-
+def test_divergences_of_masses():
+    module = load("objective")
+    both_ways, hockey_stick = module.both_ways, module.hockey_stick
     p, q = np.array([0.5, 0.5]), np.array([0.75, 0.25])
     assert hockey_stick(p, q, 0.0) == 0.25
     assert both_ways(p, q, np.log(2)) == pytest.approx(max(0.0, 0.75 - 1.0))

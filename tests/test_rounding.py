@@ -15,7 +15,6 @@ from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import (
     PINPClassifier,
-    PINPRegressor,
     PrivacyLedger,
     TDDLClassifier,
     TDILClassifier,
@@ -40,12 +39,10 @@ from skdpsumm.learners.erm._losses import (
 )
 from skdpsumm.learners.erm._problem import (
     MAX_KERNEL_ROWS,
-    MAX_ROWS,
     Minimizer,
     Problem,
     Terms,
     coordinate_rounding,
-    factor_jitter,
     kernel_drift,
     largest_eigenvalue,
     largest_weight,
@@ -168,13 +165,6 @@ def test_entries_are_as_exact_as_claimed(name, d, planted):
         assert (max(errors) <= bound) != planted
 
 
-def test_no_kernel_has_longer_features_than_its_radius():
-    for kernel, params, _ in KERNELS.values():
-        space = KernelSpace(kernel, params, 1.0)
-        squares = np.diag(space.gram(*[rows_at_their_worst(50) * 1e3] * 2))
-        assert squares.max() <= space.radius**2 * (1 + space.entry_error)
-
-
 @pytest.mark.parametrize("row", [1e60, 1e100, 1e200])
 def test_no_row_is_too_long_for_a_kernel(row):
     X = np.array([[row, 0.0], [1.0, 0.0], [0.0, 2.0]])
@@ -239,14 +229,6 @@ def test_errors_of_entries_move_the_minimiser_no_farther(name, regularization):
             other = minimiser(Given(error * pattern), claimed)
             allowed = kernel_drift(claimed) + plain.tolerance + claimed.tolerance
             assert distance(found, other) <= allowed
-
-
-def test_errors_larger_than_claimed_move_it_farther():
-    plain = terms_of(Logistic(), None, 0.02)
-    found = minimiser(Given(), plain)
-    claimed = replace(plain, kernel_error=1e-8, max_rows=40)
-    other = minimiser(Given(-0.05), claimed)
-    assert distance(found, other) > kernel_drift(claimed) + 2 * plain.tolerance
 
 
 def test_the_gram_matrix_of_the_solver_is_positive():
@@ -382,12 +364,6 @@ class FixedProblem:
         self.terms = terms
 
 
-def test_jitter_grows_with_the_points():
-    space = Given()
-    assert factor_jitter(space, 100) == 1e-8
-    assert factor_jitter(space, 30_000) > 4 * 30_000**2 * 2.0**-53
-
-
 @pytest.mark.parametrize("n", [1, 2, 40])
 def test_the_largest_eigenvalue_is_bounded(n):
     for Z in (np.zeros((n, 2)), RNG.uniform(-1, 1, (n, 2)), np.arange(2.0 * n).reshape(n, 2) * 9):
@@ -477,24 +453,6 @@ def scale_of(mechanism):
     return getattr(plan, known[mechanism]) if mechanism in known else plan._scale * plan._grid
 
 
-def test_the_bounds_of_usual_fits_are_small():
-    """Half a per cent at most, where fits had a thousandth for float64 before: by measurement,
-    .0001 to .004.
-    """
-    for model in (
-        PINPClassifier(gamma=1.0),
-        PINPClassifier(gamma=1.0, epsilon=0.1),
-        PINPRegressor(gamma=1.0, y_bounds=(0, 1)),
-        PINPClassifier(gamma=1.0, loss="hinge"),
-        PINPClassifier(kernel="poly"),
-        PINPClassifier(gamma=1.0, loss="hinge"),
-    ):
-        plan, terms = plan_of(model)
-        rounding = coordinate_rounding(plan.space, terms, plan.max_points)
-        assert kernel_drift(terms) < 5e-3 * terms.step
-        assert rounding < 5e-3 * terms.step
-
-
 def test_grids_are_powers_of_two():
     for regularization in (0.3, 7.0, 1e3):
         settings = {"regularization": regularization}
@@ -548,7 +506,3 @@ def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
         with pytest.raises(ValueError, match=r"at most 1[01] rows"):
             model.set_params(ledger=ledger).fit(X2, Y2)
         assert ledger.entries() == []
-
-
-def test_caps_are_those_of_the_docs():
-    assert (MAX_KERNEL_ROWS, MAX_ROWS) == (60_000, 2**24)

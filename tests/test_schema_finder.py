@@ -32,8 +32,6 @@ from skdpsumm import (
     PrivacyLedger,
     SchemaFinder,
     TableSchema,
-    audit_epsilon,
-    check_private_estimator,
 )
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
@@ -737,69 +735,6 @@ def test_what_noise_hides_is_told():
         )
     assert finder.schema_["n"] == Numeric(0, 1, missing=True)
     assert finder.schema_["w"] == Categorical([], missing=True, other=True)
-
-
-# ------------------------------------------------------------------------ audits
-
-
-D_AUDITED = 9
-AUDITED = SchemaFinder(["category"] * D_AUDITED, epsilon=1.0, delta=1e-3)
-# So many rows have a value that it is told about every other time.
-N_AUDITED = round(AUDITED._price(AUDITED.kinds)[2])
-
-
-def audited(value):
-    """Return the audit of tables of which one has a row more, with this value in all columns."""
-    table = np.full((N_AUDITED + 1, D_AUDITED), "a", object)
-    table[-1] = "b"
-    one_more = np.vstack([table, np.full((1, D_AUDITED), value, object)])
-
-    def release(X):
-        columns = AUDITED.fit(X).schema_.columns
-        return sum(value in column.categories for column in columns)
-
-    return audit_epsilon(release, table, one_more, delta=1e-3, n_trials=500, random_state=0)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("value", ["a", "b"])
-def test_an_audit_does_not_refute_the_claim(value):
-    result = audited(value)
-    assert not result.refutes(1.0)
-    assert result.largest_bound > 1.0
-
-
-def too_little_noise(noise, i, counts, noise_seed):
-    """Return counts with the noise of nine epsilons, one for each column."""
-    std = noise.std_of_block(i) / D_AUDITED
-    return counts + np.random.default_rng().normal(0, std, len(counts))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(
-    ("home", "function", "planted", "value"),
-    [
-        (_finder, "_noisy", too_little_noise, "a"),
-        (_finder, "_threshold", lambda *_: 2.0, "b"),
-    ],
-    ids=["an epsilon for each column", "no threshold"],
-)
-def test_an_audit_finds_planted_bugs(home, function, planted, value, monkeypatch):
-    monkeypatch.setattr(home, function, planted)
-    assert audited(value).refutes(1.0)
-
-
-def test_the_library_s_own_check_passes():
-    rng = np.random.default_rng(0)
-    table = np.column_stack([rng.integers(0, 90, 60), rng.choice(["a", "b"], 60)]).astype(object)
-    more = np.vstack([table, np.array([1e9, "c"], object)[None]])
-    finder = SchemaFinder(BOTH, epsilon=1.0)
-
-    def release(fitted):
-        number, word = fitted.schema_.columns
-        return [*number.bounds, number.step or 0.0, *(w in word.categories for w in "abc")]
-
-    check_private_estimator(finder, table, more, release=release, n_trials=300)
 
 
 # ------------------------------------------------------------------------ what it is for

@@ -1,8 +1,5 @@
 """The private search over pipelines: rows that move no other row, names, grids, and silence."""
 
-import json
-import math
-
 import joblib
 import numpy as np
 import pandas as pd
@@ -29,7 +26,6 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils.fixes import parse_version
 from stub_learners import Stub
-from test_best_of import generating
 
 from skdpsumm import (
     BudgetExceededError,
@@ -44,10 +40,9 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm.features import _row_alone
-from skdpsumm.model_selection._candidate import STEPS, Choices, PublicSteps, alike
+from skdpsumm.model_selection._candidate import STEPS, PublicSteps, alike
 from skdpsumm.model_selection._public_rows import PublicRows, TableForm
 from skdpsumm.model_selection._stopping import StoppingLaw
-from skdpsumm.privacy import PureDP
 from skdpsumm.schema._reading import column_names, validate_table
 
 pytestmark = [
@@ -127,13 +122,6 @@ KINDS = {
 def test_no_row_moves_another(monkeypatch, name, block_rows):
     monkeypatch.setattr(_row_alone, "_ROWS_MAPPED_AT_ONCE", block_rows)
     assert not moves_another(mapped(*KINDS[name]), X)
-
-
-@pytest.mark.statistical
-def test_no_row_of_a_frame_moves_another():
-    for steps in ([PublicVectorizer(PEOPLE)], [PublicVectorizer(PEOPLE), PolynomialFeatures(2)]):
-        assert not moves_another(mapped(*steps, rows=FRAME), FRAME)
-    assert not moves_another(mapped(*KINDS["scaler"]), X.astype(np.float32))
 
 
 def test_all_steps_on_the_list_are_mapped_row_by_row():
@@ -230,30 +218,6 @@ def test_alike_takes_nothing_on_trust():
     assert alike([1.5, {"a": np.arange(3)}], [1.5, {"a": np.arange(3)}])
 
 
-@pytest.mark.statistical
-def test_predictions_are_scored_as_the_pipeline_makes_them():
-    """By what a row was mapped to, or by the whole pipeline: the same sum."""
-    pipe = make_pipeline(SCALE, PolynomialFeatures(2), LEARNER)
-
-    def accuracy(estimator, row, label):
-        return estimator.predict(row) == label
-
-    sums = [
-        search(pipe, {}, scoring=scoring, score_bounds=(0, 1)).fit(X, Y).best_sum_
-        for scoring in ("accuracy", accuracy)
-    ]
-    assert sums[0] == sums[1]
-
-
-def test_public_points_go_through_the_maps():
-    from skdpsumm import TDDLClassifier
-
-    pipe = make_pipeline(PublicVectorizer(schema=(-1, 1)), TDDLClassifier(gamma=1.0))
-    model = search(pipe, {}).fit(X, Y, X_public=X[:20])
-    points = model.best_estimator_[-1].predictor_.points
-    np.testing.assert_array_equal(points, pipe[0].fit_transform(X[:20]))
-
-
 # ------------------------------------------------------------------ names
 
 
@@ -296,30 +260,6 @@ def test_a_candidate_is_tried_once(monkeypatch):
     monkeypatch.setattr(StoppingLaw, "draw", lambda self, rng: 7)
     search(TDILClassifier(), {"regularization": [1.0, 2.0, np.float64(3.0)]}).fit(X, Y)
     assert len(fits) == 3 + 7
-
-
-def test_what_is_tried_does_not_change():
-    small = Choices({"a": [1, 2], "b": [3, 4, 5]})
-    assert len(list(small.to_try())) == 6
-    tried = [json.dumps(params, sort_keys=True) for params in small.to_try()]
-    assert len(set(tried)) == 6
-    for n, given in ((100, {"a": list(range(1000))}), (10, [{"a": uniform(0, 1)}, {}])):
-        first, again = (list(Choices(given).to_try()) for _ in range(2))
-        assert first == again
-        assert len(first) == n
-
-
-def test_a_search_again_after_failures_costs_no_more():
-    """K of those that did not fail has weights q^k more: the same law, of a smaller mean."""
-    law, q = StoppingLaw(0.0, 10), 0.9
-    part = 1 - (1 - law.gamma) * q
-    mean = (1 - part) / part / -math.log(part)
-    tilted = StoppingLaw(0.0, mean)
-    for z in (0.2, 0.7, 1.0):
-        expected = generating(law, q * z) / generating(law, q)
-        assert generating(tilted, z) == pytest.approx(expected)
-    for run in (PureDP(0.1), PureDP(1.0)):
-        assert tilted.price(run).epsilon(0.0) <= law.price(run).epsilon(0.0)
 
 
 # ------------------------------------------------------------------ silence
@@ -411,15 +351,6 @@ def test_a_refusal_tells_of_the_price_in_a_ledger():
     with pytest.raises(BudgetExceededError, match="price of a search with epsilon=1"):
         search(LEARNER, {}, epsilon=1.0, ledger=ledger).fit(X, Y)
     assert ledger.entries() == []
-
-
-def test_a_pure_search_costs_what_it_says():
-    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
-    search(LEARNER, {}, epsilon=0.9, delta=0.0, ledger=ledger).fit(X, Y)
-    assert ledger.spent.epsilon == pytest.approx(0.9)
-    with pytest.raises(BudgetExceededError) as caught:
-        search(LEARNER, {}, epsilon=0.9, delta=0.0, ledger=ledger).fit(X, Y)
-    assert "price of a search" not in str(caught.value)
 
 
 # ------------------------------------------------------------------ tables, as the user has them
@@ -700,16 +631,6 @@ def test_schemas_of_other_tables_cost_nothing(reader, schema, message):
     assert ledger.entries() == []
 
 
-def test_columns_that_the_schema_leaves_out_are_not_looked_at():
-    odd = ADULT.astype({"name": object})
-    odd.loc[5, "name"] = [np.nan]
-    found = [
-        search(Reads(SCHEMA), {}, delta=0.0, holdout=1e-12).fit(table, MALE).best_estimator_.rows_
-        for table in (ADULT, odd)
-    ]
-    np.testing.assert_array_equal(*found)
-
-
 def test_public_rows_fill_the_schema():
     form = TableForm.of(ADULT[:0], SCHEMA, column_names(ADULT))
     rows = PublicRows.like(form, np.array([0, 1]), None).X
@@ -720,16 +641,6 @@ def test_public_rows_fill_the_schema():
     assert 0 < rows["hours"].isna().mean() < 0.3
     assert len(np.unique(rows["age"])) > 10
     assert list(rows.dtypes) == list(read(ADULT, SCHEMA).dtypes)
-
-
-def test_an_odd_row_changes_no_other_row_of_a_whole_search():
-    more = pd.concat([ADULT, ADULT[:1].astype(object).assign(age=[2**53 + 1], hours=[None])])
-    pipe = make_pipeline(PublicVectorizer(SCHEMA), RBFSampler(n_components=5), Keeps())
-    rows = [
-        search(pipe, {}, delta=0.0, holdout=1e-12).fit(table, labels).best_estimator_[-1].rows_
-        for table, labels in ((ADULT, MALE), (more, np.append(MALE, True)))
-    ]
-    np.testing.assert_array_equal(rows[0], rows[1][:N])
 
 
 @pytest.mark.parametrize("name", ["schema", "learner"])

@@ -19,7 +19,6 @@ from simulated import simulate
 from skdpsumm import (
     HistogramSketcher,
     M2MEstimator,
-    M2MRegressor,
     Numeric,
     PrivateSketch,
     RFFSketcher,
@@ -152,15 +151,6 @@ def test_a_sum_of_one_release_twice_does_not_say_which(tmp_path):
         assert (other + saved(b, tmp_path)).added == ()
 
 
-@pytest.mark.parametrize("make", [both_kinds, partial(RFFSketcher, 60, gamma=1.0, random_state=0)])
-def test_sums_of_other_sketches_share_noise_too(make):
-    parts = [released(k, people(k), make=make) for k in range(2)]
-    draws = [asked(one).mean("a").tables("noise") for one in (*parts, parts[0] + parts[1])]
-    found = np.corrcoef(draws)
-    assert abs(found[0, 1]) < 0.35
-    assert np.all(found[2, :2] > 0.4)
-
-
 @pytest.mark.statistical
 def test_differences_between_a_sum_and_a_part_hold_the_truth():
     """Of 2,000 persons at epsilon 0.3 in each; noise that is not shared makes them too wide."""
@@ -230,15 +220,6 @@ def test_differences_of_populations_hold_the_truth_if_rows_are_said_rightly(make
             assert held < 0.7 * len(ends)
 
 
-@pytest.mark.parametrize("kind", [partial(RFFSketcher, 80, gamma=1.0), both_kinds])
-def test_people_of_other_sketches_are_shared_too(kind):
-    rows = people(0)
-    one, other = (asked(released(k, rows, make=kind, epsilon=20.0)) for k in range(2))
-    difference = one.mean("a") - other.mean("a")
-    stds = [difference.tables("population", same_rows=same).std() for same in (True, False)]
-    assert stds[0] < 0.7 * stds[1]
-
-
 QUESTIONS = {
     "quantile": lambda m: m.quantile("a", 0.3),
     "condition": lambda m: m.where(lambda rows: rows["b"] > 4).mean("a"),
@@ -260,21 +241,6 @@ def test_all_questions_can_be_asked_of_other_people(name):
     )
     np.testing.assert_allclose(same, difference.tables("table"), atol=1e-9)
     assert np.all(np.abs(apart - same).max(axis=0) > 1e-6)
-
-
-def test_coefficients_of_two_fits_share_people():
-    rows = people(5)
-    models = [
-        M2MRegressor.from_sketch(released(k, rows, epsilon=8.0), target="b", random_state=0)
-        for k in range(2)
-    ]
-    slopes = [model.coefficients(["a"])["a"] for model in models]
-    difference = slopes[0] - slopes[1]
-    stds = [difference.tables("population", same_rows=same).std() for same in (True, False)]
-    assert stds[0] < 0.8 * stds[1]
-    assert abs(float(difference)) < 3 * stds[0]
-    middle = difference.tables("population", same_rows=True).mean() - float(difference)
-    assert abs(middle) < stds[0]
 
 
 # ----------------------------------------------------------------------- what cannot be answered

@@ -13,7 +13,6 @@ import math
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -22,8 +21,6 @@ import pytest
 from dp_accounting import get_sigma_gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import ARMS, has_std
-from releases import SketchAgain
 from simulated import simulate
 from sklearn import __version__ as sklearn_version
 from sklearn.base import clone
@@ -49,7 +46,6 @@ from skdpsumm.privacy import (
     GaussianDP,
     PrivacyGuarantee,
     PrivacyLeakWarning,
-    PrivacyLedger,
     PureDP,
 )
 from skdpsumm.privacy._mechanisms import Unprotected
@@ -124,33 +120,6 @@ def same_sketch(one, other):
 
 
 _PLAIN = ("n_released", "n_noise_std", "privacy", "postprocess", "n_from_sums", "added", "key")
-
-
-# ----------------------------------------------------------------- what is released, statistically
-
-
-COUNTED = [
-    rff(),
-    histogram(denominator="budget"),
-    race(),
-    union(weights=[1, 5, 2], denominator="budget"),
-]
-
-
-@cache
-def noise_of_the_number_of_rows():
-    """Return noise over its claimed deviation, of 400 releases of each."""
-    found = []
-    for sketcher in COUNTED:
-        again, std = SketchAgain(sketcher, X3[:20]), sketcher.fit(X3[:20]).sketch_.n_noise_std
-        found += [(again()[-1] - 20) / std for _ in range(400)]
-    return found
-
-
-@pytest.mark.parametrize(("factor", "accepted"), ARMS)
-def test_noise_of_the_number_of_rows_is_that_stated(factor, accepted):
-    """Gaussian counts, bought and read off the row sums."""
-    assert has_std(noise_of_the_number_of_rows(), 1 / factor) == accepted
 
 
 # --------------------------------------------------------------------- what is stated, by formula
@@ -273,14 +242,6 @@ def test_fit_is_partial_fit_and_release(make):
     for block in others:  # the seed is that of the first block
         blocks.partial_fit(block)
     assert same_sketch(blocks.release().sketch_, whole)
-
-
-@each_kind
-def test_noise_is_fresh_in_each_fit(make):
-    sketcher = make()
-    one, other = sketcher.fit(X3).sketch_, sketcher.fit(X3).sketch_
-    assert one.feature_map.same_as(other.feature_map)
-    assert not np.any(one.sums == other.sums)
 
 
 @each_kind
@@ -489,25 +450,6 @@ def test_one_row_cannot_change_the_precision_of_the_others(make):
     assert np.array_equal(part, rest)
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.float16, object])
-def test_integers_and_objects_are_summed_as_floats(dtype):
-    X = np.random.default_rng(0).integers(0, 3, size=(500, 2))
-    parts = [
-        HistogramSketcher(n_bins=5),
-        RACESketcher(2, n_buckets=5, bandwidth=0.7),
-        rff(n_components=6),
-    ]
-    sums = [
-        SketchUnion(parts, schema=[[0, 1, 2], (0, 3)], random_state=0, epsilon=epsilon)
-        .partial_fit(X.astype(kind))
-        ._pending.sums
-        for epsilon in (1.0, np.inf)
-        for kind in (dtype, np.float64)
-    ]
-    assert np.array_equal(sums[0], sums[1])
-    assert np.array_equal(sums[2], sums[3])
-
-
 # ------------------------------------------------------------------------- number of rows, means
 
 
@@ -526,11 +468,6 @@ def test_a_drowned_number_of_rows_gives_the_neutral_mean(make):
         assert drowned.n_samples >= 1
     assert not with_rows(sketch, 30.1).is_drowned
     assert with_rows(sketch, 0.5, 0.0).is_drowned
-
-
-def test_neutral_means_are_uniform_histograms_and_no_waves():
-    assert np.array_equal(with_rows(rff().fit(X3).sketch_, 0.0).mean, np.zeros(10))
-    assert with_rows(histogram().fit(X3).sketch_, 0.0).mean == pytest.approx(np.full(15, 0.2))
 
 
 @each_kind
@@ -560,21 +497,6 @@ def test_row_sums_give_the_number_of_rows():
     assert sketch.n_released == pytest.approx(np.average(totals, weights=precision))
     expected = sketch.noise_std[0] / math.sqrt(precision.sum())
     assert sketch.n_noise_std == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("make", [race, histogram, union])
-def test_denominator_modes(make):
-    auto, bought = (make(denominator=d).fit(X3).sketch_ for d in ("auto", "budget"))
-    assert auto.n_from_sums
-    assert not bought.n_from_sums
-    assert bought.n_noise_std == pytest.approx(SIGMA / math.sqrt(0.02), rel=1e-4)
-    assert bought.noise_std[0] == pytest.approx(auto.noise_std[0] / math.sqrt(0.98), rel=1e-5)
-
-
-@each_kind
-def test_replace_one_takes_the_number_of_rows_as_public(make):
-    sketch = make(adjacency="replace_one").fit(X3).sketch_
-    assert (sketch.n_released, sketch.n_noise_std) == (60, 0)
 
 
 # ------------------------------------------------------------------------------------- sums of two
@@ -827,19 +749,6 @@ def parts_of_histograms(n_parts, n_columns, bins=None, name="column {}"):
     )
 
 
-def test_sketches_of_many_groups_print_in_a_few_lines():
-    shown = repr(parts_of_histograms(3, 4))
-    assert "4 columns:\n  6 groups (column 0 x column 1, " in shown
-    assert "): 24 cells +- 10\n" in shown
-    assert "  1 group (column 0 x column 1): 4 cells" in repr(parts_of_histograms(2, 2))
-    long = repr(parts_of_histograms(40, 30, name="a column of a rather long name, {}"))
-    assert len(long) < 3000
-    assert "\n  ... 32 more\n" in long
-    assert "429 more" in long
-    assert "a column of a rat... x" in long
-    assert "rows, 3 columns: histogram (12)\n" in repr(histogram(n_bins=4).fit(X3).sketch_)
-
-
 def test_adaptive_sketches_are_added_where_they_counted_the_same():
     own, other = (parts_of_histograms(2, 3, {0: [0, cut, 1]}) for cut in (0.3, 0.4))
     both = own + twin(own)
@@ -880,14 +789,6 @@ def test_blocks_and_a_release_charge_once(make):
     assert ledger.verbs == ["check", "charge"]
     sketcher.partial_fit(X3)
     assert ledger.verbs == ["check", "charge"] * 2
-
-
-def test_every_fit_and_every_clone_pays():
-    ledger = FakeLedger()
-    sketcher = rff(ledger=ledger)
-    sketcher.fit(X3).fit(X3)
-    clone(sketcher).fit_transform(X3)
-    assert ledger.verbs == ["check", "charge"] * 3
 
 
 @ignore_seed
@@ -1019,16 +920,6 @@ BAD_ROWS = {
 
 @pytest.mark.parametrize("kind", ["rff", "union"])
 @pytest.mark.parametrize("row", BAD_ROWS.values(), ids=BAD_ROWS)
-def test_bad_values_in_a_table_cost_nothing_and_are_not_repeated(kind, row):
-    ledger = FakeLedger()
-    with pytest.raises(ValueError) as raised:  # noqa: PT011
-        mixed(ledger=ledger)[kind].fit(np.vstack([GOOD, np.array(row, dtype=object)]))
-    assert "charge" not in ledger.verbs
-    assert "secret" not in str(raised.value)
-
-
-@pytest.mark.parametrize("kind", ["rff", "union"])
-@pytest.mark.parametrize("row", BAD_ROWS.values(), ids=BAD_ROWS)
 def test_a_bad_second_block_changes_nothing(kind, row):
     ledger = FakeLedger()
     sketcher = mixed(ledger=ledger)[kind].partial_fit(GOOD)
@@ -1048,18 +939,6 @@ def test_a_second_block_of_another_width_is_refused(make):
     with pytest.raises(ValueError, match="features"):
         sketcher.partial_fit(X3[:, :2])
     assert sketcher._pending.n_rows == 60
-
-
-def test_a_ledger_holds_what_it_can():
-    """With the real thing: two fits at half the cap, no third."""
-    ledger = PrivacyLedger(epsilon=1.0, delta=0.0)
-    sketcher = histogram(epsilon=0.5, delta=0.0, ledger=ledger)
-    kept = sketcher.fit(X3).fit(X3).sketch_
-    with pytest.raises(BudgetExceededError):
-        sketcher.fit(X3)
-    assert sketcher.sketch_ is kept
-    assert ledger.spent.epsilon == 1.0
-    assert [entry["label"] for entry in ledger.entries()] == ["HistogramSketcher"] * 2
 
 
 # ------------------------------------------------------------------------------------------ union
@@ -1120,30 +999,6 @@ def test_frames_go_in_and_out(library):
     assert seen == ("a", "b", "c") or (
         library is pl and parse_version(sklearn_version) < parse_version("1.7")
     )
-
-
-@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
-@pytest.mark.parametrize("kind", mixed())
-def test_frames_with_categories(library, kind):
-    frame = library.DataFrame({"age": [30, 50, 70], "sex": ["F", "M", "M"]})
-    array = np.array([[30, "F"], [50, "M"], [70, "M"]], dtype=object)
-    one = mixed(epsilon=np.inf)[kind].fit(frame)
-    other = mixed(epsilon=np.inf)[kind].set_params(random_state=0).fit(array)
-    assert one.sketch_.n_samples == pytest.approx(3)
-    if kind != "union":
-        assert one.sketch_.mean == pytest.approx(other.sketch_.mean)
-
-
-def test_columns_go_by_name():
-    frame = pd.DataFrame({"age": [30.0, 50, 70], "sex": ["F", "M", "M"]})
-    sketcher = HistogramSketcher(
-        schema={"sex": ["F", "M"], "age": (20, 80)},
-        n_bins=3,
-        marginals=[["sex"], ["age", "sex"]],
-        epsilon=np.inf,
-    ).fit(frame)
-    thirds = np.array([1, 2, 1, 0, 0, 1, 0, 1]) / 3
-    assert sketcher.sketch_.mean == pytest.approx(thirds)
 
 
 def test_sketches_that_count_rows_in_two_ways_are_not_added():

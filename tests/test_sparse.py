@@ -32,7 +32,7 @@ from skdpsumm import (
 from skdpsumm.features._engine import ExactProduct
 from skdpsumm.learners import GradientDescent
 from skdpsumm.learners.erm._feature_space import MOST_SOLVED, FeatureSpace, row_lengths
-from skdpsumm.learners.mechanisms._gradient import IntegerRows, clipped_rows
+from skdpsumm.learners.mechanisms._gradient import IntegerRows
 from skdpsumm.schema._reading import NoEstimator, validate_table
 from skdpsumm.schema._sparse import SparseRows
 
@@ -95,15 +95,6 @@ def test_one_form_whatever_the_container(form, dtype):
         assert rows.values.dtype == np.float64
 
 
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-@pytest.mark.parametrize("form", ["csr", "csc"])
-def test_indices_of_any_width(form, index):
-    X = table()[0]
-    given = sparse.csr_array(X).asformat(form)
-    given.indices, given.indptr = given.indices.astype(index), given.indptr.astype(index)
-    assert np.array_equal(read(given).toarray(), X)
-
-
 def test_parts_of_a_cell_are_added_in_an_order_of_their_own():
     """Sums of three floats hang on their order, and that in which they came decides nothing."""
     rng = np.random.default_rng(0)
@@ -130,15 +121,6 @@ def test_norms_are_those_of_the_dense_twin(d):
     X = rng.standard_normal((200, d)) * (rng.random((200, d)) < max(0.3, 5 / d))
     X *= 10.0 ** rng.integers(-170, 160, (200, 1))  # squares overflow, and vanish
     assert np.array_equal(row_lengths(X), row_lengths(read(sparse.csr_array(X))))
-
-
-@pytest.mark.parametrize("norm_bound", [1.0, 0.3, 7.0])
-def test_features_are_those_of_the_dense_twin(norm_bound):
-    X = table()[0]
-    space = FeatureSpace(None, X.shape[1], norm_bound)
-    features = space.features(read(sparse.csr_array(X)))
-    assert isinstance(features, SparseRows)
-    assert np.array_equal(features.toarray(), space.features(X))
 
 
 def adversaries(d):
@@ -229,24 +211,6 @@ def test_a_row_moves_the_sum_of_gradients_by_its_sensitivity_at_most():
     assert 0.1 * plan.sensitivity < largest <= plan.sensitivity
 
 
-def test_groups_move_the_sum_of_gradients_by_their_sensitivity_at_most():
-    X, y = table()
-    groups = np.arange(len(X)) // 4
-    model = TDILClassifier(mechanism="gradient", max_rows_per_group=4)
-    without = gradient_of(model, sparse.csr_array(X), y, groups)[0]
-    row = np.full((4, X.shape[1]), 1e3)
-    more = sparse.csr_array(np.vstack([X, row])), np.append(y, [0] * 4), np.append(groups, [-1] * 4)
-    total, plan, _ = gradient_of(model, *more)
-    moved = np.linalg.norm((total - without) * plan._grid)
-    assert 0.1 * plan.sensitivity < moved <= plan.sensitivity
-
-
-def test_clipped_sums_of_one_column_are_those_of_the_dense_twin():
-    values = np.array([[3.0], [0.0], [-0.2], [-9.0]])
-    clipped = clipped_rows(SparseRows(sparse.csr_array(values)), 1.0)
-    assert np.array_equal(clipped.toarray(), clipped_rows(values, 1.0))
-
-
 # ---- whole fits
 
 MODELS = {
@@ -291,15 +255,6 @@ def test_a_fit_is_that_of_the_dense_twin(name):
         np.testing.assert_allclose(model.predict(given), predicted, rtol=1e-12)
         np.testing.assert_allclose(model.predict(X), predicted, rtol=1e-12)
         assert model.n_features_in_ == X.shape[1]
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_release_of_sparse_rows_has_the_claim_of_the_dense_twin():
-    X, y = table()
-    one, other = (simulate(TDILClassifier(), Z, y) for Z in (X, sparse.csr_array(X)))
-    assert one.privacy_ == other.privacy_
-    assert one.sensitivity_ == other.sensitivity_
-    assert repr(one.noise_) == repr(other.noise_)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -445,20 +400,6 @@ def test_nothing_as_large_as_the_table_is_allocated(limit):
         tracemalloc.stop()
     # The weights take 0.8 MB, a thousand dense rows 800 MB and the Hessian 80 GB.
     assert peak < 60e6
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", [RBFSampler, SparseRandomProjection])
-def test_a_feature_map_sees_few_dense_rows_at_a_time(kind):
-    X, y = one_hot(1000, 20_000, 10)
-    model = TDILClassifier(kernel=kind(n_components=10, random_state=0))
-    tracemalloc.start()
-    try:
-        simulate(model, X, y)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 60e6  # all rows would take 160 MB
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -11,19 +11,15 @@ import pytest
 import sklearn
 from curators import summarizer_of
 from paper_protocols import AskAll, printed
-from releases import as_polars
 from sklearn.base import clone
-from sklearn.compose import make_column_transformer
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 from skdpsumm import (
     BudgetExceededError,
     Categorical,
     Numeric,
-    PrivacyLeakWarning,
     PrivacyLedger,
     PrivateMMDSummarizer,
     Public,
@@ -104,14 +100,6 @@ def test_default_matches_the_target():
     assert found < 0.1 * mmd2(X[::30], target, gamma=0.5)
 
 
-def test_order_is_that_of_choice():
-    """The first rows are a good summary of their own."""
-    X, _, owners, target, _ = problem()
-    s = summarizer(epsilon=np.inf).fit(X, X_target=target, owners=owners)
-    first = mmd2(X[s.sample_indices_[:5]], target, gamma=0.5)
-    assert first < mmd2(target[:5], target, gamma=0.5)
-
-
 @pytest.mark.filterwarnings("ignore:X_target is missing:UserWarning")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_without_a_target_x_is_summarised(protocol):
@@ -125,12 +113,6 @@ def test_without_a_target_x_is_summarised(protocol):
         assert isinstance(claim.mechanism, Unprotected)
     else:
         assert 5 < claim.epsilon(1e-6) <= 20 + 1e-9
-
-
-def test_one_owner():
-    X, *_ = problem()
-    s = summarizer().fit(X)
-    assert s.owner_counts_ == {"X": 20}
 
 
 def test_fewer_rows_than_asked_for():
@@ -193,13 +175,6 @@ def test_a_fit_is_charged_once(protocol):
     assert ledger.spent.epsilon == pytest.approx(expected.epsilon(1e-5), rel=1e-3)
 
 
-def test_pool_costs_nothing():
-    X, *_ = problem()
-    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
-    summarizer(protocol="pool", ledger=ledger).fit(X)
-    assert ledger.entries() == []
-
-
 def test_a_full_ledger_refuses_before_anything_is_read():
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-6)
     with pytest.raises(BudgetExceededError):
@@ -244,14 +219,6 @@ def test_mistakes_cost_nothing(options, data, message):
             X, **{"X_target": target, "owners": owners, **data}
         )
     assert ledger.entries() == []
-
-
-def test_owners_named_by_shares_may_be_empty():
-    X, _, owners, target, _ = problem()
-    s = summarizer(shares={"north": 1, "south": 1, "east": 2})
-    s.fit(X, X_target=target, owners=owners)
-    assert s.owner_counts_["east"] == 0
-    assert s.n_accessed_ == 160
 
 
 # -------------------------------------------------------------------------- summarised estimators
@@ -365,14 +332,6 @@ def test_noise_is_not_taken_for_a_kernel_that_sees_nothing():
     assert said(work, "near 0 between any") == 0
 
 
-def test_defaults_and_regressors():
-    X, y, *_ = problem()
-    m = SummarizedEstimator(LinearRegression(), PrivateMMDSummarizer(gamma=1.0)).fit(X, y)
-    assert m.summarizer_.n_select == 100
-    assert sklearn.base.is_regressor(m)
-    assert sklearn.base.is_classifier(model())
-
-
 def test_held_out_rows_given_to_fit_are_kept_for_score():
     X, y, owners, target, target_y = problem()
     m = model().fit(
@@ -460,14 +419,6 @@ def test_mistakes_of_a_model_cost_nothing(data, message):
     assert ledger.entries() == []
 
 
-def test_a_weight_nobody_asked_for_costs_nothing(routing):
-    X, y, *_ = problem()
-    ledger = PrivacyLedger(epsilon=np.inf)
-    with pytest.raises(Exception, match="sample_weight"):
-        model(ledger=ledger).fit(X, y, sample_weight=np.ones(600))
-    assert ledger.entries() == []
-
-
 def test_owners_of_mixed_kinds_are_refused():
     X, *_ = problem()
     with pytest.raises(ValueError, match="one kind"):
@@ -551,14 +502,6 @@ def test_search_over_a_pipeline_that_transforms_the_target(routing):
     assert search.best_score_ > 0.85
 
 
-def test_grid_search_in_a_pipeline_without_routing():
-    X, y, *_ = problem()
-    pipeline = Pipeline([("model", model())])
-    search = GridSearchCV(pipeline, {"model__summarizer__epsilon": [np.inf]}, cv=2)
-    search.fit(X, y)
-    assert search.best_score_ < 0
-
-
 def test_rows_are_chosen_in_pipelines_of_imbalanced_learn(routing):
     pipelines = pytest.importorskip("imblearn.pipeline")
     X, y, owners, target, _ = problem()
@@ -571,16 +514,6 @@ def test_rows_are_chosen_in_pipelines_of_imbalanced_learn(routing):
     routed[0].set_fit_resample_request(owners=False)
 
 
-def test_public_is_only_a_wrapper():
-    assert repr(Public(np.zeros(3))) == "Public(<ndarray>)"
-    X, _, owners, target, _ = problem()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        one = summarizer().fit(X, X_target=Public(target), owners=Public(owners))
-        other = summarizer().fit(X, X_target=target, owners=owners)
-    np.testing.assert_array_equal(one.sample_indices_, other.sample_indices_)
-
-
 def test_a_target_that_a_pipeline_did_not_map_is_told_why():
     X = np.random.default_rng(0).normal(size=(40, 3))
     with pytest.raises(ValueError, match="features") as caught:
@@ -589,35 +522,6 @@ def test_a_target_that_a_pipeline_did_not_map_is_told_why():
     with pytest.raises(ValueError, match="NaN") as caught:
         PrivateMMDSummarizer(5, gamma=1.0).fit(np.full((40, 3), np.nan), X_target=X)
     assert not hasattr(caught.value, "__notes__")
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("package", "n_target"), [("pandas", 600), ("polars", 300)])
-def test_a_public_frame_goes_through_any_transformer(routing, package, n_target):
-    """A ColumnTransformer maps the frame in a `Public`, and no fold cuts it."""
-    frames = pytest.importorskip(package)
-    rng = np.random.default_rng(0)
-    jobs, ages = rng.choice(["a", "b"], 600), rng.uniform(18, 90, 600)
-    X, y = frames.DataFrame({"job": jobs, "age": ages}), (jobs == "a").astype(int)
-    columns = make_column_transformer(
-        (OneHotEncoder(categories=[["a", "b"]], sparse_output=False), ["job"]),
-        (PublicVectorizer((18, 90)), ["age"]),
-    )
-    pipeline = Pipeline(
-        [("nested", make_pipeline(columns, MinMaxScaler())), ("model", model())],
-        transform_input=["X_target", "X_holdout"],
-    )
-    routed = {
-        "X_target": Public(X[:n_target]),
-        "owners": np.arange(600) % 3,
-        "X_holdout": Public(X[:n_target]),
-        "y_holdout": Public(y[:n_target]),
-    }
-    search = GridSearchCV(pipeline, {"model__estimator__C": [100.0]}, cv=2)
-    search.fit(X, y, **routed)
-    rows, labels = search.best_estimator_[-1]._holdout
-    assert len(rows) == len(labels) == n_target
-    assert search.best_score_ > 0.95
 
 
 def test_public_survives_pickles_and_copies():
@@ -696,21 +600,6 @@ def test_the_choice_is_in_the_vectors():
     np.testing.assert_array_equal(inside.sample_indices_, outside.sample_indices_)
 
 
-@pytest.mark.parametrize("package", ["polars", "words", "codes"])
-def test_no_container_changes_the_choice(package):
-    X, owners, _ = people()
-    target = wanted_people()
-    expected = on_schema(epsilon=np.inf).fit(X, X_target=target, owners=owners).sample_indices_
-    if package == "polars":
-        other = as_polars(X)
-    elif package == "words":
-        other = X.astype(object).where(X.notna(), None)
-    else:
-        other = X.astype({"job": "category", "sex": "category", "gain": "Float64"})
-    found = on_schema(epsilon=np.inf).fit(other, X_target=target, owners=owners)
-    np.testing.assert_array_equal(found.sample_indices_, expected)
-
-
 def test_partitions_are_read_through_the_schema():
     dd = pytest.importorskip("dask.dataframe")
     X, _, _ = people()
@@ -761,15 +650,6 @@ def test_what_a_schema_does_not_take_costs_nothing(place, parameters, change, me
     assert ledger.entries() == []
 
 
-def test_columns_that_are_missing_are_named():
-    X, _, _ = people()
-    with pytest.raises(ValueError, match="lacks columns 'gain', 'job'"):
-        on_schema().fit(X.drop(columns=["gain", "job"]), X_target=wanted_people())
-    with pytest.raises(ValueError, match="lacks column 'job'") as caught:
-        on_schema().fit(X, X_target=wanted_people().drop(columns="job"))
-    assert "X_target" in caught.value.__notes__[0]
-
-
 def test_columns_of_the_target_are_found_by_their_names():
     X, _, _ = people()
     target = wanted_people()
@@ -779,12 +659,3 @@ def test_columns_of_the_target_are_found_by_their_names():
     np.testing.assert_array_equal(s.fit(X, X_target=other).sample_indices_, expected)
     with pytest.raises(ValueError, match="features"):
         s.set_params(schema=(0, 1)).fit(np.eye(3), X_target=np.eye(2))
-
-
-def test_the_map_of_a_schema_is_known_before_the_fit():
-    X, _, _ = people()
-    four = TableSchema({name: PEOPLE[name] for name in PEOPLE.names})
-    s = on_schema(epsilon=np.inf).set_params(schema=four)
-    before = s.preview_embedding(4).frequencies
-    s.fit(X[list(PEOPLE.names)], X_target=wanted_people()[list(PEOPLE.names)])
-    np.testing.assert_array_equal(before, s.embedding_.frequencies)

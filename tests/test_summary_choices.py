@@ -4,12 +4,11 @@ import warnings
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 import pytest
 from curators import curator_of, summarizer_of
 from paper_protocols import AskAll
 
-from skdpsumm import PrivacyLeakWarning, PrivacyLedger, mmd2
+from skdpsumm import PrivacyLeakWarning, PrivacyLedger
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import IntegerNoise
@@ -108,14 +107,6 @@ def test_many_rows_are_weighed_by_a_sample_of_them(scene):
     assert found.reshape(6, 1000)[:, 900:].sum() > 0.8 * found.sum()
 
 
-@pytest.mark.parametrize("n", [2, 50])
-def test_rows_that_are_all_alike_are_drawn_at_random(n):
-    phi = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(0))
-    target = phi.features(points(50)).mean(axis=0)
-    scores = tilted_scores(phi.features(np.ones((n, 2))), target, 0.1, np.random.default_rng(0))
-    assert np.ptp(scores) < 1e-6
-
-
 @pytest.mark.statistical
 def test_draws_follow_the_weights():
     """One of three rows; each count is within six standard errors: fails with 6e-9."""
@@ -132,18 +123,6 @@ def test_the_size_of_the_noise_is_told_and_public():
     assert message.noise == pytest.approx(1 / (gdp_mu(1.0, 1e-6) * 100), rel=1e-3)
     assert run(owners, epsilon=np.inf).transcript[0][0].noise is None
     assert run(owners, protocol="pool").transcript[0][0].noise is None
-
-
-def test_with_hopeless_noise_propose_is_pool():
-    """The same coins draw nearly the same rows where the target is drowned."""
-
-    def chosen(**options):
-        owners = {k: DataOwner(points(200, seed=k), seed=k) for k in range(4)}
-        return set(run(owners, n_target=100, **options).pool.origins)
-
-    drowned, pool = chosen(epsilon=1e-3), chosen(protocol="pool")
-    assert len(drowned) == len(pool) == 320
-    assert len(drowned & pool) > 305
 
 
 def test_who_has_fewer_rows_than_asked_for_sends_them_all():
@@ -164,14 +143,6 @@ class Flood(DataOwner):
         if self._remaining.sum() + len(rows.indices) < len(self._X):
             return Rows(rows.indices[:0], rows.X[:0], rows.y[:0])
         return Rows(np.arange(len(self._X)), self._X, 1 - self._y)
-
-
-class Copies(DataOwner):
-    """Sends copies of one row that is just like the target."""
-
-    def answer(self, message):
-        rows = super().answer(message)
-        return Rows(rows.indices, np.full_like(rows.X, 2.0), 1 - rows.y)
 
 
 def labelled(n, centre, seed, kind=DataOwner):
@@ -201,13 +172,6 @@ def test_no_owner_has_more_than_its_part_of_the_summary(protocol):
     owners["special"] = labelled(300, 2.0, 9)
     free = run(owners, **options, max_share_per_owner=1.0)
     assert sum(owner == "special" for owner, _ in free.chosen) > 5
-
-
-def test_copies_are_no_more_than_the_bound():
-    owners = {k: labelled(100, 2.0, k) for k in range(9)}
-    owners["bad"] = labelled(300, 2.0, 9, Copies)
-    curator = run(owners, max_share_per_owner=0.1)
-    assert sum(owner == "bad" for owner, _ in curator.chosen) <= 2
 
 
 def test_a_bound_that_is_reached_is_told():
@@ -251,24 +215,6 @@ def test_quotas_are_kept_through_swaps_and_restarts():
         assert quotas.are_reached
     loose = exact_search(X, target, 20, 0.5, quotas=Quotas(codes, np.array([20, 20])))
     np.testing.assert_array_equal(loose.run(True, 20, np.random.RandomState(0)), free)
-
-
-def test_swaps_improve_under_quotas():
-    X, target = points(300), points(50, 1.0, seed=1)
-    codes = (X[:, 0] > 0).astype(int)
-    found = [
-        mmd2(
-            X[
-                exact_search(X, target, 20, 0.5, quotas=Quotas(codes, np.array([20, 8]))).run(
-                    refine, 20, np.random.RandomState(0)
-                )
-            ],
-            target,
-            gamma=0.5,
-        )
-        for refine in (False, True)
-    ]
-    assert found[1] < found[0]
 
 
 # ------------------------------------------------------------------------------------------ labels
@@ -322,14 +268,6 @@ def test_an_owner_with_bad_labels_learns_it_before_a_run(kind):
     with pytest.raises(ValueError, match="one label for each row") as error:
         DataOwner(points(20), BAD_LABELS[kind])
     assert "nan" not in str(error.value)
-
-
-def test_columns_of_words_and_numbers_are_labels():
-    assert read_label_column(np.array(["a", "b"], dtype=object)).tolist() == ["a", "b"]
-    numbers = read_label_column(pd.Series([1, 2.0, True, 0.5], dtype=object)).tolist()
-    assert [(type(cell), cell) for cell in numbers] == [(int, 1), (int, 2), (int, 1), (float, 0.5)]
-    column = np.array([1, 2], object)
-    assert not np.shares_memory(read_label_column(column), column)
 
 
 # ------------------------------------------------------------------------- arrays that are shared
@@ -386,16 +324,6 @@ def test_one_owners_bad_cell_leaves_that_owner_out(cell, protocol):
     absent.fit(X[others], X_target=target, owners=owners[others])
     chosen = np.flatnonzero(others)[absent.sample_indices_]
     np.testing.assert_array_equal(s.sample_indices_, chosen)
-
-
-def test_rows_are_handed_out_where_one_owner_is_left_out():
-    X, y, owners = table()
-    frame = pd.DataFrame(X, columns=["u", "v"])
-    frame.loc[5, "v"] = np.nan
-    with pytest.warns(UserWarning, match="take no part"):
-        rows, labels = summarizer().fit_resample(frame, y, X_target=frame.iloc[500:], owners=owners)
-    assert len(rows) == len(labels) == 20
-    assert np.isfinite(np.asarray(rows)).all()
 
 
 def test_a_table_that_nobody_can_read_is_refused_and_costs_nothing():

@@ -119,7 +119,13 @@ import numpy as np
 from _checks import Checks, both_ways, hockey_stick
 from scipy.special import ndtr, softmax
 
-from skdpsumm.learners.erm._losses import Huber, HuberizedHinge, Logistic, Softmax
+from skdpsumm.learners.erm._losses import (
+    EpsilonInsensitive,
+    Huber,
+    HuberizedHinge,
+    Logistic,
+    Softmax,
+)
 from skdpsumm.privacy._mechanisms import GaussianDP, gdp_delta
 from skdpsumm.privacy._objective import calibrate
 
@@ -132,6 +138,7 @@ CASES = [
     ("Huberised hinge", HuberizedHinge(0.5), (-1.0, 1.0), [0.5, 1.5], 2.0),
     ("Huberised hinge", HuberizedHinge(0.5), (-1.0, 1.0), [0.5, 1.5], 20.0),
     ("Huber", Huber(0.5), (0.0, 1.5), [-0.5, 0.0, 0.5, 1.0, 2.0], 3.0),
+    ("tube", EpsilonInsensitive(0.4, 0.2), (0.0,), [-0.6, -0.2, 0.2, 0.6], 8.0),
 ]
 
 
