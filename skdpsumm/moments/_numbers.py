@@ -48,7 +48,7 @@ STEEPER_THAN_NEIGHBOURS = 3.0
 REACH_OF_ANSWER = 0.7
 # With more features than this, the diagonal stands for a Hessian, and nobody asks what features
 # explain of a model's inputs: it would take longer than the model.
-MOST_FEATURES = 3_000
+MOST_FEATURES_OF_MODEL = 3_000
 # Where rows lie is expected as if the places of this many were known. Where nothing is known, as of
 # categories that were counted together, it is one row.
 PSEUDO_ROWS = 12.0

@@ -23,7 +23,7 @@ from ...schema._schema import TableSchema, stack_columns
 from ...sketches import PrivateSketch
 from .._numbers import (
     LARGEST_BOUND,
-    MOST_FEATURES,
+    MOST_FEATURES_OF_MODEL,
     N_POINTS,
     SHARE_BESIDE_DENSITY,
     SHARE_BESIDE_MODEL,
@@ -385,7 +385,7 @@ def _root(features: FeatureBlocks, weights: NDArray, scale: NDArray) -> NDArray:
     the dual ends does not depend on it: gradients are of all points.
     """
     _, variance = features.moments(weights)
-    if features.n_features > MOST_FEATURES:
+    if features.n_features > MOST_FEATURES_OF_MODEL:
         return np.sqrt(1 + variance * scale**2)
     size = min(N_POINTS // 2, features.n_points)
     drawn = features.rows(_at_quantiles(weights, (np.arange(size) + 0.5) / size))

@@ -31,7 +31,12 @@ from ...schema._schema import TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, frame_for, table_of
 from .._frames import distinct
-from .._numbers import ERRORS_MISSED, LEAST_SHARE_EXPLAINED, MOST_FEATURES, POINTS_PER_INPUT
+from .._numbers import (
+    ERRORS_MISSED,
+    LEAST_SHARE_EXPLAINED,
+    MOST_FEATURES_OF_MODEL,
+    POINTS_PER_INPUT,
+)
 from ..asking._estimate import Estimate
 from ..asking._tables import encoded
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
@@ -551,7 +556,7 @@ def warn_of_invisible_inputs(
     inputs = np.array([j for j in range(columns.n_columns) if j != target])
     if prior is None:
         shares = np.isin(inputs, _connected(sketch.feature_map, target)).astype(np.float64)
-    elif sketch.feature_map.n_features > MOST_FEATURES:
+    elif sketch.feature_map.n_features > MOST_FEATURES_OF_MODEL:
         return
     else:
         shares = _explained_shares(sketch, columns, target, inputs, prior)
