@@ -41,7 +41,7 @@ class Inside:
         column = self.column = model.cells[j]
         self.step = model.schema.step(j)
         shares = np.maximum(model.table((j,)), 0.0)
-        spread = model.noise_of_column(j)
+        spread = model.noise_of_cells((j,))
         piece, cell = column.piece_of_atom, column.cell_of_atom
         self.cell_of_piece = np.zeros(piece.max() + 1, np.int64)
         self.cell_of_piece[piece] = cell

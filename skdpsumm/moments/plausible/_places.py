@@ -32,6 +32,7 @@ from .._numbers import (
     FEWEST_IN_CELL,
     N_PLACES,
     N_QUANTILES,
+    N_QUANTILES_OF_MODEL,
     STD_OF_SHARED_SHIFT,
     STD_OF_UNKNOWN_HALF,
 )
@@ -98,7 +99,11 @@ class Places:
     @property
     def size(self) -> int:
         """How many numbers it holds."""
-        return self.weights.size + len(self.weights) * self.column.n_cells * N_QUANTILES
+        return self.weights.size + len(self.weights) * self.column.n_cells * self._n_quantiles
+
+    @property
+    def _n_quantiles(self) -> int:
+        return N_QUANTILES if self._n_tables else N_QUANTILES_OF_MODEL
 
     def values(self) -> NDArray:
         """Return the value at each place."""
@@ -117,7 +122,7 @@ class Places:
         starts = np.searchsorted(self.cell, np.arange(n))
         last = np.append(starts[1:], len(self.cell)) - 1
         ends = np.cumsum(self.weights, axis=1)
-        steps = np.arange(n)[:, None] + (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+        steps = np.arange(n)[:, None] + (np.arange(self._n_quantiles) + 0.5) / self._n_quantiles
         found = np.array([np.searchsorted(one, steps) for one in ends])
         return self.values()[np.clip(found, starts[:, None], last[:, None])]
 
