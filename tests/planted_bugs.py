@@ -358,22 +358,36 @@ BUGS = [
     Bug(
         "new_values_without_their_delta",
         "skdpsumm/schema/_finder.py",
-        "log_ratio - math.log1p(-tail), own + tail)",
-        "log_ratio - math.log1p(-tail), own)",
+        "log_ratio, own + tail), bound",
+        "log_ratio, own), bound",
         "tests/test_schema_finder.py::test_the_claim_covers_every_mix_of_new_and_common_values",
     ),
     Bug(
-        "new_values_without_their_log_ratio",
+        "tail_of_delta_twice",
         "skdpsumm/schema/_finder.py",
-        "log_ratio - math.log1p(-tail), own + tail)",
-        "log_ratio, own + tail)",
+        "delta=self.delta - tail)",
+        "delta=self.delta)",
         "tests/test_schema_finder.py::test_a_value_that_one_unit_brings_is_told_no_more_often_than_is_claimed",
+    ),
+    Bug(
+        "cap_of_all_delta_beside_a_first_tail",
+        "skdpsumm/privacy/_ledger.py",
+        "square = gdp_mu(self.epsilon * (1 - RESERVE), delta * (1 - RESERVE)) ** 2",
+        "square = gdp_mu(self.epsilon * (1 - RESERVE), self.delta * (1 - RESERVE)) ** 2",
+        "tests/test_ledger.py::test_the_first_charge_alone_may_set_a_part_of_delta_aside",
+    ),
+    Bug(
+        "tails_of_later_charges_set_aside",
+        "skdpsumm/privacy/_ledger.py",
+        "tail = book.first_tail if book.n_charges else first_tail",
+        "tail = book.first_tail or first_tail",
+        "tests/test_ledger.py::test_the_first_charge_alone_may_set_a_part_of_delta_aside",
     ),
     Bug(
         "threshold_without_the_unit",
         "skdpsumm/schema/_finder.py",
-        "return _FEWEST_UNITS + lattice + noise.std_of_block(0) * deviations",
-        "return _FEWEST_UNITS - 1 + lattice + noise.std_of_block(0) * deviations",
+        "return _FEWEST_UNITS + lattice + noise.std_of_block(block) * deviations",
+        "return _FEWEST_UNITS - 1 + lattice + noise.std_of_block(block) * deviations",
         "tests/test_schema_finder.py::test_a_value_that_one_unit_brings_is_told_no_more_often_than_is_claimed",
     ),
     Bug(
@@ -393,15 +407,15 @@ BUGS = [
     Bug(
         "finder_exact_maximum",
         "skdpsumm/schema/_finder.py",
-        "_found_range(noisy.reshape(2, N_SCALE_CELLS), std, pure=pure)",
-        "_found_range(np.where(counts, 1e9, 0.0).reshape(2, N_SCALE_CELLS), std, pure=pure)",
+        "noisy = _noisy(self.noise, i, counts, self.noise_seed)",
+        "noisy = np.where(counts, 1e9, _noisy(self.noise, i, counts, self.noise_seed))",
         "tests/test_schema_finder.py::test_nothing_but_noisy_counts_is_told_of_numbers",
     ),
     Bug(
         "categories_by_appearance",
         "skdpsumm/schema/_finder.py",
-        "values = sorted({value for value in read if value is not None}, key=_order)",
-        "values = list(dict.fromkeys(value for value in read if value is not None))",
+        "values = sorted(found, key=lambda value: (isinstance(value, str), value))",
+        "values = [value for value in dict.fromkeys(read) if value is not None]",
         "tests/test_schema_finder.py::test_categories_are_in_an_order_of_their_own",
     ),
     Bug(
@@ -414,8 +428,8 @@ BUGS = [
     Bug(
         "finder_counts_rows_of_a_group",
         "skdpsumm/schema/_finder.py",
-        "pairs = np.unique(units[there] * n + codes[there])",
-        "pairs = units[there] * n + codes[there]",
+        "pairs = np.unique(units[there] * max(n, 1) + codes[there])",
+        "pairs = units[there] * max(n, 1) + codes[there]",
         "tests/test_schema_finder.py::test_a_unit_counts_once_in_a_cell",
     ),
     Bug(
@@ -435,8 +449,8 @@ BUGS = [
     Bug(
         "finder_budget_for_each_column",
         "skdpsumm/schema/_finder.py",
-        "block = Block(moved, float(moved), math.sqrt(moved), 1 / len(kinds))",
-        "block = Block(moved, moved / len(kinds), math.sqrt(moved / len(kinds)), 1 / len(kinds))",
+        "Block(moved, float(moved), math.sqrt(moved), share)",
+        "Block(moved, moved * share, math.sqrt(moved * share), share)",
         "tests/test_schema_finder.py::test_neighbours_cost_what_is_claimed",
     ),
     Bug(
@@ -568,7 +582,7 @@ BUGS = [
     Bug(
         "compare_scores_in_company",
         "skdpsumm/audit/_compare.py",
-        "scores, taken = map_rows([self], self._table(inputs), 1)",
+        "scores, taken = (part[which] for part in map_rows([self], self._table(inputs[first]), 1))",
         "scores = self.transform(self._table(inputs)).reshape(-1, 1)\n        taken = ~np.isnan(scores[:, 0])",
         "tests/test_compare.py::test_no_row_moves_the_score_of_another",
     ),

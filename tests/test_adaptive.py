@@ -309,7 +309,7 @@ def test_errors_cost_nothing(options, message):
     [
         (X.assign(age="old"), "'age'"),
         (X.assign(y="maybe"), "'y' holds a value that is not among its categories"),
-        (X.assign(age=np.nan), "'age' has missing values"),
+        (X.assign(age=np.nan), "'age' contains NaN"),
         (X.drop(columns="y"), "lacks column 'y'"),
     ],
 )

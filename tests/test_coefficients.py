@@ -1,12 +1,10 @@
 """Coefficients of regressions on a release: their values, and intervals that hold."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 from simulated import simulate
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from skdpsumm import (
     AnswerWarning,
@@ -185,30 +183,6 @@ def test_inputs_that_were_not_counted_together_have_a_wider_interval():
     assert np.all(apart.std_error[1:] > 1.5 * together.std_error[1:])
 
 
-# ------------------------------------------------------------------ estimators
-
-
-def test_an_estimator_of_ones_own_has_the_error_that_its_penalty_leaves(one_shop):
-    plain = one_shop.coefficients()
-    same = one_shop.coefficients(estimator=LogisticRegression(C=1e8, tol=1e-7, max_iter=10_000))
-    np.testing.assert_allclose(np.asarray(same), np.asarray(plain), rtol=0.01, atol=0.01)
-    # That of the plain one is looked at from its ends, too.
-    np.testing.assert_allclose(same.std_error, plain.std_error, rtol=0.2)
-    firm = one_shop.coefficients(estimator=LogisticRegression(C=1e-3))
-    assert np.all(firm.std_error[1:] < 0.3 * plain.std_error[1:])
-
-
-def test_a_penalty_counts_rows_of_the_table_not_synthetic_ones():
-    rng = np.random.default_rng(1)
-    X = rng.integers(0, 2, (500, 1)).astype(float)
-    y = np.rint(X[:, 0] * 3 + rng.normal(size=500)).clip(-4, 7)
-    schema = [Numeric(0, 1, step=1), Numeric(-4, 7, step=1)]
-    sketch = released(np.column_stack([X, y]), schema, [[0, 1]], n_bins=[2, 12])
-    answer = M2MRegressor.from_sketch(sketch, **SMALL).coefficients(estimator=Ridge(200.0))
-    exact = Ridge(200.0).fit(X, y)
-    np.testing.assert_allclose(np.asarray(answer)[1], exact.coef_[0], rtol=1e-4)
-
-
 # ------------------------------------------------------------------ names, classes, refusals
 
 
@@ -306,10 +280,6 @@ def test_a_category_of_which_the_release_shows_nothing_has_an_infinite_interval(
         assert np.all(np.isneginf(low))
         assert np.all(np.isposinf(high))
     assert np.isfinite(answer[0].std_error)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", AnswerWarning)
-        firm = model.coefficients(estimator=LogisticRegression(C=1.0))
-    assert np.all(np.isfinite(firm.interval()))
 
 
 def test_beside_a_class_that_nobody_has_no_coefficient_is_known():
@@ -334,17 +304,6 @@ def test_a_column_that_is_no_input_is_refused(one_shop):
     for name in ("weight", "target"):
         with pytest.raises(ValueError, match=name):
             one_shop.coefficients([name])
-
-
-def test_an_estimator_of_the_other_kind_is_refused(one_shop):
-    message = r"estimator must be a linear classifier .*LogisticRegression\(\), got Ridge\(\): give"
-    with pytest.raises(ValueError, match=message):
-        one_shop.coefficients(estimator=Ridge())
-    schema = [Numeric(0, 1, step=1), Numeric(0, 3, step=1)]
-    rows = np.random.default_rng(0).integers(0, [2, 4], (500, 2))
-    model = M2MRegressor.from_sketch(released(rows, schema, [[0, 1]]), **SMALL)
-    with pytest.raises(ValueError, match=r"linear regressor .*, got LogisticRegression.*leave it"):
-        model.coefficients(estimator=LogisticRegression())
 
 
 def test_a_sketch_without_histograms_has_no_coefficients():

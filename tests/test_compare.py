@@ -349,3 +349,8 @@ def test_sums_beyond_64_bits_are_cut_and_raise_nothing(release, monkeypatch):
     _, draft = drafted(release, np.tile(SKETCHED, (10, 1)))
     most = 2**47 >> draft.noise.lift
     assert max(np.abs(block.values).max() for block in draft.blocks.values()) == most
+
+
+def test_a_wrong_parameter_is_told_as_one_of_the_function(release):
+    with pytest.raises(ValueError, match="'epsilon' parameter of compare must"):
+        compare(SKETCHED, release, epsilon=0)

@@ -485,7 +485,7 @@ def test_a_worker_that_dies_changes_nothing(cluster, tmp_path):
     marker = str(tmp_path / "died")
     lazily = da.from_array(X, chunks=(150, 3))
     lazily = lazily.map_blocks(die_once, marker, dtype=X.dtype, meta=X[:0])
-    ledger = PrivacyLedger(tmp_path / "budget.ledger", epsilon=5, delta=1e-5)
+    ledger = PrivacyLedger(epsilon=5, delta=1e-5)
     sketcher = RFFSketcher(20, gamma=1.0, ledger=ledger, **SEEDED)
     before = {nanny.process.pid for nanny in cluster.cluster.workers.values()}
     with within(90):

@@ -25,6 +25,7 @@ from skdpsumm import (
 )
 from skdpsumm._bounded import parse_toml
 from skdpsumm.audit import worst_case_neighbours
+from skdpsumm.schema._cells import public_cells
 from skdpsumm.schema._reading import NoEstimator, validate_table
 
 DAYS = Date("2015-01-01", "2024-12-31", missing=True)
@@ -179,7 +180,7 @@ def test_the_first_moments_of_a_unit_are_not_its_last(unit, step):
 def test_masked_dates_are_missing():
     days = np.ma.MaskedArray(np.array([["2020-01-02"], ["2030-12-31"]], "M8[D]"), [[False], [True]])
     assert np.isnan(read(Date("2020-01-01", "2030-12-31", missing=True), days)).tolist() == [0, 1]
-    with pytest.raises(ValueError, match="has missing values"):
+    with pytest.raises(ValueError, match="contains NaN"):
         read(Date("2020-01-01", "2030-12-31"), days)
 
 
@@ -226,7 +227,7 @@ def test_what_is_no_date_is_refused_before_the_charge(name):
         assert str(NO_DATES[name]) not in str(caught.value)
     with pytest.raises(ValueError, match="are no dates"):
         model.fit(arrow_times())
-    with pytest.raises(ValueError, match="'d' has missing values"):
+    with pytest.raises(ValueError, match="'d' contains NaN"):
         model.fit(pd.DataFrame({"d": ["2020-01-01", None], "x": 0.5}))
     with pytest.raises(ValueError, match="zero must stay zero"):
         RFFSketcher(schema=DAYS, gamma=1.0, ledger=ledger).fit(sparse.eye(3))
@@ -414,3 +415,17 @@ def test_neighbours_of_an_audit_hold_dates(estimator):
         X, *labels = data if isinstance(data, tuple) else [data]
         assert all(cell is None or isinstance(cell, datetime.date) for cell in X[:, 0])
         estimator.fit(X, *labels)
+
+
+def test_cells_of_dates_begin_where_the_calendar_does():
+    """A year is a sum of whole cells, which divides none of them."""
+    for low, high, step, unit in (
+        ("2019-03-05", "2023-11-02", "day", "year"),
+        ("1931-03-05", "2001-11-02", "day", "year"),
+        ("2020-01-01", "2020-03-31", "hour", "month"),
+    ):
+        column = Date(low, high, step=step)
+        cells = public_cells(column, (), 2000)
+        wanted = column.calendar(unit)[1][1:-1]
+        assert set(wanted) <= set(cells.fine_edges), (low, high, step)
+        assert cells.are_fine

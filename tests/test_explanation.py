@@ -16,7 +16,7 @@ from skdpsumm import (
     PrivateMMDSummarizer,
     __main__,
 )
-from skdpsumm.moments.learning._targeted import TargetedPrivacy
+from skdpsumm.moments.learning._target import TargetedPrivacy
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
 

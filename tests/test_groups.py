@@ -65,7 +65,7 @@ def _dask_in_this_process():
 @pytest.fixture
 def same_coins(monkeypatch):
     """Every fit has the same secret key."""
-    monkeypatch.setattr(PrivateFit, "_group_key", lambda self: KEY)
+    monkeypatch.setattr(PrivateFit, "_group_key", lambda *_: KEY)
 
 
 def sketcher_of(name, limit, **params):
@@ -180,9 +180,9 @@ class TestLabels:
         "cell", [None, np.nan, pd.NA, pd.NaT, Decimal("nan"), np.float32("nan")]
     )
     def test_a_missing_label_is_refused(self, cell):
-        with pytest.raises(ValueError, match="missing label"):
+        with pytest.raises(ValueError, match="contains NaN"):
             Groups.read([1, cell, 2])
-        with pytest.raises(ValueError, match="missing label"):
+        with pytest.raises(ValueError, match="contains NaN"):
             Groups.read(pd.Series(["a", cell, "b"], dtype=object))
 
     @pytest.mark.parametrize(
@@ -190,19 +190,19 @@ class TestLabels:
         [
             (np.array(["2020-01-01"], "M8[D]"), "dates or times"),
             ([datetime.date(2020, 1, 1), 1], "dates or times"),
-            ([b"a"], "words, numbers"),
-            ([1j], "words, numbers"),
-            ([object()], "words, numbers"),
-            ([[1, 2], [2, 3]], "one dimension"),
-            ([[1], [2, 3]], "one dimension"),
-            (3, "one dimension"),
+            ([b"a"], "neither words nor numbers"),
+            ([1j], "complex numbers"),
+            ([object()], "neither words nor numbers"),
+            ([[1, 2], [2, 3]], "1d array"),
+            ([[1], [2, 3]], "1d array"),
+            (3, "1d array"),
             ("ab", "not a name"),
-            ([np.array([1]), 2], "one dimension"),
-            ([1, b"a", "b"], "words, numbers"),
-            (pd.DataFrame({"a": [1, 2], "b": [1, 2]}), "one dimension"),
+            ([np.array([1]), 2], "1d array"),
+            ([1, b"a", "b"], "neither words nor numbers"),
+            (pd.DataFrame({"a": [1, 2], "b": [1, 2]}), "1d array"),
             ([1e17], "rounded"),
             (np.array([2.0**24], np.float32), "rounded"),
-            ([np.inf], "rounded"),
+            ([np.inf], "infinity"),
             (["a\0"], "NUL"),
         ],
     )
@@ -359,7 +359,7 @@ class TestDask:
             (labels.rechunk(-1), "same partitions"),
             (labels[:, None], "same partitions"),
             (longer, "different numbers of rows"),
-            (missing, "missing label"),
+            (missing, "contains NaN"),
         ]:
             with pytest.raises(ValueError, match=words):
                 sketcher.fit(parts, groups=bad)

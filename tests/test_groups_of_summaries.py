@@ -228,7 +228,7 @@ WRONG = {
     "missing of the target": (
         {},
         {"target_groups": [None, *TARGET_LABELS[1:]]},
-        "target_groups holds a missing label",
+        "Input target_groups contains NaN",
     ),
     "auction": ({"protocol": "auction"}, {}, "take protocol='propose' or 'pool'"),
     "auction, no noise": ({"protocol": Auction(), "epsilon": np.inf}, {}, "take protocol="),

@@ -20,7 +20,6 @@ from skdpsumm import (
     PrivacyLedger,
     TableSchema,
 )
-from skdpsumm.moments.plausible._crowds import _n_troughs
 
 pytestmark = [
     pytest.mark.simulated(0),
@@ -534,13 +533,6 @@ def test_values_may_be_heaped_at_round_ones(epsilon):
         ):
             held.append(holds_each(model.count(query), query(frame).sum()))
     assert np.mean(held) > 0.9
-
-
-def test_densities_that_fall_and_rise_again_are_told_from_noise():
-    heaps, smooth = np.tile([1.0, 9.0], 5), np.r_[1:6, 5:0:-1].astype(float)
-    assert _n_troughs(heaps, heaps) == 4
-    assert _n_troughs(smooth, smooth) == 0
-    assert _n_troughs(heaps - 6, heaps + 6) == 0
 
 
 def test_the_lowest_value_is_not_the_end_of_the_range():

@@ -20,7 +20,7 @@ from skdpsumm import (
 )
 from skdpsumm.moments.plausible._interactions import Interactions
 from skdpsumm.moments.plausible._joint import Jumps, correlation
-from skdpsumm.moments.plausible._named_rows import NamedRows
+from skdpsumm.moments.plausible._rows import NamedRows
 
 pytestmark = [
     pytest.mark.simulated(0),

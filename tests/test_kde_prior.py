@@ -115,20 +115,6 @@ def test_a_density_near_the_rows_is_better_than_a_uniform_one():
     assert max(errors["kde"], errors["public"]) < errors["uniform"] / 2
 
 
-def test_an_error_is_predicted_with_a_density():
-    predicted = {
-        name: M2MEstimator(
-            RFFSketcher(60, random_state=0),
-            schema=(0, 1),
-            inference=Points(prior=prior),
-            n_synthetic=2000,
-        ).predict_error(lambda rows: rows[:, 0] <= 0.1, n_samples=6000, n_features=2)
-        for name, prior in {"uniform": "uniform", "density": KDE(skewed(300))}.items()
-    }
-    assert all(0 < one < 1 for one in predicted.values())
-    assert predicted["density"] != predicted["uniform"]
-
-
 @pytest.mark.parametrize(
     ("prior", "said"),
     [

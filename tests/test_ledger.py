@@ -191,6 +191,39 @@ def test_the_reserve_pays_for_discreteness_and_for_no_more():
 
 
 @pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
+@pytest.mark.parametrize("part", [2e-6, 0.1, 0.9])
+def test_the_first_charge_alone_may_set_a_part_of_delta_aside(accountant, part, tmp_path):
+    """What is set aside is fixed before anything is released, and the rest holds all else."""
+    path = tmp_path / "ledger.db"
+    ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA, accountant=accountant)
+    first = GaussianDP(0.1, tail=part * DELTA)
+    north, south = (ledger.dataset(name, partition="region") for name in ("north", "south"))
+    assert north.n_charges == 0
+    north.charge(first)
+    assert north.n_charges == ledger.n_charges == 1
+    # The rows of another data set of the partition may pay as much, and no row pays it twice.
+    assert not is_refused(south, first)
+    for other in (ledger, north, PrivacyLedger.open(path)):
+        assert is_refused(other, first)
+        assert is_refused(other, GaussianDP(0.0, tail=2 * RESERVE * DELTA))
+    for place, spent in ((PrivacyLedger.open(path), 0.1), (south, 0.0)):
+        left = place.remaining
+        noise = IntegerNoise([Block(1, 1.0, 1.0)], epsilon=left.epsilon, delta=left.delta)
+        assert not is_refused(place, noise.mechanism)
+        more = IntegerNoise([Block(1, 1.0, 1.0)], epsilon=left.epsilon * 1.001, delta=left.delta)
+        assert is_refused(place, more.mechanism)
+        mu = math.hypot(spent, noise.mechanism.mu)
+        total = part * DELTA + noise.mechanism.tail + gdp_delta(mu, 1.0)
+        assert total <= DELTA
+        assert accountant == "zcdp" or total >= DELTA * (1 - 1e-4)
+    taken = PrivacyLedger(epsilon=1.0, delta=DELTA, accountant=accountant)
+    assert is_refused(taken, GaussianDP(0.1, tail=DELTA))
+    taken.charge(GaussianDP(0.1))
+    assert is_refused(taken, first)
+    assert taken.remaining.epsilon > ledger.remaining.epsilon
+
+
+@pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.999])
 def test_what_remains_fits_and_more_does_not(accountant, epsilon, part):

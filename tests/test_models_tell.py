@@ -99,11 +99,15 @@ def test_the_release_is_that_of_the_sketcher_on_the_same_table():
 
 TOWN = X.assign(town="Paris")
 FAULTS = {
-    "nothing listed": (X, (0, 60), r"Column 'job'.*as a Categorical, or leave the column out"),
+    "nothing listed": (
+        X,
+        (0, 60),
+        r"Column 'job'.*List names in a `schema`.*Or leave the column out",
+    ),
     "array": (
         X.to_numpy(object),
         (0, 60),
-        r"Column 'x1'.*as a Categorical, or leave the column out",
+        r"Column 'x1'.*List names in a `schema`.*Or leave the column out",
     ),
     "not described": (
         TOWN,
@@ -115,12 +119,12 @@ FAULTS = {
     "a range in a list": (
         X,
         {**NAMED, "age": [17, 90]},
-        r"Column 'age' holds a value that.*If \[17, 90\] is a range, write .* \(17, 90\)",
+        r"Column 'age' holds a value that.*a range, write a tuple, such as \(17, 90\)",
     ),
     "missing": (
         X.assign(height=np.nan),
         NAMED,
-        r"Column 'height' has missing values.*Numeric\(0, 9, missing=True\)",
+        r"Column 'height' contains NaN.*missing=True",
     ),
     "no column": (X, {**NAMED, "town": JOBS}, "The table lacks column 'town' of the schema"),
     "no range": (X, {**NAMED, "age": Numeric()}, "Column 'age' has no range in the schema"),

@@ -101,15 +101,6 @@ def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
     assert np.all(model.mean().noise_std_error > 0)
     assert len(sketch.mean) > 300
     assert max(formed) < 100
-    estimator = M2MEstimator(
-        HistogramSketcher(n_bins=8, marginals=2), schema=[(0, 1)] * 4, n_synthetic=2000
-    )
-    estimator.set_params(random_state=0)
-    few = estimator.predict_error(lambda X: X[:, 0], n_samples=1000)
-    assert max(formed) < 100
-    monkeypatch.setattr(_regression, "LARGEST_DENSE", 10**9)
-    assert estimator.predict_error(lambda X: X[:, 0], n_samples=1000) == pytest.approx(few)
-    assert max(formed) == len(sketch.mean)
 
 
 def test_blocks_beyond_the_memory_limit_fall_back_on_the_diagonal(monkeypatch):
@@ -129,14 +120,15 @@ def test_what_does_not_converge_says_so(monkeypatch):
 def test_a_right_side_of_zeros_is_solved():
     points = TableSchema([(0, 1)] * 4).sample(500, check_random_state(0))
     features = FeatureBlocks.of(released("pairs", 1.0).feature_map, points)
-    covariance = _regression.FeatureCovariance(features, features.mean())
-    solver = IterativeSolver(covariance, np.full(features.n_features, 1e-6))
+    offset = features.mean()
+    solver = IterativeSolver(features, offset, np.full(features.n_features, 1e-6))
     right = np.zeros((features.n_features, 2))
     right[0, 1] = 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = solver(right)
     assert not found[:, 0].any()
+    covariance = features.gram() / 500 - np.outer(offset, offset)
     assert np.allclose(covariance @ found + 1e-6 * found, right, atol=1e-8)
 
 
@@ -154,8 +146,8 @@ def dual_gradient(features, weights, target, slack):
 
 @pytest.mark.parametrize("largest", [0, 2000])
 def test_the_dual_is_solved_to_its_tolerance(largest, monkeypatch):
-    monkeypatch.setattr(_points, "_LARGEST_HESSIAN", largest)
-    monkeypatch.setattr(_points, "_POINTS_PER_ROUND", 2000)
+    monkeypatch.setattr(_points, "MOST_FEATURES", largest)
+    monkeypatch.setattr(_points, "N_POINTS", 2000)
     sketch = released("fourier", 3.0)
     points = TableSchema([(0, 1)] * 4).sample(4000, check_random_state(0))
     features = FeatureBlocks.of(sketch.feature_map, points)

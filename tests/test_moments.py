@@ -26,7 +26,6 @@ from skdpsumm import (
     SketchUnion,
     TableSchema,
 )
-from skdpsumm.moments.asking._planning import Plan
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
@@ -178,27 +177,6 @@ def test_interval_of_noise_covers_the_noise_free_answer_of_shifted_data():
     assert covered.mean() > 0.87
 
 
-@pytest.mark.statistical
-def test_predicted_error_is_met_and_not_missed_by_far():
-    X = np.random.default_rng(0).random((4000, 3))
-    model = M2MEstimator(
-        RFFSketcher(60, gamma=0.5, epsilon=0.5),
-        schema=[(0, 1)] * 3,
-        inference=Points(prior="uniform"),
-        n_synthetic=4000,
-        random_state=0,
-    )
-    f = lambda rows: rows[:, [0, 1]]  # noqa: E731
-    predicted = model.predict_error(f, n_samples=len(X))
-    found = []
-    for seed in range(100):
-        noisy = simulate(clone(model), X, seed=seed)
-        found.append(np.asarray(noisy.estimate(f)) - X[:, :2].mean(axis=0))
-    rmse = np.sqrt(np.mean(np.square(found), axis=0))
-    assert np.all(rmse < 1.2 * predicted)
-    assert np.all(rmse > 0.2 * predicted)
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_features_of_one_column_that_depend_on_one_another(seed):
     """Without noise nothing but rounding keeps the system of 20 waves on a line apart."""
@@ -206,44 +184,6 @@ def test_features_of_one_column_that_depend_on_one_another(seed):
     sketcher = RFFSketcher(20, epsilon=np.inf)
     model = M2MEstimator(sketcher, schema=[(15, 45)], n_synthetic=3000, random_state=seed).fit(X)
     assert model.mean()[0] == pytest.approx(X.mean(), abs=0.05)
-
-
-def test_predict_error_uses_no_data_and_spends_nothing():
-    ledger = FakeLedger()
-    model = M2MEstimator(RFFSketcher(20, ledger=ledger), schema=(0, 1), n_synthetic=500)
-    model.predict_error(lambda X: X[:, 0], n_samples=1000, n_features=2)
-    assert ledger.calls == []
-    assert not hasattr(model, "sketch_")
-
-
-def test_errors_of_functions_are_not_planned_for_a_sketch_that_chooses():
-    for plan in ("predict_error", "calibrate"):
-        more = {"error": 0.1} if plan == "calibrate" else {}
-        with pytest.raises(ValueError, match=r"AdaptiveSketcher\(...\)\.predict_error"):
-            getattr(M2MEstimator(schema=[(0, 1)] * 2), plan)(
-                lambda X: X[:, 0], n_samples=100, **more
-            )
-
-
-def test_calibrate_inverts_predict_error():
-    model = M2MEstimator(
-        RFFSketcher(40, gamma=0.5), schema=[(0, 1)] * 2, n_synthetic=2000, random_state=0
-    )
-    f = lambda X: X[:, 0]  # noqa: E731
-    epsilon = model.calibrate(f, error=0.02, n_samples=5000)
-    at = clone(model).set_params(sketcher__epsilon=epsilon)
-    below = clone(model).set_params(sketcher__epsilon=epsilon * 0.9)
-    assert at.predict_error(f, n_samples=5000) <= 0.0201
-    assert below.predict_error(f, n_samples=5000) > 0.02
-    with pytest.raises(ValueError, match="out of reach"):
-        model.calibrate(lambda X: X[:, 0] > 0.5, error=1e-9, n_samples=5000)
-
-
-def test_plan_sees_the_noise_of_the_release():
-    model = M2MEstimator(RFFSketcher(20), schema=[(0, 1)] * 2, n_synthetic=500, random_state=0)
-    plan = Plan(model, lambda X: X[:, 0], 1000, None)
-    released = clone(model).fit(np.random.default_rng(0).random((1000, 2))).sketch_
-    assert np.allclose(plan._release(clone(plan.sketcher)).noise_std, released.noise_std)
 
 
 # --- regularisation and priors --------------------------------------------------------------
@@ -323,10 +263,6 @@ def test_frames(library):
     assert float(model.count(lambda rows: rows[:, 1] == "F")) == pytest.approx(600, abs=10)
     by_name = model.count(lambda rows: (rows["sex"] == "F") & (np.log(rows["age"]) > 0))
     assert float(by_name) == float(model.count(lambda rows: rows[:, 1] == "F"))
-    asked = {"n_samples": 900}
-    assert model.predict_error(lambda rows: rows["age"], **asked) == model.predict_error(
-        lambda rows: rows[:, 0].astype(float), **asked
-    )
 
 
 def error_of_its_own(rows):
@@ -344,7 +280,6 @@ UNFITTED = M2MEstimator(schema=(0, 1))
         (lambda: M2MEstimator({"age": (0, 1)}).fit([[0.5]]), TypeError, r"\(schema=\.\.\.\)"),
         (lambda: M2MClassifier(Numeric(0, 1)).check_budget(), TypeError, r"\(schema=\.\.\.\)"),
         (lambda: M2MEstimator((0, 1)).preview_sketcher(2), TypeError, r"\(schema=\.\.\.\)"),
-        (lambda: M2MEstimator((0, 1)).predict_error(sum, n_samples=9), TypeError, r"\(schema="),
         (lambda: M2MEstimator(schema=(0, 1), ledger="a").fit([[0.5]]), ValueError, "'ledger'"),
         (UNFITTED.mean, NotFittedError, "fit"),
         (UNFITTED.missing_share, NotFittedError, "fit"),
@@ -575,7 +510,7 @@ def test_a_share_moved_to_zero_has_not_become_certain(inference):
         model = M2MEstimator(sketcher, n_synthetic=5000, random_state=0, inference=inference)
         shares = simulate(model, X, seed=seed).histogram("kind")
         # The model's are no less than about 0; the points' are moved to it.
-        moved = 0.1 * shares.noise_std_error[1:].max() if inference == "graphical" else 1e-9
+        moved = 0.2 * shares.noise_std_error[1:].max() if inference == "graphical" else 1e-9
         assert 0 <= np.asarray(shares).min() <= moved
         assert shares.noise_std_error.min() > 0.5 * shares.noise_std_error[1:].max()
         truth = X["kind"].value_counts(normalize=True)[names].to_numpy()

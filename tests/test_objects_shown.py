@@ -34,6 +34,7 @@ from skdpsumm import (
     HistogramSketcher,
     M2MEstimator,
     Numeric,
+    Points,
     PrivacyGuarantee,
     PrivacyLedger,
     PrivateMMDSummarizer,
@@ -55,7 +56,7 @@ from skdpsumm import (
 )
 from skdpsumm.audit import AuditResult
 from skdpsumm.learners import PolynomialKernel
-from skdpsumm.moments.learning._targeted import TargetedPrivacy
+from skdpsumm.moments.learning._target import TargetedPrivacy
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._compositions import Worst
 from skdpsumm.privacy._fit import PrivateFit
@@ -199,6 +200,7 @@ OBJECTS = {
     "comparison": lambda _: compare(X, sketch(), epsilon=1.0),
     "audit": lambda _: AuditResult(1.62, 0.99, 0.0, 10_000, "output >= 10", (2500, 420)),
     "kde": lambda _: KDE(X, bandwidth=0.1),
+    "points": lambda _: Points(prior="uniform"),
     "kernel": lambda _: PolynomialKernel(),
     "owner": lambda _: DataOwner(X, LABELS),
     "rows of an owner": lambda _: rows(),

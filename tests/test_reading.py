@@ -361,7 +361,7 @@ def test_cells_that_are_arrays_are_no_numbers():
     pairs = pl.Series(np.zeros((5, 2)), dtype=pl.Array(pl.Float64, 2))
     frame = pl.DataFrame({"a": pairs, "c": ["x", "y", "x", "y", "x"]})
     sketcher = HistogramSketcher(schema={"a": (0, 1), "c": ["x", "y"]}, ledger=ledger)
-    with pytest.raises(TypeError, match="'a' must hold finite numbers: float"):
+    with pytest.raises(TypeError, match="'a' holds other things than numbers: float"):
         sketcher.fit(frame)
     with pytest.raises(TypeError, match=r"olumn .a."):
         RFFSketcher(gamma=1.0, ledger=ledger).fit(frame[["a"]])
@@ -389,7 +389,7 @@ def test_masked_cells_are_missing():
     X = np.ma.MaskedArray(np.ones((3, 1)), mask=[[True], [False], [False]])
     with pytest.raises(ValueError, match="NaN in column 'x0'"):
         RFFSketcher(gamma=1.0).fit(X)
-    with pytest.raises(ValueError, match="'x0' has missing values"):
+    with pytest.raises(ValueError, match="'x0' contains NaN"):
         HistogramSketcher(schema=(0, 1)).fit(X)
     histogram = HistogramSketcher(schema=Numeric(0, 1, missing=True), n_bins=2, epsilon=np.inf)
     assert histogram.fit(X).sketch_.mean == pytest.approx([0, 2 / 3, 1 / 3])

@@ -38,7 +38,14 @@ from skdpsumm import (
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
 from skdpsumm.schema import _finder
-from skdpsumm.schema._finder import N_SCALE_CELLS, _places, _range_of, _windows_with_rows
+from skdpsumm.schema._finder import (
+    N_SCALE_CELLS,
+    _coarsest_steps,
+    _numbers,
+    _places,
+    _range_of,
+    _windows_with_rows,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
@@ -67,7 +74,8 @@ def probability_of_a_new_value(finder, kinds):
     Poisson's formula, and at most that and 1; its tail is between two integrals.
     """
     noise, _, bound = finder._price(kinds)
-    (sigma,) = set(noise._scales)
+    before = kinds[: kinds.index("category")]
+    sigma = noise._scales[sum(len(_finder._PARTS[kind]) for kind in before)]
     with mpmath.workdps(50):
         lattice = mpmath.mpf(2) ** noise.lift
         first = int(mpmath.ceil((mpmath.mpf(bound) - 2) * lattice))
@@ -98,7 +106,8 @@ def test_a_value_that_one_unit_brings_is_told_no_more_often_than_is_claimed(
     # The claim pays for them whatever epsilon is, and so does what is added to a ledger.
     assert claim.delta(1e4 * epsilon) >= most * high
     assert claim.price("gdp").tail >= most * high
-    assert claim.log_ratio - noise.mechanism.log_ratio >= 0.999 * own
+    assert claim.log_ratio == noise.mechanism.log_ratio
+    assert own == pytest.approx(0.1 * delta)
     assert claim.epsilon(delta) <= epsilon
 
 
@@ -132,7 +141,7 @@ def test_counts_from_the_threshold_on_are_told(monkeypatch):
     _, _, bound = finder._price(["category"])
     for shift in (-1.0, 0.0, 1.0):
         count = np.full(1, bound + shift * 2.0**-20)
-        monkeypatch.setattr(SchemaFinder, "_noisy", lambda *_, count=count: count)
+        monkeypatch.setattr(_finder, "_noisy", lambda *_, count=count: count)
         told[shift] = len(finder.fit([["a"]] * 3).schema_[0].categories) - 1
     assert told == {-1.0: 0, 0.0: 1, 1.0: 1}
     assert finder.min_count_ == bound
@@ -142,12 +151,16 @@ def test_counts_from_the_threshold_on_are_told(monkeypatch):
 
 
 def rows(n, kinds, values):
-    """Return rows of which each has a cell of its own for each value, in every column."""
+    """Return rows of which each has a cell of its own for each value, in every block.
+
+    Of numbers there are as many values as classes of steps.
+    """
     table = np.empty((n, len(kinds)), object)
     for i in range(n):
         value = values[i % len(values)]
         day = np.datetime64("1900-07-01") + 370 * value
-        cells = {"number": _finder._ENDS[10 + value], "category": f"w{value}", "date": day}
+        number = (0.0003, *_finder._STEPS)[value % (len(_finder._STEPS) + 1)]
+        cells = {"number": number, "category": f"w{value}", "date": day}
         table[i] = [cells[kind] for kind in kinds]
     return table
 
@@ -155,9 +168,9 @@ def rows(n, kinds, values):
 def neighbours(adjacency, k, kinds, alike=False):
     """Return tables as far apart as any; a unit has more rows than may count, in other cells."""
     base = rows(40, kinds, range(20))
-    size = 1 if k is None else 2 * k
+    size = 1 if k is None else k + 1
     new = rows(size, kinds, [1] if alike else range(1, size + 1))
-    old = rows(size, kinds, range(11, size + 11))
+    old = rows(size, kinds, range(size + 1, 2 * size + 1))
     tables = [base, np.vstack([base, new])]
     if adjacency == "replace_one":
         tables = [np.vstack([base, old]), np.vstack([base, new])]
@@ -209,11 +222,13 @@ def test_noise_has_the_law_that_is_claimed():
     for delta in (0.0, 1e-6):
         finder = SchemaFinder(["number"] * 3, epsilon=0.7, delta=delta)
         noise, claim, _ = finder._price(["number"] * 3)
-        std = noise.std_of_block(0)
         wanted = math.sqrt(3) / claim.mu if delta else math.sqrt(2) * 3 / 0.7
-        assert std == pytest.approx(wanted, rel=1e-2)
-        sample = finder._noisy(noise, 1, np.zeros(20_000, np.int64))
+        for i, part in enumerate(_finder._PARTS["number"] * 3):
+            part = math.sqrt(part) if delta else part
+            assert noise.std_of_block(i) == pytest.approx(wanted / part, rel=1e-2)
+        sample = _finder._noisy(noise, 0, np.zeros(20_000, np.int64), None)
         kurtosis = 3.0 if delta else 6.0
+        std = noise.std_of_block(0)
         assert has_std(sample, std, kurtosis)
         assert not has_std(sample, 0.7 * std, kurtosis)
         assert not has_std(sample, 1.3 * std, kurtosis)
@@ -286,7 +301,7 @@ def test_categories_are_in_an_order_of_their_own():
 def said(X, kinds, groups=None):
     """Return all that a fit with noise of a seed publishes."""
     limit = None if groups is None else 2
-    finder = SchemaFinder(kinds, epsilon=3.0, max_rows_per_group=limit)
+    finder = SchemaFinder(kinds, epsilon=9.0, max_rows_per_group=limit)
     fitted = simulate(finder, X, groups=groups, seed=1)
     return repr(fitted.schema_), fitted.privacy_, fitted.min_count_
 
@@ -296,11 +311,11 @@ def test_the_form_of_a_table_is_not_told():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
         {
-            "n": rng.integers(0, 90, 600),
-            "m": np.where(rng.random(600) < 0.1, 0.0, rng.normal(0, 50, 600)),
-            "w": rng.choice(["b", "a", "1"], 600),
-            "c": rng.integers(0, 2, 600),
-            "d": np.datetime64("2019-06-01T12", "s") + rng.integers(0, 9**8, 600),
+            "n": rng.integers(0, 90, 900),
+            "m": np.where(rng.random(900) < 0.1, 0.0, rng.normal(0, 50, 900)),
+            "w": rng.choice(["b", "a", "1"], 900),
+            "c": rng.integers(0, 2, 900),
+            "d": np.datetime64("2019-06-01T12", "s") + rng.integers(0, 9**8, 900),
         }
     )
     kinds = {"n": "number", "m": "number", "w": "category", "c": "category", "d": "date"}
@@ -319,7 +334,7 @@ def test_the_form_of_a_table_is_not_told():
         table.assign(m=np.where(table["m"] == 0, -0.0, table["m"])),
         table.assign(n=[Decimal(v) for v in table["n"]], c=[Fraction(v) for v in table["c"]]),
         table.sample(frac=1, random_state=0),
-        table[["d", "c", "w", "m", "n"]].assign(identity=range(600)),
+        table[["d", "c", "w", "m", "n"]].assign(identity=range(900)),
     ]
     if util.find_spec("polars"):
         forms.append(importlib.import_module("polars").DataFrame(table.to_dict("list")))
@@ -479,15 +494,15 @@ def test_the_cell_of_a_number_is_a_matter_of_its_value():
     places = _places(numbers)
     zero = places[0]
     assert zero == places[1] == N_SCALE_CELLS // 2
-    assert places[2] == places[3] == zero + 1 + N_SCALE_CELLS
-    assert places[5] - N_SCALE_CELLS == places[6] == places[4] + 1  # 1.5 and 2, but for the step
-    assert places[7] == places[6] + 1 + N_SCALE_CELLS
+    assert places[2] == places[3] == zero + 1
+    assert places[5] == places[6] == places[4] + 1  # 1.5 and 2
+    assert places[7] == places[6] + 1
     assert places[9] == places[8] + 1 == N_SCALE_CELLS - 1
-    assert places[10] - zero == zero - places[4] or places[10] == 2 * zero - places[4]
-    assert places[11] - N_SCALE_CELLS == 2 * zero - places[6]
+    assert places[10] - zero == zero - places[4]
+    assert places[11] - zero == zero - places[5]
     assert places[12] == -1
-    assert np.array_equal(_places(numbers.astype(object)), places)
-    assert np.array_equal(_places(numbers.astype(np.longdouble)), places)
+    for form in (object, np.longdouble):
+        assert np.array_equal(_numbers(numbers.astype(form)), numbers, equal_nan=True)
 
 
 @pytest.mark.parametrize(
@@ -495,17 +510,21 @@ def test_the_cell_of_a_number_is_a_matter_of_its_value():
     [
         ([17, 90], Numeric(10, 100, step=1, missing=True)),
         ([0, 1], Numeric(0, 1, step=1, missing=True)),
-        ([0, 0.5], Numeric(0, 0.5, missing=True)),
-        ([0], Numeric(0, 1, step=1, missing=True)),
+        ([0, 0.5], Numeric(0, 0.5, step=0.5, missing=True)),
+        ([0], Numeric(0, 1, missing=True)),
         ([1, 100], Numeric(0, 100, step=1, missing=True)),
-        ([-3.5, 7], Numeric(-5, 10, missing=True)),
+        ([-3.5, 7], Numeric(-5, 10, step=0.5, missing=True)),
         ([-90, -17], Numeric(-100, -10, step=1, missing=True)),
         ([-100, -1], Numeric(-100, 0, step=1, missing=True)),
         ([3e20], Numeric(0, 1e15, missing=True)),
         ([-3e20], Numeric(-1e15, 0, missing=True)),
         ([5e-9, -5e-9], Numeric(-1e-6, 1e-6, missing=True)),
         ([2**62, 5], Numeric(0, 1e15, missing=True)),
-        ([20, 50], Numeric(10, 50, step=1, missing=True)),
+        ([20, 50], Numeric(10, 50, step=10, missing=True)),
+        ([5, -15], Numeric(-20, 5, step=5, missing=True)),
+        ([300, 2000], Numeric(200, 2000, step=100, missing=True)),
+        ([0.01, 0.07], Numeric(0, 0.1, step=0.01, missing=True)),
+        ([0.0001], Numeric(5e-5, 1e-4, missing=True)),
     ],
 )
 def test_ranges_hold_all_rows_where_there_is_no_noise(values, column):
@@ -532,8 +551,12 @@ def test_every_run_of_cells_has_a_range():
     for first, last in itertools.combinations_with_replacement(range(N_SCALE_CELLS), 2):
         low, high = _range_of(first, last)
         assert Numeric(low, high).bounds == (low, high)
-        if low.is_integer() and high.is_integer() and max(-low, high) <= _finder._FARTHEST_STEPPED:
-            assert Numeric(low, high, step=1).n_values == high - low + 1
+        for step in _finder._STEPS:
+            if max(-low, high) <= _finder._MOST_ON_STEP * step:
+                first, last = _finder._on_step(low, high, step)
+                assert first <= low < high <= last
+                n_steps = Numeric(first, last, step=step).n_values - 1
+                assert n_steps * step == pytest.approx(last - first)
         assert math.copysign(1, low) == 1 or low < 0
         assert math.copysign(1, high) == 1 or high < 0
 
@@ -546,16 +569,35 @@ def test_windows_are_the_smallest_that_hold_rows():
     assert _windows_with_rows(counts, 5.0) == [(20, 20), (25, 26), (26, 27), (27, 28)]
 
 
-def test_a_step_is_found_where_nearly_all_rows_are_whole_numbers():
+@pytest.mark.parametrize("step", _finder._STEPS)
+def test_a_step_is_found_where_nearly_all_rows_are_on_it(step):
     rng = np.random.default_rng(0)
-    whole = rng.integers(1, 90, 20_000).astype(float)
-    halves = np.where(np.arange(20_000) < 200, whole + 0.5, whole)
-    more = np.where(np.arange(20_000) < 2_000, whole + 0.5, whole)
-    table = np.column_stack([whole, halves, more])
+    on = np.array([float(f"{k * Decimal(str(step))}") for k in rng.integers(-90, 90, 20_000)])
+    few = np.where(np.arange(20_000) < 200, on + 1e-4, on)
+    more = np.where(np.arange(20_000) < 2_000, on + 1e-4, on)
+    zeros = np.where(np.arange(20_000) < 10_000, 0.0, on)
+    table = np.column_stack([on, few, more, zeros])
     schema = simulate(SchemaFinder(epsilon=1.0), table).schema_
-    assert [column.step for column in schema.columns] == [1.0, 1.0, None]
+    assert [column.step for column in schema.columns] == [step, step, None, step]
     few = simulate(SchemaFinder(epsilon=0.1), table[:2_000]).schema_
-    assert [column.step for column in few.columns] == [None] * 3
+    assert [column.step for column in few.columns] == [None] * 4
+
+
+def test_the_step_of_a_number_is_a_matter_of_its_value():
+    """The float that is closest to a decimal is on a step if the decimal is."""
+    steps = [Fraction(str(step)) for step in _finder._STEPS]
+    rng = np.random.default_rng(0)
+    digits = rng.integers(1, 10 ** rng.integers(1, 12, 5_000))
+    places = rng.integers(-2, 6, 5_000).tolist()
+    decimals = [
+        Fraction(k) / Fraction(10) ** p for k, p in zip(digits.tolist(), places, strict=True)
+    ]
+    wanted = [sum((number / step).denominator == 1 for step in steps) for number in decimals]
+    assert set(wanted) == set(range(len(steps) + 1))
+    numbers = np.array([float(number) for number in decimals])
+    for sign in (1, -1):
+        assert _coarsest_steps(sign * numbers).tolist() == wanted
+    assert _coarsest_steps(np.array([0.0, -0.0, np.nan])).tolist() == [-1] * 3
 
 
 def test_ends_hold_all_but_few_rows_in_spite_of_noise():
@@ -653,10 +695,16 @@ def test_one_charge_pays_for_all_columns():
 
 
 def test_a_ledger_holds_several_and_no_more_than_its_reserve():
+    """The first may take a tenth of delta for its tail, and all others share the reserve."""
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-6)
     finder = SchemaFinder(["category"], epsilon=0.01, ledger=ledger)
-    for _ in range(15):
-        finder.fit([["a"]])
+    bounds = [finder.fit([["a"]]).min_count_ for _ in range(15)]
+    assert bounds[0] < 0.8 * bounds[1]
+    assert bounds[0] == SchemaFinder(["category"], epsilon=0.01).fit([["a"]]).min_count_
+    assert set(bounds[1:]) == {bounds[1]}
+    tails = [entry["mechanism"]["tail"] for entry in ledger.entries()]
+    assert tails[0] == pytest.approx(1e-7)
+    assert tails[1] == pytest.approx(1e-12 / 16)
     with pytest.raises(BudgetExceededError):
         finder.fit([["a"]])
 
@@ -721,9 +769,9 @@ def test_an_audit_does_not_refute_the_claim(value):
     assert result.largest_bound > 1.0
 
 
-def too_little_noise(self, noise, j, counts):
+def too_little_noise(noise, i, counts, noise_seed):
     """Return counts with the noise of nine epsilons, one for each column."""
-    std = noise.std_of_block(j) / D_AUDITED
+    std = noise.std_of_block(i) / D_AUDITED
     return counts + np.random.default_rng().normal(0, std, len(counts))
 
 
@@ -731,8 +779,8 @@ def too_little_noise(self, noise, j, counts):
 @pytest.mark.parametrize(
     ("home", "function", "planted", "value"),
     [
-        (SchemaFinder, "_noisy", too_little_noise, "a"),
-        (_finder, "_threshold", lambda noise, probability: 2.0, "b"),
+        (_finder, "_noisy", too_little_noise, "a"),
+        (_finder, "_threshold", lambda *_: 2.0, "b"),
     ],
     ids=["an epsilon for each column", "no threshold"],
 )

@@ -6,7 +6,7 @@ from simulated import simulate
 
 from skdpsumm import KDE, M2MEstimator, Points, RACESketcher, RFFSketcher
 from skdpsumm.moments.asking import _m2m
-from skdpsumm.moments.inferring._shift import Shift
+from skdpsumm.moments.inferring._regression import Shift
 
 pytestmark = [
     pytest.mark.simulated(0),

@@ -745,8 +745,8 @@ def test_a_model_of_raw_rows():
         ({"gamma": "scale"}, {}, "gamma"),
         ({"gamma": np.inf}, {}, "gamma"),
         ({}, {"job": "SECRET"}, "'job' holds a value that is not among its categories"),
-        ({}, {"age": np.nan}, "'age' has missing values"),
-        ({}, {"sex": None}, "'sex' has missing values"),
+        ({}, {"age": np.nan}, "'age' contains NaN"),
+        ({}, {"sex": None}, "'sex' contains NaN"),
     ],
 )
 @pytest.mark.parametrize("place", ["X", "X_target"])

@@ -327,7 +327,7 @@ def test_missing_values_that_nobody_said_are_refused_before_the_charge(model):
     for name, value in (("age", None), ("sex", None), ("age", np.nan)):
         table = TABLE.astype(object).copy()
         table.loc[3, name] = value
-        message = f"'{name}' has missing values.*missing=True.*with a public constant"
+        message = f"'{name}' contains NaN.*missing=True.*with a public constant"
         with pytest.raises(ValueError, match=message):
             model.fit(table, Y)
         with pytest.raises(ValueError, match=message):
@@ -360,7 +360,7 @@ def test_later_tables_are_read_as_the_fitted_one_was():
     model.set_params(schema=(0, 1), kernel="linear")
     assert np.array_equal(model.decision_function(TABLE), before)
     assert np.array_equal(copy.decision_function(TABLE), before)
-    with pytest.raises(ValueError, match="'age' has missing values"):
+    with pytest.raises(ValueError, match="'age' contains NaN"):
         copy.predict(TABLE.assign(age=np.nan))
 
 

@@ -114,7 +114,7 @@ def picture():
             label, color = LOOKS.get(label, (label, f"C{k}"))
             ax.plot(epsilons, column, marker="o", label=label, color=color, **look)
         ahead = sum(ours >= max(others) for ours, *others in zip(*columns, strict=True))
-        ax.set_title(f"{data}: ours is ahead at {ahead} of {len(epsilons)}")
+        ax.set_title(f"{data}: ours is ahead at {ahead} of {len(epsilons)} epsilons", fontsize=10)
         ax.set(xscale="log", xlabel="epsilon", ylabel="AUC of private classifiers")
         ax.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons], minor=False)
         ax.legend(fontsize="small")

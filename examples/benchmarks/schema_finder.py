@@ -34,6 +34,9 @@ CONSTANTS = {
     "_WIDEST_WINDOW": (3, 24),
     "_NEAR_ZERO": (0.0, 1 / 100, 1 / 4),
     "_MOST_OFF_STEP": (0.002, 0.2),
+    "_PARTS": tuple(
+        {"number": (1 - part, part), "category": (1.0,), "date": (1.0,)} for part in (1 / 8, 1 / 4)
+    ),
 }
 COLUMNS = ["by hand, 1", "by hand, 0.9", "found, 0.1 + 0.9"]
 
@@ -157,7 +160,7 @@ def constants(tables, seeds):
         for value in values:
             setattr(_finder, name, value)
             tv1, tv2 = np.exp(np.log(measured() / own).mean(axis=0))
-            print(f"{name} = {value:.4g} in place of {usual:.4g}: {tv1:.3f}, {tv2:.3f}")
+            print(f"{name} = {value} in place of {usual}: {tv1:.3f}, {tv2:.3f}")
         setattr(_finder, name, usual)
 
 

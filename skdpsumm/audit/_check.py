@@ -59,7 +59,7 @@ def check_private_estimator(
         depth. Give one where that has thousands of numbers, or answers come from a method.
     n_trials : int, default=1_000
         Fits of each table. By default, claims up to 3.5 can be refuted. Noise of a third of what
-        is promised is found in most releases.
+        is promised is found in most releases; half of it may need 20,000.
 
     Returns
     -------

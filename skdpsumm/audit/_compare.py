@@ -45,8 +45,8 @@ from .._sklearn import Interval, check_matplotlib
 from ..features._feature_maps import AVERAGE, GRID
 from ..features._row_alone import map_rows
 from ..moments import M2MClassifier, M2MEstimator
-from ..moments.asking._axes import Axis
-from ..moments.asking._synthetic import framed
+from ..moments._frames import framed
+from ..moments.asking._weighted import Axis
 from ..privacy import PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger
 from ..privacy._fit import PrivateFit, estimator
 from ..privacy._ledger import LedgerDataset
@@ -54,7 +54,7 @@ from ..privacy._noise import MOST_LIFTED, TOO_LARGE, Block, IntegerNoise
 from ..schema._columns import read_cells
 from ..schema._frames import rows_of
 from ..schema._groups import Groups
-from ..schema._reading import is_dask, validate_table
+from ..schema._reading import ReadRows, is_dask, validate_table
 from ..schema._schema import TableSchema, stack_columns
 from ..sketches._stated import stated_limit
 
@@ -189,8 +189,8 @@ def compare(
     model : fitted classifier, default=None
         A *public* model of `target`: it takes tables such as ``release.sample()`` gives, without
         the target. A model that was trained on the table is none, whatever its own promise is.
-        None trains an `M2MClassifier` from the release. Rows are scored one by one, so that none
-        moves another's score: some thousand a second.
+        None trains an `M2MClassifier` from the release. Rows that differ are scored one by one, so
+        that none moves another's score: some two thousand a second.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where the comparison is charged, once. None counts nothing, as only you know the cap.
 
@@ -327,14 +327,8 @@ class _Comparer(PrivateFit, BaseEstimator):
         for block in blocks.values():  # as 64 bits hold them; clipping moves no two farther apart
             most = MOST_LIFTED >> noise.lift
             block.values = np.clip(block.values, -most, most)
-        privacy = PrivacyGuarantee(
-            noise.mechanism,
-            self.adjacency,
-            unit=self._unit,
-            given="the release, the model and the other parameters" + self._given_groups,
-            simulated=noise_seed is not None,
-            counted=self.ledger is not None,
-        )
+        given = "the release, the model and the other parameters"
+        privacy = self._guaranteed(noise.mechanism, given, noise_seed)
         return _Draft(blocks, noise, privacy, noise_seed)
 
     def _read(self, X: Any, groups: Any, noise_seed: int | None) -> list[NDArray]:
@@ -351,7 +345,10 @@ class _Comparer(PrivateFit, BaseEstimator):
             labels = Groups.read(groups, len(table))
             rows = labels.kept(self._rows_per_group, self._group_key(noise_seed))
         read = [known.read(table, j)[rows] for j in range(len(known))]
-        return [one if j in known.numeric else known.decode(j, one) for j, one in enumerate(read)]
+        # Zero has one sign, for rows are told apart by their values.
+        return [
+            one + 0.0 if j in known.numeric else known.decode(j, one) for j, one in enumerate(read)
+        ]
 
     def _distances(self, values: list[NDArray], size: int) -> _Block:
         """Return the distances of all groups of so many columns, in units of the grid."""
@@ -428,6 +425,10 @@ class _Comparer(PrivateFit, BaseEstimator):
         return tags
 
 
+# scikit-learn's messages name the class, and users know the function.
+_Comparer.__name__ = compare.__name__
+
+
 class _Scorer:
     """A fixed model of a column of two classes, and public bins of its scores."""
 
@@ -438,7 +439,8 @@ class _Scorer:
         self._inputs = known.take([j for j in range(len(known)) if j != self.at])
         if self.at in known.numeric:
             raise ValueError(f"target={target!r} holds numbers; an AUC is one of two categories.")
-        if model is None:
+        self._is_own = model is None
+        if self._is_own:
             sketch = m2m.sketch_
             model = M2MClassifier.from_sketch(sketch, target=self.at, schema=known, random_state=0)
         if len(model.classes_) != 2:
@@ -464,10 +466,13 @@ class _Scorer:
         evenly = (np.arange(most) + 0.5) / most
         head = known.at(np.column_stack([evenly] * len(known)))
         table = framed(np.vstack([head, rows]), known, self._m2m._frame, self._m2m.privacy_)
-        return rows_of(table, slice(len(head), None))
+        table = rows_of(table, slice(len(head), None))
+        # Our own model has the schema of these rows, so it refuses none of them.
+        return self._model._read_rows(table) if self._is_own else table
 
     def transform(self, X: Any) -> Any:
         """Return the score of each row, as scikit-learn's AUC takes it."""
+        X = ReadRows(X) if self._is_own else X
         decide = getattr(self._model, "decision_function", None)
         return self._model.predict_proba(X)[:, 1] if decide is None else decide(X)
 
@@ -477,7 +482,10 @@ class _Scorer:
         Rows of another class, and rows that the model refuses, are in none.
         """
         inputs = stack_columns([one for j, one in enumerate(values) if j != self.at])
-        scores, taken = map_rows([self], self._table(inputs), 1)
+        seen: dict[tuple[Any, ...], int] = {}  # equal rows have one score
+        which = [seen.setdefault(row, len(seen)) for row in map(tuple, inputs.tolist())]
+        _, first = np.unique(which, return_index=True)
+        scores, taken = (part[which] for part in map_rows([self], self._table(inputs[first]), 1))
         codes, n = read_cells(self._column, values[self.at], self._name), len(self._edges) + 1
         bins = np.searchsorted(self._edges, scores[:, 0], side="right")
         found = [np.bincount(bins[taken & (codes == one)], minlength=n) for one in self._two]

@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import warn_caller
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import NO_GAMMA
-from ..privacy import NoiseWarning, PrivacyGuarantee
+from ..privacy import BudgetExceededError, BudgetWarning, NoiseWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._fit import PrivateFit, given_of_columns
+from ..privacy._noise import nominal_mechanism
 from ..schema._groups import Groups
 from ..schema._reading import ReadRows, unwrap, validate_table
 from ..schema._schema import allowed, as_schema
 from ..schema._sparse import SparseRows
-from ._price import check_price
 from ._public_points import MOST_COLUMNS, even_points
 from ._space import Reading, open_space
 from .erm._kernel_space import PolynomialKernel
@@ -174,8 +174,25 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _pay_for(self, draft: Draft) -> None:
         if self.ledger is not None and self.delta and self._chosen_mechanism().pays_for_curvature:
-            check_price(self, draft)
+            self._check_price(draft)
         super()._pay_for(draft)
+
+    def _check_price(self, draft: Draft) -> None:
+        """Raise, or warn, if a ledger has no room for a fit, or counts much more than epsilon."""
+        advice = self._chosen_mechanism().price_advice(self.epsilon)
+        try:
+            self.ledger.check(draft.privacy)
+        except BudgetExceededError as error:
+            raise BudgetExceededError(f"{error} {advice}") from None
+        asked = replace(draft.privacy, mechanism=nominal_mechanism(self.epsilon, self.delta))
+        paid, usual = (self.ledger.price(one) for one in (draft.privacy, asked))
+        # A ledger that counts twice what Gaussian noise costs should not do so unnoticed.
+        if paid.epsilon > 2.0 * usual.epsilon:
+            warn_caller(
+                f"{advice} This fit costs epsilon={paid.epsilon:.4g} in its ledger at "
+                f"delta={paid.delta:g}; one with Gaussian noise costs {usual.epsilon:.4g}.",
+                BudgetWarning,
+            )
 
     def _publish(self, draft: Draft) -> None:
         released = self._release(draft.plan, draft.problem)
@@ -487,20 +504,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         return terms
 
     def _guarantee(self, plan: Plan, given: str, noise_seed: int | None) -> PrivacyGuarantee:
-        facts = ["the parameters of the estimator", given]
-        of_groups = self.max_rows_per_group is not None
-        if self.adjacency == "replace_one":
-            facts.append("the number of groups" if of_groups else "the number of rows")
-        return PrivacyGuarantee(
+        facts = filter(None, ["the parameters of the estimator", given, self._given_number])
+        return self._guaranteed(
             plan.mechanism,
-            self.adjacency,
+            ", and ".join(facts) + given_of_columns(self.schema),
+            noise_seed,
             protects="the rows of X and y",
-            unit=self._unit,
-            given=", and ".join(filter(None, facts))
-            + given_of_columns(self.schema)
-            + self._given_groups,
-            simulated=noise_seed is not None,
-            counted=self.ledger is not None,
             idealised=plan.idealised,
         )
 

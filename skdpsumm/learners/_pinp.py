@@ -181,8 +181,8 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         The default takes the loss with the most signal per unit of noise:
 
         - "logistic" for the mechanism "gradient".
-        - "soft_hinge" for the mechanism "objective" and two classes. Its curvature vanishes as its
-          slope nears L, and is free of charge at the default Lambda.
+        - "soft_hinge" for the mechanism "objective" and two classes. It needs no extra noise at the
+          default regularization.
         - "huberized_hinge" otherwise. Its slope is L at small scores, where that of the logistic
           loss is half of L.
 

@@ -527,18 +527,12 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         stated = getattr(last_step(self.estimator), "classes", None)
         if classes is not None and stated is None:
             facts.append("the set of labels in y")
-        if self.adjacency == "replace_one":
-            of_groups = self.max_rows_per_group is not None
-            facts.append("the number of groups" if of_groups else "the number of rows")
-        return PrivacyGuarantee(
+        given = ", and ".join(filter(None, [*facts, self._given_number]))
+        columns = given_of_columns(getattr(last_step(self.estimator), "schema", ""))
+        return self._guaranteed(
             score.plan.total,
-            self.adjacency,
+            given + columns,
             protects="the rows of X and y",
-            unit=self._unit,
-            given=", and ".join(facts)
-            + given_of_columns(getattr(last_step(self.estimator), "schema", ""))
-            + self._given_groups,
-            counted=self.ledger is not None,
             idealised=bool(np.isfinite(self.epsilon)),
         )
 

@@ -14,7 +14,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn import get_config
+
+from ..privacy import PrivacyGuarantee
+from ..schema._columns import Date, Numeric
+from ..schema._schema import TableSchema
 
 
 def chosen(frame: str | None) -> str | None:
@@ -62,3 +68,64 @@ def distinct(names: Sequence[str], last: int = 0) -> list[str]:
             found[k] += "_"
         taken.add(found[k])
     return found
+
+
+def framed(rows: NDArray, schema: TableSchema, frame: str | None, privacy: PrivacyGuarantee) -> Any:
+    """Return rows as a table: whole numbers, numbers and categories, as the schema says.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+    schema : TableSchema
+    frame : {"pandas", "polars", "pyarrow", "auto", None}
+        As in `Estimate`. None, or a schema without names: an array.
+    privacy : PrivacyGuarantee
+        Is told in ``attrs`` of a pandas frame.
+    """
+    library = chosen(frame)
+    if library is None or schema.names is None:
+        return schema.with_dates(rows)
+    columns = {name: _typed(rows[:, j], schema, j) for j, name in enumerate(schema.names)}
+    # Each library has its own mark of a missing value.
+    if library == "pyarrow":
+        import pyarrow as pa
+
+        columns = {name: pa.array(cells, from_pandas=True) for name, cells in columns.items()}
+    table = frame_of(columns, library)
+    if library == "polars":
+        table = table.fill_nan(None)
+    if library == "pandas":
+        table.attrs["privacy"] = privacy.badge  # text, which every format of files can hold
+    return table
+
+
+def _typed(cells: NDArray, schema: TableSchema, j: int) -> Any:
+    """Return a column as whole numbers, floats, dates, or a list of categories."""
+    column = schema.columns[j]
+    if not isinstance(column, Numeric):
+        # Categories come back as they were given: 1 for 1.0, and None for None or NaN.
+        given = dict(zip(column.categories, of_one_kind(column.categories), strict=True))
+        return [given.get(cell) for cell in cells.tolist()]
+    numbers = cells.astype(np.float64)
+    if isinstance(column, Date):
+        return column.decode(numbers)
+    assert column.bounds is not None  # nothing is answered without
+    low, high = column.bounds
+    whole = column.step is not None and float(column.step).is_integer() and float(low).is_integer()
+    # Floats hold all whole numbers up to 2**53.
+    if whole and not column.missing and max(abs(low), abs(high)) <= 2**53:
+        return np.rint(numbers).astype(np.int64)
+    return numbers
+
+
+def of_one_kind(categories: Sequence[Any]) -> list[Any]:
+    """Return categories as a column of any frame can hold them.
+
+    Words beside others make words of these, and numbers make numbers of truth values. So the rows
+    that are drawn do not decide a column's type.
+    """
+    kinds = {type(value) for value in categories}
+    if len(kinds) == 1:
+        return list(categories)
+    kind = str if str in kinds else float if float in kinds else int
+    return [kind(value) for value in categories]

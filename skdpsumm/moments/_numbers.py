@@ -10,9 +10,10 @@ N_TABLES = 100
 ROWS_OF_JOINT_TABLE, FEWEST_IN_CELL = 2**12, 4
 # The model has more of both, because it is one table and tells the answer: rows, and quantiles.
 ROWS_OF_JOINT_MODEL, N_QUANTILES_OF_MODEL = 2**16, 2**10
-# Cells of two or three columns; of more cells, and of more columns, so many points are asked. A
-# user's function is tried on as many rows, to see which values it has and what they depend on.
-MOST_UNITS, N_POINTS = 2**15, 2**14
+# Two or three columns have rows in up to so many cells; of more cells, and of more columns, so many
+# points are asked. A user's function is tried on as many rows, to see which values it has and what
+# they depend on, and as many points are moved towards a sketch in each round.
+N_POINTS = 2**14
 # Fewer points tell a count to no more than 18 per cent (1 / sqrt(30)). Then so many times as many
 # are drawn, which halves that, and so many anywhere: a condition on one cell of three columns of 64
 # is met by one.
@@ -23,44 +24,73 @@ MOST_KEPT = 2**25
 # Steps at which quantiles of a cell are kept, which are the most places in an atom; and places of
 # a column.
 N_QUANTILES, N_PLACES = 64, 2048
-# Groups whose surprise is looked at where all were counted at once; and of a round, fewer chosen
-# groups say little of the others.
-MOST_LEFT_OUT, FEWEST_CHOSEN = 12, 4
-# Conditions that hold for fewer rows, or for nearly all, tell little of how columns go together.
-LEAST_SHARE_OF_CONDITION = 0.02
+# Groups whose surprise is looked at where all were counted at once.
+MOST_LEFT_OUT = 12
 # Three and more columns, which nobody may have counted together, go together beyond their pairs by
 # this part of how pairs do. Where all pairs were counted it was 0 to 0.31, beside what chance does,
 # in 24 tables of 2,000 and 10,000 rows and seven columns of Adult, ACS, Covertype and Occupancy.
 SHARE_BEYOND_PAIRS = 0.35
-# Noise, as the square of phi, below which one condition tells as much as another.
-NOISE_OF_SURE_CONDITION = 0.003
-# The square of phi for two columns that go together as those of real tables often do; and of pairs
-# that were not counted, on Adult and tables like it, where the last found next to nothing.
-TYPICAL_SQUARE, UNSEEN_SQUARE = 0.04, 0.025**2
+# The square of phi for two columns that go together as those of real tables often do.
+TYPICAL_SQUARE = 0.04
 # Part of the rows that a choice of groups may overlook without a word.
 SHARE_OVERLOOKED = 0.1
-# Stretches of the range of a column without a histogram.
-N_STRETCHES = 32
-# The correlation by ranks of two columns of numbers, squared, is this part of what is missed of
-# them, as squared by phi. It was about 0 to 0.7 in eleven releases of six tables (Adult, ACS,
-# Covertype and three made-up ones).
-SHARE_BY_RANKS = 0.75
 # Standard deviation of a shift that all cells of a column share, to one side or outwards; that of
 # each cell's own is 1.
 STD_OF_SHARED_SHIFT = 0.5
-# Chance that rows which no neighbour explains are all at one place.
-CHANCE_OF_CROWD = 0.9
-# Standard deviation of the tilt of a cell of several columns: of the mean of its rows, in standard
-# deviations of even ones.
-STD_OF_TILT = 0.4
-# Standard deviation of the share of a half of which nothing is known.
-STD_OF_UNKNOWN_HALF = 0.4
 # Chance of one of two ways in which rows may lie, as likely as not: that a density, or the share of
 # another column's cell, jumps inside a cell, and that hidden rows are at no end of it.
 CHANCE_OF_JUMP = 0.5
-# Two numbers may go up and down together inside a cell this many times as steeply as neighbours
-# tell (as Fisher's z).
-STEEPER_THAN_NEIGHBOURS = 3.0
-# An answer lies within this many standard errors of the noise from the middle of the plausible
-# tables.
-REACH_OF_ANSWER = 0.7
+# With more features than this, the diagonal stands for a Hessian, and nobody asks what features
+# explain of a model's inputs: it would take longer than the model.
+MOST_FEATURES = 3_000
+# Where rows lie is expected as if the places of this many were known. Where nothing is known, as of
+# categories that were counted together, it is one row.
+PSEUDO_ROWS = 12.0
+# A cell with up to the first part of a column's rows is told by its neighbours; one with more is
+# told less and less, and from the second part on nothing.
+TOLD_SHARE, UNTOLD_SHARE = 0.12, 0.5
+# A cell this many times as dense as its neighbours, and as many times narrower, is a spike.
+SPIKE = 5.0
+# An empty cell is taken to have this part of a row.
+ROWS_OF_EMPTY_CELL = 0.5
+# With more features than this the matrix takes more time and memory than products with it.
+LARGEST_DENSE = 7_000
+# Points follow the features if this share of them tells more than noise. Tables with a
+# third and more gained from it, and one with a twentieth lost.
+LEAST_SHARE_TELLING = 0.25
+# Rows no more unlike points on the ranges than this are read by these as well as can be.
+SHIFT_OF_LIKE_ROWS = 0.01
+# Points that follow the sketch match it because they follow it: they may still be unlike the rows
+# by this part of what points on the ranges are. Measured on Adult and Occupancy: 0.02 to 0.14, and
+# more where noise is.
+SHIFT_LEFT_BY_DENSITY = 0.25
+# Largest end of a range, in size; its ends are at least 1 / LARGEST_BOUND apart. The error of a
+# covariance takes fourth powers of them, which must neither overflow nor vanish.
+LARGEST_BOUND = 1e60
+# Shares of points that lie anywhere, beside those drawn from a graphical model, and from a kernel
+# density, which is less sure of what it says.
+SHARE_BESIDE_MODEL, SHARE_BESIDE_DENSITY = 0.02, 0.1
+# Variance, relative to that of a feature, that the moments may miss their target by in each
+# round; the last is that of about 1,000 points, and is what finite points can resolve.
+TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
+# A question's table has up to this many cells: more take more than they tell.
+MOST_TABLE_CELLS = 2**20
+# A row keeps at least this part of the model's weight where noise has taken all of it.
+LEAST_WEIGHT_KEPT = 1e-3
+# Ends of quantiles that are up to this many times as far out as those of a Gaussian, or as many
+# times less far, are those of a Gaussian: the quantile of 100 draws has a standard deviation of
+# 0.13 of it.
+LIKE_GAUSSIAN = 1.25
+# Standard errors of noise from which on what is left unexplained matters: where it was more than 8,
+# the error bar missed the truth, below that it held.
+ERRORS_MISSED = 8.0
+# Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
+# 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened
+# once.
+POINTS_PER_INPUT = 10
+# Measured: AUCs were 0.03 to 0.9 lower than those of the rows where less than this
+# was explained of most inputs, else at most 0.05 lower, unless the weights had collapsed.
+LEAST_SHARE_EXPLAINED = 0.5
+# A table has at least this part of the model's curvature in any direction: noise leaves rare
+# categories none, and then a step would be anything.
+LEAST_CURVATURE = 0.25

@@ -254,6 +254,27 @@ class PrivateFit(PrivacyReprMixin):
             return "; max_rows_per_group='average' (each group counts as one row)"
         return f"; max_rows_per_group={self._rows_per_group} (rows that are kept count)"
 
+    @property
+    def _given_number(self) -> str:
+        """What a guarantee takes as given under "replace_one", "" where it does not."""
+        if self.adjacency != "replace_one":
+            return ""
+        return f"the number of {'rows' if self.max_rows_per_group is None else 'groups'}"
+
+    def _guaranteed(
+        self, mechanism: Mechanism, given: str, noise_seed: int | None = None, **more: Any
+    ) -> PrivacyGuarantee:
+        """Return the guarantee of a fit with such a cost, which takes these facts as given."""
+        return PrivacyGuarantee(
+            mechanism,
+            self.adjacency,
+            unit=self._unit,
+            given=given + self._given_groups,
+            simulated=noise_seed is not None,
+            counted=self.ledger is not None,
+            **more,
+        )
+
     def _group_key(self, noise_seed: int | None) -> bytes:
         """Return the secret key of the coins that choose among the rows of a group.
 

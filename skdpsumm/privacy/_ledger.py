@@ -15,6 +15,10 @@ DP [2]_ [3]_, and of rho for zCDP [4]_ [5]_. Three remarks make one rule of them
   be the transcripts that satisfied the first rule throughout: the game that halts where it fails
   gives ``P(E & A) <= exp(epsilon) Q(E & A) + delta``. On the others the loss is at most epsilon,
   surely: ``P(E - A) <= exp(epsilon) Q(E - A)``. The sum of both is the claim, at no extra delta.
+- *The first charge* may have a tail t beyond that reserve, as values have that nobody listed. It is
+  made before anything is released, so t is a number fixed in advance: the ideal game is held to
+  ``epsilon, delta - t`` less `RESERVE`, and the sums of what comes later to that reserve. (How much
+  of delta a later charge takes for its tail could depend on what came out: no theorem covers it.)
 - *Disjoint data sets.* A row is in one of them, so no row pays more than the maximum, and a bound
   on what each single row can pay along any path is all that [1]_ to [5]_ need.
 
@@ -35,8 +39,8 @@ import json
 import math
 import os
 import sqlite3
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,7 +49,16 @@ from .._bounded import check_json
 from .._html import html_table
 from ._clone_watch import CloneWatch
 from ._guarantee import PrivacyGuarantee
-from ._ledger_file import UNITS, LedgerStore, Spent, charges, checked_settings, now, or_infinite
+from ._ledger_file import (
+    UNITS,
+    Book,
+    LedgerStore,
+    Spent,
+    charges,
+    checked_settings,
+    now,
+    or_infinite,
+)
 from ._mechanisms import (
     DEEPEST_COST,
     UNBOUNDED,
@@ -137,8 +150,13 @@ class LedgerDataset:
     @property
     def spent(self) -> Budget:
         """What the releases from this data set cost together."""
-        paid = self.ledger._spent().get(self.name, Spent())
+        paid = self.ledger._book().spent.get(self.name, Spent())
         return self.ledger._budget(self.ledger._filter.epsilon_of(paid.cost))
+
+    @property
+    def n_charges(self) -> int:
+        """Number of charges to the whole ledger."""
+        return self.ledger.n_charges
 
     @property
     def remaining(self) -> Budget:
@@ -154,8 +172,9 @@ class LedgerDataset:
             raise ValueError(
                 f"n_releases must be a whole number of at least 1, got {n_releases!r}."
             )
-        paid = paid_in(self.ledger._spent(), self.name)
-        return self.ledger._budget(self.ledger._filter.left(paid, int(n_releases)))
+        book = self.ledger._book()
+        rule, paid = self.ledger._rule(book), paid_in(book.spent, self.name)
+        return self.ledger._budget(rule.left(paid, int(n_releases)))
 
     def entries(self) -> list[dict[str, Any]]:
         """Return the charges to this data set in order."""
@@ -236,7 +255,8 @@ class PrivacyLedger:
     has it only for charges planned in advance. "gdp" and "zcdp" also hold every sequence of pure
     charges that sum to epsilon: where the loss is surely below epsilon, no delta is spent. Sums
     may pass the cap by a relative 1e-9, for float rounding. "gdp" keeps the part `RESERVE` of the
-    cap for the discreteness of noise.
+    cap for the discreteness of noise. The first charge may take a larger part of delta for values
+    that nobody listed (`SchemaFinder`), because it is made before anything is released.
 
     Keep the file where SQLite's locks work (not on most network drives), and never charge a copy of
     it: a copy is another ledger, whose cap adds to this one's. A charge is one transaction. It is
@@ -350,7 +370,7 @@ class PrivacyLedger:
         self._refuse_simulation(current_seed() is not None)
         _check_name("dataset", dataset)
         cost = self._price(_claim(mechanism, adjacency, unit))
-        self._refuse_excess(self._spent(), dataset, cost)
+        self._refuse_excess(self._book(), dataset, cost)
 
     def price(
         self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row"
@@ -428,7 +448,7 @@ class PrivacyLedger:
         }
         with self._store.writing() as (db, book):
             row["time"] = now()  # in the transaction, so that times are in order
-            self._refuse_excess(book.spent, dataset, cost)
+            self._refuse_excess(book, dataset, cost)
             book.declare(db, dataset, None)
             identifier = book.charge(db, row, cost)
             if self._clones.since is not None:
@@ -459,12 +479,17 @@ class PrivacyLedger:
             _check_name("partition", partition)
             with self._store.writing() as (db, book):
                 book.declare(db, name, partition)
-        return LedgerDataset(self, name, self._spent().get(name, Spent()).partition)
+        return LedgerDataset(self, name, self._book().spent.get(name, Spent()).partition)
 
     @property
     def spent(self) -> Budget:
         """What all releases cost together."""
-        return self._budget(self._filter.epsilon_of(total(self._spent())))
+        return self._budget(self._filter.epsilon_of(total(self._book().spent)))
+
+    @property
+    def n_charges(self) -> int:
+        """Number of charges, whatever their data set."""
+        return self._book().n_charges
 
     @property
     def remaining(self) -> Budget:
@@ -546,9 +571,14 @@ class PrivacyLedger:
             "pid": row["pid"],
         }
 
-    def _spent(self) -> dict[str, Spent]:
+    def _book(self) -> Book:
         with self._store.reading() as (_, book):
-            return book.spent
+            return book
+
+    def _rule(self, book: Book, first_tail: float = 0.0) -> Filter:
+        """Return the rule that the first charge fixed, or fixes if it comes now."""
+        tail = book.first_tail if book.n_charges else first_tail
+        return _set_aside(self._filter, tail if tail > RESERVE * self.delta else 0.0)
 
     def _budget(self, epsilon: float) -> Budget:
         return Budget(epsilon, 0.0 if self.accountant == "pure" else self.delta)
@@ -567,20 +597,18 @@ class PrivacyLedger:
             'adjacency="add_remove" on the estimator, or create the ledger with "replace_one".'
         )
 
-    def _holds(self, spent: dict[str, Spent], dataset: str, cost: Cost) -> bool:
-        paid = spent.get(dataset, Spent())
-        after = spent | {dataset: paid._replace(cost=add([paid.cost, cost]))}
-        return self._filter.fits(total(after))
-
-    def _refuse_excess(self, spent: dict[str, Spent], dataset: str, cost: Cost) -> None:
-        if self._holds(spent, dataset, cost):
+    def _refuse_excess(self, book: Book, dataset: str, cost: Cost) -> None:
+        rule, paid = self._rule(book, cost.tail), book.spent.get(dataset, Spent())
+        after = book.spent | {dataset: paid._replace(cost=add([paid.cost, cost]))}
+        if rule.fits(total(after)):
             return
-        before = paid_in(spent, dataset)
-        asked, left = self._filter.asked_and_left(cost, before)
+        before = paid_in(book.spent, dataset)
+        asked, left = rule.asked_and_left(cost, before)
         at = f" at delta={self.delta:g} ({self.accountant})" if self.accountant != "pure" else ""
         raise BudgetExceededError(
             f"epsilon={asked:.6g}{at} was asked of data set {dataset!r}, but epsilon={left:.6g} "
-            f"of {self.epsilon:g} is left there. Nothing was charged. {self._remedy(before, cost)}"
+            f"of {self.epsilon:g} is left there. Nothing was charged. "
+            f"{self._remedy(rule, before, cost)}"
         )
 
     def _refuse_simulation(self, simulated: bool) -> None:
@@ -591,8 +619,8 @@ class PrivacyLedger:
                 "PrivacyLedger without a path. Nothing was charged."
             )
 
-    def _remedy(self, before: Cost, cost: Cost) -> str:
-        if not self._filter.reserve_holds(add([before, cost])):
+    def _remedy(self, rule: Filter, before: Cost, cost: Cost) -> str:
+        if not rule.reserve_holds(add([before, cost])):
             return (
                 "The share of the cap that pays for noise in whole numbers is used up: ask for a "
                 "smaller delta."
@@ -604,7 +632,7 @@ class PrivacyLedger:
                 "kind a ledger of its own, and split the cap between them."
             )
         remedy = "Ask for at most the epsilon and delta of the ledger's `remaining`, or release"
-        if self._filter.left(before) == 0:
+        if rule.left(before) == 0:
             remedy = "The budget is spent, and nothing can follow under this cap. Release"
         return f"{remedy} from data that the ledger does not cover.{self._clones.advice}"
 
@@ -653,18 +681,18 @@ class PrivacyLedger:
         unit = f"one {self.unit}, {self.adjacency.replace('_', '-')}"
         cap = f"Cap: epsilon={self.epsilon:g} at delta={self.delta:g} ({unit}, {self.accountant})"
         try:
-            spent = self._spent()
+            book = self._book()
         except _UNREADABLE as error:
             return html_table(f"{cap}; cannot be read: {type(error).__name__}", (), (), 0)
-        names = list(spent) if dataset is None else [dataset]
-        rows = (self._row_of(name, spent) for name in names)
+        names = list(book.spent) if dataset is None else [dataset]
+        rows = (self._row_of(name, book) for name in names)
         heads = ("data set", "partition", "spent epsilon", "remaining epsilon")
-        whole = f"; spent epsilon={self._filter.epsilon_of(total(spent)):.4g}"
+        whole = f"; spent epsilon={self._filter.epsilon_of(total(book.spent)):.4g}"
         return html_table(cap + whole, heads, rows, len(names))
 
-    def _row_of(self, name: str, spent: dict[str, Spent]) -> list[str]:
-        paid = spent.get(name, Spent())
-        numbers = self._filter.epsilon_of(paid.cost), self._filter.left(paid_in(spent, name))
+    def _row_of(self, name: str, book: Book) -> list[str]:
+        paid, left = book.spent.get(name, Spent()), self._rule(book).left(paid_in(book.spent, name))
+        numbers = self._filter.epsilon_of(paid.cost), left
         return [name, paid.partition or "", *(f"{number:.4g}" for number in numbers)]
 
 
@@ -773,6 +801,11 @@ def paid_in(spent: dict[str, Spent], dataset: str) -> Cost:
     return total(counted)
 
 
+@lru_cache
+def _set_aside(rule: Filter, aside: float) -> Filter:
+    return replace(rule, aside=aside)
+
+
 @dataclass(frozen=True)
 class Filter:
     """The rule of one cap: what a mechanism costs, and which total fits.
@@ -783,11 +816,14 @@ class Filter:
         The cap.
     accountant : {"pure", "gdp", "zcdp"}
         What is summed. Fixed in advance, so that the choice cannot depend on data.
+    aside : float, default=0.0
+        Part of delta for the tail of the first charge, where the reserve does not hold it.
     """
 
     epsilon: float
     delta: float
     accountant: str
+    aside: float = 0.0
 
     @cached_property
     def _calibrated(self) -> float:
@@ -797,12 +833,14 @@ class Filter:
     @cached_property
     def _caps(self) -> tuple[float, float]:
         """The cap of `square` where no noise draws on the reserve, and where some does."""
-        if self.accountant == "pure":
+        delta = self.delta - self.aside
+        if self.accountant == "pure" or delta <= 0:
             return 0.0, 0.0
         if self.accountant == "gdp":
-            return self._calibrated, self._calibrated
-        less = zcdp_rho(self.epsilon * (1 - RESERVE), self.delta * (1 - RESERVE))
-        return 2 * zcdp_rho(self.epsilon, self.delta), 2 * less
+            square = gdp_mu(self.epsilon * (1 - RESERVE), delta * (1 - RESERVE)) ** 2
+            return square, square
+        less = zcdp_rho(self.epsilon * (1 - RESERVE), delta * (1 - RESERVE))
+        return 2 * zcdp_rho(self.epsilon, delta), 2 * less
 
     def cost(self, mechanism: Mechanism) -> Cost:
         """Return what `mechanism` adds to the total."""
@@ -831,8 +869,9 @@ class Filter:
 
     def reserve_holds(self, total: Cost) -> bool:
         """Return whether the reserve pays for the discreteness of all noise in `total`."""
-        excess = total.tail + math.expm1(min(total.log_ratio, 1.0)) * self.delta
-        return 2 * total.log_ratio <= RESERVE * self.epsilon and excess <= RESERVE * self.delta
+        delta = self.delta - self.aside
+        excess = total.tail - self.aside + math.expm1(min(total.log_ratio, 1.0)) * delta
+        return 2 * total.log_ratio <= RESERVE * self.epsilon and excess <= RESERVE * delta
 
     def epsilon_of(self, cost: Cost) -> float:
         """Return the epsilon of `cost` at the cap's delta."""

@@ -125,6 +125,8 @@ class Book:
     head : str
         Digest of the last one; of the settings, if there is none.
     n_charges : int
+    first_tail : float
+        The tail of the first charge, 0 before it.
     spent : dict from name to Spent
         Of every declared data set.
     root : str
@@ -137,6 +139,7 @@ class Book:
     n_charges: int
     spent: dict[str, Spent]
     root: str
+    first_tail: float = 0.0
 
     def copy(self) -> Book:
         """Return a book that grows by itself."""
@@ -183,9 +186,10 @@ class Book:
             dataset, paid = body[_DATASET], self.spent.get(body[_DATASET])
             if paid is None:
                 raise Damage(f"is damaged: data set {dataset!r} was charged, but never declared")
-            parts = zip(paid.cost, body[-len(_COST) :], strict=True)
-            cost = Cost._make([sum_ + or_infinite(part) for sum_, part in parts])
+            charged = Cost(*map(or_infinite, body[-len(_COST) :]))
+            cost = Cost(*map(operator.add, paid.cost, charged))
             self.spent[dataset] = Spent(cost, paid.partition)
+            self.first_tail = self.first_tail if self.n_charges else charged.tail
             self.n_charges += 1
         self.length, self.head = self.length + 1, digest
 

@@ -487,7 +487,7 @@ class NewValuesDP(DominatedByGaussian):
     mu : float
         As of `GaussianDP`, for the values that both neighbours have.
     log_ratio, tail : float
-        As of `GaussianDP`, new values included.
+        As of `GaussianDP`. The tail includes new values.
 
     Examples
     --------

@@ -3,8 +3,9 @@
 Rows of real tables heap at round values, and people cut at round values. So cells begin there: even
 ones at multiples of a round unit, and single values of their own at zero, at the ends of the range
 and at 1, 2, 3, 5, 10, 20, ... Each of these has finer ones: multiples of a smaller round unit, and
-the gaps between them. `Cells.leaves` says which of the finer ones stand out of noisy counts, and
-divides those once more; all others stay together. It reads released numbers alone.
+the gaps between them. Dates have cells from one beginning of a day, month, year or decade to the
+next. `Cells.leaves` says which of the finer ones stand out of noisy counts, and divides those once
+more; all others stay together. It reads released numbers alone.
 
 A round unit is 1, 2 or 5 times a power of ten.
 """
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from ._columns import Numeric
+from ._columns import Date, Numeric
 
 Floats = NDArray[np.float64]
 Starts = NDArray[Any]  # numbers of values for a column with a step, else where cells begin
@@ -156,11 +157,16 @@ def public_cells(column: Numeric, thresholds: Sequence[float], most_fine: int) -
     """
     assert column.bounds is not None
     (low, high), step = column.bounds, column.spacing or 0.0
-    line = _Line(low, high, thresholds) if column.spacing is None else _Grid(column, thresholds)
+    line: _Line
+    if isinstance(column, Date):
+        line = _Calendar(column, thresholds)
+    else:
+        line = _Grid(column, thresholds) if step else _Line(low, high, thresholds)
     starts = line.first_starts()
     if not line.is_short:
-        even = _multiples(_round_unit((high - low) / N_EVEN), low, high)
-        cuts = np.array([*even, *_round_values(low, high, step)])
+        even = line.round_values(low, high, N_EVEN)
+        round_ones = [] if isinstance(column, Date) else _round_values(low, high, step)
+        cuts = np.array([*even, *round_ones])
         single = np.array([low, high, *[0.0] * (low < 0 < high)])
         starts = np.unique(np.concatenate([starts, line.begin(cuts), line.alone(single)]))
     cells = Cells(line, starts, starts, min(_MOST_CUT_OUT, most_fine // 8))
@@ -223,6 +229,10 @@ class _Line:
     def _inside(self, starts: Floats) -> Floats:
         return starts[starts < self._ends[-1]]
 
+    def round_values(self, low: float, high: float, n: int) -> Floats:
+        """Return at most n round values of a range, but for its ends."""
+        return _multiples(_round_unit((high - low) / n), low, high)
+
     def wide(self, starts: Starts, which: NDArray[np.intp]) -> list[tuple[float, float]]:
         """Return the ends of some cells, but of those of single numbers."""
         ends = np.append(starts, self._ends[-1])
@@ -269,11 +279,30 @@ class _Grid(_Line):
         n_values = round((high - low) / self._step) + 1
         if n_values <= 2 * n:  # as many as round ones and gaps
             return self.alone(low + np.arange(float(n_values)) * self._step)
-        return self.alone(_multiples(_round_unit(max((high - low) / n, self._step)), low, high))
+        return self.alone(self.round_values(low, high, n))
+
+    def round_values(self, low: float, high: float, n: int) -> Floats:
+        return _multiples(_round_unit(max((high - low) / n, self._step)), low, high)
 
     def edges(self, starts: Starts) -> tuple[float, ...]:
         between = self._low + (starts[1:] - 0.5) * self._step
         return (self._low, *between.tolist(), self._high)
+
+
+class _Calendar(_Grid):
+    """The same of dates: round values are where days, months, years or decades begin."""
+
+    def __init__(self, column: Date, thresholds: Sequence[float]):
+        super().__init__(column, thresholds)
+        units = ("day", "month", "year") if column.step == "hour" else ("month", "year")
+        calendars = [column.calendar(unit) for unit in units]
+        self._begun = [edges[:-1] + 0.5 for _, edges in calendars]
+        self._begun.append(self._begun[-1][[year[-1] == "0" for year in calendars[-1][0]]])
+
+    def round_values(self, low: float, high: float, n: int) -> Floats:
+        found = [begun[(low <= begun) & (begun <= high)] for begun in self._begun]
+        some = next((begun for begun in found if 0 < len(begun) <= 2 * n), None)
+        return super().round_values(low, high, n) if some is None else some
 
 
 def _round_unit(least: float) -> float:

@@ -29,13 +29,12 @@ from ._listed import (
     without_words,
 )
 from ._reading import (
-    FILL_MISSING,
     INTERVALS,
     ISO,
     NARROW,
-    NO_INTERVALS,
-    NO_TIMES,
+    UNLISTED,
     CellError,
+    cell_error,
     cell_fault,
     exact_dates,
     exact_numbers,
@@ -232,14 +231,12 @@ class Numeric(Column):
         low, high = self.bounds
         n_steps = (high - low) / float(step)  # a whole number, up to what decimals lose in binary
         # Finer, and half a step would be lost in the rounding of the values.
-        if step < 16 * np.spacing(max(-low, high)) or n_steps < 0.5:
-            raise ValueError(
-                f"step={step!r} is too fine or too wide for the range {self.bounds}; leave it out."
-            )
-        if abs(n_steps - round(n_steps)) > 1e-6:
+        is_fine = step < 16 * np.spacing(max(-low, high))
+        if is_fine or n_steps < 0.5 or abs(n_steps - round(n_steps)) > 1e-6:
             raise ValueError(
                 f"step={step!r} does not lead from one end of the range {self.bounds} to the "
-                "other; give a low and a high that are values of the column."
+                "other, or is finer than float64; give a low and a high that are values of the "
+                "column, or leave the step out."
             )
         if self.edges is not None:
             first = first_values(self.edges, low, float(step))
@@ -490,8 +487,8 @@ class Date(Numeric):
         return [float((date - self._first).astype(np.int64)) for date in dates]
 
     def calendar(self, unit: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Return the months or years of the range, and the edges between them, half a step off."""
-        long = {"month": "M8[M]", "year": "M8[Y]"}[unit]
+        """Return the days, months or years of the range, and the edges between, half a step off."""
+        long = {"day": "M8[D]", "month": "M8[M]", "year": "M8[Y]"}[unit]
         first, last = (np.datetime64(end).astype(long) for end in (self.low, self.high))
         dates = np.arange(first, last + 1)
         steps = (dates.astype(self._first.dtype) - self._first).astype(np.float64)
@@ -593,7 +590,7 @@ class Categorical(Column):
             codes[codes < 0] = self.categories.index(OTHER)
         if np.any(codes < 0):
             of_each_type = {type(cell): cell for cell in cells.tolist()}.values()
-            raise CellError(INTERVALS if INTERVALS in map(cell_fault, of_each_type) else "unlisted")
+            raise CellError(INTERVALS if INTERVALS in map(cell_fault, of_each_type) else UNLISTED)
         return codes
 
     @property
@@ -665,69 +662,13 @@ def _is_number(value: Any) -> bool:
     return type(value) is float or (isinstance(value, Real) and not isinstance(value, bool))
 
 
-# What is wrong with cells of a column, and what to do.
-FAULTS = {
-    "no dates": (
-        "holds cells that are no dates. Give datetimes, or ISO words such as '2024-02-29'; convert "
-        "others with pandas.to_datetime(t, format=...), such as format='%Y%m%d' for 20240229."
-    ),
-    "zoned": (
-        "has cells with a time zone. Say by whose clock to read them in the schema, such as "
-        "Date(..., zone='Europe/Berlin')."
-    ),
-    "times": "holds dates or times. " + NO_TIMES,
-    "intervals": "holds intervals. " + NO_INTERVALS,
-    "missing": "has missing values (NaN or null). " + FILL_MISSING,
-    "complex": "must hold finite numbers. Complex data not supported; give real numbers.",
-    "objects": (  # in the words that scikit-learn's checks know
-        "must hold finite numbers: float() argument must be a string or a real number, not "
-        "{kind!r}."
-    ),
-    "infinite": (
-        "must hold finite numbers, and holds infinity or one too large for float64; replace such "
-        "values with a public constant."
-    ),
-    "unlisted": (
-        "holds a value that is not among its categories; add it to those of the schema, or map "
-        "rare values to one of those listed, or to None where the schema says missing=True. Or set "
-        'other=True for the column, which reads such values as "other".'
-    ),
-    "narrow": (
-        "has a float type that is too short for its categories or missing_values; convert it with "
-        "astype(float)."
-    ),
-    "": (
-        "must hold finite numbers; if these are written as words, convert them with "
-        "astype(float). If they are dates, say so in the schema, such as Date('2015-01-01', "
-        "'2024-12-31'). If they are names, list them in the schema as a Categorical, or leave the "
-        "column out."
-    ),
-}
-
-
 def read_cells(column: Column, cells: NDArray, name: str, how: str = "read") -> NDArray:
     """Return what a column reads of cells, or raise an error that names the column, no value."""
     try:
         return getattr(column, how)(cells)
     except CellError as error:
-        fault, kind = error.fault, error.kind
-    if isinstance(column, Categorical) and fault == "times":
-        raise ValueError(
-            f"Column {name!r} holds dates or times, and categories are words or numbers; convert "
-            "it to words with astype(str)."
-        )
-    told = FAULTS.get(fault, FAULTS[""]).replace("{kind!r}", repr(kind))
-    if fault == "unlisted":
-        told += _range_in_a_list(column)
-    raise (TypeError if fault == "objects" else ValueError)(f"Column {name!r} {told}")
-
-
-def _range_in_a_list(column: Column) -> str:
-    """Return a word on the list [17, 90], which may have been meant as a range."""
-    listed = getattr(column, "categories", ())
-    if not is_range(tuple(listed)):
-        return ""
-    return f" If {list(listed)} is a range, write it as a tuple: {tuple(listed)}."
+        fault = error
+    raise cell_error(fault, f"Column {name!r}")
 
 
 def first_values(edges: Sequence[float], low: float, step: float) -> NDArray[np.float64]:
@@ -742,19 +683,15 @@ def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
     low, high = pair
     if low is None and high is None:
         return None
-    if not (_is_number(low) and _is_number(high)):
-        raise ValueError(
-            f"low and high must be two numbers, the public range of the column; got "
-            f"({low!r}, {high!r})."
-        )
-    try:
-        ends = float(low), float(high)
-    except OverflowError:
-        ends = np.nan, np.nan
+    ends = np.nan, np.nan
+    if _is_number(low) and _is_number(high):
+        with suppress(OverflowError):
+            ends = float(low), float(high)
     if not (ends[1] - ends[0] > _SHORTEST_RANGE and max(-ends[0], ends[1]) <= _FARTHEST_END):
         raise ValueError(
-            f"low and high must be finite, within {_FARTHEST_END:g}, low < high, and more than "
-            f"{_SHORTEST_RANGE:g} apart; got ({low!r}, {high!r})."
+            f"low and high must be two finite numbers, the public range of the column: within "
+            f"{_FARTHEST_END:g}, low < high, and more than {_SHORTEST_RANGE:g} apart; got "
+            f"({low!r}, {high!r})."
         )
     return ends
 

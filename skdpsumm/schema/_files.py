@@ -19,20 +19,8 @@ from numpy.typing import NDArray
 
 from .._bounded import MOST_CHARACTERS, parse_toml
 from ._columns import Categorical, Column, Date, Numeric, short_number, told
-from ._reading import (
-    INTERVALS,
-    NO_INTERVALS,
-    TIMES,
-    CellError,
-    exact_dates,
-    finite_numbers,
-    is_missing,
-)
+from ._reading import CellError, cell_error, exact_dates, finite_numbers, is_missing
 
-_NOT_GUESSED = {
-    TIMES: "holds dates or times of several kinds; convert it to dates or to numbers first.",
-    INTERVALS: "holds intervals. " + NO_INTERVALS,
-}
 # How a draft says what it is.
 _GUESSED, _SOME_MISSING = "guessed from public rows", ", some missing"
 # What a column of words looks like that holds no categories, and what a draft says of it then.
@@ -142,7 +130,7 @@ def guess(cells: NDArray, name: str) -> Column:
     )
     present, absent = values[~gaps], bool(gaps.any())
     words = [cell for cell in present.tolist() if isinstance(cell, str | bool)]
-    hint = _hint_of_words(words)
+    hint, who = _hint_of_words(words), f"Column {name!r}"
     try:
         dates = _guess_dates(values)
         if dates is not None:
@@ -151,12 +139,10 @@ def guess(cells: NDArray, name: str) -> Column:
             return _guess_categories(present.tolist(), absent, len(cells), hint)
         return _guess_range(finite_numbers(present), absent, len(cells))
     except CellError as error:
-        told = _NOT_GUESSED.get(
-            error.fault, "holds neither finite numbers nor words; convert it, or leave it out."
-        )
+        told = str(cell_error(error, who))
     except ValueError as error:
-        told = f"cannot be guessed: {error}" + (f" I{hint[1:]}." if hint else "")
-    raise ValueError(f"Column {name!r} {told}")
+        told = f"{who} cannot be guessed: {error}" + (f" I{hint[1:]}." if hint else "")
+    raise ValueError(told)
 
 
 def _guess_dates(values: NDArray) -> Date | None:

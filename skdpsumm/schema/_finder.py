@@ -1,14 +1,15 @@
-"""A schema that is found privately: ranges, and the categories that enough rows have.
+"""A schema that is found privately: ranges, steps, and the categories that enough rows have.
 
 *What is counted.* Each column is cut into cells: public ones for numbers (a scale of 1, 2, 5, 10,
-20, ... of either sign, each cell once for whole numbers and once for others) and for dates (years),
-and one for each value of a column of categories. A unit of protection is a row, or a group of which
-k rows stay. It adds one to each cell that it has a row in, however many these rows are. Missing
-cells, and cells that no column can read, are in no cell.
+20, ... of either sign, and beside it one for each coarsest step that numbers are on) and for dates
+(years), and one for each value of a column of categories. A unit of protection is a row, or a group
+of which k rows stay. It adds one to each cell that it has a row in, however many these rows are.
+Missing cells, and cells that no column can read, are in no cell.
 
-*Sensitivity.* A unit's rows are in at most k cells of each of d columns. With one unit more, at
-most k d counts move, by one each: k d in L1, sqrt(k d) in L2. With one unit replaced these are
-2 k d and sqrt(2 k d), for its cells may all be others. All counts have the same noise.
+*Sensitivity.* A unit's rows are in at most k cells of each block of cells: a column has one, and
+two if it holds numbers. With one unit more, at most k counts of a block move, by one each: k in L1,
+sqrt(k) in L2. With one unit replaced these are 2 k and sqrt(2 k), for its cells may all be others.
+Each column has an equal share of the budget, and steps have a part of that of their column.
 
 *Values that nobody listed.* A value that fewer than f = 2 units have is never released, and gets no
 noise: names of persons cost no time. All others get noise, and which these are is private. So one
@@ -22,16 +23,19 @@ It moves each by one. So a value that fewer than f units have in one of two neig
 in the other at most. The discrete Gaussian X on the lattice has P(X >= j h) <= P(N(0, s^2) >=
 (j - 1) h) [1]_, so such a value comes out with a probability of at most delta'.
 
-Now let D and D' be neighbours, and M be the mechanism that counts nothing but public cells and the
+Now let D and D' be neighbours, and G be the mechanism that counts nothing but public cells and the
 values that at least f units have in both: mu-GDP up to its slack, for the counts that differ are at
 most those above, and all others have the same law. Let E be the event that some other value comes
-out. It has a probability p <= tail under D, and p' <= tail under D'. The noise of its counts is
-independent of all other noise, so off E the law of the release is (1 - p) times that of M(D), and
-(1 - p') times that of M(D'). Hence the release is within a factor 1 / (1 - tail) of M but for an
-event of probability `tail`: `NewValuesDP`. Its `log_ratio` and `tail` are those of the noise, plus
--ln(1 - tail) and `tail`. A ledger holds no more of them than its reserve, which is why `tail` is a
-part of it (`_RESERVE_FOR_NEW_VALUES`): the threshold is then about 7.5 standard deviations, where
-half of delta would buy 5.5.
+out, of probability p under D and p' under D': p + p' <= tail. The noise of its counts is
+independent of all other noise, so off E the law of the release, and of whatever is released after
+it, is (1 - p) times that of G(D), and (1 - p') times that of G(D'). With x and y for the densities
+of G(D) and exp(epsilon) G(D') it is (epsilon, delta_G(epsilon) + tail)-DP, because
+
+    (1 - p) x - (1 - p') y <= (1 - p') (x - y) + p' x <= max(x - y, 0) + p' x.
+
+Hence `NewValuesDP`, whose tail is that of the noise, plus `tail`. A ledger holds a large one only
+as its first charge (`skdpsumm/privacy/_ledger.py`). Any other has a part of its reserve
+(`_OF_RESERVE`): the threshold is then about 7.5 standard deviations, in place of 5.5.
 
 *What follows is post-processing.* Ranges, steps and lists are made of noisy counts alone.
 
@@ -44,7 +48,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar
@@ -96,16 +100,25 @@ _FALSE_WINDOWS = 1e-3
 # The end of a range that is closer to zero is moved there if it is at most this part of the other.
 # With 0, 0.01 or 0.25, the same script has distances within 7 per cent of these.
 _NEAR_ZERO = 1 / 20
-# A step is found where this part of the rows are no whole numbers, with so many deviations of the
-# noise on their number, and where float64 tells whole numbers apart. With a part of 0.002, the same
-# script has pairs a third farther off.
-_MOST_OFF_STEP, _STDS_OF_STEP, _FARTHEST_STEPPED = 0.02, 2.0, 1e12
-# Part of the reserve of delta that pays for new values: a ledger holds so many such releases.
-_RESERVE_FOR_NEW_VALUES = 1 / 16
+# Steps that a column may have. Each is a multiple of the one before, so that the coarsest step
+# which a number is on says all others.
+_STEPS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 1000.0)
+# A step is found where this part of the rows is off it, with so many deviations of the noise on
+# their number, and where a range has so many steps: float64 divides it by a step to a millionth.
+# With a part of 0.002, the same script has pairs a third farther off.
+_MOST_OFF_STEP, _STDS_OF_STEP, _MOST_ON_STEP = 0.02, 2.0, 1e9
+# Part of delta that pays for new values. A quarter or a half would lower the threshold by 2 per
+# cent, and cost a ledger 1 or 3 per cent of its mu: this costs half a per cent.
+_OF_DELTA = 1 / 10
+# Part of a ledger's reserve for tails that does, where it holds other charges already.
+_OF_RESERVE = 1 / 16
 # A value that fewer units have is never released.
 _FEWEST_UNITS = 2
 # Counts that get noise in one draw: a progress bar of more would tell how many values there are.
 _DRAWN_TOGETHER = 4096
+# Parts of the budget of a column that its blocks have: of numbers, the scale and the steps. With
+# 1/8 or 1/4 for steps, the same script has pairs up to 15 per cent farther off.
+_PARTS = {NUMBER: (0.5, 0.5), CATEGORY: (1.0,), DATE: (1.0,)}
 # What is said of columns of which noise hides everything, and how many of them a warning names.
 _HIDDEN: dict[str, Numeric | Categorical] = {
     NUMBER: Numeric(0, 1, missing=True),
@@ -123,9 +136,9 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     better, so write it by hand where you can.
 
     *Numbers* get a range whose ends are 0, or 1, 2 or 5 times a power of ten. It leaves out ends
-    that hold so few rows that noise hides them: later estimators clip numbers to it. Columns of
-    whole numbers get ``step=1``, where at most some two rows in a hundred are none. Those are then
-    rounded.
+    that hold so few rows that noise hides them: later estimators clip numbers to it. The step is
+    the coarsest of 0.001, 0.01, 0.1, 0.5, 1, 5, 10, 50, 100 and 1000 that at most some two rows in
+    a hundred are off. Those are then rounded. A column with finer numbers has none.
 
     *Categories* are the values that enough rows have, in sorted order. All others become "other".
     How many rows are enough depends on the noise, and `min_count_` says it. A value that a single
@@ -165,8 +178,9 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
-        without a ledger nothing counts them. A ledger with the same delta holds 15 fits that look
-        for categories, however small their epsilon.
+        without a ledger nothing counts them. Let a fit that looks for categories be the first
+        charge of its ledger: later ones need some 1.4 times as many rows of a category, and a
+        ledger with the same delta holds 15 of them, however small their epsilon.
 
     Attributes
     ----------
@@ -298,16 +312,21 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     def _price(self, kinds: Sequence[str]) -> tuple[IntegerNoise, Mechanism, float]:
         """Return the noise of all counts, what a release costs, and the threshold of new values."""
         units = 2 if self.adjacency == "replace_one" else 1
-        moved = units * self._rows_per_group  # counts of each column that one unit can move
-        block = Block(moved, float(moved), math.sqrt(moved), 1 / len(kinds))
-        noise = IntegerNoise([block] * len(kinds), epsilon=self.epsilon, delta=self.delta)
-        if CATEGORY not in kinds or not isinstance(noise.mechanism, GaussianDP):
+        moved = units * self._rows_per_group  # counts of each block that one unit can move
+        shares = [part / len(kinds) for kind in kinds for part in _PARTS[kind]]
+        blocks = [Block(moved, float(moved), math.sqrt(moved), share) for share in shares]
+        looks = CATEGORY in kinds and self.delta > 0 and self.epsilon != np.inf
+        # A ledger holds a large tail only where nothing was charged before.
+        is_first = self.ledger is None or getattr(self.ledger, "n_charges", 1) == 0
+        tail = self.delta * (_OF_DELTA if is_first else _OF_RESERVE * RESERVE) * looks
+        noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta - tail)
+        if not isinstance(noise.mechanism, GaussianDP) or not looks:
             return noise, noise.mechanism, 1.0
-        tail = _RESERVE_FOR_NEW_VALUES * RESERVE * min(float(self.epsilon), float(self.delta))
-        bound = _threshold(noise, tail / (moved * kinds.count(CATEGORY)))
+        bound = _threshold(
+            noise, shares.index(1 / len(kinds)), tail / (moved * kinds.count(CATEGORY))
+        )
         log_ratio, own = noise.mechanism.slack
-        claim = NewValuesDP(noise.mechanism.mu, log_ratio - math.log1p(-tail), own + tail)
-        return noise, claim, bound
+        return noise, NewValuesDP(noise.mechanism.mu, log_ratio, own + tail), bound
 
     def _draft(self, noise_seed: int | None, X: Any, *, groups: Any = None) -> _Draft:
         if is_dask(X):
@@ -325,39 +344,32 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         noise, claim, bound = self._price(kinds)
         if len(table) * 2**noise.lift > MOST_LIFTED:
             raise ValueError(TOO_LARGE)
-        if groups is None:
-            rows, units = np.arange(len(table)), np.arange(len(table))
-        else:
+        rows = units = np.arange(len(table))
+        if groups is not None:
             labels = Groups.read(groups, len(table))
             rows = labels.kept(self._rows_per_group, self._group_key(noise_seed))
             units = labels.codes[rows]
-        privacy = PrivacyGuarantee(
-            claim,
-            self.adjacency,
-            unit=self._unit,
-            given="the kinds of the columns and the other parameters" + self._given_groups,
-            simulated=noise_seed is not None,
-            counted=self.ledger is not None,
-        )
+        given = "the kinds of the columns and the other parameters"
+        privacy = self._guaranteed(claim, given, noise_seed)
         # Cells are read before the charge, for reading is what may fail.
         counts = [
-            _counted(cells[rows], kind, units, min(bound, _FEWEST_UNITS))
+            counted
             for cells, kind in zip(columns, kinds, strict=True)
+            for counted in _counted(cells[rows], kind, units, min(bound, _FEWEST_UNITS))
         ]
         return _Draft(known, kinds, counts, noise, bound, privacy, noise_seed)
 
     def _publish(self, draft: _Draft) -> None:
-        columns = []
-        for j, (values, counts) in enumerate(draft.counts):
-            noisy = draft.noisy(j, counts)
+        told, pure, columns = draft.told(), draft.noise.kind == "laplace", []
+        for kind in draft.kinds:
+            values, noisy, std = next(told)
             column: Numeric | Categorical | None
-            std, pure = draft.noise.std_of_block(j), draft.noise.kind == "laplace"
-            if draft.kinds[j] == CATEGORY:
+            if kind == CATEGORY:
                 column = _found_categories(values, noisy, draft.bound)
-            elif draft.kinds[j] == DATE:
+            elif kind == DATE:
                 column = _found_years(noisy, std, pure=pure)
             else:
-                column = _found_range(noisy.reshape(2, N_SCALE_CELLS), std, pure=pure)
+                column = _found_range(noisy, std, *next(told)[1:], pure=pure)
             columns.append(column)
         draft.hidden = [draft.known.name(j) for j, one in enumerate(columns) if one is None]
         found = [one or _HIDDEN[kind] for one, kind in zip(columns, draft.kinds, strict=True)]
@@ -382,7 +394,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
 
 @dataclass
 class _Draft:
-    """Exact counts of all columns, by the values that they are of, and what their noise costs."""
+    """Exact counts of all blocks, by the values that they are of, and what their noise costs."""
 
     known: TableSchema
     kinds: Sequence[str]
@@ -393,19 +405,28 @@ class _Draft:
     noise_seed: int | None
     hidden: list[str] = field(default_factory=list)
 
-    def noisy(self, j: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the counts of a column with noise."""
-        parts = [np.empty(0)]  # of a column that nobody has a value in
-        for start in range(0, len(counts), _DRAWN_TOGETHER):
-            some = counts[start : start + _DRAWN_TOGETHER]
-            parts.append(self.noise.add_block(j, some, derived_seed(self.noise_seed, start)))
-        return np.concatenate(parts)
+    def told(self) -> Iterator[tuple[list[Any], NDArray[np.float64], float]]:
+        """Yield the values of each block, their noisy counts, and the deviation of the noise."""
+        for i, (values, counts) in enumerate(self.counts):
+            noisy = _noisy(self.noise, i, counts, self.noise_seed)
+            yield values, noisy, self.noise.std_of_block(i)
 
 
-def _threshold(noise: IntegerNoise, probability: float) -> float:
+def _noisy(
+    noise: IntegerNoise, i: int, counts: NDArray[np.int64], noise_seed: int | None
+) -> NDArray[np.float64]:
+    """Return the counts of a block with noise."""
+    parts = [np.empty(0)]  # of a column that nobody has a value in
+    for start in range(0, len(counts), _DRAWN_TOGETHER):
+        some = counts[start : start + _DRAWN_TOGETHER]
+        parts.append(noise.add_block(i, some, derived_seed(noise_seed, start)))
+    return np.concatenate(parts)
+
+
+def _threshold(noise: IntegerNoise, block: int, probability: float) -> float:
     """Return what the noisy count of `_FEWEST_UNITS` units reaches so rarely at most."""
     lattice, deviations = 2.0**-noise.lift, -float(ndtri(probability)) * (1 + 1e-12)
-    return _FEWEST_UNITS + lattice + noise.std_of_block(0) * deviations
+    return _FEWEST_UNITS + lattice + noise.std_of_block(block) * deviations
 
 
 # ---- reading: what a cell becomes is a matter of that cell alone
@@ -413,33 +434,35 @@ def _threshold(noise: IntegerNoise, probability: float) -> float:
 
 def _counted(
     cells: NDArray, kind: str, units: NDArray[np.int64], fewest: float
-) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the cells of a column in an order of their own, and how many units are in each.
+) -> Iterator[tuple[list[Any], NDArray[np.int64]]]:
+    """Yield the cells of each block of a column, in an order of their own, and the units in each.
 
     Categories that fewer than `fewest` units have are left out.
     """
     if kind == CATEGORY:
         read = _read_each(cells, _value, None)
-        values = sorted({value for value in read if value is not None}, key=_order)
+        found = {value for value in read if value is not None}
+        values = sorted(found, key=lambda value: (isinstance(value, str), value))
         code = {value: k for k, value in enumerate(values)}
-        codes = np.array([code.get(value, -1) for value in read], np.int64)
-    elif kind == DATE:
-        values, codes = list(range(_FIRST_YEAR, _LAST_YEAR + 1)), _years(cells)
-    else:
-        values, codes = list(range(2 * N_SCALE_CELLS)), _places(cells)
-    there, n = codes >= 0, max(len(values), 1)
-    # A unit counts once in a cell, however many rows it has there.
-    pairs = np.unique(units[there] * n + codes[there])
-    counts = np.bincount(pairs % n, minlength=len(values)).astype(np.int64)
-    if kind == CATEGORY:
+        counts = _units_in(
+            np.array([code.get(value, -1) for value in read], np.int64), units, len(values)
+        )
         kept = np.flatnonzero(counts >= fewest)
-        values, counts = [values[i] for i in kept], counts[kept]
-    return values, counts
+        yield [values[i] for i in kept], counts[kept]
+    elif kind == DATE:
+        yield [], _units_in(_years(cells), units, _LAST_YEAR - _FIRST_YEAR + 1)
+    else:
+        numbers = _numbers(cells)
+        yield [], _units_in(_places(numbers), units, N_SCALE_CELLS)
+        yield [], _units_in(_coarsest_steps(numbers), units, len(_STEPS) + 1)
 
 
-def _order(value: Any) -> tuple[bool, Any]:
-    """Return what values are sorted by: numbers first, then words."""
-    return isinstance(value, str), value
+def _units_in(codes: NDArray[np.int64], units: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return how many units have a row in each of n cells, whose code is from 0 on."""
+    there = codes >= 0
+    # A unit counts once in a cell, however many rows it has there.
+    pairs = np.unique(units[there] * max(n, 1) + codes[there])
+    return np.bincount(pairs % max(n, 1), minlength=n).astype(np.int64)
 
 
 def _read_each(cells: NDArray, read: Callable[[Any], T], unread: T) -> list[T]:
@@ -475,18 +498,39 @@ def _number(cell: Any) -> float:
     return float(cell)
 
 
-def _places(cells: NDArray) -> NDArray[np.int64]:
-    """Return the cell of each number, -1 for none: those of whole numbers first, then others."""
+def _numbers(cells: NDArray) -> NDArray[np.float64]:
+    """Return cells as numbers, NaN for those that are missing, or none, or infinite."""
     if cells.dtype.kind in "biuf":  # as each by itself
         numbers = cells.astype(np.float64)
     else:
         numbers = np.array(_read_each(cells, _number, math.nan), np.float64)
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def _places(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the cell of the scale that each number is in, -1 for none."""
     # Magnitude m is in (ends[m - 1], ends[m]]: upper ends of ranges are more often round numbers
     # that occur than lower ones are, but for zero.
     m = np.searchsorted(_ENDS, np.abs(numbers), side="left")
     place = np.where(numbers < 0, -m, m) + len(_ENDS)
-    off_step = numbers != np.floor(numbers)
-    return np.where(np.isfinite(numbers), place + N_SCALE_CELLS * off_step, -1).astype(np.int64)
+    return np.where(np.isnan(numbers), -1, place)
+
+
+def _coarsest_steps(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return how many of the steps, the last of which it is on, each number has; -1 for none.
+
+    Zero is on all steps, so it tells nothing.
+    """
+    found = np.where((numbers == 0) | np.isnan(numbers), -1, 0)
+    with np.errstate(over="ignore"):
+        for k, step in enumerate(_STEPS):
+            # Dividing a whole number gives the float that a decimal is written as.
+            per_one = round(1 / step)
+            near = (
+                np.rint(numbers * per_one) / per_one if step < 1 else np.rint(numbers / step) * step
+            )
+            found[(near == numbers) & (found >= 0)] = k + 1
+    return found
 
 
 def _years(cells: NDArray) -> NDArray[np.int64]:
@@ -514,28 +558,42 @@ def _found_categories(values: list[Any], noisy: NDArray, bound: float) -> Catego
     return Categorical(tuple(found), missing=True, other=True) if found else None
 
 
-def _found_range(noisy: NDArray, std: float, *, pure: bool) -> Numeric | None:
-    """Return the range that holds all but few rows, with a step where most are whole numbers.
+def _found_range(
+    noisy: NDArray, std: float, on_steps: NDArray, std_on_steps: float, *, pure: bool
+) -> Numeric | None:
+    """Return the range that holds all but few rows, with the coarsest step that most are on.
 
     Parameters
     ----------
-    noisy : ndarray of shape (2, N_SCALE_CELLS)
-        Counts of whole numbers, and of others.
+    noisy : ndarray of shape (N_SCALE_CELLS,)
+        Counts of numbers.
     std : float
         Standard deviation of the noise of each.
+    on_steps : ndarray of shape (len(_STEPS) + 1,)
+        Counts of numbers by their coarsest step: first of those on none.
+    std_on_steps : float
+        As `std`, of these.
     pure : bool
         Whether the noise is Laplace's, whose tails are longer.
     """
-    run = _run_of_rows(noisy.sum(axis=0), math.sqrt(2) * std, pure=pure)
+    run = _run_of_rows(noisy, std, pure=pure)
     if run is None:
         return None
-    first, last = run
-    low, high = _range_of(first, last)
-    inside = noisy[:, first : last + 1].sum(axis=1)
-    off = inside[1] + _STDS_OF_STEP * std * math.sqrt(last + 1 - first)
-    whole = low.is_integer() and high.is_integer() and max(-low, high) <= _FARTHEST_STEPPED
-    step = 1.0 if whole and off <= _MOST_OFF_STEP * inside.sum() else None
-    return Numeric(low, high, step=step, missing=True)
+    low, high = _range_of(*run)
+    spread = _STDS_OF_STEP * std_on_steps * np.sqrt(np.arange(1, len(on_steps)))
+    off = np.cumsum(on_steps)[:-1] + spread
+    found = np.flatnonzero(off < _MOST_OFF_STEP * on_steps.sum())
+    step = _STEPS[found[-1]] if len(found) else None
+    if step is None or max(-low, high) > _MOST_ON_STEP * step:
+        return Numeric(low, high, missing=True)
+    return Numeric(*_on_step(low, high, step), step=step, missing=True)
+
+
+def _on_step(low: float, high: float, step: float) -> tuple[float, float]:
+    """Return a range with its ends moved out to multiples of a step; those beyond it are some."""
+    low = low if abs(low) >= step else -step if low < 0 else 0.0
+    high = high if abs(high) >= step else step if high > 0 else 0.0
+    return low, high
 
 
 def _found_years(noisy: NDArray, std: float, *, pure: bool) -> Date | None:

@@ -16,39 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._reading import (
-    INFINITE,
-    MISSING,
-    NUL,
-    SHAPE,
-    TIMES,
-    CellError,
-    is_dask,
-    label_cells,
-    plain_labels,
-)
+from ._reading import CellError, is_dask, label_cells, label_error, plain_labels
 
-_MISSING = (
-    "groups holds a missing label. Every row belongs to a group: drop such rows by a public rule, "
-    "or give each of them a label of its own."
-)
-_TIMES = (
-    "groups holds dates or times, which have no unit of their own. Convert them to words or to "
-    "whole numbers."
-)
-_OTHER = "groups must hold words, numbers or truth values; convert other labels to words."
 _ROUNDED = (
     "groups holds floats so large that two labels may have been rounded to one; give whole numbers "
     "as integers or as words."
 )
-_SHAPE = "groups must have one dimension, with one label for each row of X."
-_TOLD = {
-    MISSING: _MISSING,
-    TIMES: _TIMES,
-    INFINITE: _ROUNDED,
-    SHAPE: _SHAPE,
-    NUL: "groups holds a word that ends in NUL, which numpy drops; strip it.",
-}
 LENGTHS = "groups and X have different numbers of rows; give one label for each row."
 
 
@@ -169,12 +142,12 @@ def read_groups(groups: Any) -> list[Hashable]:
         column = label_cells(groups, "groups")
         labels = plain_labels(column)
     except CellError as error:
-        fault = error.fault
+        fault = error
     else:
         if _may_be_rounded(column):
             raise ValueError(_ROUNDED)
         return labels
-    raise ValueError(_TOLD.get(fault, _OTHER))
+    raise label_error(fault, "groups")
 
 
 def _may_be_rounded(column: NDArray) -> bool:

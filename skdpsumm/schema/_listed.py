@@ -199,15 +199,10 @@ def _plain(value: Any) -> Any:
 
 
 def _check_one(name: str, value: Any) -> None:
-    if is_missing(value) and name == "categories":
-        raise ValueError(
-            "categories lists a missing value, which is not a category: leave it out, and set "
-            "missing=True for the column."
-        )
     if is_missing(value):
         raise ValueError(
-            f"{name} lists a missing value, which no row may have: list a word in its place, such "
-            "as 'missing', and call fillna('missing')."
+            f"{name} lists a missing value: leave it out, and set missing=True for a column. Of "
+            "labels, list a word in its place, such as 'missing', and call fillna('missing')."
         )
     if isinstance(value, str):
         check_text(name, value)

@@ -67,7 +67,7 @@ INTERVALS = "intervals"
 MISSING, INFINITE = "missing", "infinite"
 ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")  # how a word that is a date begins
 # What may be wrong with those of a categorical one, beside TIMES and MISSING; and of one of dates.
-NARROW = "narrow"
+NARROW, UNLISTED = "narrow", "unlisted"
 NO_DATES, ZONED = "no dates", "zoned"
 # What may be wrong with labels, beside those of numbers.
 SHAPE, NUL, INEXACT, MIXED = "shape", "nul", "inexact", "mixed"
@@ -239,8 +239,8 @@ def target_cells(y: Any) -> NDArray:
     try:
         return label_cells(y)
     except CellError as error:
-        fault = error.fault
-    raise ValueError(_TOLD_OF_Y[fault])
+        fault = error
+    raise label_error(fault, "y")
 
 
 def _cells_of(labels: Any) -> NDArray | Table:
@@ -624,7 +624,7 @@ def is_dask(X: Any) -> bool:
 # Messages of scikit-learn that hold no value of the table, by how they begin: further on, a value
 # may stand in them that looks like anything.
 _HARMLESS = re.compile(
-    r"Input (\w+ )?(contains (NaN|infinity)|holds )"
+    r"Input (\w+ )?(contains (NaN|infinity)|holds |should be )"
     r"|Complex data not supported(?!\n)"  # behind which all values stand
     r"|float\(\) argument must be a string or a real number, not '\w+'"
     r"|Found array with \d+ (sample|feature)\(s\)"
@@ -632,7 +632,6 @@ _HARMLESS = re.compile(
     r"|Sparse data was|y cannot be None"
     r"|(This \w+ e|E)stimator.* requires y"
     r"|The indices of the sparse table|\w+ is a \w+, which holds no rows yet"
-    r"|y should be a 1d array, with"
     r"|The table (lacks|has) (two )?columns? |The schema describes \d+ columns"
     r"|The columns of the table have "
 )
@@ -650,27 +649,32 @@ _REPLACED = {
 }
 # Not scikit-learn's advice, which is an imputer: fitted to the rows it makes each depend on all.
 FILL_MISSING = (
-    "Give a `schema` with missing=True for the column, such as Numeric(0, 9, missing=True) or "
-    "Categorical([...], missing=True). Or fill missing values with a public constant, or drop "
-    "rows by a public rule. Never fit an imputer to private rows: that voids the guarantee."
+    "Give a `schema` that has missing=True for the column, in its Numeric, Date or Categorical. Or "
+    "fill missing values with a public constant, or drop rows by a public rule. Never fit an "
+    "imputer to private rows: that voids the guarantee."
 )
-_TOLD_OF_Y = {
-    SHAPE: "y should be a 1d array, with one value per row; give one column of a table.",
+# What is wrong with labels: y, groups or owners.
+_TOLD_OF_LABELS = {
+    SHAPE: "{who} should be a 1d array, with one value per row; give one column of a table.",
     MISSING: (
-        "Input y contains NaN. Leave rows without a label out of X and y. Or give a classifier one "
-        "more class, y.fillna('unknown')."
+        "{who} contains NaN. Leave out rows without a label by a public rule, of X as well. Or "
+        "give them a label of their own, such as with fillna('unknown')."
+    ),
+    TIMES: (
+        "{who} holds dates or times, which have no unit of their own. Convert them to words, such "
+        "as with astype(str), or to whole numbers."
     ),
     OBJECTS: (
-        "Input y holds labels that are neither words nor numbers. Convert them, such as with "
+        "{who} holds labels that are neither words nor numbers. Convert them, such as with "
         "astype(str)."
     ),
-    WORDS: "Input y holds values that are not numbers. Convert them, such as with astype(float).",
-    NUL: "Input y holds a word that ends in NUL, which numpy drops. Strip it.",
+    WORDS: "{who} holds values that are not numbers. Convert them, such as with astype(float).",
+    NUL: "{who} holds a word that ends in NUL, which numpy drops. Strip it.",
     INEXACT: (
-        "Input y holds a number that float64 does not hold exactly. Write such labels as words, "
-        "such as with astype(str)."
+        "{who} holds a number that float64 does not hold exactly. Write such labels as words, such "
+        "as with astype(str)."
     ),
-    MIXED: "Input y holds words beside numbers. Give labels of one kind.",
+    MIXED: "{who} holds words beside numbers. Give labels of one kind.",
 }
 NO_TIMES = (
     "Say in a schema that the column holds dates, such as Date('2015-01-01', '2024-12-31'). "
@@ -684,21 +688,44 @@ NO_INTERVALS = (
 _UNREADABLE = (
     "The table holds values that are not numbers or cannot be read. Convert them to numbers."
 )
-# What is wrong with cells, and what to do.
+# What is wrong with cells, the worst first, and what to do.
 _TOLD = {
-    "complex": "Complex data not supported{where}; give real numbers.",
-    "times": "Input {name} holds dates or times{where}. " + NO_TIMES,
-    "intervals": "Input {name} holds intervals{where}. " + NO_INTERVALS,
-    "words": (
-        "Input {name} holds values that are not numbers{where}. Give a `schema` that lists their "
-        "public values, such as {{'job': ['clerk', 'farmer']}}, or leave the column out. (This "
-        "message shows no value, because the table is private.)"
+    COMPLEX: "{who} holds complex numbers{where}. Complex data not supported; give real numbers.",
+    TIMES: "{who} holds dates or times{where}. " + NO_TIMES,
+    INTERVALS: "{who} holds intervals{where}. " + NO_INTERVALS,
+    WORDS: (
+        "{who} holds values that are not numbers{where}. Convert numbers that are written as words "
+        "with astype(float). List names in a `schema`, such as {{'color': ['red', 'blue']}}, and "
+        "describe dates there, such as Date('2015-01-01', '2024-12-31'). Or leave the column out. "
+        "(This message shows no value, because the table is private.)"
     ),
-    "objects": "float() argument must be a string or a real number, not {kind!r}{where}.",
-    "missing": "Input {name} contains NaN{where}.\n" + FILL_MISSING,
-    "infinite": (
-        "Input {name} contains infinity or a value too large for dtype('float64'){where}. Replace "
-        "such values with a public constant."
+    OBJECTS: (  # in the words that scikit-learn's checks know
+        "{who} holds other things than numbers{where}: float() argument must be a string or a real "
+        "number, not {kind!r}."
+    ),
+    MISSING: "{who} contains NaN{where}. " + FILL_MISSING,
+    INFINITE: (
+        "{who} contains infinity or a value too large for dtype('float64'){where}. Replace such "
+        "values with a public constant."
+    ),
+    NO_DATES: (
+        "{who} holds cells that are no dates. Give datetimes, or ISO words such as '2024-02-29'; "
+        "convert others with pandas.to_datetime(t, format=...), such as format='%Y%m%d' for "
+        "20240229."
+    ),
+    ZONED: (
+        "{who} has cells with a time zone. Say by whose clock to read them in the schema, such as "
+        "Date(..., zone='Europe/Berlin')."
+    ),
+    UNLISTED: (
+        "{who} holds a value that is not among its categories; add it to those of the schema, or "
+        "map rare values to one of those listed, or to None where the schema says missing=True. Or "
+        'set other=True for the column, which reads such values as "other". If the list was meant '
+        "as a range, write a tuple, such as (17, 90)."
+    ),
+    NARROW: (
+        "{who} has a float type that is too short for its categories or missing_values; convert it "
+        "with astype(float)."
     ),
 }
 _MOST_FAULTY_NAMED = 10
@@ -855,7 +882,7 @@ def _read_sparse(X: Any) -> SparseRows:
         return rows
     except CellError as error:
         fault = error
-    raise cell_error(fault, "X")
+    raise cell_error(fault, "Input X")
 
 
 def _take(table: NDArray | Table | SparseRows, which: list[int]) -> NDArray | Table | SparseRows:
@@ -897,10 +924,12 @@ def is_float32(table: NDArray | Table) -> bool:
 
 def _table_error(table: NDArray | Table, X: Any) -> Exception:
     """Return what to raise for a table that is not all finite numbers: its worst kind of fault."""
-    faults = [_column_fault(table[:, j]) for j in range(table.shape[1])]
-    worst = next(f for fault in _TOLD for f in faults if f is not None and f.fault == fault)
-    at_fault = [j for j, f in enumerate(faults) if f is not None and f.fault == worst.fault]
-    return cell_error(worst, "X", f" in {_listed(X, at_fault)}")
+    faults = {j: _column_fault(table[:, j]) for j in range(table.shape[1])}
+    told = {j: fault for j, fault in faults.items() if fault is not None}
+    worst = min(told.values(), key=lambda fault: list(_TOLD).index(fault.fault))
+    at_fault = [j for j, fault in told.items() if fault.fault == worst.fault]
+    names = column_names(X) or [f"x{j}" for j in range(table.shape[1])]
+    return cell_error(worst, "Input X", f" in {listed_columns([names[j] for j in at_fault])}")
 
 
 def finite_numbers(column: NDArray, *, missing: bool = False) -> NDArray[np.float64]:
@@ -927,10 +956,16 @@ def _column_fault(column: NDArray) -> CellError | None:
     return None
 
 
-def cell_error(error: CellError, name: str, where: str = "") -> Exception:
-    """Return the error that tells what is wrong with the cells of X or y, and what to do."""
-    kind = TypeError if error.fault == "objects" else ValueError
-    return kind(_TOLD[error.fault].format(name=name, kind=error.kind, where=where))
+def cell_error(error: CellError, who: str, where: str = "") -> Exception:
+    """Return the error that tells what is wrong with the cells of a column, X or y."""
+    kind = TypeError if error.fault == OBJECTS else ValueError
+    return kind(_TOLD[error.fault].format(who=who, kind=error.kind, where=where))
+
+
+def label_error(error: CellError, name: str) -> ValueError:
+    """Return the error that tells what is wrong with y, groups or owners."""
+    told = {**_TOLD, **_TOLD_OF_LABELS}[error.fault]
+    return ValueError(told.format(who=f"Input {name}", where="", kind=error.kind))
 
 
 def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
@@ -943,9 +978,8 @@ def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
         return label_array(sound_labels(plain_labels(cells)))
     except CellError as error:
         fault = error
-    if fault.fault not in _TOLD_OF_Y or (y_numeric and fault.fault == OBJECTS):
-        raise cell_error(fault, "y")
-    raise ValueError(_TOLD_OF_Y[fault.fault])
+    of_numbers = y_numeric and fault.fault == OBJECTS
+    raise cell_error(fault, "Input y") if of_numbers else label_error(fault, "y")
 
 
 def _without_values(message: str) -> str:
@@ -1010,8 +1044,8 @@ def for_inner(X: Any, outer: Any) -> Any:
     return as_sklearn_sees_it(X)
 
 
-def _listed(X: Any, which: list[int]) -> str:
-    names = column_names(X)
-    told = [repr(f"x{j}" if names is None else names[j]) for j in which[:_MOST_FAULTY_NAMED]]
-    more = " and others" if len(which) > _MOST_FAULTY_NAMED else ""
-    return f"column{'s' if len(which) > 1 else ''} {', '.join(told)}{more}"
+def listed_columns(names: Sequence[Any]) -> str:
+    """Return names of columns as a message tells them, the first of many."""
+    told = ", ".join(map(repr, names[:_MOST_FAULTY_NAMED]))
+    more = " and others" if len(names) > _MOST_FAULTY_NAMED else ""
+    return f"column{'s' if len(names) > 1 else ''} {told}{more}"

@@ -49,7 +49,14 @@ from ._impossible import (
     written,
 )
 from ._listed import check_text
-from ._reading import Table, check_some_rows, column_names, exact_numbers, read_table
+from ._reading import (
+    Table,
+    check_some_rows,
+    column_names,
+    exact_numbers,
+    listed_columns,
+    read_table,
+)
 from ._sparse import SparseRows
 
 NO_SCHEMA = (
@@ -327,7 +334,8 @@ class TableSchema:
         twice = [] if names is None else [n for n, k in Counter(map(str, names)).items() if k > 1]
         if twice:
             raise ValueError(
-                f"The table has two columns of one name, {_listed(twice)}. Rename one of them."
+                f"The table has two columns of one name, {listed_columns(twice)}. Rename one of "
+                "them."
             )
         if self.is_for_all:
             return list(range(n_columns))
@@ -337,15 +345,15 @@ class TableSchema:
         missing = [name for name in self.names if name not in there]
         if missing:
             raise ValueError(
-                f"The table lacks {_listed(missing)} of the schema. Add what is missing, or leave "
-                "it out of the schema."
+                f"The table lacks {listed_columns(missing)} of the schema. Add what is missing, or "
+                "leave it out of the schema."
             )
         described = set(self.names)
         extra = [name for name in there if name not in described]
         if extra and self.extra_columns == "refuse":
             raise ValueError(
-                f"The table has {_listed(extra)}, which the schema does not describe. Describe "
-                "what you want to use, and leave out the others by TableSchema({...}, "
+                f"The table has {listed_columns(extra)}, which the schema does not describe. "
+                "Describe what you want to use, and leave out the others by TableSchema({...}, "
                 'extra_columns="drop").'
             )
         return [there[name] for name in self.names]
@@ -393,23 +401,19 @@ class TableSchema:
 
     def values(self, j: int) -> tuple[Any, ...] | None:
         """Return the categories of column `j`, or None for a numeric column."""
-        column = self.columns[j]
-        return column.categories if isinstance(column, Categorical) else None
+        return getattr(self.columns[j], "categories", None)
 
     def bound(self, j: int) -> tuple[float, float] | None:
         """Return the (low, high) of column `j`, or None where it has none."""
-        column = self.columns[j]
-        return column.bounds if isinstance(column, Numeric) else None
+        return getattr(self.columns[j], "bounds", None)
 
     def step(self, j: int) -> float | None:
         """Return the step of column `j`, or None where its values are on no grid."""
-        column = self.columns[j]
-        return column.spacing if isinstance(column, Numeric) else None
+        return getattr(self.columns[j], "spacing", None)
 
     def edges(self, j: int) -> tuple[float, ...] | None:
         """Return the edges of the bins of column `j`, or None where bins are equal."""
-        column = self.columns[j]
-        return column.edges if isinstance(column, Numeric) else None
+        return getattr(self.columns[j], "edges", None)
 
     def missing(self, j: int) -> bool:
         """Return whether cells of column `j` may be missing."""
@@ -417,8 +421,7 @@ class TableSchema:
 
     def n_values(self, j: int) -> int | None:
         """Return the number of values of numeric column `j`, or None where they are on no grid."""
-        column = self.columns[j]
-        return column.n_values if isinstance(column, Numeric) else None
+        return getattr(self.columns[j], "n_values", None)
 
     def on_grid(self, values: NDArray, j: int) -> NDArray:
         """Return each of `values` moved to the closest value that column `j` has."""
@@ -494,12 +497,10 @@ class TableSchema:
 
     def code(self, X: NDArray | Table, j: int) -> NDArray[np.int64]:
         """Return the code of each cell of categorical column `j`."""
-        assert isinstance(self.columns[j], Categorical)
         return self.read(X, j)
 
     def number(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
         """Return numeric column `j` as floats, clipped and on its grid, and NaN where missing."""
-        assert isinstance(self.columns[j], Numeric)
         return self.read(X, j)
 
     @property
@@ -513,11 +514,6 @@ class TableSchema:
         # One object stands for all columns that are described together, of which there may be many.
         plain, distinct = Numeric(), {id(column): column for column in self.columns}
         return all(column == plain for column in distinct.values())
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether each column has a range or categories."""
-        return all(isinstance(c, Categorical) or c.bounds is not None for c in self.columns)
 
     def encode(self, X: Any) -> Any:
         """Return X with numbers scaled to [0, 1], categories and missing cells at distance one.
@@ -893,7 +889,7 @@ def _check_names(columns: Mapping[Any, Any]) -> tuple[str, ...]:
 def _remedy(given: Any) -> str:
     if isinstance(given, str | os.PathLike):
         return " To read a file, call TableSchema.load(path)."
-    return ""
+    return " Give the schema_ of a fitted one." if hasattr(type(given), "fit") else ""
 
 
 def _described(name: Any, given: Any) -> Column:
@@ -902,9 +898,3 @@ def _described(name: Any, given: Any) -> Column:
     except ValueError as error:
         where = name if name == "all columns" else f"column {name!r}"
         raise ValueError(f"schema, {where}: {error}") from None
-
-
-def _listed(names: Sequence[Any]) -> str:
-    told = ", ".join(repr(name) for name in names[:10])
-    more = f" and {len(names) - 10} others" if len(names) > 10 else ""
-    return f"column{'s' if len(names) > 1 else ''} {told}{more}"

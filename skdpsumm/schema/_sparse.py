@@ -101,8 +101,8 @@ class SparseRows:
         ]
 
 
-def checked_structure(X: Any) -> Any:
-    """Return a sparse container in one of four formats, with indices that fit its shape.
+def checked_structure(X: Any) -> sparse.coo_array:
+    """Return the entries of a sparse container as it holds them, with indices that fit its shape.
 
     Compiled loops trust these, and `scipy` looks at few of them unasked. The container that was
     given stays as it is.
@@ -112,38 +112,28 @@ def checked_structure(X: Any) -> Any:
     ValueError
         For indices that are negative, too large, or too few.
     """
+    kinds = {"csr": sparse.csr_array, "csc": sparse.csc_array, "bsr": sparse.bsr_array}
     try:
-        if X.format == "coo":
-            return sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)
-        if X.format not in ("csr", "csc", "bsr"):  # which have no indices that could be wrong
-            return X.tocoo()
-        kind = {"csr": sparse.csr_array, "csc": sparse.csc_array, "bsr": sparse.bsr_array}[X.format]
-        found = kind((X.data, X.indices, X.indptr), shape=X.shape)
-        found.check_format(full_check=True)
-        return found
+        if X.format in kinds:  # all others have no indices that could be wrong, or are coo
+            X = kinds[X.format]((X.data, X.indices, X.indptr), shape=X.shape)
+            X.check_format(full_check=True)
+        found = X.tocoo()  # which adds nothing
+        return sparse.coo_array((found.data, (found.row, found.col)), shape=found.shape)
     except (ValueError, TypeError, IndexError):
         pass
     raise ValueError("The indices of the sparse table do not fit its shape. Call X.check_format().")
 
 
-def sparse_rows(X: Any, values: NDArray[np.float64]) -> SparseRows:
-    """Return a container from `checked_structure` as rows.
+def sparse_rows(X: sparse.coo_array, values: NDArray[np.float64]) -> SparseRows:
+    """Return entries from `checked_structure` as rows.
 
     Parameters
     ----------
-    X : sparse array
+    X : coo_array
     values : ndarray of float64, of the shape of ``X.data``
         What stands in place of its data.
     """
-    if X.format in ("csr", "csc"):
-        found = type(X)((values, X.indices, X.indptr), shape=X.shape).tocsr()  # which adds nothing
-        ends, columns, values = found.indptr, found.indices, found.data
-        rows = np.repeat(np.arange(X.shape[0]), np.diff(ends))
-    else:
-        if X.format == "bsr":
-            X = sparse.bsr_array((values, X.indices, X.indptr), shape=X.shape).tocoo()
-            values = X.data
-        rows, columns = X.row, X.col
+    rows, columns = X.row, X.col
     if not _ascends(rows, columns):
         rows, columns, values = _with_cells_added(rows, columns, values)
     kept = values != 0

@@ -334,17 +334,9 @@ class AdaptiveSketcher(TableSketcher):
         )
 
     def _guarantee(self, budget: StepBudget) -> PrivacyGuarantee:
-        counted = "groups" if self._averages_groups else "rows"
-        return PrivacyGuarantee(
-            budget.mechanism,
-            self.adjacency,
-            unit=self._unit,
-            given="the sketcher's parameters and the schema of the columns"
-            + (f", and the number of {counted}" if self.adjacency == "replace_one" else "")
-            + self._given_groups,
-            simulated=budget.noise_seed is not None,
-            counted=self.ledger is not None,
-        )
+        given = "the sketcher's parameters and the schema of the columns"
+        given += self._given_number and f", and {self._given_number}"
+        return self._guaranteed(budget.mechanism, given, budget.noise_seed)
 
     def _claim_for(
         self, ledger: Any, budget: StepBudget, most_chosen: float, privacy: PrivacyGuarantee

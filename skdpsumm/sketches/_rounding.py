@@ -41,7 +41,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _PROBABILITIES_AT_ONCE = 2**17
 # Rows that are left for the end, rounds of raking for a part of the rows, and the most by which one
 # multiplies a probability. `examples/benchmarks/rounding.py` compares them with others.
-_LAST_ROWS, _RAKING_SWEEPS, _MOST_STEP = 64, 3, 4.0
+_LAST_ROWS, RAKING_SWEEPS, _MOST_STEP = 64, 3, 4.0
 # Values that are less likely than this, beside the likeliest, are no choice at the end.
 _LEAST_LIKELY = 0.01
 
@@ -87,7 +87,7 @@ class Rounding:
             for table in wanted:
                 table.look_at(part)
             # What a large part misses, those after it set right.
-            n_sweeps = 1 if 2 * len(part) > most else _RAKING_SWEEPS
+            n_sweeps = 1 if 2 * len(part) > most else RAKING_SWEEPS
             for table in wanted * n_sweeps:
                 table.rake(likely)
             at_end = wanted and len(part) <= 2 * _LAST_ROWS

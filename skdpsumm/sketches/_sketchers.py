@@ -32,7 +32,7 @@ from ..features._feature_maps import (
     sensitivities,
 )
 from ..features._histogram import HistogramMap
-from ..privacy import PrivacyGuarantee, PrivacyLedger
+from ..privacy import PrivacyLedger
 from ..privacy._clone_watch import own_clone
 from ..privacy._fit import (
     PrivateFit,
@@ -357,19 +357,11 @@ class BaseSketcher(TableSketcher):
             most = float(self._rows_per_group * GRID)
             blocks.append(Block(1, most, most, _SHARE_FOR_N_ROWS))
         noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
-        counted = "groups" if self._averages_groups else "rows"
-        privacy = PrivacyGuarantee(
-            noise.mechanism,
-            self.adjacency,
-            unit=self._unit,
-            given="the sketcher's parameters"
-            + (" and the schema of the columns" if self.schema is not None else "")
-            + (f", and the number of {counted}" if self.adjacency == "replace_one" else "")
-            + given_of_columns(self.schema)
-            + self._given_groups,
-            simulated=noise_seed is not None,
-            counted=self.ledger is not None,
-        )
+        facts = ["the sketcher's parameters"]
+        facts += ["the schema of the columns"] if self.schema is not None else []
+        given = " and ".join(facts) + (self._given_number and f", and {self._given_number}")
+        given += given_of_columns(self.schema)
+        privacy = self._guaranteed(noise.mechanism, given, noise_seed)
         check_fits(*feature_map.to_state(), feature_map.n_features, privacy)
         return PendingRelease(feature_map, noise, noise_seed, counts_rows, privacy, self._limit)
 

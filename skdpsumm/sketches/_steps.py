@@ -61,7 +61,7 @@ _STDS_OF_FEW_ROWS = 1000.0
 _FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.35, 0.80
 # Rounds of choices, and groups that are chosen at least, if rows are few.
 N_ROUNDS, _LEAST_PICKS = 4, 16
-# If the candidates are at most so many times the picks, all are counted and none is chosen. On
+# If there are at most this many times as many candidates as picks, all are counted. On
 # 7 columns of ACS (21 pairs; 8 draws, epsilon 0.3 and 0.6) counts with two conditions have the
 # error they had with 1.1, within 9 per cent, and intervals that are a quarter shorter. With a
 # target, threes are counted beside their pairs, and models may lose (5 columns of ACS).

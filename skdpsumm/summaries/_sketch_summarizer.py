@@ -17,8 +17,8 @@ from sklearn.utils.multiclass import type_of_target
 from .._computing import silence
 from .._sklearn import Interval, RequestMethod
 from ..moments.inferring._points import check_ranges
-from ..moments.inferring._target import unprotected_target
 from ..moments.learning._base import warn_of_invisible_inputs
+from ..moments.learning._target import unprotected_target
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
 from ..privacy._fit import PrivateFit, estimator

@@ -13,10 +13,10 @@ from sklearn.utils import check_random_state
 from .._computing import warn_caller
 from ..features._histogram import HistogramMap
 from ..moments._base import TAKES_A_SKETCH, table_of
+from ..moments._numbers import POINTS_PER_INPUT
 from ..moments.inferring._points import absent, systematic
 from ..moments.inferring._table_model import TableModel
-from ..moments.inferring._target import TargetEmbedding
-from ..moments.learning._base import POINTS_PER_INPUT
+from ..moments.learning._target import TargetEmbedding
 from ..schema._columns import Column
 from ..schema._reading import column_names
 from ..schema._schema import TableSchema

@@ -49,8 +49,7 @@ from ..erm._problem import (
     largest_weight,
     score_rounding,
 )
-from ._base import LearnerMechanism, Plan
-from ._functional import public_regularization
+from ._base import LearnerMechanism, Plan, public_regularization
 
 
 def score_units(space: Space, terms: Terms) -> tuple[float, float]:
@@ -118,9 +117,6 @@ class LaplaceAnswers(LearnerMechanism):
                 "mechanism='laplace' answers at public points: pass them to fit as X_public."
             )
         return LaplacePlan(space, public, terms, self.norm_constraint)
-
-    def default_regularization(self, space, terms, public, *, charged):
-        return public_regularization(space, terms, 1 if public is None else len(public))
 
 
 class LaplacePlan(Plan):

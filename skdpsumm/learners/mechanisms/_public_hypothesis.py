@@ -26,7 +26,6 @@ from ...privacy._threshold import ThresholdDP, threshold_ratio
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Space, Terms
 from ._answers_at_points import score_units
 from ._base import AnsweredQueries, LearnerMechanism, Plan
-from ._functional import public_regularization
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -183,7 +182,7 @@ class UpdateMechanism(LearnerMechanism):
         return self._plan(space, terms, self)
 
     def default_regularization(self, space, terms, public, *, charged):
-        return public_regularization(space, terms, 1)
+        return super().default_regularization(space, terms, None, charged=charged)
 
 
 class SparseVector(UpdateMechanism):

@@ -17,7 +17,7 @@ from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_
 from ..._linear_systems import TINY
 from ...schema._columns import Date
 from .._frames import chosen, distinct, labelled
-from .._numbers import REACH_OF_ANSWER, ROUNDING
+from .._numbers import LIKE_GAUSSIAN, ROUNDING
 
 Floats = NDArray[np.float64]
 
@@ -25,9 +25,6 @@ Floats = NDArray[np.float64]
 _COVERS = ("table", "noise", "population")
 _PARTS = ("noise", "uncounted", "places", "sampling")
 _PICKLED = "Ask for the interval before you pickle: same_rows=True asks the releases again."
-# Ends of quantiles so far out, in units of a Gaussian's, are those of a Gaussian: the quantile of
-# 100 draws has a standard deviation of 0.13 of it.
-_LIKE_GAUSSIAN = 0.8, 1.25
 
 
 class Estimate(NDArrayOperatorsMixin):
@@ -50,9 +47,9 @@ class Estimate(NDArrayOperatorsMixin):
         between the tables ("table", "noise", "population", "uncounted" or "places") and returns
         that array. An array stands for all of these.
     value : ndarray, default=None
-        The answer. None takes that of the model, moved to within 0.7 standard errors (of the noise)
-        of the middle of the tables: where these are farther away, the model's want of negative
-        counts has biased it.
+        The answer. None takes that of the model, moved to within a standard error (of the noise) of
+        the middle of the tables: where these are farther away, the model's want of negative counts
+        has biased it.
     possible : pair of float or ndarray, default=(-inf, inf)
         Least and largest value that the statistic can have; by default it has no limits. `value`
         and the ends of intervals are moved inside. Errors are not: a share that noise made negative
@@ -615,7 +612,7 @@ def near_the_middle(tables: Floats) -> Floats:
     """Return the model's answer, the first one, moved towards the middle of plausible tables'."""
     own, drawn = tables[0], tables[1:]
     low, high = _quantiles(drawn, 0.5)
-    reach = REACH_OF_ANSWER * spread_of(drawn)
+    reach = spread_of(drawn)
     near = np.fmin(np.fmax(own, low - reach), high + reach)
     return np.where(np.isnan(own), own, near)
 
@@ -650,8 +647,8 @@ def ends_of(drawn: Floats, level: float) -> tuple[Floats, Floats]:
     if tail < 1 / (n + 1):  # farther out than the last of the tables
         return np.fmin(low, middle - reach), np.fmax(high, middle + reach)
     with np.errstate(invalid="ignore"):
-        even = np.maximum(high - middle, middle - low) < _LIKE_GAUSSIAN[1] * reach
-        even &= np.minimum(high - middle, middle - low) > _LIKE_GAUSSIAN[0] * reach
+        even = np.maximum(high - middle, middle - low) < LIKE_GAUSSIAN * reach
+        even &= np.minimum(high - middle, middle - low) > reach / LIKE_GAUSSIAN
     return np.where(even, middle - reach, low), np.where(even, middle + reach, high)
 
 

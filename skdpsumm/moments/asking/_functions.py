@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._numbers import FEWEST_POINTS, MOST_UNITS, N_POINTS
+from .._numbers import FEWEST_POINTS, N_ANYWHERE, N_POINTS
 from ..inferring._table_model import TableModel
-from ..plausible._named_rows import NamedRows, check_each_row, values_at
-from ..plausible._rows import Rows
+from ..plausible._rows import NamedRows, Rows, check_each_row, values_at
 from ._warnings import warn_of_constants
 
 Floats = NDArray[np.float64]
@@ -69,9 +68,9 @@ class AskedFunction:
         outputs, model = np.arange(self.n_outputs), self._plausible.model
         if model is None or not taken:
             return [(outputs, taken or (0,))]
-        few_units = prod(model.cells[j].n_atoms for j in taken) <= MOST_UNITS
         # A column that was asked for by itself matters, though only rare values of it may.
-        if len(taken) <= 3 and few_units and len(taken) < model.schema.n_columns:
+        few = len(taken) <= 3 and model.n_units(taken) <= N_POINTS
+        if few and len(taken) < model.schema.n_columns:
             return [(outputs, taken)]
         return _depends(self.function, model, taken)
 
@@ -98,7 +97,7 @@ class AskedFunction:
         for outputs, columns in self.parts:
             if not constant[outputs].any():
                 continue
-            rows = self._plausible.all_rows(columns, most=2**18)
+            rows = self._plausible.all_rows(columns, most=N_ANYWHERE)
             if rows is not None:
                 values = values_at(self.function, rows)[:, outputs]
                 certain[outputs] = constant[outputs] & np.all(values == values[:1], axis=0)

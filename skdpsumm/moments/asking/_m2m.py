@@ -22,6 +22,7 @@ from ...schema._schema import SchemaLike, TableSchema, as_schema
 from ...sketches import PrivateSketch
 from ...sketches._sketchers import TableSketcher
 from .._base import OF_PAPER, BaseM2M, frame_for
+from .._frames import framed
 from ..inferring._points import (
     Points,
     draw_points,
@@ -30,16 +31,13 @@ from ..inferring._points import (
     points_for_a_look,
     systematic,
 )
-from ..inferring._regression import MomentRegression
-from ..inferring._shift import Shift
+from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
-from ..plausible._named_rows import NamedRows, values_at
 from ..plausible._plausible import PlausibleTables
+from ..plausible._rows import NamedRows, values_at
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate
-from ._planning import Plan
 from ._statistics import StatisticsMixin
-from ._synthetic import framed
 from ._warnings import warn_of_the_drowned, warn_of_the_lone
 
 
@@ -72,8 +70,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
         values protect better and add more noise. None is 1.0, a common starting point. It,
         `delta`, `adjacency`, `max_rows_per_group` and `ledger` are those of the default sketcher.
-        If you give a sketcher of your own, give them to it: with it they are None here, so that no
-        budget is said twice.
+        If you pass a sketcher, set them there, and leave them None here.
     delta : float, default=None
         The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
         below 1 / n for tables of up to 100,000 rows.
@@ -88,11 +85,10 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         group, and the noise is that of k rows. "average" counts each group once.
     inference : {"auto", "graphical", "points"} or Points, default="auto"
         How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
-        knows each group of columns that was counted as well as its counts do, and it ignores what
-        else the sketch has. "points" uses synthetic points, weighted to match all features; a
-        `Points` says how. Where there are histograms, it draws the points from their graphical
-        model. "auto" is "graphical" where that ignores nothing, that is, for sketches of histograms
-        alone; it is "points" otherwise.
+        uses the counted groups of columns only. "points" uses synthetic points, weighted to match
+        all features; a `Points` says how. Where there are histograms, it draws the points from
+        their graphical model. "auto" is "graphical" for sketches of histograms alone, and "points"
+        otherwise.
     n_synthetic : int, default=100_000
         Number of synthetic points. The default is the paper's.
     random_state : int, RandomState or None, default=None
@@ -503,54 +499,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             self._matched = maxent_points(self.sketch_, points, self.schema_, always)
         points, weights = self._matched
         return points[rng.permutation(systematic(weights, n, rng))]
-
-    def predict_error(
-        self, f: Callable[[Any], ArrayLike], *, n_samples: int, n_features: int | None = None
-    ) -> NDArray[np.float64]:
-        """Predict the root mean squared error of `estimate`, before any data are touched.
-
-        The prediction is the square root of Theorem 3.1's bound. It uses the sketcher's epsilon
-        and delta, and synthetic points from the ranges or from a public prior.
-
-        Parameters
-        ----------
-        f : callable
-            As in `estimate`.
-        n_samples : int
-            Number of rows that you expect.
-        n_features : int, default=None
-            Number of columns. You need it only where the schema is one range for all columns;
-            other schemas tell it.
-
-        Returns
-        -------
-        ndarray of shape () or (k,)
-        """
-        return Plan(self, f, n_samples, n_features).predict_error()
-
-    def calibrate(
-        self,
-        f: Callable[[Any], ArrayLike],
-        *,
-        error: float,
-        n_samples: int,
-        n_features: int | None = None,
-    ) -> float:
-        """Return the smallest epsilon at which `predict_error` is at most `error`.
-
-        Parameters
-        ----------
-        f, n_samples, n_features :
-            As in `predict_error`.
-        error : float
-            Largest root mean squared error that you accept, in the units of f.
-
-        Raises
-        ------
-        ValueError
-            If no epsilon reaches it, because the error of approximation alone is larger.
-        """
-        return Plan(self, f, n_samples, n_features).calibrate(error)
 
     @property
     def _known(self) -> TableSchema:

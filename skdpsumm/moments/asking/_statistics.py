@@ -15,27 +15,33 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import warn_caller
+from ..._html import MOST_ROWS_SHOWN
 from ...schema._columns import Date
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._private_sketch import PrivateSketch
-from .._frames import chosen, frame_of
+from .._frames import chosen, frame_of, framed
 from .._numbers import N_TABLES
 from ..plausible._rows import Rows
-from ._axes import Axis, binned_axis, model_axis
 from ._estimate import Estimate, likeliest, near_the_middle
 from ._functions import AskedFunction
-from ._possible import correlations, nearest_possible
-from ._synthetic import framed
 from ._tables import positive_tables, rounded_rows
 from ._warnings import AnswerWarning, first_of, warn_of_the_lone, warn_of_the_wide
-from ._weighted import GroupedRows, covariance, grouped, ratio
+from ._weighted import (
+    Axis,
+    GroupedRows,
+    binned_axis,
+    correlations,
+    covariance,
+    grouped,
+    model_axis,
+    nearest_possible,
+    ratio,
+)
 
 Floats = NDArray[np.float64]
 # The column of a survey weight.
 Weight = int | str | None
 
-# More thresholds or bins than that are a picture of a column, not questions.
-_MOST_QUESTIONS = 16
 _NO_DESIGN = "survey_weight says how rows count, and not how they were chosen. Use covers='table'."
 _QUARTILES = ("25 %", "median", "75 %")
 _DESCRIBED = ("column", "missing", "mean", "std error", *_QUARTILES, "most frequent", "share")
@@ -471,6 +477,7 @@ class StatisticsMixin:
         which, low, high = self._numeric(None)
         names, d, rows_of = self._names(which), len(which), self._told()
 
+        @cache  # the value is asked of the same tables
         def covariances(covers: str) -> Floats:
             # Most pairs of the model need no rows of their own.
             is_alone = covers == "model" and not self._conditions
@@ -592,7 +599,7 @@ class StatisticsMixin:
             The column, by number or name.
         thresholds : float or array-like of shape (k,)
             In the column's units, in any order; dates for a column of dates. For one number you get
-            a number. If there are more than 16, they count as a curve, and no `AnswerWarning`
+            a number. If there are more than 20, they count as a curve, and no `AnswerWarning`
             judges each.
 
         Raises
@@ -648,7 +655,7 @@ class StatisticsMixin:
             (0.0, 1.0),
             names=[f"{self._asked.name(j)} <= {label(c)}" for c in cuts],
             value=value[place],
-            judged=len(cuts) <= _MOST_QUESTIONS,
+            judged=len(cuts) <= MOST_ROWS_SHOWN,
         )
 
     def quantile(
@@ -673,7 +680,7 @@ class StatisticsMixin:
             The column, by number or name.
         q : float or array-like of shape (k,)
             Levels in [0, 1], in any order; 0.5 is the median. For one number you get a number. If
-            there are more than 16, they count as a curve, and no `AnswerWarning` judges each.
+            there are more than 20, they count as a curve, and no `AnswerWarning` judges each.
         by : int or str, default=None
             A column to group by. You get a row of quantiles for each of its categories, or bins.
             None takes all rows together.
@@ -717,7 +724,7 @@ class StatisticsMixin:
             names=[f"{self._asked.name(j)} {level:.12g}" for level in levels],
             step=self._asked.step(j),
             dates=self._dates([j]),
-            judged=len(levels) <= _MOST_QUESTIONS,
+            judged=len(levels) <= MOST_ROWS_SHOWN,
         )
 
     def histogram(self, column: Any, bins: Any = None) -> Estimate:
@@ -736,14 +743,14 @@ class StatisticsMixin:
             "year" for dates. None takes the bins of the release, as `table` does: these need no
             guess about where in a bin rows lie. Of a release without bins it takes the `edges` of
             the schema, or 10 equal bins. A categorical column ignores it and has one share per
-            category. If there are more than 16, they count as a picture, and no `AnswerWarning`
+            category. If there are more than 20, they count as a picture, and no `AnswerWarning`
             judges each. For several columns, see `table`.
         """
         if isinstance(column, list | tuple):
             return self.table(column, bins=bins, normalize=True)
         j = self._column(column)
         axis = self._axis(j, bins if self._asked.values(j) is None else None)
-        answer = self._table([axis], (), judged=len(axis) <= _MOST_QUESTIONS)
+        answer = self._table([axis], (), judged=len(axis) <= MOST_ROWS_SHOWN)
         answer.axes = ()
         return answer
 

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from ..._linear_systems import TINY
 from ...schema._columns import Categorical
 from ...schema._schema import stack_columns
+from .._numbers import LEAST_WEIGHT_KEPT
 from ..plausible._rows import Rows
 
 Floats = NDArray[np.float64]
-
-# A row keeps at least this part of the model's weight where noise has taken all of it.
-_LEAST_WEIGHT_KEPT = 1e-3
 
 
 def positive_tables(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[list[NDArray], Floats]]:
@@ -40,7 +38,7 @@ def positive_tables(rows: Rows, columns: Sequence[int]) -> Iterator[tuple[list[N
     own, of_columns = np.maximum(rows.weights[0], 0.0), [rows.schema.columns[j] for j in columns]
     for k, signed in enumerate(rows.weights):
         cells = [np.broadcast_to(rows.column(j), rows.weights.shape)[k] for j in columns]
-        weights = np.maximum(signed, 0.0 if k == 0 else _LEAST_WEIGHT_KEPT * own)
+        weights = np.maximum(signed, 0.0 if k == 0 else LEAST_WEIGHT_KEPT * own)
         for functions in _calibrated_functions(of_columns, cells) if k > 0 else ():
             weights = calibrated(weights, signed, functions)
         yield cells, weights

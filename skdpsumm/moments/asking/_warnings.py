@@ -14,10 +14,6 @@ from ..._computing import warn_caller
 from ...sketches._private_sketch import PrivateSketch
 from ._estimate import Estimate
 
-# Standard errors of noise from which on what is left unexplained matters: where it was more than 8,
-# the error bar missed the truth, below that it held.
-ERRORS_MISSED = 8.0
-
 
 class AnswerWarning(UserWarning):
     """An answer may be off by more than its error bar says; the message says why.

@@ -1,4 +1,6 @@
-"""Statistics of weighted rows, of all plausible tables at once.
+"""Statistics of weighted rows, of all plausible tables at once, and of groups of them.
+
+Rows are grouped by axes: the categories of a column, or bins of its numbers.
 
 Weights have shape (1 + B, n), for the model and for each plausible table; they may be negative.
 Values and codes have that shape, or (1, n) where all tables have the same rows.
@@ -13,12 +15,78 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._linear_systems import TINY
+from ...schema._columns import read_cells
+from ...schema._schema import TableSchema
 from .._numbers import ROUNDING
+from ..inferring._table_model import TableModel
 from ..plausible._rows import Rows
-from ._axes import Axis
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The categories of a column, or bins of its numbers.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    column : int
+    labels : tuple of str
+    edges : ndarray or None
+        Of the bins, the last one closed; None for categories.
+    """
+
+    schema: TableSchema
+    column: int
+    labels: tuple[str, ...]
+    edges: Floats | None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def name(self) -> str:
+        """Name of the column."""
+        return self.schema.name(self.column)
+
+    def codes(self, values: NDArray) -> Codes:
+        """Return the place of each value on the axis, -1 where it has none."""
+        if self.edges is None:
+            codes = read_cells(self.schema.columns[self.column], values, self.name)
+        else:
+            numbers = values.astype(np.float64)
+            codes = np.searchsorted(self.edges, numbers, side="right") - 1  # NaN is beyond the last
+            codes[numbers == self.edges[-1]] = len(self) - 1
+        return np.where(codes < len(self), codes, -1)
+
+
+def binned_axis(schema: TableSchema, j: int, edges: Floats) -> Axis:
+    """Return an axis of bins; edges are values, each the first of its bin but the last."""
+    ends = ")" * (len(edges) - 2) + "]"
+    told = list(map(schema.columns[j].label, edges))
+    labels = [f"[{a}, {b}{end}" for a, b, end in zip(told[:-1], told[1:], ends, strict=True)]
+    return Axis(schema, j, tuple(labels), np.asarray(edges, dtype=np.float64))
+
+
+def model_axis(model: TableModel, j: int) -> Axis:
+    """Return the axis of the cells of the model."""
+    schema, column = model.schema, model.cells[j]
+    assert column.edges is not None  # of numbers
+    n = column.n_present
+    first = np.flatnonzero(np.diff(column.cell_of_atom[:n], prepend=-1))
+    edges = np.append(column.edges[first], column.edges[-1])
+    step = schema.step(j)
+    if step is None:
+        return binned_axis(schema, j, edges)
+    low = schema.on_grid(edges[:-1] + step / 2, j)
+    high = schema.on_grid(edges[1:] - step / 2, j)
+    bins = binned_axis(schema, j, np.append(low, high[-1])).labels
+    told = map(schema.columns[j].label, low)
+    labels = [t if a == b else bin for t, a, b, bin in zip(told, low, high, bins, strict=True)]
+    return Axis(schema, j, tuple(labels), edges)
 
 
 @dataclass(frozen=True)
@@ -144,3 +212,44 @@ def _inverted(values: Floats, weights: Floats, levels: Floats) -> Floats:
     ]
     found = values[np.minimum(places, len(values) - 1)]
     return np.where(total > 0, found, np.nan)
+
+
+def nearest_possible(covariance: Floats, spans: Floats, noise: Floats) -> Floats:
+    """Return a positive semi-definite matrix near by, with the same variances.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (d, d)
+        NaN where nobody has both columns; there it stays NaN.
+    spans : ndarray of shape (d,)
+        Widths of the columns' ranges.
+    noise : ndarray of shape (d,)
+        Standard errors of the variances. A column that hardly anybody has is noise: it gives way
+        before others do.
+    """
+    units = spans.copy()
+    if noise.any():
+        relative = noise / spans**2
+        # A column without noise counts as known a million times better than the worst one.
+        units = units * np.maximum(relative, 1e-6 * relative.max())
+    units, unknown = np.outer(units, units), np.isnan(covariance)
+    covariance = np.where(unknown, 0.0, covariance)
+    values, vectors = np.linalg.eigh(covariance / units)
+    closest = (vectors * np.maximum(values, 0.0)) @ vectors.T * units
+    # The closest matrix has larger variances; a smaller one of both sides keeps it possible.
+    variances = np.clip(np.diagonal(covariance), 0.0, spans**2 / 4)
+    scale = np.sqrt(variances / np.maximum(np.diagonal(closest), TINY))
+    scale = np.minimum(scale, 1.0)  # but for rounding it is
+    return np.where(unknown, np.nan, closest * np.outer(scale, scale))
+
+
+def correlations(covariance: Floats) -> Floats:
+    """Return the correlations for covariance matrices, shape (..., d, d)."""
+    # Noise may leave a column no variance, and then no correlation with others either.
+    spread = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), TINY))
+    with np.errstate(over="ignore"):
+        found = covariance / (spread[..., None] * spread[..., None, :])
+    # A column's correlation with itself has no noise, not even where its variance drowned.
+    k = np.arange(found.shape[-1])
+    found[..., k, k] = 1.0
+    return np.clip(found, -1.0, 1.0)

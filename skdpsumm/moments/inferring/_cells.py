@@ -112,6 +112,16 @@ class ColumnCells:
         """Number of atoms that hold values."""
         return self.n_atoms - self.schema.missing(self.column)
 
+    @property
+    def single(self) -> NDArray[np.bool_]:
+        """Which atoms have a single value."""
+        found = np.ones(self.n_atoms, np.bool_)
+        if self.edges is not None:
+            found[: self.n_present] = ~np.isnan(self.points)
+            if step := self.schema.step(self.column):
+                found[: self.n_present] = np.rint(np.diff(self.edges) / step) <= 1
+        return found
+
     def at(self, codes: Codes, u: Floats) -> tuple[Codes, Floats]:
         """Return the atom at each quantile `u`, in [0, 1), of a cell, and where in the atom."""
         by_cell = np.argsort(self.cell_of_atom, kind="stable")
@@ -274,7 +284,7 @@ def _with_shape(
     piece, points, at_end = np.arange(n), np.full(n, np.nan), np.zeros(n, np.bool_)
     # No category tells of another, and one row of each cell is known.
     sizes, one_row, isolated = np.ones(n), np.ones(len(masses)), np.zeros(len(masses), np.bool_)
-    expected = Expected(sizes, sizes, one_row, isolated)
+    expected = Expected(sizes, one_row, isolated)
     if edges is not None:
         step, pieces = schema.step(j), edges
         known = _points([group.part for group in own], j, edges)
@@ -287,8 +297,7 @@ def _with_shape(
         at_end[[0, len(piece) - 1]] = is_point[[0, -1]]
         if schema.missing(j):
             piece = np.append(piece, n - 1)
-            likely, jumped = (np.append(one, 1.0) for one in expected[:2])
-            expected = expected._replace(masses=likely, jumped=jumped)
+            expected = expected._replace(masses=np.append(expected.masses, 1.0))
     counted = _finest(own, divisions, cells, sizes, j)
     blind = expected.isolated & _told_nothing(cells, counted, masses)
     cell, is_categorical = cells[piece], edges is None

@@ -21,22 +21,18 @@ from ...schema._frames import NO_NAMES
 from ...schema._reading import Table, column_names, is_frame, read_table
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches import PrivateSketch
+from .._numbers import (
+    LARGEST_BOUND,
+    MOST_FEATURES,
+    N_POINTS,
+    SHARE_BESIDE_DENSITY,
+    SHARE_BESIDE_MODEL,
+    TEMPERATURES,
+)
 from ._regression import FeatureBlocks
 from ._table_model import TableModel
 
 PRIORS = ("auto", "uniform", "kde")
-# Ranges end within this, and are at least its inverse wide. The error of a covariance squares
-# squares of their ends, which must neither overflow nor vanish.
-LARGEST_BOUND = 1e60
-# Shares of points that lie anywhere, beside those drawn from a graphical model, and from a kernel
-# density, which is less sure of what it says.
-_SHARE_BESIDE_MODEL, _SHARE_BESIDE_DENSITY = 0.02, 0.1
-# Variance, relative to that of a feature, that the moments may miss their target by in each
-# round; the last is that of about 1,000 points, and is what finite points can resolve.
-TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
-_POINTS_PER_ROUND = 20_000
-# With more features than this, its diagonal stands for the Hessian.
-_LARGEST_HESSIAN = 2_000
 
 
 class KDE(BaseEstimator):
@@ -194,7 +190,7 @@ def _around(
     width: float | None = None,
 ) -> NDArray:
     """Return points drawn by a kernel density of weighted ones, and some that lie anywhere."""
-    n_spread = max(int(_SHARE_BESIDE_DENSITY * size), 1)
+    n_spread = max(int(SHARE_BESIDE_DENSITY * size), 1)
     drawn = _spread(points, weights, columns, size - n_spread, rng, width)
     return np.concatenate([drawn, columns.sample(n_spread, rng)])
 
@@ -242,7 +238,7 @@ def draw_points(
         return columns.sample(n_points, rng)
     generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
     # A few lie anywhere: what features say of places that noise has emptied is heard there.
-    n_spread = max(int(_SHARE_BESIDE_MODEL * n_points), 1)
+    n_spread = max(int(SHARE_BESIDE_MODEL * n_points), 1)
     points = (model or TableModel(sketch, columns)).sample(n_points - n_spread, generator)
     return np.concatenate([points, columns.sample(n_spread, rng)])
 
@@ -253,7 +249,7 @@ def points_for_a_look(sketch: PrivateSketch, n_points: int) -> int:
     Answers on Adult and Occupancy are as good with 5,000 of them, for 200 features, as with 20,000.
     """
     enough = max(5_000, 25 * sketch.feature_map.n_features)
-    return min(n_points, enough, _POINTS_PER_ROUND)
+    return min(n_points, enough, N_POINTS)
 
 
 def check_ranges(columns: TableSchema) -> None:
@@ -389,9 +385,9 @@ def _root(features: FeatureBlocks, weights: NDArray, scale: NDArray) -> NDArray:
     the dual ends does not depend on it: gradients are of all points.
     """
     _, variance = features.moments(weights)
-    if features.n_features > _LARGEST_HESSIAN:
+    if features.n_features > MOST_FEATURES:
         return np.sqrt(1 + variance * scale**2)
-    size = min(_POINTS_PER_ROUND // 2, features.n_points)
+    size = min(N_POINTS // 2, features.n_points)
     drawn = features.rows(_at_quantiles(weights, (np.arange(size) + 0.5) / size))
     mean = drawn.mean()
     hessian = drawn.gram() / size - np.outer(mean, mean)
@@ -460,7 +456,7 @@ def maxent_points(
     weights : ndarray of shape (n,), non-negative, summing to one
     """
     noise = sketch.mean_noise_std**2
-    cloud = points[:_POINTS_PER_ROUND]
+    cloud = points[:N_POINTS]
     features = FeatureBlocks.of(sketch.feature_map, cloud)
     _, variance = features.moments()
     # A feature that hardly varies, as an empty cell, would have to be met exactly.

@@ -8,9 +8,9 @@ solve it (`IterativeSolver`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,14 @@ from ..._linear_systems import conjugate_gradients, positive_solver
 from ...features._feature_maps import FeatureMap
 from ...features._histogram import HistogramMap
 from ...sketches import PrivateSketch
-from .._numbers import MOST_KEPT, ROUNDING
-
-# With more features than this the matrix takes more time and memory than products with it.
-LARGEST_DENSE = 7_000
+from .._numbers import (
+    LARGEST_DENSE,
+    LEAST_SHARE_TELLING,
+    MOST_KEPT,
+    ROUNDING,
+    SHIFT_LEFT_BY_DENSITY,
+    SHIFT_OF_LIKE_ROWS,
+)
 
 
 class MomentRegression:
@@ -59,7 +63,9 @@ class MomentRegression:
         self.offset = mean if center else np.zeros_like(mean)
         self.center = center
         self.penalty = penalties(regularization, sketch)
-        self._solve = solver_for(feature_covariance(self.features, self.offset), self.penalty)
+        is_large = self.features.n_features > LARGEST_DENSE
+        solver = IterativeSolver if is_large else direct_solver
+        self._solve = solver(self.features, self.offset, self.penalty)
         self.weights = self.weights_for(sketch.mean)
 
     def weights_for(self, means: NDArray) -> NDArray:
@@ -92,6 +98,69 @@ class MomentRegression:
         """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""
         fitted = self.features.dot(slope) - self.offset @ slope
         return values - fitted - (values.mean(axis=0) if self.center else 0.0)
+
+
+class Shift(NamedTuple):
+    """How unlike the points the rows are: the mean square of the density ratio's coordinates.
+
+    What phi does not explain of a function, a residual, is 0 on average over the points. Over the
+    rows it is the residual's coordinate in the density of rows over that of points, less one. What
+    that is nobody can tell. But phi has some hundred coordinates that the sketch does tell, by
+    ``(z - mean phi)' K^-1 (z - mean phi)`` with K the matrix of the regression, less what noise
+    alone would give. Their mean square stands for that of a residual. It is 0 for rows that look
+    as if they were points, and 1 on average for one row that is one of them, the case that
+    Theorem 3.1 allows for.
+
+    Parameters
+    ----------
+    mean_square : float
+    error : float
+        Standard error of `mean_square`, of the noise.
+    told : float
+        Share of the features that tell more than noise.
+    """
+
+    mean_square: float
+    error: float
+    told: float
+
+    @classmethod
+    def of(cls, model: MomentRegression) -> Shift:
+        """Measure it at the points of a regression."""
+        rng, n_features = np.random.default_rng(0), len(model.offset)
+        by_noise = model.sketch.mean_noise_std[:, None]
+        # 64 draws of noise alone tell its mean to an eighth of its spread.
+        noise = by_noise * rng.standard_normal((n_features, 64))
+        penalised = np.sqrt(model.penalty)[:, None] * rng.standard_normal(noise.shape)
+        found = model.squares((model.sketch.mean - model.offset)[:, None])[0]
+        of_noise, shrunk = model.squares(noise), model.squares(penalised).mean()
+        told = max(n_features - shrunk, 1.0)
+        excess = max(found - of_noise.mean(), 0.0)
+        return cls(excess / told, np.std(of_noise) / told, told / n_features)
+
+    @property
+    def largest(self) -> float:
+        """As large as `mean_square` may be; what noise leaves open is 1 at most."""
+        return max(self.mean_square, min(self.mean_square + 2 * self.error, 1.0))
+
+    @property
+    def of_residuals(self) -> float:
+        """The mean square for residuals, which are larger where hardly a point lies.
+
+        More than 1 means that rows lie there. Residuals are then farther off than what phi
+        explains, up to four times on the lognormal columns of docs/m2m.md, and so it is squared.
+        """
+        return self.largest * max(self.largest, 1.0)
+
+    @property
+    def is_worth_a_density(self) -> bool:
+        """Whether points should follow the sketch, not lie anywhere."""
+        return self.told >= LEAST_SHARE_TELLING and self.largest >= SHIFT_OF_LIKE_ROWS
+
+    def left_by_density(self, there: Shift) -> Shift:
+        """Return the shift from points that follow the sketch, `there` as they look to it."""
+        least = SHIFT_LEFT_BY_DENSITY * min(self.largest, 1.0)
+        return there._replace(mean_square=max(there.mean_square, least))
 
 
 def penalties(regularization: Any, sketch: PrivateSketch) -> NDArray:
@@ -177,52 +246,18 @@ def _dense(product: Any) -> NDArray:
     return product.toarray() if hasattr(product, "toarray") else product
 
 
-class FeatureCovariance:
-    """``P.T @ P / n - offset offset.T`` as an operator, for a P of many features.
-
-    Parameters
-    ----------
-    features : FeatureBlocks
-    offset : ndarray of shape (m,)
-        What is subtracted from each row of P, or zero.
-    """
-
-    def __init__(self, features: FeatureBlocks, offset: NDArray):
-        self.features = features
-        self.offset = offset
-
-    def __matmul__(self, vectors: NDArray) -> NDArray:
-        product = self.features.tdot(self.features.dot(vectors)) / self.features.n_points
-        return product - np.multiply.outer(self.offset, self.offset @ vectors)
-
-
-def feature_covariance(features: FeatureBlocks, offset: NDArray) -> Any:
-    """Return the covariance of the features: an array where that is small, else an operator."""
-    if features.n_features > LARGEST_DENSE:
-        return FeatureCovariance(features, offset)
-    return features.gram() / features.n_points - np.outer(offset, offset)
-
-
-def solver_for(covariance: Any, penalty: NDArray) -> Callable[[NDArray], NDArray]:
-    """Return what solves ``(covariance + diag(penalty)) x = b``, for b of shape (m,) or (m, k).
-
-    Parameters
-    ----------
-    covariance : ndarray or FeatureCovariance
-        As from `feature_covariance`. An array is overwritten.
-    penalty : ndarray of shape (m,), at least 0
-        Raised to the rounding errors of the matrix, so that a sketch without noise, whose
-        features may depend on one another, gives a system that can be solved.
-    """
-    if isinstance(covariance, FeatureCovariance):
-        return IterativeSolver(covariance, penalty)
+def direct_solver(features: FeatureBlocks, offset: NDArray, penalty: NDArray) -> Any:
+    """Return what solves the system of `IterativeSolver` by its matrix."""
+    covariance = features.gram() / features.n_points - np.outer(offset, offset)
     diagonal = np.diag_indices_from(covariance)
     covariance[diagonal] += np.maximum(penalty, _rounding(covariance[diagonal]))
     return positive_solver(covariance)
 
 
 class IterativeSolver:
-    """By conjugate gradients, preconditioned by the inverses of overlapping diagonal blocks.
+    """Solves ``(P.T @ P / n - offset offset.T + diag(penalty)) x = b``, b of shape (m,) or (m, k).
+
+    By conjugate gradients, preconditioned by the inverses of overlapping diagonal blocks.
 
     Histograms that share a column count the same rows by its values: what one of them says of
     "age = 90" all of them say, and where few points have that value their cells nearly depend on
@@ -233,12 +268,21 @@ class IterativeSolver:
 
     On ten columns of Adult, 24,000 cells, 41 steps do what 250 do with the main effects solved
     exactly, and what the diagonal alone does not do in 600.
+
+    Parameters
+    ----------
+    features : FeatureBlocks
+    offset : ndarray of shape (m,)
+        What is subtracted from each row of P, or zero.
+    penalty : ndarray of shape (m,), at least 0
+        Raised to the rounding errors of the matrix, so that a sketch without noise, whose
+        features may depend on one another, gives a system that can be solved.
     """
 
-    def __init__(self, covariance: FeatureCovariance, penalty: NDArray):
-        self._covariance, features = covariance, covariance.features
+    def __init__(self, features: FeatureBlocks, offset: NDArray, penalty: NDArray):
+        self._features, self._offset = features, offset
         mean, variance = features.moments()
-        offset, variance = covariance.offset, variance + mean**2 - covariance.offset**2
+        variance += mean**2 - offset**2
         self._penalty = np.maximum(penalty, _rounding(variance))[:, None]
         self._alone = 1 / (variance[:, None] + self._penalty)
         self._inverses: list[tuple[NDArray, NDArray]] = []
@@ -262,7 +306,9 @@ class IterativeSolver:
         return np.hstack(found).reshape(right.shape)
 
     def _times(self, vectors: NDArray) -> NDArray:
-        return self._covariance @ vectors + self._penalty * vectors
+        product = self._features.tdot(self._features.dot(vectors)) / self._features.n_points
+        product -= np.multiply.outer(self._offset, self._offset @ vectors)
+        return product + self._penalty * vectors
 
     def _preconditioned(self, residual: NDArray) -> tuple[NDArray, NDArray]:
         """Return about what solves the system for a residual, and the size of the residual."""

@@ -19,27 +19,10 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ..._linear_systems import TINY
+from .._numbers import PSEUDO_ROWS, ROWS_OF_EMPTY_CELL, SPIKE, TOLD_SHARE, UNTOLD_SHARE
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-
-# Where rows lie is expected as if the places of this many were known. Where nothing is known, as of
-# categories that were counted together, it is one row.
-PSEUDO_ROWS = 12.0
-# A cell with up to the first part of a column's rows is told by its neighbours; one with more is
-# told less and less, and from the second part on nothing.
-_TOLD_SHARE, _UNTOLD_SHARE = 0.12, 0.5
-# What is expected at a node is off by this many times its spread, each with its chance.
-_CHANCES_OF_SPREADS = ((0.74, 1.0), (0.26, 3.0))
-# The spread p (1 - p) of a share p is at least this. With 0.03, noise in the empty tail of a
-# wide range moved means by up to 97 per cent (examples/benchmarks/unseen.py has such tables).
-_LEAST_SPREAD = 0.002
-# The logarithm of a density grows by up to this in a cell.
-_STEEPEST_IN_CELL = float(np.log(40))
-# A cell this many times as dense as its neighbours, and this much narrower, says nothing of them.
-_DENSITY_OF_SPIKE, NARROW = 5.0, 0.2
-# An empty cell is taken to have this part of a row.
-_ROWS_OF_EMPTY_CELL = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,30 +51,6 @@ class Shape:
     end: Codes
     std: Floats
     of_count: Floats
-
-    def variance(self, values: Floats) -> Floats:
-        """Return the variance of the mean of values of the atoms in each cell, of numbers.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n_atoms, k)
-
-        Returns
-        -------
-        ndarray of shape (n_cells, k)
-        """
-        order = np.argsort(self.cell_of_atom, kind="stable")
-        weights = self.shares[order, None] + 1e-12  # atoms without rows count alike
-        mass, sums = _summed(weights), _summed(weights * values[order])
-
-        def mean(start: Codes, end: Codes) -> Floats:
-            return (sums[end] - sums[start]) / (mass[end] - mass[start])
-
-        step = mean(self.start, self.middle) - mean(self.middle, self.end)
-        found = np.zeros((int(self.cell_of_atom.max()) + 1, values.shape[1]))
-        cell = self.cell_of_atom[order][self.start]
-        np.add.at(found, cell, (self.std[:, None] * step) ** 2)
-        return found
 
 
 def _summed(values: Floats) -> Floats:
@@ -134,8 +93,6 @@ class Expected(NamedTuple):
     ----------
     masses : ndarray of shape (n_atoms,)
         In any unit.
-    jumped : ndarray of shape (n_atoms,)
-        The same, if density jumps inside each cell from that of one neighbour to that of the other.
     places : ndarray of shape (n_cells,)
         Of how many rows of each cell a place is known, as it were.
     isolated : ndarray of bool, shape (n_cells,)
@@ -143,7 +100,6 @@ class Expected(NamedTuple):
     """
 
     masses: Floats
-    jumped: Floats
     places: Floats
     isolated: NDArray[np.bool_]
 
@@ -166,14 +122,13 @@ def expected_masses(
         Rows of each cell as they were counted, and the standard deviation of the noise on them.
     """
     part = _part(edges, cell_of_atom, masses, noise)
-    known = np.clip((_UNTOLD_SHARE - part) / (_UNTOLD_SHARE - _TOLD_SHARE), 0.0, 1.0)
+    known = np.clip((UNTOLD_SHARE - part) / (UNTOLD_SHARE - TOLD_SHARE), 0.0, 1.0)
     masses = np.maximum(masses, 0.0)
     by_width = _by_densities(edges, cell_of_atom, masses)
     ranks = np.interp(edges, pieces, np.arange(len(pieces)))
     by_rank = _by_densities(ranks, cell_of_atom, masses)
     expected = by_rank + known[cell_of_atom] * (by_width - by_rank)
-    jumped, _ = by_a_jump(edges, cell_of_atom, masses)
-    return Expected(expected, jumped, PSEUDO_ROWS**known, part >= _UNTOLD_SHARE)
+    return Expected(expected, PSEUDO_ROWS**known, part >= UNTOLD_SHARE)
 
 
 def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
@@ -183,7 +138,7 @@ def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     the left to what it is on the right. At an end of the range it falls as its mass says.
     """
     ends, own = _cells(edges, cell_of_atom, masses)
-    width, own = np.diff(ends), np.maximum(own, _ROWS_OF_EMPTY_CELL)
+    width, own = np.diff(ends), np.maximum(own, ROWS_OF_EMPTY_CELL)
     tilt = _tilts(own, ends)
     at = cell_of_atom
     low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
@@ -213,7 +168,7 @@ def by_a_jump(
     """
     ends, own = _cells(edges, cell_of_atom, masses)
     width, at = np.diff(ends), cell_of_atom
-    density, smooth = own / width, _smooth(own, width)
+    density, smooth = own / width, smooth_pieces(own, width)
     left, right = density.copy(), density.copy()
     beside = np.pad(density[smooth], 1, mode="edge")
     beside[[0, -1]] *= beyond
@@ -235,10 +190,10 @@ def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> 
     """
     ends, own = _cells(edges, cell_of_atom, masses)
     # A part may be larger than it seems by two standard errors.
-    smooth, unseen = _smooth(own, np.diff(ends)), 2 * noise[: len(own)]
+    smooth, unseen = smooth_pieces(own, np.diff(ends)), 2 * noise[: len(own)]
     total = own[smooth].sum() - np.linalg.norm(unseen[smooth])
     part = np.zeros(len(masses))
-    largest = (np.maximum(own, _ROWS_OF_EMPTY_CELL) + unseen) / max(total, _ROWS_OF_EMPTY_CELL)
+    largest = (np.maximum(own, ROWS_OF_EMPTY_CELL) + unseen) / max(total, ROWS_OF_EMPTY_CELL)
     part[: len(own)] = np.where(smooth, largest, 0.0)
     return part
 
@@ -255,31 +210,31 @@ def _tilts(own: Floats, ends: Floats) -> Floats:
     Between the middles of two cells it changes evenly.
     """
     width, tilt = np.diff(ends), np.zeros(len(own))
-    smooth = np.flatnonzero(_smooth(own, width))
+    smooth = np.flatnonzero(smooth_pieces(own, width))
     if len(smooth) > 1:
         density, middle = np.log(own / width)[smooth], (ends[:-1] + width / 2)[smooth]
         left, right = (np.interp(ends[smooth + k], middle, density) for k in (0, 1))
-        tilt[smooth] = np.clip(right - left, -_STEEPEST_IN_CELL, _STEEPEST_IN_CELL)
+        tilt[smooth] = right - left
         tilt[smooth[0]] = -_falling(density[0] - right[0])
         tilt[smooth[-1]] = _falling(density[-1] - left[-1])
     return tilt
 
 
-def _smooth(own: Floats, width: Floats) -> NDArray[np.bool_]:
+def smooth_pieces(own: Floats, width: Floats) -> NDArray[np.bool_]:
     """Return which cells are no spikes: narrow ones, far denser than both neighbours."""
     if len(own) < 2:
         return np.ones(len(own), np.bool_)
-    density = np.log(np.maximum(own, _ROWS_OF_EMPTY_CELL) / width)
+    density = np.log(np.maximum(own, ROWS_OF_EMPTY_CELL) / width)
     beside = np.pad(density, 1, constant_values=-np.inf)
-    denser = density - np.maximum(beside[:-2], beside[2:]) > np.log(_DENSITY_OF_SPIKE)
+    denser = density - np.maximum(beside[:-2], beside[2:]) > np.log(SPIKE)
     beside = np.pad(width, 1, constant_values=np.inf)
-    return ~(denser & (width < NARROW * np.minimum(beside[:-2], beside[2:])))
+    return ~(denser & (SPIKE * width < np.minimum(beside[:-2], beside[2:])))
 
 
 def _falling(log_ratio: float) -> float:
     """Return the tilt of a density that begins at 1, whose mean is the exponential of this."""
     if log_ratio > -1e-6:  # where a root could not be told from 0
-        return min(2 * log_ratio, _STEEPEST_IN_CELL)
+        return 2 * log_ratio
     steepest = 60.0  # a density whose mean is a smaller part of its start is taken for this one
     ratio = max(np.exp(log_ratio), 1 / steepest)
     return brentq(lambda t: np.expm1(t) / t - ratio, -2 * steepest, -1e-9)
@@ -337,7 +292,7 @@ def fitted_shape(
     of_count = np.zeros(len(order))
     if is_categorical and counted is not None:
         cells, noise = cell_of_atom[order], counted.variance[pieces]
-        found = np.minimum(noise / np.maximum(masses[cells], _ROWS_OF_EMPTY_CELL) ** 2, 0.25)
+        found = np.minimum(noise / np.maximum(masses[cells], ROWS_OF_EMPTY_CELL) ** 2, 0.25)
         of_count[order] = np.where(np.bincount(cells)[cells] > 1, found, 0.0)
     nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
     std = np.array([node[3] for node in tree.nodes])
@@ -358,7 +313,7 @@ class _Tree:
         ends_of_range: NDArray[np.bool_],
     ):
         self._ends_of_range = ends_of_range
-        self._expected, self._jumped = (_summed(one[order]) for one in expected[:2])
+        self._expected = _summed(expected.masses[order])
         self._pieces, self._counted = pieces, counted and Counts(*map(_summed, counted))
         self.shares = np.zeros(len(order))
         self.nodes: list[tuple[int, int, int, float]] = []
@@ -394,14 +349,14 @@ class _Tree:
         self, start: int, middle: int, end: int, share: float, rows: float, places: float
     ) -> tuple[float, float]:
         """Return the share of the cell's rows that is on the left, and its standard deviation."""
-        part = _part_on_the_left(self._expected, start, middle, end, 0.5)
-        jump = _part_on_the_left(self._jumped, start, middle, end, part) - part
-        smooth = share * np.sqrt(max(part * (1 - part), _LEAST_SPREAD) / places)
-        spread = np.hypot(smooth, share * jump)
+        first, cut, last = self._expected[[start, middle, end]]
+        # Where nothing is expected, either half may have it.
+        part = float((cut - first) / (last - first)) if last - first > TINY else 0.5
+        spread = share * np.sqrt(part * (1 - part) / places)
         at_end = bool(self._ends_of_range[start] or self._ends_of_range[end - 1])
         told = self._counted_left(start, middle, end, share, rows)
         if told is None:
-            return share * part, float(share / 2 if at_end else smooth)
+            return share * part, float(share / 2 if at_end else spread)
         count, variance = told
         left, std = _brought_together(share * part, spread, count, variance, share, at_end)
         if at_end and np.sqrt(variance) > share / 4:  # which is to say nothing
@@ -427,12 +382,6 @@ class _Tree:
         return count / rows, of_left * of_right / total / rows**2
 
 
-def _part_on_the_left(sums: Floats, start: int, middle: int, end: int, otherwise: float) -> float:
-    """Return the part of a node's mass that is on its left, where it has any."""
-    whole = sums[end] - sums[start]
-    return float((sums[middle] - sums[start]) / whole) if whole > TINY else otherwise
-
-
 def _brought_together(
     expected: float,
     spread: float,
@@ -443,15 +392,13 @@ def _brought_together(
 ) -> tuple[float, float]:
     """Return the mean and the standard deviation of what was expected and then counted.
 
-    What is expected is as sure as `spread` says, or less sure, or worth nothing: with a chance of
-    0.01, or of 0.5 at an end of the range, where many rows may have one value. The error there is
-    that of the count, as if what is expected were worth nothing: nothing else speaks against a
-    spike.
+    What is expected is as sure as `spread` says, or worth nothing: with a chance of 0.01, or of 0.5
+    at an end of the range, where many rows may have one value. The error there is that of the
+    count, as if what is expected were worth nothing: nothing else speaks against a spike.
     """
     worthless = 0.5 if at_end else 0.01
-    chances, factors = np.array(_CHANCES_OF_SPREADS).T
-    chances = np.append(chances * (1 - worthless), worthless)
-    wide = np.maximum(np.append(factors * spread, share / 2) ** 2, TINY)
+    chances = np.array([1 - worthless, worthless])
+    wide = np.maximum(np.square([spread, share / 2]), TINY)
     variance = max(variance, TINY)
     total = wide + variance
     off = (count - expected) ** 2 / total
@@ -460,4 +407,4 @@ def _brought_together(
     means, variances = (expected * variance + count * wide) / total, wide * variance / total
     mean = weights @ means
     squares = variances + (means - mean) ** 2
-    return mean, np.sqrt(squares[-1] if at_end else weights @ squares)
+    return float(mean), float(np.sqrt(squares[-1] if at_end else weights @ squares))

@@ -19,13 +19,11 @@ from ...schema._schema import TableSchema, stack_columns
 from ...sketches._graphical import GraphicalModel
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._residuals import Marginal
+from .._numbers import MOST_TABLE_CELLS
 from ._cells import ColumnCells, column_cells, counted_groups, in_cells
 
 Group = tuple[int, ...]
 Floats = NDArray[np.float64]
-
-# A question's table has up to this many cells: more take more than they tell.
-MOST_TABLE_CELLS = 2**20
 
 
 class TableModel:
@@ -82,6 +80,11 @@ class TableModel:
         """Return the number of cells of some columns together."""
         return math.prod(self.sizes[j] for j in columns)
 
+    def n_units(self, columns: Sequence[int]) -> int:
+        """Return the number of cells of some columns, where categories are told one by one."""
+        known = [self.cells[j] for j in columns]
+        return math.prod(one.n_atoms if one.edges is None else one.n_cells for one in known)
+
     def table(self, columns: Sequence[int]) -> Floats:
         """Return the probabilities of the cells of some columns, one axis for each, in order.
 
@@ -113,11 +116,11 @@ class TableModel:
         return self.cells[j].draw(rng.integers(self.cells[j].n_cells, size=n), rng)
 
     def noise_of_cells(self, columns: Group) -> Floats:
-        """Return the deviation of the noise in the share of each cell; 0 if nobody counted it."""
+        """Return the deviation of the noise in the rows of each cell; 0 if nobody counted it."""
         group = tuple(sorted(columns))
         if not self.model.residuals.covers(group):
             return np.zeros([self.sizes[j] for j in columns])
-        noise = np.sqrt(self.model.residuals.cell_variances(group)) / self.n_rows
+        noise = np.sqrt(self.model.residuals.cell_variances(group))
         return np.transpose(noise, [group.index(j) for j in columns])
 
     def counts_together(self, columns: Group) -> bool:

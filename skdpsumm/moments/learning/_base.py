@@ -15,7 +15,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..._computing import progress, warn_caller
-from ..._delegation import inner_tags
 from ..._linear_systems import TINY
 from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import FeatureMap, project_to_simplex
@@ -32,8 +31,10 @@ from ...schema._schema import TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, frame_for, table_of
 from .._frames import distinct
+from .._numbers import ERRORS_MISSED, LEAST_SHARE_EXPLAINED, MOST_FEATURES, POINTS_PER_INPUT
 from ..asking._estimate import Estimate
-from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of, warn_of_the_drowned
+from ..asking._tables import encoded
+from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._points import (
     absent,
     counted_columns,
@@ -43,18 +44,8 @@ from ..inferring._points import (
 )
 from ..inferring._regression import MomentRegression
 from ..inferring._table_model import TableModel
-from ..inferring._target import TargetEmbedding
 from ._coefficients import Regression
-from ._targeted import TargetedPrivacy
-
-# Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
-# 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened
-# once.
-POINTS_PER_INPUT = 10
-# Measured: AUCs were 0.03 to 0.9 lower than those of the rows where less than this
-# was explained of most inputs, else at most 0.05 lower, unless the weights had collapsed.
-_LEAST_SHARE_EXPLAINED = 0.5
-_MOST_FEATURES = 3_000
+from ._target import TargetedPrivacy, TargetEmbedding
 
 
 class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
@@ -324,29 +315,23 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """Return rows and weights that any estimator takes."""
         return inputs, learnt, weights
 
-    def coefficients(
-        self, columns: Sequence[Any] | None = None, *, estimator: Any = None
-    ) -> Estimate:
+    def coefficients(self, columns: Sequence[Any] | None = None) -> Estimate:
         """Return the coefficients of a regression of the target on some inputs, with their errors.
 
-        This needs no rows and costs no privacy.
+        This needs no rows and costs no privacy. The regression has no penalty, which would bias its
+        coefficients. For one with a penalty, or any other fit, ask `M2MEstimator.statistic`.
 
         Parameters
         ----------
         columns : sequence of str or int, default=None
             The inputs, at least one of those that the model has. None takes all, as the model does.
-        estimator : estimator, default=None
-            A linear model, with `coef_` and `intercept_` after `fit`. None is
-            `LogisticRegression(C=np.inf)` for classes and `LinearRegression()` for numbers: they
-            have no penalty, which would bias the coefficients. For the fit, numbers are scaled to
-            [0, 1] by their ranges; coefficients are in the columns' units. In each column of
-            categories the first category is left out. The coefficients of the others say how they
-            differ from it.
 
         Returns
         -------
         Estimate
             Of shape (1 + k,), the intercept first; (n_classes, 1 + k) for more than two classes.
+            In each column of categories the first category is left out. The coefficients of the
+            others say how they differ from it.
             ``interval(covers="population")`` is what a statistician reports: it covers the
             coefficient of the population that the rows are a sample of. The default interval
             covers the regression on the rows that were sketched.
@@ -354,28 +339,21 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Raises
         ------
         ValueError
-            If the release is not read by a graphical model, if `columns` is empty or names an
-            input twice, or if `estimator` is a regressor where the target has classes, or a
-            classifier where it has numbers.
+            If the release is not read by a graphical model, or if `columns` is empty or names an
+            input twice.
 
         Warns
         -----
         AnswerWarning
-            If the release shows no rows of a category, or none of some class in it. Without a
-            penalty its coefficients may be anything, and their intervals are infinite.
+            If the release shows no rows of a category, or none of some class in it. Then its
+            coefficients may be anything, and their intervals are infinite.
 
         Notes
         -----
         To first order, a coefficient is a mean over rows: the mean of each row's influence on it.
         Its error is that of such a mean. It has three parts: the noise, how columns go together
         where no group was counted, and where in their cells rows lie. For "population", the spread
-        of the influence over the rows is added, which is the sandwich estimator. Without a
-        penalty each end is also looked at from where it is: a slope that noise made flat would have
-        too small an error. Where the release does not speak against an end, it moves on, by half of
-        its way at most. For an `estimator` of your own, the influence is the gradient of squares,
-        or of the log-loss of its `predict_proba`, times how the estimator responds to it. To find
-        that, it is fitted once for each coefficient. For other losses, such as that of a support
-        vector machine, the error is rougher.
+        of the influence over the rows is added, which is the sandwich estimator.
 
         Examples
         --------
@@ -403,13 +381,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                 "coefficients needs a sketch of histograms, read by a graphical model: leave the "
                 "sketcher out, or train with from_sketch(sketch, inference='graphical')."
             )
-        kind = inner_tags(self).estimator_type
-        if estimator is not None and inner_tags(estimator).estimator_type not in (None, kind):
-            raise ValueError(
-                f"estimator must be a linear {kind} for {type(self).__name__}, such as "
-                f"{type(self._plain_estimator()).__name__}(), got {estimator!r}: give one, or "
-                "leave it out."
-            )
         inputs = [j for j in range(self._table.n_columns) if j != self._target]
         if columns is not None:
             chosen = [self._columns.index(key, "columns") for key in columns]
@@ -419,8 +390,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                 )
             inputs = [inputs[k] for k in chosen]
         with progress(f"{type(self).__name__}.coefficients", self.verbose):
-            regression = Regression(self, inputs, estimator)
-        return regression.to_estimate()
+            return Regression(self, inputs).to_estimate()
 
     @abstractmethod
     def _observed(self, cells: NDArray) -> NDArray:
@@ -581,11 +551,11 @@ def warn_of_invisible_inputs(
     inputs = np.array([j for j in range(columns.n_columns) if j != target])
     if prior is None:
         shares = np.isin(inputs, _connected(sketch.feature_map, target)).astype(np.float64)
-    elif sketch.feature_map.n_features > _MOST_FEATURES:
+    elif sketch.feature_map.n_features > MOST_FEATURES:
         return
     else:
         shares = _explained_shares(sketch, columns, target, inputs, prior)
-    hidden = shares < _LEAST_SHARE_EXPLAINED
+    hidden = shares < LEAST_SHARE_EXPLAINED
     if 2 * hidden.sum() <= len(inputs):
         return
     name, unseen = columns.name(target), inputs[hidden].tolist()
@@ -647,17 +617,9 @@ def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
 
 
 def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:
-    """Return a column as a standardised number, or as centred indicators, shape (n, k)."""
-    column = columns.columns[j]
-    if isinstance(column, Categorical):
-        codes = columns.code(points, j)
-        frequent = np.argsort(-np.bincount(codes, minlength=column.n_codes), kind="stable")
-        # More than 16 categories would make too many products with those of another column.
-        indicators = codes[:, None] == frequent[:16]
-        return indicators - indicators.mean(axis=0)
-    number = points[:, j].astype(np.float64)
-    gone = np.isnan(number)
-    number[gone] = number[~gone].mean()
-    found = np.column_stack([number, gone][: 1 + column.missing])
+    """Return a column as a number, or as indicators, all standardised, shape (n, k)."""
+    found = np.column_stack(encoded(columns.columns[j], points[:, j]))
+    # More than 16 categories would make too many products with those of another column.
+    found = found[:, np.argsort(-np.count_nonzero(found, axis=0), kind="stable")[:16]]
     found -= found.mean(axis=0)
     return found / np.maximum(found.std(axis=0), TINY)

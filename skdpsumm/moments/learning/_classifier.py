@@ -54,8 +54,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
         values protect better and add more noise. None is 1.0, a common starting point. It,
         `delta`, `adjacency`, `max_rows_per_group` and `ledger` are those of the default sketcher.
-        If you give a sketcher of your own, give them to it: with it they are None here, so that no
-        budget is said twice.
+        If you pass a sketcher, set them there, and leave them None here.
     delta : float, default=None
         The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
         below 1 / n for tables of up to 100,000 rows.
@@ -80,11 +79,10 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         1. To have truth values back, list ``[False, True]``.
     inference : {"auto", "graphical", "points"} or Points, default="auto"
         How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
-        knows each group of columns that was counted as well as its counts do, and it ignores what
-        else the sketch has. "points" uses synthetic points, weighted to match all features; a
-        `Points` says how. Where there are histograms, it draws the points from their graphical
-        model. "auto" is "graphical" where that ignores nothing, that is, for sketches of histograms
-        alone; it is "points" otherwise.
+        uses the counted groups of columns only. "points" uses synthetic points, weighted to match
+        all features; a `Points` says how. Where there are histograms, it draws the points from
+        their graphical model. "auto" is "graphical" for sketches of histograms alone, and "points"
+        otherwise.
     n_synthetic : int, default=100_000
         Number of synthetic points. They are rows drawn from the graphical model, or points with
         weights. The default is the paper's.

@@ -1,10 +1,9 @@
 """The coefficients of a regression on a release, with errors that a statistician can report.
 
 The regression is fitted to the rows of the model. From there it takes one step of Newton's to each
-plausible table [1]_: by the table's own scores and curvature, whose weights may be negative. A
-regression with a penalty moves by how it responds where scores are tilted a little. So what a
-release leaves open of a coefficient is what its plausible tables say, and the bootstrap of their
-rows gives the sampling error. [2]_ does it for releases whose error is noise alone.
+plausible table [1]_: by the table's own scores and curvature, whose weights may be negative. So
+what a release leaves open of a coefficient is what its plausible tables say, and the bootstrap of
+their rows gives the sampling error. [2]_ does it for releases whose error is noise alone.
 
 References
 ----------
@@ -16,27 +15,24 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from ..._computing import advance, warn_caller
+from ..._computing import warn_caller
 from ...schema._columns import Categorical
 from ...schema._schema import TableSchema
-from .._numbers import ROUNDING
-from ..asking._estimate import Estimate
+from .._numbers import LEAST_CURVATURE, ROUNDING
+from ..asking._estimate import Estimate, near_the_middle
 from ..asking._tables import encoded
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._table_model import TableModel
 from ..plausible._plausible import PlausibleTables
 
 Floats = NDArray[np.float64]
-
-# A table has at least this part of the model's curvature in any direction: noise leaves rare
-# categories none, and then a step would be anything.
-_LEAST_CURVATURE = 0.25
 
 
 class Design:
@@ -85,23 +81,23 @@ class Regression:
         That a graphical model of the release has trained.
     inputs : sequence of int
         Columns of its table.
-    estimator : estimator or None
-        Linear. None has no penalty: the loss is squares for numbers, log-loss for classes.
     """
 
-    def __init__(self, model: Any, inputs: Sequence[int], estimator: Any):
-        self._model, self._target, self._is_plain = model, model._target, estimator is None
-        self._plain = model._plain_estimator() if estimator is None else estimator
+    def __init__(self, model: Any, inputs: Sequence[int]):
+        self._model, self._target = model, model._target
         self._plausible = PlausibleTables(TableModel(model.sketch_, model._table))
         self._design = Design(model._table, inputs)
         rows, cells, weights = next(self._tables("model"))
         kept = weights > ROUNDING * weights.mean()  # other rows teach nothing
-        self._inputs, self._cells = rows[kept], cells[kept]
-        # The weights sum to the rows of the table: what a penalty does depends on their number.
-        self._weights = weights[kept] / weights[kept].sum() * self._plausible.n_rows
-        self._estimator = self._fitted(self._weights)
+        self._rows, self._cells, self._weights = rows[kept], cells[kept], weights[kept]
+        learnt, rng = model._training_target(self._cells), check_random_state(model._seed)
+        plain, inputs = model._plain_estimator(), self._rows[:, 1:]
+        self._estimator = model._trained(plain, inputs, learnt, self._weights, rng)
         self._is_of_classes = hasattr(self._estimator, "predict_proba")
-        self._start = self._scaled(self._estimator)
+        slopes = np.atleast_2d(self._estimator.coef_)
+        starts = np.broadcast_to(self._estimator.intercept_, len(slopes))
+        # Intercepts and slopes for scaled inputs, shape (n_outputs, 1 + k).
+        self._start = np.column_stack([starts, slopes])
 
     def to_estimate(self) -> Estimate:
         """Return the coefficients as users see them."""
@@ -110,75 +106,59 @@ class Regression:
             labels.insert(0, [str(label) for label in self._model.classes_])
         self._warn_of(unknown)
 
+        @cache  # the value is asked of the same tables
         def ask(covers: str) -> Floats:
             steps = [np.zeros_like(self._start), *self._steps(covers)]
             found = self._design.in_units(self._start + np.array(steps))
             found[1:, unknown] = np.nan
             return found[:, 0] if is_single else found
 
-        frame = self._model._frame
-        return Estimate(ask, labels=labels, frame=frame, release=self._plausible)
+        value, frame = near_the_middle(ask("table")), self._model._frame
+        return Estimate(ask, value=value, labels=labels, frame=frame, release=self._plausible)
 
     def _steps(self, covers: str) -> Iterator[Floats]:
         """Yield how far the coefficients of each plausible table are from the model's."""
-        if self._is_plain:
-            root = _inverse_root(self._curvature(self._inputs, self._weights))
-        else:
-            response = self._response()
+        root = _inverse_root(self._newton(self._rows, self._cells, self._weights)[1])
         tables = self._tables(covers)
         next(tables)  # the model's own
-        own = self._weights @ self._scores(self._inputs, self._cells)
-        for inputs, cells, weights in tables:
-            score = weights @ self._scores(inputs, cells)
-            if not self._is_plain:
-                step = (score - own) / weights.sum() @ response
-            else:
-                values, vectors = np.linalg.eigh(root.T @ self._curvature(inputs, weights) @ root)
-                moved = vectors.T @ (root.T @ score) / np.maximum(values, _LEAST_CURVATURE)
-                step = root @ (vectors @ moved)
-            yield step.reshape(self._start.shape)
+        for table in tables:
+            score, curvature = self._newton(*table)
+            values, vectors = np.linalg.eigh(root.T @ curvature @ root)
+            moved = vectors.T @ (root.T @ score) / np.maximum(values, LEAST_CURVATURE)
+            yield (root @ (vectors @ moved)).reshape(self._start.shape)
 
     def _tables(self, covers: str) -> Iterator[tuple[Floats, NDArray, Floats]]:
-        """Yield inputs, cells of the target and weights of the rows of each table."""
+        """Yield the rows of each table, 1 and their inputs; cells of the target; and weights."""
         design = self._design
-        rows = self._plausible.rows(sorted((*design.columns, self._target)), covers)
-        shape = rows.weights.shape
-        present = np.broadcast_to(~rows.absent(self._target), shape)
-        cells = np.broadcast_to(rows.column(self._target), shape)
+        found = self._plausible.rows(sorted((*design.columns, self._target)), covers)
+        cells, present = found.column(self._target), ~found.absent(self._target)
         # Columns that are alike in all tables are encoded once.
-        known = [(design.schema.columns[j], rows.column(j)) for j in design.columns]
-        parts = [[encoded(column, one) for one in own] for column, own in known]
-        for k, kept in enumerate(present):
-            inputs = np.column_stack([part for own in parts for part in own[k % len(own)]])
-            yield inputs[kept], cells[k][kept], rows.weights[k][kept]
-
-    def _fitted(self, weights: Floats) -> Any:
-        """Return an estimator, fitted to weighted rows."""
-        advance()
-        model, rng = self._model, check_random_state(self._model._seed)
-        learnt = model._training_target(self._cells)
-        return model._trained(self._plain, self._inputs, learnt, weights, rng)
-
-    def _scaled(self, estimator: Any) -> Floats:
-        """Return intercepts and slopes for scaled inputs, shape (n_outputs, 1 + k)."""
-        slopes = np.atleast_2d(estimator.coef_)
-        return np.column_stack([np.broadcast_to(estimator.intercept_, len(slopes)), slopes])
+        known = [(design.schema.columns[j], found.column(j)) for j in design.columns]
+        parts = [np.array([encoded(column, one) for one in own]) for column, own in known]
+        ends = np.cumsum([1, *(part.shape[1] for part in parts)])
+        rows = np.ones((found.n, ends[-1]))
+        for k, weights in enumerate(found.weights):
+            for start, part in zip(ends[:-1], parts, strict=True):
+                if k < len(part):
+                    rows[:, start : start + part.shape[1]] = part[k].T
+            kept = present[k % len(present)]
+            whole = rows if kept.all() else rows[kept]
+            yield whole, cells[k % len(cells)][kept], weights[kept]
 
     def _unknown(self) -> NDArray[np.bool_]:
         """Return which coefficients hang on rows that the release does not show.
 
         They are those of indicators that hold for no rows, or for rows of one class alone. Their
-        true values may be anything, which no error to first order tells. A penalty decides them.
+        true values may be anything, which no error to first order tells.
         """
-        expected = self._predicted(self._inputs)
+        expected = self._predicted(self._rows)
         worth = expected * (1 - expected) if self._is_of_classes else np.ones_like(expected)
         found = np.zeros((worth.shape[1], len(self._design.names)), bool)
         # Fewer rows, each worth the variance of its label, say nothing of an indicator.
         fewest = 0.5
-        if self._is_plain:
-            rows = (worth * self._weights[:, None]).T @ self._inputs
-            found[:, 1:] = self._design.indicators & (rows < fewest)
-            found |= (worth.T @ self._weights < fewest)[:, None]  # a class that nobody has
+        rows = (worth * self._weights[:, None]).T @ self._rows[:, 1:]
+        found[:, 1:] = self._design.indicators & (rows < fewest)
+        found |= (worth.T @ self._weights < fewest)[:, None]  # a class that nobody has
         # Of several classes each coefficient is less their mean: one is known with all others.
         return found | found.any(axis=0)
 
@@ -186,9 +166,10 @@ class Regression:
         names = [repr(self._design.names[k]) for k in np.flatnonzero(unknown.any(axis=0))]
         if names:
             message = (
-                "Leave columns out, merge rare categories, or give an estimator with a penalty. "
-                f"The release does not tell the coefficients of {first_of(names)}: it shows no "
-                "rows for them, or none of one class. Their intervals are infinite."
+                "Leave columns out, merge rare categories, or ask `M2MEstimator.statistic` for a "
+                f"fit with a penalty. The release does not tell the coefficients of "
+                f"{first_of(names)}: it shows no rows for them, or none of one class. Their "
+                "intervals are infinite."
             )
             warn_caller(AnswerWarning(message, np.flatnonzero(unknown)))
         else:
@@ -196,52 +177,25 @@ class Regression:
 
     # ---- how rows move coefficients
 
-    def _scores(self, inputs: Floats, cells: NDArray) -> Floats:
-        """Return residuals times inputs, shape (n, n_outputs * (1 + k))."""
-        rest = self._model._observed(cells) - self._predicted(inputs)
-        rows = np.insert(inputs, 0, 1.0, axis=1)
-        return np.einsum("no,nk->nok", rest, rows).reshape(len(rows), -1)
-
-    def _predicted(self, inputs: Floats) -> Floats:
+    def _predicted(self, rows: Floats) -> Floats:
         """Return what the regression expects where the model says what is."""
         if not self._is_of_classes:
-            return self._model._observed(self._estimator.predict(inputs))
-        expected = self._estimator.predict_proba(inputs)
+            return self._model._observed(self._estimator.predict(rows[:, 1:]))
+        expected = self._estimator.predict_proba(rows[:, 1:])
         return expected[:, 1:] if expected.shape[1] == 2 else expected
 
-    def _curvature(self, inputs: Floats, weights: Floats) -> Floats:
-        """Return the curvature of the loss, of scaled inputs."""
+    def _newton(self, rows: Floats, cells: NDArray, weights: Floats) -> tuple[Floats, Floats]:
+        """Return the slope of the loss, shape (n_outputs * (1 + k),), and its curvature."""
+        expected = self._predicted(rows)
+        score = ((self._model._observed(cells) - expected) * weights[:, None]).T @ rows
         slope = np.ones((len(weights), 1, 1))
         if self._is_of_classes:
-            expected = self._predicted(inputs)
             slope = expected[:, :, None] * (np.eye(expected.shape[1]) - expected[:, None, :])
-        rows = np.insert(inputs, 0, 1.0, axis=1)
         blocks = [
             [(rows * (weights * one)[:, None]).T @ rows for one in by_class]
             for by_class in slope.transpose(1, 2, 0)
         ]
-        return np.block(blocks)
-
-    def _response(self) -> Floats:
-        """Return the same for any estimator: how it responds where scores are moved a little.
-
-        Weights of rows are tilted along each score, up to three standard deviations of it: enough
-        to be told from what its solver leaves, and little enough to be linear.
-        """
-        size, farthest = 0.1, 3.0
-        scores = self._scores(self._inputs, self._cells)
-        weights = self._weights / self._weights.sum()
-        tilts = scores - weights @ scores
-        tilts /= np.maximum(farthest * np.sqrt(weights @ tilts**2), np.finfo(float).tiny)
-        tilts = np.clip(tilts, -1.0, 1.0)
-        tilts -= weights @ tilts
-        first = self._scaled(self._estimator).ravel()
-        found = [
-            self._scaled(self._fitted(self._weights * (1 + size * tilt))).ravel() - first
-            for tilt in tilts.T
-        ]
-        moved = size * (tilts * weights[:, None]).T @ scores
-        return np.linalg.lstsq(moved, np.array(found), rcond=ROUNDING)[0]
+        return score.ravel(), np.block(blocks)
 
 
 def _inverse_root(curvature: Floats) -> Floats:

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +20,14 @@ from ..._linear_systems import TINY
 from ...sketches._residuals import Marginal
 from ...sketches._steps import MEAN_NOISE
 from .._numbers import (
-    FEWEST_CHOSEN,
-    LEAST_SHARE_OF_CONDITION,
     MOST_LEFT_OUT,
-    NOISE_OF_SURE_CONDITION,
+    ROUNDING,
     SHARE_BEYOND_PAIRS,
-    SHARE_BY_RANKS,
     SHARE_OVERLOOKED,
     TYPICAL_SQUARE,
-    UNSEEN_SQUARE,
 )
 from ..inferring._table_model import TableModel
-from ._seeds import generator
+from ._noise import generator
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
@@ -61,42 +56,13 @@ class Interactions:
         """
         margins = [np.maximum(self._model.table((a,)), 0.0) for a in part]
         roots = [np.sqrt(m / max(m.sum(), TINY)) for m in margins]
-        rng = stream("interaction", part)
-        white = rng.standard_normal((n_tables, *map(len, roots)))
+        white = stream("interaction", part).standard_normal((n_tables, *map(len, roots)))
         for k, root in enumerate(roots):
             along = np.moveaxis(white, k + 1, -1)
             along -= (along * root).sum(axis=-1, keepdims=True) * root
-        if len(part) == 2:
-            white += self._up_and_down(part, roots, rng, n_tables)
         for k, root in enumerate(roots):
             white *= root.reshape([-1 if a == k else 1 for a in range(len(roots))])
         return white * math.sqrt(self.square_of(part))
-
-    def _up_and_down(
-        self, pair: Group, roots: list[Floats], rng: np.random.Generator, n_tables: int
-    ) -> Any:
-        """Return how two numbers go up and down together, beyond what is white in that."""
-        if any(self._model.cells[a].edges is None for a in pair):
-            return 0.0
-        told = self.told_of_ranks(pair[0]) * self.told_of_ranks(pair[1])
-        more = math.sqrt(max(SHARE_BY_RANKS / told - 1.0, 0.0))
-        ranked = [root * self.ranks(j) for root, j in zip(roots, pair, strict=True)]
-        return more * rng.standard_normal((n_tables, 1, 1)) * np.multiply.outer(*ranked)
-
-    def told_of_ranks(self, j: int) -> float:
-        """Return how much conditions on a numeric column tell of its ranks, as a mean square."""
-        margin = np.maximum(self._model.table((j,)), 0.0)
-        found = _conditions(margin) @ (margin * self.ranks(j))
-        return float(np.mean(found**2)) if len(found) else 0.5
-
-    def ranks(self, j: int) -> Floats:
-        """Return the ranks of a numeric column's cells, standardised; those of no value are 0."""
-        margin, n = np.maximum(self._model.table((j,)), 0.0), self._model.cells[j].n_cells
-        n -= self._model.schema.missing(j)
-        ranks = np.cumsum(margin) - margin / 2
-        ranks[:n] -= margin[:n] @ ranks[:n] / max(margin[:n].sum(), TINY)
-        ranks[n:] = 0.0
-        return ranks / max(float(np.sqrt(margin @ ranks**2)), TINY)
 
     @cached_property
     def phi(self) -> tuple[float, float]:
@@ -117,13 +83,10 @@ class Interactions:
         found, chosen = self._surprises()
         if not len(found):
             return pairs, beyond
-        if chosen:
-            # The worst of each round: half of these are worse than nearly all that was not chosen.
-            square = max(float(np.median(found)) + found.std() / math.sqrt(len(found)), 0.0)
-            square += UNSEEN_SQUARE  # but among many pairs are some of which it took no notice
-        else:
-            square = found.mean() + found.std() / math.sqrt(len(found)) + unknown
-        return math.sqrt(max(square, 0.0)), beyond
+        # The worst of each round: half of these are worse than nearly all that was not chosen.
+        middle = float(np.median(found) if chosen else np.mean(found))
+        square = max(middle + found.std() / math.sqrt(len(found)), 0.0) + unknown
+        return math.sqrt(square), beyond
 
     def uncounted_pairs(self, columns: Group) -> list[Group]:
         """Return the pairs of some columns that no group has."""
@@ -172,14 +135,10 @@ class Interactions:
         """Return the surprise of each of some pairs, and whether these were chosen for it."""
         pairs = self._pairs
         new_of = {k: [m for m in pairs if m.phase == k] for k in sorted({m.phase for m in pairs})}
-        # The model learns: only what the last rounds found is true of it now.
-        enough = [k for k, new in new_of.items() if len(new) >= FEWEST_CHOSEN]
-        later = [k for k in new_of if k != min(new_of)]
-        found: list[float] = []
-        for phase in ([k for k in enough if k in later] or later[:1])[-1:]:
-            before = self._model.fitted([m for m in self._model.marginals if m.phase < phase])
-            found = [self._surprise(m, before.marginal(m.columns)) for m in new_of[phase]]
-        if len(found) >= FEWEST_CHOSEN:
+        if len(new_of) > 1:  # the model learns: what the last round found is true of it now
+            last = max(new_of)
+            before = self._model.fitted([m for m in self._model.marginals if m.phase < last])
+            found = [self._surprise(m, before.marginal(m.columns)) for m in new_of[last]]
             return np.array(found), True
         if len(pairs) < 2:
             return np.empty(0), False
@@ -215,7 +174,7 @@ class Interactions:
         shares = [(one > 0) @ margin for one, margin in zip((left, right), margins, strict=True)]
         both = (left > 0) @ np.maximum(expected, 0.0) @ (right > 0).T
         # Conditions that noise drowns say little.
-        weights = both / np.sqrt(np.outer(*shares)) / (noise + NOISE_OF_SURE_CONDITION) ** 2
+        weights = both / np.sqrt(np.outer(*shares)) / np.maximum(noise, ROUNDING) ** 2
         if not weights.sum() > 0:
             return 0.0
         return float(np.average(missed**2 - noise, weights=weights))
@@ -226,6 +185,6 @@ def _conditions(margin: Floats) -> Floats:
     n = len(margin)
     asked = np.concatenate([np.eye(n), np.tril(np.ones((n, n)))[:-1]])
     share = asked @ margin / max(margin.sum(), TINY)
-    kept = (share > LEAST_SHARE_OF_CONDITION) & (share < 1 - LEAST_SHARE_OF_CONDITION)
+    kept = (share > ROUNDING) & (share < 1 - ROUNDING)
     asked, share = asked[kept], share[kept]
     return (asked - share[:, None]) / np.sqrt(share * (1 - share))[:, None]

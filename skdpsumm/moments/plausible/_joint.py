@@ -6,13 +6,11 @@ What is likely moves these quantiles, one table beside the other:
 - two numbers go up and down together inside a cell (`conditional_shares`), as far as the step tells
   that one makes across the cells of the other;
 - rows of one category, or of one cell of another column, lie more to one side (`slopes`): the share
-  of that cell grows evenly from one end to the other, or it jumps;
-- and anything else tilts them, in each cell and a little in all of them.
+  of that cell grows evenly from one end to the other, or it jumps.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -23,8 +21,7 @@ from numpy.typing import NDArray
 from ..._linear_systems import TINY
 from .._numbers import (
     CHANCE_OF_JUMP,
-    STD_OF_TILT,
-    STEEPER_THAN_NEIGHBOURS,
+    ROUNDING,
 )
 from ..inferring._table_model import TableModel
 from ._places import Places
@@ -32,8 +29,6 @@ from ._places import Places
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Group = tuple[int, ...]
-# A share that grows evenly over a cell grows by up to this part of itself: at 2 it starts from 0.
-_STEEPEST_SHARE = 1.9
 # Fractional parts whose multiples fill a line, a square or a cube evenly (Roberts 2018: the golden
 # ratio, the R2 and the R3 sequence).
 _EVEN = (0.6180339887,), (0.7548776662, 0.5698402910), (0.8191725134, 0.6710436067, 0.5497004779)
@@ -66,15 +61,6 @@ def even_shifts(n_axes: int, n_cells: int) -> Floats:
     return np.outer(_EVEN[2][:n_axes], 0.5 + np.arange(n_cells))[:, None] % 1.0
 
 
-def adjacent_cells(model: TableModel, j: int, other: int) -> tuple[Floats, Floats, Codes, Codes]:
-    """Return each cell's mass, the shares of another column in it, and the cells beside it."""
-    n = model.sizes[j] - model.schema.missing(j)
-    table = np.maximum(model.table((j, other)), 0.0)[:n]
-    mass = table.sum(axis=1) + TINY
-    before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
-    return mass, table / mass[:, None], before, after
-
-
 def slopes(model: TableModel, j: int, other: int) -> Floats:
     """Return how another column goes along inside the cells of a numeric one.
 
@@ -87,17 +73,22 @@ def slopes(model: TableModel, j: int, other: int) -> Floats:
     ndarray of shape (n_cells of j, n_cells of the other)
         By what part of itself a share grows from the lowest to the highest row of a cell.
     """
-    mass, shares, before, after = adjacent_cells(model, j, other)
+    n = model.sizes[j] - model.schema.missing(j)
+    table = np.maximum(model.table((j, other)), 0.0)[:n]
+    mass = table.sum(axis=1) + TINY
+    shares = table / mass[:, None]
+    before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
     middle = np.cumsum(mass) - mass / 2
     distance = np.maximum(middle[after] - middle[before], TINY)
     apart = shares[after] - shares[before]
-    off = np.minimum(model.noise_of_cells((j, other))[: len(mass)] / mass[:, None], 1.0)
+    noise = model.noise_of_cells((j, other))[:n] / model.n_rows
+    off = np.minimum(noise / mass[:, None], 1.0)
     of_noise = mass**2 @ (off[after] ** 2 + off[before] ** 2)
     told = np.maximum(1 - of_noise / np.maximum(mass**2 @ apart**2, TINY), 0.0)
     step = np.minimum(mass / distance, 1.0)[:, None] * apart * told
     found = np.zeros((model.sizes[j], model.sizes[other]))
-    step /= np.maximum(shares, TINY)
-    found[: len(mass)] = np.clip(step, -_STEEPEST_SHARE, _STEEPEST_SHARE)
+    # A share that grows by twice itself grows from 0.
+    found[: len(mass)] = np.clip(step / np.maximum(shares, TINY), -2.0, 2.0)
     return found
 
 
@@ -136,23 +127,22 @@ def correlation(model: TableModel, a: int, b: int) -> Correlation:
     step = mass * (median[after] - median[before]) / np.maximum(at[after] - at[before], TINY)
     spread = np.maximum(high - low, 1e-6)
     x = step / spread
-    own = np.clip(0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4, -0.99, 0.99)
+    own = np.clip(0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4, -1.0, 1.0)
     # Coarse cells of b hide what is left beside the steps: the least of a quarter of the rows.
     left = np.maximum(spread**2 / 1.82 - 0.137 * step**2, 1e-8)
     order = np.argsort(left)
     quarter = np.searchsorted(np.cumsum(mass[order]), 0.25 * mass.sum())
     alike = step / np.sqrt(step**2 + 12 * left[order][min(quarter, n - 1)])
     found = np.zeros((2, model.sizes[a]))
-    found[:, :n] = own, np.clip(alike, -0.99, 0.99)
+    found[:, :n] = own, alike
     return Correlation(found, float(mass @ found[0, :n] ** 2))
 
 
 def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator) -> Floats:
     """Return the correlation in each cell, by the model and in each table, (1 + n_tables, n)."""
-    own, alike = np.arctanh(expected)
-    z = own + rng.random((n_tables, 1)) * (alike - own)
-    z = z * np.where(rng.random((n_tables, 1)) < CHANCE_OF_JUMP, STEEPER_THAN_NEIGHBOURS, 1.0)
-    return np.tanh(np.concatenate([[(own + alike) / 2], z]))
+    own, alike = expected
+    part = np.concatenate([[[0.5]], rng.random((n_tables, 1))])
+    return own + part * (alike - own)
 
 
 def conditional_shares(model: TableModel, a: int, b: int) -> tuple[Floats, Floats]:
@@ -187,9 +177,9 @@ def odds_ratio(correlation: Floats) -> Floats:
 
 def tilted(u: Floats, slope: Floats) -> Floats:
     """Return quantiles under the density ``1 + slope (x - 1/2)`` for even ones."""
-    slope = np.clip(slope, -_STEEPEST_SHARE, _STEEPEST_SHARE)
+    slope = np.clip(slope, -2.0, 2.0)  # at which it is 0 at one end
     first = 1 - slope / 2
-    return 2 * u / (first + np.sqrt(first**2 + 2 * slope * u))
+    return 2 * u / np.maximum(first + np.sqrt(first**2 + 2 * slope * u), ROUNDING)
 
 
 def at_quantiles(quantiles: NDArray, cell: Codes, u: Floats) -> NDArray:
@@ -264,8 +254,6 @@ class InsideCells:
         Of each column.
     code : sequence of ndarray of int, shape (n,)
         The cell of each row, for each column. Rows of one unit follow one another.
-    mass : ndarray, one axis for each column
-        Rows of each unit, by the model.
     m : int
         Rows of a unit.
     n_tables : int
@@ -279,7 +267,6 @@ class InsideCells:
         model: TableModel,
         places: Sequence[Places],
         code: Sequence[Codes],
-        mass: Floats,
         m: int,
         n_tables: int,
         rng: np.random.Generator,
@@ -289,8 +276,9 @@ class InsideCells:
         self._counts = counts
         self._n_tables, self._rng = n_tables, rng
         self.loose = [k for k, one in enumerate(places) if not one.is_exact]
-        n, drawn = len(self.loose), (len(self.loose), n_tables, mass.size)
-        shifts = np.concatenate([even_shifts(n, mass.size), rng.random(drawn)], axis=1)
+        n, n_units = len(self.loose), len(code[0]) // m
+        drawn = rng.random((n, n_tables, n_units))
+        shifts = np.concatenate([even_shifts(n, n_units), drawn], axis=1)
         # A value is one of few quantiles of its cell: half of the digits tell which.
         self._shifts = shifts.astype(np.float32)
         # What neighbours tell of a pair that nobody counted is a part of its interaction.
@@ -302,7 +290,6 @@ class InsideCells:
         self._pairs = [self._pair(a, b) for a, b in told]
         others = [k for k in range(len(places)) if k not in self.loose]
         self._beside = {k: [self._other(k, other) for other in others] for k in self.loose}
-        self._tilts = {k: self._tilt(mass, k) for k in self.loose}
 
     def values(self) -> dict[int, NDArray]:
         """Return the values of the columns whose cells hold several, (1 + n_tables, n) each."""
@@ -327,7 +314,7 @@ class InsideCells:
             u[b] = self._coupled(b, of_b, u[b], between, block)
             u[a] = self._coupled(a, of_a, u[a], self._ranks(u[b]), block)
         for k in self.loose:
-            slope, jumps = np.repeat(self._tilts[k][block], self._m, axis=1), []
+            slope, jumps = np.zeros_like(u[k]), []
             for own, coin, jump, cells in self._beside[k]:
                 rows = (block, *cells)
                 jumped = coin[block][:, self._code[k]] & jump.possible[rows]
@@ -377,15 +364,3 @@ class InsideCells:
         tables = self._counts((i, j))[: 1 + self._n_tables]
         jumps = Jumps.of(tables, n, self._rng)
         return slopes(self._model, i, j)[cells].astype(np.float32), coin, jumps, cells
-
-    def _tilt(self, mass: Floats, k: int) -> Floats:
-        """Return by how much the density of a column tilts in each unit, (1 + n_tables, n_units).
-
-        The tilts of the units that share a cell cancel out.
-        """
-        theta = STD_OF_TILT * self._rng.standard_normal((self._n_tables, *mass.shape))
-        others = tuple(a for a in range(mass.ndim) if a != k)
-        whole = np.maximum(mass.sum(axis=others, keepdims=True), TINY)
-        theta -= (theta * mass).sum(axis=tuple(a + 1 for a in others), keepdims=True) / whole
-        found = math.sqrt(12) * theta.reshape(self._n_tables, mass.size)
-        return np.concatenate([np.zeros((1, mass.size)), found]).astype(np.float32)

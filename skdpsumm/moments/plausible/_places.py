@@ -8,7 +8,7 @@ binary tree (`Shape`): a mean share and its standard deviation. In a plausible t
   the top nodes all cells are off alike, too: to one side, or outwards;
 - places in an atom are drawn as if `PSEUDO_ROWS` rows had told them;
 - densities of neighbours may meet inside a piece (nobody below 18), instead of going over evenly;
-- rows that no neighbour explains (`Inside.crowded`) are all at an end of their piece: the low ends
+- rows that no neighbour explains (`crowded`) are all at an end of their piece: the low ends
   of all pieces, the high, the outer or the inner ones, or each its own. Where nothing tells where
   rows are, they may be all at one place between these ends.
 
@@ -27,18 +27,16 @@ from scipy.special import betaincinv, ndtr
 
 from ..._linear_systems import TINY
 from .._numbers import (
-    CHANCE_OF_CROWD,
     CHANCE_OF_JUMP,
     FEWEST_IN_CELL,
     N_PLACES,
     N_QUANTILES,
     N_QUANTILES_OF_MODEL,
+    PSEUDO_ROWS,
     STD_OF_SHARED_SHIFT,
-    STD_OF_UNKNOWN_HALF,
 )
-from ..inferring._shapes import PSEUDO_ROWS, by_a_jump
+from ..inferring._shapes import by_a_jump, smooth_pieces
 from ..inferring._table_model import TableModel
-from ._crowds import Inside
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -84,17 +82,18 @@ class Places:
     ):
         self.j, self.column = j, model.cells[j]
         self.weights: Floats
-        self._known = Inside(model, j)
         self._n_tables = n_tables if moves else 0
         self._stream, self._counts = stream, counts
         self._fill(model.schema.step(j))
-        if self._known.crowded.any() and self.column.edges is not None:
-            self._crowd()
+        if self._n_tables and self.column.edges is not None:
+            self._crowd(model.noise_of_cells((j,)))
 
     @property
     def is_exact(self) -> bool:
         """Whether all rows of a cell have one value, or none that can be compared."""
-        return self.column.edges is None or self._known.is_exact
+        column = self.column
+        alone = column.single.all() and column.n_atoms == column.n_cells
+        return column.edges is None or bool(alone)
 
     @property
     def size(self) -> int:
@@ -138,7 +137,7 @@ class Places:
         column = self.column
         order = np.argsort(column.cell_of_atom, kind="stable")
         shares = self._shares(order)
-        exact = self._known.exact
+        exact = column.single
         several = np.clip(N_PLACES // max((~exact).sum(), 1), FEWEST_IN_CELL, N_QUANTILES)
         counts = np.where(exact, 1, several)
         if step is not None and column.edges is not None:
@@ -212,8 +211,9 @@ class Places:
         part = np.where(
             known, (mass[shape.middle] - mass[shape.start]) / np.maximum(whole, TINY), 0.5
         )
-        std = np.where(known, shape.std / np.maximum(whole, TINY), STD_OF_UNKNOWN_HALF)
-        std = np.where(self.column.blind[cell[shape.start]], STD_OF_UNKNOWN_HALF, std)
+        # An unknown half may have any share, as likely as another: its variance is 1 / 12.
+        unknown = ~known | self.column.blind[cell[shape.start]]
+        std = np.where(unknown, np.sqrt(1 / 12), shape.std / np.maximum(whole, TINY))
         std = np.maximum(std, 1e-4)
         inner = np.clip(part, 1e-6, 1 - 1e-6)  # a Beta has no share of nothing
         rows = np.clip(inner * (1 - inner) / std**2 - 1, 1.0, 1e7)
@@ -231,44 +231,56 @@ class Places:
         found = np.where(anything[0] < lost, anything[1], found)
         return np.where(np.isfinite(found), found, part)  # of a Beta with next to no rows
 
-    def _crowd(self) -> None:
+    def _crowd(self, noise: Floats) -> None:
         """Move rows that no neighbour explains to one place of their piece, in each table."""
-        known, piece = self._known, self.column.piece_of_atom
-        pieces = np.flatnonzero(known.crowded > 0)
-        order = np.argsort(piece, kind="stable")
-        first = np.searchsorted(piece[order], pieces)
-        last = np.searchsorted(piece[order], pieces, side="right") - 1
-        ends = np.concatenate([order[first], order[last]])
-        none = np.zeros((1 + self._n_tables, len(ends)))
-        self.atom = np.concatenate([self.atom, ends])
-        self.inside = np.concatenate([self.inside, np.repeat([0.0, 1 - 1e-12], len(pieces))])
-        self.weights = np.concatenate([self.weights, none], axis=1)
-        self.cell = self.column.cell_of_atom[self.atom]
-        order = np.lexsort((self.inside, self.atom, self.cell))
-        self.atom, self.inside, self.cell = (
-            one[order] for one in (self.atom, self.inside, self.cell)
-        )
-        self.weights = self.weights[:, order]
-        if not self._n_tables:
-            return
-        rng, n = self._stream("crowds"), self._n_tables
+        column, rng, n = self.column, self._stream("crowds"), self._n_tables
+        known = self.atom[: np.searchsorted(self.atom, column.n_present)]
+        piece = column.piece_of_atom[known]
+        starts = np.flatnonzero(np.diff(piece, prepend=-1))
+        share = np.add.reduceat(self.weights[:, : len(known)], starts, axis=1)
+        cell = column.cell_of_atom[known[starts]]
+        rows = self._counts[0][cell]
+        unsure = np.hypot(rows * np.std(share[1:], axis=0), noise[cell] * share[0])
+        widths = np.bincount(column.piece_of_atom[: column.n_present], np.diff(column.edges))
+        part = np.where(column.blind[cell], 1.0, crowded(rows * share[0], widths, unsure))
+        stops = np.append(starts[1:], len(known))
+        part[(stops - starts == 1) & column.single[known[starts]]] = 0.0
+        at = np.flatnonzero(part > 0)
+        # Both ends of a piece are places, too.
+        ends = np.concatenate([stops[at], starts[at]])
+        inside = np.repeat([1 - 1e-12, 0.0], len(at))
+        self.inside = np.insert(self.inside, ends, inside)
+        self.atom = np.insert(self.atom, ends, self.atom[ends - (inside > 0)])
+        self.weights = np.insert(self.weights, ends, 0.0, axis=1)
+        self.cell = column.cell_of_atom[self.atom]
         values = self.values().astype(np.float64)
         # Low, high, outer or inner ends, of all pieces alike in half of the tables.
         common, alike = rng.integers(4, size=n), rng.random(n) < CHANCE_OF_JUMP
-        middle = known.cell_of_piece.max() / 2
-        for p in pieces:
-            rows = np.flatnonzero(piece[self.atom] == p)
+        for k, p in enumerate(at.tolist()):
+            first, last = starts[p] + 2 * k, stops[p] + 2 * k + 1
             side = np.where(alike, common, rng.integers(2, size=n))
-            above = known.cell_of_piece[p] > middle
+            above = cell[p] > cell[-1] / 2
             low = (side == 0) | ((side == 2) & (not above)) | ((side == 3) & above)
-            place = np.where(low, 0, len(rows) - 1)
-            if self.column.blind[known.cell_of_piece[p]]:
-                at = values[rows]
-                even = np.searchsorted(at, at[0] + rng.random(n) * (at[-1] - at[0]))
-                place = np.where(
-                    rng.random(n) < CHANCE_OF_JUMP, np.minimum(even, len(rows) - 1), place
-                )
-            moved = (rng.random(n) < CHANCE_OF_CROWD) * known.crowded[p]
-            mass = self.weights[1:, rows].sum(axis=1)
-            self.weights[1:, rows] *= (1 - moved)[:, None]
-            self.weights[np.arange(1, 1 + n), rows[place]] += moved * mass
+            place = np.where(low, first, last)
+            if column.blind[cell[p]]:
+                between = values[first] + rng.random(n) * (values[last] - values[first])
+                even = first + np.searchsorted(values[first : last + 1], between)
+                place = np.where(rng.random(n) < CHANCE_OF_JUMP, even, place)
+            moved = part[p] * self.weights[1:, first : last + 1].sum(axis=1)
+            self.weights[1:, first : last + 1] *= 1 - part[p]
+            self.weights[np.arange(1, 1 + n), place] += moved
+
+
+def crowded(mass: Floats, width: Floats, noise: Floats) -> Floats:
+    """Return the share of each piece's rows that the denser of its neighbours does not explain.
+
+    Spikes explain nothing.
+    """
+    density, smooth = mass / width, np.flatnonzero(smooth_pieces(mass, width))
+    padded = np.pad(density[smooth], 1)
+    before = np.searchsorted(smooth, np.arange(len(mass)))
+    after = np.searchsorted(smooth, np.arange(len(mass)), side="right") + 1
+    explained = np.maximum(padded[before], padded[after]) * width + noise
+    found = np.clip(1 - explained / np.maximum(mass, TINY), 0.0, 1.0)
+    # Where most rows are a crowd, so may be the rest: noise alone does not explain it.
+    return np.minimum(found + found**3, 1.0)

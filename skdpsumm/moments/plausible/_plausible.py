@@ -23,13 +23,13 @@ from scipy.sparse import csr_array
 
 from ..._computing import Kept
 from ..._linear_systems import TINY
+from ...sketches._rounding import RAKING_SWEEPS
 from ...sketches._stated import most_rows_of_a_unit
 from .._numbers import (
     FEWEST_IN_CELL,
     FEWEST_POINTS,
     MORE_POINTS,
     MOST_KEPT,
-    MOST_UNITS,
     N_ANYWHERE,
     N_POINTS,
     N_TABLES,
@@ -39,18 +39,13 @@ from .._numbers import (
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import InsideCells, at_quantiles
-from ._named_rows import NamedRows, possible_rows
-from ._noise import RedrawnCounts
+from ._noise import RedrawnCounts, generator, white_noise
 from ._places import Places
-from ._rows import Rows
-from ._seeds import generator, white_noise
+from ._rows import NamedRows, Rows, possible_rows
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
 Meets = Callable[[Rows], NDArray[np.bool_]]
-# Sweeps that bring the cells of an uncounted group to what was counted of it.
-_SWEEPS = 3
-
 NOISE, UNCOUNTED, PLACES, SAMPLING = "noise", "uncounted", "places", "sampling"
 # In what plausible tables differ, by what an interval covers.
 _PRIORS = {
@@ -260,7 +255,7 @@ class DrawnTables:
         told = [g for k in range(1, len(group)) for g in combinations(group, k) if covers(g)]
         told = [g for g in told if not any(set(g) < set(other) for other in told)]
         drawn = np.repeat(own[None], self.n_tables, axis=0) + self._other_people(group)
-        for _ in range(1 if all(len(g) == 1 for g in told) else _SWEEPS):
+        for _ in range(1 if all(len(g) == 1 for g in told) else RAKING_SWEEPS):
             for g in told:
                 self._move_to(drawn, own, group, g)
         if UNCOUNTED in self.priors:
@@ -322,8 +317,8 @@ class DrawnTables:
         return self._about(columns, lambda rows: np.any(meets(rows)[:, few], axis=1), pool)
 
     def _fills_cells(self, columns: Group) -> bool:
-        n_units = math.prod(len(self._units(j)[0]) for j in columns)
-        return len(columns) == 1 or (len(columns) <= 3 and n_units <= MOST_UNITS)
+        few = len(columns) <= 3 and self.model.n_units(columns) <= N_POINTS
+        return len(columns) == 1 or few
 
     def _made_rows(self, columns: Group) -> Rows:
         if len(columns) == 1:
@@ -361,8 +356,8 @@ class DrawnTables:
             if places[k].is_exact
         }
         n_tables = self.n_tables if PLACES in self.priors else 0
-        mass, rng = np.maximum(table[0], 0.0), self._stream("joint", columns)
-        inside = InsideCells(self.model, places, code, mass, m, n_tables, rng, self.counts)
+        rng = self._stream("joint", columns)
+        inside = InsideCells(self.model, places, code, m, n_tables, rng, self.counts)
         for k, found in inside.values().items():
             values[columns[k]] = found[0] if len(found) == 1 else found
         weights = np.repeat(table.reshape(1 + self.n_tables, n_units), m, axis=1)
@@ -490,7 +485,7 @@ class DrawnTables:
             whole = np.maximum(where.T @ base, TINY)
             cells.append((where, self.counts(g).reshape(1 + self.n_tables, -1).T, whole))
         moved = weights.T.copy()
-        for _ in range(_SWEEPS):
+        for _ in range(RAKING_SWEEPS):
             for where, counts, whole in cells:
                 off = (counts - where.T @ moved) / whole[:, None]
                 moved += base[:, None] * (where @ off)

@@ -24,20 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
+from ...schema._cells import N_EVEN
 from ...schema._schema import TableSchema
 from ...sketches._rounding import evenly, in_order
 from ...sketches._stated import most_rows_of_a_unit
-from .._numbers import CHANCE_OF_JUMP, N_STRETCHES, N_TABLES
+from .._numbers import CHANCE_OF_JUMP, N_TABLES
 from ..inferring._points import histogram_columns
-from ..inferring._regression import MomentRegression
-from ..inferring._shift import Shift
+from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import at_quantiles
-from ._named_rows import NamedRows, column_of
+from ._noise import generator, white_noise
 from ._plausible import NOISE, PLACES, SAMPLING, DrawnTables
-from ._rows import Rows
-from ._seeds import generator, white_noise
+from ._rows import NamedRows, Rows, column_of
 
 Floats = NDArray[np.float64]
 
@@ -142,7 +141,7 @@ class PlausiblePoints:
         Features tell places hardly better than stretches of the range.
         """
         low, high = self.schema.bound(j) or (0.0, 1.0)
-        near, rng = (high - low) / N_STRETCHES, self._stream("ends", j)
+        near, rng = (high - low) / N_EVEN, self._stream("ends", j)
         found = np.repeat(own[None], 1 + N_TABLES, axis=0)
         at_low, at_high = rng.random((2, N_TABLES, 1)) < CHANCE_OF_JUMP
         found[1:] = np.where(at_low & (own < low + near), low, found[1:])
