@@ -96,7 +96,7 @@ def test_calibration_keeps_sums_that_clipping_loses():
     own = np.exp(-8 * x)
     signed = own + 0.2 * rng.standard_normal(500)
     told = np.column_stack([np.ones(500), x])
-    found = calibrated(np.maximum(signed, 1e-3 * own), signed, told)
+    found = calibrated(np.maximum(signed, 1e-3 * own), signed @ told, told)
     assert np.all(found >= 0)
     np.testing.assert_allclose(found @ told, signed @ told, rtol=1e-8)
     clipped = np.maximum(signed, 0)

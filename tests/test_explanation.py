@@ -17,7 +17,7 @@ from skdpsumm import (
     __main__,
 )
 from skdpsumm.moments.learning._target import TargetedPrivacy
-from skdpsumm.privacy import GaussianDP, PureDP
+from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
 from skdpsumm.privacy._mechanisms import Unprotected
 
 X = np.random.default_rng(0).random((300, 2))
@@ -47,9 +47,13 @@ def test_each_part_of_a_claim_is_said_where_it_holds():
     text = repr(PrivacyGuarantee(PureDP(1.0), "replace_one", unit="one group").explain())
     assert "Replace one group of the rows of X by any other" in text
     assert "several rows" not in text
-    text = repr(PrivacyGuarantee(PureDP(1.0), simulated=True, counted=False).explain())
-    assert "came from a seed" in text
-    assert "Each further release" in text
+    assert "All rows with one label" in text
+    assert "Each further release" in repr(PrivacyGuarantee(PureDP(1.0), counted=False).explain())
+    text = repr(PrivacyGuarantee(PureDP(1.0), simulated=True).explain())
+    assert "Nothing: the noise has a seed" in text
+    assert "Against whom" not in text
+    text = repr(PrivacyGuarantee(GaussianDP(gdp_mu(8.0, 1e-3))).explain())
+    assert "other deltas\n  (8, 1e-3), " in text
     lost = PrivacyGuarantee(Unprotected("it reads <b>rows</b>")).explain()
     assert [about for about, _ in lost.lines] == ["What is promised"]
     assert "&lt;b&gt;" in lost._repr_html_()

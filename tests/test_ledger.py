@@ -218,6 +218,9 @@ def test_the_first_charge_alone_may_set_a_part_of_delta_aside(accountant, part, 
         assert accountant == "zcdp" or total >= DELTA * (1 - 1e-4)
     taken = PrivacyLedger(epsilon=1.0, delta=DELTA, accountant=accountant)
     assert is_refused(taken, GaussianDP(0.1, tail=DELTA))
+    roomy = PrivacyLedger(epsilon=3.0, delta=DELTA, accountant=accountant)
+    assert is_refused(roomy, GaussianDP(0.0, 1.4 * RESERVE, tail=1.0))
+    assert roomy.price(GaussianDP(0.0, 0.0, tail=1.0)).epsilon == math.inf
     taken.charge(GaussianDP(0.1))
     assert is_refused(taken, first)
     assert taken.remaining.epsilon > ledger.remaining.epsilon

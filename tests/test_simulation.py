@@ -21,6 +21,7 @@ from skdpsumm import (
     PrivateSearchCV,
     RFFSketcher,
     SketchSummarizer,
+    TDDLClassifier,
     TDILClassifier,
     compare,
     simulation,
@@ -312,3 +313,22 @@ def test_a_ledger_in_memory_counts_simulations():
         clone(SKETCHER).set_params(ledger=ledger).fit(X)
     (entry,) = ledger.entries()
     assert entry["simulated"]
+
+
+class SimulatesItself(TDDLClassifier):
+    """A learner of somebody else's, whose noise the claim of a search would hide."""
+
+    def fit(self, X, y, *, groups=None):
+        with simulation(7):
+            return super().fit(X, y, groups=groups)
+
+
+@pytest.mark.simulated(None)
+def test_a_search_refuses_a_learner_that_begins_a_simulation():
+    X = np.random.default_rng(0).random((200, 2))
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
+    learner = SimulatesItself(classes=[0, 1], schema=(0, 1), mechanism="functional")
+    search = PrivateSearchCV(learner, {"regularization": [1.0]}, epsilon=4.0, ledger=ledger)
+    with pytest.raises(ValueError, match="begins a simulation"):
+        search.fit(X, X[:, 0] > 0.5)
+    assert ledger.spent.epsilon == 0

@@ -16,7 +16,6 @@ A study for a rule that follows a noisy count. Each map stands in place of that 
                        and a number turn alike, and the kernel of two public points at the mean
                        distance is exp(-10)
     2,000 waves        four times as many
-    waves alone        these 2,000, and no others
     trees              HistGradientBoostingClassifier, without noise, on the most rows
 
 All fits of a map go down at once, as columns of one product of matrices: steps, rates, clip and
@@ -45,8 +44,7 @@ from skdpsumm.schema._columns import Numeric
 from skdpsumm.schema._schema import public_points
 
 DELTA, HELD_OUT, RIDGE, WAVE_GAMMA = 1e-6, 0.2, 1e-3, 10.0
-MAPS = ("numbers", "hats", "default", "words", "waves of numbers", "waves", "2,000 waves")
-MAPS += ("waves alone", "trees")
+MAPS = ("numbers", "hats", "default", "words", "waves of numbers", "waves", "2,000 waves", "trees")
 LOSS = as_loss("logistic", "classifier")
 
 
@@ -97,8 +95,6 @@ def is_of_word(name, schema):
 
 def features(name, problem):
     """Return the features of a map."""
-    if name == "waves alone":
-        return waves(problem, 2000)
     if name.endswith("waves"):
         made = waves(problem, 2000 if name.startswith("2") else 500)
         return np.hstack([own(problem), made]) * np.float32(0.5**0.5)

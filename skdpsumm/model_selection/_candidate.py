@@ -24,6 +24,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..features._row_alone import map_rows
 from ..privacy import PrivacyGuarantee
+from ..privacy._noise import current_seed
 from ..schema._schema import TableSchema, as_schema
 from ..schema._vectorizer import PublicVectorizer
 from ._public_rows import PublicRows
@@ -214,6 +215,11 @@ def cost_of(step: Any) -> Any:
             "private learner of skdpsumm."
         )
     return step.privacy_.mechanism
+
+
+def hides_simulation(learner: Any) -> bool:
+    """Return whether a learner began a simulation in its own `fit`, of which no search tells."""
+    return learner.privacy_.simulated and current_seed() is None
 
 
 def set_claim(step: Any, privacy: PrivacyGuarantee) -> None:

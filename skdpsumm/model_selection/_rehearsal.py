@@ -17,6 +17,7 @@ from ._candidate import (
     check_same_schema,
     check_steps,
     cost_of,
+    hides_simulation,
     last_step,
     seeded,
 )
@@ -157,6 +158,11 @@ class Rehearsal:
 
     def _check_learner(self, step: Any) -> None:
         name = type(step).__name__
+        if hides_simulation(step):
+            raise ValueError(
+                f"fit of {name} begins a simulation: begin it around the fit of the "
+                "search, which then says that it is simulated."
+            )
         if getattr(step, "holds_private_data", False):
             raise ValueError(
                 f"{name} keeps private rows to answer from, and cannot be the result of a search; "

@@ -22,7 +22,7 @@ from ..privacy._noise import Block, IntegerNoise, drawing_from
 from ..schema._frames import rows_of
 from ..schema._groups import Groups, label_bytes
 from ..schema._reading import ReadRows, tables_without_rows
-from ._candidate import PublicSteps
+from ._candidate import PublicSteps, hides_simulation
 from ._public_rows import PublicRows
 from ._stopping import RunPlan
 
@@ -164,7 +164,7 @@ def _fit_and_score(
         # Coins may have held out all that the table has, and one unit more may not be held out.
         with tables_without_rows():
             learner = steps.fit_learner(estimator, _rows_of(values, train), table.y[train], groups)
-        if not score.plan.covers(learner.privacy_.mechanism):
+        if not score.plan.covers(learner.privacy_.mechanism) or hides_simulation(learner):
             return None
         model = learner if score.predicts else estimator
         rows = table.scored_rows(learner, values, good) if score.predicts else table.rows_as_given()

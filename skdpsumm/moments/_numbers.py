@@ -40,6 +40,14 @@ STD_OF_SHARED_SHIFT = 0.5
 # Chance of one of two ways in which rows may lie, as likely as not: that a density, or the share of
 # another column's cell, jumps inside a cell, and that hidden rows are at no end of it.
 CHANCE_OF_JUMP = 0.5
+# Two numbers may go up and down together inside a cell this many times as steeply as neighbours
+# tell (as Fisher's z). Without it covariances of columns with correlations of 0.8 were off by 5 to
+# 10 per cent more (tables of examples/benchmarks/intervals.py).
+STEEPER_THAN_NEIGHBOURS = 3.0
+# An answer lies within this many standard errors of the noise from the middle of the plausible
+# tables. At 1, covariances were off by 7 per cent more; at epsilon 0.1, means by a category were so
+# by 38 per cent at 0, and covariances by 24 per cent if nothing was moved (the same tables).
+REACH_OF_ANSWER = 0.7
 # With more features than this, the diagonal stands for a Hessian, and nobody asks what features
 # explain of a model's inputs: it would take longer than the model.
 MOST_FEATURES = 3_000

@@ -312,11 +312,24 @@ def _lines(claim: PrivacyGuarantee) -> Iterator[tuple[str, str]]:
         yield "What is promised", f"Nothing, for {claim.protects}: {lost.reason}."
         return
     if claim.simulated:
-        yield "Do not rely on it", "The noise came from a seed. Whoever has it can take it off."
+        yield (
+            "What is promised",
+            "Nothing: the noise has a seed, and whoever has it can take it off.",
+        )
+        yield "What it would promise without a seed", _promise(claim)
+        return
     yield "What is promised", _promise(claim)
+    if math.isinf(claim.epsilon(0.0)):
+        pairs = [f"({claim.epsilon(10.0**-k):.4g}, 1e-{k})" for k in (3, 5, 7, 9)]
+        yield "The same promise at other deltas", f"{', '.join(pairs)}."
     yield "In figures", _odds(claim, claim.unit, claim.mechanism)
     if claim.unit == "one row":
         yield "For a person with several rows", _several(claim)
+    else:
+        yield (
+            "What a group is",
+            "All rows with one label, usually a person's. Ask which column it was.",
+        )
     yield "Against whom", f"{_WHO.get(claim.against, claim.against)}."
     yield "What it takes as given", f"{claim.given}."
     yield (

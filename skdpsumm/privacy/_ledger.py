@@ -578,7 +578,7 @@ class PrivacyLedger:
     def _rule(self, book: Book, first_tail: float = 0.0) -> Filter:
         """Return the rule that the first charge fixed, or fixes if it comes now."""
         tail = book.first_tail if book.n_charges else first_tail
-        return _set_aside(self._filter, tail if tail > RESERVE * self.delta else 0.0)
+        return _set_aside(self._filter, tail if RESERVE * self.delta < tail < self.delta else 0.0)
 
     def _budget(self, epsilon: float) -> Budget:
         return Budget(epsilon, 0.0 if self.accountant == "pure" else self.delta)
@@ -882,6 +882,8 @@ class Filter:
             return math.inf
         if self.accountant == "zcdp":
             rest = (self.delta - cost.tail) * math.exp(-cost.log_ratio)
+            if rest < 0:
+                return math.inf
             return zcdp_epsilon(cost.square / 2, rest) + 2 * cost.log_ratio
         return GaussianDP(math.sqrt(cost.square), cost.log_ratio, cost.tail).epsilon(self.delta)
 

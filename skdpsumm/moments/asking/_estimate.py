@@ -17,7 +17,7 @@ from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_
 from ..._linear_systems import TINY
 from ...schema._columns import Date
 from .._frames import chosen, distinct, labelled
-from .._numbers import LIKE_GAUSSIAN, ROUNDING
+from .._numbers import LIKE_GAUSSIAN, REACH_OF_ANSWER, ROUNDING
 
 Floats = NDArray[np.float64]
 
@@ -47,9 +47,9 @@ class Estimate(NDArrayOperatorsMixin):
         between the tables ("table", "noise", "population", "uncounted" or "places") and returns
         that array. An array stands for all of these.
     value : ndarray, default=None
-        The answer. None takes that of the model, moved to within a standard error (of the noise) of
-        the middle of the tables: where these are farther away, the model's want of negative counts
-        has biased it.
+        The answer. None takes that of the model, moved to within 0.7 standard errors (of the noise)
+        of the middle of the tables: where these are farther away, the model's want of negative
+        counts has biased it.
     possible : pair of float or ndarray, default=(-inf, inf)
         Least and largest value that the statistic can have; by default it has no limits. `value`
         and the ends of intervals are moved inside. Errors are not: a share that noise made negative
@@ -612,7 +612,7 @@ def near_the_middle(tables: Floats) -> Floats:
     """Return the model's answer, the first one, moved towards the middle of plausible tables'."""
     own, drawn = tables[0], tables[1:]
     low, high = _quantiles(drawn, 0.5)
-    reach = spread_of(drawn)
+    reach = REACH_OF_ANSWER * spread_of(drawn)
     near = np.fmin(np.fmax(own, low - reach), high + reach)
     return np.where(np.isnan(own), own, near)
 

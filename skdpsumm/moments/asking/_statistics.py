@@ -25,7 +25,13 @@ from ..plausible._rows import Rows
 from ._estimate import Estimate, likeliest, near_the_middle
 from ._functions import AskedFunction
 from ._tables import positive_tables, rounded_rows
-from ._warnings import AnswerWarning, first_of, warn_of_the_lone, warn_of_the_wide
+from ._warnings import (
+    AnswerWarning,
+    first_of,
+    warn_of_the_clipped,
+    warn_of_the_lone,
+    warn_of_the_wide,
+)
 from ._weighted import (
     Axis,
     GroupedRows,
@@ -339,9 +345,12 @@ class StatisticsMixin:
             spread = np.where(found > 0, 2 * np.sqrt(np.abs(found)), np.inf)  # points may have none
         step = None if dates is None else 1.0
         how: dict[str, Any] = {"spread": spread, "dates": dates, "step": step}
-        return self._in_groups(
+        answer = self._in_groups(
             means, told, column, which, possible, axes, survey_weight, units, **how
         )
+        if units:
+            warn_of_the_clipped(self._plausible, answer, which, 1.0)
+        return answer
 
     def _dates(self, which: Sequence[int], *, refused: bool = False) -> Date | None:
         """Return the column if it is of dates; raise ValueError for it beside others, or at all."""
@@ -378,9 +387,11 @@ class StatisticsMixin:
         self._dates(which, refused=True)
         most = self._most_rows(survey_weight)
         possible = np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)
-        return self._in_groups(
+        answer = self._in_groups(
             _total, "the total of {!r}", column, which, possible, axes, survey_weight, True
         )
+        warn_of_the_clipped(self._plausible, answer, which, self._plausible.n_rows)
+        return answer
 
     def missing_share(self, column: Any = None) -> Estimate:
         """Return the share of rows without a value, for each column that may lack values.
@@ -712,7 +723,7 @@ class StatisticsMixin:
         if not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must lie in [0, 1], got {q!r}.")
         axes = self._axes_by(by, bins)
-        return self._in_groups(
+        answer = self._in_groups(
             lambda rows, j: rows.quantiles(rows.numbers(j), levels),
             "the quantile {}",
             q,
@@ -726,6 +737,8 @@ class StatisticsMixin:
             dates=self._dates([j]),
             judged=len(levels) <= MOST_ROWS_SHOWN,
         )
+        warn_of_the_clipped(self._plausible, answer, [j], 0.0)
+        return answer
 
     def histogram(self, column: Any, bins: Any = None) -> Estimate:
         """Return the shares of a column's values in bins, or in categories.
@@ -989,7 +1002,8 @@ class StatisticsMixin:
         if not (isinstance(n, Integral) and n > 0):
             raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
         which = list(range(self._asked.n_columns))
-        tables = positive_tables(self._told()(which, "table").rows, which)
+        rows, of_noise = (self._told()(which, covers).rows for covers in ("table", "noise"))
+        tables = positive_tables(rows, which, of_noise)
         some = [rounded_rows(*one, int(n)) for one in islice(tables, 1, 1 + int(n_tables))]
         return [framed(one, self._asked, self._frame, self.sketch_.privacy) for one in some]
 

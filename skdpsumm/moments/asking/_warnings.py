@@ -6,6 +6,7 @@ All of them look at the release alone, which costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -163,6 +164,49 @@ def warn_of_the_wide(
         warn_caller(AnswerWarning(message, wide))
     else:  # noise may drown what tells how wide an interval is, too
         warn_of_the_drowned(sketch, "this answer tells next to nothing")
+
+
+def warn_of_the_clipped(
+    plausible: Any, found: Estimate, which: Sequence[int], slope: float
+) -> None:
+    """Warn of columns of which many rows lie at an end of the range, as clipped values do.
+
+    They matter if the answer lies there, or would move by more than its error without the clipping.
+    Of 0, where many columns end by nature, it says nothing.
+
+    Parameters
+    ----------
+    plausible : PlausibleTables or PlausiblePoints
+    found : Estimate
+        Its last axis, if it has several, is that of the columns.
+    which : sequence of int
+    slope : float
+        By how much the answer moves where the mean of the column moves by 1.
+    """
+    if plausible.model is None:
+        return
+    both = (found._value, found._shown_error())
+    values, errors = (np.reshape(one, (-1, len(which))).T for one in both)
+    for j, value, error in zip(which, values, errors, strict=True):
+        if (
+            plausible.model.cells[j].edges is None
+            or not (places := plausible.places(j)).at_ends.any()
+        ):
+            continue
+        cells, column = plausible.model.cells[j], plausible.schema.columns[j]
+        new_piece = np.diff(cells.piece_of_atom[: cells.n_present], prepend=-1) > 0
+        cuts = cells.edges[:-1][new_piece]
+        is_there = [np.any(value <= cuts[1]), np.any(value >= cuts[-1])]
+        moved = slope * places.at_ends * places.beyond
+        matters = (places.at_ends > 0) & (np.array(is_there) | (moved > error.min()))
+        for k in np.flatnonzero(matters & (np.array(column.bounds) != 0)).tolist():
+            warn_caller(
+                f"Give {plausible.schema.name(j)!r} a wider range when you sketch again: "
+                f"{places.at_ends[k]:.1%} of its values lie at the end of it, "
+                f"{column.label(column.bounds[k])}. What is beyond is clipped, and the interval "
+                "does not cover it.",
+                AnswerWarning,
+            )
 
 
 def _named(which: NDArray, names: Sequence[str]) -> str:

@@ -359,8 +359,6 @@ class _Tree:
             return share * part, float(share / 2 if at_end else spread)
         count, variance = told
         left, std = _brought_together(share * part, spread, count, variance, share, at_end)
-        if at_end and np.sqrt(variance) > share / 4:  # which is to say nothing
-            std = share / 2
         return float(np.clip(left, 0.0, share)), float(min(std, share / 2))
 
     def _counted_left(

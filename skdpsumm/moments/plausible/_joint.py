@@ -19,10 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
-from .._numbers import (
-    CHANCE_OF_JUMP,
-    ROUNDING,
-)
+from .._numbers import CHANCE_OF_JUMP, ROUNDING, STEEPER_THAN_NEIGHBOURS
 from ..inferring._table_model import TableModel
 from ._places import Places
 
@@ -127,22 +124,23 @@ def correlation(model: TableModel, a: int, b: int) -> Correlation:
     step = mass * (median[after] - median[before]) / np.maximum(at[after] - at[before], TINY)
     spread = np.maximum(high - low, 1e-6)
     x = step / spread
-    own = np.clip(0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4, -1.0, 1.0)
+    own = np.clip(0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4, -0.99, 0.99)
     # Coarse cells of b hide what is left beside the steps: the least of a quarter of the rows.
     left = np.maximum(spread**2 / 1.82 - 0.137 * step**2, 1e-8)
     order = np.argsort(left)
     quarter = np.searchsorted(np.cumsum(mass[order]), 0.25 * mass.sum())
     alike = step / np.sqrt(step**2 + 12 * left[order][min(quarter, n - 1)])
     found = np.zeros((2, model.sizes[a]))
-    found[:, :n] = own, alike
+    found[:, :n] = own, np.clip(alike, -0.99, 0.99)
     return Correlation(found, float(mass @ found[0, :n] ** 2))
 
 
 def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator) -> Floats:
     """Return the correlation in each cell, by the model and in each table, (1 + n_tables, n)."""
-    own, alike = expected
-    part = np.concatenate([[[0.5]], rng.random((n_tables, 1))])
-    return own + part * (alike - own)
+    own, alike = np.arctanh(expected)
+    z = own + rng.random((n_tables, 1)) * (alike - own)
+    z = z * np.where(rng.random((n_tables, 1)) < CHANCE_OF_JUMP, STEEPER_THAN_NEIGHBOURS, 1.0)
+    return np.tanh(np.concatenate([[(own + alike) / 2], z]))
 
 
 def conditional_shares(model: TableModel, a: int, b: int) -> tuple[Floats, Floats]:

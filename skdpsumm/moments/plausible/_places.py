@@ -8,6 +8,8 @@ binary tree (`Shape`): a mean share and its standard deviation. In a plausible t
   the top nodes all cells are off alike, too: to one side, or outwards;
 - places in an atom are drawn as if `PSEUDO_ROWS` rows had told them;
 - densities of neighbours may meet inside a piece (nobody below 18), instead of going over evenly;
+- rows of a column that a user cut, and gave no step, are all at the cuts in half of the tables, the
+  first of their pieces: people cut where values start;
 - rows that no neighbour explains (`crowded`) are all at an end of their piece: the low ends
   of all pieces, the high, the outer or the inner ones, or each its own. Where nothing tells where
   rows are, they may be all at one place between these ends.
@@ -68,6 +70,9 @@ class Places:
     weights : ndarray of shape (1 + n_tables, n), or (1, n) where no table differs
         Share of a cell's rows at each place: by the model, then in each plausible table. They sum
         to one in each cell.
+    at_ends, beyond : ndarray of shape (2,)
+        Share of the column's rows at either end of its range, if they may be clipped values, and
+        how far beyond these are, on average. It is 0 where each value was counted.
     """
 
     def __init__(
@@ -84,9 +89,12 @@ class Places:
         self.weights: Floats
         self._n_tables = n_tables if moves else 0
         self._stream, self._counts = stream, counts
-        self._fill(model.schema.step(j))
+        step = model.schema.step(j)
+        self._is_cut = bool(model.schema.edges(j)) and step is None
+        self.at_ends = self.beyond = np.zeros(2)
+        self._fill(step)
         if self._n_tables and self.column.edges is not None:
-            self._crowd(model.noise_of_cells((j,)))
+            self._crowd(self.column.edges, model.noise_of_cells((j,)))
 
     @property
     def is_exact(self) -> bool:
@@ -231,7 +239,7 @@ class Places:
         found = np.where(anything[0] < lost, anything[1], found)
         return np.where(np.isfinite(found), found, part)  # of a Beta with next to no rows
 
-    def _crowd(self, noise: Floats) -> None:
+    def _crowd(self, edges: Floats, noise: Floats) -> None:
         """Move rows that no neighbour explains to one place of their piece, in each table."""
         column, rng, n = self.column, self._stream("crowds"), self._n_tables
         known = self.atom[: np.searchsorted(self.atom, column.n_present)]
@@ -241,11 +249,16 @@ class Places:
         cell = column.cell_of_atom[known[starts]]
         rows = self._counts[0][cell]
         unsure = np.hypot(rows * np.std(share[1:], axis=0), noise[cell] * share[0])
-        widths = np.bincount(column.piece_of_atom[: column.n_present], np.diff(column.edges))
-        part = np.where(column.blind[cell], 1.0, crowded(rows * share[0], widths, unsure))
+        pieces, mass = column.piece_of_atom[: column.n_present], rows * share[0]
+        widths = np.bincount(pieces, np.diff(edges)).astype(np.float64)
+        part = np.where(column.blind[cell], 1.0, crowded(mass, widths, unsure))
         stops = np.append(starts[1:], len(known))
-        part[(stops - starts == 1) & column.single[known[starts]]] = 0.0
-        at = np.flatnonzero(part > 0)
+        several = (stops - starts > 1) | ~column.single[known[starts]]
+        part[~several] = 0.0
+        if not column.single[known].all():
+            sure = mass > 3 * unsure  # standard errors
+            self.at_ends, self.beyond = clipped(mass, widths, cell, sure)
+        at = np.flatnonzero((part > 0) | (several & self._is_cut))
         # Both ends of a piece are places, too.
         ends = np.concatenate([stops[at], starts[at]])
         inside = np.repeat([1 - 1e-12, 0.0], len(at))
@@ -256,6 +269,7 @@ class Places:
         values = self.values().astype(np.float64)
         # Low, high, outer or inner ends, of all pieces alike in half of the tables.
         common, alike = rng.integers(4, size=n), rng.random(n) < CHANCE_OF_JUMP
+        heaped = (self._stream("cuts").random(n) < CHANCE_OF_JUMP) & self._is_cut
         for k, p in enumerate(at.tolist()):
             first, last = starts[p] + 2 * k, stops[p] + 2 * k + 1
             side = np.where(alike, common, rng.integers(2, size=n))
@@ -266,9 +280,10 @@ class Places:
                 between = values[first] + rng.random(n) * (values[last] - values[first])
                 even = first + np.searchsorted(values[first : last + 1], between)
                 place = np.where(rng.random(n) < CHANCE_OF_JUMP, even, place)
-            moved = part[p] * self.weights[1:, first : last + 1].sum(axis=1)
-            self.weights[1:, first : last + 1] *= 1 - part[p]
-            self.weights[np.arange(1, 1 + n), place] += moved
+            place, moved = np.where(heaped, first, place), np.where(heaped, 1.0, part[p])
+            whole = self.weights[1:, first : last + 1].sum(axis=1)
+            self.weights[1:, first : last + 1] *= (1 - moved)[:, None]
+            self.weights[np.arange(1, 1 + n), place] += moved * whole
 
 
 def crowded(mass: Floats, width: Floats, noise: Floats) -> Floats:
@@ -284,3 +299,22 @@ def crowded(mass: Floats, width: Floats, noise: Floats) -> Floats:
     found = np.clip(1 - explained / np.maximum(mass, TINY), 0.0, 1.0)
     # Where most rows are a crowd, so may be the rest: noise alone does not explain it.
     return np.minimum(found + found**3, 1.0)
+
+
+def clipped(
+    mass: Floats, width: Floats, cell: Codes, sure: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """Return which share of the rows at either end may be clipped values, and how far beyond.
+
+    They are a spike. The density beside it would go on beyond the range and fall exponentially:
+    rows over density is the mean distance then. Farther than the range is wide no tail goes on; it
+    is a value for itself, such as 99999 for all that is more.
+    """
+    share, far, smooth = np.zeros(2), np.zeros(2), smooth_pieces(mass, width)
+    for k, beside in ((0, 1), (-1, -2)) if len(mass) > 1 else ():
+        near = cell == cell[beside]
+        near[k] = False
+        far[k] = mass[k] * width[near].sum() / max(mass[near].sum(), TINY)
+        if sure[k] and not smooth[k] and far[k] < width.sum():
+            share[k] = mass[k] / mass.sum()
+    return share, far

@@ -33,6 +33,7 @@ from .._numbers import (
     N_ANYWHERE,
     N_POINTS,
     N_TABLES,
+    ROUNDING,
     ROWS_OF_JOINT_MODEL,
     ROWS_OF_JOINT_TABLE,
 )
@@ -113,6 +114,10 @@ class PlausibleTables:
         if covers not in self._drawn:
             self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], self._interactions)
         return self._drawn[covers]
+
+    def places(self, j: int) -> Places:
+        """Return where in their cells the rows of a column may lie."""
+        return self._tables_of("table").places(j)
 
     def apart(self, columns: Sequence[int]) -> dict[tuple[int, int], float]:
         """Return the model's covariances of all pairs of numbers that nobody counted together.
@@ -411,7 +416,8 @@ class DrawnTables:
         so what noise says of a cell that the model has empty is heard.
         """
         codes, base = self._kept.get("points", self._drawn)
-        met, rng, n = meets(pool), self._stream("about", columns), len(codes)
+        rng, n = self._stream("about", columns), len(codes)
+        met = meets(pool)[:n]  # beyond these are the points of empty cells
         drawn = self.model.model.rounded(MORE_POINTS * n, self._stream("more codes"))
         more = drawn[meets(self._valued({j: drawn[:, j] for j in columns}, rng))]
         anywhere = {j: rng.integers(self.model.sizes[j], size=N_ANYWHERE) for j in columns}
@@ -443,6 +449,11 @@ class DrawnTables:
         self, columns: Group, codes: NDArray, base: Floats, weights: Floats
     ) -> Rows:
         """Return points in these cells, moved to the counts of groups and of pairs."""
+        groups = self.model.counted_together(columns)
+        more = self._in_empty_cells(groups, codes)
+        codes = np.concatenate([codes, more])
+        base = np.append(base, np.full(len(more), ROUNDING))
+        weights = np.concatenate([weights, np.zeros((len(weights), len(more)))], axis=1)
         rng, values, n = self._stream("points", columns), {}, len(base)
         for j in columns:
             places = self.places(j)
@@ -455,10 +466,30 @@ class DrawnTables:
             else:
                 u = rng.random((len(places.quantiles), n))
                 values[j] = at_quantiles(places.quantiles, cell, u)
-        groups = self.model.counted_together(columns)
         groups += [p for p in combinations(columns, 2) if p not in groups]
         weights[1:] = self.followed(weights, codes, base, groups)[1:]
         return self._made(values, weights)
+
+    def _in_empty_cells(self, groups: Sequence[Group], codes: NDArray) -> NDArray:
+        """Return the cells of points, one in each cell of some groups in which none of these is.
+
+        The model has next to nobody where noise took rows away. Without a point there, a table
+        would keep the rows that noise added to a long tail, and lose those that it took.
+        """
+        rng, n = self._stream("empty"), len(codes)
+        for g in groups:
+            shape = [self.model.sizes[a] for a in g]
+            there = np.bincount(np.ravel_multi_index([codes[:, a] for a in g], shape))
+            there.resize(math.prod(shape))
+            possible = self.model.model.possible(g)
+            empty = np.nonzero((there.reshape(shape) == 0) & possible)
+            more = codes[rng.integers(n, size=len(empty[0]))]
+            more[:, g] = np.transpose(empty)
+            codes = np.concatenate([codes, more])
+        more = codes[n:]
+        for group, possible in self.model.model.zeros:
+            more = more[possible[tuple(more[:, a] for a in group)]]
+        return more
 
     def followed(
         self, weights: Floats, codes: NDArray, base: Floats, groups: Sequence[Group]
