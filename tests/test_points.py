@@ -244,6 +244,7 @@ def test_sampled_rows_of_a_heap_have_its_value(model, j):
     assert set(near) == {v}
 
 
+@pytest.mark.filterwarnings("ignore:Give 'x0' a wider range")
 @pytest.mark.parametrize("value", [0.0, 100_000.0])
 def test_rows_at_the_ends_of_a_range_are_there(value):
     """Half of the rows, which clipping brought there."""

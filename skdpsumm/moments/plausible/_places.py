@@ -12,7 +12,7 @@ binary tree (`Shape`): a mean share and its standard deviation. In a plausible t
   first of their pieces: people cut where values start;
 - rows that no neighbour explains (`crowded`) are all at an end of their piece: the low ends
   of all pieces, the high, the outer or the inner ones, or each its own. Where nothing tells where
-  rows are, they may be all at one place between these ends.
+  rows are, they may be all at one place between these ends, or not.
 
 Errors of single cells average out over a column. So each of these priors has a part that is alike
 in all cells: without it, intervals of variances held in 0.80 for 0.95.
@@ -275,12 +275,14 @@ class Places:
             side = np.where(alike, common, rng.integers(2, size=n))
             above = cell[p] > cell[-1] / 2
             low = (side == 0) | ((side == 2) & (not above)) | ((side == 3) & above)
-            place = np.where(low, first, last)
+            place, crowd = np.where(low, first, last), np.full(n, part[p])
             if column.blind[cell[p]]:
+                # Nothing tells that these rows are at one place, either.
+                crowd = np.where(rng.random(n) < CHANCE_OF_JUMP, 0.0, crowd)
                 between = values[first] + rng.random(n) * (values[last] - values[first])
                 even = first + np.searchsorted(values[first : last + 1], between)
                 place = np.where(rng.random(n) < CHANCE_OF_JUMP, even, place)
-            place, moved = np.where(heaped, first, place), np.where(heaped, 1.0, part[p])
+            place, moved = np.where(heaped, first, place), np.where(heaped, 1.0, crowd)
             whole = self.weights[1:, first : last + 1].sum(axis=1)
             self.weights[1:, first : last + 1] *= (1 - moved)[:, None]
             self.weights[np.arange(1, 1 + n), place] += moved * whole
