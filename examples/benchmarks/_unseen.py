@@ -466,6 +466,42 @@ def off(table, release, groups, watch):
     return np.mean([one(group) for group in groups])
 
 
+def without_noise(table, release, pairs):
+    """Return the mean total variations if counts of pairs in the cells of the release were true.
+
+    Columns are independent inside common cells, whose rows lie where the release says of each
+    column ("q_cells"), or where they do ("q_places").
+    """
+    at, cells, told, true = ranked(table), {}, {}, {}
+    truth = at.codes(table.train)
+    for own, c in zip(release._model.cells, table.columns, strict=True):
+        cells[c] = own.cell_of_atom[own.find(table.train[c].to_numpy())]
+        k, u = np.divmod(np.arange(512 * own.n_cells), 512)
+        drawn = pd.DataFrame({c: own.values(*own.at(k, (u + 0.5) / 512))})
+        shape = own.n_cells, at.sizes[c]
+        one = dataclasses.replace(at, public={c: at.public[c]})
+        told[c] = _shares(k, one.codes(drawn)[c], shape)
+        true[c] = _shares(cells[c], truth[c], shape)
+
+    def off(a, b, inside):
+        both = _counts(cells[a], cells[b], (len(inside[a]), len(inside[b])))
+        answer = inside[a].T @ both @ inside[b]
+        return _tables.distance(_tables.marginal(truth, at.sizes, [a, b]), answer)
+
+    named = {"q_cells": told, "q_places": true}
+    return {name: np.mean([off(*p, inside) for p in pairs]) for name, inside in named.items()}
+
+
+def _counts(first, second, shape):
+    flat = np.ravel_multi_index([np.asarray(first), np.asarray(second)], shape)
+    return np.bincount(flat, minlength=np.prod(shape)).reshape(shape)
+
+
+def _shares(cell, code, shape):
+    counts = _counts(cell, code, shape)
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+
+
 def some_pairs(table, few):
     """Return 30 pairs of columns with a number, or all where there are fewer."""
     pairs = [pair for pair in _tables.pairs(table) if set(pair) & set(table.numeric)]

@@ -22,7 +22,7 @@ from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of, framed
 from .._numbers import N_TABLES
 from ..plausible._rows import Rows
-from ._estimate import Estimate, near_the_middle
+from ._estimate import Estimate, likeliest, near_the_middle
 from ._functions import AskedFunction
 from ._tables import positive_tables, rounded_rows
 from ._warnings import (
@@ -145,7 +145,10 @@ class StatisticsMixin:
 
         It warns of intervals wider than `spread`.
         """
-        found = Estimate(ask, frame=self._frame, release=self._plausible, **how)
+        asked = cache(ask)
+        value = how.pop("value", None)
+        value = likeliest(asked) if value is None else value
+        found = Estimate(asked, value=value, frame=self._frame, release=self._plausible, **how)
         if judged:
             warn_of_the_wide(self.sketch_, found, about, spread)
         return found

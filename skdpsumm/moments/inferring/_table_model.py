@@ -115,11 +115,13 @@ class TableModel:
         rng = np.random.default_rng(j)
         return self.cells[j].draw(rng.integers(self.cells[j].n_cells, size=n), rng)
 
-    def noise_of_column(self, j: int) -> Floats:
-        """Return the standard deviation of the noise in the rows of each cell of a column."""
-        if not self.model.residuals.covers((j,)):
-            return np.zeros(self.sizes[j])
-        return np.sqrt(self.model.residuals.cell_variances((j,)))
+    def noise_of_cells(self, columns: Group) -> Floats:
+        """Return the deviation of the noise in the rows of each cell; 0 if nobody counted it."""
+        group = tuple(sorted(columns))
+        if not self.model.residuals.covers(group):
+            return np.zeros([self.sizes[j] for j in columns])
+        noise = np.sqrt(self.model.residuals.cell_variances(group))
+        return np.transpose(noise, [group.index(j) for j in columns])
 
     def counts_together(self, columns: Group) -> bool:
         """Return whether some group has all of these columns."""

@@ -19,15 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
-from .._numbers import CHANCE_OF_JUMP, N_QUANTILES, ROUNDING, STEEPER_THAN_NEIGHBOURS
+from .._numbers import CHANCE_OF_JUMP, ROUNDING, STEEPER_THAN_NEIGHBOURS
 from ..inferring._table_model import TableModel
 from ._places import Places
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Group = tuple[int, ...]
-# Fractional parts whose multiples fill a cube evenly (Roberts 2018, the R3 sequence).
-_EVEN = (0.8191725134, 0.6710436067, 0.5497004779)
+# Fractional parts whose multiples fill a line, a square or a cube evenly (Roberts 2018: the golden
+# ratio, the R2 and the R3 sequence).
+_EVEN = (0.6180339887,), (0.7548776662, 0.5698402910), (0.8191725134, 0.6710436067, 0.5497004779)
 
 
 def lattice(m: int, shifts: NDArray) -> NDArray:
@@ -44,7 +45,8 @@ def lattice(m: int, shifts: NDArray) -> NDArray:
     -------
     ndarray of shape (n_axes, n_tables, n_cells * m)
     """
-    steps = [1, *(2 * int(m * part / 2) + 1 for part in _EVEN[1:])][: len(shifts)]
+    others = _EVEN[len(shifts) - 2] if len(shifts) > 1 else ()
+    steps = [1, *(2 * round((m * part - 1) / 2) + 1 for part in others)]
     even = (np.outer(steps, np.arange(m)) % m / m).astype(shifts.dtype)
     found = even[:, None, None] + shifts[..., None]
     found -= found >= 1.0
@@ -53,14 +55,15 @@ def lattice(m: int, shifts: NDArray) -> NDArray:
 
 def even_shifts(n_axes: int, n_cells: int) -> Floats:
     """Return shifts of the cells that are spread evenly, shape (n_axes, 1, n_cells)."""
-    return np.outer(_EVEN[:n_axes], 0.5 + np.arange(n_cells))[:, None] % 1.0
+    return np.outer(_EVEN[2][:n_axes], 0.5 + np.arange(n_cells))[:, None] % 1.0
 
 
 def slopes(model: TableModel, j: int, other: int) -> Floats:
     """Return how another column goes along inside the cells of a numeric one.
 
     Between the middles of two cells the shares of the other column's cells change evenly, as the
-    rows do, from what they are in the one to what they are in the next.
+    rows do, from what they are in the one to what they are in the next. Of the changes, all squared
+    together, noise makes a part: they are taken for as much smaller (as James and Stein do).
 
     Returns
     -------
@@ -74,7 +77,12 @@ def slopes(model: TableModel, j: int, other: int) -> Floats:
     before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
     middle = np.cumsum(mass) - mass / 2
     distance = np.maximum(middle[after] - middle[before], TINY)
-    step = np.minimum(mass / distance, 1.0)[:, None] * (shares[after] - shares[before])
+    apart = shares[after] - shares[before]
+    noise = model.noise_of_cells((j, other))[:n] / model.n_rows
+    off = np.minimum(noise / mass[:, None], 1.0)
+    of_noise = mass**2 @ (off[after] ** 2 + off[before] ** 2)
+    told = np.maximum(1 - of_noise / np.maximum(mass**2 @ apart**2, TINY), 0.0)
+    step = np.minimum(mass / distance, 1.0)[:, None] * apart * told
     found = np.zeros((model.sizes[j], model.sizes[other]))
     # A share that grows by twice itself grows from 0.
     found[: len(mass)] = np.clip(step / np.maximum(shares, TINY), -2.0, 2.0)
@@ -181,8 +189,9 @@ def at_quantiles(quantiles: NDArray, cell: Codes, u: Floats) -> NDArray:
     cell : ndarray of int, shape (n,)
     u : ndarray of shape (n_tables, n)
     """
-    place = np.minimum((u * N_QUANTILES).astype(np.int32), N_QUANTILES - 1)
-    place += (cell * N_QUANTILES).astype(np.int32)
+    n = quantiles.shape[2]
+    place = np.minimum((u * n).astype(np.int32), n - 1)
+    place += (cell * n).astype(np.int32)
     place += np.arange(len(u), dtype=np.int32)[:, None] * quantiles[0].size
     return quantiles.ravel()[place]
 
@@ -268,7 +277,7 @@ class InsideCells:
         n, n_units = len(self.loose), len(code[0]) // m
         drawn = rng.random((n, n_tables, n_units))
         shifts = np.concatenate([even_shifts(n, n_units), drawn], axis=1)
-        # A value is one of `N_QUANTILES` of its cell: half of the digits tell which.
+        # A value is one of few quantiles of its cell: half of the digits tell which.
         self._shifts = shifts.astype(np.float32)
         # What neighbours tell of a pair that nobody counted is a part of its interaction.
         told = [

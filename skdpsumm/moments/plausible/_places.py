@@ -33,6 +33,7 @@ from .._numbers import (
     FEWEST_IN_CELL,
     N_PLACES,
     N_QUANTILES,
+    N_QUANTILES_OF_MODEL,
     PSEUDO_ROWS,
     STD_OF_SHARED_SHIFT,
 )
@@ -93,7 +94,7 @@ class Places:
         self.at_ends = self.beyond = np.zeros(2)
         self._fill(step)
         if self._n_tables and self.column.edges is not None:
-            self._crowd(self.column.edges, model.noise_of_column(j))
+            self._crowd(self.column.edges, model.noise_of_cells((j,)))
 
     @property
     def is_exact(self) -> bool:
@@ -105,7 +106,11 @@ class Places:
     @property
     def size(self) -> int:
         """How many numbers it holds."""
-        return self.weights.size + len(self.weights) * self.column.n_cells * N_QUANTILES
+        return self.weights.size + len(self.weights) * self.column.n_cells * self._n_quantiles
+
+    @property
+    def _n_quantiles(self) -> int:
+        return N_QUANTILES if self._n_tables else N_QUANTILES_OF_MODEL
 
     def values(self) -> NDArray:
         """Return the value at each place."""
@@ -124,7 +129,7 @@ class Places:
         starts = np.searchsorted(self.cell, np.arange(n))
         last = np.append(starts[1:], len(self.cell)) - 1
         ends = np.cumsum(self.weights, axis=1)
-        steps = np.arange(n)[:, None] + (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+        steps = np.arange(n)[:, None] + (np.arange(self._n_quantiles) + 0.5) / self._n_quantiles
         found = np.array([np.searchsorted(one, steps) for one in ends])
         return self.values()[np.clip(found, starts[:, None], last[:, None])]
 

@@ -34,6 +34,7 @@ from .._numbers import (
     N_POINTS,
     N_TABLES,
     ROUNDING,
+    ROWS_OF_JOINT_MODEL,
     ROWS_OF_JOINT_TABLE,
 )
 from ..inferring._table_model import TableModel
@@ -349,7 +350,8 @@ class DrawnTables:
         places = [self.places(j) for j in columns]
         m = 1
         if not all(one.is_exact for one in places):
-            m = 2 ** int(math.log2(max(ROWS_OF_JOINT_TABLE / n_units, FEWEST_IN_CELL)))
+            n_rows = ROWS_OF_JOINT_TABLE if self.n_tables else ROWS_OF_JOINT_MODEL
+            m = 2 ** int(math.log2(max(n_rows / n_units, FEWEST_IN_CELL)))
         unit = np.repeat(np.arange(n_units), m)
         of_unit = np.unravel_index(unit, sizes)
         code = [cell[of_unit[k]] for k, (cell, _) in enumerate(units)]
