@@ -146,7 +146,7 @@ def dual_gradient(features, weights, target, slack):
 
 @pytest.mark.parametrize("largest", [0, 2000])
 def test_the_dual_is_solved_to_its_tolerance(largest, monkeypatch):
-    monkeypatch.setattr(_points, "MOST_FEATURES", largest)
+    monkeypatch.setattr(_points, "MOST_FEATURES_OF_MODEL", largest)
     monkeypatch.setattr(_points, "N_POINTS", 2000)
     sketch = released("fourier", 3.0)
     points = TableSchema([(0, 1)] * 4).sample(4000, check_random_state(0))

@@ -206,7 +206,15 @@ def show(excerpts, runs, path):
     for name, excerpt in excerpts.items():
         best, method = PUBLISHED[name]
         *ours, aim, mst = (mean_of(runs, name, one) for one in MECHANISMS)
-        rows.append([name, *ours, f"{aim or '-'}, {mst or '-'}", f"{best} ({method})", round(resampled(excerpt), 1)])
+        rows.append(
+            [
+                name,
+                *ours,
+                f"{aim or '-'}, {mst or '-'}",
+                f"{best} ({method})",
+                round(resampled(excerpt), 1),
+            ]
+        )
         print(*rows[-1])
     seeds = len({run["seed"] for run in runs if run["mechanism"] == "ours"})
     _results.store(

@@ -130,7 +130,7 @@ class Regression:
     def _tables(self, covers: str) -> Iterator[tuple[Floats, NDArray, Floats]]:
         """Yield the rows of each table, 1 and their inputs; cells of the target; and weights."""
         design = self._design
-        found = self._plausible.rows(sorted((*design.columns, self._target)), covers)
+        found = self._plausible.rows(sorted((*design.columns, self._target)), covers, empty=False)
         cells, present = found.column(self._target), ~found.absent(self._target)
         # Columns that are alike in all tables are encoded once.
         known = [(design.schema.columns[j], found.column(j)) for j in design.columns]

@@ -77,10 +77,17 @@ class PlausiblePoints:
         left = {"_of_noise", "_unexplained", "_inside"}
         return {k: v for k, v in self.__dict__.items() if k not in left} | {"_kept": {}}
 
-    def rows(self, columns: Sequence[int], covers: Any = "table", meets: Any = None) -> Rows:
+    def rows(
+        self,
+        columns: Sequence[int],
+        covers: Any = "table",
+        meets: Any = None,
+        *,
+        empty: bool = True,
+    ) -> Rows:
         """Return the points, and their weights in each table: as `PlausibleTables.rows`.
 
-        There are no others for a condition that few of them meet.
+        There are no others for a condition that few of them meet, nor for empty cells.
         """
         if not isinstance(covers, str):
             return covers.rows(columns, SAMPLING, meets)
