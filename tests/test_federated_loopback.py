@@ -24,7 +24,6 @@ import httpx
 import pyarrow.parquet
 import scripts
 from flower_double import Serving
-from simulated import simulate
 
 from skdpsumm import (
     Categorical,
@@ -266,7 +265,7 @@ def the_same_as_in_one_process(merged, tables):
     here = SketchSummarizer(inputs, n_select=60, label=PEOPLE.columns[-1], rows_per_owner=1300)
     here.set_params(epsilon=1.0, **options)
     owners = np.repeat([*tables], [len(rows) for rows in tables.values()])
-    simulate(here, table[names], table.target, X_target=target, owners=owners)
+    here.fit(table[names], table.target, X_target=target, owners=owners)
     assert merged.feature_map.same_as(here.sketch_.feature_map)
     np.testing.assert_allclose(merged.noise_std, here.sketch_.noise_std, rtol=1e-12)
     assert merged.n_noise_std == pytest.approx(here.sketch_.n_noise_std, rel=1e-12)
