@@ -93,12 +93,6 @@ def test_costs_in_a_ledger_on_the_page_are_those_of_a_ledger():
         for epsilon, shown in zip(numbers[:3], numbers[3 * i : 3 * i + 3], strict=True):
             total = plan_runs(stopping("logarithmic", 10), float(epsilon), DELTA).total
             assert as_shown(ledger.price(total).epsilon, shown) == shown
-    pattern = r"costs # such fits at most \(geometric K: #; eta = -0.5: #, but K is then 1 in half"
-    for law, shown in zip(("logarithmic", "geometric", -0.5), in_sentence(pattern), strict=True):
-        mu = stopping(law, 10).price(RUN).dominating_mu()
-        assert as_shown(GaussianDP(mu).epsilon(DELTA), shown) == shown
-    (shown,) = in_sentence("Its mu is # times that of a run")
-    assert as_shown(stopping("logarithmic", 10).price(RUN).dominating_mu() / RUN.mu, shown) == shown
 
 
 # ------------------------------------------------------------------------------------ before a fit
