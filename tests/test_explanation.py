@@ -54,6 +54,8 @@ def test_each_part_of_a_claim_is_said_where_it_holds():
     assert "Against whom" not in text
     text = repr(PrivacyGuarantee(GaussianDP(gdp_mu(8.0, 1e-3))).explain())
     assert "other deltas\n  (8, 1e-3), " in text
+    text = repr(PrivacyGuarantee(GaussianDP(0.3, tail=1e-8)).explain())
+    assert "1e-7)." in text  # below its tail it promises nothing
     lost = PrivacyGuarantee(Unprotected("it reads <b>rows</b>")).explain()
     assert [about for about, _ in lost.lines] == ["What is promised"]
     assert "&lt;b&gt;" in lost._repr_html_()

@@ -59,6 +59,8 @@ PSEUDO_ROWS = 12.0
 TOLD_SHARE, UNTOLD_SHARE = 0.12, 0.5
 # A cell this many times as dense as its neighbours, and as many times narrower, is a spike.
 SPIKE = 5.0
+# A spike at an end of a range is sure if it has this many standard errors of its noise.
+SURE_MASS = 3.0
 # An empty cell is taken to have this part of a row.
 ROWS_OF_EMPTY_CELL = 0.5
 # With more features than this the matrix takes more time and memory than products with it.

@@ -320,8 +320,9 @@ def _lines(claim: PrivacyGuarantee) -> Iterator[tuple[str, str]]:
         return
     yield "What is promised", _promise(claim)
     if math.isinf(claim.epsilon(0.0)):
-        pairs = [f"({claim.epsilon(10.0**-k):.4g}, 1e-{k})" for k in (3, 5, 7, 9)]
-        yield "The same promise at other deltas", f"{', '.join(pairs)}."
+        known = {k: claim.epsilon(10.0**-k) for k in (3, 5, 7, 9)}
+        pairs = [f"({e:.4g}, 1e-{k})" for k, e in known.items() if math.isfinite(e)]
+        yield "The same promise at other deltas", f"{', '.join(pairs) or 'none is known'}."
     yield "In figures", _odds(claim, claim.unit, claim.mechanism)
     if claim.unit == "one row":
         yield "For a person with several rows", _several(claim)

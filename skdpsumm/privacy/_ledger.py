@@ -18,7 +18,8 @@ DP [2]_ [3]_, and of rho for zCDP [4]_ [5]_. Three remarks make one rule of them
 - *The first charge* may have a tail t beyond that reserve, as values have that nobody listed. It is
   made before anything is released, so t is a number fixed in advance: the ideal game is held to
   ``epsilon, delta - t`` less `RESERVE`, and the sums of what comes later to that reserve. (How much
-  of delta a later charge takes for its tail could depend on what came out: no theorem covers it.)
+  of delta a later charge takes for its tail could depend on what came out: no theorem covers it.
+  Another data set of the first one's partition may pay t, too: no row is in both, and t is fixed.)
 - *Disjoint data sets.* A row is in one of them, so no row pays more than the maximum, and a bound
   on what each single row can pay along any path is all that [1]_ to [5]_ need.
 

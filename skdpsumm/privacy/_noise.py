@@ -483,8 +483,8 @@ def simulation(seed: int) -> Iterator[None]:
     if it was fitted outside. Simulations may be nested: the inner one holds.
 
     A simulation reaches the trials of a `PrivateSearchCV` wherever they run, and otherwise this
-    thread alone (with asyncio, this task). Fits that joblib or you start in other threads and
-    processes are releases, unless they begin a simulation there.
+    thread alone (with asyncio, this task), and forks of the process. Fits that joblib or you start
+    in other threads and processes are releases, unless they begin a simulation there.
 
     Parameters
     ----------

@@ -36,6 +36,7 @@ from .._numbers import (
     N_QUANTILES_OF_MODEL,
     PSEUDO_ROWS,
     STD_OF_SHARED_SHIFT,
+    SURE_MASS,
 )
 from ..inferring._shapes import by_a_jump, smooth_pieces
 from ..inferring._table_model import TableModel
@@ -256,7 +257,7 @@ class Places:
         several = (stops - starts > 1) | ~column.single[known[starts]]
         part[~several] = 0.0
         if not column.single[known].all():
-            sure = mass > 3 * unsure  # standard errors
+            sure = mass > SURE_MASS * unsure
             self.at_ends, self.beyond = clipped(mass, widths, cell, sure)
         at = np.flatnonzero((part > 0) | (several & self._is_cut))
         # Both ends of a piece are places, too.
