@@ -163,13 +163,6 @@ def test_one_strange_row_moves_no_other(name, step):
     np.testing.assert_array_equal(*phi)
 
 
-def test_pandas_far_away_is_clipped_to_the_right_end():
-    assert read(DAYS, [[STRANGE["pandas, far away"]], [STRANGE["days beyond"]]]).tolist() == [
-        3652,
-        0,
-    ]
-
-
 @pytest.mark.parametrize("unit", ["D", "s", "us", "ns", "ps", "fs", "as"])
 @pytest.mark.parametrize("step", ["day", "month", "hour"])
 def test_the_first_moments_of_a_unit_are_not_its_last(unit, step):
@@ -341,14 +334,6 @@ def test_bins_and_thresholds_are_dates(model):
         model.histogram("day", ["2021-01-01", "2024-01-01"])
     with pytest.raises(ValueError, match="or 'month' or 'year' for dates; got 'year'"):
         model.histogram("pay", "year")
-
-
-def test_bins_in_a_number_begin_at_days(model):
-    day = people()["day"].dropna()
-    seven = model.histogram("day", 7)
-    first = [pd.Timestamp(label[1:11]) for label in seven.labels[0]]
-    own = np.histogram(day, bins=pd.DatetimeIndex([*first, "2024-12-31"]))[0]
-    np.testing.assert_allclose(seven, own / len(day), atol=0.01)
 
 
 def test_combinations_of_dates_are_ruled_out():

@@ -201,17 +201,6 @@ def test_what_a_release_shows_is_told_when_all_is_set(model):
     assert np.all(np.isfinite(asked))
 
 
-@pytest.mark.parametrize("inference", ["graphical", "points"])
-def test_a_drowned_sketch_is_told_and_no_other(inference):
-    X = np.random.default_rng(0).random((100, 2))
-    for epsilon, n_messages in ((0.01, 1), (10.0, 0)):
-        sketcher = HistogramSketcher(n_bins=4, schema=(0, 1), epsilon=epsilon)
-        m2m = M2MEstimator(sketcher, inference=inference, n_synthetic=1000, random_state=0)
-        fitted, messages = said(lambda m2m=m2m: m2m.fit(X))
-        assert fitted.sketch_.is_drowned == bool(n_messages)
-        assert len([one for one in messages if "drowns the sketch" in one]) == n_messages
-
-
 RULED = TableSchema(
     {"age": Numeric(0, 99, step=1), "smokes": [False, True], "pay": Numeric(0, 5000, step=1)}
 ).never({"age": [0, 13], "smokes": [True]})
@@ -249,17 +238,6 @@ def test_a_condition_that_the_schema_settles_has_the_error_of_the_number_of_rows
     # One value of many, of which the release has no rows, is another matter.
     one, _ = said(lambda: ruled.count(lambda rows: rows["pay"] == 4321))
     assert one.interval()[1] > 0
-
-
-def test_what_the_schema_rules_out_has_no_error(ruled):
-    def young_smokers(rows):
-        return rows["smokes"].astype(bool) & (rows["age"] < 14)
-
-    for ask in (ruled.count, ruled.estimate):
-        answer, _ = said(lambda ask=ask: ask(young_smokers))
-        assert (float(answer), float(answer.std_error), *answer.interval()) == (0, 0, 0, 0)
-    older = said(lambda: ruled.count(lambda rows: rows["smokes"].astype(bool) & (rows["age"] < 15)))
-    assert older[0].interval()[1] > 0
 
 
 def test_an_entry_that_no_row_of_the_model_is_in_may_hold_rows(ruled):

@@ -21,7 +21,6 @@ from skdpsumm import (
     TableSchema,
     simulation,
 )
-from skdpsumm.moments.inferring import _points
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
@@ -216,24 +215,6 @@ def test_intervals_cover_though_points_follow_the_noise():
         ends = model.estimate(question).interval(0.95)
         covered.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
     assert np.mean(covered) > 0.9
-
-
-def test_a_density_of_points_that_ignore_the_weights_would_be_noticed(monkeypatch):
-    """A planted bug: points of the first fit, as they were drawn."""
-    cuts = np.linspace(0.05, 0.35, 7)
-    truth = (skewed()[:, [0]] <= cuts).mean(axis=0)
-
-    def error():
-        return np.abs(np.asarray(asked(sketcher=WIDE).cdf(0, cuts)) - truth).mean()
-
-    right, real = error(), _points.maxent_points
-
-    def unweighted(sketch, points, columns, rng):
-        real(sketch, points, columns, rng)
-        return points, np.full(len(points), 1 / len(points))
-
-    monkeypatch.setattr(_points, "maxent_points", unweighted)
-    assert error() > 2 * right
 
 
 @pytest.mark.parametrize("wrap", [KDE, lambda points: points])

@@ -6,12 +6,14 @@ entries, the same refusal. Bytes that SQLite does not use may change.
 """
 
 import contextlib
+import errno
 import os
 import pickle
 import shutil
 import sqlite3
 import threading
 import warnings
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -200,8 +202,6 @@ STATEMENTS = {
     ],
     "costs swapped": ["UPDATE charges SET pure = 0.9 - pure"],
     "all of one partition": ["UPDATE datasets SET \"partition\" = 'region'"],
-    "no partition": ['UPDATE datasets SET "partition" = NULL'],
-    "a raised cap": ["UPDATE meta SET epsilon = 100"],
     "the last charge cut off": [
         "DELETE FROM charges WHERE id = 2",
         "UPDATE meta SET length = length - 1",
@@ -212,8 +212,6 @@ STATEMENTS = {
     ],
     "a dropped table": ["DROP TABLE charges"],
     "a further column": ["ALTER TABLE charges ADD COLUMN more"],
-    "a further table": ["CREATE TABLE more (a)"],
-    "a trigger": ["CREATE TRIGGER free AFTER INSERT ON charges BEGIN DELETE FROM charges; END"],
     "a view in a table's place": [
         "ALTER TABLE charges RENAME TO old",
         "CREATE VIEW charges AS SELECT * FROM old WHERE id > 1",
@@ -320,12 +318,6 @@ def test_what_others_charge_is_no_damage(tmp_path):
     assert {round(other.spent.epsilon, 9) for other in others} == {0.96}
 
 
-def test_a_new_ledger_may_be_named_by_a_link(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "ledger")
-    PrivacyLedger(tmp_path / "link", epsilon=1.0).charge(PureDP(0.5))
-    assert PrivacyLedger.open(tmp_path / "ledger").spent.epsilon == 0.5
-
-
 def test_a_warning_that_is_undone_leaves_a_ledger_that_fits_its_file(tmp_path):
     ledger = filled(tmp_path / "ledger")
     ledger.__sklearn_clone__()
@@ -337,23 +329,6 @@ def test_a_warning_that_is_undone_leaves_a_ledger_that_fits_its_file(tmp_path):
     assert len(ledger.entries()) == 3
     ledger.charge(PureDP(0.01), label="b")
     assert len(PrivacyLedger.open(ledger.path).entries()) == 4
-
-
-@pytest.mark.parametrize(
-    ("dataset", "label", "cost"),
-    [
-        (np.str_("a"), np.str_("b"), np.float32(0.1)),
-        ("ä\U0001f600", "'\"\\", 1),
-        ("null", "NULL", -0.0),
-        (" ", "", 5e-324),
-    ],
-)
-def test_what_is_written_is_read_again(tmp_path, dataset, label, cost):
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=10.0, delta=-0.0)
-    ledger.charge(PureDP(cost), dataset=dataset, label=label)
-    ledger.dataset("z", partition=dataset)
-    (entry,) = PrivacyLedger.open(tmp_path / "ledger").entries()
-    assert (entry["dataset"], entry["label"], entry["epsilon"]) == (dataset, label, float(cost))
 
 
 # ------------------------------------------------------------------------------------ long ledgers
@@ -403,24 +378,6 @@ def test_a_charge_reads_no_more_of_a_longer_ledger(tmp_path, rows_read):
             warnings.simplefilter("ignore")
             ledgers[0].charge(PureDP(1e-6), label="y")
         assert len(rows_read) <= _ledger_file.RECORDS_PER_USE + 10
-
-
-def test_what_others_charged_is_read_and_verified(tmp_path, rows_read):
-    one = lengthened(tmp_path / "ledger", 500)
-    other = PrivacyLedger.open(one.path)
-    for k in range(20):
-        assert (one, other)[k % 2].charge(PureDP(0.001), dataset=f"set {k}") == 502 + k
-    rows_read.clear()
-    assert one.spent == other.spent == PrivacyLedger.open(one.path).spent
-    with sqlite3.connect(one.path) as db:  # an entry that is no entry follows on nothing
-        db.execute(
-            "INSERT INTO charges SELECT 9999, digest, 9, time, dataset, label, adjacency, "
-            "mechanism, simulated, pid, pure, square, log_ratio, tail FROM charges LIMIT 1"
-        )
-    db.close()
-    for use in (lambda: one.spent, lambda: other.charge(PureDP(0.001))):
-        with pytest.raises(LedgerDamagedError):
-            use()
 
 
 CHANGES = {
@@ -493,16 +450,6 @@ def test_whatever_is_wrong_with_an_old_entry_is_told_within_one_round(tmp_path, 
         assert told_at(ledger, 1) is None
 
 
-@pytest.mark.parametrize(("first", "last"), [(2, 290), (50, 101), (100, 200), (101, 101)])
-def test_entries_that_were_deleted_are_told_by_the_use_that_comes_to_them(tmp_path, first, last):
-    path = lengthened(tmp_path / "ledger", 298).path
-    ledger = PrivacyLedger.open(path)  # whose round starts at the first entry
-    with sqlite3.connect(path) as db:
-        db.execute(f"DELETE FROM charges WHERE place BETWEEN {first} AND {last}")
-    db.close()
-    assert told_at(ledger, 4) == -(-first // 100)
-
-
 # -------------------------------------------------------------- what the machine lacks is no damage
 
 
@@ -545,6 +492,8 @@ TRANSIENT = {
     "locked, shared": (coded(sqlite3.OperationalError, sqlite3.SQLITE_LOCKED), OSError),
     "protocol": (coded(sqlite3.OperationalError, sqlite3.SQLITE_PROTOCOL), OSError),
     "read-only": (coded(sqlite3.OperationalError, sqlite3.SQLITE_READONLY), PermissionError),
+    "closed": (coded(sqlite3.OperationalError, sqlite3.SQLITE_CANTOPEN), PermissionError),
+    "too many files": (coded(sqlite3.OperationalError, sqlite3.SQLITE_CANTOPEN), OSError),
     "interrupted": (coded(sqlite3.OperationalError, sqlite3.SQLITE_INTERRUPT), OSError),
     "unknown": (coded(sqlite3.OperationalError, 99), OSError),
 }
@@ -562,6 +511,8 @@ def test_what_the_machine_lacks_is_no_damage(tmp_path, monkeypatch, name, where)
     monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, factory=_Failing, **k))
     monkeypatch.setattr(_Failing, "fails", where)
     monkeypatch.setattr(_Failing, "error", error)
+    if name == "too many files":
+        monkeypatch.setattr(_ledger_file.os, "open", Mock(side_effect=OSError(errno.EMFILE)))
     uses = (
         lambda: ledger.spent,
         lambda: ledger.charge(PureDP(0.01)),
@@ -572,6 +523,7 @@ def test_what_the_machine_lacks_is_no_damage(tmp_path, monkeypatch, name, where)
         with pytest.raises(kind) as told:
             use()
         assert not isinstance(told.value, LedgerDamagedError)
+        assert kind is not OSError or not isinstance(told.value, PermissionError)
         assert str(ledger.path) in str(told.value)
         assert "Put back a copy" not in str(told.value)
     assert "cannot be read" in repr(ledger)

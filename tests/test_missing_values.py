@@ -7,8 +7,6 @@ import pandas as pd
 import pytest
 from simulated import simulate
 from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
     AnswerWarning,
@@ -292,16 +290,6 @@ def test_of_values_that_nobody_has_all_is_possible():
     assert float(model.covariance()["a", "b"]) == pytest.approx(frame.cov().loc["a", "b"], rel=0.02)
 
 
-def test_a_question_may_have_no_value_for_want_of_a_cell_alone():
-    m2m = asked(people(500))
-    with pytest.raises(ValueError, match="f must return finite"):
-        m2m.estimate(lambda rows: np.log(rows["height"] - 1.5))
-    with pytest.raises(ValueError, match="f must return finite"):
-        m2m.estimate(lambda rows: rows["age"] / 0)
-    with pytest.raises(ValueError, match="count takes a condition"):
-        m2m.count(lambda rows: rows["age"])
-
-
 # ----------------------------------------------------------------------------- codes of the missing
 
 CODED = {
@@ -420,36 +408,6 @@ def test_points_lack_values_as_often_as_rows_do():
 # ------------------------------------------------------------------------------------------ models
 
 
-def released_as(kind, **options):
-    """Return a model whose sketch is that of every run."""
-    pairs = HistogramSketcher(n_bins=8, marginals=[[j, 4] for j in range(4)])
-    union = SketchUnion([pairs, RFFSketcher(40)], epsilon=3.0, random_state=0)
-    return kind(union, schema=SCHEMA, **QUICK | options)
-
-
-def labelled(n=6000):
-    """Whose age is missing is ill; else the young are."""
-    X = people(n)
-    y = np.where(X["age"].isna(), True, X["age"] < 35)
-    return X, np.where(y ^ (np.random.default_rng(1).random(n) < 0.05), "ill", "well")
-
-
-@pytest.mark.parametrize(
-    "estimator", [None, RandomForestClassifier(20, random_state=0), LogisticRegression()]
-)
-def test_any_classifier_learns_from_what_is_missing(estimator):
-    X, y = labelled()
-    model = released_as(M2MClassifier, estimator=estimator)
-    model = quietly(lambda: model.fit(X, y))
-    assert model.score(X, y) > 0.88
-    assert model.estimator_.n_features_in_ == 2 + 2 + 4 + 1
-    assert np.mean(model.predict(X[X["age"].isna()]) == "ill") > 0.95
-    rows = X.to_numpy(object)
-    rows[pd.isna(rows)] = None
-    again = clone(model).set_params(schema=list(SCHEMA.values()))
-    assert np.array_equal(quietly(lambda: again.fit(rows, y)).predict(rows), model.predict(X))
-
-
 @pytest.mark.parametrize(("target", "kind"), [("job", M2MClassifier), ("pay", M2MRegressor)])
 def test_a_target_that_lacks_values_is_learnt_where_it_has_one(target, kind):
     X = people(8000)
@@ -462,27 +420,3 @@ def test_a_target_that_lacks_values_is_learnt_where_it_has_one(target, kind):
     assert model.score(X.loc[there].drop(columns=target), X.loc[there, target]) > 0.6
     if kind is M2MClassifier:
         assert list(model.classes_) == JOBS
-
-
-def test_columns_that_are_left_out_are_left_out_everywhere():
-    """X has more columns than the sketch, and in another order."""
-    schema = TableSchema(
-        {"job": SCHEMA["job"], "age": SCHEMA["age"], "height": (1, 2)}, extra_columns="drop"
-    )
-    X, y = labelled()
-    pairs = HistogramSketcher(marginals=[[0, 3], [1, 3], [2, 3]], n_bins=8)
-    few = M2MClassifier(pairs.set_params(epsilon=3.0), schema=schema, **QUICK)
-    model = quietly(lambda: few.fit(X, y))
-    assert model.n_features_in_ == 4
-    assert model.sketch_.schema.n_columns == 4  # with the target
-    assert model.score(X, y) > 0.88
-    assert np.array_equal(model.predict(X.assign(pay="rich")), model.predict(X))
-    expected = model.predict(X)
-    assert np.array_equal(model.set_params(schema=None).predict(X), expected), "as it was fitted"
-    m2m = asked(X, schema=schema)
-    assert m2m.n_features_in_ == 4
-    assert m2m.schema_.n_columns == 3
-    assert m2m.mean().shape == (2,)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AnswerWarning)
-        assert -0.1 < m2m.score(X) <= 0
