@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from answers import said
 from simulated import simulate
 
 from skdpsumm import (
@@ -89,14 +90,6 @@ def estimator(kind, epsilon):
         warnings.simplefilter("ignore")  # of the sketch; here it is about answers
         sketch = sketcher(kind, epsilon=epsilon).fit(table()).sketch_
         return M2MEstimator.from_sketch(sketch, n_synthetic=5000, random_state=0)
-
-
-def said(ask):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        answer = ask()
-    assert all(issubclass(w.category, AnswerWarning) for w in caught)
-    return answer, [str(w.message) for w in caught]
 
 
 @pytest.mark.parametrize("kind", [*GRAPHICAL, "fourier", "race"])

@@ -82,7 +82,7 @@ def test_bad_data_cost_nothing_and_leave_no_columns(name):
     assert not hasattr(model, "n_features_in_")
 
 
-# ------------------------------------------------------------ tables that are not as the schema says
+# --------------------------------------------------- tables that are not as the schema says
 
 
 SCHEMA = {"a": (-1, 1), "b": ["u", "v"]}

@@ -140,25 +140,6 @@ def people(n=600):
     )
 
 
-def test_categories_in_any_column_type(tmp_path):
-    table = people()
-    sketcher = HistogramSketcher(
-        schema={"age": (20, 60), "city": ["Bonn", "Kiel", "Ulm"], "size": [1, 2, 3]},
-        n_bins=4,
-        marginals=2,
-        **SEEDED,
-    )
-    expected = sketcher.fit(table).sketch_
-    known = table.astype({"city": "category", "size": "category"})
-    sizes = np.repeat([250, 0, 350], [1, 1, 1]).cumsum()
-    for k, (start, stop) in enumerate(zip([0, *sizes[:-1]], sizes, strict=True)):
-        part = table.iloc[start:stop].astype({"city": "category"})  # each knows its own values only
-        part.to_parquet(tmp_path / f"{k}.parquet")
-    unknown = dd.read_parquet(tmp_path / "*.parquet", categories=["city"])
-    for lazily in (dd.from_pandas(table, 4), dd.from_pandas(known, 4), unknown):
-        assert same(sketcher.fit(lazily).sketch_, expected)
-
-
 @pytest.mark.parametrize(("whole", "part"), [(np.float32, np.float64), (np.float64, np.float32)])
 def test_the_dtype_of_a_partition_changes_nothing(whole, part):
     """What a row adds is computed in float64, whatever holds it."""

@@ -1,8 +1,6 @@
 """Columns of dates: read cell by cell, and told as dates again."""
 
 import datetime
-import subprocess
-import sys
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -18,7 +16,6 @@ from skdpsumm import (
     M2MEstimator,
     M2MRegressor,
     PrivacyLedger,
-    PrivateSketch,
     RFFSketcher,
     TableSchema,
     TDILClassifier,
@@ -272,24 +269,6 @@ SCHEMA = {
 def model():
     sketcher = AdaptiveSketcher(schema=SCHEMA, epsilon=np.inf, random_state=0)
     return M2MEstimator(sketcher, random_state=0).fit(people())
-
-
-def test_a_release_carries_dates_through_its_file(model, tmp_path):
-    schema = model.schema_
-    schema.save(tmp_path / "s.toml")
-    assert TableSchema.load(tmp_path / "s.toml") == schema
-    assert TableSchema.from_dict(schema.to_dict()) == schema
-    model.sketch_.save(tmp_path / "a.sketch")
-    again = PrivateSketch.load(tmp_path / "a.sketch")
-    assert again.schema == schema
-    later = M2MEstimator.from_sketch(again, random_state=0)
-    assert later.mean("day").value == model.mean("day").value
-    show = [sys.executable, "-m", "skdpsumm", "show", str(tmp_path / "a.sketch")]
-    told = subprocess.run(show, capture_output=True, text=True, check=True).stdout
-    assert "Date('2022-01-01', '2024-12-31'" in told
-    other = Date("2021-01-01", "2023-12-31", missing=True)
-    with pytest.raises(ValueError, match="was sketched as Date"):
-        M2MEstimator.from_sketch(again, schema={**SCHEMA, "day": other})
 
 
 def test_answers_are_dates(model):

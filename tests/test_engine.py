@@ -286,20 +286,6 @@ def test_features(dtype, tolerance):
     assert np.isfinite(_engine.fourier_features(huge, 1e10 * frequencies)).all()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_engines_agree(monkeypatch, dtype):
-    pytest.importorskip("numba")
-    X = np.random.default_rng(7).standard_normal((5000, 10)).astype(dtype)
-    results = {}
-    for name in ENGINES:
-        monkeypatch.setenv("SKDPSUMM_ENGINE", name)
-        sums = _engine.fourier_sums(X, make_matrix(10, 50)) / len(X)
-        codes = _engine.race_codes(X, make_matrix(10, 50), np.linspace(0, 1, 50), 80)
-        results[name] = sums, codes
-    np.testing.assert_allclose(results["numpy"][0], results["numba"][0], rtol=0, atol=0.1)
-    assert np.mean(results["numpy"][1] != results["numba"][1]) < 1e-5
-
-
 def test_unknown_engine(monkeypatch):
     monkeypatch.setenv("SKDPSUMM_ENGINE", "cuda")
     with pytest.raises(ValueError, match="must be 'numba' or 'numpy', got 'cuda'"):

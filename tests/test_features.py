@@ -326,26 +326,6 @@ def test_rows_that_are_no_numbers_stay_in_bounds(engine, dtype):
 # --------------------------------------------------------------------- a row depends on no other
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.data())
-def test_sums_are_sums_over_single_rows(data):
-    d = data.draw(st.integers(1, 4))
-    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
-    elements = st.floats(-1e6, 1e6, width=32)
-    X = data.draw(hnp.arrays(dtype, st.tuples(st.integers(2, 12), st.just(d)), elements=elements))
-    order = data.draw(st.permutations(range(len(X))))
-    cut = data.draw(st.integers(1, len(X) - 1))
-    kinds = ["fourier", "race"] + (["histogram", "union"] if d >= 3 else [])
-    for kind in kinds:
-        feature_map = random_map(kind, d)
-        total = feature_map.grid_sums(X)
-        singles = sum(contribution(feature_map, row) for row in X)
-        one, other = X[order][:cut], X[order][cut:]
-        split = feature_map.grid_sums(one) + feature_map.grid_sums(other)
-        assert np.array_equal(total, singles)
-        assert np.array_equal(total, split)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", KINDS)
 def test_removing_a_row_removes_what_it_adds(engine, kind, dtype):

@@ -13,7 +13,6 @@ from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree
 from skdpsumm.sketches._junction_tree import within
 from skdpsumm.sketches._raking import rake, solve_block, targets
 from skdpsumm.sketches._residuals import Marginal, Residuals
-from skdpsumm.sketches._rounding import _at
 
 
 def joint_of(tree):
@@ -319,30 +318,6 @@ def test_draws_follow_the_tree():
         assert np.abs(found - probabilities * n).sum() < 0.5 * independent
 
 
-def test_draws_do_not_follow_the_order_of_rows():
-    tree = JunctionTree((4, 4), [(0, 1)])
-    tree.calibrate([np.zeros((4, 4))])
-    codes = tree.draw(4000, np.random.default_rng(24))
-    first, second = (np.bincount(half, minlength=4) for half in np.split(codes[:, 0], 2))
-    assert np.max(np.abs(first - second)) < 200
-    np.testing.assert_array_equal(tree.draw(0, np.random.default_rng(0)).shape, (0, 2))
-
-
-def test_a_row_is_never_drawn_where_nobody_can_be():
-    rng = np.random.default_rng(25)
-    likely = rng.random((1000, 7)) * (rng.random((1000, 7)) < 0.5)
-    likely = likely[likely.any(axis=1)]
-    for quantile in (0.0, 0.5, np.nextafter(1.0, 0.0)):
-        found = _at(likely, np.full(len(likely), quantile))
-        assert np.all(likely[np.arange(len(likely)), found] > 0)
-    tree = JunctionTree((50, 3), [(0, 1)])
-    potential = np.zeros((50, 3))
-    potential[:, 0] = potential[:, 2] = -np.inf
-    tree.calibrate([potential])
-    wanted = {(0, 1): np.full((50, 3), 1 / 150)}  # which the tree says cannot be
-    assert np.all(tree.draw(1000, rng, wanted)[:, 1] == 1)
-
-
 def counts_of(codes, sizes, group):
     shape = [sizes[a] for a in group]
     place = np.ravel_multi_index(codes[:, group].T, shape)
@@ -370,23 +345,6 @@ def test_rounded_rows_match_all_that_was_counted():
 
 
 # ---- warm starts
-
-
-def test_a_table_that_is_kept_is_that_of_the_last_fit():
-    rng = np.random.default_rng(0)
-    sizes, groups = (3, 4, 2), [(0, 1), (1, 2)]
-    truths = [a_truth(sizes, rng) for _ in range(2)]
-    first, second = (measured(truth, groups, rng) for truth in truths)
-    model = GraphicalModel(sizes).fit(first)
-    before, other = model.table((0, 2)), model.copy_with(second)
-    np.testing.assert_array_equal(model.table((2, 0)), before.T)
-    assert np.abs(other.table((0, 2)) - before).max() > 1e-6
-    np.testing.assert_array_equal(model.table((0, 2)), before)
-    np.testing.assert_array_equal(
-        model.fit(first).table((0, 2)), GraphicalModel(sizes).fit(first).fit(first).table((0, 2))
-    )
-    with pytest.raises(ValueError, match="read-only"):
-        before[0, 0] = 0.0
 
 
 def test_a_copy_starts_warm_and_leaves_the_first_alone():

@@ -622,24 +622,6 @@ def test_mechanisms_survive_json(mechanism):
     assert mechanism_from_dict(json.loads(json.dumps(mechanism.to_dict()))) == mechanism
 
 
-@settings(deadline=None, max_examples=40)
-@given(
-    st.builds(
-        PrivacyGuarantee,
-        mechanisms,
-        st.sampled_from(["add_remove", "replace_one"]),
-        protects=st.text(),
-        against=st.text(),
-        unit=st.text(),
-        given=st.text(),
-        simulated=st.booleans(),
-        idealised=st.booleans(),
-    )
-)
-def test_guarantees_survive_json(whole):
-    assert PrivacyGuarantee.from_dict(json.loads(json.dumps(whole.to_dict()))) == whole
-
-
 # -------------------------------------------------------------------------------- guarantees
 
 

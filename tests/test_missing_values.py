@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from answers import holds, quietly
 from simulated import simulate
 from sklearn.base import clone
 
@@ -24,7 +25,6 @@ from skdpsumm import (
     TableSchema,
     TDILClassifier,
 )
-from skdpsumm.moments.inferring._points import absent, draw_points, maxent_points
 from skdpsumm.schema._reading import read_table
 
 pytestmark = [
@@ -71,18 +71,6 @@ def asked(X, epsilon=np.inf, seed=0, **options):
         warnings.simplefilter("ignore", AnswerWarning)  # of coarse bins
         known = {"schema": SCHEMA} | QUICK | options
         return simulate(M2MEstimator(sketcher(epsilon), **known), X, seed=seed)
-
-
-def quietly(ask):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AnswerWarning)
-        return ask()
-
-
-def held(answer, truth):
-    low, high = np.moveaxis(answer[...].interval(0.95), -1, 0)
-    rounding = 1e-7 * (1 + np.abs(truth))
-    return (low - rounding <= truth) & (truth <= high + rounding)
 
 
 def older(rows):
@@ -166,7 +154,7 @@ def test_answers_are_about_those_present(exact, name):
     if name == "variance":  # of whose approximation no bound is known
         assert np.allclose(np.asarray(answer), expected, rtol=0.05)
     else:
-        assert np.all(held(answer, expected))
+        assert np.all(holds(answer, expected))
     everywhere = np.asarray(truth(X.fillna({"age": 17.0, "pay": 0.0, "job": "clerk"})), float)
     if not np.allclose(everywhere, expected):  # as where a category is counted
         assert np.any(np.abs(answer - everywhere) > 2 * np.abs(answer - expected))
@@ -188,9 +176,9 @@ def test_intervals_hold_the_truth(released, name):
     expected, found = np.asarray(truth(X), float), []
     for m2m in models:
         answer = quietly(lambda m2m=m2m: ask(m2m))
-        found.append(held(answer, expected))
+        found.append(holds(answer, expected))
         assert np.all(np.isfinite(answer.noise_std_error))
-        assert np.all(held(answer, np.asarray(answer)))
+        assert np.all(holds(answer, np.asarray(answer)))
     assert np.mean(found, axis=0).min() >= 0.84
 
 
@@ -381,28 +369,6 @@ def test_releases_from_codes_are_those_from_missing_cells(tmp_path):
 
 
 # ------------------------------------------------------------------------------- synthetic points
-
-
-def test_points_lack_values_as_often_as_rows_do():
-    X, rng = people(), np.random.RandomState(0)
-    sketch = sketcher(np.inf).set_params(schema=SCHEMA).fit(X).sketch_
-    table = TableSchema(SCHEMA)
-    for prior, expected in (("auto", X.isna().mean()), ("uniform", None)):
-        points = draw_points(prior, sketch, table, 4000, rng)
-        shares = [absent(table, points[:, j], j).mean() for j in range(4)]
-        assert shares[3] == 0
-        expected = [0.1, 0.1, 0.25, 0] if expected is None else expected
-        assert np.allclose(shares, expected, atol=0.01)
-    present = points[:, 0].astype(float)
-    assert set(present[~np.isnan(present)]) <= set(np.arange(17.0, 91))
-    assert set(points[:, 2]) == {*JOBS, None}
-    cloud, weights = maxent_points(sketch, points, table, rng)
-    shares = [weights @ absent(table, cloud[:, j], j) for j in range(4)]
-    assert np.allclose(shares, X.isna().mean(), atol=0.02)
-    together = absent(table, cloud[:, 0], 0) & (cloud[:, 2] == "smith")
-    truth = (X["age"].isna() & (X["job"] == "smith")).mean()
-    assert abs(weights @ together - truth) < 0.03
-    assert weights.sum() == pytest.approx(1)
 
 
 # ------------------------------------------------------------------------------------------ models

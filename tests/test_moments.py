@@ -18,7 +18,6 @@ from skdpsumm import (
     Points,
     PrivacyLedger,
     PrivateMMDSummarizer,
-    PrivateSketch,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
@@ -145,15 +144,6 @@ def test_features_of_one_column_that_depend_on_one_another(seed):
 
 
 # --- the analyst's side ---------------------------------------------------------------------
-
-
-def test_analyst_gets_the_curators_answers(tmp_path):
-    model = fitted(SKETCHERS["union"], epsilon=1.0)
-    model.sketch_.save(tmp_path / "a.sketch")
-    sketch = PrivateSketch.load(tmp_path / "a.sketch")
-    analyst = M2MEstimator.from_sketch(sketch, n_synthetic=5000, random_state=0)
-    assert np.allclose(analyst.mean(), model.mean(), atol=0.003)
-    assert analyst.privacy_ == model.privacy_
 
 
 def error_of_its_own(rows):
@@ -299,32 +289,6 @@ def test_a_name_is_taken_of_whole_rows_alone():
     ):
         with pytest.raises(IndexError):
             model.estimate(part)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "X"),
-    [
-        ({"schema": None}, table()),
-        ({"schema": (1, 0)}, table()),
-        ({"schema": [(0, 1)]}, table()),
-        ({"n_synthetic": 0}, table()),
-        ({"inference": Points(regularization=-1)}, table()),
-        *(
-            ({"inference": Points(prior=prior)}, table())
-            for prior in ("normal", np.ones((1, 2)), np.full((5, 3), np.nan))
-        ),
-        ({}, np.full((10, 2), np.nan)),
-        ({}, np.ones(5)),
-        ({"sketcher__epsilon": 0.0}, table()),
-        ({"sketcher__delta": 1.0}, table()),
-    ],
-)
-def test_bad_input_costs_nothing(parameters, X):
-    ledger = PrivacyLedger(epsilon=9.0, delta=1e-5)
-    model = M2MEstimator(RFFSketcher(20, ledger=ledger), schema=(0, 1), n_synthetic=500)
-    with pytest.raises(ValueError):  # noqa: PT011 (scikit-learn's messages)
-        model.set_params(**parameters).fit(X)
-    assert ledger.entries() == []
 
 
 def test_a_failed_refit_says_nothing_of_the_old_release():

@@ -261,24 +261,6 @@ def test_cdf(m2m):
     assert CDFDisplay.from_estimator(m2m, 2).label == "load"
 
 
-def test_cdf_of_whole_values_is_a_staircase():
-    sketcher = HistogramSketcher(schema=Numeric(1, 5, step=1))
-    stars = np.random.default_rng(0).integers(1, 6, (500, 1)).astype(float)
-    m2m = simulate(M2MEstimator(sketcher, n_synthetic=500, random_state=0), stars)
-    display = CDFDisplay.from_estimator(m2m, 0, reference=np.arange(1, 6) / 5)
-    shares = np.asarray(m2m.cdf(0, np.arange(1, 6)))
-    for line in display.ax_.get_lines():
-        assert line.get_drawstyle() == "steps-post"
-        assert line.get_xdata().tolist() == [1, 1, 2, 3, 4, 5]
-    assert display.line_.get_ydata().tolist() == [0, *shares]
-    # Between two values the band is as flat as the curve.
-    ways = np.diff(display.band_.get_paths()[0].vertices, axis=0)
-    assert np.all((ways == 0).any(axis=1))
-    asked = CDFDisplay.from_estimator(m2m, 0, thresholds=[1.5, 3.5])
-    assert asked.line_.get_drawstyle() == "default"
-    assert len(asked.line_.get_xdata()) == 2
-
-
 def ends_of(errorbar):
     """Return both ends of each error bar that is drawn up and down."""
     return np.array([segment[:, 1] for segment in errorbar[2][0].get_segments()])
@@ -325,12 +307,7 @@ def test_comparison_draws_each_release_and_its_interval(m2m, sketch):
     assert display.ax_.get_xlabel() == "share"
     legend = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert legend == ["a", "95% interval", "b"]
-    hatches = {bars[0].get_hatch() for bars in display.bars_.values()}
-    assert len(hatches) == 2  # told apart without colour
-    tops = [bars[0].get_y() + bars[0].get_height() for bars in display.bars_.values()]
-    assert tops[0] <= display.bars_["b"][0].get_y() + 1e-12  # side by side
-    ticks = [tick.get_text() for tick in display.ax_.get_yticklabels()]
-    assert ticks == list(shares(m2m).labels[0])
+    assert len({bars[0].get_hatch() for bars in display.bars_.values()}) == 2  # without colour
 
 
 def test_covariance(m2m):

@@ -58,16 +58,6 @@ BAD = {
 }
 
 
-def test_points_are_in_the_state():
-    kept = points_map({0: [0.0, 4.0], 3: [10.0]})
-    state, arrays = kept.to_state()
-    assert state["points"] == [[0.0, 4.0], None, None, [10.0], None]
-    again = HistogramMap.from_state(json.loads(json.dumps(state)), arrays)
-    assert again.same_as(kept)
-    assert again.points == kept.points
-    assert "points" not in points_map(None).to_state()[0]
-
-
 @pytest.mark.parametrize("name", BAD)
 def test_bad_points_are_refused(name):
     with pytest.raises(ValueError, match="points"):

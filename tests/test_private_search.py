@@ -27,7 +27,6 @@ from skdpsumm import (
     PrivacyLeakWarning,
     PrivacyLedger,
     PrivateSearchCV,
-    PublicVectorizer,
     RFFSketcher,
     TDILClassifier,
 )
@@ -369,26 +368,3 @@ def test_a_row_whose_score_fails_counts_as_low():
     score = scorer(score="accuracy")
     object.__setattr__(score, "row_score", lambda *_: 1 / 0)
     assert score.exact(None, [X[:1]] * 5, Y[:5]) == score.worst(5)
-
-
-@pytest.mark.statistical
-def test_what_costs_too_much_is_told_and_what_is_told_mends_it():
-    learner = TDILClassifier(mechanism="objective", loss="huberized_hinge", norm_bound=2.0)
-    pipe, name = make_pipeline(PublicVectorizer(schema=(-5, 5)), learner), "tdilclassifier__"
-    choices, ledger = {f"{name}regularization": [0.02, 0.05]}, PrivacyLedger(epsilon=50, delta=1e-5)
-    with pytest.raises(ValueError, match="larger regularization, or mechanism='functional'") as no:
-        search(pipe, choices, epsilon=3.0, ledger=ledger).fit(X, Y)
-    assert f"{name}regularization': 0.02" in str(no.value)
-    assert not ledger.entries()
-    search(pipe, {f"{name}regularization": [100.0]}, epsilon=3.0).fit(X, Y)
-    search(pipe, choices | {f"{name}mechanism": ["functional"]}, epsilon=3.0).fit(X, Y)
-    search(pipe, choices, epsilon=20.0).fit(X, Y)
-
-
-def test_objective_perturbation_is_lowered_until_it_fits():
-    model = search(TDILClassifier(mechanism="objective"), {}, epsilon=2.0).fit(X, Y)
-    assert model.privacy_.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
-    plan = plan_runs(stopping("logarithmic", 3), 2.0, 1e-6)
-    run = clone(model.best_estimator_).fit(X, Y)
-    assert 0.95 < plan.excess(run.privacy_.mechanism) <= 1
-    assert run.epsilon < plan.epsilon

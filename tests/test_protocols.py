@@ -14,7 +14,6 @@ from paper_protocols import AskAll, printed
 
 from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger, mmd2
 from skdpsumm.privacy import PureDP
-from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.summaries import Auction, DataOwner, Pool, Propose
 from skdpsumm.summaries._mmd import Embedding, grid_scores
 from skdpsumm.summaries._owners import run_protocol
@@ -426,14 +425,6 @@ def test_ask_all_a_row_more_displaces_at_most_one(seed, b, n, dropped):
         assert len(other - one) <= 1
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_the_auctions_h2_is_within_its_budget(delta):
-    options = {"n_components": 16, "n_select": 10, "delta": delta, "gamma": 1.0}
-    options["protocol"] = Auction()
-    privacy = curator_of(points(5), ["a", "b"], **options).privacy
-    assert 0.95 < privacy.h2.epsilon(delta) <= 1 + 1e-9
-
-
 # ------------------------------------------------------------------------------------- guarantees
 
 
@@ -461,13 +452,6 @@ def test_where_the_target_is_the_owners_own_all_counts_against_them(name):
     curator = curator_of(points(5), ["a", "b"], **options)
     assert 0.5 < curator.privacy.owners.epsilon(1e-6) <= 1 + 1e-9
     assert curator.privacy.owners.mechanism == curator.privacy.target.mechanism
-
-
-def test_the_consumer_is_told_first_that_rows_are_real():
-    privacy = curator_of(points(5), ["a"], n_components=8, gamma=1.0).privacy
-    assert repr(privacy).split("\n")[1].startswith("consumer: <PrivacyGuarantee no guarantee")
-    assert "real rows" in repr(privacy)
-    assert isinstance(privacy.consumer.mechanism, Unprotected)
 
 
 def test_the_auction_claims_nothing_and_accounts_for_h2():

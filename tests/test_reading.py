@@ -329,23 +329,6 @@ def test_cells_that_are_arrays_are_no_numbers():
     assert ledger.entries() == []
 
 
-@pytest.mark.parametrize(
-    "y",
-    [
-        [0.0, np.nan, 1.0, 0.0],
-        ["a", None, "b", "a"],
-        pd.Series(["a", None, "b", "a"], dtype="string"),
-        pd.Series([0, None, 1, 0], dtype="Int64"),
-    ],
-)
-def test_a_missing_label_is_said_to_be_one(y):
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
-    with pytest.raises(ValueError, match=r"Input y contains NaN.*without a label") as caught:
-        TDILClassifier(schema=(0, 1), ledger=ledger).fit(np.ones((4, 1)), y)
-    assert "imputer" not in str(caught.value)
-    assert ledger.entries() == []
-
-
 def test_an_engine_that_is_not_there_costs_nothing(monkeypatch):
     monkeypatch.setenv("SKDPSUMM_ENGINE", "cuda")
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)

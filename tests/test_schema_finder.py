@@ -26,7 +26,6 @@ from skdpsumm import (
     BudgetExceededError,
     Categorical,
     Date,
-    M2MEstimator,
     NoiseWarning,
     Numeric,
     PrivacyLedger,
@@ -701,31 +700,6 @@ def test_what_noise_hides_is_told():
 
 
 # ------------------------------------------------------------------------ what it is for
-
-
-def test_from_a_raw_frame_to_answers(tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "person": np.arange(6_000),
-            "age": rng.integers(18, 90, 6_000),
-            "pay": np.where(rng.random(6_000) < 0.1, np.nan, rng.lognormal(10, 0.5, 6_000)),
-            "job": rng.choice(["clerk", "farmer", None], 6_000),
-        }
-    )
-    frame.loc[:3, "job"] = "pilot"
-    finder = SchemaFinder({"age": "number", "pay": "number", "job": "category"}, epsilon=1.0)
-    finder.fit(frame)
-    assert finder.schema_.names == ("age", "pay", "job")
-    assert finder.schema_["job"].categories == ("clerk", "farmer", "other")
-    finder.schema_.save(tmp_path / "schema.toml")
-    assert TableSchema.load(tmp_path / "schema.toml") == finder.schema_
-    model = M2MEstimator(schema=finder.schema_, epsilon=1.0).fit(frame)
-    assert model.mean()["age"] == pytest.approx(frame["age"].mean(), abs=3)
-    # And a category that comes later is another one.
-    later = frame[:1].assign(job="astronaut")
-    known = finder.schema_.for_table(4, list(frame))
-    assert known["job"].read(later["job"].to_numpy()) == [2]
 
 
 def test_other_takes_what_is_not_listed_and_leaves_missing_cells():

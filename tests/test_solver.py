@@ -132,17 +132,6 @@ def test_logistic_regression(regularization):
     np.testing.assert_allclose(X.T @ A, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(("loss", "q"), CASES, ids=CASE_NAMES)
-@pytest.mark.parametrize("n", [30, 400], ids=["p > n", "p < n"])
-def test_linear_term(loss, q, n):
-    X, labels = rows_in_ball(n, 40), np.random.default_rng(7).integers(4, size=n)
-    codes, linear = codes_of(loss, q, labels), np.random.default_rng(8).normal(size=(40, q))
-    rows = FeatureRows(np.asarray, X, radius=1.5)
-    W = solve_primal(rows, codes, loss, 2.0, 1e-3, linear=linear)
-    gradient = X.T @ loss.gradient(X @ W, codes) + 2.0 * W + linear
-    assert np.linalg.norm(gradient) <= 2.0e-3
-
-
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "shares"])
 def test_dual_by_products(shared, monkeypatch):
     """Many rows take conjugate gradients with a low-rank preconditioner."""
@@ -486,19 +475,6 @@ def test_fewer_and_shorter_rows_are_as_easy(loss, q):
             for n, R in ((1, 0.1), (1, 1.0), (10, 1.0), (9999, 1.0), (2**24, 1.0), (2**24, 1.001))
         ]
         assert of_primal == sorted(of_primal)
-
-
-def test_sums_of_two_floats_keep_what_one_loses():
-    rng = np.random.default_rng(21)
-    pair, terms = (
-        (np.zeros(3), np.zeros(3)),
-        rng.normal(size=(1000, 3)) * 10.0 ** rng.uniform(-12, 12, size=(1000, 1)),
-    )
-    for term in terms:
-        pair = _newton.plus(pair, term)
-    for k in range(3):
-        exact = sum(Fraction(t) for t in terms[:, k])
-        assert abs(Fraction(pair[0][k]) + Fraction(pair[1][k]) - exact) < 1e-16
 
 
 # ---- losses as parameters of learners

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 import sklearn
 from curators import summarizer_of
-from paper_protocols import AskAll, printed
+from paper_protocols import AskAll
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
@@ -132,18 +132,6 @@ def test_frames_keep_their_kind(container):
     np.testing.assert_array_equal(plain.sample_indices_, s.sample_indices_)
     if container is pd.DataFrame:
         assert list(s.feature_names_in_) == ["a", "b"]
-
-
-def test_paper_parameters():
-    X, _, owners, target, _ = problem()
-    parameters = printed.SUMMARIZATION
-    seeds = np.random.default_rng(0).normal(size=(30, 2))
-    protocol = clone(parameters["protocol"]).set_params(X_seed=seeds, n_target=300)
-    s = PrivateMMDSummarizer(10, random_state=0, **parameters | {"protocol": protocol})
-    s.fit(X, X_target=target, owners=owners)
-    assert len(s.transcript_["north"]) >= 10
-    assert s.privacy_.owners.epsilon(0.5) == np.inf
-    assert s.privacy_.h2.epsilon(1e-4) < 0.2
 
 
 # --------------------------------------------------------------------------------- money and faults

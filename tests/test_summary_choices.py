@@ -307,18 +307,6 @@ def test_a_table_that_nobody_can_read_is_refused_and_costs_nothing():
         summarizer().fit(X, X_target=X, owners=owners)
 
 
-@pytest.mark.parametrize("label", [np.nan, "yes", None])
-def test_one_owners_bad_labels_leave_that_owner_out(label):
-    X, y, owners = table()
-    labels = y.astype(object if isinstance(label, str | None) else float)
-    labels[[300, 310]] = label
-    s = summarizer()
-    with pytest.warns(UserWarning, match="1 of 3"):
-        s.fit(X, labels, X_target=points(100, 2.0, seed=9), owners=owners)
-    assert list(s.dropped_owners_) == ["b"]
-    assert "labels" in s.dropped_owners_["b"]
-
-
 def test_who_takes_part_hangs_on_no_label_of_somebody_else():
     X, _, owners = table()
     labels = np.ones(len(X), object)
