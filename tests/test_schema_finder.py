@@ -147,7 +147,7 @@ def test_counts_from_the_threshold_on_are_told(monkeypatch):
         monkeypatch.setattr(_finder, "_noisy", lambda *_, count=count: count)
         told[shift] = len(finder.fit([["a"]] * 3).schema_[0].categories) - 1
     assert told == {-1.0: 0, 0.0: 1, 1.0: 1}
-    assert finder.min_count_ == bound
+    assert finder.min_count_ == finder.expected_min_count() == bound
 
 
 # ------------------------------------------------------------------------ sensitivity

@@ -267,6 +267,31 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         """
         return self._private_fit(X, groups=groups)
 
+    def expected_min_count(self) -> float | None:
+        """Return the `min_count_` of a fit: how many rows a category needs to be listed.
+
+        Call it before `fit`. It reads no data and costs nothing.
+
+        Returns
+        -------
+        float or None
+            A noisy count, of rows or of groups. None where there are no columns of categories.
+
+        Raises
+        ------
+        ValueError
+            For bad parameters.
+
+        Examples
+        --------
+        >>> from skdpsumm import SchemaFinder
+        >>> kinds = {"age": "number", "job": "category"}
+        >>> [round(SchemaFinder(kinds, epsilon=e).expected_min_count()) for e in (0.1, 1)]
+        [271, 33]
+        """
+        self._check_parameters()
+        return self._price(self._kinds)[2] if CATEGORY in self._kinds else None
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._asked()
