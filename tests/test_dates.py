@@ -344,7 +344,7 @@ def test_bins_and_thresholds_are_dates(model):
     assert share == pytest.approx(np.mean(day < "2023-07-01"), abs=0.02)
     with pytest.raises(ValueError, match=r"outside the range \(2022-01-01, 2024-12-31\)"):
         model.histogram("day", ["2021-01-01", "2024-01-01"])
-    with pytest.raises(ValueError, match="or 'month' or 'year' for dates, .*; got 'year'"):
+    with pytest.raises(ValueError, match=r"or 'month' or 'year' for dates, .*; got 'year'"):
         model.histogram("pay", "year")
 
 
