@@ -26,6 +26,7 @@ from skdpsumm import (
     BudgetExceededError,
     Categorical,
     Date,
+    HistogramSketcher,
     NoiseWarning,
     Numeric,
     PrivacyLedger,
@@ -55,7 +56,12 @@ ALL = [*BOTH, "date"]
 
 def found(X, kinds=None, **parameters):
     """Return the schema that is found without noise."""
-    return SchemaFinder(kinds, epsilon=np.inf, **parameters).fit(X).schema_
+    return bare(SchemaFinder(kinds, epsilon=np.inf, **parameters).fit(X).schema_)
+
+
+def bare(schema):
+    """Return a schema without what it says of how it was found."""
+    return schema.with_columns([replace(one, description=None) for one in schema.columns])
 
 
 # ------------------------------------------------------------------------ new values
@@ -140,7 +146,7 @@ def test_counts_from_the_threshold_on_are_told(monkeypatch):
         monkeypatch.setattr(_finder, "_noisy", lambda *_, count=count: count)
         told[shift] = len(finder.fit([["a"]] * 3).schema_[0].categories) - 1
     assert told == {-1.0: 0, 0.0: 1, 1.0: 1}
-    assert finder.min_count_ == bound
+    assert finder.min_count_ == finder.expected_min_count() == bound
 
 
 # ------------------------------------------------------------------------ sensitivity
@@ -293,7 +299,7 @@ def said(X, kinds, groups=None):
     limit = None if groups is None else 2
     finder = SchemaFinder(kinds, epsilon=9.0, max_rows_per_group=limit)
     fitted = simulate(finder, X, groups=groups, seed=1)
-    return repr(fitted.schema_), fitted.privacy_, fitted.min_count_
+    return repr(bare(fitted.schema_)), fitted.privacy_, fitted.min_count_
 
 
 def test_the_form_of_a_table_is_not_told():
@@ -429,7 +435,7 @@ def test_a_word_that_reads_as_a_number_is_that_number():
 def test_a_column_that_nobody_has_a_value_in_is_no_error(epsilon):
     """An error after the charge would tell of the rows."""
     finder = SchemaFinder(ALL, epsilon=epsilon).fit([[None, None, 3], ["a", ["b"], "2020"]])
-    assert finder.schema_.columns == (
+    assert bare(finder.schema_).columns == (
         Numeric(0, 1, missing=True),
         Categorical([], missing=True, other=True),
         Date("2000-01-01", "2000-12-31", missing=True),
@@ -695,11 +701,21 @@ def test_what_noise_hides_is_told():
         finder = SchemaFinder({"n": "number", "w": "category"}).fit(
             pd.DataFrame({"n": [4.0, 5.0], "w": ["a", "b"]})
         )
-    assert finder.schema_["n"] == Numeric(0, 1, missing=True)
-    assert finder.schema_["w"] == Categorical([], missing=True, other=True)
+    assert bare(finder.schema_)["n"] == Numeric(0, 1, missing=True)
+    assert bare(finder.schema_)["w"] == Categorical([], missing=True, other=True)
 
 
 # ------------------------------------------------------------------------ what it is for
+
+
+def test_what_is_made_with_a_found_schema_says_so(tmp_path):
+    frame = pd.DataFrame({"n": [*range(100)] * 9})
+    finder = SchemaFinder({"n": "number"}, epsilon=1.0).fit(frame)
+    finder.schema_.save(tmp_path / "schema.toml")
+    loaded = TableSchema.load(tmp_path / "schema.toml")
+    assert loaded == finder.schema_
+    how = "the schema was found privately: (1, 1e-6)-DP for one row, add or remove, and this cost"
+    assert how in HistogramSketcher(schema=loaded, epsilon=1.0).fit(frame).privacy_.given
 
 
 def test_other_takes_what_is_not_listed_and_leaves_missing_cells():
