@@ -204,14 +204,6 @@ def test_the_whole_budget_is_spent_and_no_more(monkeypatch, counts):
 # ------------------------------------------------------------------------------ small tables
 
 
-@pytest.mark.parametrize("n", [1, 5, 40])
-@pytest.mark.parametrize("target", [None, "y"])
-def test_few_rows_drown(n, target):
-    sketch = sketcher(target=target, epsilon=0.1).fit(X[:n]).sketch_
-    assert sketch.is_drowned
-    assert np.isfinite(sketch.mean).all()
-
-
 @pytest.mark.parametrize(
     "schema", [[Numeric(0, 1)], [Numeric(0, 1, step=1)], [["a", "b"]], [Numeric(edges=[0, 0.5, 1])]]
 )

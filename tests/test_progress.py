@@ -9,9 +9,6 @@ from catalogue import of
 from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import (
-    M2MClassifier,
-    M2MEstimator,
-    RFFSketcher,
     TDDLClassifier,
     TDILClassifier,
     _computing,
@@ -24,7 +21,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
 
 X = np.random.default_rng(0).random((120, 2))
 y = (X[:, 0] > 0.5).astype(int)
-M2M = {"sketcher": RFFSketcher(6, gamma=1.0, epsilon=5.0), "schema": (0, 1), "n_synthetic": 400}
 
 
 def wide():
@@ -79,16 +75,6 @@ def test_solvers_report_what_grows_with_the_rows(monkeypatch):
         options = {"kernel": wide(), "mechanism": "functional"}
         TDILClassifier(norm_bound=2.0, **options).fit(rows, labels)
     assert bar.n_steps > 3 * 4  # passes by blocks
-
-
-def test_models_show_that_their_rows_are_sketched(capsys):
-    M2MEstimator(**M2M, verbose=1).fit(X)
-    M2MEstimator(schema=(0, 1), n_synthetic=50, verbose=1).fit(X)
-    M2MClassifier(**M2M, verbose=1).fit(X, y)
-    shown = [line.split(":")[0] for line in capsys.readouterr().err.strip().splitlines()]
-    assert shown[::2] == ["RFFSketcher.fit", "AdaptiveSketcher.fit", "RFFSketcher.fit"]
-    assert shown[1::2] == ["M2MEstimator", "M2MEstimator", "M2MClassifier"]
-    assert M2M["sketcher"].verbose == 0  # it is a copy that shows them
 
 
 def test_lines_come_every_other_second(capsys, monkeypatch):
