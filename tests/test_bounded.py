@@ -334,8 +334,8 @@ def test_what_no_file_can_hold_is_not_paid_for(name, kind):
 @pytest.mark.parametrize(
     "sketcher",
     [
-        SketchUnion([HistogramSketcher(n_bins=1)] * 3000 + [RACESketcher(1)] * 3000),
-        RFFSketcher(2**21, gamma=1.0),
+        SketchUnion([HistogramSketcher(n_bins=1)] * 3000 + [RACESketcher(n_repetitions=1)] * 3000),
+        RFFSketcher(n_components=2**21, gamma=1.0),
     ],
     ids=["arrays", "bytes"],
 )
@@ -364,7 +364,7 @@ def test_the_state_that_is_checked_is_no_smaller_than_that_of_a_release():
 
 def test_cheap_refusals_come_before_the_search_for_the_farthest_rows(monkeypatch):
     sketch = (
-        RFFSketcher(8, gamma=1.0, schema=(0, 1), adjacency="replace_one")
+        RFFSketcher((0, 1), n_components=8, gamma=1.0, adjacency="replace_one")
         .fit(np.full((9, 2), 0.5))
         .sketch_
     )

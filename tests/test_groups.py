@@ -39,14 +39,17 @@ da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe"
 KEY = bytes(range(32))
 LIMITS = [1, 3, "average"]
 SKETCHERS = {
-    "rff": RFFSketcher(10, gamma=2.0, random_state=0),
-    "race": RACESketcher(3, n_buckets=4, bandwidth=0.5, random_state=0),
+    "rff": RFFSketcher(n_components=10, gamma=2.0, random_state=0),
+    "race": RACESketcher(n_repetitions=3, n_buckets=4, bandwidth=0.5, random_state=0),
     "histogram": HistogramSketcher(schema=(0, 1), n_bins=4, marginals=2, random_state=0),
     "budget": HistogramSketcher(
         schema=(0, 1), n_bins=3, denominator="budget", delta=0.0, random_state=0
     ),
     "union": SketchUnion(
-        [HistogramSketcher(n_bins=3), RFFSketcher(4)], schema=(0, 1), weights=[1, 3], random_state=0
+        [HistogramSketcher(n_bins=3), RFFSketcher(n_components=4)],
+        schema=(0, 1),
+        weights=[1, 3],
+        random_state=0,
     ),
 }
 
@@ -412,7 +415,7 @@ class TestClaims:
         assert len(ledger.entries()) == 1
 
     def test_parts_of_a_union_have_no_groups_of_their_own(self):
-        union = SketchUnion([RFFSketcher(4, max_rows_per_group=2)], schema=(0, 1))
+        union = SketchUnion([RFFSketcher(n_components=4, max_rows_per_group=2)], schema=(0, 1))
         with pytest.raises(ValueError, match="give it to the SketchUnion"):
             union.fit(np.zeros((3, 2)))
 
@@ -529,17 +532,19 @@ class TestRouting:
     def test_moments(self):
         X, groups = table(400, 30)
         own = HistogramSketcher(max_rows_per_group="average", epsilon=20.0)
-        m2m = M2MEstimator(own, schema=(0, 1), n_synthetic=1000, random_state=0)
+        m2m = M2MEstimator((0, 1), release=own, n_synthetic=1000, random_state=0)
         m2m.fit(X, groups=groups)
         assert m2m.privacy_.unit == "one group"
         wanted = pd.DataFrame(X).groupby(groups).mean().mean().to_numpy()
         assert np.abs(np.asarray(m2m.mean()) - wanted).max() < 0.1
         y = (X[:, 0] > 0.5).astype(int)
         pairs = HistogramSketcher(marginals=2, n_bins=4, max_rows_per_group=5, epsilon=9.0)
-        model = M2MClassifier(pairs, schema=(0, 1), classes=[0, 1], n_synthetic=500, random_state=0)
+        model = M2MClassifier(
+            (0, 1), release=pairs, classes=[0, 1], n_synthetic=500, random_state=0
+        )
         assert model.fit(X, y, groups=groups).privacy_.unit == "one group"
         for estimator, data in ((m2m, (X,)), (model, (X, y))):
             with pytest.raises(ValueError, match="got none"):
                 clone(estimator).fit(*data)
             with pytest.raises(ValueError, match="max_rows_per_group=None"):
-                clone(estimator).set_params(sketcher="auto").fit(*data, groups=groups)
+                clone(estimator).set_params(release=None).fit(*data, groups=groups)

@@ -31,7 +31,7 @@ def test_what_holds_private_data_says_so_and_shows_none():
     model = SummarizedEstimator(LogisticRegression(), PrivateMMDSummarizer(**SMALL))
     model.fit(X, y, X_target=X[:40].copy(), owners=y)
     learner = PINPClassifier(gamma=1.0).fit(X, y)
-    sketcher = RFFSketcher(10, gamma=1.0).partial_fit(X)
+    sketcher = RFFSketcher(n_components=10, gamma=1.0).partial_fit(X)
     for one in (summarizer, model, learner, sketcher):
         shown = html(one)
         assert "holds_private_data=True" in repr(one)

@@ -45,9 +45,7 @@ from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
 from ..schema._schema import (
-    BY_NAME,
     NO_SCHEMA,
-    STANDS_FOR_SCHEMA,
     SchemaLike,
     TableSchema,
     allowed,
@@ -394,10 +392,6 @@ class RFFSketcher(BaseSketcher):
 
     Parameters
     ----------
-    n_components : int, default=200
-        m, the number of features: m/2 (cos, sin) pairs. An odd number is rounded up. Noise grows
-        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
-        the paper's value.
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
         ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
@@ -405,6 +399,10 @@ class RFFSketcher(BaseSketcher):
         kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
         as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
         range.
+    n_components : int, default=200
+        m, the number of features: m/2 (cos, sin) pairs. An odd number is rounded up. Noise grows
+        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
+        the paper's value.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -467,7 +465,7 @@ class RFFSketcher(BaseSketcher):
     >>> import numpy as np
     >>> from skdpsumm import RFFSketcher
     >>> X = np.random.default_rng(0).random((5000, 3))
-    >>> sketcher = RFFSketcher(n_components=50, schema=(0, 1), random_state=0).fit(X)
+    >>> sketcher = RFFSketcher((0, 1), n_components=50, random_state=0).fit(X)
     >>> sketcher.sketch_.mean.shape
     (50,)
     >>> round(sketcher.privacy_.epsilon(1e-6), 3)
@@ -490,9 +488,9 @@ class RFFSketcher(BaseSketcher):
 
     def __init__(
         self,
-        n_components: int = 200,
-        *,
         schema: SchemaLike | None = None,
+        *,
+        n_components: int = 200,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         gamma: float | str = "auto",
@@ -503,8 +501,8 @@ class RFFSketcher(BaseSketcher):
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
-        self.n_components = n_components
         self.schema = schema
+        self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
         self.gamma = gamma
@@ -516,8 +514,6 @@ class RFFSketcher(BaseSketcher):
         self.verbose = verbose
 
     def _check_parameters(self):
-        if isinstance(self.n_components, STANDS_FOR_SCHEMA):
-            raise TypeError(BY_NAME.format(type(self).__name__, "n_components"))
         super()._check_parameters()
         if self.gamma == "auto" and self.schema is None:
             raise ValueError(NO_GAMMA)
@@ -540,8 +536,6 @@ class RACESketcher(BaseSketcher):
 
     Parameters
     ----------
-    n_repetitions : int, default=80
-        R, the number of hashes. 80 is the paper's value.
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
         ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
@@ -549,6 +543,8 @@ class RACESketcher(BaseSketcher):
         kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
         as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
         range.
+    n_repetitions : int, default=80
+        R, the number of hashes. 80 is the paper's value.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -606,7 +602,7 @@ class RACESketcher(BaseSketcher):
     >>> import numpy as np
     >>> from skdpsumm import RACESketcher
     >>> X = np.random.default_rng(0).random((5000, 3))
-    >>> sketcher = RACESketcher(n_repetitions=5, n_buckets=10, schema=(0, 1), random_state=0).fit(X)
+    >>> sketcher = RACESketcher((0, 1), n_repetitions=5, n_buckets=10, random_state=0).fit(X)
     >>> sketcher.sketch_.mean.reshape(5, 10).sum(axis=1).round(6)
     array([1., 1., 1., 1., 1.])
 
@@ -628,9 +624,9 @@ class RACESketcher(BaseSketcher):
 
     def __init__(
         self,
-        n_repetitions: int = 80,
-        *,
         schema: SchemaLike | None = None,
+        *,
+        n_repetitions: int = 80,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         n_buckets: int = 80,
@@ -642,8 +638,8 @@ class RACESketcher(BaseSketcher):
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
-        self.n_repetitions = n_repetitions
         self.schema = schema
+        self.n_repetitions = n_repetitions
         self.epsilon = epsilon
         self.delta = delta
         self.n_buckets = n_buckets
@@ -656,8 +652,6 @@ class RACESketcher(BaseSketcher):
         self.verbose = verbose
 
     def _check_parameters(self):
-        if isinstance(self.n_repetitions, STANDS_FOR_SCHEMA):
-            raise TypeError(BY_NAME.format(type(self).__name__, "n_repetitions"))
         super()._check_parameters()
         if self.bandwidth == "auto" and self.schema is None:
             raise ValueError(
