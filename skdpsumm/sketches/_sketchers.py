@@ -40,7 +40,7 @@ from ..privacy._fit import (
     given_of_columns,
 )
 from ..privacy._ledger import LedgerDataset
-from ..privacy._noise import Block, IntegerNoise, load_noise, nominal_mechanism
+from ..privacy._noise import Block, IntegerNoise, load_noise
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
@@ -272,7 +272,7 @@ class BaseSketcher(TableSketcher):
         pending.feature_map.check_values(X)
         pending.check_room(len(X))
         if first:
-            self._pay(pending.claim_for(self.ledger))
+            self._pay(pending.privacy)
         with progress(f"{type(self).__name__}.fit", self.verbose):
             key = b"" if labels is None else self._group_key(noise_seed)
             pending.add(X, Counted.of(len(X), pending.limit, labels, key))
@@ -292,7 +292,7 @@ class BaseSketcher(TableSketcher):
         )
         pending.check_room(n_rows)
         if first:
-            self._pay(pending.claim_for(self.ledger))
+            self._pay(pending.privacy)
         pending.add_sums(sums, n_rows)
         return pending
 
@@ -323,14 +323,6 @@ class BaseSketcher(TableSketcher):
             sketch = pending.publish()
         self._set_release(sketch, pending.read_by)
         return self
-
-    def _ask_ledger(self) -> None:
-        # Where rows are replaced, the claim is known with the map. It is no less than this one.
-        adjacencies = getattr(self.ledger, "adjacency", None), self.adjacency
-        if adjacencies == ("replace_one", "add_remove"):
-            self._ask(nominal_mechanism(self.epsilon, self.delta), "replace_one")
-        else:
-            super()._ask_ledger()
 
     def _draft(self, noise_seed: int | None) -> PendingRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""
