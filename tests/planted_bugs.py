@@ -372,7 +372,7 @@ BUGS = [
     Bug(
         "tails_of_later_charges_set_aside",
         "skdpsumm/privacy/_ledger.py",
-        "tail = book.first_tail if book.n_charges else first_tail",
+        "tail = book.first_tail if book.charges else first_tail",
         "tail = book.first_tail or first_tail",
         "tests/test_ledger.py::test_the_first_charge_alone_may_set_a_part_of_delta_aside",
     ),

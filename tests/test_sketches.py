@@ -93,13 +93,13 @@ class FakeLedger:
         self.refuses = refuses
         self.calls = []
 
-    def check(self, mechanism, *, adjacency="add_remove", unit="row"):
-        self.calls.append(("check", mechanism, adjacency))
+    def check(self, claim):
+        self.calls.append(("check", claim.mechanism, claim.adjacency))
         if self.refuses:
             raise BudgetExceededError("no")
 
-    def charge(self, mechanism, *, label="", adjacency="add_remove", unit="row", simulated=False):
-        self.calls.append(("charge", mechanism, adjacency, label, simulated))
+    def charge(self, claim, *, label=""):
+        self.calls.append(("charge", claim.mechanism, claim.adjacency, label, claim.simulated))
 
     @property
     def verbs(self):

@@ -307,7 +307,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         if self.ledger is None or self.kinds is None:
             super()._ask_ledger()
         else:
-            self._ask(self._price(self._kinds)[1], self.adjacency)
+            self._ask(self._price(self._kinds)[1])
 
     def _price(self, kinds: Sequence[str]) -> tuple[IntegerNoise, Mechanism, float]:
         """Return the noise of all counts, what a release costs, and the threshold of new values."""
