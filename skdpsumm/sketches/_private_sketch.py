@@ -6,8 +6,7 @@ import hashlib
 import math
 import os
 import re
-import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -26,7 +25,7 @@ from ..features._feature_maps import (
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._guarantee import Explanation
-from ..privacy._noise import TOO_LARGE, IntegerNoise, forked
+from ..privacy._noise import TOO_LARGE, IntegerNoise, load_noise
 from ..schema._groups import Groups
 from ..schema._schema import TableSchema
 from ._file import NUMBERS, Arrays, Header, digest, header_of, read_file, write_file
@@ -645,12 +644,9 @@ def _plain_sums(feature_map: FeatureMap, X: Any, silent: bool) -> NDArray:
     return feature_map.float_sums(X) * GRID if silent else feature_map.grid_sums(X)
 
 
-@dataclass(eq=False, repr=False)
-class PendingRelease:
-    """Exact sums of phi, and the noise that they are bound to.
-
-    It is paid for one release, so it makes one: `publish` takes the sums away, and it refuses to
-    be pickled, copied or used in a forked process, each of which would draw its own noise.
+@dataclass(frozen=True, eq=False, repr=False)
+class PlannedRelease:
+    """A release of sums of phi, with its noise and its claim, before any row is summed.
 
     Parameters
     ----------
@@ -670,40 +666,24 @@ class PendingRelease:
     counts_rows: bool
     privacy: PrivacyGuarantee
     limit: Any = None
-    sums: NDArray | None = field(init=False)
-    n_rows: int = field(init=False, default=0)
-    # The schema that was given, by which all blocks are read; that of the map is of one table.
-    read_by: TableSchema | None = field(init=False, default=None)
-
-    def __post_init__(self):
-        self.sums = np.zeros(self.feature_map.n_features, np.int64)
-        # Without the lock two threads that publish could both take the sums.
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
 
     def check_room(self, n_rows: int) -> None:
         """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
         # The noise refines the grid by a factor, and half of what 64 bits hold is left to it.
-        if not self.is_silent and (self.n_rows + n_rows) * GRID * 2**self.noise.lift > 2**62:
+        if not self.is_silent and n_rows * GRID * 2**self.noise.lift > 2**62:
             raise ValueError(TOO_LARGE)
 
-    def add(self, X: NDArray, counted: Counted) -> None:
-        """Add phi of what counts of the rows of X, all or none."""
-        self.add_sums(sums_of(self.feature_map, X, counted, silent=self.is_silent), counted.n_units)
+    def sums(self, X: Any, counted: Counted) -> NDArray:
+        """Return the exact sums of what counts of the rows of X."""
+        return sums_of(self.feature_map, X, counted, silent=self.is_silent)
 
-    def add_sums(self, sums: NDArray, n_rows: int) -> None:
-        """Add sums of phi over so many rows, for which there is room (`check_room`)."""
-        with self._lock:
-            self.sums, self.n_rows = self._own_sums() + sums, self.n_rows + n_rows
-
-    def publish(self) -> PrivateSketch:
-        """Return the sums with noise, and forget them."""
-        with self._lock:
-            sums, n_rows = self._own_sums(), self.n_rows
-            self.sums, self.n_rows = None, 0
+    def released(self, sums: NDArray, n_rows: int) -> PrivateSketch:
+        """Return sums of so many rows with noise."""
         values = np.append(sums, n_rows * GRID) if self.counts_rows else sums
-        noisy = values if self.is_silent else self.noise.add(values, self.noise_seed)
-        return self.to_sketch(noisy / GRID, n_rows)
+        if not self.is_silent:
+            load_noise()
+            values = self.noise.add(values, self.noise_seed)
+        return self.to_sketch(values / GRID, n_rows)
 
     def to_sketch(self, noisy: NDArray, n_rows: int) -> PrivateSketch:
         """Return the release of noisy sums, followed by the noisy number of rows if bought."""
@@ -731,18 +711,3 @@ class PendingRelease:
     def is_silent(self) -> bool:
         """Whether no noise will be added."""
         return self.noise.mechanism.unprotected is not None
-
-    def _own_sums(self) -> NDArray:
-        """Return the sums, or raise where they are released or another process's."""
-        if self.sums is None:
-            raise ValueError("These sums were released already; call fit or partial_fit again.")
-        if self._pid != os.getpid():
-            raise forked("added the rows")
-        return self.sums
-
-    def __reduce__(self) -> Any:
-        raise TypeError(
-            "A sketcher between partial_fit and release holds exact sums, and cannot be pickled "
-            "or copied: each copy would draw noise of its own for one charge. Call release first; "
-            "sketches of disjoint rows can be added."
-        )
