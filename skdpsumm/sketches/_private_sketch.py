@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from .._html import cut, html_table, more_of
+from .._html import cut, html_table, more_of, some_of
 from ..features._feature_maps import (
     AVERAGE,
     GRID,
@@ -435,12 +435,12 @@ class PrivateSketch:
             for part, where in blocks[:_MOST_PARTS]
         ]
         lone = [_short_name(blocks[0][0], j) for j in self.lone_columns]
-        told = ", ".join([*lone[:_MOST_GROUPS], *more_of(lone, _MOST_GROUPS)])
-        return [*lines, *more_of(blocks, _MOST_PARTS), *[f"in no group: {told}"] * bool(lone)]
+        told = [f"in no group: {some_of(lone, str)}"] * bool(lone)
+        return [*lines, *more_of(blocks, _MOST_PARTS), *told]
 
 
-# A repr shows this many parts, groups of a part, and characters of a column's name.
-_MOST_PARTS, _MOST_GROUPS, _LONGEST_NAME = 8, 6, 20
+# A repr shows this many parts, and characters of a column's name.
+_MOST_PARTS, _LONGEST_NAME = 8, 20
 _SAME = (
     "fit both with the same sketcher parameters, the same columns and the same integer "
     "random_state."
@@ -462,11 +462,10 @@ def _told_part(part: FeatureMap) -> str:
     if not isinstance(part, HistogramMap):
         return part.kind
     groups = part.groups
-    names = [" x ".join(_short_name(part, j) for j in one) for one in groups[:_MOST_GROUPS]]
-    names += more_of(groups, _MOST_GROUPS)
+    names = some_of(groups, lambda one: " x ".join(_short_name(part, j) for j in one))
     kind = "column" if all(len(group) == 1 for group in groups) else "group"
     plural = "s" * (len(groups) > 1)
-    return f"{len(groups)} {kind}{plural} ({', '.join(names)})"
+    return f"{len(groups)} {kind}{plural} ({names})"
 
 
 def _short_name(part: FeatureMap, j: int) -> str:

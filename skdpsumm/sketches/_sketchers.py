@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
 from .._dask import PartitionSchema
+from .._html import some_of
 from .._sklearn import Interval, StrOptions
 from ..features._engine import check_engine
 from ..features._feature_maps import (
@@ -60,7 +61,6 @@ from ._private_sketch import Counted, PlannedRelease, PrivateSketch
 
 # Share of the budget that buys the number of rows, as in the paper.
 _SHARE_FOR_N_ROWS = 0.02
-_MOST_UNSEEN_NAMED = 10
 
 
 class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -287,16 +287,9 @@ def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
     unseen = sorted(set(range(feature_map.schema.n_columns)) - feature_map.seen_columns())
     if unseen:
         names = [schema.name(j) for j in unseen]
-        told = ", ".join(map(repr, names[:_MOST_UNSEEN_NAMED]))
-        more = (
-            f" and {len(names) - _MOST_UNSEEN_NAMED} others"
-            if len(names) > _MOST_UNSEEN_NAMED
-            else ""
-        )
         warn_caller(
-            f"Add a group of {told}{more} to marginals, such as [{names[0]!r}], or leave them out "
-            "of the schema. The sketch will tell nothing about them: answers take their values to "
-            "be spread evenly.",
+            f"Add a group of {some_of(names)} to marginals, such as [{names[0]!r}], or leave them "
+            "out of the schema. The sketch tells nothing of them: answers take them to be even.",
             UserWarning,
         )
 
