@@ -159,7 +159,6 @@ OF_A_CLASS = set(
     check_do_not_raise_errors_in_init_or_set_params check_dtype_object check_estimator_cloneable
     check_dont_overwrite_parameters check_estimator_repr check_estimator_tags_renamed
     check_estimators_empty_data_messages check_estimators_overwrite_params
-    check_estimators_partial_fit_n_features
     check_estimators_fit_returns_self check_estimators_nan_inf check_estimators_unfitted
     check_fit1d check_fit2d_predict1d check_fit_check_is_fitted check_fit_score_takes_y
     check_get_params_invariance check_mixin_order check_n_features_in

@@ -269,25 +269,6 @@ def test_a_fit_without_a_source_of_noise_costs_nothing(name, monkeypatch):
     assert not spy.charged
 
 
-BLOCKWISE = {n: one for n, one in of("sketcher").items() if hasattr(one.estimator, "partial_fit")}
-
-
-@pytest.mark.parametrize("name", BLOCKWISE)
-def test_a_block_without_a_source_of_noise_costs_nothing(name, monkeypatch):
-    """And what is paid for is released as soon as there is noise again."""
-    spy = _Spy()
-    sketcher = BLOCKWISE[name].make(ledger=spy)
-    with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Nothing was charged"):
-        sketcher.partial_fit(X)
-    assert not spy.charged
-    sketcher.partial_fit(X)
-    with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Noise cannot be drawn"):
-        sketcher.partial_fit(X).release()
-    sketcher.release()
-    assert hasattr(sketcher, "sketch_")
-    assert len(spy.entries()) == 1
-
-
 INTERACTIVE = of("learner", interactive=True)
 
 

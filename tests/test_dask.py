@@ -184,17 +184,6 @@ def test_the_dtype_of_a_partition_changes_nothing(whole, part):
         assert same(sketcher.fit(lazily).sketch_, sketcher.fit(X.astype(dtype)).sketch_)
 
 
-def test_blocks_from_memory_and_from_partitions_make_one_release():
-    X = rows()
-    sketcher = RFFSketcher(
-        n_components=20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5), **SEEDED
-    )
-    sketcher.partial_fit(da.from_array(X[:2000], chunks=(600, 3))).partial_fit(X[2000:2500])
-    sketcher.partial_fit(da.from_array(X[2500:], chunks=(99, 3))).release()
-    assert same(sketcher.sketch_, RFFSketcher(n_components=20, gamma=1.0, **SEEDED).fit(X).sketch_)
-    assert len(sketcher.ledger.entries()) == 1
-
-
 def test_models_of_a_sketch_take_partitions():
     X = rows()
     model = M2MEstimator(
@@ -263,13 +252,9 @@ def test_a_value_that_is_not_listed_is_not_named():
 
 def test_other_columns_are_refused():
     X = rows()
-    sketcher = RFFSketcher(n_components=20, gamma=1.0, **SEEDED).partial_fit(frame(X, None))
+    sketcher = RFFSketcher(n_components=20, gamma=1.0, **SEEDED).fit(frame(X, None))
     with pytest.raises(ValueError, match="feature names"):
-        sketcher.partial_fit(frame(X, None).rename(columns={"a": "z"}))
-    with pytest.raises(ValueError, match="2 features"):
-        sketcher.partial_fit(da.from_array(X[:, :2]))
-
-    sketcher.release()
+        sketcher.transform(frame(X, None).rename(columns={"a": "z"}).compute())
 
 
 def test_a_partition_with_other_columns_is_refused_and_not_quoted():

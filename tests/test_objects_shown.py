@@ -38,7 +38,6 @@ from skdpsumm import (
     PrivateMMDSummarizer,
     PrivateSearchCV,
     Public,
-    RFFSketcher,
     SummarizedEstimator,
     TableSchema,
     TDILClassifier,
@@ -140,10 +139,6 @@ def rows():
     return DataOwner(X, LABELS, seed=0).answer(one.open()["north"])
 
 
-def summing():
-    return RFFSketcher(n_components=8, gamma=1.0).partial_fit(X)
-
-
 def guarantee(**words):
     return PrivacyGuarantee(PureDP(1.0), **words)
 
@@ -204,7 +199,6 @@ OBJECTS = {
     "rows of an owner": lambda _: rows(),
     "curator": lambda _: curator(),
     "curator in between": lambda _: curator(1),
-    "sums in the making": lambda _: summing(),
     **{name: lambda _, kind=kind: kind() for name, kind in by_default().items()},
 }
 
@@ -377,7 +371,6 @@ PRIVATE = {
     "bid": lambda: Bid(CANARY[0], 41),
     "curator": curator,
     "curator with rows": lambda: curator(1),
-    "sums in the making": summing,
     "public": lambda: Public(X),
     **{
         name: lambda name=name: fitted(name)

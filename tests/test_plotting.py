@@ -37,7 +37,7 @@ from skdpsumm.plotting import (
     PrivacyUtilityDisplay,
     SummaryDisplay,
 )
-from skdpsumm.privacy import GaussianDP, PureDP
+from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
@@ -443,7 +443,9 @@ def test_covariance(m2m):
 def a_ledger():
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     ledger.charge(GaussianDP(0.2), label="means")
-    ledger.charge(GaussianDP(0.1), label="counts", dataset="north", simulated=True)
+    ledger.charge(
+        PrivacyGuarantee(GaussianDP(0.1), simulated=True), label="counts", dataset="north"
+    )
     return ledger
 
 

@@ -42,7 +42,7 @@ RESERVE = 1e-6
 _RESERVE_PER_RELEASE = 2.0**-20
 _LARGEST_VALUE = 2.0**60
 # Numbers that are drawn between two reports of progress: a tenth of a second.
-_DRAWN_AT_ONCE = 4096
+DRAWN_AT_ONCE = 4096
 # The smallest delta that float64 can calibrate, far beyond any use.
 _LEAST_DELTA = 1e-200
 # The stream of a seed that secret keys use; blocks have small numbers.
@@ -233,44 +233,6 @@ class IntegerNoise:
         log_ratio = needed / 4.0**self.lift + slack.poisson
         self.mechanism = GaussianDP(mu, log_ratio, slack.tail)
 
-    def cost_between(self, distances: Sequence[tuple[float, float]]) -> Mechanism:
-        """Return what the same noise costs between neighbours of another kind.
-
-        Parameters
-        ----------
-        distances : sequence of (float, float)
-            The largest L1 and L2 distance of each block between such neighbours, in grid units. At
-            most twice the sensitivities of the blocks: this is for a row that is replaced.
-
-        Returns
-        -------
-        Mechanism
-
-        Examples
-        --------
-        A row of a histogram that changes moves two counts by one, so that its L2 distance is
-        sqrt(2) times that of a row more:
-
-        >>> from skdpsumm.privacy._noise import Block, IntegerNoise
-        >>> noise = IntegerNoise([Block(10, 1.0, 1.0)], epsilon=1.0, delta=1e-6)
-        >>> replaced = noise.cost_between([(2.0, 2**0.5)])
-        >>> round(noise.mechanism.epsilon(1e-6), 2), round(replaced.epsilon(1e-6), 2)
-        (1.0, 1.45)
-        """
-        moves = list(zip(self.blocks, self._scales, distances, strict=True))
-        if not all(l1 <= 2 * b.l1 and l2 <= 2 * b.l2 for b, _, (l1, l2) in moves):
-            raise ValueError("distances must be at most twice the sensitivities of the blocks.")
-        if not any(self._scales):
-            return self.mechanism
-        if self.kind == "laplace":
-            cost = math.fsum(l1 / scale for _, scale, (l1, _) in moves)
-            return PureDP(cost * (1 + 1e-12))
-        unit = 2.0**self.lift
-        moved = math.sqrt(math.fsum((l2 * unit / scale) ** 2 for _, scale, (_, l2) in moves))
-        # The core of the noise widens with the distance, as for a group of two rows.
-        log_ratio, tail = self.mechanism.slack
-        return GaussianDP(moved * (1 + 1e-12), 4 * log_ratio, tail)
-
     @property
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of the noise, per coordinate, in grid units."""
@@ -349,12 +311,12 @@ def noisy_integers(
         return values + _simulate(kind, scale, values.shape, stream)
     draw = _laplace_i64 if kind == "laplace" else _gaussian_i64
     flat = values.ravel()
-    if len(flat) <= _DRAWN_AT_ONCE:
+    if len(flat) <= DRAWN_AT_ONCE:
         return draw(flat, scale).reshape(values.shape)
     # How many numbers there are to draw is public: parameters and the number of columns say it.
     with progress("exact noise, a step for each number", is_shown(), len(flat), late=True):
         parts = [
-            _drawn(draw, flat[batch], scale) for batch in gen_batches(len(flat), _DRAWN_AT_ONCE)
+            _drawn(draw, flat[batch], scale) for batch in gen_batches(len(flat), DRAWN_AT_ONCE)
         ]
     return np.concatenate(parts).reshape(values.shape)
 

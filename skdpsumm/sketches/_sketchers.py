@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
 from .._dask import PartitionSchema
+from .._html import some_of
 from .._sklearn import Interval, StrOptions
 from ..features._engine import check_engine
 from ..features._feature_maps import (
@@ -39,7 +40,7 @@ from ..privacy._fit import (
     columns_kept,
 )
 from ..privacy._ledger import LedgerDataset
-from ..privacy._noise import Block, IntegerNoise, load_noise, nominal_mechanism
+from ..privacy._noise import Block, IntegerNoise
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
@@ -54,11 +55,10 @@ from ..schema._schema import (
 )
 from ._file import check_fits
 from ._partitions import sum_partitions
-from ._private_sketch import Counted, PendingRelease, PrivateSketch
+from ._private_sketch import Counted, PlannedRelease, PrivateSketch
 
 # Share of the budget that buys the number of rows, as in the paper.
 _SHARE_FOR_N_ROWS = 0.02
-_MOST_UNSEEN_NAMED = 10
 
 
 class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -180,11 +180,6 @@ class BaseSketcher(TableSketcher):
         feature_map = self.preview_map(n_columns, names)
         return self._prepare(feature_map).noise.std[: feature_map.n_features] / GRID
 
-    @property
-    def holds_private_data(self) -> bool:
-        """True between `partial_fit` and `release`, while exact sums are in memory."""
-        return hasattr(self, "_pending")
-
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Release the private sketch of X. This charges the ledger once.
 
@@ -216,127 +211,50 @@ class BaseSketcher(TableSketcher):
         RuntimeError
             If Dask cannot compute the partitions. Nothing is charged.
         """
-        # Rows of a `partial_fit` before are no part of this table; their charge is spent.
-        self.__dict__.pop("_pending", None)
         with columns_kept(self):
-            return self._add_rows(X, groups).release()
+            noise_seed, known = self._begin(groups), as_schema(self.schema)
+            summed = self._sum_partitions if is_dask(X) else self._sum_rows
+            plan, sums, n_rows = summed(X, groups, known, noise_seed)
+            with progress(f"{type(self).__name__}.release", self.verbose, late=True):
+                sketch = plan.released(sums, n_rows)
+            self._set_release(sketch, known)
+        return self
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Add the rows of X to a sketch. Call `release` after the last block to publish it.
-
-        The first block charges the ledger. Until `release`, the object holds exact sums.
-
-        Parameters
-        ----------
-        X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If `max_rows_per_group` is set: it needs all rows of a group at once, as `fit` has them.
-            Or if parameters or data are not valid. Nothing is charged.
-        """
-        if self.max_rows_per_group is not None:
-            raise ValueError(
-                f"Call fit: max_rows_per_group={self.max_rows_per_group!r} protects groups, and "
-                "partial_fit would see their rows in blocks. (A Dask collection in fit may be "
-                "larger than the memory.)"
-            )
-        with columns_kept(self):
-            return self._add_rows(X)
-
-    def _add_rows(self, X, groups=None):
-        pending: PendingRelease | None = getattr(self, "_pending", None)
-        first = pending is None
-        noise_seed = self._begin(groups) if pending is None else pending.noise_seed
-        # As the first block was read, so are all others and what is transformed later.
-        schema = as_schema(self.schema) if pending is None else pending.read_by
-        if is_dask(X):
-            self._pending = self._add_partitions(X, groups, pending, schema, noise_seed)
-            return self
+    def _sum_rows(self, X, groups, known, noise_seed):
+        """Return what is released, and the exact sums and the number of rows, paid for."""
         # Nothing is computed of the rows before they are paid for, and what cannot be sketched is
         # found by then: an error below would cost the budget and release nothing.
-        X = self._validate(X, schema, reset=first)
-        if pending is None:
-            pending = self._draft(noise_seed)
-            pending.read_by = schema
+        X = self._validate(X, known, reset=True)
+        plan = self._draft(noise_seed)
         labels = None if groups is None else Groups.read(groups, len(X))
-        pending.feature_map.check_values(X)
-        pending.check_room(len(X))
-        if first:
-            self._pay(pending.claim_for(self.ledger))
+        plan.feature_map.check_values(X)
+        plan.check_room(len(X))
+        self._pay(plan.privacy)
         with progress(f"{type(self).__name__}.fit", self.verbose):
             key = b"" if labels is None else self._group_key(noise_seed)
-            pending.add(X, Counted.of(len(X), pending.limit, labels, key))
-        self._pending = pending
-        return self
+            counted = Counted.of(len(X), plan.limit, labels, key)
+            return plan, plan.sums(X, counted), counted.n_units
 
-    def _add_partitions(self, X, groups, pending, known, noise_seed):
-        """Add rows that are seen only while they are summed: what fails by then costs nothing."""
-        first = pending is None
-        schema = PartitionSchema.of(self, X, schema=known, reset=first)
-        if pending is None:
-            pending = self._draft(noise_seed)
-            pending.read_by = known
-        by_group = None if groups is None else (groups, pending.limit, self._group_key(noise_seed))
+    def _sum_partitions(self, X, groups, known, noise_seed):
+        """Return the same of rows that are seen only while they are summed: then it is paid for."""
+        schema = PartitionSchema.of(self, X, schema=known, reset=True)
+        plan = self._draft(noise_seed)
+        by_group = None if groups is None else (groups, plan.limit, self._group_key(noise_seed))
         sums, n_rows = sum_partitions(
-            X, schema, pending.feature_map, silent=pending.is_silent, by_group=by_group
+            X, schema, plan.feature_map, silent=plan.is_silent, by_group=by_group
         )
-        pending.check_room(n_rows)
-        if first:
-            self._pay(pending.claim_for(self.ledger))
-        pending.add_sums(sums, n_rows)
-        return pending
+        plan.check_room(n_rows)
+        self._pay(plan.privacy)
+        return plan, sums, n_rows
 
-    def release(self) -> Self:
-        """Add the noise once, publish `sketch_` and delete the exact sums.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If no rows were added since the last release.
-        RuntimeError
-            If noise cannot be drawn. The sums stay: call `release` again.
-        """
-        if self.epsilon != np.inf:
-            load_noise()  # where it cannot be drawn, the sums stay, which are paid for
-        # Taken away first: whatever fails below, the same sums never get other noise.
-        pending = self.__dict__.pop("_pending", None)
-        if pending is None:
-            raise ValueError(
-                "There is nothing to release: call fit, or partial_fit and then release. A sketch "
-                "that was released stays in sketch_."
-            )
-        with progress(f"{type(self).__name__}.release", self.verbose, late=True):
-            sketch = pending.publish()
-        self._set_release(sketch, pending.read_by)
-        return self
-
-    def _ask_ledger(self) -> None:
-        # Where rows are replaced, the claim is known with the map. It is no less than this one.
-        adjacencies = getattr(self.ledger, "adjacency", None), self.adjacency
-        if adjacencies == ("replace_one", "add_remove"):
-            self._ask(nominal_mechanism(self.epsilon, self.delta), "replace_one")
-        else:
-            super()._ask_ledger()
-
-    def _draft(self, noise_seed: int | None) -> PendingRelease:
+    def _draft(self, noise_seed: int | None) -> PlannedRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""
         schema = schema_of(self)
         feature_map = self._draw_map(schema, check_random_state(self.random_state))
         _warn_of_the_unseen(feature_map, schema)
         return self._prepare(feature_map, noise_seed)
 
-    def _prepare(self, feature_map: FeatureMap, noise_seed: int | None = None) -> PendingRelease:
+    def _prepare(self, feature_map: FeatureMap, noise_seed: int | None = None) -> PlannedRelease:
         """Fix what the guarantee states; later set_params do not reach the release."""
         # Under replace_one the number of rows is public; where groups sum to it, their noisy sums
         # tell it. Only otherwise has a count to be bought.
@@ -359,7 +277,7 @@ class BaseSketcher(TableSketcher):
         given = " and ".join(facts) + (self._given_number and f", and {self._given_number}")
         privacy = self._guaranteed(noise.mechanism, given, noise_seed)
         check_fits(*feature_map.to_state(), feature_map.n_features, privacy)
-        return PendingRelease(feature_map, noise, noise_seed, counts_rows, privacy, self._limit)
+        return PlannedRelease(feature_map, noise, noise_seed, counts_rows, privacy, self._limit)
 
 
 def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
@@ -367,16 +285,9 @@ def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
     unseen = sorted(set(range(feature_map.schema.n_columns)) - feature_map.seen_columns())
     if unseen:
         names = [schema.name(j) for j in unseen]
-        told = ", ".join(map(repr, names[:_MOST_UNSEEN_NAMED]))
-        more = (
-            f" and {len(names) - _MOST_UNSEEN_NAMED} others"
-            if len(names) > _MOST_UNSEEN_NAMED
-            else ""
-        )
         warn_caller(
-            f"Add a group of {told}{more} to marginals, such as [{names[0]!r}], or leave them out "
-            "of the schema. The sketch will tell nothing about them: answers take their values to "
-            "be spread evenly.",
+            f"Add a group of {some_of(names)} to marginals, such as [{names[0]!r}], or leave them "
+            "out of the schema. The sketch tells nothing of them: answers take them to be even.",
             UserWarning,
         )
 

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state, gen_batches
 
 from .._computing import warn_caller
 from ..privacy._fit import charge, warn_of_seed
-from ..privacy._guarantee import ledger_unit
+from ..privacy._guarantee import PrivacyGuarantee
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import current_seed, derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
@@ -165,10 +165,9 @@ class Curator:
         if self._noise_seed is not None and self.terms.is_private:
             warn_of_seed()
         if self._ledger is not None and self.protocol.is_nominal():
-            claim = nominal_mechanism(self.terms.epsilon, self.terms.delta)
-            self._ledger.check(
-                claim, adjacency=self.terms.adjacency, unit=ledger_unit(self.terms.unit)
-            )
+            cost = nominal_mechanism(self.terms.epsilon, self.terms.delta)
+            claim = PrivacyGuarantee(cost, self.terms.adjacency, unit=self.terms.unit)
+            self._ledger.check(claim)
 
     def _bound_target(self, labels: Any) -> NDArray[np.int64] | None:
         """Keep k rows of each group of the target; return codes where each group counts once."""
