@@ -5,6 +5,7 @@ How far a group moves a release, and its noise, is in `test_kit`; what all fits 
 """
 
 import datetime
+import math
 import pickle
 from decimal import Decimal
 from fractions import Fraction
@@ -26,7 +27,13 @@ from skdpsumm import (
     SketchUnion,
 )
 from skdpsumm.features._feature_maps import GRID
-from skdpsumm.privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger, PureDP
+from skdpsumm.privacy import (
+    BudgetExceededError,
+    GaussianDP,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    PureDP,
+)
 from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.privacy._noise import current_seed
 from skdpsumm.schema._groups import Groups, label_bytes
@@ -451,6 +458,56 @@ class TestLedgers:
         assert back.spent.epsilon == 0.25
         with pytest.raises(ValueError, match=r"unit='group' \(not 'row'\)"):
             PrivacyLedger(path, epsilon=1)
+
+    @pytest.mark.parametrize("limit", LIMITS)
+    @pytest.mark.parametrize("name", SKETCHERS)
+    def test_a_replaced_group_is_priced_by_its_distance(self, same_coins, name, limit):
+        """No pair of groups is farther apart, in units of the noise, than is charged."""
+        sketcher = sketcher_of(name, limit, denominator="budget")
+        ledger = PrivacyLedger(epsilon=99, delta=0.1, unit="group", adjacency="replace_one")
+        noise = noise_of(sketcher)
+        claim = clone(sketcher)._prepare(sketcher.preview_map(2)).claim_for(ledger).mechanism
+        sketcher.set_params(ledger=ledger).check_budget()
+        rng, farthest = np.random.default_rng(0), 0.0
+        corners = [np.full((3, 2), value) for value in (0.0, 0.3, 0.99)]
+        some = [*corners, *(rng.random((rng.integers(1, 5), 2)) for _ in range(20))]
+        if limit != "average":
+            some.append(np.zeros((0, 2)))
+        bystander = np.full((1, 2), 0.5)  # for a table has rows
+        tables = [
+            exact(
+                clone(sketcher).set_params(ledger=None),
+                np.vstack([bystander, own]),
+                np.append(0, np.ones(len(own), int)),
+            )
+            for own in some
+        ]
+        for first in tables:
+            for second in tables:
+                costs = [
+                    (l1, l2, scale / 2.0**noise.lift)
+                    for (l1, l2, *_), scale in zip(
+                        moves(noise.blocks, first, second), noise._scales, strict=True
+                    )
+                ]
+                if sketcher.delta == 0:
+                    distance = sum(l1 / scale for l1, _, scale in costs)
+                else:
+                    distance = math.sqrt(sum((l2 / scale) ** 2 for _, l2, scale in costs))
+                farthest = max(farthest, distance)
+        most = claim.epsilon(0.0) if sketcher.delta == 0 else claim.mu
+        assert farthest <= most * (1 + 1e-9)
+        assert farthest >= 0.6 * most
+        own = noise.mechanism.epsilon(0.0) if sketcher.delta == 0 else noise.mechanism.mu
+        assert most >= own or limit == "average"
+
+    def test_one_hot_groups_cost_the_root_of_two(self):
+        ledger = PrivacyLedger(epsilon=99, delta=1e-3, unit="group", adjacency="replace_one")
+        X, groups = table()
+        sketcher_of("histogram", 3, ledger=ledger).fit(X, groups=groups)
+        paid = GaussianDP(ledger.entries()[0]["mechanism"]["mu"])
+        own = sketcher_of("histogram", 3).fit(X, groups=groups).privacy_.mechanism
+        assert paid.mu == pytest.approx(math.sqrt(2) * own.mu)
 
 
 class TestRouting:

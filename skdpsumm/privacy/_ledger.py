@@ -196,7 +196,8 @@ class PrivacyLedger:
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         Which data sets are neighbours. The default is that of estimators. A charge under
         "add_remove" enters a "replace_one" ledger at the price of two rows (one removed, one
-        added). The reverse is refused.
+        added). Sketchers charge what their noise costs there, which is less. The reverse is
+        refused.
     accountant : {"pure", "gdp", "zcdp"}, default=None
         What is summed up: epsilons of pure DP, ``mu**2`` of Gaussian DP, or rho of zCDP. "gdp" is
         tightest for Gaussian noise. "zcdp" also takes `ZeroConcentratedDP`. Keep pure charges in a

@@ -40,7 +40,7 @@ from ..privacy._fit import (
     columns_kept,
 )
 from ..privacy._ledger import LedgerDataset
-from ..privacy._noise import Block, IntegerNoise
+from ..privacy._noise import Block, IntegerNoise, nominal_mechanism
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
@@ -229,7 +229,7 @@ class BaseSketcher(TableSketcher):
         labels = None if groups is None else Groups.read(groups, len(X))
         plan.feature_map.check_values(X)
         plan.check_room(len(X))
-        self._pay(plan.privacy)
+        self._pay(plan.claim_for(self.ledger))
         with progress(f"{type(self).__name__}.fit", self.verbose):
             key = b"" if labels is None else self._group_key(noise_seed)
             counted = Counted.of(len(X), plan.limit, labels, key)
@@ -244,8 +244,16 @@ class BaseSketcher(TableSketcher):
             X, schema, plan.feature_map, silent=plan.is_silent, by_group=by_group
         )
         plan.check_room(n_rows)
-        self._pay(plan.privacy)
+        self._pay(plan.claim_for(self.ledger))
         return plan, sums, n_rows
+
+    def _ask_ledger(self) -> None:
+        # Where rows are replaced, the claim is known with the map. It is no less than this one.
+        adjacencies = getattr(self.ledger, "adjacency", None), self.adjacency
+        if adjacencies == ("replace_one", "add_remove"):
+            self._ask(nominal_mechanism(self.epsilon, self.delta), "replace_one")
+        else:
+            super()._ask_ledger()
 
     def _draft(self, noise_seed: int | None) -> PlannedRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""
