@@ -452,8 +452,8 @@ def test_noise_between_other_neighbours(delta):
 def sketchers():
     common = {"epsilon": 0.5, "random_state": 0}
     hist = HistogramSketcher(schema=(0, 1), n_bins=4, **common)
-    race = RACESketcher(2, n_buckets=4, schema=(0, 1), **common)
-    rff = RFFSketcher(6, gamma=1.0, **common)
+    race = RACESketcher((0, 1), n_repetitions=2, n_buckets=4, **common)
+    rff = RFFSketcher(n_components=6, gamma=1.0, **common)
     near = clone(rff).set_params(schema=(0, 1))  # rows are less than two lengths of phi apart
     phi = near.preview_map(2)
     apart = phi.sensitivity("replace_one")[1] / phi.sensitivity("add_remove")[1]

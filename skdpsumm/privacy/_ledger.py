@@ -381,7 +381,7 @@ class PrivacyLedger:
         _check_name("dataset", dataset)
         _check_text("label", label)
         cost = self._price(promise)
-        told = {"dataset": dataset, "label": label, "adjacency": promise.adjacency}
+        told: dict[str, Any] = {"dataset": dataset, "label": label, "adjacency": promise.adjacency}
         told |= {"mechanism": _written(promise.mechanism), "simulated": promise.simulated}
         with self._store.writing() as book:
             self._refuse_excess(book, dataset, cost)
