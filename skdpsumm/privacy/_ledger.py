@@ -196,8 +196,7 @@ class PrivacyLedger:
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         Which data sets are neighbours. The default is that of estimators. A charge under
         "add_remove" enters a "replace_one" ledger at the price of two rows (one removed, one
-        added). Sketchers charge what their noise costs there, which is less. The reverse is
-        refused.
+        added). The reverse is refused.
     accountant : {"pure", "gdp", "zcdp"}, default=None
         What is summed up: epsilons of pure DP, ``mu**2`` of Gaussian DP, or rho of zCDP. "gdp" is
         tightest for Gaussian noise. "zcdp" also takes `ZeroConcentratedDP`. Keep pure charges in a
@@ -381,12 +380,13 @@ class PrivacyLedger:
         _check_name("dataset", dataset)
         _check_text("label", label)
         cost = self._price(promise)
-        told: dict[str, Any] = {"dataset": dataset, "label": label, "adjacency": promise.adjacency}
-        told |= {"mechanism": _written(promise.mechanism), "simulated": promise.simulated}
+        told: dict[str, Any] = {"dataset": dataset, "label": label, "pid": os.getpid()}
+        told |= {"adjacency": promise.adjacency, "simulated": promise.simulated}
+        told["mechanism"] = _written(promise.mechanism)
         with self._store.writing() as book:
             self._refuse_excess(book, dataset, cost)
             # The time is of the transaction, so that times are in order.
-            book.append(**told, pid=os.getpid(), time=now(), cost=cost)
+            book.append(**told, time=now(), cost=cost)
             if self._clones.since is not None:
                 self._clones.watch(book, dataset, label, cost, self._filter.epsilon_of)
         return len(book.charges)
