@@ -144,7 +144,7 @@ def test_a_table_that_is_not_as_the_schema_says_costs_nothing_and_is_not_repeate
 def test_a_late_warning_costs_no_summary():
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
     few = PrivateMMDSummarizer(
-        200, n_components=20, target_is_owners=True, ledger=ledger, gamma=1.0
+        n_select=200, n_components=20, target_is_owners=True, ledger=ledger, gamma=1.0
     )
     model = SummarizedEstimator(LogisticRegression(), few)
     with warnings.catch_warnings():
@@ -158,7 +158,7 @@ def test_a_late_warning_costs_no_summary():
 
 
 def test_a_failed_refit_on_a_summary_leaves_nothing_of_the_former_one():
-    few = PrivateMMDSummarizer(10, n_components=20, target_is_owners=True, gamma=1.0)
+    few = PrivateMMDSummarizer(n_select=10, n_components=20, target_is_owners=True, gamma=1.0)
     model = SummarizedEstimator(LogisticRegression(), few).fit(X, Y)
     former = model.summarizer_
     model.set_params(estimator=LogisticRegression(C=-1.0))
@@ -194,8 +194,8 @@ def test_a_name_has_one_class():
 @pytest.mark.parametrize(
     "made",
     [
-        lambda **given: RFFSketcher(10, gamma=1.0, **given),
-        lambda **given: SketchUnion([RFFSketcher(6, gamma=1.0)], **given),
+        lambda **given: RFFSketcher(n_components=10, gamma=1.0, **given),
+        lambda **given: SketchUnion([RFFSketcher(n_components=6, gamma=1.0)], **given),
         lambda **given: TDILClassifier(**given),
         lambda **given: PINPClassifier(gamma=1.0, **given),
         lambda **given: PrivateSearchCV(TDILClassifier(**given), {"regularization": [1.0, 2.0]}),
@@ -211,7 +211,7 @@ def test_a_claim_without_a_schema_takes_the_columns_as_given(made):
 
 def test_a_claim_says_that_fits_add_up_where_nothing_counts_them(tmp_path):
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9.0, delta=1e-5)
-    for model in (TDILClassifier(schema=(-1, 1)), M2MEstimator(schema=(-1, 1), n_synthetic=100)):
+    for model in (TDILClassifier(schema=(-1, 1)), M2MEstimator((-1, 1), n_synthetic=100)):
         alone = clone(model).fit(X, Y).privacy_
         assert "Counts one fit: others on these rows add up" in repr(alone)
         assert "ledger=" in repr(alone)
@@ -263,25 +263,6 @@ def test_a_fit_without_a_source_of_noise_costs_nothing(name, monkeypatch):
     with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Nothing was charged"):
         fit_quietly(PAYING[name], spy)
     assert not spy.charged
-
-
-BLOCKWISE = {n: one for n, one in of("sketcher").items() if hasattr(one.estimator, "partial_fit")}
-
-
-@pytest.mark.parametrize("name", BLOCKWISE)
-def test_a_block_without_a_source_of_noise_costs_nothing(name, monkeypatch):
-    """And what is paid for is released as soon as there is noise again."""
-    spy = _Spy()
-    sketcher = BLOCKWISE[name].make(ledger=spy)
-    with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Nothing was charged"):
-        sketcher.partial_fit(X)
-    assert not spy.charged
-    sketcher.partial_fit(X)
-    with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Noise cannot be drawn"):
-        sketcher.partial_fit(X).release()
-    sketcher.release()
-    assert hasattr(sketcher, "sketch_")
-    assert len(spy.entries()) == 1
 
 
 INTERACTIVE = of("learner", interactive=True)

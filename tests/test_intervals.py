@@ -36,11 +36,11 @@ def crowded(place, n=4000, seed=0):
 
 
 def fitted(X, epsilon=1.0, seed=0, n_bins=8, **options):
-    parts = [HistogramSketcher(n_bins=n_bins), RFFSketcher(10, gamma=0.5)]
+    parts = [HistogramSketcher(n_bins=n_bins), RFFSketcher(n_components=10, gamma=0.5)]
     sketcher = SketchUnion(parts, epsilon=epsilon, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # of coarse bins
-        model = M2MEstimator(sketcher, **{"schema": (0, 1)} | QUICK | options)
+        model = M2MEstimator(release=sketcher, **{"schema": (0, 1)} | QUICK | options)
         return simulate(model, X, seed=seed)
 
 
@@ -130,10 +130,12 @@ def test_what_whole_bins_answer_is_as_sharp_as_the_noise():
 TABLE = {"a": (-2, 1), "b": (100, 5000), "c": ["x", "y", "z"]}
 
 
-@pytest.mark.parametrize("sketcher", [HistogramSketcher(n_bins=6), RFFSketcher(8, random_state=0)])
+@pytest.mark.parametrize(
+    "sketcher", [HistogramSketcher(n_bins=6), RFFSketcher(n_components=8, random_state=0)]
+)
 def test_a_question_may_take_rows_in_any_way(sketcher):
     """Only columns that it takes are moved: its interval is that of a question that takes all."""
-    asked = quietly(lambda: M2MEstimator(sketcher, schema=TABLE, **QUICK).fit(mixed(0)))
+    asked = quietly(lambda: M2MEstimator(TABLE, release=sketcher, **QUICK).fit(mixed(0)))
     by_name, (whole, number, some) = (
         lambda r: (r["a"] > 0.3) & (r["b"] <= 800),
         (
@@ -180,9 +182,9 @@ QUESTIONS = {
 @pytest.mark.parametrize("epsilon", [0.01, 0.2, 10.0, np.inf])
 @pytest.mark.parametrize("seed", range(2))
 def test_answers_and_intervals_are_possible(epsilon, seed):
-    parts = [HistogramSketcher(n_bins=6), RFFSketcher(8)]
+    parts = [HistogramSketcher(n_bins=6), RFFSketcher(n_components=8)]
     sketcher = SketchUnion(parts, epsilon=epsilon, random_state=seed)
-    m2m = M2MEstimator(sketcher, schema=TABLE, **QUICK)
+    m2m = M2MEstimator(TABLE, release=sketcher, **QUICK)
     quietly(lambda: simulate(m2m, mixed(seed), seed=seed))
     sketch = m2m.sketch_
     most = np.ceil(sketch.n_samples + 3 * sketch.n_noise_std)  # whole rows
@@ -214,7 +216,7 @@ def test_a_condition_that_is_multiplied_is_one(scaled):
     """It was a number that no point had, with an error of 0 and an interval from 0 to 1."""
     rows = np.random.default_rng(0).poisson(2, (5000, 1)).astype(float)
     sketcher = HistogramSketcher()
-    model = M2MEstimator(sketcher, schema=(0, 20), n_synthetic=5000, random_state=0).fit(rows)
+    model = M2MEstimator((0, 20), release=sketcher, n_synthetic=5000, random_state=0).fit(rows)
     for condition in (lambda r: r[:, 0] == 0, lambda r: r[:, 0] <= 2):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnswerWarning)
@@ -268,7 +270,7 @@ def test_few_rows_and_a_target_leave_pairs_uncounted_and_intervals_say_so():
     for k in range(4):
         people = elderly(k)
         sketcher = AdaptiveSketcher(ELDERLY, target="sat", epsilon=1.0)
-        m2m = M2MEstimator(sketcher, random_state=0).fit(people)
+        m2m = M2MEstimator(release=sketcher, random_state=0).fit(people)
         for question in (old_and_ill, educated_and_rich):
             low, high = m2m.estimate(question).interval()
             held.append(low <= question(people).mean() <= high)
@@ -286,7 +288,7 @@ def test_intervals_hold_what_a_jump_inside_a_bin_has_hidden():
         jobs = rng.choice(["clerk", "nurse"], 5000)
         people["job"] = np.where(people["age"] > 66, "retired", jobs)
         old = people["age"] >= 67
-        m2m = simulate(M2MEstimator(schema=schema, epsilon=2.0), people, seed=seed)
+        m2m = simulate(M2MEstimator(schema, epsilon=2.0), people, seed=seed)
         ends = m2m.table(["age", "job"], bins=edges)[...].interval()
         clerks = m2m.count(lambda rows: (rows["age"] >= 67) & (rows["job"] == "clerk")).interval()
         held.append([ends[3, 0, 0] <= 0, ends[3, 1, 0] <= 0, ends[2, 2, 0] <= 0, clerks[0] <= 0])
@@ -303,7 +305,7 @@ def test_two_numbers_that_nearly_tell_each_other_go_together_inside_cells():
         u = rng.normal(50, 18, 10_000).clip(0, 100)
         X = pd.DataFrame({"u": u, "v": (u + rng.normal(0, 1, len(u))).clip(0, 100)})
         truth = np.histogram2d(X["u"], X["v"], bins=[edges, edges])[0]
-        m2m = simulate(M2MEstimator(schema=schema, epsilon=1.0), X, seed=seed)
+        m2m = simulate(M2MEstimator(schema, epsilon=1.0), X, seed=seed)
         table = m2m.table(["u", "v"], bins={"u": edges, "v": edges})[...].interval()
         large = truth >= 100
         held.append(((table[..., 0] <= truth) & (truth <= table[..., 1]))[large].mean())
@@ -320,7 +322,7 @@ def test_tables_have_the_sums_of_what_they_divide(epsilon):
     a = rng.choice(["x", "y", "z"], 5000, p=[0.9, 0.08, 0.02])
     b = np.where(a == "x", rng.poisson(6, 5000), rng.integers(0, 60, 5000)).clip(0, 59)
     schema = {"a": ["x", "y", "z"], "b": Numeric(0, 59, step=1)}
-    m2m = M2MEstimator(schema=schema, epsilon=epsilon)
+    m2m = M2MEstimator(schema, epsilon=epsilon)
     m2m.fit(pd.DataFrame({"a": a, "b": b}))
     bins = {"b": [0, 5, 10, 20, 40, 59]}
     found = {n: np.asarray(m2m.table(["a", "b"], bins=bins, normalize=n)) for n in NORMALIZE}
@@ -340,7 +342,7 @@ def test_shares_of_no_rows_may_be_anything(normalize):
     X = pd.DataFrame({"x": np.full(1000, 10.0), "g": np.tile(["a", "b"], 500)})
     schema = {"x": Numeric(0, 100), "g": ["a", "b", "c"]}
     sketcher = HistogramSketcher(schema=schema, n_bins=5, marginals=2, epsilon=np.inf)
-    m2m = M2MEstimator(sketcher).fit(X)
+    m2m = M2MEstimator(release=sketcher).fit(X)
     with np.errstate(over="raise", divide="raise", invalid="raise"):
         found = m2m.table(["x", "g"], bins={"x": [0, 20, 50, 70, 100]}, normalize=normalize)
         ends = found[...].interval()

@@ -48,17 +48,21 @@ def people(n=3000, seed=0):
 
 
 def asked(X=None, sketcher=None, epsilon=np.inf, prior="kde", **parameters):
-    sketcher = clone(sketcher or RFFSketcher(60)).set_params(epsilon=epsilon, random_state=0)
+    sketcher = clone(sketcher or RFFSketcher(n_components=60)).set_params(
+        epsilon=epsilon, random_state=0
+    )
     defaults = {
         "schema": (0, 1),
         "n_synthetic": 4000,
         "random_state": 0,
         "inference": Points(prior=prior),
     }
-    return M2MEstimator(sketcher, **(defaults | parameters)).fit(skewed() if X is None else X)
+    return M2MEstimator(release=sketcher, **(defaults | parameters)).fit(
+        skewed() if X is None else X
+    )
 
 
-WIDE = RFFSketcher(200)
+WIDE = RFFSketcher(n_components=200)
 
 
 def drawn(prior, schema=UNIT, size=40_000):
@@ -124,7 +128,7 @@ def test_a_density_near_the_rows_is_better_than_a_uniform_one():
 def test_an_unusable_density_costs_nothing(prior, said):
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     model = M2MEstimator(
-        RFFSketcher(10, ledger=ledger), schema=(0, 1), inference=Points(prior=prior)
+        (0, 1), release=RFFSketcher(n_components=10, ledger=ledger), inference=Points(prior=prior)
     )
     with pytest.raises(ValueError, match=said):
         model.fit(skewed())
@@ -141,7 +145,7 @@ def test_a_drowned_sketch_is_answered_from_its_ranges(epsilon):
     held = []
     for seed in range(20):
         with simulation(seed):
-            model = asked(sketcher=RFFSketcher(60), epsilon=epsilon)
+            model = asked(sketcher=RFFSketcher(n_components=60), epsilon=epsilon)
         ends = model.mean().interval(0.95)
         held += [(ends[:, 0] <= 0.1) & (ends[:, 1] >= 0.101)]
     assert np.mean(held) >= 0.9
@@ -159,7 +163,7 @@ def test_intervals_cover_though_points_follow_the_noise():
     truth, covered = question(X).mean(axis=0), []
     for seed in range(60):
         with simulation(seed):
-            model = asked(X, RFFSketcher(80), 1.0, n_synthetic=2000, random_state=seed)
+            model = asked(X, RFFSketcher(n_components=80), 1.0, n_synthetic=2000, random_state=seed)
         ends = model.estimate(question).interval(0.95)
         covered.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
     assert np.mean(covered) > 0.9
@@ -170,7 +174,7 @@ def test_columns_of_public_points_go_by_their_names(wrap):
     X = pd.DataFrame(skewed(), columns=["a", "b"]).assign(b=lambda rows: 1 - rows["b"])
     schema, public = {"a": (0, 1), "b": (0, 1)}, X[:300]
     found = [
-        asked(X, RFFSketcher(20), prior=wrap(points), schema=schema).mean()
+        asked(X, RFFSketcher(n_components=20), prior=wrap(points), schema=schema).mean()
         for points in (public, public[["b", "a"]], public.assign(c="x"))
     ]
     assert np.array_equal(found[0], found[1])

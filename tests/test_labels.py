@@ -259,7 +259,7 @@ def test_errors_tell_no_label_and_cost_nothing(name):
 def test_no_label_makes_others_acceptable(extra):
     for bad in BAD.values():
         y = [bad, 0, 1, 0, 1, extra]
-        for model in (TDILClassifier(), M2MClassifier(schema=(-1, 1))):
+        for model in (TDILClassifier(), M2MClassifier((-1, 1))):
             refused(lambda model=model, y=y: model.fit(X[:6], y))
         refused(lambda y=y: DataOwner(X[:6], y))
         refused(lambda y=y: Groups.read([*y[1:5], y[0], y[5]]) and DataOwner(X[:6], y))
@@ -269,7 +269,9 @@ def test_no_label_makes_others_acceptable(extra):
 
 
 def summarised(**data):
-    model = PrivateMMDSummarizer(5, n_components=16, gamma=0.5, random_state=0, protocol="propose")
+    model = PrivateMMDSummarizer(
+        n_select=5, n_components=16, gamma=0.5, random_state=0, protocol="propose"
+    )
     return model.fit(X, X_target=X[:9], **data)
 
 

@@ -56,7 +56,7 @@ def sketched(noise_seed=0, rows=None, **options):
 
 
 def fourier():
-    sketcher = RFFSketcher(30, schema=SCHEMA, epsilon=1.0, random_state=0)
+    sketcher = RFFSketcher(SCHEMA, n_components=30, epsilon=1.0, random_state=0)
     return sketcher.fit(people()).sketch_
 
 
@@ -361,7 +361,7 @@ def test_how_columns_go_together_beyond_their_pairs_is_held(knows):
     for seed in range(2):
         X, rng = mixed(seed)
         schema = {name: [*"wxyz"] for name in X}
-        m2m = simulate(M2MEstimator(schema=schema, epsilon=5.0, random_state=0), X, seed=seed)
+        m2m = simulate(M2MEstimator(schema, epsilon=5.0, random_state=0), X, seed=seed)
         if not knows:
             of_tables = m2m._plausible._interactions
             of_tables.__dict__["phi"] = (of_tables.phi[0], 0.0)
@@ -387,7 +387,7 @@ def test_a_condition_on_four_columns_that_hardly_a_row_meets_is_not_nothing():
         return np.logical_and.reduce([rows[name] == "a" for name in "pqrs"])
 
     for seed in range(3):
-        m2m = simulate(M2MEstimator(schema=schema, epsilon=0.5, random_state=0), X, seed=seed)
+        m2m = simulate(M2MEstimator(schema, epsilon=0.5, random_state=0), X, seed=seed)
         low, high = m2m.count(asked).interval()
         assert low <= 25
         assert 5 < high < 2000  # points alone, of which none meets it, say 0

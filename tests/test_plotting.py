@@ -39,6 +39,8 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 from simulated import simulate
 
+from skdpsumm.privacy import PrivacyGuarantee
+
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
@@ -83,9 +85,9 @@ def choice():
     X = np.vstack([rng.normal(0, 1, (200, 2)), rng.normal(2, 1, (200, 2))])
     target = rng.normal(2, 1, (100, 2))
     fitted = [
-        PrivateMMDSummarizer(30, gamma=0.5, n_components=64, epsilon=epsilon, random_state=0).fit(
-            X, X_target=target, owners=np.repeat(["north", "south"], 200)
-        )
+        PrivateMMDSummarizer(
+            n_select=30, gamma=0.5, n_components=64, epsilon=epsilon, random_state=0
+        ).fit(X, X_target=target, owners=np.repeat(["north", "south"], 200))
         for epsilon in (np.inf, 1.0)
     ]
     return (*fitted, X, rng.normal(2, 1, (80, 2)))
@@ -328,7 +330,9 @@ def test_covariance(m2m):
 def a_ledger():
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     ledger.charge(GaussianDP(0.2), label="means")
-    ledger.charge(GaussianDP(0.1), label="counts", dataset="north", simulated=True)
+    ledger.charge(
+        PrivacyGuarantee(GaussianDP(0.1), simulated=True), label="counts", dataset="north"
+    )
     return ledger
 
 

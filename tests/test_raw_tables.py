@@ -51,7 +51,7 @@ pytestmark = pytest.mark.simulated(0)
     [
         TDILClassifier(**QUIET),
         TDDLClassifier(**QUIET),
-        M2MClassifier(HistogramSketcher(), schema=SCHEMA, n_synthetic=500),
+        M2MClassifier(SCHEMA, release=HistogramSketcher(), n_synthetic=500),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -66,11 +66,11 @@ def test_models_predict_tables_without_the_columns_that_the_schema_drops(model):
 
 
 def test_steps_and_summaries_take_them_too():
-    for step in (PublicVectorizer(SCHEMA), RFFSketcher(4, **QUIET)):
+    for step in (PublicVectorizer(SCHEMA), RFFSketcher(n_components=4, **QUIET)):
         step.fit(FRAME)
         np.testing.assert_array_equal(step.transform(FRAME), step.transform(FEW))
     chosen = [
-        PrivateMMDSummarizer(5, **QUIET).fit(FRAME, X_target=target, owners=FRAME["sex"])
+        PrivateMMDSummarizer(n_select=5, **QUIET).fit(FRAME, X_target=target, owners=FRAME["sex"])
         for target in (FRAME[:50], FEW[:50])
     ]
     np.testing.assert_array_equal(*(one.sample_indices_ for one in chosen))
@@ -120,7 +120,7 @@ def test_a_file_with_a_mistake_is_named(text, told, tmp_path):
 
 def test_a_histogram_has_the_bins_of_the_release():
     m2m = M2MEstimator(
-        HistogramSketcher(epsilon=np.inf), schema=SCHEMA, n_synthetic=2000, random_state=0
+        SCHEMA, release=HistogramSketcher(epsilon=np.inf), n_synthetic=2000, random_state=0
     ).fit(FRAME)
     shares = m2m.histogram("pay")
     assert shares.labels == m2m.table(["pay"]).labels

@@ -92,7 +92,7 @@ def test_anything_else_is_an_error_that_names_the_column(given, message):
     # A sketcher says the same, before anything else.
     if given is not None:
         with pytest.raises(ValueError, match=message):
-            RFFSketcher(schema=given).fit([["not looked at"]])
+            RFFSketcher(given).fit([["not looked at"]])
 
 
 WRONG_COLUMNS = {
@@ -616,9 +616,11 @@ MAPS = {
     "histogram": HistogramSketcher(
         n_bins=7, marginals=[["age", "job"], ["gain"], ["grade", "sex"]]
     ),
-    "fourier": RFFSketcher(12),
-    "race": RACESketcher(4, n_buckets=9),
-    "union": SketchUnion([HistogramSketcher(n_bins=3), RFFSketcher(4), RACESketcher(2)]),
+    "fourier": RFFSketcher(n_components=12),
+    "race": RACESketcher(n_repetitions=4, n_buckets=9),
+    "union": SketchUnion(
+        [HistogramSketcher(n_bins=3), RFFSketcher(n_components=4), RACESketcher(n_repetitions=2)]
+    ),
 }
 STRANGE = {
     "nothing": (None, None, None, None, "F"),

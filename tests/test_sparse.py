@@ -307,7 +307,7 @@ REFUSED = [
     (TDILClassifier(schema=Numeric(-1, 1, missing=True), kernel="linear"), MOVES),
     (TDILClassifier(schema=Numeric(-1, 1, step=2), kernel="linear"), MOVES),
     *(
-        (RFFSketcher(4, gamma=1.0, schema=given), MOVES)
+        (RFFSketcher(n_components=4, gamma=1.0, schema=given), MOVES)
         for given in ((-1, 1), Numeric(0, 1, missing=True), [["a", "b"]] * 40)
     ),
     (TDILClassifier(kernel="rbf", gamma=1.0), TAKES_NONE),
@@ -316,7 +316,7 @@ REFUSED = [
     (TDILClassifier(mechanism="exponential"), TAKES_NONE),
     (PINPClassifier(kernel="linear", mechanism="svt"), TAKES_NONE),
     (HistogramSketcher(schema=(0, 1)), TAKES_NONE),
-    (SketchUnion([RFFSketcher(4, gamma=1.0)]), TAKES_NONE),
+    (SketchUnion([RFFSketcher(n_components=4, gamma=1.0)]), TAKES_NONE),
     (AdaptiveSketcher(schema=(0, 1)), TAKES_NONE),
     (PrivateSearchCV(TDILClassifier(), {"regularization": [1.0]}), TAKES_NONE),
 ]
@@ -353,7 +353,7 @@ def test_nothing_as_large_as_the_table_is_allocated(limit):
     X, y = one_hot(n, d, 10)
     groups = {} if limit is None else {"groups": np.arange(n) // 2}
     learner = TDILClassifier(mechanism=GradientDescent(n_steps=3), max_rows_per_group=limit)
-    sketcher = RFFSketcher(10, gamma=0.1, max_rows_per_group=limit)
+    sketcher = RFFSketcher(n_components=10, gamma=0.1, max_rows_per_group=limit)
     for model, ask in ((learner, learner.predict), (sketcher, sketcher.transform)):
         tracemalloc.start()
         try:
@@ -392,11 +392,11 @@ def test_solvers_refuse_a_wide_table_before_it_costs(mechanism):
 # ---- sketches
 
 SKETCHERS = {
-    "fourier": RFFSketcher(10, gamma=0.5),
-    "fourier in a box": RFFSketcher(10, gamma=0.5, schema=(0, 2)),
-    "fourier, columns": RFFSketcher(10, gamma=0.5, schema=[(0, 1 + j) for j in range(40)]),
-    "race": RACESketcher(5, n_buckets=7, bandwidth=1.0),
-    "race in a box": RACESketcher(5, n_buckets=7, schema=(0, 2)),
+    "fourier": RFFSketcher(n_components=10, gamma=0.5),
+    "fourier in a box": RFFSketcher((0, 2), n_components=10, gamma=0.5),
+    "fourier, columns": RFFSketcher([(0, 1 + j) for j in range(40)], n_components=10, gamma=0.5),
+    "race": RACESketcher(n_repetitions=5, n_buckets=7, bandwidth=1.0),
+    "race in a box": RACESketcher((0, 2), n_repetitions=5, n_buckets=7),
 }
 
 

@@ -153,7 +153,7 @@ def test_without_noise_what_was_counted_together_is_exact():
     X = pd.DataFrame({"a": a, "b": np.minimum(a + rng.integers(0, 3, 5000), 9)})
     X["c"] = np.where(rng.random(5000) < a / 10, "x", "y")
     schema = {"a": Numeric(0, 9, step=1), "b": Numeric(0, 9, step=1), "c": ["x", "y"]}
-    model = M2MEstimator(schema=schema, epsilon=np.inf).fit(X)
+    model = M2MEstimator(schema, epsilon=np.inf).fit(X)
     ends = [0, 2, 5, 8, 9]
     counted = np.histogram2d(X["a"], X["b"], bins=[[0, 2, 5, 8, 10]] * 2)[0]
     table = np.asarray(model.table(["a", "b"], bins={"a": ends, "b": ends}))
