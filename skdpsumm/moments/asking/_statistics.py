@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._computing import warn_caller
 from ..._html import MOST_ROWS_SHOWN
 from ...schema._columns import Date
-from ...schema._schema import TableSchema, stack_columns
+from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of, framed
 from .._numbers import N_TABLES
@@ -917,16 +917,25 @@ class StatisticsMixin:
         0.4
         """
         which = _each_once(self._columns(columns), columns)
-        rows_of, schema, privacy = self._told(), self._asked.take(which), self.sketch_.privacy
+        rows_of, schema, badge = self._told(), self._asked.take(which), self.sketch_.privacy.badge
 
         @cache  # the value is asked of the same tables
         def ask(covers: str) -> Floats:
-            found = []
-            for cells, weights in positive_tables(rows_of(which, covers).rows, which):
-                kept = weights > 0
-                table = stack_columns([one[kept] for one in cells])
-                given = framed(table, schema, self._frame, privacy)
-                found.append(np.asarray(function(given, weights[kept]), np.float64))
+            rows = rows_of(which, covers).rows
+            kept = np.any(rows.weights > 0, axis=0)
+
+            def frame_of_kept(cells: Sequence[NDArray], known: Mapping[str, Any]) -> Any:
+                table = [own[kept] for own in cells]
+                return framed(table, schema, self._frame, badge, known)
+
+            # Columns that are alike in all tables are made once.
+            alike = [schema.name(k) for k, j in enumerate(which) if len(rows.column(j)) == 1]
+            base = frame_of_kept([rows.column(j)[0] for j in which], {})
+            known = {} if isinstance(base, np.ndarray) else {name: base[name] for name in alike}
+            found = [
+                np.asarray(function(frame_of_kept(cells, known), weights[kept]), np.float64)
+                for cells, weights in positive_tables(rows, which)
+            ]
             return np.stack(found)
 
         return self._answer(ask, (), judged=False, value=near_the_middle(ask("table")))
@@ -1005,7 +1014,7 @@ class StatisticsMixin:
         rows, of_noise = (self._told()(which, covers).rows for covers in ("table", "noise"))
         tables = positive_tables(rows, which, of_noise)
         some = [rounded_rows(*one, int(n)) for one in islice(tables, 1, 1 + int(n_tables))]
-        return [framed(one, self._asked, self._frame, self.sketch_.privacy) for one in some]
+        return [framed(one, self._asked, self._frame, self.sketch_.privacy.badge) for one in some]
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
         """Return the columns of a table, and the axes whose sums are one, None for none."""
