@@ -51,7 +51,7 @@ def gate(tmp_path_factory):
     }
     config = uvicorn.Config(behind, port=ports[0], **quiet, **tls)
     upstream = f"https://127.0.0.1:{ports[0]}", inner / "server.pem"
-    at = "127.0.0.1", ports[1], str(outer / "server.pem"), str(outer / "server.key")
+    at = "127.0.0.1", ports[1], outer
     servers = [
         Serving(uvicorn.Server(config)),
         Serving(_gate.serve(*upstream, *at)),
@@ -158,10 +158,9 @@ def test_a_flood_does_not_keep_a_node_out(gate):
 def alone(folder):
     """Yield the port of a gate with no SuperLink behind it."""
     _gate.write_certificate(folder, ["127.0.0.1", "curator.example"])
-    files = str(folder / "server.pem"), str(folder / "server.key")
     port = free_port()
-    upstream = f"https://127.0.0.1:{free_port()}", files[0]
-    gate = Serving(_gate.serve(*upstream, "127.0.0.1", port, *files))
+    upstream = f"https://127.0.0.1:{free_port()}", folder / "server.pem"
+    gate = Serving(_gate.serve(*upstream, "127.0.0.1", port, folder))
     try:
         yield port
     finally:

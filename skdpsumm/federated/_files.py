@@ -7,10 +7,11 @@ import fcntl
 import os
 import secrets
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 from ..schema._files import read_toml
 
@@ -23,10 +24,9 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 def make_folder(path: str | os.PathLike, *, new: bool = False) -> Path:
     """Make a folder and those above it; raise FileExistsError if it has to be `new`."""
+    os.umask(0o077)  # whatever any library writes into it is for this user's eyes alone, too
     path = Path(path)
-    for folder in [p for p in reversed(path.parents) if not p.exists()]:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    path.mkdir(mode=0o700, exist_ok=not new)
+    path.mkdir(parents=True, exist_ok=not new)
     return path
 
 
@@ -78,29 +78,27 @@ def printable(text: str) -> str:
     return "".join(c for c in text if c.isprintable())
 
 
-def close_files(folder: Path) -> None:
-    """Take from others what a library has let them read."""
-    for path in folder.rglob("*"):
-        path.chmod(0o700 if path.is_dir() else 0o600)
+class Settings:
+    """A dataclass that a TOML file describes."""
 
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Self:
+        """Read a party's TOML file; relative paths in it start at its folder.
 
-def load_settings(path: Path, cls: Any, needed: Collection[str], files: Collection[str]) -> Any:
-    """Return a dataclass that a TOML file describes; relative paths in it start at its folder.
-
-    Parameters
-    ----------
-    path : Path
-    cls : type
-    needed, files : collection of str
-        Entries that must be there, and entries that are paths.
-    """
-    given = read_toml(path)
-    if not set(needed) <= set(given) <= set(cls.__dataclass_fields__):
-        optional = sorted(set(cls.__dataclass_fields__) - set(needed))
-        raise ValueError(
-            f"{path.name} must have {sorted(needed)}, and may have {optional}; it has "
-            f"{sorted(given)}."
-        )
-    for key in set(files) & set(given):
-        given[key] = path.parent / Path(given[key]).expanduser()
-    return cls(**given)
+        Raises
+        ------
+        ValueError
+            For entries that are unknown or missing.
+        """
+        path = Path(path).expanduser().absolute()
+        given, known = read_toml(path), {f.name: f for f in fields(cls)}
+        needed = {name for name, f in known.items() if f.default is MISSING}
+        if not needed <= set(given) <= set(known):
+            raise ValueError(
+                f"{path.name} must have {sorted(needed)}, and may have "
+                f"{sorted(set(known) - needed)}; it has {sorted(given)}."
+            )
+        for name in given:
+            if "Path" in known[name].type:
+                given[name] = path.parent / Path(given[name]).expanduser()
+        return cls(**given)

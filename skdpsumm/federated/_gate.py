@@ -144,9 +144,7 @@ async def _reply(
     await send({"type": "http.response.body", "body": body})
 
 
-def serve(
-    upstream: str, root: str | Path, host: str, port: int, certificate: str, key: str
-) -> uvicorn.Server:
+def serve(upstream: str, root: str | Path, host: str, port: int, folder: Path) -> uvicorn.Server:
     """Return a server of the gate, over TLS; its `run` serves until it is told to end.
 
     Parameters
@@ -154,15 +152,15 @@ def serve(
     upstream, root : see `Gate`
     host, port : str, int
         Where strangers call.
-    certificate, key : str
-        Paths of the certificate that owners know, and of its key.
+    folder : Path
+        Holds server.pem, the certificate that owners know, and its key server.key.
     """
     config = uvicorn.Config(
         Gate(upstream, root),
         host=host,
         port=port,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
+        ssl_certfile=folder / "server.pem",
+        ssl_keyfile=folder / "server.key",
         http=_Head,
         lifespan="off",
         ws="none",
