@@ -121,7 +121,7 @@ class Loopback:
         name = f"run {time.monotonic()}"
         self.start(name, "run", self.curator)
         found = wait_until(
-            lambda: re.match(r"Run (\d+)\n", self.output(name)), "the start of a run"
+            lambda: re.search(r"(?m)^Run (\d+)$", self.output(name)), "the start of a run"
         )
         return int(found[1])
 

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pickle
+import re
 import signal
 import sqlite3
 import sys
@@ -35,9 +36,7 @@ from flwr.app import ConfigRecord, Error, RecordDict
 from simulated import simulate
 
 from skdpsumm import (
-    Categorical,
     LedgerDamagedError,
-    Numeric,
     PrivacyLedger,
     PublicVectorizer,
     TableSchema,
@@ -48,9 +47,8 @@ from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._curator import GENERIC as CURATOR_GENERIC
 from skdpsumm.federated._curator import CuratorSite, FederatedRun, RunEndedError, sketch_of
 from skdpsumm.federated._envelope import Keys, Letter, counter_of, seal, unseal
-from skdpsumm.federated._files import make_folder, write_file
-from skdpsumm.federated._grants import Grants
-from skdpsumm.federated._owner_log import GENERIC, Refusal
+from skdpsumm.federated._files import make_folder
+from skdpsumm.federated._grants import GENERIC, Grants, Refusal
 from skdpsumm.federated._site import NOT_TAKEN, OwnerSite
 from skdpsumm.federated._table import cells_of, check_codes, read_table
 from skdpsumm.federated._wire import (
@@ -343,27 +341,6 @@ def test_another_agreement_is_not_even_opened(homes):
     assert [e["event"] for e in events(homes["south"])] == ["stranger"]
 
 
-def test_agreements_carry_whole_schemas(tmp_path):
-    columns = {
-        "age": Numeric(17, 90, step=1, unit="years"),
-        "gain": Numeric(edges=[0, 1, 5, 20, 99], missing=True),
-        "job": Categorical(["clerk", "farmer"], description="as declared"),
-    }
-    schema, keys = TableSchema(columns), {name: PUBLIC[name] for name in ("curator", "north")}
-    sketch = {"random_state": 0, "sketchers": [{"kind": "histogram", "n_bins": 74}]}
-    ours = Agreement(["north"], schema, keys, sketch=sketch)
-    released = ours.sketcher().preview_map(3, schema.names)
-    assert (released.schema, released.n_bins) == (schema, (74, 5, 2))
-    text = 'owners = ["north"]\nschema = "adult.toml"\n'
-    text += "sketch.random_state = 0\nsketch.sketchers = [{kind = 'histogram', n_bins = 74}]\n"
-    text += "".join(f"keys.{n}.{k} = '{key}'\n" for n in keys for k, key in keys[n].items())
-    (tmp_path / "agreement.toml").write_text(text)
-    schema.save(tmp_path / "adult.toml")
-    assert Agreement.load(tmp_path / "agreement.toml").digest == ours.digest
-    turned = Agreement(["north"], dict(reversed(columns.items())), keys, sketch=sketch)
-    assert ours.difference(turned) == "schema.order[0]: 'age' here, 'job' there"
-
-
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
@@ -522,6 +499,9 @@ def test_the_curators_app_tells_flowers_logs_nothing_and_others_no_file(homes, h
     for path in homes.values():
         made += [*path.parent.glob("log.jsonl*"), *(path.parent / "log.jsonl.answers").iterdir()]
     assert len(made) > 15
+    told = [p.read_text() for p in made if p.suffix in (".json", ".jsonl", ".txt")]
+    assert len(told) == 5
+    assert not re.search(r"\b60\b", "".join(told))  # rows of each owner
     for path in made:
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
     spoiled = pd.DataFrame(TARGET, columns=COLUMNS).astype(object)
@@ -636,7 +616,7 @@ def test_what_the_curator_did_not_ask_this_owner_now_is_not_opened(homes, north)
 
 
 def test_a_stranger_fills_no_disk_and_costs_no_memory(north, monkeypatch):
-    monkeypatch.setattr("skdpsumm.federated._owner_log.MOST_STRANGERS", 3)
+    monkeypatch.setattr("skdpsumm.federated._files.MOST_STRANGERS", 3)
     monkeypatch.setattr("skdpsumm.federated._site.decode", lambda _: pytest.fail("was parsed"))
     columns = json.dumps({"columns": ["x{0..5000000}"]}).encode()
     for octets in (columns, bytes(30_000_000), *([b"A" * 1000] * 20)):
@@ -1059,20 +1039,6 @@ def test_whatever_becomes_of_the_log_what_was_granted_counts(north):
     assert post.site.lost() == []
 
 
-def test_what_a_killed_process_left_stands_in_nobodys_way(tmp_path, monkeypatch):
-    """In a container, every process may have the same number."""
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as during:
-        during.setattr(os, "fsync", killed)
-        with pytest.raises(KeyboardInterrupt):
-            write_file(tmp_path / "answer", b"half")
-    write_file(tmp_path / "answer", b"whole")
-    assert (tmp_path / "answer").read_bytes() == b"whole"
-
-
 # ---- what the curator takes
 
 
@@ -1164,7 +1130,7 @@ def test_a_larger_sketch_than_agreed_is_not_read(monkeypatch):
     monkeypatch.setattr("skdpsumm.sketches.PrivateSketch.load", unread)
     octets = np.zeros(ours.bytes_of_sketch + 1, np.uint8)
     with pytest.raises(ValueError, match="of another size than agreed"):
-        sketch_of({"kind": "Sketch", "file": octets}, ours)
+        sketch_of(ours, "", {"kind": "Sketch", "file": octets})
 
 
 def scaled(name, factor, which=slice(None)):
@@ -1194,10 +1160,10 @@ def test_a_sketch_that_was_not_agreed_is_not_added(tmp_path, text, change, reaso
         made.save(tmp_path / "made")
     octets = np.frombuffer((tmp_path / "made").read_bytes(), np.uint8)
     with pytest.raises(ValueError, match=reason):
-        sketch_of({"kind": "Sketch", "file": octets}, agreed())
+        sketch_of(agreed(), "", {"kind": "Sketch", "file": octets})
     for content in ({"kind": "Sketch", "file": octets[:50]}, {"kind": "Sketch"}, {"kind": "Rows"}):
         with pytest.raises(ValueError, match="no sketch"):
-            sketch_of(content, agreed())
+            sketch_of(agreed(), "", content)
 
 
 def test_who_signs_something_else_or_for_another_is_left_out(homes):
@@ -1294,29 +1260,18 @@ def signals():
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize(
-    ("statuses", "n_starts", "told"),
-    [
-        ([49, 1, 0], 3, 0),  # not taken yet, and sent away once
-        ([-9, 0], 2, 0),  # killed
-        ([2], 1, 2),  # wrong options
-        ([49] * 50, 7, 49),  # another key: five minutes
-    ],
-)
-def test_a_node_is_started_again_until_it_is_taken(monkeypatch, statuses, n_starts, told):
-    monkeypatch.setattr(_commands, "_PAUSE_SECONDS", 0.0)
-    clock = iter(np.arange(0.0, 1e6, 15.0))  # is looked at three times a start
-    monkeypatch.setattr(_commands.time, "monotonic", lambda: next(clock))
-    ends, started = iter(statuses), []
+@pytest.mark.parametrize("statuses", [[49, 1, 0], [-9, 0], [2]], ids=str)
+def test_a_node_is_started_again_until_it_is_taken(monkeypatch, statuses):
+    """It was not taken yet, was sent away once, or was killed; or it has wrong options."""
 
     @contextlib.contextmanager
     def running(command, environment):
-        started.append(command)
-        yield SimpleNamespace(wait=lambda: next(ends))
+        yield SimpleNamespace(wait=lambda: ends.pop(0))
 
+    ends = list(statuses)
+    monkeypatch.setattr(_commands, "_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(_commands, "_running", running)
-    assert _commands._keep(["node"], {}) == told
-    assert len(started) == n_starts
+    assert (_commands._keep(["node"], {}), ends) == (statuses[-1], [])
 
 
 def test_a_node_that_is_told_to_end_is_not_started_again(signals):

@@ -20,9 +20,10 @@ def main(arguments: list[str] | None = None) -> int:
         for name, how in options.items():
             part.add_argument(name, **how)
         part.set_defaults(command=command)
-    given, given.rest = parser.parse_known_args(arguments)
-    if given.rest and given.command is not supernode:  # whose others are Flower's
-        parser.error(f"unknown arguments {given.rest}")
+    given, rest = parser.parse_known_args(arguments)
+    given.rest = rest
+    if rest and given.command is not supernode:  # whose others are Flower's
+        parser.error(f"unknown arguments {rest}")
     try:
         return given.command(given)
     except (ValueError, OSError) as error:

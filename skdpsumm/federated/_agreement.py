@@ -19,13 +19,7 @@ from .._sklearn import check_params
 from ..schema._files import read_toml
 from ..schema._schema import TableSchema, as_schema, first_difference
 from ..schema._vectorizer import n_vector
-from ..sketches import (
-    HistogramSketcher,
-    PrivateSketch,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-)
+from ..sketches import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
 from ..summaries import Curator, Pool, PrivateMMDSummarizer, Propose, summary_sketcher
 from ..summaries._curator import shares_of
 from ..summaries._mmd import Embedding
@@ -109,15 +103,21 @@ class Agreement:
     schema: Any
     keys: Mapping[str, Mapping[str, str]]
     labels: str | None = None
-    rows: Mapping[str, Any] | None = None
-    sketch: Mapping[str, Any] | None = None
+    rows: Any = None
+    sketch: Any = None
 
     def __post_init__(self):
-        object.__setattr__(self, "schema", _named(as_schema(self.schema)))
+        object.__setattr__(self, "schema", as_schema(self.schema))
+        if self.schema.names is None:
+            raise ValueError(
+                "schema must name its columns, as the tables of all owners do: "
+                "[schema.columns.age], or a mapping from name to column."
+            )
         _check_keys(self.keys, self.owners)
         if self.labels is not None and self.labels not in self.schema.names:
             raise ValueError(f"labels={self.labels!r} must be a column of the schema.")
-        if self.rows is None and self.sketch is None:
+        parts = [part for part in (self.rows, self.sketch) if part is not None]
+        if not parts or not all(isinstance(part, Mapping) for part in parts):
             raise ValueError("An agreement needs a table `rows`, `sketch` or both.")
         # Whatever is wrong is told when the agreement is read, and not when owners have signed it.
         if self.rows is not None:
@@ -186,7 +186,7 @@ class Agreement:
     @cached_property
     def terms(self) -> Terms:
         """The terms of the curator, its protocol among them."""
-        given = dict(self._table("rows"))
+        given = dict(self.rows)
         part, seed = given.pop("protocol", None), given.pop("random_state", None)
         _check_entries("rows", given, _TERMS | _OF_PROTOCOL)
         if "n_select" not in given:
@@ -199,8 +199,9 @@ class Agreement:
 
     def curator(self, X_target: Any, **own: Any) -> Curator:
         """Return the curator, who alone has the target and a ledger."""
-        seed = self._table("rows")["random_state"]
-        return Curator(X_target, self.owners, self.terms, random_state=seed, **own)
+        return Curator(
+            X_target, self.owners, self.terms, random_state=self.rows["random_state"], **own
+        )
 
     @cached_property
     def _shares(self) -> dict[str, float]:
@@ -218,7 +219,7 @@ class Agreement:
             self.terms.n_components,
             self.terms.gamma,
             self.terms.protocol.embedding_kind,
-            check_random_state(self._table("rows")["random_state"]),
+            check_random_state(self.rows["random_state"]),
         )
 
     @cached_property
@@ -247,7 +248,7 @@ class Agreement:
         **own
             `ledger` or `verbose`: for the owner alone to choose.
         """
-        given = dict(self._table("sketch"))
+        given = dict(self.sketch)
         parts = [_part(part, self.features, given) for part in given.pop("sketchers", [])]
         _check_entries("sketch", given, _RELEASE)
         if not parts:
@@ -260,12 +261,6 @@ class Agreement:
         made.preview_map(self.features.n_columns, self.features.names)
         return made
 
-    def _table(self, name: str) -> Mapping[str, Any]:
-        table = getattr(self, name)
-        if not isinstance(table, Mapping):
-            raise ValueError(f"The agreement has no table `{name}`.")
-        return table
-
 
 def _check_entries(entry: str, given: Mapping[str, Any], known: Collection[str]) -> None:
     if not set(given) <= set(known):
@@ -273,16 +268,12 @@ def _check_entries(entry: str, given: Mapping[str, Any], known: Collection[str])
 
 
 def _check_keys(keys: Any, owners: list[str]) -> None:
-    names = isinstance(owners, list) and all(isinstance(n, str) and n for n in owners)
-    if not names or len({CURATOR, *owners}) != 1 + len(owners) or not owners:
-        raise ValueError(
-            "owners must be a list of names, all different. No owner can be named curator."
-        )
+    if not isinstance(owners, list) or not all(isinstance(n, str) and n for n in owners):
+        raise ValueError("owners must be a list of names.")
+    if not owners or len({CURATOR, *owners}) <= len(owners):
+        raise ValueError("owners must be all different, and none of them is named curator.")
     if not isinstance(keys, Mapping) or set(keys) != {CURATOR, *owners}:
-        raise ValueError(
-            "keys must have a table for the curator, [keys.curator], and for each owner, and no "
-            "others."
-        )
+        raise ValueError("keys must have a table for the curator and each owner, and no others.")
     for name, public in keys.items():
         try:
             _check_entries("the table", public, {"sign", "seal", "node"})
@@ -291,15 +282,6 @@ def _check_keys(keys: Any, owners: list[str]) -> None:
             raise ValueError(f"keys.{name}: {error}") from None
     if len({public["sign"] for public in keys.values()}) < len(keys):
         raise ValueError("keys: two parties have the same key.")
-
-
-def _named(schema: TableSchema | None) -> TableSchema:
-    if schema is None or schema.names is None:
-        raise ValueError(
-            "schema must name its columns, as the tables of all owners do: "
-            "[schema.columns.age], or a mapping from name to column."
-        )
-    return schema
 
 
 def _part(part: Any, schema: TableSchema, release: Mapping[str, Any]) -> Any:

@@ -82,6 +82,8 @@ _CALL_SECONDS = 300
 
 def new(given: Namespace) -> int:
     """Make a folder for each party: keys, and files to fill in."""
+    from ._gate import write_certificate
+
     for name in given.names:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", Path(name).name):
             raise ValueError(
@@ -89,8 +91,12 @@ def new(given: Namespace) -> int:
             )
     for name in given.names:
         folder, keys = make_folder(name, new=True), Keys()
-        make = _new_curator if folder.name == CURATOR else _new_owner
-        public = keys.public | make(folder, given)
+        public = keys.public
+        if folder.name == CURATOR:
+            write_certificate(folder, given.host or ["127.0.0.1"])
+            write_file(folder / "curator.toml", _template("curator.toml"))
+        else:
+            public["node"] = _new_owner(folder, given)
         keys.save(folder / "keys.pem")
         lines = [f"{name} = {json.dumps(key)}" for name, key in public.items()]
         write_file(folder / "public.toml", "\n".join([f"[keys.{folder.name}]", *lines, ""]))
@@ -98,15 +104,7 @@ def new(given: Namespace) -> int:
     return 0
 
 
-def _new_curator(folder: Path, given: Namespace) -> dict[str, str]:
-    from ._gate import write_certificate
-
-    write_certificate(folder, given.host or ["127.0.0.1"])
-    write_file(folder / "curator.toml", _template("curator.toml"))
-    return {}
-
-
-def _new_owner(folder: Path, given: Namespace) -> dict[str, str]:
+def _new_owner(folder: Path, given: Namespace) -> str:
     from ..privacy import PrivacyLedger
     from ._grants import Grants
 
@@ -116,7 +114,7 @@ def _new_owner(folder: Path, given: Namespace) -> dict[str, str]:
         PrivacyLedger(folder / "ledger", epsilon=given.epsilon, delta=given.delta)
         text += 'ledger = "ledger"             # charged before a sketch is made\n'
     write_file(folder / "owner.toml", text)
-    return {"node": new_node_key(folder / "node.key")}
+    return new_node_key(folder / "node.key")
 
 
 def _template(name: str) -> str:
@@ -131,8 +129,8 @@ def new_node_key(path: Path) -> str:
     key = ec.generate_private_key(ec.SECP384R1())
     form = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
     write_file(path, key.private_bytes(*form, serialization.NoEncryption()))
-    ssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    return key.public_key().public_bytes(*ssh).decode()
+    public = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    return key.public_key().public_bytes(*public).decode()
 
 
 def agreement(given: Namespace) -> int:
@@ -174,23 +172,17 @@ def supernode(given: Namespace) -> int:
                 f"A node of {site.name!r} runs here already: end it first. Two nodes with one key "
                 "cannot take part."
             ) from None
-        environment = held.enter_context(_environment("flwr-clientapp"))
-        environment.setdefault("FLWR_SUPEREXEC_TASK_POLL_INTERVAL", "0.2")
+        own_poll = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2"}
+        environment = held.enter_context(_environment("flwr-clientapp", **own_poll))
         return _keep([*_child("flower-supernode"), *given.rest, *own], environment)
 
 
 def _keep(command: list[str], environment: dict[str, str]) -> int:
     """Run a node, and start it again when it has lost the SuperLink."""
-    lost = time.monotonic()
     while True:
-        start = time.monotonic()
         with _running(command, environment) as child:
             status = child.wait()
-        # A node that ran for longer had been taken.
-        if time.monotonic() - start > 60.0:
-            lost = time.monotonic()
-        # Flower is waited for five minutes.
-        if not (status < 0 or status in _LOST) or time.monotonic() - lost > 300.0:
+        if status >= 0 and status not in _LOST:
             return status
         print(_NOT_YET, flush=True)
         time.sleep(_PAUSE_SECONDS)
@@ -221,12 +213,10 @@ def superlink(given: Namespace) -> int:
         "--disable-runtime-dependency-installation",
     ]
     gate = _gate.serve(f"https://127.0.0.1:{port}", root, given.host, given.port, home)
+    own = {"FLWR_HOME": str(inner), CURATOR_FILE: str(given.curator.absolute())}
     with (
-        _environment("flwr-serverapp") as environment,
-        _running(
-            command,
-            environment | {"FLWR_HOME": str(inner), CURATOR_FILE: str(given.curator.absolute())},
-        ) as child,
+        _environment("flwr-serverapp", **own) as environment,
+        _running(command, environment) as child,
     ):
         threading.Thread(target=_end_with, args=(child, gate), daemon=True).start()
         _wait_for(inner, child)
@@ -257,14 +247,11 @@ def _wait_for(home: Path, child: subprocess.Popen | None = None) -> None:
 
 def register(agreement: Agreement, home: Path) -> None:
     """Tell the SuperLink, which remembers nothing from before, whose key is whose."""
-    from flwr.cli.supernode.register import try_load_public_key
     from flwr.proto.control_pb2 import RegisterNodeRequest
 
     with _control(home) as client:
         for owner in agreement.owners:
-            path = home / "node.pub"
-            write_file(path, agreement.keys[owner]["node"])
-            key = try_load_public_key(path)
+            key = agreement.keys[owner]["node"].encode()
             client.RegisterNode(RegisterNodeRequest(public_key=key, name=owner))
 
 
@@ -343,7 +330,7 @@ def _running(command: list[str], environment: dict[str, str]) -> Iterator[subpro
 
 
 @contextmanager
-def _environment(name: str) -> Iterator[dict[str, str]]:
+def _environment(name: str, **own: str) -> Iterator[dict[str, str]]:
     """Yield an environment in which Flower opens no port but the one that it is given.
 
     Its PATH has Flower's executor and one app of ours: nothing else can be started.
@@ -354,7 +341,7 @@ def _environment(name: str) -> Iterator[dict[str, str]]:
         script.chmod(0o700)
         (Path(folder) / "flower-superexec").symlink_to(command_path("flower-superexec"))
         kept = {k: v for k, v in os.environ.items() if not k.startswith("FLWR_INTERNAL_")}
-        yield kept | {"PATH": folder}
+        yield kept | own | {"PATH": folder}
 
 
 def _replacements() -> dict[str, dict[str, Any]]:

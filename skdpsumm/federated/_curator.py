@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from flwr.app import Message
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
@@ -26,27 +30,50 @@ from ..sketches import PrivateSketch
 from ..summaries import Curator
 from ..summaries._public_groups import claim_of_sum
 from ..summaries._releases import COSTS_NOTHING
+from . import _wire
 from ._agreement import CURATOR, Agreement
-from ._envelope import Keys
-from ._files import BYTES_OF_RECORDS, Settings, check_space, make_folder, write_file
-from ._grid import Desk
-from ._owner_log import Refusal
+from ._envelope import Keys, Letter, seal, unseal
+from ._files import BYTES_OF_RECORDS, Settings, check_space, make_folder, printable, write_file
+from ._grants import Refusal
 from ._table import check_table, read_table, to_arrow, vectors_of
-from ._wire import describe, message_content, room_of_answer, rows_of
 
 GENERIC = "the curator's side failed; error.txt in the folder of the result says why"
+_NOT_TAKEN = (
+    "did not open the question: their copy of the agreement is another one, or names other keys, "
+    "or their skdpsumm is of another version. Compare digests with the command `agreement`. If "
+    "these are equal, the owner's node failed, and its output says why"
+)
+_TWO_NODES = "has two nodes that are connected under their name: they must end one"
+_POLL_SECONDS = 0.5
+
+
+class Fault(ValueError):
+    """Why there is no answer, in words without anything of what the owner sent.
+
+    For refusals, it is the owner's own reason.
+    """
 
 
 class RunEndedError(ValueError):
     """Why a run ended early, in words that may be told: they hold nothing of any row."""
 
 
-class FederatedRun(Desk):
-    """A run over Flower, and what it brought. Holds the owners' rows.
+class FederatedRun:
+    """A run over Flower: puts questions under seal, opens the answers, and has what they brought.
+
+    Holds the owners' rows.
 
     Parameters
     ----------
-    agreement, grid, keys, run, timeout : see `Desk`
+    agreement : Agreement
+    keys : Keys
+        The curator's.
+    grid : Grid
+        Of Flower.
+    run : int
+        Flower's id of the run.
+    timeout : float
+        Seconds to wait for the answers to each question, for all of them together.
     curator : Curator or None, default=None
         Not opened yet, made by ``agreement.curator(...)``. None chooses no rows.
 
@@ -56,13 +83,28 @@ class FederatedRun(Desk):
         The rows received, as they came.
     sketches : dict from owner to PrivateSketch
         As released.
+    left_out : dict from owner to str
+        Who takes part no more, since which question, and why.
+    rounds : list of dict
+        The questions, and the seconds that they took.
     """
 
-    def __init__(self, *place: Any, curator: Curator | None = None):
-        super().__init__(*place)
-        self.curator = curator
+    def __init__(
+        self,
+        agreement: Agreement,
+        keys: Keys,
+        grid: Grid,
+        run: int,
+        timeout: float,
+        curator: Curator | None = None,
+    ):
+        self.agreement, self._keys, self._grid = agreement, keys, grid
+        self._run, self._timeout, self.curator = run, timeout, curator
+        self._nodes: dict[str, int] = {}
         self.codes: dict[tuple[str, int], NDArray] = {}
         self.sketches: dict[str, PrivateSketch] = {}
+        self.left_out: dict[str, str] = {}
+        self.rounds: list[dict[str, Any]] = []
 
     @property
     def sketch(self) -> PrivateSketch | None:
@@ -72,7 +114,8 @@ class FederatedRun(Desk):
     @property
     def rows(self) -> pa.Table:
         """The chosen rows, in the order chosen, as the schema reads them, with their labels."""
-        codes = [self.codes[origin] for origin in self.curator.chosen]
+        chosen: Any = self.curator
+        codes = [self.codes[origin] for origin in chosen.chosen]
         n_columns = self.agreement.schema.n_columns
         return to_arrow(self.agreement.schema, np.reshape(codes, (len(codes), n_columns)))
 
@@ -93,13 +136,6 @@ class FederatedRun(Desk):
         RunEndedError
             If fewer than `min_owners` signed off, or none is left.
         """
-        curator = self.curator
-        if curator is not None and curator.terms.max_rows_per_group is not None:
-            raise ValueError(
-                "Make the curator with max_rows_per_group=None, to protect single rows: over "
-                "Flower, owners cannot protect groups, and would not answer with "
-                f"max_rows_per_group={curator.terms.max_rows_per_group!r}."
-            )
         if not min_owners >= 1:  # with none, the target would be charged and nobody asked
             raise RunEndedError(f"min_owners must be at least 1, got {min_owners}.")
         if not self._keys.are(self.agreement.keys[CURATOR]):
@@ -111,10 +147,11 @@ class FederatedRun(Desk):
                 f"{len(signed)} of {len(self.agreement.owners)} owners signed off, fewer than "
                 f"min_owners={min_owners}; nothing was spent. {self.left_out}"
             )
-        if curator is not None:
-            self._choose_rows(curator)
+        if self.curator is not None:
+            self._choose_rows(self.curator)
         if self.agreement.sketch is not None:
-            self.sketches = self.ask("sketch", self._to_all(), self._read_sketch)
+            read = partial(sketch_of, self.agreement)
+            self.sketches = self.ask("sketch", self._to_all(), read)
         return self
 
     def _to_all(self) -> dict[str, dict[str, Any]]:
@@ -122,11 +159,10 @@ class FederatedRun(Desk):
 
     def _read_signature(self, owner: str, content: dict[str, Any]) -> None:
         wanted = {"kind": "SignOff", "owner": owner, "agreement": self.agreement.digest}
-        if describe(content) != wanted:  # which holds no arrays, whose comparison has no one truth
+        if (
+            _wire.describe(content) != wanted
+        ):  # which holds no arrays, whose comparison has no one truth
             raise ValueError("signed something else off")
-
-    def _read_sketch(self, _: str, content: dict[str, Any]) -> PrivateSketch:
-        return sketch_of(content, self.agreement)
 
     def _choose_rows(self, curator: Curator) -> None:
         """Carry messages as `run_protocol` does, but over the grid."""
@@ -135,17 +171,16 @@ class FederatedRun(Desk):
             messages = curator.open()
             while messages:
                 asked = {o: message for o, message in messages.items() if o in self.active}
-                sent = self.ask(
-                    "ask",
-                    {owner: message_content(message) for owner, message in asked.items()},
-                    lambda o, content: rows_of(content, ours.schema, asked[o].most_rows()),  # noqa: B023
-                )
+                questions = {
+                    owner: _wire.message_content(message) for owner, message in asked.items()
+                }
+                most = {owner: message.most_rows() for owner, message in asked.items()}
+                sent = self.ask("ask", questions, partial(_wire.rows_of, ours.schema, most))
                 if not sent:
                     raise RunEndedError(f"No owner is left. {self.left_out}")
-                vectors = {
-                    o: vectors_of(ours.features, r.X[:, ours.positions]) for o, r in sent.items()
-                }
-                messages = curator.receive({o: replace(sent[o], X=X) for o, X in vectors.items()})
+                pairs = [(o, rows, rows.X[:, ours.positions]) for o, rows in sent.items()]
+                vectors = {o: replace(r, X=vectors_of(ours.features, X)) for o, r, X in pairs}
+                messages = curator.receive(vectors)
                 self.leave_out("ask", curator.dropped_owners)
                 for owner in set(sent) - set(curator.dropped_owners):  # whose indices are sound
                     origins = [(owner, index) for index in sent[owner].indices.tolist()]
@@ -182,6 +217,125 @@ class FederatedRun(Desk):
         if self.sketch is not None:
             self.sketch.save(folder / "merged.sketch")
         _write_report(folder, self.report())
+
+    # ---- one question to many nodes
+
+    @property
+    def active(self) -> list[str]:
+        """The owners that are still taking part."""
+        return [owner for owner in self.agreement.owners if owner not in self.left_out]
+
+    def leave_out(self, kind: str, faults: Mapping[str, Any]) -> None:
+        """Note why owners are left out from a question on; the first reason stays."""
+        for owner, fault in faults.items():
+            self.left_out.setdefault(owner, f"{kind}: {fault}")
+
+    def find_nodes(self, wait: float) -> None:
+        """Find each owner's node, waiting for all up to `wait` seconds.
+
+        An owner is who holds the key that the curator registered under their name. Two nodes of
+        one name are none.
+        """
+        deadline, owners = time.monotonic() + wait, self.agreement.owners
+        while True:
+            named: dict[str, list[int]] = {owner: [] for owner in owners}
+            for node in self._grid.get_nodes():
+                named.setdefault(node.name, []).append(node.node_id)
+            self._nodes = {owner: named[owner][0] for owner in owners if len(named[owner]) == 1}
+            if len(self._nodes) == len(owners) or time.monotonic() >= deadline:
+                break
+            time.sleep(_POLL_SECONDS)
+        missing = [owner for owner in owners if owner not in self._nodes]
+        faults = {o: _TWO_NODES if named[o] else "is not connected" for o in missing}
+        self.leave_out("sign", faults)
+
+    def ask(
+        self,
+        kind: str,
+        questions: Mapping[str, Mapping[str, Any]],
+        read: Callable[[str, dict[str, Any]], Any],
+    ) -> dict[str, Any]:
+        """Send owners their questions, and return the answers of those that gave a sound one.
+
+        All others are left out.
+
+        Parameters
+        ----------
+        kind : {"sign", "ask", "sketch"}
+        questions : mapping from owner to content
+        read : callable
+            Takes an owner and the content of their answer. Returns what it says, or raises
+            ValueError in words that hold nothing of it.
+        """
+        start, answers = time.monotonic(), {}
+        sealed = {owner: self._sealed(kind, owner, content) for owner, content in questions.items()}
+        messages = [
+            Message(_wire.carried(octets), self._nodes[owner], f"query.{kind}", ttl=self._timeout)
+            for owner, octets in sealed.items()
+        ]
+        pending = dict(zip(questions, self._grid.push_messages(messages), strict=True))
+        while pending:
+            is_late = time.monotonic() >= start + self._timeout
+            # One by one: what one owner sends may be such that reading it fails.
+            for owner, identifier in list(pending.items()):
+                try:
+                    content = self._collected(kind, owner, identifier, sealed[owner])
+                    if content is None:
+                        continue
+                    answers[owner] = read(owner, content)
+                except ValueError as error:
+                    self.leave_out(kind, {owner: error})
+                del pending[owner]
+            if is_late:
+                break
+            time.sleep(_POLL_SECONDS * bool(pending))
+        late = f"did not answer within {self._timeout:g} s"
+        self.leave_out(kind, dict.fromkeys(pending, late))
+        seconds = round(time.monotonic() - start, 2)
+        self.rounds.append({"question": kind, "seconds": seconds})
+        return answers
+
+    def _collected(
+        self, kind: str, owner: str, identifier: str | None, question: bytes
+    ) -> dict[str, Any] | None:
+        """Return the content of an answer, None if it is not there yet, or raise Fault."""
+        if identifier is None:
+            raise Fault("could not be reached")
+        try:
+            replies = list(self._grid.pull_messages([identifier]))
+            content = self._opened(kind, owner, question, replies[0]) if replies else None
+        except (httpx.HTTPError, Fault):
+            raise  # the first is the SuperLink's, not the owner's
+        except Exception:
+            raise Fault("sent what cannot be read") from None
+        if content is not None and content["kind"] == "Refusal":
+            reason = printable(str(content.get("reason")))[:300] or "no reason given"
+            raise Fault(f"refused: {reason}")
+        return content
+
+    def _letter(self, kind: str, sender: str, receiver: str, question: str = "") -> Letter:
+        place = self.agreement.digest, self._run, len(self.rounds), kind
+        return Letter(*place, sender, receiver, question)
+
+    def _sealed(self, kind: str, owner: str, content: Mapping[str, Any]) -> bytes:
+        room, receiver = _wire.room_of_question(self.agreement, kind), self.agreement.keys[owner]
+        return seal(
+            self._letter(kind, CURATOR, owner), _wire.encode(content), room, self._keys, receiver
+        )
+
+    def _opened(self, kind: str, owner: str, question: bytes, reply: Message) -> dict[str, Any]:
+        if reply.has_error():
+            names = {code: name for name, code in vars(ErrorCode).items() if isinstance(code, int)}
+            name = names.get(reply.error.code, "unknown")
+            raise Fault(f"did not answer (Flower says {name})")
+        if not (octets := _wire.uncarried(reply.content)):
+            raise Fault(_NOT_TAKEN)
+        letter = self._letter(kind, owner, CURATOR, hashlib.sha256(question).hexdigest())
+        room, sender = _wire.room_of_answer(self.agreement, kind, owner), self.agreement.keys[owner]
+        content = _wire.decode(unseal(letter, octets, room, self._keys, sender))
+        if not isinstance(content.get("kind"), str):  # an array has no one truth when compared
+            raise ValueError("The answer is of no kind.")
+        return content
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +388,7 @@ class CuratorSite(Settings):
         ours = Agreement.load(self.agreement)
         size = 0 if ours.sketch is None else ours.bytes_of_sketch  # a sum of sketches is no longer
         if ours.rows is not None:
-            size += sum(room_of_answer(ours, "ask", owner) for owner in ours.owners)
+            size += sum(_wire.room_of_answer(ours, "ask", owner) for owner in ours.owners)
         check_space(make_folder(self.result), size + BYTES_OF_RECORDS)
 
     def run(self, grid: Grid, run_id: int, ticket: str) -> None:
@@ -271,9 +425,7 @@ class CuratorSite(Settings):
 
     def _make_curator(self, agreement: Agreement) -> Curator:
         if self.target is None:
-            raise RunEndedError(
-                "Set `target`, the table to match: under the agreement, rows are chosen."
-            )
+            raise RunEndedError("Set `target`, the table to match, in the curator's file.")
         # Before the target is read.
         ledger = None if self.ledger is None else PrivacyLedger.open(self.ledger)
         try:
@@ -310,7 +462,7 @@ def merge_sketches(sketches: Mapping[str, PrivateSketch]) -> PrivateSketch:
     return replace(merged, privacy=claim_of_sum(merged.privacy))
 
 
-def sketch_of(content: Mapping[str, Any], agreement: Agreement) -> PrivateSketch:
+def sketch_of(agreement: Agreement, _: str, content: Mapping[str, Any]) -> PrivateSketch:
     """Return the sketch that an owner sent, if it is what was agreed.
 
     Raises
@@ -333,10 +485,8 @@ def sketch_of(content: Mapping[str, Any], agreement: Agreement) -> PrivateSketch
             raise ValueError("sent no sketch") from error
     if not sketch.feature_map.same_as(ours.feature_map):
         raise ValueError("sent a sketch with another feature map than agreed")
-    noise = sketch.noise_std, sketch.n_noise_std
-    if _claim(sketch) != _claim(ours) or not all(
-        map(np.allclose, noise, (ours.noise_std, ours.n_noise_std))
-    ):
+    levels: Any = [(*one.noise_std, one.n_noise_std) for one in (sketch, ours)]
+    if _claim(sketch) != _claim(ours) or not np.allclose(*levels):
         raise ValueError("sent a sketch with other noise than agreed")
     return sketch
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from ..schema._files import read_toml
 
 # Room for what is written beside an answer or a result: log, ledgers and their journals, a report,
 # errors and output.
 BYTES_OF_RECORDS = 2**17
+# Lines about messages of strangers: whoever sends many of them fills no disk.
+MOST_STRANGERS = 1000
 # What the system says where no byte more can be written: the disk, a quota, a limit of a file.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -78,6 +82,39 @@ def printable(text: str) -> str:
     return "".join(c for c in text if c.isprintable())
 
 
+def note(path: str | os.PathLike, event: str, **entry: Any) -> None:
+    """Add one line of JSON to an owner's log, for people to read. `Grants` decides.
+
+    Events: ``received`` (a question of the curator came), ``granted`` (it will be answered),
+    ``sent``, ``repeated``, ``refused`` (with ``detail`` for the owner's eyes alone), and
+    ``stranger``, a message that the curator did not sign, of which the first ones are noted only.
+    Arrays stand as shape, dtype and SHA-256.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skdpsumm.federated._files import note
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     note(Path(folder) / "log.jsonl", "received", run=1, ask="sketch", content={})
+    ...     (Path(folder) / "log.jsonl").read_text()[:22]
+    '{"event": "received", '
+    """
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    line = json.dumps({"event": event, "time": now, **entry}).encode()
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(handle, "r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        before = file.read()
+        if event == "stranger" and before.count(b'{"event": "stranger"') >= MOST_STRANGERS:
+            return
+        # A crash in the middle of a line leaves a part of it, which stays alone.
+        torn = before and not before.endswith(b"\n")
+        file.write(b"\n" * bool(torn) + line + b"\n")
+        file.flush()
+        os.fsync(handle)
+
+
 class Settings:
     """A dataclass that a TOML file describes."""
 
@@ -91,7 +128,7 @@ class Settings:
             For entries that are unknown or missing.
         """
         path = Path(path).expanduser().absolute()
-        given, known = read_toml(path), {f.name: f for f in fields(cls)}
+        given, known = read_toml(path), {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
         needed = {name for name, f in known.items() if f.default is MISSING}
         if not needed <= set(given) <= set(known):
             raise ValueError(

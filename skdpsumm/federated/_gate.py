@@ -21,6 +21,7 @@ import uvicorn
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from starlette.responses import Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ._files import write_file
@@ -60,28 +61,28 @@ class Gate:
 
     async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:
         """Answer one call."""
+        reply = await self._reply(scope, receive)
+        await reply(scope, receive, send)
+
+    async def _reply(self, scope: Any, receive: _Receive) -> Response:
         path = scope["raw_path"]
         if scope["method"] != "POST" or not _FLEET.fullmatch(path) or scope["query_string"]:
-            await _refuse(send, 403)
-            return
+            return _refusal(403)
         try:
             async with asyncio.timeout(60):
                 body = await _body(receive)
-        except TimeoutError:
-            await _refuse(send, 408)
-            return
-        if body is None:
-            await _refuse(send, 413)
-            return
-        try:
+            if body is None:
+                return _refusal(413)
             headers = [(k, v) for k, v in scope["headers"] if k not in _HOP]
             reply = await self._client.post(path.decode(), content=body, headers=headers)
+        except TimeoutError:
+            return _refusal(408)
         except httpx.HTTPError:  # Flower's nodes try again
-            await _refuse(send, 503)
-            return
+            return _refusal(503)
+        passed = Response(reply.content, reply.status_code)
         kept = [(k.lower(), v) for k, v in reply.headers.raw]
-        kept = [(k, v) for k, v in kept if k not in _HOP | {b"content-encoding"}]
-        await _reply(send, reply.status_code, kept, reply.content)
+        passed.raw_headers += [(k, v) for k, v in kept if k not in _HOP | {b"content-encoding"}]
+        return passed
 
 
 class _Head(H11Protocol):
@@ -131,17 +132,8 @@ async def _body(receive: _Receive) -> bytes | None:
     return b"".join(parts)
 
 
-async def _refuse(send: _Send, status: int) -> None:
-    await _reply(send, status, [(b"connection", b"close")], b"")
-
-
-async def _reply(
-    send: _Send, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
-) -> None:
-    length = (b"content-length", b"%d" % len(body))
-    headers = [*headers, length]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _refusal(status: int) -> Response:
+    return Response(status_code=status, headers={"connection": "close"})
 
 
 def serve(upstream: str, root: str | Path, host: str, port: int, folder: Path) -> uvicorn.Server:

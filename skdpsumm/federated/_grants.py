@@ -10,7 +10,28 @@ from typing import Any
 
 from ..privacy import PrivacyLedger, PureDP
 from ._files import locked
-from ._owner_log import Refusal
+
+GENERIC = "the owner's side failed; the owner's log, or the output of their node, says why"
+
+
+class Refusal(Exception):
+    """Why an owner does not answer, in words that may leave their site.
+
+    Its text consists of what both parties have agreed on (names of columns, of parameters) and
+    never of anything read off the table. All other exceptions stay at home: the curator gets
+    `GENERIC` in their place.
+
+    Parameters
+    ----------
+    reason : str
+        For the curator.
+    detail : str, default=""
+        For the owner's log.
+    """
+
+    def __init__(self, reason: str, detail: str = ""):
+        super().__init__(reason)
+        self.detail = detail
 
 
 class Grants:

@@ -20,29 +20,12 @@ from ..privacy import BudgetExceededError, PrivacyLedger
 from ..privacy._noise import load_noise
 from ..sketches import PrivateSketch
 from ..summaries import DataOwner
-from ..summaries._protocol import ProposeRows
+from . import _files
 from ._agreement import CURATOR, Agreement
 from ._envelope import EnvelopeError, Keys, Letter, counter_of, seal, sealed_size, unseal
-from ._files import (
-    BYTES_OF_RECORDS,
-    Settings,
-    check_space,
-    is_full,
-    locked,
-    make_folder,
-    write_file,
-)
-from ._grants import Grants
-from ._owner_log import GENERIC, Refusal, note
+from ._grants import GENERIC, Grants, Refusal
 from ._table import cells_of, check_table, read_table, vectors_of
-from ._wire import (
-    decode,
-    describe,
-    encode,
-    message_of,
-    room_of_answer,
-    room_of_question,
-)
+from ._wire import decode, describe, encode, message_of, room_of_answer, room_of_question
 
 # What a message is answered with that the curator has not signed: nothing, whatever it is.
 NOT_TAKEN = b""
@@ -50,7 +33,7 @@ _DISK_FULL = "disk: the owner's disk is full, and they must make room; then star
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnerSite(Settings):
+class OwnerSite(_files.Settings):
     """What one owner has at home. Holds private data.
 
     Parameters
@@ -158,7 +141,7 @@ class OwnerSite(Settings):
         bytes
         """
         # A second copy waits for the answer to the first.
-        with locked(self.log.with_name(f"{self.log.name}.lock")):
+        with _files.locked(self.log.with_name(f"{self.log.name}.lock")):
             return self._answer(kind, run, octets)
 
     def _answer(self, kind: str, run: int, octets: bytes) -> bytes:
@@ -167,20 +150,20 @@ class OwnerSite(Settings):
         # By its place, too: the same bytes in another run are another question, and refused.
         kept = self._answers / f"{self._agreed.digest[:16]}.{run}.{kind}.{digest}"
         if kept.exists():
-            note(self.log, "repeated", **place)
+            _files.note(self.log, "repeated", **place)
             return kept.read_bytes()
         try:
             content = self._opened(kind, run, octets)
         except EnvelopeError:
-            note(self.log, "stranger", run=run, bytes=len(octets))
+            _files.note(self.log, "stranger", run=run, bytes=len(octets))
             return NOT_TAKEN
         reply = self._reply(kind, run, content, place)
         sealed = self._sealed(kind, run, octets, reply)
         if reply["kind"] == "Refusal":
             return sealed
         try:
-            write_file(kept, sealed)
-            note(self.log, "sent", **place, content=describe(reply))
+            _files.write_file(kept, sealed)
+            _files.note(self.log, "sent", **place, content=describe(reply))
         except OSError as error:  # what is not on disk does not leave
             kept.unlink(missing_ok=True)
             sealed = self._sealed(kind, run, octets, self._refused(error, place))
@@ -221,7 +204,7 @@ class OwnerSite(Settings):
     ) -> dict[str, Any]:
         """Return the content of an answer, or a refusal that tells nothing."""
         try:
-            note(self.log, "received", **place, content=describe(content))
+            _files.note(self.log, "received", **place, content=describe(content))
             if kind != "sign":
                 self._grants.check_signed(run, self._agreed.digest)
             self._check_space(kind)
@@ -238,10 +221,10 @@ class OwnerSite(Settings):
             reason, detail = str(error), error.detail
         else:
             # The text of any other error may hold values of the table: it stays here.
-            reason = _DISK_FULL if is_full(error) else GENERIC
+            reason = _DISK_FULL if _files.is_full(error) else GENERIC
             detail = "".join(traceback.format_exception(error))
         try:
-            note(self.log, "refused", **place, reason=reason, detail=detail)
+            _files.note(self.log, "refused", **place, reason=reason, detail=detail)
         except OSError as unwritten:
             print(f"{reason}\n{detail}\n{self.log}: {unwritten}", file=sys.stderr, flush=True)
         # Names of columns may be longer than the room for an answer.
@@ -260,12 +243,12 @@ class OwnerSite(Settings):
         """
         kinds = self._asked if kind == "sign" else [kind]
         sizes = [(2 if k == "sketch" else 1) * sealed_size(self._room(k)) for k in kinds]
-        check_space(make_folder(self._answers), sum(sizes) + BYTES_OF_RECORDS)
+        _files.check_space(_files.make_folder(self._answers), sum(sizes) + _files.BYTES_OF_RECORDS)
 
     def _grant(self, run: int, ask: str, n_rows: int = 0) -> None:
         """Write down that a run has an answer, after all that may refuse it."""
         self._grants.grant(run, ask, self._agreed.digest, n_rows)
-        note(self.log, "granted", run=run, ask=ask, rows=n_rows)
+        _files.note(self.log, "granted", run=run, ask=ask, rows=n_rows)
 
     def _sign(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Sign the agreement off, if this owner can keep to all of it: nothing is charged before.
@@ -306,8 +289,8 @@ class OwnerSite(Settings):
         self._grant(run, "ask", ours.rows_asked(self.name))
         with one_blas_thread():
             owner = DataOwner(vectors_of(ours.features, codes[:, ours.positions]), seed=self.seed)
-            indices = owner.answer(message).indices
-        return {"kind": "Rows", "indices": indices, "X": codes[indices]}
+            rows: Any = owner.answer(message)
+        return {"kind": "Rows", "indices": rows.indices, "X": codes[rows.indices]}
 
     def _sketch(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Release a sketch, whose noise is drawn here and whose price is charged here."""
@@ -331,7 +314,7 @@ _ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def _check_question(message: ProposeRows, agreement: Agreement, owner: str) -> None:
+def _check_question(message: Any, agreement: Agreement, owner: str) -> None:
     """Raise Refusal, by name, if a question goes beyond the agreement."""
     if message.most_rows() > agreement.rows_asked(owner):
         raise Refusal("n_select: more rows are asked for than agreed")

@@ -23,7 +23,7 @@ from ..schema._frames import arrow_cells, cells_as_objects
 from ..schema._reading import Table
 from ..schema._schema import TableSchema
 from ..schema._vectorizer import vectorize
-from ._owner_log import Refusal
+from ._grants import Refusal
 
 # What stands for a missing cell in a CSV file, in any case, unless it is a category.
 _ABSENT = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none")
@@ -38,12 +38,12 @@ def check_table(path: str | os.PathLike, schema: TableSchema, known: Sequence[st
 
     Only names are read, for cells are read one by one, whatever dtypes a file has.
     """
-    names = _names(path)
-    for name in schema.names:
+    names, wanted = _names(path), schema.names or ()
+    for name in wanted:
         if names.count(name) != 1:
             many = "no" if name not in names else "more than one"
             raise Refusal(f"columns: the table has {many} column {name!r}")
-    extra = set(names) - {*schema.names, *known}
+    extra = set(names) - {*wanted, *known}
     if extra and schema.extra_columns == "refuse":
         raise Refusal(
             "columns: the table has some that the schema does not describe, and extra_columns is "
@@ -66,7 +66,7 @@ def read_table(path: str | os.PathLike, schema: TableSchema) -> NDArray[np.float
     ValueError
         For cells that their column does not take, in words that name the column and no value.
     """
-    wanted = list(schema.names)
+    wanted = list(schema.names or ())
     if _is_csv(path):
         # All are read as text: a type made out of all cells would let one row change the others.
         texts = dict.fromkeys(wanted, pa.string())

@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -142,7 +142,9 @@ def message_of(content: Mapping[str, Any]) -> ProposeRows:
     return ProposeRows(embedding=embedding, **given)
 
 
-def rows_of(content: Mapping[str, Any], schema: TableSchema, most: float) -> Rows:
+def rows_of(
+    schema: TableSchema, most: Mapping[str, float], owner: str, content: Mapping[str, Any]
+) -> Rows:
     """Return the rows that an owner sent, as codes; `Curator` checks their indices.
 
     Raises
@@ -158,7 +160,7 @@ def rows_of(content: Mapping[str, Any], schema: TableSchema, most: float) -> Row
         raise ValueError("sent rows of another dtype than agreed")
     if X.ndim != 2:
         raise ValueError("sent rows of another shape than agreed")
-    if len(X) > most:  # before they are made vectors, which are longer
+    if len(X) > most[owner]:  # before they are made vectors, which are longer
         raise ValueError("sent more rows than asked for")
     check_codes(schema, X)
     return Rows(indices, X)
@@ -184,37 +186,20 @@ def describe(message: Message | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _summary(value: Any) -> Any:
-    # Longer texts would fill a log.
-    if isinstance(value, str) and len(value) > 1000:
-        return {"characters": len(value), "sha256": hashlib.sha256(value.encode()).hexdigest()}
     if not isinstance(value, np.ndarray):
         return value
     digest = hashlib.sha256(value.tobytes()).hexdigest()
     return {"shape": list(value.shape), "dtype": value.dtype.str, "sha256": digest}
 
 
-def _is_count(n: Any) -> bool:
-    return type(n) is int and n >= 0
-
-
-def _is_noise(noise: Any) -> bool:
-    return type(noise) is float and 0 < noise < math.inf
-
-
 def _is_real(array: Any) -> bool:
-    return (
-        isinstance(array, np.ndarray)
-        and array.dtype == np.float64
-        and array.ndim in (1, 2)
-        and bool(np.isfinite(array).all())
-    )
+    is_float = isinstance(array, np.ndarray) and array.dtype == np.float64
+    return is_float and bool(np.isfinite(array).all())
 
 
-# What the entries of a question must be.
-_IS_SOUND = {
-    "n_herd": _is_count,
-    "n_uniform": _is_count,
-    "noise": _is_noise,
-    "direction": _is_real,
-    "embedding.frequencies": _is_real,
+# What the entries of a question must be. Their shapes are compared with those agreed.
+_IS_SOUND: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("n_herd", "n_uniform"), lambda n: type(n) is int and n >= 0),
+    "noise": lambda noise: type(noise) is float and 0 < noise < math.inf,
+    **dict.fromkeys(("direction", "embedding.frequencies"), _is_real),
 }
