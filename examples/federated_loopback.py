@@ -175,8 +175,8 @@ class Loopback:
 
     def log(self, owner):
         """Return the events of an owner's log."""
-        lines = (self.folder / owner / "log.jsonl").read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        path = self.folder / owner / "log.jsonl"
+        return [json.loads(line) for line in path.open()] if path.exists() else []
 
     def chosen(self, run):
         """Return whose rows a run chose, and which, as `Curator.chosen`."""

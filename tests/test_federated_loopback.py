@@ -20,10 +20,7 @@ import pyarrow.parquet
 import scripts
 from flower_double import Serving
 
-from skdpsumm import (
-    PrivacyLedger,
-    PrivateSketch,
-)
+from skdpsumm import PrivacyLedger, PrivateSketch
 from skdpsumm.federated import _commands, _gate
 from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._curator import merge_sketches, sketch_of

@@ -28,11 +28,7 @@ from ._envelope import check_public
 
 CURATOR = "curator"  # the one party that is no owner
 _PROTOCOLS: dict[str, type[Any]] = {"propose": Propose, "pool": Pool}
-_SKETCHERS: dict[str, type[Any]] = {
-    "fourier": RFFSketcher,
-    "histogram": HistogramSketcher,
-    "race": RACESketcher,
-}
+_SKETCHERS = {"fourier": RFFSketcher, "histogram": HistogramSketcher, "race": RACESketcher}
 # These parameters of a sketcher are agreed on once for all of them; `_PRIVATE` ones are not agreed
 # on by kind either, but follow from the agreement or are for the owner alone to set.
 _RELEASE = {"epsilon", "delta", "adjacency", "random_state", "denominator"}
@@ -109,10 +105,7 @@ class Agreement:
     def __post_init__(self):
         object.__setattr__(self, "schema", as_schema(self.schema))
         if self.schema.names is None:
-            raise ValueError(
-                "schema must name its columns, as the tables of all owners do: "
-                "[schema.columns.age], or a mapping from name to column."
-            )
+            raise ValueError("schema must name its columns, as in [schema.columns.age].")
         _check_keys(self.keys, self.owners)
         if self.labels is not None and self.labels not in self.schema.names:
             raise ValueError(f"labels={self.labels!r} must be a column of the schema.")
@@ -148,8 +141,7 @@ class Agreement:
         _check_entries("The agreement", table, cls.__dataclass_fields__)
         if not {"owners", "keys"} <= set(table) or not isinstance(table.get("schema"), dict):
             raise ValueError(
-                "The agreement must have owners, keys and schema, which are tables, such as "
-                "[schema.columns.age], or the path of a schema's file."
+                "The agreement must have owners, keys and schema: tables, or the path of a file."
             )
         return cls(**{**table, "schema": TableSchema.from_tables(table["schema"])})
 
@@ -291,10 +283,7 @@ def _part(part: Any, schema: TableSchema, release: Mapping[str, Any]) -> Any:
     given = {name: value for name, value in part.items() if name != "kind"}
     _check_entries("sketch.sketchers", given, _SUMMARY)
     if given.get("target") is None:
-        raise ValueError(
-            'target is missing: name the column that models will predict, { kind = "summary", '
-            'target = "income" }.'
-        )
+        raise ValueError("target is missing: name the column that models will predict.")
     budget = {name: release[name] for name in ("epsilon", "delta", "adjacency") if name in release}
     return summary_sketcher(schema, **given, **budget)
 

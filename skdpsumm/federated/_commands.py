@@ -162,18 +162,17 @@ def supernode(given: Namespace) -> int:
     own = [
         *("--node-config", f"owner={json.dumps(str(given.owner.absolute()))}"),
         *("--auth-supernode-private-key", str(site.keys.with_name("node.key"))),
-        *("--host", given.host, "--port", str(given.port or free_port())),
+        # A node's own port is for its own processes.
+        *("--host", "127.0.0.1", "--port", str(free_port())),
     ]
     with ExitStack() as held:
         try:
             held.enter_context(locked(site.log.with_name(f"{site.log.name}.node"), wait=False))
         except BlockingIOError:
-            raise ValueError(
-                f"A node of {site.name!r} runs here already: end it first. Two nodes with one key "
-                "cannot take part."
-            ) from None
+            raise ValueError(f"A node of {site.name!r} runs here already: end it first.") from None
         own_poll = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2"}
         environment = held.enter_context(_environment("flwr-clientapp", **own_poll))
+        # The last ones win.
         return _keep([*_child("flower-supernode"), *given.rest, *own], environment)
 
 
@@ -352,11 +351,12 @@ def _replacements() -> dict[str, dict[str, Any]]:
         apps.curator(grid=grid, context=context)
         return context
 
-    installers = {"install_from_fab": lambda *_, **__: None, "install_app_dependencies": _refuse}
+    installers = ("install_from_fab", "install_app_dependencies")
+    no_installers = dict.fromkeys(installers, lambda *_, **__: None)
     return {
-        _CLIENTAPP: {**installers, "get_load_client_app_fn": lambda **_: lambda *_: apps.owner},
+        _CLIENTAPP: {**no_installers, "get_load_client_app_fn": lambda **_: lambda *_: apps.owner},
         _SERVERAPP: {
-            **installers,
+            **no_installers,
             "get_fab_metadata": lambda _: ("", ""),
             "get_project_dir": lambda *_: Path(),
             "get_project_config": lambda _: tomllib.loads(_template("run.toml")),
@@ -391,10 +391,6 @@ def check_flower() -> None:
         )
 
 
-def _refuse(*_: object, **__: object) -> None:
-    raise RuntimeError("Nothing is installed during a run.")
-
-
 def free_port() -> int:
     """Return a port of this machine that nobody listens to just now."""
     with socket.socket() as listener:
@@ -410,10 +406,7 @@ def _child(name: str) -> list[str]:
 def command_path(name: str) -> str:
     """Return where one of Flower's commands is."""
     scripts = sysconfig.get_path("scripts")
-    found = shutil.which(name, path=scripts) or shutil.which(name)
-    if found is None:
-        raise FileNotFoundError(f'{name} was not found; pip install "skdpsumm[flower]".')
-    return found
+    return shutil.which(name, path=scripts) or shutil.which(name) or name
 
 
 # The commands, with the arguments of each as argparse takes them.
@@ -426,12 +419,7 @@ COMMANDS: dict[Any, dict[str, dict[str, Any]]] = {
         "--max-rows": {"type": int, "default": 0, "help": "that an owner lets go, in all runs"},
     },
     agreement: {"file": {"type": Path}, "other": {"type": Path, "nargs": "?"}},
-    supernode: {
-        "owner": {"type": Path, "help": "its file; Flower's own options may follow"},
-        # A node's own port is for its own processes.
-        "--host": {"default": "127.0.0.1", "choices": ["127.0.0.1", "localhost", "::1"]},
-        "--port": {"type": int, "default": 0},
-    },
+    supernode: {"owner": {"type": Path, "help": "its file; Flower's own options may follow"}},
     superlink: {
         "curator": {"type": Path},
         "--host": {"default": "127.0.0.1", "help": "by which owners call the gate"},

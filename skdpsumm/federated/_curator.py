@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
@@ -58,6 +58,7 @@ class RunEndedError(ValueError):
     """Why a run ended early, in words that may be told: they hold nothing of any row."""
 
 
+@dataclass(repr=False)
 class FederatedRun:
     """A run over Flower: puts questions under seal, opens the answers, and has what they brought.
 
@@ -79,6 +80,8 @@ class FederatedRun:
 
     Attributes
     ----------
+    nodes : dict from owner to int
+        Flower's ids of those that are connected.
     codes : dict from (owner, index) to ndarray of shape (n_columns,)
         The rows received, as they came.
     sketches : dict from owner to PrivateSketch
@@ -89,22 +92,17 @@ class FederatedRun:
         The questions, and the seconds that they took.
     """
 
-    def __init__(
-        self,
-        agreement: Agreement,
-        keys: Keys,
-        grid: Grid,
-        run: int,
-        timeout: float,
-        curator: Curator | None = None,
-    ):
-        self.agreement, self._keys, self._grid = agreement, keys, grid
-        self._run, self._timeout, self.curator = run, timeout, curator
-        self._nodes: dict[str, int] = {}
-        self.codes: dict[tuple[str, int], NDArray] = {}
-        self.sketches: dict[str, PrivateSketch] = {}
-        self.left_out: dict[str, str] = {}
-        self.rounds: list[dict[str, Any]] = []
+    agreement: Agreement
+    keys: Keys
+    grid: Grid
+    run: int
+    timeout: float
+    curator: Curator | None = None
+    nodes: dict[str, int] = field(default_factory=dict)
+    codes: dict[tuple[str, int], NDArray] = field(default_factory=dict)
+    sketches: dict[str, PrivateSketch] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    rounds: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def sketch(self) -> PrivateSketch | None:
@@ -138,8 +136,6 @@ class FederatedRun:
         """
         if not min_owners >= 1:  # with none, the target would be charged and nobody asked
             raise RunEndedError(f"min_owners must be at least 1, got {min_owners}.")
-        if not self._keys.are(self.agreement.keys[CURATOR]):
-            raise RunEndedError("keys must be the curator's keys in the agreement.")
         self.find_nodes(wait)
         signed = self.ask("sign", self._to_all(), self._read_signature)
         if len(signed) < min_owners:
@@ -216,7 +212,8 @@ class FederatedRun:
             pyarrow.parquet.write_table(self.rows, folder / "summary.parquet")
         if self.sketch is not None:
             self.sketch.save(folder / "merged.sketch")
-        _write_report(folder, self.report())
+        # It is the last of all: a report that is there is complete.
+        write_file(folder / "report.json", json.dumps(self.report(), indent=2) + "\n")
 
     # ---- one question to many nodes
 
@@ -239,13 +236,13 @@ class FederatedRun:
         deadline, owners = time.monotonic() + wait, self.agreement.owners
         while True:
             named: dict[str, list[int]] = {owner: [] for owner in owners}
-            for node in self._grid.get_nodes():
+            for node in self.grid.get_nodes():
                 named.setdefault(node.name, []).append(node.node_id)
-            self._nodes = {owner: named[owner][0] for owner in owners if len(named[owner]) == 1}
-            if len(self._nodes) == len(owners) or time.monotonic() >= deadline:
+            self.nodes = {owner: named[owner][0] for owner in owners if len(named[owner]) == 1}
+            if len(self.nodes) == len(owners) or time.monotonic() >= deadline:
                 break
             time.sleep(_POLL_SECONDS)
-        missing = [owner for owner in owners if owner not in self._nodes]
+        missing = [owner for owner in owners if owner not in self.nodes]
         faults = {o: _TWO_NODES if named[o] else "is not connected" for o in missing}
         self.leave_out("sign", faults)
 
@@ -270,12 +267,12 @@ class FederatedRun:
         start, answers = time.monotonic(), {}
         sealed = {owner: self._sealed(kind, owner, content) for owner, content in questions.items()}
         messages = [
-            Message(_wire.carried(octets), self._nodes[owner], f"query.{kind}", ttl=self._timeout)
+            Message(_wire.carried(octets), self.nodes[owner], f"query.{kind}", ttl=self.timeout)
             for owner, octets in sealed.items()
         ]
-        pending = dict(zip(questions, self._grid.push_messages(messages), strict=True))
+        pending = dict(zip(questions, self.grid.push_messages(messages), strict=True))
         while pending:
-            is_late = time.monotonic() >= start + self._timeout
+            is_late = time.monotonic() >= start + self.timeout
             # One by one: what one owner sends may be such that reading it fails.
             for owner, identifier in list(pending.items()):
                 try:
@@ -289,7 +286,7 @@ class FederatedRun:
             if is_late:
                 break
             time.sleep(_POLL_SECONDS * bool(pending))
-        late = f"did not answer within {self._timeout:g} s"
+        late = f"did not answer within {self.timeout:g} s"
         self.leave_out(kind, dict.fromkeys(pending, late))
         seconds = round(time.monotonic() - start, 2)
         self.rounds.append({"question": kind, "seconds": seconds})
@@ -302,7 +299,7 @@ class FederatedRun:
         if identifier is None:
             raise Fault("could not be reached")
         try:
-            replies = list(self._grid.pull_messages([identifier]))
+            replies = list(self.grid.pull_messages([identifier]))
             content = self._opened(kind, owner, question, replies[0]) if replies else None
         except (httpx.HTTPError, Fault):
             raise  # the first is the SuperLink's, not the owner's
@@ -314,13 +311,13 @@ class FederatedRun:
         return content
 
     def _letter(self, kind: str, sender: str, receiver: str, question: str = "") -> Letter:
-        place = self.agreement.digest, self._run, len(self.rounds), kind
+        place = self.agreement.digest, self.run, len(self.rounds), kind
         return Letter(*place, sender, receiver, question)
 
     def _sealed(self, kind: str, owner: str, content: Mapping[str, Any]) -> bytes:
         room, receiver = _wire.room_of_question(self.agreement, kind), self.agreement.keys[owner]
         return seal(
-            self._letter(kind, CURATOR, owner), _wire.encode(content), room, self._keys, receiver
+            self._letter(kind, CURATOR, owner), _wire.encode(content), room, self.keys, receiver
         )
 
     def _opened(self, kind: str, owner: str, question: bytes, reply: Message) -> dict[str, Any]:
@@ -332,7 +329,7 @@ class FederatedRun:
             raise Fault(_NOT_TAKEN)
         letter = self._letter(kind, owner, CURATOR, hashlib.sha256(question).hexdigest())
         room, sender = _wire.room_of_answer(self.agreement, kind, owner), self.agreement.keys[owner]
-        content = _wire.decode(unseal(letter, octets, room, self._keys, sender))
+        content = _wire.decode(unseal(letter, octets, room, self.keys, sender))
         if not isinstance(content.get("kind"), str):  # an array has no one truth when compared
             raise ValueError("The answer is of no kind.")
         return content
@@ -405,15 +402,19 @@ class CuratorSite(Settings):
             make_folder(folder, new=True)  # no run is done twice
         except OSError:
             raise RuntimeError("Start the run with the curator's command `run`.") from None
-        output = (folder / "output.txt").open("x")
         try:
-            with output, redirect_stdout(output), redirect_stderr(output):
+            with (
+                (folder / "output.txt").open("x") as out,
+                redirect_stdout(out),
+                redirect_stderr(out),
+            ):
                 self._run(grid, run_id).save(folder)
         except BaseException as error:
             write_file(folder / "error.txt", traceback.format_exc())
             # The texts of other errors may hold values of the target.
             is_told = isinstance(error, RunEndedError | BudgetExceededError)
-            _write_report(folder, {"error": str(error) if is_told else GENERIC})
+            report = {"error": str(error) if is_told else GENERIC}
+            write_file(folder / "report.json", json.dumps(report))
             raise RuntimeError(GENERIC) from None
 
     def _run(self, grid: Grid, run_id: int) -> FederatedRun:
@@ -438,11 +439,6 @@ class CuratorSite(Settings):
         if ledger is not None and curator.cost != COSTS_NOTHING:
             ledger.check(curator.cost, adjacency=curator.terms.adjacency)
         return curator
-
-
-def _write_report(folder: Path, report: Mapping[str, Any]) -> None:
-    """Write it last of all, and in one step: a report that is there is complete."""
-    write_file(make_folder(folder) / "report.json", json.dumps(report, indent=2) + "\n")
 
 
 def merge_sketches(sketches: Mapping[str, PrivateSketch]) -> PrivateSketch:

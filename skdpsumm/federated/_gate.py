@@ -12,7 +12,7 @@ import datetime
 import ipaddress
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,6 @@ _FLEET = re.compile(rb"/v1/fleet(/[a-z][a-z0-9-]*)+")
 # These headers are about one connection, and not about what goes through it.
 _HOP = {b"host", b"connection", b"transfer-encoding", b"keep-alive", b"content-length"}
 
-_Receive = Callable[[], Awaitable[Any]]
-_Send = Callable[[Any], Awaitable[None]]
-
 
 class Gate:
     """An ASGI application that passes calls of the fleet on.
@@ -59,12 +56,12 @@ class Gate:
             base_url=upstream, verify=verify, timeout=None, trust_env=False
         )
 
-    async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one call."""
         reply = await self._reply(scope, receive)
         await reply(scope, receive, send)
 
-    async def _reply(self, scope: Any, receive: _Receive) -> Response:
+    async def _reply(self, scope: Any, receive: Any) -> Response:
         path = scope["raw_path"]
         if scope["method"] != "POST" or not _FLEET.fullmatch(path) or scope["query_string"]:
             return _refusal(403)
@@ -119,7 +116,7 @@ class _Head(H11Protocol):
             self._late = None
 
 
-async def _body(receive: _Receive) -> bytes | None:
+async def _body(receive: Any) -> bytes | None:
     """Return the body of a call, or None as soon as it is too long."""
     parts, size, more = [], 0, True
     while more:

@@ -20,18 +20,7 @@ class Refusal(Exception):
     Its text consists of what both parties have agreed on (names of columns, of parameters) and
     never of anything read off the table. All other exceptions stay at home: the curator gets
     `GENERIC` in their place.
-
-    Parameters
-    ----------
-    reason : str
-        For the curator.
-    detail : str, default=""
-        For the owner's log.
     """
-
-    def __init__(self, reason: str, detail: str = ""):
-        super().__init__(reason)
-        self.detail = detail
 
 
 class Grants:

@@ -100,14 +100,11 @@ class OwnerSite(_files.Settings):
             If not; and for an agreement, keys or grants that cannot be read.
         """
         ours = self._agreed
-        if self.name not in ours.owners:
+        keys = Keys.load(self.keys)
+        if self.name not in ours.owners or not keys.are(ours.keys[self.name]):
             raise ValueError(
-                f"name={self.name!r} is not an owner in the agreement, which has {ours.owners}."
-            )
-        if not Keys.load(self.keys).are(ours.keys[self.name]):
-            raise ValueError(
-                f"The keys of {self.name!r} in the agreement are not those of {self.keys.name}: "
-                "correct one of the two."
+                f"The keys of {self.name!r} in the agreement are not those of {self.keys.name}, or "
+                "it has no such owner: correct one of the two."
             )
         self._grants  # noqa: B018 (raises if they cannot be read)
         return ours
@@ -217,12 +214,10 @@ class OwnerSite(_files.Settings):
 
     def _refused(self, error: BaseException, place: dict[str, Any]) -> dict[str, Any]:
         """Return a refusal, and write down what the curator is not told, or print it at home."""
-        if isinstance(error, Refusal):
-            reason, detail = str(error), error.detail
-        else:
-            # The text of any other error may hold values of the table: it stays here.
-            reason = _DISK_FULL if _files.is_full(error) else GENERIC
-            detail = "".join(traceback.format_exception(error))
+        reason = _DISK_FULL if _files.is_full(error) else GENERIC
+        # The text of any other error may hold values of the table: it stays here.
+        reason = str(error) if isinstance(error, Refusal) else reason
+        detail = "".join(traceback.format_exception(error))
         try:
             _files.note(self.log, "refused", **place, reason=reason, detail=detail)
         except OSError as unwritten:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,8 @@ def check_table(path: str | os.PathLike, schema: TableSchema, known: Sequence[st
     if extra and schema.extra_columns == "refuse":
         raise Refusal(
             "columns: the table has some that the schema does not describe, and extra_columns is "
-            '"refuse"',
-            f"columns that are not described: {sorted(extra)}",
-        )
+            '"refuse"'
+        ) from ValueError(f"These columns are not described: {sorted(extra)}.")
 
 
 def read_table(path: str | os.PathLike, schema: TableSchema) -> NDArray[np.float64]:
@@ -119,10 +119,8 @@ def _from_text(text: str) -> Any:
     if plain in _ABSENT or plain in _TRUTH:
         return _TRUTH.get(plain)
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(plain)
-        except ValueError:
-            continue
     return text
 
 

@@ -110,16 +110,11 @@ def _rounded(size: int) -> int:
 
 def message_content(message: Message) -> dict[str, Any]:
     """Return a message of the curator as scalars and arrays by name."""
-    kind = type(message).__name__
-    if type(message) is not ProposeRows:
-        raise ValueError(
-            f"{kind} does not go over Flower, where a round takes seconds and owners keep no state "
-            "between messages: use Propose or Pool."
-        )
     content = {f.name: getattr(message, f.name) for f in dataclasses.fields(message)}
     if (embedding := content.pop("embedding")) is not None:
         content["embedding.frequencies"] = embedding.frequencies
-    return {"kind": kind} | {name: value for name, value in content.items() if value is not None}
+    content["kind"] = type(message).__name__
+    return {name: value for name, value in content.items() if value is not None}
 
 
 def message_of(content: Mapping[str, Any]) -> ProposeRows:
