@@ -987,14 +987,15 @@ def test_whatever_stops_an_owner_nothing_is_granted_twice_or_lost_unseen(
 def changed(old, new):
     def change(path):
         with sqlite3.connect(path) as db:
-            db.execute("UPDATE charges SET label = replace(label, ?, ?)", (old, new))
+            words = "UPDATE records SET body = replace(body, ?, ?) WHERE instr(body, ?)"
+            assert db.execute(words, (old, new, old)).rowcount
 
     return change
 
 
 def cut_off(path):
     with sqlite3.connect(path) as db:
-        db.execute("DELETE FROM charges WHERE id = (SELECT max(id) FROM charges)")
+        db.execute("DELETE FROM records WHERE place = (SELECT max(place) FROM records)")
 
 
 @pytest.mark.parametrize(
@@ -1004,8 +1005,8 @@ def cut_off(path):
         lambda path: path.unlink(),
         lambda path: os.truncate(path, path.stat().st_size // 2),
         cut_off,
-        changed('"rows": 32', '"rows": -500'),
-        changed('"run": 1', '"run": 2'),
+        changed('rows\\": 32', 'rows\\": -500'),
+        changed('run\\": 1', 'run\\": 2'),
     ],
     ids=["emptied", "gone", "half", "cut off", "set back", "of another run"],
 )
