@@ -58,6 +58,7 @@ from skdpsumm.federated._wire import (
 from skdpsumm.privacy import _noise
 from skdpsumm.privacy._noise import drawing_from
 from skdpsumm.schema._reading import Table
+from skdpsumm.sketches._file import sealed
 from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._protocol import ProposeRows, SendBest
@@ -1089,41 +1090,37 @@ def pickled():
     return [buffer.getvalue(), pickle.dumps(Trap())]
 
 
-def headed(head, rest=b"rest"):
-    return len(head).to_bytes(8, "big") + head + rest
-
-
 HEADS = [
     b"",
     b"[]",
     b"[" * 100_000,
-    b'{"scalars": {"a": null}, "arrays": {}}',
-    b'{"scalars": {"a": [1]}, "arrays": {}}',
-    b'{"scalars": {}, "arrays": {"X": -8}}',
-    b'{"scalars": {}, "arrays": {"X": 99999999999999}}',
-    b'{"scalars": {}, "arrays": {"X": "8"}}',
-    b'{"scalars": {}, "arrays": {}} ' + b"1" * 5000,
+    b'{"a": 1}',
+    b'{"a": null, "arrays": []}',
+    b'{"a": [1], "arrays": []}',
+    b'{"arrays": [["X", -8]]}',
+    b'{"arrays": [["X", 99999999999999]]}',
+    b'{"arrays": [["X", "8"]]}',
+    b'{"arrays": []} ' + b"1" * 5000,
 ]
 
 
 def test_bytes_of_a_malicious_owner_are_read_or_refused(monkeypatch):
-    octets = [headed(head) for head in HEADS] + [b"\xff" * 8 + head for head in HEADS] + HEADS
-    heads = [f'{{"scalars": {{}}, "arrays": {{"X": {len(trap)}}}}}' for trap in pickled()]
-    octets += [headed(h.encode(), trap) for h, trap in zip(heads, pickled(), strict=True)]
-    for part in octets:
+    octets = [head + b"\n" + rest for head in HEADS for rest in (b"", b"rest")]
+    for trap in pickled():
+        octets.append(b'{"arrays": [["X", %d]]}\n' % len(trap) + trap)
+    for part in (*map(sealed, octets), *octets, encode({"kind": "Rows"})[:-1]):
         with pytest.raises(ValueError, match="cannot be read"):
             decode(part)
     # Where messages may be long, heads may not.
-    head = json.dumps({"scalars": {str(k): 0 for k in range(1000)}, "arrays": {}}).encode()
-    monkeypatch.setattr("skdpsumm.federated._wire.json.loads", lambda _: pytest.fail("was parsed"))
+    unread = pytest.fail
+    monkeypatch.setattr("skdpsumm._bounded.json.loads", lambda *_, **__: unread("was parsed"))
     with pytest.raises(ValueError, match="cannot be read"):
-        decode(headed(head, b""))
+        decode(sealed(json.dumps({str(k): 0 for k in range(1000)}).encode()))
 
 
 def test_a_larger_sketch_than_agreed_is_not_read(monkeypatch):
     ours = agreed()
-    unread = staticmethod(lambda _: pytest.fail("was read"))
-    monkeypatch.setattr("skdpsumm.sketches.PrivateSketch.load", unread)
+    monkeypatch.setattr("skdpsumm.federated._curator.read_octets", pytest.fail)
     octets = np.zeros(ours.bytes_of_sketch + 1, np.uint8)
     with pytest.raises(ValueError, match="of another size than agreed"):
         sketch_of(ours, "", {"kind": "Sketch", "file": octets})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +19,7 @@ from ..schema._files import read_toml
 from ..schema._schema import TableSchema, as_schema, first_difference
 from ..schema._vectorizer import n_vector
 from ..sketches import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
+from ..sketches._file import packed
 from ..summaries import Curator, Pool, PrivateMMDSummarizer, Propose, summary_sketcher
 from ..summaries._curator import shares_of
 from ..summaries._mmd import Embedding
@@ -227,10 +227,8 @@ class Agreement:
     @cached_property
     def bytes_of_sketch(self) -> int:
         """The most bytes that the file of a sketch has."""
-        with tempfile.TemporaryDirectory() as folder:
-            self.empty_sketch.save(Path(folder) / "empty")
-            # Others differ in the digits of a few numbers.
-            return (Path(folder) / "empty").stat().st_size + 1024
+        # Others differ in the digits of a few numbers.
+        return len(packed(*self.empty_sketch._contents())) + 1024
 
     def sketcher(self, **own: Any) -> Any:
         """Return the sketcher that each owner runs at home.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -25,8 +24,9 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from .._computing import one_blas_thread
-from ..privacy import BudgetExceededError, PrivacyLedger, simulation
+from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger, simulation
 from ..sketches import PrivateSketch
+from ..sketches._file import read_octets
 from ..summaries import Curator
 from ..summaries._public_groups import claim_of_sum
 from ..summaries._releases import COSTS_NOTHING
@@ -402,12 +402,9 @@ class CuratorSite(Settings):
             make_folder(folder, new=True)  # no run is done twice
         except OSError:
             raise RuntimeError("Start the run with the curator's command `run`.") from None
+        path = folder / "output.txt"
         try:
-            with (
-                (folder / "output.txt").open("x") as out,
-                redirect_stdout(out),
-                redirect_stderr(out),
-            ):
+            with path.open("x") as out, redirect_stdout(out), redirect_stderr(out):
                 self._run(grid, run_id).save(folder)
         except BaseException as error:
             write_file(folder / "error.txt", traceback.format_exc())
@@ -472,13 +469,11 @@ def sketch_of(agreement: Agreement, _: str, content: Mapping[str, Any]) -> Priva
         raise ValueError("sent no sketch")
     if octets.nbytes > agreement.bytes_of_sketch:
         raise ValueError("sent a sketch of another size than agreed")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "sketch"
-        path.write_bytes(octets.tobytes())
-        try:
-            sketch = PrivateSketch.load(path)
-        except ValueError as error:
-            raise ValueError("sent no sketch") from error
+    most = octets.nbytes
+    try:
+        sketch = read_octets(octets.tobytes(), "The answer", PrivateSketch._from_contents, most)
+    except ValueError as error:
+        raise ValueError("sent no sketch") from error
     if not sketch.feature_map.same_as(ours.feature_map):
         raise ValueError("sent a sketch with another feature map than agreed")
     levels: Any = [(*one.noise_std, one.n_noise_std) for one in (sketch, ours)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyLedger
 from ..privacy._noise import load_noise
 from ..sketches import PrivateSketch
+from ..sketches._file import packed
 from ..summaries import DataOwner
 from . import _files
 from ._agreement import CURATOR, Agreement
@@ -234,10 +234,10 @@ class OwnerSite(_files.Settings):
     def _check_space(self, kind: str) -> None:
         """Raise OSError if the disk has no room for an answer, before anything is spent for it.
 
-        Who signs has room for all that the agreement asks for: a sketch is written twice.
+        Who signs has room for all that the agreement asks for.
         """
         kinds = self._asked if kind == "sign" else [kind]
-        sizes = [(2 if k == "sketch" else 1) * sealed_size(self._room(k)) for k in kinds]
+        sizes = [sealed_size(self._room(k)) for k in kinds]
         _files.check_space(_files.make_folder(self._answers), sum(sizes) + _files.BYTES_OF_RECORDS)
 
     def _grant(self, run: int, ask: str, n_rows: int = 0) -> None:
@@ -295,11 +295,7 @@ class OwnerSite(_files.Settings):
         sketcher = self._agreed.sketcher(ledger=ledger)
         self._grant(run, "sketch")
         release: PrivateSketch = sketcher.fit(frame).sketch_
-        # Where there is room: it has been charged.
-        with tempfile.TemporaryDirectory(dir=self._answers) as folder:
-            release.save(Path(folder) / "sketch")
-            octets = (Path(folder) / "sketch").read_bytes()
-        return {"kind": "Sketch", "file": np.frombuffer(octets, np.uint8)}
+        return {"kind": "Sketch", "file": np.frombuffer(packed(*release._contents()), np.uint8)}
 
 
 _ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {

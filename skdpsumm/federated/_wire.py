@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
-import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, RecordDict
-from numpy.typing import NDArray
 
 from .._bounded import read_json
 from ..schema._schema import TableSchema
-from ..sketches._file import read_npy
+from ..sketches._file import arrays_of, checked, packed
 from ..summaries._mmd import Embedding
 from ..summaries._protocol import Message, ProposeRows, Rows
 from ._agreement import Agreement
 from ._table import check_codes
 
 _SEALED = "sealed"
-_BYTES_OF_HEAD_LENGTH = 8
 
 
 # ---- bytes
 
 
 def encode(content: Mapping[str, Any]) -> bytes:
-    """Return scalars (str, int, float, bool) and arrays as bytes; None is left out."""
-    arrays = {name: _npy(v) for name, v in content.items() if isinstance(v, np.ndarray)}
-    scalars = {k: v for k, v in content.items() if v is not None and k not in arrays}
-    head = {"scalars": scalars, "arrays": {name: len(part) for name, part in arrays.items()}}
-    text = json.dumps(head).encode()
-    return b"".join([len(text).to_bytes(_BYTES_OF_HEAD_LENGTH, "big"), text, *arrays.values()])
+    """Return scalars (str, int, float, bool) and arrays as a sketch's file; None is left out."""
+    arrays = {name: value for name, value in content.items() if isinstance(value, np.ndarray)}
+    return packed({k: v for k, v in content.items() if v is not None and k not in arrays}, arrays)
 
 
 def decode(octets: bytes) -> dict[str, Any]:
@@ -47,17 +40,14 @@ def decode(octets: bytes) -> dict[str, Any]:
         For anything else, in words that name no value.
     """
     try:
-        start = _BYTES_OF_HEAD_LENGTH + int.from_bytes(octets[:_BYTES_OF_HEAD_LENGTH], "big")
+        text, _, rest = checked(octets, len(octets)).partition(b"\n")
         # A head names some arrays, and has a reason of 300 characters, of 12 bytes at most.
-        head = read_json(octets[_BYTES_OF_HEAD_LENGTH:start], most_bytes=4096)
-        scalars, arrays = head["scalars"], {}
-        for name, length in head["arrays"].items():
-            arrays[name] = read_npy(octets[start : start + length])
-            start += length
+        scalars = read_json(text, most_bytes=4096)
+        arrays = arrays_of(scalars.pop("arrays"), rest)
         sound = all(isinstance(value, str | int | float | bool) for value in scalars.values())
     except Exception as error:  # whatever arrives
         raise ValueError("The message cannot be read.") from error
-    if start != len(octets) or set(arrays) & set(scalars) or not sound:
+    if set(arrays) & set(scalars) or not sound:
         raise ValueError("The message cannot be read.")
     return {**scalars, **arrays}
 
@@ -74,12 +64,6 @@ def uncarried(record: RecordDict) -> bytes:
         return record.array_records[_SEALED][_SEALED].data
     except Exception:  # whatever arrives
         return b""
-
-
-def _npy(array: NDArray) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, np.asarray(array, order="C"), allow_pickle=False)
-    return stream.getvalue()
 
 
 # ---- how long they may be
