@@ -216,17 +216,6 @@ def test_partitions_of_dask_are_refused():
     assert ledger.entries() == []
 
 
-def test_owners_over_flower_are_not_asked_about_groups():
-    pytest.importorskip("flwr")
-    from skdpsumm.federated._curator import run_over_grid
-
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3, unit="group")
-    options = {"max_rows_per_group": 2, "target_groups": TARGET_LABELS, "ledger": ledger}
-    with pytest.raises(ValueError, match="cannot protect groups"):
-        run_over_grid(None, None, curator_of(TARGET, ["a"], **options), keys=None, run_id=1)
-    assert ledger.entries() == []
-
-
 # ------------------------------------------------------------------------------- what it does
 
 

@@ -128,7 +128,7 @@ class Curator:
         self.terms, self.protocol = terms, terms.protocol
         check_target_groups(terms.max_rows_per_group, target_groups)
         self._noise_seed = current_seed()
-        self.shares = _shares(list(owners), self.protocol.shares)
+        self.shares = shares_of(list(owners), self.protocol.shares)
         self._ledger = ledger
         self._begin()
         check_some_rows("X_target", X_target)
@@ -459,7 +459,7 @@ def _read_target_groups(labels: Any, n_rows: int) -> Groups:
     raise ValueError(re.sub(r"\bgroups\b", "target_groups", text, count=1))
 
 
-def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, float]:
+def shares_of(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, float]:
     """Return shares that sum to one, by owner."""
     if len(set(owners)) < len(owners) or not owners:
         raise ValueError("owners must be at least one name, and all different.")
