@@ -37,7 +37,7 @@ TABLES = {
     "mixed": ["c", "x"],
 }
 SKETCHERS = {
-    "graphical": "auto",
+    "graphical": None,
     "fourier": RFFSketcher(n_components=20),
     "race": RACESketcher(n_repetitions=5),
     "union": SketchUnion([HistogramSketcher(), RFFSketcher(n_components=20)]),
