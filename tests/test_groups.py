@@ -1,12 +1,12 @@
-"""Groups of rows as the unit of protection: labels, coins, what a group adds, and ledgers.
+"""Groups of rows as the unit of protection: labels, coins, means, partitions, and ledgers.
 
 How far a group moves a release, and its noise, is in `test_kit`; what all fits claim and refuse, in
 `test_groups_of_fits`.
 """
 
 import datetime
-import math
 import pickle
+import sqlite3
 from decimal import Decimal
 from fractions import Fraction
 
@@ -19,15 +19,13 @@ from sklearn.base import clone
 
 from skdpsumm import (
     HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
     PrivateSketch,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
 )
 from skdpsumm.features._feature_maps import GRID
-from skdpsumm.privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP
+from skdpsumm.privacy import BudgetExceededError, LedgerDamagedError, PrivacyLedger, PureDP
 from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.schema._groups import Groups, label_bytes
 
@@ -35,6 +33,7 @@ from skdpsumm.schema._groups import Groups, label_bytes
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
 da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+delayed = pytest.importorskip("dask").delayed
 
 KEY = bytes(range(32))
 LIMITS = [1, 3, "average"]
@@ -87,31 +86,6 @@ def in_partitions(X, groups, n_partitions=4):
     return da.from_array(X, chunks=(rows, (X.shape[1],))), da.from_array(groups, chunks=(rows,))
 
 
-def noise_of(sketcher, n_columns=2):
-    return clone(sketcher)._prepare(sketcher.preview_map(n_columns)).noise
-
-
-def moves(blocks, first, second):
-    """Return by how much two tables differ in each block of noise, as (L1, L2, allowed, allowed).
-
-    Tables are pairs of exact sums and a number of rows.
-    """
-    found, start = [], 0
-    moved = (first[0] - second[0]).astype(float)
-    for block in blocks:
-        part = moved[start : start + block.size]
-        if start == len(moved):  # the number of rows, which was bought
-            part = np.array([(first[1] - second[1]) * GRID], float)
-        found.append((np.abs(part).sum(), np.linalg.norm(part), block.l1, block.l2))
-        start += block.size
-    return found
-
-
-def without(X, groups, label):
-    rest = groups != label
-    return X[rest], groups[rest]
-
-
 class TestLabels:
     @pytest.mark.parametrize(
         "labels",
@@ -138,10 +112,7 @@ class TestLabels:
         [
             list("abca"),
             np.array(list("abca")),
-            np.array(list("abca"), object),
-            pd.Series(list("abca")),
             pd.Series(list("abca"), dtype="category"),
-            pl.Series(list("abca")),
             pl.Series(list("abca"), dtype=pl.Categorical),
         ],
     )
@@ -189,14 +160,10 @@ class TestLabels:
             ([datetime.date(2020, 1, 1), 1], "dates or times"),
             ([b"a"], "neither words nor numbers"),
             ([1j], "complex numbers"),
-            ([object()], "neither words nor numbers"),
-            ([[1, 2], [2, 3]], "1d array"),
             ([[1], [2, 3]], "1d array"),
-            (3, "1d array"),
             ("ab", "not a name"),
             ([np.array([1]), 2], "1d array"),
             ([1, b"a", "b"], "neither words nor numbers"),
-            (pd.DataFrame({"a": [1, 2], "b": [1, 2]}), "1d array"),
             ([1e17], "rounded"),
             (np.array([2.0**24], np.float32), "rounded"),
             ([np.inf], "infinity"),
@@ -207,10 +174,6 @@ class TestLabels:
         with pytest.raises(ValueError, match=words) as caught:
             Groups.read(labels)
         assert caught.value.__context__ is None
-
-    def test_another_number_of_rows(self):
-        with pytest.raises(ValueError, match="different numbers of rows"):
-            Groups.read([1, 2], 3)
 
 
 class TestCoins:
@@ -233,31 +196,8 @@ class TestCoins:
         assert np.all(abs(np.bincount(rows, minlength=20) - 1000) < 5 * np.sqrt(750))
 
 
-class TestGate:
-    def test_blocks_of_rows_are_refused_where_groups_are_protected(self):
-        X, ledger = np.zeros((4, 2)), PrivacyLedger(epsilon=2, delta=1e-5, unit="group")
-        for limit in (2, "average"):
-            sketcher = sketcher_of("rff", limit, ledger=ledger)
-            with pytest.raises(ValueError, match="Call fit"):
-                sketcher.partial_fit(X)
-        assert ledger.entries() == []
-
-
 class TestSensitivity:
     """Exact: sums of two neighbouring tables, before noise, lie as far apart as noise allows."""
-
-    @pytest.mark.parametrize("name", SKETCHERS)
-    @pytest.mark.parametrize("limit", LIMITS)
-    def test_what_a_group_adds_is_a_function_of_it_alone(self, same_coins, name, limit):
-        sketcher = sketcher_of(name, limit)
-        X, groups = table()
-        sums, n_units = exact(sketcher, X, groups)
-        for label in np.unique(groups):
-            own = groups == label
-            alone = exact(sketcher, X[own], groups[own])
-            others = exact(sketcher, *without(X, groups, label))
-            assert np.array_equal(alone[0] + others[0], sums)
-            assert alone[1] + others[1] == n_units
 
     @pytest.mark.parametrize("name", SKETCHERS)
     def test_means_of_a_group_are_apportioned(self, name):
@@ -298,33 +238,16 @@ class TestDask:
             assert np.array_equal(found[0], sums)
             assert found[1] == n_units
 
-    @pytest.mark.parametrize("limit", LIMITS)
-    def test_frames(self, same_coins, limit):
-        X, groups = table()
-        frame = pd.DataFrame(X, columns=["a", "b"]).assign(
-            c=np.where(X[:, 0] > 0.5, "yes", "no"), person=[f"p{label}" for label in groups]
-        )
-        schema = {"a": (0, 1), "b": (0, 1), "c": ["no", "yes"]}
-        sketcher = HistogramSketcher(schema=schema, max_rows_per_group=limit)
-        in_parts = dd.from_pandas(frame, npartitions=5)
-        found = exact(sketcher, in_parts[["a", "b", "c"]], in_parts["person"])
-        wanted = exact(sketcher, frame[["a", "b", "c"]], frame["person"])
-        assert np.array_equal(found[0], wanted[0])
-        assert found[1] == wanted[1]
-
     def test_types_that_differ_between_partitions_change_no_row(self, same_coins):
         X, groups = table(40, 6)
         whole = (X * 8).round()
-        first, second = pd.DataFrame(whole[:20].astype(int)), pd.DataFrame(whole[20:])
+        parts = [pd.DataFrame(whole[:20].astype(int)), pd.DataFrame(whole[20:])]
+        labels = [pd.Series(part) for part in np.split(groups, 2)]
         for name in ("histogram", "rff"):
             sketcher = sketcher_of(name, "average").set_params(schema=[(0, 8), [*range(9)]])
-            frames = dd.from_delayed(
-                [dd_delayed(first), dd_delayed(second)], meta=second.iloc[:0], verify_meta=False
-            )
-            labels = dd.from_delayed(
-                [dd_delayed(pd.Series(groups[:20])), dd_delayed(pd.Series(groups[20:]))]
-            )
-            found = exact(sketcher, frames, labels)
+            meta = {"meta": parts[1].iloc[:0], "verify_meta": False}
+            frames = dd.from_delayed([*map(delayed, parts)], **meta)
+            found = exact(sketcher, frames, dd.from_delayed([*map(delayed, labels)]))
             assert np.array_equal(found[0], exact(sketcher, pd.DataFrame(whole), groups)[0])
 
     def test_faults_cost_nothing(self):
@@ -347,28 +270,13 @@ class TestDask:
             sketcher.fit(X, groups=labels)
         assert ledger.entries() == []
 
-    @pytest.mark.parametrize("limit", LIMITS)
-    def test_words_in_one_partition_make_none_of_numbers_in_another(self, limit):
+    def test_words_in_one_partition_make_none_of_numbers_in_another(self):
         parts = [np.array([[1], [1]]), np.array([["a"], ["a"]]), np.array([[2.5], [1.0]])]
-        chunks = [
-            da.zeros((2, 1), dtype=object, chunks=2).map_blocks(lambda _, p=p: p, dtype=object)
-            for p in parts
-        ]
-        sketcher = HistogramSketcher(
-            schema=[["a", 1, 2.5]], epsilon=np.inf, max_rows_per_group=limit
-        )
-        groups = da.from_array(np.arange(6), chunks=2)
-        assert sketcher.fit(da.concatenate(chunks), groups=groups).sketch_.sums.tolist() == [
-            2,
-            3,
-            1,
-        ]
-
-
-def dd_delayed(frame):
-    from dask import delayed
-
-    return delayed(frame)
+        zeros = da.zeros((2, 1), dtype=object, chunks=2)
+        table = da.concatenate([zeros.map_blocks(lambda _, p=p: p, dtype=object) for p in parts])
+        sketcher = HistogramSketcher(schema=[["a", 1, 2.5]], epsilon=np.inf, max_rows_per_group=1)
+        sketch = sketcher.fit(table, groups=da.from_array(np.arange(6), chunks=2)).sketch_
+        assert sketch.sums.tolist() == [2, 3, 1]
 
 
 class TestClaims:
@@ -381,15 +289,12 @@ class TestClaims:
         others = simulate(sketcher_of("rff", 3), X, groups=groups, seed=7).sketch_
         assert (persons + others).privacy.unit == "one group"
 
-    @pytest.mark.parametrize("limit", LIMITS)
-    def test_files(self, tmp_path, limit):
+    def test_files(self, tmp_path):
         X, groups = table()
-        sketch = sketcher_of("union", limit).fit(X, groups=groups).sketch_
+        sketch = sketcher_of("union", 3).fit(X, groups=groups).sketch_
         sketch.save(tmp_path / "sketch")
-        back = PrivateSketch.load(tmp_path / "sketch")
-        assert back.privacy == sketch.privacy
-        assert back.privacy.unit == "one group"
-        assert np.array_equal(back.sums, sketch.sums)
+        assert PrivateSketch.load(tmp_path / "sketch").privacy == sketch.privacy
+        assert sketch.privacy.unit == "one group"
 
     def test_the_number_of_rows_is_that_of_those_kept(self):
         X, groups = table(2000, 50)
@@ -401,48 +306,38 @@ class TestClaims:
             row = sketcher.set_params(max_rows_per_group=None).fit(X).sketch_
             assert sketch.n_noise_std == pytest.approx(4 * row.n_noise_std, rel=1e-6)
 
-    def test_private_numbers_of_rows_are_refused(self):
+    def test_what_cannot_protect_groups_is_refused(self):
+        """A number of rows that is private, blocks of rows, and parts of a union."""
         X, groups = table()
         ledger = PrivacyLedger(epsilon=2, delta=1e-5, unit="group", adjacency="replace_one")
         sketcher = sketcher_of("rff", 3, adjacency="replace_one", ledger=ledger)
         for use in (sketcher.check_budget, lambda: sketcher.fit(X, groups=groups)):
             with pytest.raises(ValueError, match="number of rows, which is private"):
                 use()
+        with pytest.raises(ValueError, match="Call fit"):
+            sketcher.partial_fit(X)
+        with pytest.raises(ValueError, match="give it to the SketchUnion"):
+            SketchUnion([RFFSketcher(4, max_rows_per_group=2)], schema=(0, 1)).fit(X)
+        assert ledger.entries() == []
         sketcher.set_params(max_rows_per_group="average").fit(X, groups=groups)
         assert len(ledger.entries()) == 1
-
-    def test_parts_of_a_union_have_no_groups_of_their_own(self):
-        union = SketchUnion([RFFSketcher(4, max_rows_per_group=2)], schema=(0, 1))
-        with pytest.raises(ValueError, match="give it to the SketchUnion"):
-            union.fit(np.zeros((3, 2)))
 
 
 class TestLedgers:
     def test_the_other_unit_is_refused_both_ways(self):
-        X, groups = table()
+        """By all uses of a ledger; by fits, in `test_groups_of_fits`."""
         of_rows = PrivacyLedger(epsilon=5, delta=1e-5)
         of_groups = PrivacyLedger(epsilon=5, delta=1e-5, unit="group")
-        rows, persons = sketcher_of("rff", None), sketcher_of("rff", 2)
-        for handle in (of_rows, of_rows.dataset("d")):
-            with pytest.raises(
-                ValueError, match="unit='row' cannot charge a claim about one group"
-            ):
-                clone(persons).set_params(ledger=handle).fit(X, groups=groups)
-        for handle in (of_groups, of_groups.dataset("d")):
-            with pytest.raises(ValueError, match="Set max_rows_per_group"):
-                clone(rows).set_params(ledger=handle).fit(X)
-            assert handle.unit == "group"
-        for ledger in (of_rows, of_groups):
-            assert ledger.entries() == []
-        claim = sketcher_of("rff", 2).fit(X, groups=groups).privacy_
+        claim = sketcher_of("rff", 2).fit(*table()[:1], groups=table()[1]).privacy_
         for use in (of_rows.check, of_rows.price, of_rows.charge):
             with pytest.raises(ValueError, match="Nothing was charged"):
                 use(claim)
             with pytest.raises(ValueError, match="Nothing was charged"):
                 use(PureDP(0.1), unit="group")
-        clone(persons).set_params(ledger=of_groups).fit(X, groups=groups)
-        clone(persons).set_params(ledger=of_groups.dataset("d")).fit(X, groups=groups)
-        assert [entry["dataset"] for entry in of_groups.entries()] == ["default", "d"]
+        assert of_rows.entries() == []
+        of_groups.dataset("d").charge(claim)
+        with pytest.raises(ValueError, match="max_rows_per_group"):
+            of_groups.dataset("d").charge(PureDP(0.1))
         with pytest.raises(BudgetExceededError):
             of_groups.check(PureDP(9.0), unit="group")
         with pytest.raises(ValueError, match='unit must be "row" or "group"'):
@@ -452,94 +347,18 @@ class TestLedgers:
 
     def test_the_file_keeps_the_unit(self, tmp_path):
         path = tmp_path / "ledger"
-        ledger = PrivacyLedger(path, epsilon=1, unit="group")
-        ledger.charge(PureDP(0.25), unit="group")
+        PrivacyLedger(path, epsilon=1, unit="group").charge(PureDP(0.25), unit="group")
         back = PrivacyLedger.open(path)
         assert back.unit == pickle.loads(pickle.dumps(back)).unit == "group"
         assert "unit='group'" in repr(back)
-        assert back.spent.epsilon == 0.25
         with pytest.raises(ValueError, match=r"unit='group' \(not 'row'\)"):
             PrivacyLedger(path, epsilon=1)
 
-    @pytest.mark.parametrize("unit", ["row", "group"])
-    def test_a_unit_that_was_edited_is_damage(self, tmp_path, unit):
-        import sqlite3
-
-        from skdpsumm.privacy import LedgerDamagedError
-
+    @pytest.mark.parametrize("edited", ["row", "person"])
+    def test_a_unit_that_was_edited_is_damage(self, tmp_path, edited):
         path = tmp_path / "ledger"
         PrivacyLedger(path, epsilon=1, unit="group")
         with sqlite3.connect(path) as db:
-            db.execute(f"UPDATE meta SET unit = '{'row' if unit == 'row' else 'person'}'")
+            db.execute(f"UPDATE meta SET unit = '{edited}'")
         with pytest.raises(LedgerDamagedError):
             PrivacyLedger.open(path)
-
-    @pytest.mark.parametrize("limit", LIMITS)
-    @pytest.mark.parametrize("name", SKETCHERS)
-    def test_a_replaced_group_is_priced_by_its_distance(self, same_coins, name, limit):
-        """No pair of groups is farther apart, in units of the noise, than is charged."""
-        sketcher = sketcher_of(name, limit, denominator="budget")
-        ledger = PrivacyLedger(epsilon=99, delta=0.1, unit="group", adjacency="replace_one")
-        noise = noise_of(sketcher)
-        claim = clone(sketcher)._prepare(sketcher.preview_map(2)).claim_for(ledger).mechanism
-        sketcher.set_params(ledger=ledger).check_budget()
-        rng, farthest = np.random.default_rng(0), 0.0
-        corners = [np.full((3, 2), value) for value in (0.0, 0.3, 0.99)]
-        some = [*corners, *(rng.random((rng.integers(1, 5), 2)) for _ in range(20))]
-        if limit != "average":
-            some.append(np.zeros((0, 2)))
-        bystander = np.full((1, 2), 0.5)  # for a table has rows
-        tables = [
-            exact(
-                clone(sketcher).set_params(ledger=None),
-                np.vstack([bystander, own]),
-                np.append(0, np.ones(len(own), int)),
-            )
-            for own in some
-        ]
-        for first in tables:
-            for second in tables:
-                costs = [
-                    (l1, l2, scale / 2.0**noise.lift)
-                    for (l1, l2, *_), scale in zip(
-                        moves(noise.blocks, first, second), noise._scales, strict=True
-                    )
-                ]
-                if sketcher.delta == 0:
-                    distance = sum(l1 / scale for l1, _, scale in costs)
-                else:
-                    distance = math.sqrt(sum((l2 / scale) ** 2 for _, l2, scale in costs))
-                farthest = max(farthest, distance)
-        most = claim.epsilon(0.0) if sketcher.delta == 0 else claim.mu
-        assert farthest <= most * (1 + 1e-9)
-        assert farthest >= 0.6 * most
-        own = noise.mechanism.epsilon(0.0) if sketcher.delta == 0 else noise.mechanism.mu
-        assert most >= own or limit == "average"
-
-    def test_one_hot_groups_cost_the_root_of_two(self):
-        ledger = PrivacyLedger(epsilon=99, delta=1e-3, unit="group", adjacency="replace_one")
-        X, groups = table()
-        sketcher_of("histogram", 3, ledger=ledger).fit(X, groups=groups)
-        paid = GaussianDP(ledger.entries()[0]["mechanism"]["mu"])
-        own = sketcher_of("histogram", 3).fit(X, groups=groups).privacy_.mechanism
-        assert paid.mu == pytest.approx(math.sqrt(2) * own.mu)
-
-
-class TestRouting:
-    def test_moments(self):
-        X, groups = table(400, 30)
-        own = HistogramSketcher(max_rows_per_group="average", epsilon=20.0)
-        m2m = M2MEstimator(own, schema=(0, 1), n_synthetic=1000, random_state=0)
-        m2m.fit(X, groups=groups)
-        assert m2m.privacy_.unit == "one group"
-        wanted = pd.DataFrame(X).groupby(groups).mean().mean().to_numpy()
-        assert np.abs(np.asarray(m2m.mean()) - wanted).max() < 0.1
-        y = (X[:, 0] > 0.5).astype(int)
-        pairs = HistogramSketcher(marginals=2, n_bins=4, max_rows_per_group=5, epsilon=9.0)
-        model = M2MClassifier(pairs, schema=(0, 1), classes=[0, 1], n_synthetic=500, random_state=0)
-        assert model.fit(X, y, groups=groups).privacy_.unit == "one group"
-        for estimator, data in ((m2m, (X,)), (model, (X, y))):
-            with pytest.raises(ValueError, match="got none"):
-                clone(estimator).fit(*data)
-            with pytest.raises(ValueError, match="max_rows_per_group=None"):
-                clone(estimator).set_params(sketcher="auto").fit(*data, groups=groups)

@@ -22,7 +22,7 @@ pytestmark = [
 OF_ROWS = {"objective", "objective, numbers", "auction"}
 NAMES = [
     name
-    for name in of("sketcher", "model", "learner", "search", "summarizer")
+    for name in of("sketcher", "model", "learner", "search", "summarizer", "summarised")
     if name not in OF_ROWS
 ]
 # Refusals and routing hang on no mechanism.
@@ -39,7 +39,7 @@ def made(name, limit, **parameters):
     model = one.make(**parameters)
     payer(model).set_params(max_rows_per_group=limit)
     given = {"X": X, **{None: {}, "labels": {"y": LABELS}, "numbers": {"y": NUMBERS}}[one.y]}
-    if one.kind == "summarizer":
+    if one.kind in ("summarizer", "summarised"):
         given |= {"X_target": X[:30] / 2, "owners": np.arange(N) % 3}
     return model, given
 
