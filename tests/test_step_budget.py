@@ -19,7 +19,8 @@ import scripts
 from dp_accounting import get_sigma_gaussian
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_noise import bound, fits, gaussian_cdf, has_variance, laplace_cdf
+from kit import ARMS, mu_of_range
+from test_noise import bound
 
 from skdpsumm.privacy import BudgetExceededError, GaussianDP, PureDP, _filter, _noise, gdp_mu
 from skdpsumm.privacy._filter import StepBudget, range_of_mu
@@ -27,7 +28,6 @@ from skdpsumm.privacy._mechanisms import Unprotected, pure_to_gdp
 from skdpsumm.privacy._noise import RESERVE, exponential_choice
 
 GRID = 2**15
-ARMS = [(1.0, True), (0.7, False), (1.3, False)]
 SCRIPT = scripts.load("benchmarks/exponential_constant.py")
 
 
@@ -44,12 +44,6 @@ def choose(budget, share, scores=(0, 0)):
 
 
 # ------------------------------------------------------------------------- what a choice costs
-
-
-def mu_of_range(e):
-    """Return 2 Phi^-1(expit(e / 2)), to 30 digits."""
-    with mpmath.workdps(30):
-        return 2 * mpmath.sqrt(2) * mpmath.erfinv(2 / (1 + mpmath.exp(-mpmath.mpf(e) / 2)) - 1)
 
 
 @pytest.mark.parametrize("e", [0.01, 0.3, 1.0, 3.0, 8.0])
@@ -77,7 +71,7 @@ def test_the_range_is_the_inverse_of_the_constant(mu):
 
 # ------------------------------------------------------------------- what is drawn, three arms
 
-# Of a choice, by Chernoff's bound for each of three frequencies; others as in test_noise.
+# Of a choice, by Chernoff's bound for each of three frequencies.
 CHANCE, N_CHOICES, N_EACH = 1e-11, 10_000, 2_500
 # For 2,500 choices, with 2**60 among the scores.
 SCORES = 2**60 + GRID * np.array([-2, -1, 0])
@@ -138,34 +132,6 @@ def test_simulated_choices_tell_large_scores_apart(seed):
     rng = None if seed is None else np.random.default_rng(seed)
     found = [exponential_choice(np.array([2**60 - 60, 2**60]), 1.0, rng) for _ in range(50)]
     assert set(found) == {1}
-
-
-N_COUNTS = {0.0: 40_000, 1e-6: 25_000}
-
-
-@cache
-def noise_of_counts(delta):
-    """Return noise of 30 % of the budget, in units of its scale."""
-    budget = build(1.0, delta, most_values=50_000)
-    noisy, std = count(budget, 0.3, N_COUNTS[delta])
-    scale = GRID * get_sigma_gaussian(1.0, delta) / math.sqrt(0.3) if delta else GRID / 0.3
-    return noisy / scale, std / scale
-
-
-@pytest.mark.fresh_noise(1e-12)
-@pytest.mark.parametrize(("factor", "accepted"), ARMS)
-@pytest.mark.parametrize("delta", N_COUNTS)
-def test_counts_have_the_noise_calibrated_for(delta, factor, accepted):
-    sample, std = noise_of_counts(delta)
-    cdf = gaussian_cdf if delta else laplace_cdf_of_fine_grid
-    assert fits(sample, lambda x: cdf(x, 1 / factor)) == accepted
-    kurtosis = 3.0 if delta else 6.0
-    assert has_variance(sample, (std / factor) ** 2, kurtosis) == accepted
-    assert std == pytest.approx(1.0 if delta else math.sqrt(2), rel=1e-5)
-
-
-def laplace_cdf_of_fine_grid(x, scale):
-    return laplace_cdf(x * 2.0**20, scale * 2.0**20)
 
 
 # -------------------------------------------------------------------- the claim, along any path
@@ -291,11 +257,7 @@ def test_room_is_what_every_count_can_hold():
 
 
 @settings(max_examples=40)
-@given(
-    st.lists(st.tuples(st.booleans(), st.floats(0.01, 0.9), st.integers(1, 40)), max_size=12),
-    st.floats(-4, 2),
-    st.floats(0, 1),
-)
+@given(STEPS, st.floats(-4, 2), st.floats(0, 1))
 def test_no_path_costs_more_when_rows_are_replaced(steps, log_epsilon, most_chosen):
     budget = build(math.exp(log_epsilon))
     claim = budget.cost_when_replaced(most_chosen)
@@ -373,51 +335,31 @@ def test_there_are_no_more_values_than_were_said():
     assert budget.remaining == pytest.approx(0.7)
 
 
+ZEROS = np.zeros(2, np.int64)
+COUNT, CHOICE = {"l1": 1.0, "l2": 1.0, "share": 0.1}, {"sensitivity": 1.0, "share": 0.1}
+REFUSED = [
+    *((ZEROS, {"share": bad}, "share must be") for bad in (0.0, -0.1, math.nan, math.inf, 1.1)),
+    *((ZEROS, {"l2": bad}, "must be a positive") for bad in (0.0, -1.0, math.nan, math.inf)),
+    *((bad, {}, "64-bit") for bad in (np.zeros(2), np.zeros(2, np.int32), np.zeros(2, bool))),
+    *((ZEROS, {"share": bad}, "64-bit") for bad in (1e-40, 1e-300)),
+    (np.zeros((2, 2), np.int64), {"l2": -1.0}, "must be"),
+]
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("share", [0.0, -0.1, math.nan, math.inf, 1.1])
-def test_no_share_is_none_that_can_be_paid(share, delta):
+@pytest.mark.parametrize(("values", "asked", "words"), REFUSED)
+def test_what_is_refused_costs_nothing(values, asked, words, delta):
+    """Shares and sensitivities that are none, values off the grid, and noise beyond integers."""
     budget = build(1.0, delta)
-    for step in (count, choose):
-        with pytest.raises(ValueError, match="share must be"):
-            step(budget, share)
+    with pytest.raises(ValueError, match=words):
+        budget.count(values, **COUNT | asked)
+    chosen = {"sensitivity" if name == "l2" else name: value for name, value in asked.items()}
+    with pytest.raises(ValueError, match=words):
+        budget.choose(values, **CHOICE | chosen)
+    if "l2" in asked:
+        with pytest.raises(ValueError, match="must be a positive"):
+            budget.std(**COUNT | asked)
     assert budget.remaining == 1
-
-
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
-def test_sensitivities_are_positive(bad):
-    budget, zeros = build(), np.zeros(2, np.int64)
-    for call in (
-        lambda: budget.count(zeros, l1=bad, l2=1.0, share=0.1),
-        lambda: budget.count(zeros, l1=1.0, l2=bad, share=0.1),
-        lambda: budget.std(l1=1.0, l2=bad, share=0.1),
-        lambda: budget.choose(zeros, sensitivity=bad, share=0.1),
-    ):
-        with pytest.raises(ValueError, match="must be a positive number"):
-            call()
-    assert budget.remaining == 1
-
-
-@pytest.mark.parametrize("values", [np.zeros(2), np.zeros(2, np.int32), np.zeros(2, bool)])
-def test_only_whole_grid_units_get_noise(values):
-    budget = build()
-    with pytest.raises(ValueError, match="64-bit"):
-        budget.count(values, l1=1, l2=1, share=0.1)
-    with pytest.raises(ValueError, match="64-bit"):
-        budget.choose(values, sensitivity=1, share=0.1)
-    for scores in (np.zeros(0, np.int64), np.zeros((2, 2), np.int64)):
-        with pytest.raises(ValueError, match="scores must be a vector"):
-            budget.choose(scores, sensitivity=1, share=0.1)
-    assert budget.remaining == 1
-
-
-@pytest.mark.parametrize("share", [1e-40, 1e-300])
-def test_noise_beyond_integers_is_refused_and_costs_nothing(share):
-    for delta in (0.0, 1e-6):
-        budget = build(1.0, delta)
-        for step in (count, choose):
-            with pytest.raises(ValueError, match="64-bit"):
-                step(budget, share)
-        assert budget.remaining == 1
 
 
 def test_two_threads_cannot_both_take_what_is_left():
