@@ -8,11 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from skdpsumm import PINPClassifier, TDILClassifier
-from skdpsumm.learners import (
-    HuberizedHinge,
-    NoisyThreshold,
-    SparseVector,
-)
+from skdpsumm.learners import HuberizedHinge, NoisyThreshold, SparseVector
 from skdpsumm.learners.erm._kernel_space import KernelSpace
 from skdpsumm.learners.mechanisms import _answers_at_points, _functional, _objective
 from skdpsumm.privacy import _noise

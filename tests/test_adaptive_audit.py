@@ -15,13 +15,7 @@ import pytest
 from kit import ADJACENCIES, EvenModel, Wire, cost, part_used, publish, replayed
 from sklearn.base import clone
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    Categorical,
-    Numeric,
-    PrivacyLedger,
-    TableSchema,
-)
+from skdpsumm import AdaptiveSketcher, Categorical, Numeric, PrivacyLedger, TableSchema
 from skdpsumm.features._feature_maps import GRID, UnionMap
 from skdpsumm.privacy import GaussianDP, PureDP, _fit
 from skdpsumm.privacy._filter import StepBudget

@@ -84,12 +84,7 @@ MISTAKES = {
     "noise, one cell of 100": (laplace(1.0, 100), laplace(0.7, 100), (CELL, 0 * CELL), {}),
     "noise, spread": (laplace(1.0, 50), laplace(0.45, 50), (SPREAD, 0 * SPREAD), {}),
     "integers": (integer_noise(1, 0.0), integer_noise(0.65, 0.0), (1, 0), {}),
-    "Gaussian integers": (
-        integer_noise(1, 0.1),
-        integer_noise(0.65, 0.1),
-        (1, 0),
-        {"delta": 0.1},
-    ),
+    "Gaussian integers": (integer_noise(1, 0.1), integer_noise(0.65, 0.1), (1, 0), {"delta": 0.1}),
     **{
         f"Gaussian, {delta}": (
             gaussian(1.0, delta=delta),

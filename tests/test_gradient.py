@@ -18,13 +18,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpsumm import PrivacyLedger, TDILClassifier, TDILRegressor
-from skdpsumm.learners import (
-    EpsilonInsensitive,
-    GradientDescent,
-    Huber,
-    HuberizedHinge,
-    SoftHinge,
-)
+from skdpsumm.learners import EpsilonInsensitive, GradientDescent, Huber, HuberizedHinge, SoftHinge
 from skdpsumm.learners.mechanisms._gradient import IntegerRows
 from skdpsumm.privacy import NoiseWarning
 

@@ -17,13 +17,7 @@ import pytest
 from simulated import simulate
 from sklearn.base import clone
 
-from skdpsumm import (
-    HistogramSketcher,
-    PrivateSketch,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-)
+from skdpsumm import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import BudgetExceededError, LedgerDamagedError, PrivacyLedger, PureDP
 from skdpsumm.privacy._fit import PrivateFit

@@ -12,6 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpsumm import PrivacyLedger
+from skdpsumm.model_selection import _private_search
+from skdpsumm.schema._groups import Groups
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -110,3 +112,21 @@ def test_groups_are_routed_unasked(name):
         assert claims_of(pipe[-1].privacy_)[0].unit == "one group"
         with pytest.raises(ValueError, match=r"got none|target_groups"):
             pipe.fit(**given)
+
+
+@pytest.mark.parametrize("name", EACH_CLASS)
+def test_coins_are_secret_and_fresh(name, monkeypatch):
+    """No two fits have a key in common, nor a key that anybody knows."""
+    keys, kept, held_out = [], Groups.kept, _private_search.groups_held_out
+
+    def record(coins):
+        return lambda *given: keys[-1].add(given[-1]) or coins(*given)
+
+    monkeypatch.setattr(Groups, "kept", record(kept))
+    monkeypatch.setattr(_private_search, "groups_held_out", record(held_out))
+    for _ in range(2):
+        keys.append(set())
+        model, given = made(name, 1)
+        model.fit(**with_groups(given))
+    assert all(keys)
+    assert not keys[0] & keys[1]

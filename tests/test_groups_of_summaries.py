@@ -17,11 +17,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skdpsumm import (
-    PrivacyLedger,
-    Public,
-    summaries,
-)
+from skdpsumm import PrivacyLedger, Public, summaries
 from skdpsumm.privacy import PureDP
 from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
@@ -69,17 +65,6 @@ def test_coins_of_an_owners_other_groups_stay_when_one_goes(bound):
     kept = np.flatnonzero(owner._remaining)
     assert rest[without._remaining].tolist() == kept[LABELS[kept] != 7].tolist()
     assert np.bincount(LABELS[kept]).tolist() == [bound] * 30
-
-
-@pytest.mark.simulated(None)
-def test_coins_are_secret_and_of_each_owner_alone():
-    kept = [DataOwner(X, groups=LABELS, max_rows_per_group=1)._remaining for _ in range(2)]
-    assert (kept[0] != kept[1]).any()
-    targets = [
-        curator_of(X, ["a"], max_rows_per_group=1, target_groups=LABELS, n_components=2)._X_target
-        for _ in range(2)
-    ]
-    assert (targets[0] != targets[1]).any()
 
 
 def test_an_owner_answers_no_curator_with_another_bound():

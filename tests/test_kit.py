@@ -139,10 +139,7 @@ TABLES = {
     "marginals": (HistogramSketcher(marginals=2, n_bins=4), (0, 1)),
     "bought number": (HistogramSketcher(n_bins=3, denominator="budget"), (0, 1)),
     "categories": (HistogramSketcher(), [["a", "b", "c"], (0, 1)]),
-    "grid": (
-        HistogramSketcher(),
-        [Numeric(step=1, edges=[0, 2, 9]), Numeric(0, 9, missing=True)],
-    ),
+    "grid": (HistogramSketcher(), [Numeric(step=1, edges=[0, 2, 9]), Numeric(0, 9, missing=True)]),
     "missing": (UNION, [Categorical(["a", "b"], missing=True), Numeric(0, 9, missing=True)]),
     "no range": (RFFSketcher(10, gamma=0.1), [Numeric(missing=True), Numeric(0, 9)]),
 }

@@ -11,23 +11,13 @@ import math
 
 import numpy as np
 import pytest
-from releases import (
-    LEARNERS,
-    Released,
-    seeded_noise,
-)
+from releases import LEARNERS, Released, seeded_noise
 from scipy.integrate import cumulative_trapezoid
 from scipy.optimize import brentq
 from scipy.stats import gamma, kstest, laplace, norm
 from sklearn.base import BaseEstimator, clone
 
-from skdpsumm import (
-    PINPClassifier,
-    PINPRegressor,
-    TDILClassifier,
-    TDILRegressor,
-    audit_epsilon,
-)
+from skdpsumm import PINPClassifier, PINPRegressor, TDILClassifier, TDILRegressor, audit_epsilon
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.learners import ExponentialMechanism, HuberizedHinge, NoisyThreshold, SparseVector
 from skdpsumm.learners.erm._feature_space import FeatureSpace

@@ -121,14 +121,6 @@ def test_std_of_discrete_laplace_is_exact(scale):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_noise_is_added_to_the_values(kind):
-    """Forty standard deviations apart, which Laplace noise exceeds once in 1e24 runs."""
-    noise = build(kind, 3)
-    values = np.array([-(10**6), 0, 10**6])
-    assert np.all(np.abs(noise.add(values) - values) < 40 * noise.std)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_noise_does_not_repeat(kind):
     """Independent samples of 100 correlate by 0.9 once in 1e30 runs."""
     noise, zeros = build(kind, 100), np.zeros(100, np.int64)
@@ -181,12 +173,7 @@ def test_gaussian_claim_is_the_request_and_no_noise_is_wasted(epsilon, delta, si
 
 
 @settings(deadline=None, max_examples=80)
-@given(
-    st.floats(-16, 6),
-    st.floats(-32, -1),
-    st.integers(1, 10**5),
-    st.floats(1.0, 1e7),
-)
+@given(st.floats(-16, 6), st.floats(-32, -1), st.integers(1, 10**5), st.floats(1.0, 1e7))
 def test_gaussian_claim_is_never_above_the_request(log_epsilon, log_delta, size, l2):
     epsilon, delta = math.exp(log_epsilon), math.exp(log_delta)
     assume(l2 < 2.0**50 * gdp_mu(epsilon, delta))  # or else noise is beyond 64 bits
@@ -407,23 +394,6 @@ def test_the_nominal_cost_is_that_of_the_noise(epsilon, delta, kind):
 
 
 # ---------------------------------------------------------------------------------------- seeds
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_seeded_noise_repeats(kind):
-    noise, zeros = build(kind, 50), np.zeros(50, np.int64)
-    first, second, other = (noise.add(zeros, noise_seed=seed) for seed in (7, 7, 8))
-    assert np.array_equal(first, second)
-    assert not np.array_equal(first, other)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
-def test_seeded_blocks_are_independent(kind):
-    blocks = [Block(2000, 8e5, 8e5, 0.5), Block(2000, 8e5, 8e5, 0.5)]
-    noise = IntegerNoise(blocks, epsilon=1.0, delta=DELTA_OF[kind])
-    one, other = np.split(noise.add(np.zeros(4000, np.int64), noise_seed=0), 2)
-    assert abs(np.corrcoef(one, other)[0, 1]) < 0.2
 
 
 @pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")

@@ -17,21 +17,12 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from skdpsumm.features._feature_maps import GRID
-from skdpsumm.learners import (
-    ExponentialMechanism,
-    SparseVector,
-)
+from skdpsumm.learners import ExponentialMechanism, SparseVector
 from skdpsumm.learners.erm._losses import Logistic
 from skdpsumm.learners.erm._problem import Terms
 from skdpsumm.learners.mechanisms import _answers_at_points, _functional, _objective
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise
-from skdpsumm.privacy._noise import (
-    Block,
-    IntegerNoise,
-    exponential_choice,
-    noisy_integers,
-    on_grid,
-)
+from skdpsumm.privacy._noise import Block, IntegerNoise, exponential_choice, noisy_integers, on_grid
 from skdpsumm.summaries import Pool
 
 RNG = np.random.default_rng(0)
