@@ -69,7 +69,10 @@ PLANTED = {
         ("gradient_count_rows_of_average", "skdpsumm/learners/mechanisms/_gradient.py",
             "    return len(np.unique(problem.units))", "    return len(problem.X)"),
     ],
-    "tests/test_gradient.py::test_a_sum_is_that_of_rows_alone": [
+    "tests/test_gradient.py::test_a_sum_is_that_of_rows_or_groups_alone": [
+        ("gradient_group_rint", "skdpsumm/learners/mechanisms/_gradient.py",
+            "clipped = np.trunc(clipped_rows(sums, self._plan._bound / self._plan._grid))",
+            "clipped = np.rint(clipped_rows(sums, self._plan._bound / self._plan._grid))"),
         ("gradient_rint_slopes", "skdpsumm/learners/mechanisms/_gradient.py",
             "return np.trunc(slopes / self._plan._slope_grid)", "return np.rint(slopes / self._plan._slope_grid)"),
         ("gradient_slopes_unclipped", "skdpsumm/learners/mechanisms/_gradient.py",
@@ -81,11 +84,6 @@ PLANTED = {
     "tests/test_kit.py::test_sparse_rows_cost_the_same[gradient-three rows]": [
         ("gradient_sparse_unclipped", "skdpsumm/learners/mechanisms/_gradient.py",
             "clipped = clipped_rows(SparseRows(sums), self._plan._bound / self._plan._grid)", "clipped = SparseRows(sums)"),
-    ],
-    "tests/test_gradient.py::test_a_sum_is_that_of_groups_alone": [
-        ("gradient_group_rint", "skdpsumm/learners/mechanisms/_gradient.py",
-            "clipped = np.trunc(clipped_rows(sums, self._plan._bound / self._plan._grid))",
-            "clipped = np.rint(clipped_rows(sums, self._plan._bound / self._plan._grid))"),
     ],
     "tests/test_groups_of_learners.py::test_shares_sum_to_no_more_than_1": [
         ("shares_rounded_up", "skdpsumm/learners/erm/_problem.py",

@@ -84,42 +84,22 @@ class TestLabels:
     @pytest.mark.parametrize(
         "labels",
         [
-            [7, 3, 7, 3, 9],
             (7, 3.0, Decimal(7), Fraction(3), np.int8(9)),
-            np.array([7, 3, 7, 3, 9], np.uint16),
             np.array([7, 3, 7, 3, 9], np.float32),
-            np.array([7, 3, 7, 3, 9], object),
-            pd.Series([7, 3, 7, 3, 9], dtype="Int64"),
             pd.Series([7, 3, 7, 3, 9], index=list("edcba"), dtype="category"),
             pl.Series([7, 3, 7, 3, 9]),
         ],
     )
-    def test_every_container_says_the_same(self, labels):
+    def test_labels_are_values(self, labels):
+        """Of more containers, in `test_labels`."""
         groups = Groups.read(labels, 5)
         assert groups.labels == [7, 3, 9]
         assert groups.codes.tolist() == [0, 1, 0, 1, 2]
-        assert groups.sizes.tolist() == [2, 2, 1]
         assert [label_bytes(label) for label in groups.labels] == [b"n7/1", b"n3/1", b"n9/1"]
 
-    @pytest.mark.parametrize(
-        "labels",
-        [
-            list("abca"),
-            np.array(list("abca")),
-            pd.Series(list("abca"), dtype="category"),
-            pl.Series(list("abca"), dtype=pl.Categorical),
-        ],
-    )
-    def test_words(self, labels):
-        groups = Groups.read(labels, 4)
-        assert groups.labels == ["a", "b", "c"]
-        assert groups.kept(1, KEY).tolist() == Groups.read(list("abca")).kept(1, KEY).tolist()
-
-    def test_labels_are_values_and_words_are_no_numbers(self):
-        assert Groups.read([1, 1.0, True, "1", 2**53 + 1, 2**53]).codes.tolist() == [
-            *(0, 0, 0),
-            *(1, 2, 3),
-        ]
+    def test_words_are_no_numbers(self):
+        codes = Groups.read([1, 1.0, True, "1", 2**53 + 1, 2**53]).codes
+        assert codes.tolist() == [0, 0, 0, 1, 2, 3]
 
     @pytest.mark.parametrize(
         "odd", [b"b", np.array(["b"])[0], np.array("b"), (1,), bytearray(b"b")]
@@ -150,10 +130,7 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("labels", "words"),
         [
-            (np.array(["2020-01-01"], "M8[D]"), "dates or times"),
             ([datetime.date(2020, 1, 1), 1], "dates or times"),
-            ([b"a"], "neither words nor numbers"),
-            ([1j], "complex numbers"),
             ([[1], [2, 3]], "1d array"),
             ("ab", "not a name"),
             ([np.array([1]), 2], "1d array"),
@@ -161,7 +138,6 @@ class TestLabels:
             ([1e17], "rounded"),
             (np.array([2.0**24], np.float32), "rounded"),
             ([np.inf], "infinity"),
-            (["a\0"], "NUL"),
         ],
     )
     def test_what_is_no_label_is_refused_without_a_value(self, labels, words):

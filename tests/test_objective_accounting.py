@@ -154,26 +154,6 @@ def test_too_little_regularization_is_refused_with_a_remedy(delta):
     calibrate(1.0, delta, **ROW, regularization=2.377)  # which is what it says to take
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"smoothness": math.inf}, "without a kink"),
-        ({"lipschitz": math.nan}, "lipschitz must be positive"),
-        ({"radius": 0.0}, "radius must be positive"),
-        ({"regularization": -1.0}, "regularization must be positive"),
-        ({"adjacency": "swap"}, "adjacency must be one of"),
-        ({"corners": 0}, "corners must be an integer of at least 1"),
-        ({"rank": 0}, "rank at least 1"),
-        ({"distance": math.nan}, r"distance in \[0, inf\)"),
-    ],
-)
-def test_settings_are_checked(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        calibrate(1.0, 1e-6, **{**ROW, "regularization": 5.0, **wrong})
-    with pytest.raises(ValueError, match="share must lie"):
-        regularization_of_share(1.0, 1.0, smoothness=0.25, radius=1.0)
-
-
 # --------------------------------------------------------------------------------- the mechanism
 
 
@@ -280,13 +260,7 @@ def test_the_mechanism_survives_json(mechanism, log_ratio, tail):
     assert hash(again) == hash(whole)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        *({"unit": -0.1}, {"shift": math.nan}, {"corners": 0}, {"corners": 1.5}, {"output": -1.0}),
-        *({"rows": 0}, {"rows": 3}, {"rows": 1.5}),
-    ],
-)
+@pytest.mark.parametrize("bad", [{"corners": 0}, {"output": -1.0}, {"rows": 3}, {"rows": 1.5}])
 def test_a_cost_that_is_none_is_refused(bad):
     with pytest.raises(ValueError, match=r"at least [01]|rows must be 1 or 2"):
         ObjectiveDP(**{"unit": 1.0, "shift": 0.1, **bad})
