@@ -32,12 +32,11 @@ class Bug(NamedTuple):
     test: str
 
 
-# By the test that finds them: name, file, old text, new text.
+# By the test that finds them: name, file, old text, and new text.
 # fmt: off
 PLANTED = {
     "tests/test_step_budget.py::test_no_path_costs_more_when_rows_are_replaced": [
-        ("replaced_forgets_choices", "skdpsumm/privacy/_filter.py",
-            "math.sqrt(2 * (1 + most_chosen))", "math.sqrt(2)"),
+        ("replaced_forgets_choices", "skdpsumm/privacy/_filter.py", "math.sqrt(2 * (1 + most_chosen))", "math.sqrt(2)"),
     ],
     "tests/test_step_budget.py::test_no_path_costs_more_than_the_claim": [
         ("filter_tolerant", "skdpsumm/privacy/_filter.py",
@@ -50,14 +49,12 @@ PLANTED = {
             "self._spent.append(float(share))", "self._spent.append(0.0 if chooses else float(share))"),
         ("steps_forgotten", "skdpsumm/privacy/_filter.py",
             "self._spent.append(float(share))", "self._spent = [*self._spent[-1:], float(share)]"),
-        ("range_by_zcdp", "skdpsumm/privacy/_filter.py",
-            "range_of_mu(math.sqrt(share) * self._mu)", "2 * math.sqrt(share) * self._mu"),
+        ("range_by_zcdp", "skdpsumm/privacy/_filter.py", "range_of_mu(math.sqrt(share) * self._mu)", "2 * math.sqrt(share) * self._mu"),
         ("counts_on_a_coarse_grid", "skdpsumm/privacy/_filter.py",
             'ScaledNoise("gaussian", scale * 2.0**lift, lift)', 'ScaledNoise("gaussian", scale, 0)'),
     ],
     "tests/test_vectorizer.py::test_vectors_with_interactions_are_no_longer_than_one_and_come_back": [
-        ("products_for_nothing", "skdpsumm/schema/_vectorizer.py",
-            "self._kept[self._entries[j]] = (1 - part) ** 0.5", "pass"),
+        ("products_for_nothing", "skdpsumm/schema/_vectorizer.py", "self._kept[self._entries[j]] = (1 - part) ** 0.5", "pass"),
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[gradient-three rows]": [
         ("gradient_count_of_one", "skdpsumm/learners/mechanisms/_gradient.py",
@@ -106,18 +103,15 @@ PLANTED = {
             'rows = 2 if self.adjacency == "replace_one" else 1'),
     ],
     "tests/test_best_of.py::test_runs_that_are_not_ideal_move_a_search_by_the_slack": [
-        ("search_slack", "skdpsumm/privacy/_best_of.py",
-            "min(1.0, 2 * self.largest * tail)", "min(1.0, tail)"),
-        ("search_moved", "skdpsumm/privacy/_best_of.py",
-            "moved = (1 + self.eta) * (log_ratio + 2 * tail / self._odds)", "moved = 0.0"),
+        ("search_slack", "skdpsumm/privacy/_best_of.py", "min(1.0, 2 * self.largest * tail)", "min(1.0, tail)"),
+        ("search_moved", "skdpsumm/privacy/_best_of.py", "moved = (1 + self.eta) * (log_ratio + 2 * tail / self._odds)", "moved = 0.0"),
     ],
     "tests/test_private_summary.py::test_a_person_at_several_owners_composes": [
         ("across_one", "skdpsumm/summaries/_sketch_summarizer.py",
             "mechanism=compose([own.mechanism] * int(n_owners))", "mechanism=own.mechanism"),
     ],
     "tests/test_kit.py::test_targets_cost_what_is_claimed[propose-three rows]": [
-        ("target_count_of_one", "skdpsumm/summaries/_releases.py",
-            "count = moved * GRID", "count = GRID"),
+        ("target_count_of_one", "skdpsumm/summaries/_releases.py", "count = moved * GRID", "count = GRID"),
     ],
     "tests/test_rounding.py::test_noise_covers_the_rounding_of_coordinates": [
         ("functional_rounding_once", "skdpsumm/learners/mechanisms/_functional.py",
@@ -137,8 +131,7 @@ PLANTED = {
             'rows, reach = (2, self.reach) if adjacency == "replace_one" else (1, 1.0)', "rows, reach = 1, 1.0"),
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[histogram-three rows]": [
-        ("sketch_of_one_row", "skdpsumm/features/_feature_maps.py",
-            "k = 1 if limit is None else int(limit)", "k = 1"),
+        ("sketch_of_one_row", "skdpsumm/features/_feature_maps.py", "k = 1 if limit is None else int(limit)", "k = 1"),
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[functional-three rows]": [
         ("minimiser_of_one_row", "skdpsumm/learners/erm/_problem.py",
@@ -202,8 +195,7 @@ PLANTED = {
             "scale = 2 * sensitivity / spread * _STEP_NOISE_MARGIN", "scale = sensitivity / spread * _STEP_NOISE_MARGIN"),
         ("half_the_noise_of_counts", "skdpsumm/privacy/_filter.py",
             "scale = l2 / (self._mu * math.sqrt(share)) * _STEP_NOISE_MARGIN", "scale = l2 / (self._mu * math.sqrt(share)) / 2"),
-        ("scores_of_one_row", "skdpsumm/sketches/_steps.py",
-            "return self.limit if isinstance(self.limit, int) else 1", "return 1"),
+        ("scores_of_one_row", "skdpsumm/sketches/_steps.py", "return self.limit if isinstance(self.limit, int) else 1", "return 1"),
         ("scores_of_new_rows", "skdpsumm/sketches/_steps.py",
             'return self.rows_per_unit * GRID * (2 if self.adjacency == "replace_one" else 1)', "return self.rows_per_unit * GRID"),
         ("counts_of_new_rows", "skdpsumm/sketches/_steps.py",
@@ -228,17 +220,14 @@ PLANTED = {
             'n_public = n_units if self.adjacency == "replace_one" else None', "n_public = n_units"),
     ],
     "tests/test_schema_finder.py::test_the_claim_covers_every_mix_of_new_and_common_values": [
-        ("new_values_without_their_delta", "skdpsumm/schema/_finder.py",
-            "log_ratio, own + tail), bound", "log_ratio, own), bound"),
+        ("new_values_without_their_delta", "skdpsumm/schema/_finder.py", "log_ratio, own + tail), bound", "log_ratio, own), bound"),
     ],
     "tests/test_schema_finder.py::test_a_value_that_one_unit_brings_is_told_no_more_often_than_is_claimed": [
-        ("tail_of_delta_twice", "skdpsumm/schema/_finder.py",
-            "delta=self.delta - tail)", "delta=self.delta)"),
+        ("tail_of_delta_twice", "skdpsumm/schema/_finder.py", "delta=self.delta - tail)", "delta=self.delta)"),
         ("threshold_without_the_unit", "skdpsumm/schema/_finder.py",
             "return _FEWEST_UNITS + lattice + noise.std_of_block(block) * deviations",
             "return _FEWEST_UNITS - 1 + lattice + noise.std_of_block(block) * deviations"),
-        ("threshold_of_one_new_value", "skdpsumm/schema/_finder.py",
-            "tail / (moved * kinds.count(CATEGORY))", "tail / moved"),
+        ("threshold_of_one_new_value", "skdpsumm/schema/_finder.py", "tail / (moved * kinds.count(CATEGORY))", "tail / moved"),
     ],
     "tests/test_ledger.py::test_the_first_charge_alone_may_set_a_part_of_delta_aside": [
         ("cap_of_all_delta_beside_a_first_tail", "skdpsumm/privacy/_ledger.py",
@@ -270,8 +259,7 @@ PLANTED = {
     "tests/test_schema_finder.py::test_neighbours_cost_what_is_claimed": [
         ("finder_keeps_all_rows_of_a_group", "skdpsumm/schema/_finder.py",
             "rows = labels.kept(self._rows_per_group, self._group_key(noise_seed))", "rows = np.arange(len(table))"),
-        ("finder_forgets_replaced_rows", "skdpsumm/schema/_finder.py",
-            'units = 2 if self.adjacency == "replace_one" else 1', "units = 1"),
+        ("finder_forgets_replaced_rows", "skdpsumm/schema/_finder.py", 'units = 2 if self.adjacency == "replace_one" else 1', "units = 1"),
         ("finder_budget_for_each_column", "skdpsumm/schema/_finder.py",
             "Block(moved, float(moved), math.sqrt(moved), share)", "Block(moved, moved * share, math.sqrt(moved * share), share)"),
     ],
@@ -280,8 +268,7 @@ PLANTED = {
             "place = np.where(numbers < 0, -m, m)", "place = np.where(np.signbit(numbers), -m - (m == 0), m)"),
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[gradient-row]": [
-        ("gradient_steps_not_counted", "skdpsumm/learners/mechanisms/_gradient.py",
-            "moved, share / self.n_steps)", "moved, share)"),
+        ("gradient_steps_not_counted", "skdpsumm/learners/mechanisms/_gradient.py", "moved, share / self.n_steps)", "moved, share)"),
         ("gradient_noise_for_half_the_distance", "skdpsumm/learners/mechanisms/_gradient.py",
             "        return self._moved\n", "        return self._moved / 2\n"),
         ("gradient_noise_of_the_first_step", "skdpsumm/learners/mechanisms/_gradient.py",
@@ -344,8 +331,7 @@ PLANTED = {
             "derived_seed(self.noise_seed, NOISE_OF_OWNER, k)", "derived_seed(self.noise_seed, NOISE_OF_OWNER)"),
     ],
     "tests/test_simulation.py::test_trials_of_a_search_have_seeds_of_their_own_or_none": [
-        ("trials_without_their_seeds", "skdpsumm/model_selection/_run.py",
-            "with silence(), drawing_from(seeds[0]):", "with silence():"),
+        ("trials_without_their_seeds", "skdpsumm/model_selection/_run.py", "with silence(), drawing_from(seeds[0]):", "with silence():"),
     ],
 }
 # fmt: on
