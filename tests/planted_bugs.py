@@ -82,7 +82,7 @@ PLANTED = {
         ("gradient_sparse_unclipped", "skdpsumm/learners/mechanisms/_gradient.py",
             "clipped = clipped_rows(SparseRows(sums), self._plan._bound / self._plan._grid)", "clipped = SparseRows(sums)"),
     ],
-    "tests/test_groups_of_learners.py::test_shares_sum_to_no_more_than_1": [
+    "tests/test_groups_of_fits.py::test_shares_sum_to_no_more_than_1": [
         ("shares_rounded_up", "skdpsumm/learners/erm/_problem.py",
             "return np.where(exact, parts, np.nextafter(parts, 0.0))[:, None]", "return parts[:, None]"),
     ],
