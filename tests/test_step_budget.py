@@ -1,7 +1,6 @@
 """The budget of a release in steps: what its noise costs along any path stays within the claim.
 
-Costs are computed here from the scales of the noise that is drawn, in exact arithmetic, whatever
-the budget says that it has spent.
+Costs are those that the wire of `kit` sees, whatever the budget says that it has spent.
 """
 
 import copy
@@ -9,7 +8,6 @@ import math
 import os
 import pickle
 import threading
-from fractions import Fraction
 from functools import cache
 
 import mpmath
@@ -19,7 +17,7 @@ import scripts
 from dp_accounting import get_sigma_gaussian
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from kit import ARMS, mu_of_range
+from kit import ARMS, Wire, cost, mu_of_range
 from test_noise import bound
 
 from skdpsumm.privacy import BudgetExceededError, GaussianDP, PureDP, _filter, _noise, gdp_mu
@@ -137,52 +135,33 @@ def test_simulated_choices_tell_large_scores_apart(seed):
 # -------------------------------------------------------------------- the claim, along any path
 
 
-class Path:
-    """Draws the steps of a release, and what they cost by the scales of their noise."""
+def paid(make, steps, replaced=False):
+    """Return a budget that took steps, and then all that was left, and what these cost.
 
-    def __init__(self, budget, replaced=False):
-        self.budget, self.replaced = budget, replaced
-        self.pure, self.square, self.log_ratio = Fraction(0), mpmath.mpf(0), 0.0
+    Steps are (whether it chooses, part of what is left, number of values). A row more moves one
+    value, and one score up and another one down; a row that is replaced does both twice.
+    """
+    draws = []
+    for side in (0, GRID):
+        budget, wire = make(), Wire(draws[0] if draws else None)
 
-    def count(self, share, n=1, l1=3.0 * GRID, l2=1.7 * GRID):
-        values = np.zeros(n, np.int64)
-        _, std = self.budget.count(values, l1=l1, l2=l2, share=share)
-        kind, scale = self.drawn
-        self.pure += Fraction(l1) / Fraction(scale) * (2 if self.replaced else 1)
-        if kind == "gaussian":
-            self.square += (mpmath.mpf(l2) / std) ** 2 * (2 if self.replaced else 1)
-            claim = self.budget.mechanism
-            core = math.sqrt(2 * math.log(2 * self.budget.most_values / claim.tail)) + claim.mu
-            self.log_ratio += n * bound(core, scale)
-        return self
+        def take(budget=budget, side=side):
+            for chooses, part, n in [*steps, (False, 1.0, 2)]:
+                share = part * budget.remaining
+                scores = np.array([side, -side, 0]) * (2 if replaced else 1)
+                values = np.append(np.zeros(n, np.int64), [side, -side if replaced else 0])
+                try:
+                    if chooses:
+                        budget.choose(scores, sensitivity=GRID, share=share)
+                    else:
+                        budget.count(values, l1=GRID, l2=GRID, share=share)
+                except BudgetExceededError:
+                    assert chooses  # counts have room
+                    assert replaced
 
-    def choose(self, share, sensitivity=2.0 * GRID):
-        self.budget.choose(np.zeros(3, np.int64), sensitivity=sensitivity, share=share)
-        e = 2 * Fraction(sensitivity) / Fraction(self.drawn[1]) * (2 if self.replaced else 1)
-        self.pure += e
-        self.square += mu_of_range(mpmath.mpf(e.numerator) / e.denominator) ** 2
-        return self
-
-    def noisy(self, values, scale, kind, *_):
-        self.drawn = kind, scale
-        return values
-
-    def chosen(self, scores, scale, *_):
-        self.drawn = "gumbel", scale
-        return 0
-
-    def step(self, chooses, share, n=1):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_noise, "noisy_integers", self.noisy)
-            patch.setattr(_filter, "exponential_choice", self.chosen)
-            return self.choose(share) if chooses else self.count(share, n)
-
-    def until_empty(self, steps):
-        """Take steps, each with a part of what is left, and then all that is left."""
-        for chooses, part, n in steps:
-            self.step(chooses, part * self.budget.remaining, n)
-        self.step(False, self.budget.remaining)
-        return self
+        wire.run(take)
+        draws.append(wire.draws)
+    return budget, draws[0], cost(*draws, PureDP if budget.delta == 0 else GaussianDP)
 
 
 STEPS = st.lists(st.tuples(st.booleans(), st.floats(0.01, 0.9), st.integers(1, 40)), max_size=12)
@@ -193,14 +172,15 @@ STEPS = st.lists(st.tuples(st.booleans(), st.floats(0.01, 0.9), st.integers(1, 4
 @example([(True, 0.2, 1), (False, 0.5, 30), (True, 0.3, 1), (False, 0.1, 10)], 0.0, -14.0)
 def test_no_path_costs_more_than_the_claim(steps, log_epsilon, log_delta):
     epsilon, delta = math.exp(log_epsilon), math.exp(log_delta)
-    budget = build(epsilon, delta)
+    budget, draws, square = paid(lambda: build(epsilon, delta), steps)
     claim = budget.mechanism
     assert claim.epsilon(delta) <= epsilon
     assert claim.delta(epsilon) <= delta
-    path = Path(budget).until_empty(steps)
-    assert path.square <= mpmath.mpf(claim.mu) ** 2
-    assert path.square >= mpmath.mpf(claim.mu) ** 2 * (1 - 1e-10)  # and none of it is wasted
-    assert path.log_ratio <= claim.log_ratio
+    # None of it is wasted.
+    assert claim.mu**2 * (1 - 1e-10) <= square <= claim.mu**2
+    core = math.sqrt(2 * math.log(2 * budget.most_values / claim.tail)) + claim.mu
+    counts = [one for one in draws if one.kind == "gaussian"]
+    assert sum(one.values.size * bound(core, one.scale) for one in counts) <= claim.log_ratio
     assert budget.remaining < 1e-12
     for step in (count, choose):
         with pytest.raises(BudgetExceededError):
@@ -208,12 +188,13 @@ def test_no_path_costs_more_than_the_claim(steps, log_epsilon, log_delta):
 
 
 @settings(max_examples=40)
-@given(STEPS, st.floats(-9, 5))
-def test_no_path_costs_more_than_a_pure_epsilon(steps, log_epsilon):
+@given(STEPS, st.floats(-9, 5), st.booleans())
+def test_no_path_costs_more_than_a_pure_epsilon(steps, log_epsilon, replaced):
     epsilon = math.exp(log_epsilon)
-    path = Path(build(epsilon, 0.0)).until_empty(steps)
-    assert path.budget.mechanism == PureDP(epsilon)
-    assert Fraction(epsilon) * (1 - Fraction(1, 10**10)) <= path.pure <= Fraction(epsilon)
+    budget, _, spent = paid(lambda: build(epsilon, 0.0), steps, replaced)
+    claim = budget.cost_when_replaced(1.0) if replaced else budget.mechanism
+    assert claim == PureDP(2 * epsilon if replaced else epsilon)
+    assert claim.epsilon0 * (1 - 1e-10) <= spent <= claim.epsilon0
 
 
 @pytest.mark.parametrize("most_values", [1, 10**4, 10**9])
@@ -248,25 +229,16 @@ def test_room_is_what_every_count_can_hold():
 @settings(max_examples=40)
 @given(STEPS, st.floats(-4, 2), st.floats(0, 1))
 def test_no_path_costs_more_when_rows_are_replaced(steps, log_epsilon, most_chosen):
-    budget = build(math.exp(log_epsilon))
+    def held():
+        budget = build(math.exp(log_epsilon))
+        budget.cost_when_replaced(most_chosen)
+        return budget
+
+    budget, _, square = paid(held, steps, replaced=True)
     claim = budget.cost_when_replaced(most_chosen)
-    path = Path(budget, replaced=True)
-    for chooses, part, n in steps:
-        try:
-            path.step(chooses, part * budget.remaining, n)
-        except BudgetExceededError:
-            assert chooses  # the others have room
-    path.step(False, budget.remaining)
     assert math.fsum(budget._spent_on_choices) <= most_chosen + 1e-12
-    assert path.square <= mpmath.mpf(claim.mu) ** 2
+    assert square <= claim.mu**2
     assert claim.epsilon(1e-6) <= budget.mechanism.group(2).epsilon(1e-6) * (1 + 1e-9)
-
-
-def test_pure_costs_double_when_rows_are_replaced():
-    budget = build(0.7, 0.0)
-    assert budget.cost_when_replaced(0.1) == PureDP(1.4)
-    path = Path(budget, replaced=True).until_empty([(True, 0.1, 1)])
-    assert 1.4 - 1e-9 < path.pure <= Fraction(1.4)
 
 
 def test_choices_are_held_to_what_was_said():
