@@ -20,6 +20,7 @@ from kit import (
     part_of,
     part_used,
     replayed,
+    weights,
 )
 from paper_protocols import AskAll
 from scipy import sparse
@@ -532,22 +533,23 @@ def test_noise_is_as_large_as_a_sketch_states(name, budget, factor, accepted, mo
 @pytest.mark.statistical
 @pytest.mark.usefixtures("quick_fits")
 @pytest.mark.parametrize(
-    "model",
-    [
-        RFFSketcher(2, gamma=0.5, delta=1e-6),
-        TDILClassifier(**STEEP, classes=[0, 1], mechanism="functional"),
-    ],
-    ids=lambda model: type(model).__name__,
+    ("name", "unit"), [("fourier", "row"), ("functional", "row"), ("span", "three rows")]
 )
-def test_an_audit_from_outside_sees_no_more(model, monkeypatch):
+def test_an_audit_from_outside_sees_no_more(name, unit, monkeypatch):
     """`check_private_estimator` passes, and fails with a fiftieth of the noise."""
-    shown = None
-    if isinstance(model, TDILClassifier):
-        shown = lambda fitted: fitted.predictor_.coefficients.ravel()  # noqa: E731
-    check = partial(check_private_estimator, model, release=shown, n_trials=100)
+    model = made(name, unit)
+    pair = worst_case_neighbours(model, n_features=2)
+    shown = (lambda fitted: weights(fitted).ravel()) if name != "fourier" else None
+    check = partial(check_private_estimator, model, *pair, release=shown, n_trials=100)
     check()
     laplace, gaussian = _noise._laplace_i64, _noise._gaussian_i64
     monkeypatch.setattr(_noise, "_laplace_i64", lambda v, s: laplace(v, s / 50))
     monkeypatch.setattr(_noise, "_gaussian_i64", lambda v, s: gaussian(v, s / 50))
     with pytest.raises(AssertionError, match="noise is too small"):
         check()
+
+
+def test_an_epsilon_that_stands_elsewhere_is_no_number_to_check():
+    model = INSTANCES["m2m"].make(random_state=0)
+    with pytest.raises(AssertionError, match="M2MEstimator needs a parameter epsilon, a number"):
+        check_private_estimator(model)
