@@ -175,6 +175,26 @@ def test_a_ledger_of_replaced_rows_is_charged_what_these_cost(name, budget, limi
     assert 0.6 < part_used(model, *pair, claim=lambda _: paid) <= 1
 
 
+@pytest.mark.parametrize(("factor", "accepted"), ARMS)
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("fourier", "row"),
+        ("histogram", "pure three rows"),
+        ("union", "replaced row"),
+        ("functional", "row"),
+        ("functional", "pure replaced average"),
+        ("gradient", "three rows"),
+        ("path", "row"),
+    ],
+)
+def test_other_noise_is_told(name, unit, factor, accepted):
+    """Three arms: the noise that is right, too little, and more than was asked for."""
+    model = made(name, unit)
+    used = part_used(model, *worst_case_neighbours(model, n_features=2), factor=factor)
+    assert (NEARLY_ALL < used <= 1) == accepted
+
+
 # A schema with a word: products of its indicators stand beside the vectors of rows.
 _WITH_A_WORD = {"schema": {"a": (-1, 1), "c": ["u", "v", "w"]}, "classes": [0, 1]}
 

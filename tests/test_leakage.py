@@ -495,6 +495,19 @@ def test_order_changes_a_learner_within_its_tolerance(name):
     assert np.abs(difference).max() <= 0.01 * one.sensitivity_
 
 
+@quiet
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("protocol", ["propose", "auction"])
+def test_order_does_not_change_what_owners_see(protocol):
+    """The first message brings the target's mean. Later ones depend on rows that owners sent."""
+    model, seen = PrivateMMDSummarizer(5, n_components=16, random_state=0, gamma=1.0), []
+    for order in (np.arange(30), RNG.permutation(30)):
+        fitted = clone(model).set_params(protocol=protocol)
+        simulate(fitted, X, X_target=X[30:60][order], owners=np.arange(N) % 3)
+        seen.append([messages[0].direction for messages in fitted.transcript_.values()])
+    assert np.array_equal(*seen)
+
+
 def steps_of(work):
     """Return the functions that were called, in order: time by design, free of the clock."""
     steps = []
