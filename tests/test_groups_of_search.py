@@ -169,8 +169,8 @@ WRONG = {
     ),
     "own bound of a sketcher": (
         {
-            "estimator": M2MClassifier(RFFSketcher()),
-            "choices": {"sketcher": [RFFSketcher(max_rows_per_group=2)]},
+            "estimator": M2MClassifier(release=RFFSketcher()),
+            "choices": {"release": [RFFSketcher(max_rows_per_group=2)]},
             "max_rows_per_group": None,
             "delta": 1e-6,
         },
@@ -203,7 +203,7 @@ def test_mistakes_cost_nothing(mistake):
     [
         TDILClassifier(),
         TDILClassifier(mechanism="objective"),
-        M2MClassifier(RFFSketcher(4), schema=(-1, 1), n_synthetic=200),
+        M2MClassifier((-1, 1), release=RFFSketcher(n_components=4), n_synthetic=200),
     ],
 )
 @pytest.mark.statistical

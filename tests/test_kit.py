@@ -134,7 +134,9 @@ def test_neighbours_cost_what_is_claimed(name, unit, monkeypatch):
     assert least < used <= 1
 
 
-UNION = SketchUnion([HistogramSketcher(n_bins=8), RFFSketcher(10, gamma=1.0)], weights=[5, 1])
+UNION = SketchUnion(
+    [HistogramSketcher(n_bins=8), RFFSketcher(n_components=10, gamma=1.0)], weights=[5, 1]
+)
 TABLES = {
     "weights": (UNION, (0, 1)),
     "marginals": (HistogramSketcher(marginals=2, n_bins=4), (0, 1)),
@@ -142,7 +144,7 @@ TABLES = {
     "categories": (HistogramSketcher(), [["a", "b", "c"], (0, 1)]),
     "grid": (HistogramSketcher(), [Numeric(step=1, edges=[0, 2, 9]), Numeric(0, 9, missing=True)]),
     "missing": (UNION, [Categorical(["a", "b"], missing=True), Numeric(0, 9, missing=True)]),
-    "no range": (RFFSketcher(10, gamma=0.1), [Numeric(missing=True), Numeric(0, 9)]),
+    "no range": (RFFSketcher(n_components=10, gamma=0.1), [Numeric(missing=True), Numeric(0, 9)]),
 }
 
 
@@ -523,11 +525,13 @@ def test_owners_hear_of_each_other_what_is_claimed(name, budget, adjacency):
 # ------------------------------------------------------------------------ noise that is stated
 
 WIDE = {
-    "rff": RFFSketcher(2000, gamma=1.0, random_state=0),
-    "race": RACESketcher(500, n_buckets=4, bandwidth=0.1, random_state=0),
+    "rff": RFFSketcher(n_components=2000, gamma=1.0, random_state=0),
+    "race": RACESketcher(n_repetitions=500, n_buckets=4, bandwidth=0.1, random_state=0),
     "histogram": HistogramSketcher(schema=(-1, 1), n_bins=1000),
     "union": SketchUnion(
-        [HistogramSketcher(n_bins=1000), RFFSketcher(1000)], schema=(-1, 1), random_state=0
+        [HistogramSketcher(n_bins=1000), RFFSketcher(n_components=1000)],
+        schema=(-1, 1),
+        random_state=0,
     ),
 }
 

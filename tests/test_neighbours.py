@@ -34,7 +34,7 @@ def test_what_is_not_known_is_refused():
     with pytest.raises(ValueError, match="shares"):
         worst_case_neighbours(clone(summarizer).set_params(protocol=Propose(shares={"a": 1.0})))
     for careless in (
-        *(PrivateMMDSummarizer(gamma=1.0), M2MEstimator(schema=(0, 1)), RFFSketcher()),
+        *(PrivateMMDSummarizer(gamma=1.0), M2MEstimator((0, 1)), RFFSketcher()),
         *(RFFSketcher(gamma=1.0), PINPClassifier(gamma=1.0)),
     ):
         with pytest.raises(ValueError, match="random_state must be an int"):
