@@ -80,8 +80,8 @@ def _released(sketcher, table=PLAIN, **groups):
 def _sketches():
     """Return a valid release of every kind of map, noise and history."""
     wide = [
-        RFFSketcher(6, gamma=1.0),
-        RACESketcher(2, n_buckets=4, bandwidth=0.1),
+        RFFSketcher(n_components=6, gamma=1.0),
+        RACESketcher(n_repetitions=2, n_buckets=4, bandwidth=0.1),
         HistogramSketcher(n_bins=4),
     ]
     pairs = HistogramSketcher(n_bins=5, marginals=[["age", "job"], ["gain"], [2]])
@@ -89,16 +89,18 @@ def _sketches():
     with_gaps = FRAME.astype(object).mask(RNG.random(FRAME.shape) < 0.1)
     one = _released(HistogramSketcher(n_bins=4, schema=(-1, 1), delta=0.0))
     return {
-        "fourier": _released(RFFSketcher(8, gamma=1.0)),
-        "fourier, bounds": _released(RFFSketcher(8, **KNOWN), FRAME),
-        "race": _released(RACESketcher(3, n_buckets=4, schema=(-1, 1))),
+        "fourier": _released(RFFSketcher(n_components=8, gamma=1.0)),
+        "fourier, bounds": _released(RFFSketcher(n_components=8, **KNOWN), FRAME),
+        "race": _released(RACESketcher((-1, 1), n_repetitions=3, n_buckets=4)),
         "race, free": _released(
-            RACESketcher(3, n_buckets=4, bandwidth=0.1, delta=0.0, denominator="budget")
+            RACESketcher(
+                n_repetitions=3, n_buckets=4, bandwidth=0.1, delta=0.0, denominator="budget"
+            )
         ),
         "histogram": _released(HistogramSketcher(n_bins=6, schema=(-1, 1), marginals=2)),
         "table": _released(pairs.set_params(schema=known), FRAME),
         "missing": _released(clone(pairs).set_params(schema=MISSING), with_gaps),
-        "never": _released(RFFSketcher(8, gamma=1.0, schema=NEVER), with_gaps),
+        "never": _released(RFFSketcher(NEVER, n_components=8, gamma=1.0), with_gaps),
         "adaptive": _released(AdaptiveSketcher(schema=KNOWN["schema"]), FRAME),
         "adaptive, groups": _released(
             AdaptiveSketcher(schema=NEVER, max_rows_per_group=2, delta=0.0),

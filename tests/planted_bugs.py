@@ -34,6 +34,13 @@ class Bug(NamedTuple):
 
 BUGS = [
     Bug(
+        "replaced_forgets_choices",
+        "skdpsumm/privacy/_filter.py",
+        "math.sqrt(2 * (1 + most_chosen))",
+        "math.sqrt(2)",
+        "tests/test_step_budget.py::test_no_path_costs_more_when_rows_are_replaced",
+    ),
+    Bug(
         "filter_tolerant",
         "skdpsumm/privacy/_filter.py",
         "if math.fsum([*self._spent, share]) > 1 + _SHARE_TOLERANCE:",
@@ -281,8 +288,8 @@ BUGS = [
     Bug(
         "choices_half_free",
         "skdpsumm/privacy/_filter.py",
-        "step = self._spend(share)",
-        "step = self._spend(share / 2)",
+        "step = self._spend(share, chooses=True)",
+        "step = self._spend(share / 2, chooses=True)",
         "tests/test_adaptive_audit.py::test_neighbours_cost_what_is_claimed",
     ),
     Bug(

@@ -12,6 +12,7 @@ from simulated import simulate
 
 from skdpsumm import (
     AdaptiveSketcher,
+    BudgetExceededError,
     Categorical,
     HistogramSketcher,
     Numeric,
@@ -338,6 +339,33 @@ def test_bad_cells_of_the_last_block_cost_nothing(column, monkeypatch):
     assert "secret" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("n_columns", "target", "part"), [(7, None, 1.0), (8, None, 1.05), (5, 4, 1.0), (6, 5, 1.05)]
+)
+@pytest.mark.parametrize("named", [False, True])
+def test_a_ledger_of_replaced_rows_pays_for_choices_where_some_may_be_made(
+    n_columns, target, part, named
+):
+    """Whether some are is public: no rule of the number of rows counts less than the least."""
+    schema = [(0, 1)] * n_columns if named else (0, 1)
+    ledger = PrivacyLedger(epsilon=9.0, delta=1e-5, adjacency="replace_one")
+    model = AdaptiveSketcher(schema, target=target, ledger=ledger)
+    model.fit(np.random.default_rng(0).random((300, n_columns)))
+    (entry,) = ledger.entries()
+    mu = model.privacy_.mechanism.mu
+    assert entry["mechanism"]["mu"] == pytest.approx(mu * math.sqrt(2 * part))
+
+
+def test_a_ledger_is_asked_for_choices_before_the_rows_are_read():
+    budget = StepBudget(epsilon=1.0, delta=1e-6, most_values=1)
+    ledger = PrivacyLedger(
+        epsilon=budget.cost_when_replaced(0.02).epsilon(1e-5), delta=1e-5, adjacency="replace_one"
+    )
+    AdaptiveSketcher([(0, 1)] * 7, ledger=ledger).check_budget()
+    with pytest.raises(BudgetExceededError):
+        AdaptiveSketcher([(0, 1)] * 8, ledger=ledger).check_budget()
+
+
 # ------------------------------------------------------------------------------------ joins
 
 
@@ -410,7 +438,7 @@ def test_the_release_says_which_columns_are_in_no_group():
     assert "in no group" not in repr(sketcher(target="y").fit(X).sketch_)
     assert AdaptiveSketcher([(0, 1)]).fit(np.eye(9)[:, :1]).sketch_.lone_columns == []
     assert HistogramSketcher(schema=SCHEMA).fit(X).sketch_.lone_columns == [*range(6)]
-    fourier = RFFSketcher(schema=(0, 1), random_state=0).fit(np.eye(2)).sketch_
+    fourier = RFFSketcher((0, 1), random_state=0).fit(np.eye(2)).sketch_
     assert fourier.lone_columns == []
 
 

@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 from skdpsumm import (
     Categorical,
     Numeric,
+    PrivacyLedger,
     PrivateSketch,
     RFFSketcher,
     TableSchema,
@@ -287,3 +288,7 @@ def test_noise_claim_and_file_of_a_sketch_have_it(tmp_path):
     fitted.sketch_.save(tmp_path / "sketch.npz")
     assert PrivateSketch.load(tmp_path / "sketch.npz").privacy == fitted.privacy_
     assert pickle.loads(pickle.dumps(fitted)).feature_map_.reach == reach
+    # A ledger of replaced rows is charged for the distance, too, in place of two rows.
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-6, adjacency="replace_one")
+    RFFSketcher(**params, ledger=ledger).fit(X)
+    assert ledger.spent.epsilon < 1.0 * reach * 1.05

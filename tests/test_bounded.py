@@ -291,7 +291,7 @@ def test_what_no_file_can_hold_is_not_paid_for(name, kind):
 def test_more_bytes_than_a_file_holds_are_not_paid_for(monkeypatch):
     monkeypatch.setattr(_file, "LARGEST_FILE", 2**26)
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
-    sketcher = RFFSketcher(2**21, gamma=1.0, schema=(0, 1), ledger=ledger)
+    sketcher = RFFSketcher((0, 1), n_components=2**21, gamma=1.0, ledger=ledger)
     with pytest.raises(ValueError, match=r"No file could hold the sketch: It has"):
         sketcher.fit(np.full((3, 4), 0.5))
     assert ledger.entries() == []
@@ -313,7 +313,7 @@ def test_the_state_that_is_checked_is_no_smaller_than_that_of_a_release():
 
 def test_cheap_refusals_come_before_the_search_for_the_farthest_rows(monkeypatch):
     sketch = (
-        RFFSketcher(8, gamma=1.0, schema=(0, 1), adjacency="replace_one")
+        RFFSketcher((0, 1), n_components=8, gamma=1.0, adjacency="replace_one")
         .fit(np.full((9, 2), 0.5))
         .sketch_
     )

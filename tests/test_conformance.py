@@ -44,7 +44,7 @@ BOXED = {"schema": (-3, 3), "mechanism__n_landmarks": 100}
 NUMBER = {"y_bounds": (-5, 5)}
 STEPS = {"mechanism__n_steps": 200}
 EXPLICIT = {"norm_bound": 10.0}
-SHARP = {"sketcher": RFFSketcher(200, gamma=2.0)}
+SHARP = {"release": RFFSketcher(n_components=200, gamma=2.0)}
 TUNED = {
     "fourier": {"n_components": 20, "schema": None},
     "race": {"n_repetitions": 4, "n_buckets": 5, "schema": None},
@@ -54,7 +54,7 @@ TUNED = {
     "m2m ridge": SHARP,
     # Its R^2 is .71 to .79, whatever the random state: with the others' sketch -.2 to .6.
     "m2m regressor": {
-        "sketcher": RFFSketcher(200, gamma=0.5),
+        "release": RFFSketcher(n_components=200, gamma=0.5),
         "schema": (-3, 3),
         "y_bounds": (-5, 5),
     },

@@ -5,6 +5,7 @@ How far a group moves a release, and its noise, is in `test_kit`; what all fits 
 """
 
 import datetime
+import math
 import pickle
 from decimal import Decimal
 from fractions import Fraction
@@ -26,7 +27,13 @@ from skdpsumm import (
     SketchUnion,
 )
 from skdpsumm.features._feature_maps import GRID
-from skdpsumm.privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger, PureDP
+from skdpsumm.privacy import (
+    BudgetExceededError,
+    GaussianDP,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    PureDP,
+)
 from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.privacy._noise import current_seed
 from skdpsumm.schema._groups import Groups, label_bytes
@@ -41,14 +48,17 @@ da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe"
 KEY = bytes(range(32))
 LIMITS = [1, 3, "average"]
 SKETCHERS = {
-    "rff": RFFSketcher(10, gamma=2.0, random_state=0),
-    "race": RACESketcher(3, n_buckets=4, bandwidth=0.5, random_state=0),
+    "rff": RFFSketcher(n_components=10, gamma=2.0, random_state=0),
+    "race": RACESketcher(n_repetitions=3, n_buckets=4, bandwidth=0.5, random_state=0),
     "histogram": HistogramSketcher(schema=(0, 1), n_bins=4, marginals=2, random_state=0),
     "budget": HistogramSketcher(
         schema=(0, 1), n_bins=3, denominator="budget", delta=0.0, random_state=0
     ),
     "union": SketchUnion(
-        [HistogramSketcher(n_bins=3), RFFSketcher(4)], schema=(0, 1), weights=[1, 3], random_state=0
+        [HistogramSketcher(n_bins=3), RFFSketcher(n_components=4)],
+        schema=(0, 1),
+        weights=[1, 3],
+        random_state=0,
     ),
 }
 
@@ -404,7 +414,7 @@ class TestClaims:
         assert len(ledger.entries()) == 1
 
     def test_parts_of_a_union_have_no_groups_of_their_own(self):
-        union = SketchUnion([RFFSketcher(4, max_rows_per_group=2)], schema=(0, 1))
+        union = SketchUnion([RFFSketcher(n_components=4, max_rows_per_group=2)], schema=(0, 1))
         with pytest.raises(ValueError, match="give it to the SketchUnion"):
             union.fit(np.zeros((3, 2)))
 
@@ -451,22 +461,74 @@ class TestLedgers:
         with pytest.raises(ValueError, match=r"unit='group' \(not 'row'\)"):
             PrivacyLedger(path, epsilon=1)
 
+    @pytest.mark.parametrize("limit", LIMITS)
+    @pytest.mark.parametrize("name", SKETCHERS)
+    def test_a_replaced_group_is_priced_by_its_distance(self, same_coins, name, limit):
+        """No pair of groups is farther apart, in units of the noise, than is charged."""
+        sketcher = sketcher_of(name, limit, denominator="budget")
+        ledger = PrivacyLedger(epsilon=99, delta=0.1, unit="group", adjacency="replace_one")
+        noise = noise_of(sketcher)
+        claim = clone(sketcher)._prepare(sketcher.preview_map(2)).claim_for(ledger).mechanism
+        sketcher.set_params(ledger=ledger).check_budget()
+        rng, farthest = np.random.default_rng(0), 0.0
+        corners = [np.full((3, 2), value) for value in (0.0, 0.3, 0.99)]
+        some = [*corners, *(rng.random((rng.integers(1, 5), 2)) for _ in range(20))]
+        if limit != "average":
+            some.append(np.zeros((0, 2)))
+        bystander = np.full((1, 2), 0.5)  # for a table has rows
+        tables = [
+            exact(
+                clone(sketcher).set_params(ledger=None),
+                np.vstack([bystander, own]),
+                np.append(0, np.ones(len(own), int)),
+            )
+            for own in some
+        ]
+        for first in tables:
+            for second in tables:
+                costs = [
+                    (l1, l2, scale / 2.0**noise.lift)
+                    for (l1, l2, *_), scale in zip(
+                        moves(noise.blocks, first, second), noise._scales, strict=True
+                    )
+                ]
+                if sketcher.delta == 0:
+                    distance = sum(l1 / scale for l1, _, scale in costs)
+                else:
+                    distance = math.sqrt(sum((l2 / scale) ** 2 for _, l2, scale in costs))
+                farthest = max(farthest, distance)
+        most = claim.epsilon(0.0) if sketcher.delta == 0 else claim.mu
+        assert farthest <= most * (1 + 1e-9)
+        assert farthest >= 0.6 * most
+        own = noise.mechanism.epsilon(0.0) if sketcher.delta == 0 else noise.mechanism.mu
+        assert most >= own or limit == "average"
+
+    def test_one_hot_groups_cost_the_root_of_two(self):
+        ledger = PrivacyLedger(epsilon=99, delta=1e-3, unit="group", adjacency="replace_one")
+        X, groups = table()
+        sketcher_of("histogram", 3, ledger=ledger).fit(X, groups=groups)
+        paid = GaussianDP(ledger.entries()[0]["mechanism"]["mu"])
+        own = sketcher_of("histogram", 3).fit(X, groups=groups).privacy_.mechanism
+        assert paid.mu == pytest.approx(math.sqrt(2) * own.mu)
+
 
 class TestRouting:
     def test_moments(self):
         X, groups = table(400, 30)
         own = HistogramSketcher(max_rows_per_group="average", epsilon=20.0)
-        m2m = M2MEstimator(own, schema=(0, 1), n_synthetic=1000, random_state=0)
+        m2m = M2MEstimator((0, 1), release=own, n_synthetic=1000, random_state=0)
         m2m.fit(X, groups=groups)
         assert m2m.privacy_.unit == "one group"
         wanted = pd.DataFrame(X).groupby(groups).mean().mean().to_numpy()
         assert np.abs(np.asarray(m2m.mean()) - wanted).max() < 0.1
         y = (X[:, 0] > 0.5).astype(int)
         pairs = HistogramSketcher(marginals=2, n_bins=4, max_rows_per_group=5, epsilon=9.0)
-        model = M2MClassifier(pairs, schema=(0, 1), classes=[0, 1], n_synthetic=500, random_state=0)
+        model = M2MClassifier(
+            (0, 1), release=pairs, classes=[0, 1], n_synthetic=500, random_state=0
+        )
         assert model.fit(X, y, groups=groups).privacy_.unit == "one group"
         for estimator, data in ((m2m, (X,)), (model, (X, y))):
             with pytest.raises(ValueError, match="got none"):
                 clone(estimator).fit(*data)
             with pytest.raises(ValueError, match="max_rows_per_group=None"):
-                clone(estimator).set_params(sketcher="auto").fit(*data, groups=groups)
+                clone(estimator).set_params(release=None).fit(*data, groups=groups)

@@ -382,6 +382,6 @@ def test_fits_that_clone_their_own_parts_are_no_search(recwarn):
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-3)
     sketcher = HistogramSketcher(epsilon=0.5, delta=1e-6, ledger=ledger)
     for _ in range(2):
-        M2MClassifier(sketcher=sketcher, schema=(-1, 1), n_synthetic=50).fit(X, Y)
+        M2MClassifier((-1, 1), release=sketcher, n_synthetic=50).fit(X, Y)
     assert len(ledger.entries()) == 2
     assert not [w for w in recwarn if issubclass(w.category, BudgetWarning)]

@@ -188,7 +188,7 @@ OBJECTS = {
     "number": lambda _: answered(()),
     "vector": lambda _: answered((3,)),
     "table": lambda _: answered((2, 3)),
-    "answer of a model": lambda _: M2MEstimator(schema=(-1, 1), epsilon=np.inf).fit(X).mean(),
+    "answer of a model": lambda _: M2MEstimator((-1, 1), epsilon=np.inf).fit(X).mean(),
     "pickled answer": lambda _: pickle.loads(pickle.dumps(answered((3,)))),
     "comparison": lambda _: compare(X, sketch(), epsilon=1.0),
     "audit": lambda _: AuditResult(1.62, 0.99, 0.0, 10_000, "output >= 10", (2500, 420)),
@@ -352,7 +352,10 @@ def test_a_class_for_an_estimator_costs_nothing(make):
     if make is PrivateSearchCV:
         one, given = make(TDILClassifier, {"regularization": [1.0]}, ledger=paying), {}
     else:
-        one, given = make(TDILClassifier, PrivateMMDSummarizer(5, gamma=1.0, ledger=paying)), OWNERS
+        one, given = (
+            make(TDILClassifier, PrivateMMDSummarizer(n_select=5, gamma=1.0, ledger=paying)),
+            OWNERS,
+        )
     assert "TDILClassifier" in repr(one)
     with pytest.raises(TypeError):
         one.fit(X, LABELS, **given)

@@ -154,7 +154,7 @@ def test_what_no_rows_can_be_drawn_of_is_refused(fitted):
     from_sketch, sketch = SketchSummarizer.from_sketch, fitted.sketch_
     with pytest.raises(TypeError, match=r"PrivateSketch\.load"):
         from_sketch("merged.sketch")
-    features = RFFSketcher(20, schema=[(0, 1)] * 2).fit(rows_of()[0]).sketch_
+    features = RFFSketcher([(0, 1)] * 2, n_components=20).fit(rows_of()[0]).sketch_
     with pytest.raises(ValueError, match="sketch of counts"):
         from_sketch(features)
     with pytest.raises(ValueError, match="target names column 5"):

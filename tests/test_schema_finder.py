@@ -762,7 +762,7 @@ def test_from_a_raw_frame_to_answers(tmp_path):
     assert finder.schema_["job"].categories == ("clerk", "farmer", "other")
     finder.schema_.save(tmp_path / "schema.toml")
     assert TableSchema.load(tmp_path / "schema.toml") == finder.schema_
-    model = M2MEstimator(schema=finder.schema_, epsilon=1.0).fit(frame)
+    model = M2MEstimator(finder.schema_, epsilon=1.0).fit(frame)
     how = "the schema was found privately: (1, 1e-6)-DP for one row, add or remove, and this cost"
     assert how in model.privacy_.given
     assert model.mean()["age"] == pytest.approx(frame["age"].mean(), abs=3)

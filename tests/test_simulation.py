@@ -43,7 +43,7 @@ X = RNG.uniform(-1, 1, (80, 2))
 LABELS, NUMBERS = (X[:, 0] > 0).astype(int), X[:, 0]
 SEED = 987654321987  # none of whose bytes occur by chance
 FITTED = {name: one for name, one in INSTANCES.items() if one.kind != "vectorizer"}
-SKETCHER = RFFSketcher(8, gamma=1.0, random_state=0)
+SKETCHER = RFFSketcher(n_components=8, gamma=1.0, random_state=0)
 
 
 def sums():

@@ -74,8 +74,8 @@ def grid(**params):
 
 
 def union(**params):
-    race_part = RACESketcher(3, n_buckets=5)
-    parts = [HistogramSketcher(n_bins=4), RFFSketcher(6, gamma=1.0), race_part]
+    race_part = RACESketcher(n_repetitions=3, n_buckets=5)
+    parts = [HistogramSketcher(n_bins=4), RFFSketcher(n_components=6, gamma=1.0), race_part]
     return SketchUnion(**{"sketchers": parts, "schema": (0, 1), "random_state": 0} | params)
 
 
@@ -772,7 +772,10 @@ def test_a_union_takes_sketchers_only():
 
 
 def mixed(**params):
-    parts, params = [RFFSketcher(4), HistogramSketcher(n_bins=3)], {"schema": MIXED} | params
+    parts, params = (
+        [RFFSketcher(n_components=4), HistogramSketcher(n_bins=3)],
+        {"schema": MIXED} | params,
+    )
     return {
         "rff": rff(**params),
         "race": race(**params),
@@ -804,7 +807,7 @@ def test_parts_sketch_one_table():
 
 
 def test_parts_keep_their_own_seed():
-    parts = [RFFSketcher(4, gamma=1.0, random_state=seed) for seed in (None, 5, None)]
+    parts = [RFFSketcher(n_components=4, gamma=1.0, random_state=seed) for seed in (None, 5, None)]
     one, other = (SketchUnion(parts, random_state=s).fit(X3).feature_map_.maps for s in (0, 1))
     assert not one[0].same_as(other[0])
     assert one[1].same_as(other[1])

@@ -174,17 +174,17 @@ def laplace_cdf_of_fine_grid(x, scale):
 class Path:
     """Draws the steps of a release, and what they cost by the scales of their noise."""
 
-    def __init__(self, budget):
-        self.budget = budget
+    def __init__(self, budget, replaced=False):
+        self.budget, self.replaced = budget, replaced
         self.pure, self.square, self.log_ratio = Fraction(0), mpmath.mpf(0), 0.0
 
     def count(self, share, n=1, l1=3.0 * GRID, l2=1.7 * GRID):
         values = np.zeros(n, np.int64)
         _, std = self.budget.count(values, l1=l1, l2=l2, share=share)
         kind, scale = self.drawn
-        self.pure += Fraction(l1) / Fraction(scale)
+        self.pure += Fraction(l1) / Fraction(scale) * (2 if self.replaced else 1)
         if kind == "gaussian":
-            self.square += (mpmath.mpf(l2) / std) ** 2
+            self.square += (mpmath.mpf(l2) / std) ** 2 * (2 if self.replaced else 1)
             claim = self.budget.mechanism
             core = math.sqrt(2 * math.log(2 * self.budget.most_values / claim.tail)) + claim.mu
             self.log_ratio += n * bound(core, scale)
@@ -192,7 +192,7 @@ class Path:
 
     def choose(self, share, sensitivity=2.0 * GRID):
         self.budget.choose(np.zeros(3, np.int64), sensitivity=sensitivity, share=share)
-        e = 2 * Fraction(sensitivity) / Fraction(self.drawn[1])
+        e = 2 * Fraction(sensitivity) / Fraction(self.drawn[1]) * (2 if self.replaced else 1)
         self.pure += e
         self.square += mu_of_range(mpmath.mpf(e.numerator) / e.denominator) ** 2
         return self
@@ -285,6 +285,54 @@ def test_room_is_what_every_count_can_hold():
         build(10.0, 1e-6, most_values=10**7).count(
             np.array([8 * room]), l1=GRID, l2=GRID, share=1.0
         )
+
+
+# -------------------------------------------------------------------- rows that are replaced
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.booleans(), st.floats(0.01, 0.9), st.integers(1, 40)), max_size=12),
+    st.floats(-4, 2),
+    st.floats(0, 1),
+)
+def test_no_path_costs_more_when_rows_are_replaced(steps, log_epsilon, most_chosen):
+    budget = build(math.exp(log_epsilon))
+    claim = budget.cost_when_replaced(most_chosen)
+    path = Path(budget, replaced=True)
+    for chooses, part, n in steps:
+        try:
+            path.step(chooses, part * budget.remaining, n)
+        except BudgetExceededError:
+            assert chooses  # the others have room
+    path.step(False, budget.remaining)
+    assert math.fsum(budget._spent_on_choices) <= most_chosen + 1e-12
+    assert path.square <= mpmath.mpf(claim.mu) ** 2
+    assert claim.epsilon(1e-6) <= budget.mechanism.group(2).epsilon(1e-6) * (1 + 1e-9)
+
+
+def test_pure_costs_double_when_rows_are_replaced():
+    budget = build(0.7, 0.0)
+    assert budget.cost_when_replaced(0.1) == PureDP(1.4)
+    path = Path(budget, replaced=True).step(True, 0.1)
+    path.step(False, budget.remaining)
+    assert path.pure == pytest.approx(1.4, rel=1e-9)
+    assert path.pure <= Fraction(1.4)
+
+
+def test_choices_are_held_to_what_was_said():
+    budget = build()
+    budget.cost_when_replaced(0.3)
+    budget.cost_when_replaced(0.5)  # the smallest counts
+    choose(budget, 0.2)
+    count(budget, 0.5)
+    with pytest.raises(BudgetExceededError, match="Choices may take"):
+        choose(budget, 0.2)
+    choose(budget, 0.1)
+    with pytest.raises(BudgetExceededError, match="larger share"):
+        budget.cost_when_replaced(0.2)
+    with pytest.raises(ValueError, match="most_chosen"):
+        budget.cost_when_replaced(1.5)
 
 
 # ------------------------------------------------------------------------- nothing is uncounted
@@ -434,6 +482,7 @@ def test_without_noise_choices_are_the_best_and_counts_are_exact():
     budget = build(np.inf, 1e-6)
     assert budget.is_silent
     assert isinstance(budget.mechanism, Unprotected)
+    assert isinstance(budget.cost_when_replaced(0.5), Unprotected)
     assert choose(budget, 0.1, [1, 3, 2]) == 1
     noisy, std = budget.count(np.array([[1.5, 2.0]]), l1=1, l2=1, share=0.1)
     assert (noisy.tolist(), std) == ([[1.5, 2.0]], 0.0)

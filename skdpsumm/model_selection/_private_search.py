@@ -195,7 +195,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     private rows counts as the worst. Without a schema X must hold finite numbers.
 
     *Learners of your own.* A search takes any estimator with the parameters `epsilon`, `delta`,
-    `adjacency` and `ledger` (its own, or those of its `sketcher`) that sets
+    `adjacency` and `ledger` (its own, or those of its `release`) that sets
     `privacy_` in `fit`, and whose `holds_private_data` is not True. One with a parameter `schema`
     reads tables through it, cell by cell.
 

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from ._mechanisms import GaussianDP, Mechanism
+from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected
 from ._noise import (
     Discreteness,
     ScaledNoise,
@@ -111,7 +111,9 @@ class StepBudget:
             log_ratio = self._slack.allowed + self._slack.poisson
             self.mechanism = GaussianDP(self._mu, log_ratio, self._slack.tail)
         self._spent: list[float] = []
+        self._spent_on_choices: list[float] = []
         self._n_values = 0
+        self._most_chosen = 1.0
         self._pid = os.getpid()
         # Without the lock two threads could both take what is left.
         self._lock = threading.Lock()
@@ -234,7 +236,7 @@ class StepBudget:
             raise ValueError(f"scores must be a vector, got the shape {scores.shape}.")
         self._check_integers(scores)
         scale = self._gumbel_scale(sensitivity, share)
-        step = self._spend(share)
+        step = self._spend(share, chooses=True)
         if self.is_silent:
             return int(np.argmax(scores))
         return exponential_choice(scores.astype(np.int64), scale, self._generator(step))
@@ -248,6 +250,57 @@ class StepBudget:
         share : float
         """
         self._gumbel_scale(sensitivity, share)
+
+    def cost_when_replaced(self, most_chosen: float) -> Mechanism:
+        """Return what the steps cost between neighbours that differ in the values of one row.
+
+        For steps whose sensitivities are those of a row more or less (or of a group of rows), and
+        whose counts are of one-hot features: a row that is replaced leaves one cell and enters
+        another, so that counts move by 2 l1 and sqrt(2) l2, and scores by twice the sensitivity.
+
+        Parameters
+        ----------
+        most_chosen : float
+            The largest share that choices take together. From now on the budget holds them to it.
+
+        Returns
+        -------
+        Mechanism
+
+        Raises
+        ------
+        BudgetExceededError
+            If choices have taken more already.
+
+        Notes
+        -----
+        Pure: every cost doubles. Gaussian: the squared mu of a count doubles. A choice that took
+        ``m = 2 g(e/2)``, with ``g = Phi^-1 o expit``, now has the range 2e and takes ``2 g(e)``; g
+        is concave from 0 on, and 0 there, so that is at most 2m, and close to it where m is small.
+        With shares s of counts and c of choices, in whatever steps, mu**2 becomes at most
+        ``(2 s + 4 c) mu**2``, which ``2 (1 + most_chosen) mu**2`` bounds and many small choices
+        come near.
+
+        Where up to k rows of a group give way to up to k of another, with a rows gone and b new,
+        counts move by at most ``a + b`` (L1) and ``sqrt(a**2 + b**2)`` (L2) times what one row
+        adds, and scores by ``a + b``. All grow with a and b, so k for k rows is the worst.
+        """
+        if not 0 <= most_chosen <= 1:
+            raise ValueError(f"most_chosen must be from 0 to 1, got {most_chosen!r}.")
+        with self._lock:
+            if math.fsum(self._spent_on_choices) > most_chosen + _SHARE_TOLERANCE:
+                raise BudgetExceededError(
+                    f"Choices have taken a larger share of the budget than {most_chosen:.4g}."
+                )
+            self._most_chosen = min(self._most_chosen, float(most_chosen))
+        if isinstance(self.mechanism, Unprotected):
+            return self.mechanism
+        if isinstance(self.mechanism, PureDP):
+            return self.mechanism.group(2)
+        mu = self._mu * math.sqrt(2 * (1 + most_chosen)) * _STEP_NOISE_MARGIN
+        # The core of the noise widens with the distance, by less than for a group of two rows.
+        log_ratio, tail = self.mechanism.slack
+        return GaussianDP(mu, 4 * log_ratio, tail)
 
     def _noise(self, l1: float, l2: float, share: float) -> ScaledNoise:
         """Return the noise of a count, or raise where there is none."""
@@ -279,7 +332,7 @@ class StepBudget:
         if not (self.is_silent or values.dtype == np.int64):
             raise ValueError(f"values must be 64-bit integers, in grid units, got {values.dtype}.")
 
-    def _spend(self, share: float, *, n_values: int = 0) -> int:
+    def _spend(self, share: float, *, n_values: int = 0, chooses: bool = False) -> int:
         """Take a step's share, and return its number; what fails later gives nothing back."""
         with self._lock:
             if self._pid != os.getpid():
@@ -288,10 +341,15 @@ class StepBudget:
                 raise BudgetExceededError(
                     f"A step asked for {share:.4g} of the budget, but {self.remaining:.4g} is left."
                 )
+            chosen = [*self._spent_on_choices, share] if chooses else self._spent_on_choices
+            if math.fsum(chosen) > self._most_chosen + _SHARE_TOLERANCE:
+                raise BudgetExceededError(
+                    f"Choices may take at most {self._most_chosen:.4g} of the budget."
+                )
             if self._n_values + n_values > self.most_values:
                 raise BudgetExceededError(f"The budget allows at most {self.most_values} values.")
             self._spent.append(float(share))
-            self._n_values += n_values
+            self._spent_on_choices, self._n_values = chosen, self._n_values + n_values
             return len(self._spent) - 1
 
     def _generator(self, step: int) -> np.random.Generator | None:

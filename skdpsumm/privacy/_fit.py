@@ -299,9 +299,10 @@ class PrivateFit(PrivacyReprMixin):
         if self.ledger is not None:
             self._ask(nominal_mechanism(self.epsilon, self.delta))
 
-    def _ask(self, mechanism: Mechanism) -> None:
-        """Ask the ledger for what `fit` will claim at least."""
-        self.ledger.check(PrivacyGuarantee(mechanism, self.adjacency, unit=self._unit))
+    def _ask(self, mechanism: Mechanism, adjacency: str | None = None) -> None:
+        """Ask the ledger for what `fit` will claim at least, of neighbours as told, or its own."""
+        neighbours = self.adjacency if adjacency is None else adjacency
+        self.ledger.check(PrivacyGuarantee(mechanism, neighbours, unit=self._unit))
 
     def _draft(self, noise_seed: int | None, *data: Any, **groups: Any) -> Any:
         """Validate, and return what is to be released; `privacy` of it is its guarantee."""

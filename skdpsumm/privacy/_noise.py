@@ -233,6 +233,44 @@ class IntegerNoise:
         log_ratio = needed / 4.0**self.lift + slack.poisson
         self.mechanism = GaussianDP(mu, log_ratio, slack.tail)
 
+    def cost_between(self, distances: Sequence[tuple[float, float]]) -> Mechanism:
+        """Return what the same noise costs between neighbours of another kind.
+
+        Parameters
+        ----------
+        distances : sequence of (float, float)
+            The largest L1 and L2 distance of each block between such neighbours, in grid units. At
+            most twice the sensitivities of the blocks: this is for a row that is replaced.
+
+        Returns
+        -------
+        Mechanism
+
+        Examples
+        --------
+        A row of a histogram that changes moves two counts by one, so that its L2 distance is
+        sqrt(2) times that of a row more:
+
+        >>> from skdpsumm.privacy._noise import Block, IntegerNoise
+        >>> noise = IntegerNoise([Block(10, 1.0, 1.0)], epsilon=1.0, delta=1e-6)
+        >>> replaced = noise.cost_between([(2.0, 2**0.5)])
+        >>> round(noise.mechanism.epsilon(1e-6), 2), round(replaced.epsilon(1e-6), 2)
+        (1.0, 1.45)
+        """
+        moves = list(zip(self.blocks, self._scales, distances, strict=True))
+        if not all(l1 <= 2 * b.l1 and l2 <= 2 * b.l2 for b, _, (l1, l2) in moves):
+            raise ValueError("distances must be at most twice the sensitivities of the blocks.")
+        if not any(self._scales):
+            return self.mechanism
+        if self.kind == "laplace":
+            cost = math.fsum(l1 / scale for _, scale, (l1, _) in moves)
+            return PureDP(cost * (1 + 1e-12))
+        unit = 2.0**self.lift
+        moved = math.sqrt(math.fsum((l2 * unit / scale) ** 2 for _, scale, (_, l2) in moves))
+        # The core of the noise widens with the distance, as for a group of two rows.
+        log_ratio, tail = self.mechanism.slack
+        return GaussianDP(moved * (1 + 1e-12), 4 * log_ratio, tail)
+
     @property
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of the noise, per coordinate, in grid units."""

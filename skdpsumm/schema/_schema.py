@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Number
 from pathlib import Path
 from typing import Any, TypeAlias, overload
 
@@ -765,9 +765,6 @@ def as_schema(given: Any) -> TableSchema | None:
 
 # Types of what a parameter `schema` takes: a schema, a column, or columns by name or place.
 SchemaLike: TypeAlias = TableSchema | Column | Mapping[Any, Any] | Sequence[Any]
-# What stands for a schema, and may be given by position in the place of another parameter.
-STANDS_FOR_SCHEMA = (TableSchema, Column, dict, list, tuple)
-BY_NAME = "{0} takes {1} first: give the schema by name, {0}(schema=...)."
 
 
 def _encoded(column: Any, values: NDArray) -> NDArray[np.float64]:
@@ -862,7 +859,10 @@ def _check_names(columns: Mapping[Any, Any]) -> tuple[str, ...]:
 def _remedy(given: Any) -> str:
     if isinstance(given, str | os.PathLike):
         return " To read a file, call TableSchema.load(path)."
-    return " Give the schema_ of a fitted one." if hasattr(type(given), "fit") else ""
+    if isinstance(given, Number):
+        return " Give a number by its name, such as n_components=200 or n_select=100."
+    is_fitted = hasattr(type(given), "fit")
+    return " Give the schema_ of a fitted one, or release=sketcher." if is_fitted else ""
 
 
 def _described(name: Any, given: Any) -> Column:

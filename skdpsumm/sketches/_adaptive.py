@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -38,6 +38,7 @@ from ._steps import (
     expected_noise,
     first_map,
     largest_state,
+    most_for_choices,
 )
 
 
@@ -219,7 +220,7 @@ class AdaptiveSketcher(TableSketcher):
                 _check_room(n_units, design, budget)
                 privacy = self._guarantee(budget)
                 check_fits(largest_state(design), {}, check_size(design.most_values), privacy)
-                self._pay(privacy)
+                self._pay(self._claim_for(self.ledger, budget, most_for_choices(design), privacy))
                 n_public = n_units if self.adjacency == "replace_one" else None
                 steps = Steps(design, budget, n_public)
                 parts = steps.run(first, lambda feature_map: rows(feature_map)[0])
@@ -289,8 +290,11 @@ class AdaptiveSketcher(TableSketcher):
         known = as_schema(self.schema)
         if known is None:
             raise ValueError(NO_SCHEMA)
-        if not known.is_for_all:
-            self._design(known)
+        self._early_design(known)
+
+    def _early_design(self, known: TableSchema) -> Design | None:
+        """Return what is public of a release, None where the number of columns is not known yet."""
+        return None if known.is_for_all else self._design(known)
 
     def _design(self, schema: TableSchema) -> Design:
         """Return what is public of a release, or raise ValueError for names of no column."""
@@ -333,6 +337,29 @@ class AdaptiveSketcher(TableSketcher):
         given = "the sketcher's parameters and the schema of the columns"
         given += self._given_number and f", and {self._given_number}"
         return self._guaranteed(budget.mechanism, given, budget.noise_seed)
+
+    def _claim_for(
+        self, ledger: Any, budget: StepBudget, most_chosen: float, privacy: PrivacyGuarantee
+    ) -> PrivacyGuarantee:
+        """Return what a ledger is charged: its own kind of neighbours, where that is known."""
+        if not self._is_of_replaced(ledger) or budget.is_silent:
+            return privacy
+        cost = budget.cost_when_replaced(most_chosen)
+        return replace(privacy, mechanism=cost, adjacency="replace_one")
+
+    def _is_of_replaced(self, ledger: Any) -> bool:
+        asked = getattr(ledger, "adjacency", None)
+        return (asked, self.adjacency) == ("replace_one", "add_remove")
+
+    def _ask_ledger(self) -> None:
+        if not self._is_of_replaced(self.ledger) or self.epsilon == np.inf:
+            super()._ask_ledger()
+            return
+        # What more values cost is in the slack, which is next to nothing.
+        budget = StepBudget(epsilon=self.epsilon, delta=self.delta, most_values=1)
+        design = self._early_design(as_schema(self.schema))
+        most_chosen = 0.0 if design is None else most_for_choices(design)
+        self._ask(budget.cost_when_replaced(most_chosen), "replace_one")
 
     # ---- rows
 

@@ -24,6 +24,7 @@ from ..features._feature_maps import (
 )
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
+from ..privacy._compositions import parallel
 from ..privacy._guarantee import Explanation
 from ..privacy._noise import TOO_LARGE, IntegerNoise, load_noise
 from ..schema._groups import Groups
@@ -665,6 +666,28 @@ class PlannedRelease:
     counts_rows: bool
     privacy: PrivacyGuarantee
     limit: Any = None
+
+    def claim_for(self, ledger: Any) -> PrivacyGuarantee:
+        """Return what a ledger is charged: its own kind of neighbours, where that is known.
+
+        Two rows, one less and one more, would be 2 mu; a row that changes its places in one-hot
+        features moves them by sqrt(2) times as much as one that comes, and not their number.
+
+        A group of up to k rows that is replaced by another takes away a of them and puts in b. The
+        squared distance (L2) and the distance (L1), weighted by the noise, are at most convex in
+        a and in b: ``w (min(a, b) r + |a - b|)^2 + v (a - b)^2`` where two rows are r times as far
+        apart as one is long, with r <= 2, or with ``a^2 + b^2`` for one-hot features; v is of the
+        number of rows. So the most is at a corner: k rows for k rows, or k for none.
+        """
+        asked = getattr(ledger, "adjacency", None)
+        if self.is_silent or (asked, self.privacy.adjacency) != ("replace_one", "add_remove"):
+            return self.privacy
+        distances = sensitivities(self.feature_map, "replace_one", self.limit)
+        distances += [(0.0, 0.0)] * self.counts_rows
+        cost = self.noise.cost_between(distances)
+        if isinstance(self.limit, int):
+            cost = parallel([cost, self.noise.mechanism])  # the larger of the two
+        return replace(self.privacy, mechanism=cost, adjacency="replace_one")
 
     def check_room(self, n_rows: int) -> None:
         """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""

@@ -40,14 +40,12 @@ from ..privacy._fit import (
     columns_kept,
 )
 from ..privacy._ledger import LedgerDataset
-from ..privacy._noise import Block, IntegerNoise
+from ..privacy._noise import Block, IntegerNoise, nominal_mechanism
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
 from ..schema._schema import (
-    BY_NAME,
     NO_SCHEMA,
-    STANDS_FOR_SCHEMA,
     SchemaLike,
     TableSchema,
     allowed,
@@ -231,7 +229,7 @@ class BaseSketcher(TableSketcher):
         labels = None if groups is None else Groups.read(groups, len(X))
         plan.feature_map.check_values(X)
         plan.check_room(len(X))
-        self._pay(plan.privacy)
+        self._pay(plan.claim_for(self.ledger))
         with progress(f"{type(self).__name__}.fit", self.verbose):
             key = b"" if labels is None else self._group_key(noise_seed)
             counted = Counted.of(len(X), plan.limit, labels, key)
@@ -246,8 +244,16 @@ class BaseSketcher(TableSketcher):
             X, schema, plan.feature_map, silent=plan.is_silent, by_group=by_group
         )
         plan.check_room(n_rows)
-        self._pay(plan.privacy)
+        self._pay(plan.claim_for(self.ledger))
         return plan, sums, n_rows
+
+    def _ask_ledger(self) -> None:
+        # Where rows are replaced, the claim is known with the map. It is no less than this one.
+        adjacencies = getattr(self.ledger, "adjacency", None), self.adjacency
+        if adjacencies == ("replace_one", "add_remove"):
+            self._ask(nominal_mechanism(self.epsilon, self.delta), "replace_one")
+        else:
+            super()._ask_ledger()
 
     def _draft(self, noise_seed: int | None) -> PlannedRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""
@@ -303,10 +309,6 @@ class RFFSketcher(BaseSketcher):
 
     Parameters
     ----------
-    n_components : int, default=200
-        m, the number of features: m/2 (cos, sin) pairs. An odd number is rounded up. Noise grows
-        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
-        the paper's value.
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
         ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
@@ -314,6 +316,10 @@ class RFFSketcher(BaseSketcher):
         kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
         as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
         range.
+    n_components : int, default=200
+        m, the number of features: m/2 (cos, sin) pairs. An odd number is rounded up. Noise grows
+        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
+        the paper's value.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -376,7 +382,7 @@ class RFFSketcher(BaseSketcher):
     >>> import numpy as np
     >>> from skdpsumm import RFFSketcher
     >>> X = np.random.default_rng(0).random((5000, 3))
-    >>> sketcher = RFFSketcher(n_components=50, schema=(0, 1), random_state=0).fit(X)
+    >>> sketcher = RFFSketcher((0, 1), n_components=50, random_state=0).fit(X)
     >>> sketcher.sketch_.mean.shape
     (50,)
     >>> round(sketcher.privacy_.epsilon(1e-6), 3)
@@ -399,9 +405,9 @@ class RFFSketcher(BaseSketcher):
 
     def __init__(
         self,
-        n_components: int = 200,
-        *,
         schema: SchemaLike | None = None,
+        *,
+        n_components: int = 200,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         gamma: float | str = "auto",
@@ -412,8 +418,8 @@ class RFFSketcher(BaseSketcher):
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
-        self.n_components = n_components
         self.schema = schema
+        self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
         self.gamma = gamma
@@ -425,8 +431,6 @@ class RFFSketcher(BaseSketcher):
         self.verbose = verbose
 
     def _check_parameters(self):
-        if isinstance(self.n_components, STANDS_FOR_SCHEMA):
-            raise TypeError(BY_NAME.format(type(self).__name__, "n_components"))
         super()._check_parameters()
         if self.gamma == "auto" and self.schema is None:
             raise ValueError(NO_GAMMA)
@@ -449,8 +453,6 @@ class RACESketcher(BaseSketcher):
 
     Parameters
     ----------
-    n_repetitions : int, default=80
-        R, the number of hashes. 80 is the paper's value.
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
         ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
@@ -458,6 +460,8 @@ class RACESketcher(BaseSketcher):
         kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
         as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
         range.
+    n_repetitions : int, default=80
+        R, the number of hashes. 80 is the paper's value.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -515,7 +519,7 @@ class RACESketcher(BaseSketcher):
     >>> import numpy as np
     >>> from skdpsumm import RACESketcher
     >>> X = np.random.default_rng(0).random((5000, 3))
-    >>> sketcher = RACESketcher(n_repetitions=5, n_buckets=10, schema=(0, 1), random_state=0).fit(X)
+    >>> sketcher = RACESketcher((0, 1), n_repetitions=5, n_buckets=10, random_state=0).fit(X)
     >>> sketcher.sketch_.mean.reshape(5, 10).sum(axis=1).round(6)
     array([1., 1., 1., 1., 1.])
 
@@ -537,9 +541,9 @@ class RACESketcher(BaseSketcher):
 
     def __init__(
         self,
-        n_repetitions: int = 80,
-        *,
         schema: SchemaLike | None = None,
+        *,
+        n_repetitions: int = 80,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         n_buckets: int = 80,
@@ -551,8 +555,8 @@ class RACESketcher(BaseSketcher):
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
-        self.n_repetitions = n_repetitions
         self.schema = schema
+        self.n_repetitions = n_repetitions
         self.epsilon = epsilon
         self.delta = delta
         self.n_buckets = n_buckets
@@ -565,8 +569,6 @@ class RACESketcher(BaseSketcher):
         self.verbose = verbose
 
     def _check_parameters(self):
-        if isinstance(self.n_repetitions, STANDS_FOR_SCHEMA):
-            raise TypeError(BY_NAME.format(type(self).__name__, "n_repetitions"))
         super()._check_parameters()
         if self.bandwidth == "auto" and self.schema is None:
             raise ValueError(

@@ -610,6 +610,17 @@ def _or_all(design: Design, picks: int, n_candidates: int) -> int:
     return n_candidates if n_candidates <= nearly_all * picks else picks
 
 
+def most_for_choices(design: Design) -> float:
+    """Return the largest share of the budget that choices may take, whatever the rows are.
+
+    It is zero where the fewest picks are all candidates. Groups that turn out too large to be
+    candidates leave fewer of them, and more rows make more picks.
+    """
+    n_candidates = len(design.candidates)
+    counts_all = _or_all(design, _least_picks(design), n_candidates) == n_candidates
+    return 0.0 if counts_all else FOR_CHOICES
+
+
 def expected_noise(design: Design, budget: StepBudget, n_rows: float) -> tuple[float, float, int]:
     """Return the noise of a cell of one column and of a group that is chosen, in rows.
 

@@ -103,7 +103,7 @@ class Curator:
     >>> rng = np.random.default_rng(0)
     >>> parties = {"north": DataOwner(rng.normal(0, 1, (300, 2))),
     ...            "south": DataOwner(rng.normal(3, 1, (300, 2)))}
-    >>> terms = PrivateMMDSummarizer(20, gamma=0.5, n_components=200).terms()
+    >>> terms = PrivateMMDSummarizer(n_select=20, gamma=0.5, n_components=200).terms()
     >>> curator = Curator(rng.normal(3, 1, (200, 2)), list(parties), terms, random_state=0)
     >>> messages = curator.open()
     >>> while messages:

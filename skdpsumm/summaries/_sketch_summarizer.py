@@ -510,7 +510,7 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         return _Draft(
             [(whole[rows], _groups_of(known, rows)) for rows in members],
             sketcher,
-            replace(pending.privacy, given=released.given),
+            replace(pending.claim_for(self.ledger), given=released.given),
             state_claims(released, self._kind_of_target(target)),
             columns,
             target,
