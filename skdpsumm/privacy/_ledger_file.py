@@ -198,8 +198,8 @@ def read(db: sqlite3.Connection) -> Book:
     ------
     Damage, sqlite3.Error, MemoryError
     """
-    length, book = _length(db), Book()
-    _check_form(db)
+    meta, book = _meta(db), Book()
+    _check_form(db)  # by which `meta` has a length
     try:
         for place, *record in db.execute("SELECT place, digest, body FROM records ORDER BY place"):
             if place != len(book.records):
@@ -207,13 +207,13 @@ def read(db: sqlite3.Connection) -> Book:
             book.follow(*record)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise Damage(f"is damaged: entry {len(book.records)} is none of a ledger") from error
-    if not length == len(book.records) > 0:
+    if not meta["length"] == len(book.records) > 0:
         raise Damage(_MISSING_ENTRIES)
     return book
 
 
-def _length(db: sqlite3.Connection) -> int:
-    """Return how many records there are to be, in a file of this format."""
+def _meta(db: sqlite3.Connection) -> dict[str, Any]:
+    """Return what a file of this format says of itself."""
     rows = db.execute("SELECT * FROM meta").fetchall()
     meta = dict(rows[0]) if len(rows) == 1 else {}
     version = meta.get("version")
@@ -225,7 +225,7 @@ def _length(db: sqlite3.Connection) -> int:
             f"is of format version {version}, and this skdpsumm reads version {LEDGER_VERSION}. "
             f"{other}, unless the file is damaged"
         )
-    return meta["length"]
+    return meta
 
 
 def _check_form(db: sqlite3.Connection) -> None:
