@@ -70,7 +70,7 @@ class Column:
     missing: bool
     missing_values: tuple[Any, ...]
     _principal: ClassVar[tuple[str, ...]]
-    # Of numbers alone: edges of bins, and how many values there are.
+    # Columns of numbers say where bins end and how many values there are; no others do.
     edges: Any = None
     n_values: Any = None
 
