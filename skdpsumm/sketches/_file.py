@@ -186,6 +186,8 @@ def arrays_of(sizes: list[tuple[str, int]], octets: bytes) -> Arrays:
     """Return the arrays that a header lists, which are all that there is."""
     arrays, start = {}, 0
     for name, size in sizes:
+        if type(size) is not int or size < _START:  # back to read the same bytes once more
+            raise ValueError("The header lists an array that is none.")
         arrays[name] = read_npy(octets[start : start + size])
         start += size
     if start != len(octets) or len(arrays) < len(sizes):

@@ -412,7 +412,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def _error_of_shares(self, X: NDArray, j: int) -> float:
         """Return how far the shares of a column's categories are from those in X, at most 1."""
         shares = np.asarray(self.histogram(j))
-        counts = np.bincount(self.schema_.code(X, j), minlength=len(shares))[: len(shares)]
+        counts = np.bincount(self.schema_.read(X, j), minlength=len(shares))[: len(shares)]
         return float(np.linalg.norm(shares - counts / counts.sum()) / np.sqrt(2))
 
     def _errors_of_numbers(self, X: NDArray) -> list[float]:

@@ -1040,7 +1040,7 @@ class StatisticsMixin:
 
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
         low, high = self._bound(j)
-        bins = (self._asked.edges(j) or 10) if bins is None else bins
+        bins = (self._asked.columns[j].edges or 10) if bins is None else bins
         dates = self._dates([j])
         is_listed = dates is not None and np.ndim(bins) == 1
         edges = _floats(dates.asked(bins) if is_listed else bins)  # type: ignore[union-attr]
