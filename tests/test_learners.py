@@ -460,7 +460,7 @@ def test_bad_parameters_cost_nothing(settings, message):
         (TDDLClassifier(gamma=1.0), "X_public"),
         (TDDLClassifier(kernel="linear", mechanism="laplace"), "X_public"),
         (TDILClassifier(kernel="rbf", gamma=1.0), "give a schema"),
-        (TDILClassifier(kernel="rbf"), r"needs a schema.*Or set gamma to a number"),
+        (TDILClassifier(kernel="rbf"), r"needs a schema.*in place of a PublicVectorizer.*\.$"),
         (PINPClassifier(), r"needs a schema.*Or set gamma to a number"),
         (TDILClassifier(schema=Numeric(step=None)), r"no range.*\(low, high\)"),
         (TDILClassifier(kernel="rbf", gamma=1.0, mechanism="objective"), "explicit features"),

@@ -615,6 +615,10 @@ def test_a_model_of_raw_rows():
     X, owners, _ = people()
     held = wanted_people()
     learner = make_pipeline(PublicVectorizer(PEOPLE), LogisticRegression())
+    bare = SummarizedEstimator(learner[-1], on_schema(n_select=60))
+    with pytest.raises(ValueError, match=r"make_pipeline\(PublicVectorizer\(schema\)"):
+        bare.fit(X, X.sex, X_target=held, owners=owners)
+    assert len(bare.summarizer_.sample_indices_) == 60
     m = SummarizedEstimator(learner, on_schema(n_select=60))
     held_labels = np.where(held.sex == "Male", 1, 0)
     y = np.where(X.sex == "Male", 1, 0)

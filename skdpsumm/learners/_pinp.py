@@ -195,10 +195,10 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         and 1.0 are 1. To have truth values back, list ``[False, True]``.
     regularization : "auto" or float, default="auto"
         Lambda, the weight of the penalty beside the sum of the losses: scikit-learn's 1 / C. The
-        default is a public rule of the mechanism (docs/learners.md). For "functional" it keeps the
-        noise on a prediction at half a margin or less, and for regressors at a tenth of half the
-        interval. For "objective" it keeps curvature cheap. For "gradient" it is small, because
-        stopping early does the same.
+        default is a public rule of the mechanism (docs/learners.md). For "functional" noise moves
+        a score by 0.5 at most, or a regressor's prediction by a tenth of half of `y_bounds`. For
+        "objective" it keeps curvature cheap. For "gradient" it is small, because stopping early
+        does the same.
     mechanism : str or mechanism object, default="auto"
         How what is learnt is made private. The default is "functional" (`FunctionalMechanism`),
         because it was the best by far in all cases we tried. All its answers lie on one path of a
@@ -388,10 +388,10 @@ class PINPRegressor(BasePINP, RegressorTarget):
         off y would reveal its largest and smallest value.
     regularization : "auto" or float, default="auto"
         Lambda, the weight of the penalty beside the sum of the losses: scikit-learn's 1 / C. The
-        default is a public rule of the mechanism (docs/learners.md). For "functional" it keeps the
-        noise on a prediction at half a margin or less, and for regressors at a tenth of half the
-        interval. For "objective" it keeps curvature cheap. For "gradient" it is small, because
-        stopping early does the same.
+        default is a public rule of the mechanism (docs/learners.md). For "functional" noise moves
+        a score by 0.5 at most, or a regressor's prediction by a tenth of half of `y_bounds`. For
+        "objective" it keeps curvature cheap. For "gradient" it is small, because stopping early
+        does the same.
     mechanism : str or mechanism object, default="auto"
         How what is learnt is made private. The default is "functional" (`FunctionalMechanism`),
         because it was the best by far in all cases we tried. All its answers lie on one path of a
