@@ -330,6 +330,11 @@ def test_bins_and_thresholds_are_dates(model):
     np.testing.assert_allclose(years, shares, atol=0.02)
     months = model.table(["sex", "day"], bins={"day": "month"})
     assert months.shape == (2, 36)
+    hours = np.arange("2022-01-01", "2022-01-05", dtype="M8[h]")
+    asked = M2MEstimator(
+        schema={"at": Date("2022-01-01", "2022-01-04", step="hour")}, epsilon=np.inf
+    ).fit(hours[:, None])
+    np.testing.assert_allclose(asked.histogram("at", "day"), [0.25] * 4)
     assert months.labels[1][::35] == ("2022-01", "2024-12")
     cuts = ["2022-01-01", datetime.date(2023, 7, 1), pd.Timestamp("2024-12-31")]
     half = model.histogram("day", cuts)
@@ -339,7 +344,7 @@ def test_bins_and_thresholds_are_dates(model):
     assert share == pytest.approx(np.mean(day < "2023-07-01"), abs=0.02)
     with pytest.raises(ValueError, match=r"outside the range \(2022-01-01, 2024-12-31\)"):
         model.histogram("day", ["2021-01-01", "2024-01-01"])
-    with pytest.raises(ValueError, match="or 'month' or 'year' for dates; got 'year'"):
+    with pytest.raises(ValueError, match=r"or 'month' or 'year' for dates, .*; got 'year'"):
         model.histogram("pay", "year")
 
 
@@ -423,6 +428,7 @@ def test_cells_of_dates_begin_where_the_calendar_does():
         ("2019-03-05", "2023-11-02", "day", "year"),
         ("1931-03-05", "2001-11-02", "day", "year"),
         ("2020-01-01", "2020-03-31", "hour", "month"),
+        ("2020-01-01", "2020-01-31", "hour", "day"),
     ):
         column = Date(low, high, step=step)
         cells = public_cells(column, (), 2000)

@@ -57,7 +57,12 @@ ALL = [*BOTH, "date"]
 
 def found(X, kinds=None, **parameters):
     """Return the schema that is found without noise."""
-    return SchemaFinder(kinds, epsilon=np.inf, **parameters).fit(X).schema_
+    return bare(SchemaFinder(kinds, epsilon=np.inf, **parameters).fit(X).schema_)
+
+
+def bare(schema):
+    """Return a schema without what it says of how it was found."""
+    return schema.with_columns([replace(one, description=None) for one in schema.columns])
 
 
 # ------------------------------------------------------------------------ new values
@@ -142,7 +147,7 @@ def test_counts_from_the_threshold_on_are_told(monkeypatch):
         monkeypatch.setattr(_finder, "_noisy", lambda *_, count=count: count)
         told[shift] = len(finder.fit([["a"]] * 3).schema_[0].categories) - 1
     assert told == {-1.0: 0, 0.0: 1, 1.0: 1}
-    assert finder.min_count_ == bound
+    assert finder.min_count_ == finder.expected_min_count() == bound
 
 
 # ------------------------------------------------------------------------ sensitivity
@@ -301,7 +306,7 @@ def said(X, kinds, groups=None):
     limit = None if groups is None else 2
     finder = SchemaFinder(kinds, epsilon=9.0, max_rows_per_group=limit)
     fitted = simulate(finder, X, groups=groups, seed=1)
-    return repr(fitted.schema_), fitted.privacy_, fitted.min_count_
+    return repr(bare(fitted.schema_)), fitted.privacy_, fitted.min_count_
 
 
 def test_the_form_of_a_table_is_not_told():
@@ -453,7 +458,7 @@ def test_a_word_that_reads_as_a_number_is_that_number():
 def test_a_column_that_nobody_has_a_value_in_is_no_error(epsilon):
     """An error after the charge would tell of the rows."""
     finder = SchemaFinder(ALL, epsilon=epsilon).fit([[None, None, 3], ["a", ["b"], "2020"]])
-    assert finder.schema_.columns == (
+    assert bare(finder.schema_).columns == (
         Numeric(0, 1, missing=True),
         Categorical([], missing=True, other=True),
         Date("2000-01-01", "2000-12-31", missing=True),
@@ -733,8 +738,8 @@ def test_what_noise_hides_is_told():
         finder = SchemaFinder({"n": "number", "w": "category"}).fit(
             pd.DataFrame({"n": [4.0, 5.0], "w": ["a", "b"]})
         )
-    assert finder.schema_["n"] == Numeric(0, 1, missing=True)
-    assert finder.schema_["w"] == Categorical([], missing=True, other=True)
+    assert bare(finder.schema_)["n"] == Numeric(0, 1, missing=True)
+    assert bare(finder.schema_)["w"] == Categorical([], missing=True, other=True)
 
 
 # ------------------------------------------------------------------------ what it is for
@@ -758,6 +763,8 @@ def test_from_a_raw_frame_to_answers(tmp_path):
     finder.schema_.save(tmp_path / "schema.toml")
     assert TableSchema.load(tmp_path / "schema.toml") == finder.schema_
     model = M2MEstimator(schema=finder.schema_, epsilon=1.0).fit(frame)
+    how = "the schema was found privately: (1, 1e-6)-DP for one row, add or remove, and this cost"
+    assert how in model.privacy_.given
     assert model.mean()["age"] == pytest.approx(frame["age"].mean(), abs=3)
     # And a category that comes later is another one.
     later = frame[:1].assign(job="astronaut")

@@ -18,7 +18,7 @@ from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import NO_GAMMA, NO_SCHEMA_FOR_GAMMA
 from ..privacy import BudgetExceededError, BudgetWarning, NoiseWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
-from ..privacy._fit import PrivateFit, given_of_columns
+from ..privacy._fit import PrivateFit
 from ..privacy._noise import nominal_mechanism
 from ..schema._groups import Groups
 from ..schema._reading import ReadRows, unwrap, validate_table
@@ -509,7 +509,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         facts = filter(None, ["the parameters of the estimator", given, self._given_number])
         return self._guaranteed(
             plan.mechanism,
-            ", and ".join(facts) + given_of_columns(self.schema),
+            ", and ".join(facts),
             noise_seed,
             protects="the rows of X and y",
             idealised=plan.idealised,

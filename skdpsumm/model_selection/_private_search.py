@@ -22,7 +22,7 @@ from .._delegation import DelegatingMixin, inner_has, inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions
 from ..privacy import NoiseWarning, PrivacyGuarantee
 from ..privacy._best_of import StoppingLaw
-from ..privacy._fit import PrivateFit, estimator, given_of_columns
+from ..privacy._fit import PrivateFit, estimator
 from ..privacy._noise import derived_seed, load_noise, secret_generator
 from ..schema._frames import is_arrow, rows_of, to_pandas
 from ..schema._groups import Groups
@@ -528,13 +528,16 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         if classes is not None and stated is None:
             facts.append("the set of labels in y")
         given = ", and ".join(filter(None, [*facts, self._given_number]))
-        columns = given_of_columns(getattr(last_step(self.estimator), "schema", ""))
         return self._guaranteed(
             score.plan.total,
-            given + columns,
+            given,
             protects="the rows of X and y",
             idealised=bool(np.isfinite(self.epsilon)),
         )
+
+    @property
+    def _described_by(self) -> Any:
+        return getattr(last_step(self.estimator), "schema", "")
 
     # ---- the result
 

@@ -30,17 +30,23 @@ from ._warnings import PrivacyLeakWarning
 T = TypeVar("T")
 # The attributes of a fit that a picture shows of an object that holds private data.
 _PUBLIC_ATTRIBUTES = ("feature_names_in_", "n_features_in_", "privacy_")
+# How the description of a column that `SchemaFinder` has found begins.
+FOUND = "found privately"
 _NOT_FITTED = "no scaler or other step that prepared the columns was fitted to private rows"
 # The attributes that scikit-learn sets when it validates a table.
 _COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 
 def given_of_columns(schema: Any) -> str:
-    """Return what a guarantee's `given` adds of columns that no schema describes.
+    """Return what a guarantee's `given` adds of columns that nobody described, or not by hand.
 
     A schema does what a scaler would be fitted for. Without one, somebody else may have done it.
     """
-    return "" if schema is not None else f"; {_NOT_FITTED}"
+    if schema is None:
+        return f"; {_NOT_FITTED}"
+    told = [getattr(column, "description", "") or "" for column in getattr(schema, "columns", ())]
+    found = dict.fromkeys(text for text in told if text.startswith(FOUND))
+    return "".join(f"; the schema was {text}, and this cost adds to that" for text in found)
 
 
 @contextmanager
@@ -269,11 +275,16 @@ class PrivateFit(PrivacyReprMixin):
             mechanism,
             self.adjacency,
             unit=self._unit,
-            given=given + self._given_groups,
+            given=given + given_of_columns(self._described_by) + self._given_groups,
             simulated=noise_seed is not None,
             counted=self.ledger is not None,
             **more,
         )
+
+    @property
+    def _described_by(self) -> Any:
+        """The schema that a table is read by, None where the columns have to be prepared."""
+        return getattr(self, "schema", "")
 
     def _group_key(self, noise_seed: int | None) -> bytes:
         """Return the secret key of the coins that choose among the rows of a group.

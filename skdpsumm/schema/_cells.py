@@ -294,8 +294,7 @@ class _Calendar(_Grid):
 
     def __init__(self, column: Date, thresholds: Sequence[float]):
         super().__init__(column, thresholds)
-        units = ("day", "month", "year") if column.step == "hour" else ("month", "year")
-        calendars = [column.calendar(unit) for unit in units]
+        calendars = [column.calendar(unit) for unit in column.calendar_units]
         self._begun = [edges[:-1] + 0.5 for _, edges in calendars]
         self._begun.append(self._begun[-1][[year[-1] == "0" for year in calendars[-1][0]]])
 

@@ -55,6 +55,7 @@ _INDICATOR = 0.5**0.5
 OTHER = "other"
 # The steps of dates, as numpy names them.
 _UNITS = {"day": "D", "month": "M", "hour": "h"}
+_CALENDAR = {"day": "M8[D]", "month": "M8[M]", "year": "M8[Y]"}
 # Categories and edges that are printed.
 _MOST_CATEGORIES_SHOWN = 30
 
@@ -486,10 +487,14 @@ class Date(Numeric):
         dates = [self._value("date", one) for one in ([given] if alone else given)]
         return [float((date - self._first).astype(np.int64)) for date in dates]
 
+    @property
+    def calendar_units(self) -> tuple[str, ...]:
+        """The parts of a calendar that hold several steps, or may."""
+        return tuple(_CALENDAR)[self.step != "hour" :]
+
     def calendar(self, unit: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
         """Return the days, months or years of the range, and the edges between, half a step off."""
-        long = {"day": "M8[D]", "month": "M8[M]", "year": "M8[Y]"}[unit]
-        first, last = (np.datetime64(end).astype(long) for end in (self.low, self.high))
+        first, last = (np.datetime64(end).astype(_CALENDAR[unit]) for end in (self.low, self.high))
         dates = np.arange(first, last + 1)
         steps = (dates.astype(self._first.dtype) - self._first).astype(np.float64)
         return tuple(dates.astype(str)), np.append(np.maximum(steps, 0), self.bounds[1] + 1) - 0.5

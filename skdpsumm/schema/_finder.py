@@ -49,7 +49,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -61,7 +61,7 @@ from sklearn.base import BaseEstimator
 from .._computing import warn_caller
 from .._sklearn import Interval
 from ..privacy import NoiseWarning, PrivacyGuarantee, PrivacyLedger
-from ..privacy._fit import PrivateFit
+from ..privacy._fit import FOUND, PrivateFit
 from ..privacy._ledger import LedgerDataset
 from ..privacy._mechanisms import GaussianDP, Mechanism, NewValuesDP
 from ..privacy._noise import MOST_LIFTED, RESERVE, TOO_LARGE, Block, IntegerNoise, derived_seed
@@ -185,7 +185,8 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     Attributes
     ----------
     schema_ : TableSchema
-        The schema that was found, public.
+        The schema that was found, public. The `description` of its columns says what it cost, and
+        each guarantee that is made with it repeats that.
     min_count_ : float or None
         The noisy count from which a category is listed: of rows, or of groups. None where there are
         no columns of categories.
@@ -212,9 +213,10 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     ... })
     >>> kinds = {"age": "number", "pay": "number", "job": "category"}
     >>> finder = SchemaFinder(kinds, epsilon=0.5).fit(rows)
-    >>> finder.schema_["age"], finder.schema_["job"]  # doctest: +NORMALIZE_WHITESPACE
-    (Numeric(10, 100, step=1, missing=True),
-     Categorical(['clerk', 'farmer', 'other'], missing=True, other=True))
+    >>> finder.schema_["age"].bounds, finder.schema_["job"].categories
+    ((10.0, 100.0), ('clerk', 'farmer', 'other'))
+    >>> finder.schema_["age"].description
+    'found privately: (0.5, 1e-6)-DP for one row, add or remove'
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -264,6 +266,31 @@ class SchemaFinder(PrivateFit, BaseEstimator):
             If the ledger cannot hold epsilon and delta. Nothing is charged.
         """
         return self._private_fit(X, groups=groups)
+
+    def expected_min_count(self) -> float | None:
+        """Return the `min_count_` of a fit: how many rows a category needs to be listed.
+
+        Call it before `fit`. It reads no data and costs nothing.
+
+        Returns
+        -------
+        float or None
+            A noisy count, of rows or of groups. None where there are no columns of categories.
+
+        Raises
+        ------
+        ValueError
+            For bad parameters.
+
+        Examples
+        --------
+        >>> from skdpsumm import SchemaFinder
+        >>> kinds = {"age": "number", "job": "category"}
+        >>> [round(SchemaFinder(kinds, epsilon=e).expected_min_count()) for e in (0.1, 1)]
+        [271, 33]
+        """
+        self._check_parameters()
+        return self._price(self._kinds)[2] if CATEGORY in self._kinds else None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -372,7 +399,12 @@ class SchemaFinder(PrivateFit, BaseEstimator):
                 column = _found_range(noisy, std, *next(told)[1:], pure=pure)
             columns.append(column)
         draft.hidden = [draft.known.name(j) for j, one in enumerate(columns) if one is None]
-        found = [one or _HIDDEN[kind] for one, kind in zip(columns, draft.kinds, strict=True)]
+        # What a column is known by travels with it, into files and into what is made of it.
+        how = f"{FOUND}: {draft.privacy.short}"
+        found = [
+            replace(one or _HIDDEN[kind], description=how)
+            for one, kind in zip(columns, draft.kinds, strict=True)
+        ]
         self.schema_, self.privacy_ = draft.known.with_columns(found), draft.privacy
         self.min_count_ = draft.bound if CATEGORY in draft.kinds else None
 

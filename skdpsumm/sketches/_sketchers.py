@@ -37,7 +37,6 @@ from ..privacy._clone_watch import own_clone
 from ..privacy._fit import (
     PrivateFit,
     columns_kept,
-    given_of_columns,
 )
 from ..privacy._ledger import LedgerDataset
 from ..privacy._noise import Block, IntegerNoise, load_noise, nominal_mechanism
@@ -360,7 +359,6 @@ class BaseSketcher(TableSketcher):
         facts = ["the sketcher's parameters"]
         facts += ["the schema of the columns"] if self.schema is not None else []
         given = " and ".join(facts) + (self._given_number and f", and {self._given_number}")
-        given += given_of_columns(self.schema)
         privacy = self._guaranteed(noise.mechanism, given, noise_seed)
         check_fits(*feature_map.to_state(), feature_map.n_features, privacy)
         return PendingRelease(feature_map, noise, noise_seed, counts_rows, privacy, self._limit)
