@@ -229,7 +229,7 @@ class Counting(FunctionTransformer):
 
 
 def test_a_map_that_remembers_is_refused():
-    with pytest.raises(ValueError, match="other features the second time"):
+    with pytest.raises(ValueError, match="different features the second time"):
         TDILClassifier(kernel=Counting()).fit(X, Y)
 
 

@@ -346,7 +346,8 @@ def warn_of_public_noise(plan: Any, name: str, n_known: int | None) -> None:
         warn_caller(
             "Set mechanism='functional', or raise epsilon or `regularization`: the answers will "
             f"say little. mechanism={name!r} answers from public rows, and corrects an answer only "
-            f"if it is off by more than {plan.sigma:.2g} (1 is a margin, or half of y_bounds).",
+            f"if it is off by more than {plan.sigma:.2g} (1 is a clear decision, or half of "
+            "y_bounds).",
             NoiseWarning,
         )
     if n_known is None or not plan.rows_divide_noise:

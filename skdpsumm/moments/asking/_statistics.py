@@ -259,7 +259,7 @@ class StatisticsMixin:
         """
         if by is None:
             if bins is not None:
-                raise ValueError("bins are those of by: give by=, the column to group by, too.")
+                raise ValueError("bins needs by: give by=, the column to group by, too.")
             return []
         several = by if isinstance(by, list | tuple) else [by]
         which = [self._column(one, "by") for one in several]
@@ -428,7 +428,7 @@ class StatisticsMixin:
         which = lacking if column is None else self._columns(column)
         whole = self._names([j for j in which if j not in lacking])
         if whole:
-            raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
+            raise ValueError(f"Column {whole[0]!r} has no missing values: it has no missing=True.")
         told = "the missing values of {!r}"
         return self._in_groups(_missing_share, told, column, which, (0.0, 1.0))
 
