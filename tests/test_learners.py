@@ -416,7 +416,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("learner", "settings", "message"), WRONG, ids=str)
+@pytest.mark.parametrize(("learner", "settings", "message"), WRONG, ids=range(len(WRONG)))
 def test_bad_parameters_cost_nothing(learner, settings, message):
     ledger = PrivacyLedger(epsilon=10, delta=1e-5)
     model = learner(**{"gamma": 1.0, "ledger": ledger} | settings)

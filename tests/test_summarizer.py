@@ -12,7 +12,7 @@ from curators import summarizer_of
 from paper_protocols import AskAll
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from skdpsumm import (
     BudgetExceededError,

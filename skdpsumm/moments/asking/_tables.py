@@ -41,7 +41,7 @@ def positive_tables(
        the number of parameters tends to infinity": p^2 / n is to be small.
     """
     own, kept = np.maximum(rows.weights[0], 0.0), KeptFunctions(rows, columns)
-    shift = 0.0
+    shift: Any = 0.0
     if of_noise is not None:
         shift = KeptFunctions(of_noise, columns).mean_sums() - kept.mean_sums()
     cells = [rows.column(j) for j in columns]
