@@ -437,7 +437,7 @@ def check_map(feature_map):
     cells = [columns.values(j) or (0.0, -1e300, 1.7e308, 3.0) for j in range(columns.n_columns)]
     gaps = [(None,) if columns.missing(j) else () for j in range(columns.n_columns)]
     cells = [(*known, *gap) for known, gap in zip(cells, gaps, strict=True)]
-    kind = np.float64 if columns.is_numeric else object
+    kind = np.float64 if len(columns.numeric) == columns.n_columns else object
     X = np.array([[c[i % len(c)] for c in cells] for i in range(8)], dtype=kind)
     try:
         feature_map.check_values(X)

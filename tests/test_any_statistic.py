@@ -65,7 +65,7 @@ def test_a_function_gets_frames_and_weights_that_it_can_use(m2m):
         assert rows["hours"].dtype == np.int64
         assert len(weights) == len(rows)
         assert np.all(np.isfinite(weights))
-        assert np.all(weights > 0)
+        assert np.all(weights >= 0)
 
 
 def test_counts_and_means_are_those_of_the_signed_tables(m2m):
@@ -127,8 +127,17 @@ def test_rows_count_by_their_survey_weight(m2m):
     shares = m2m.table("sex", normalize=True, survey_weight="w")
     assert shares["f"].interval()[0] < 2 / 3 < shares["f"].interval()[1]
     assert float(m2m.quantile("hours", 0.5, survey_weight="w")) < float(m2m.quantile("hours", 0.5))
+    assert float(m2m.count(survey_weight="w")) == pytest.approx(float(m2m.total("w")))
+    women = m2m.count(lambda rows: rows["sex"] == "f", survey_weight="w")
+    assert float(women) == pytest.approx(float(m2m.count(by="sex", survey_weight="w")["f"]))
     with pytest.raises(ValueError, match="not how they were chosen"):
         answer.interval(covers="population")
+
+
+def test_a_count_without_a_condition_is_of_all_rows(m2m):
+    assert float(m2m.count()) == pytest.approx(m2m.sketch_.n_samples)
+    women = m2m.where(lambda rows: rows["sex"] == "f").count()
+    assert float(women) == pytest.approx(float(m2m.count(by="sex")["f"]))
 
 
 def test_a_survey_weight_is_checked(m2m):

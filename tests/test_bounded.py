@@ -182,6 +182,7 @@ def npy(array):
         lambda sizes: sizes[:-1],
         lambda sizes: [[name, size + 1] for name, size in sizes],
         lambda sizes: [[name, -size] for name, size in sizes],
+        lambda sizes: [*sizes, ["x", -sizes[-1][1]], ["y", sizes[-1][1]]],
         lambda sizes: [[name, float(size)] for name, size in sizes],
         lambda sizes: sizes[0],
         lambda sizes: None,

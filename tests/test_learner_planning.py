@@ -275,19 +275,19 @@ def test_noise_alone_varies_as_it_is_said_to():
 def test_privacy_repr_and_html_say_it():
     _, model = drowned("linear")
     line = str(model.noise_)
-    assert line.startswith("Perhaps mostly noise: it moves a prediction by 0.5, where 1 is a")
+    assert line.startswith("Perhaps mostly noise: it moves a score by 0.5; over public points")
     assert model.privacy_.noise == line
     for text in (repr(model.privacy_), repr(model), model._repr_html_()):
         assert line in text
     numbers = quiet(lambda: TDILRegressor(y_bounds=(0, 50), **WEIGHTS).fit(X, 25 + NUMBERS))
-    assert "oise: it moves a prediction by 2.5, where 25 is half of y_bounds" in repr(numbers)
+    assert " moves a prediction by 2.5; over rows of the largest" in repr(numbers)
     bound = quiet(lambda: TDILClassifier(mechanism="objective").fit(X, LABELS))
-    assert "Noise: it moves a prediction by up to 1.9, where 1 is a margin>" in repr(bound)
+    assert "Noise moves a score by up to 1.9, where 1 is a clear decision>" in repr(bound)
     holds = quiet(lambda: PINPClassifier(gamma=1.0).fit(X, LABELS))
-    assert "holds_private_data=True; Noise: it moves a prediction by 0.5" in repr(holds)
-    assert "oise: " not in repr(clone(model))
+    assert "holds_private_data=True; Noise moves a score by 0.5" in repr(holds)
+    assert " moves a score" not in repr(clone(model))
     silent = quiet(lambda: TDILClassifier(epsilon=np.inf).fit(X, LABELS))
-    assert "oise: " not in repr(silent) + repr(silent.privacy_)
+    assert " moves a score" not in repr(silent) + repr(silent.privacy_)
 
 
 def test_noise_is_no_part_of_the_promise():

@@ -164,7 +164,7 @@ def test_the_second_charge_by_clones_warns_with_the_price(tmp_path, place, of):
     assert "2 fits by clones of one estimator" in message
     assert "(Payer)" in message
     assert "cost epsilon=0.2 of data set 'default'" in message
-    assert "10 cost epsilon=1, 100 cost epsilon=10." in message
+    assert "10 such fits cost epsilon=1, 100 such fits cost epsilon=10." in message
     assert said(lambda: clone(model).fit(X, Y), BudgetWarning)[1] == []
     assert len(ledger.entries()) == 3
 

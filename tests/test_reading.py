@@ -268,9 +268,9 @@ def test_a_table_that_is_not_computed_is_told_how():
 
 def test_short_floats_hold_the_categories_or_are_refused():
     columns = TableSchema([[2**24, 2**24 + 1]])
-    assert columns.code(np.array([[2.0**24 + 1]]), 0).tolist() == [1]
+    assert columns.read(np.array([[2.0**24 + 1]]), 0).tolist() == [1]
     with pytest.raises(ValueError, match="float type that is too short"):
-        columns.code(np.array([[2.0**24]], np.float32), 0)
+        columns.read(np.array([[2.0**24]], np.float32), 0)
 
 
 def test_partitions_of_dask_are_read_cell_by_cell():
@@ -282,8 +282,8 @@ def test_partitions_of_dask_are_read_cell_by_cell():
         grown = pd.concat([plain, frame([strange])], ignore_index=True)
         schema = PartitionSchema.of(NoEstimator(), dd.from_pandas(grown, 1), schema=columns)
         parts = [schema.check(part) for part in (plain.iloc[:5], grown.iloc[5:])]
-        found = np.vstack([np.column_stack([columns.number(p, j) for j in (1, 2)]) for p in parts])
-        codes = np.concatenate([columns.code(p, 0) for p in parts])
+        found = np.vstack([np.column_stack([columns.read(p, j) for j in (1, 2)]) for p in parts])
+        codes = np.concatenate([columns.read(p, 0) for p in parts])
         assert np.array_equal(found[:-1], plain[NAMES[1:]].to_numpy(float))
         assert np.array_equal(codes[:-1], plain["kind"])
 
@@ -443,7 +443,7 @@ def test_no_error_of_a_conversion_is_told():
 def test_rows_of_any_sequence_are_read_cell_by_cell(rows):
     """A cell that only seems to be a row, or rows in no list, had numpy's common dtype."""
     schema = TableSchema([Categorical(["1", "True", "nan"], missing=True)])
-    assert schema.code(read_table(rows([["1"], [np.nan]])), 0).tolist() == [0, 3]
+    assert schema.read(read_table(rows([["1"], [np.nan]])), 0).tolist() == [0, 3]
     seems_a_row = read_table(rows([[np.array("1")], [np.nan]]))
     assert seems_a_row.dtype == object
     assert is_missing(seems_a_row[1, 0])

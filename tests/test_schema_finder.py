@@ -279,7 +279,7 @@ def test_a_value_of_one_unit_is_never_told_and_gets_no_noise():
 def test_draws_of_many_values_report_nothing(monkeypatch):
     """A bar of progress would tell how many values there are."""
     monkeypatch.setattr("skdpsumm.privacy._noise.progress", lambda *_, **__: pytest.fail("shown"))
-    words = [[f"w{i}"] for i in range(2 * _finder._DRAWN_TOGETHER + 3)] * 2
+    words = [[f"w{i}"] for i in range(2 * _finder.DRAWN_AT_ONCE + 3)] * 2
     assert SchemaFinder(["category"]).fit(words).schema_[0].categories == ("other",)
 
 

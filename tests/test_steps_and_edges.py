@@ -55,10 +55,10 @@ def test_values_of_a_grid_are_the_decimals_that_people_write(first, places, step
     unit = Decimal(1).scaleb(-places)
     written = [float((first + k * step) * unit) for k in range(n)]
     columns = TableSchema([Numeric(written[0], written[-1], step=float(step * unit))])
-    assert columns.n_values(0) == n
+    assert columns.columns[0].n_values == n
     rng = np.random.default_rng(0)
     moved = np.array(written) + float(step * unit) * rng.uniform(-0.49, 0.49, n)
-    assert columns.number(moved[:, None], 0).tolist() == written
+    assert columns.read(moved[:, None], 0).tolist() == written
     assert set(columns.sample(500, np.random.RandomState(0))[:, 0]) <= set(written)
 
 

@@ -12,7 +12,7 @@ from curators import summarizer_of
 from paper_protocols import AskAll
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from skdpsumm import (
     BudgetExceededError,
@@ -483,6 +483,24 @@ def test_partitions_are_read_through_the_schema():
     np.testing.assert_array_equal(parts.sample_indices_, whole.sample_indices_)
     with pytest.raises(ValueError, match=r"give X.compute\(\)"):
         greedy_mmd_selection(dd.from_pandas(X, npartitions=2), target, 20, schema=PEOPLE)
+
+
+def test_a_model_of_raw_rows():
+    X, owners, _ = people()
+    held = wanted_people()
+    learner = make_pipeline(PublicVectorizer(PEOPLE), LogisticRegression())
+    bare = SummarizedEstimator(learner[-1], on_schema(n_select=60))
+    with pytest.raises(ValueError, match=r"make_pipeline\(PublicVectorizer\(schema\)"):
+        bare.fit(X, X.sex, X_target=held, owners=owners)
+    assert len(bare.summarizer_.sample_indices_) == 60
+    m = SummarizedEstimator(learner, on_schema(n_select=60))
+    held_labels = np.where(held.sex == "Male", 1, 0)
+    y = np.where(X.sex == "Male", 1, 0)
+    m.fit(X, y, X_target=held, owners=owners, X_holdout=held, y_holdout=held_labels)
+    assert m.score(X, y) > 0.8
+    assert m.mmd_ == pytest.approx(
+        np.sqrt(mmd2(X.iloc[m.summarizer_.sample_indices_], held, schema=PEOPLE))
+    )
 
 
 @pytest.mark.parametrize(

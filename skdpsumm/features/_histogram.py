@@ -104,11 +104,11 @@ class HistogramMap(OneHotMap):
             return int(self.cell_of_codes(j).max()) + 1
         if edges is not None:
             return len(edges) - 1 + missing
-        return min(n_bins, self.schema.n_values(j) or n_bins) + missing
+        return min(n_bins, self.schema.columns[j].n_values or n_bins) + missing
 
     def _own_edges(self, j: int) -> tuple[float, ...] | None:
         """Return the edges that numeric column `j` was given, None for equal bins."""
-        return self.bins.get(j, self.schema.edges(j))
+        return self.bins.get(j, self.schema.columns[j].edges)
 
     def _own_points(self, j: int, own: Sequence[float]) -> tuple[float, ...]:
         """Return the points of one column as plain numbers, or raise ValueError."""
@@ -169,9 +169,9 @@ class HistogramMap(OneHotMap):
     def column_codes(self, X: NDArray, j: int) -> NDArray[np.int64]:
         """Return the bin of each cell of column `j`; numbers outside the range are clipped."""
         if self.schema.values(j) is not None:
-            codes = self.schema.code(X, j)
+            codes = self.schema.read(X, j)
             return self.cell_of_codes(j)[codes] if j in self.bins else codes
-        values = self.schema.number(X, j)
+        values = self.schema.read(X, j)
         if not self.schema.missing(j):
             return self._bins_of(values, j)
         absent = np.isnan(values)
@@ -225,7 +225,7 @@ class HistogramMap(OneHotMap):
             return np.linspace(low, high, n + 1) if own is None else np.array(own)
         if own is None:
             # Value k is in bin k * n // n_values.
-            (whole, rest), k = divmod(self.schema.n_values(j) or n, n), np.arange(n + 1)
+            (whole, rest), k = divmod(self.schema.columns[j].n_values or n, n), np.arange(n + 1)
             first: NDArray = k * whole - (-k * rest // n)
         else:
             first = first_values(own, low, step)

@@ -142,7 +142,7 @@ class HistogramDisplay(TableDisplay):
 def _edges(columns: TableSchema, j: int, bins: Any) -> NDArray:
     """Return the edges of the bins, as `M2MEstimator.histogram` takes them."""
     if bins is None:
-        known = columns.edges(j)
+        known = columns.columns[j].edges
         bins = 10 if known is None else known  # as in `M2MEstimator.histogram`
     if np.ndim(bins):
         return np.asarray(bins, dtype=np.float64)

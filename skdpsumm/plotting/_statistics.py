@@ -152,7 +152,7 @@ class CDFDisplay(TableDisplay):
                 f"Column {columns.name(j)!r} holds categories, which have no order; take their "
                 f"shares from M2MEstimator.histogram({column!r})."
             )
-        n_values = columns.n_values(j) or np.inf
+        n_values = columns.columns[j].n_values or np.inf
         # A smooth curve has 257 thresholds, as fine as the picture: they are on the edges of bins
         # wherever the number of bins is a power of 2. Up to 513 steps can be seen.
         n_drawn = int(n_values) if n_values <= 513 else 257

@@ -24,6 +24,7 @@ from ._listed import (
     check_number_listed,
     check_text,
     holds,
+    number_of_word,
     numbers_of_words,
     positions,
     without_words,
@@ -69,6 +70,9 @@ class Column:
     missing: bool
     missing_values: tuple[Any, ...]
     _principal: ClassVar[tuple[str, ...]]
+    # Columns of numbers say where bins end and how many values there are; no others do.
+    edges: Any = None
+    n_values: Any = None
 
     def differences(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return boxes that hold the difference of any two cells, encoded; None if none does.
@@ -112,13 +116,6 @@ class Column:
             if value is not None and value is not False and value != ()
         ]
         return f"{type(self).__name__}({', '.join(told)})"
-
-
-def _reads_as_number(word: str) -> bool:
-    try:
-        return bool(np.isfinite(float(word)))
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True, repr=False)
@@ -199,7 +196,7 @@ class Numeric(Column):
         if self.step is not None:
             object.__setattr__(self, "step", self._check_step(self.step))
         for word in self.missing_values:
-            if isinstance(word, str) and _reads_as_number(word):
+            if isinstance(word, str) and not isinstance(number_of_word(word), str):
                 raise ValueError(
                     f"missing_values lists the word {word!r}, and a column of numbers holds the "
                     "number: write it without quotes."

@@ -252,11 +252,8 @@ def _cells_of(labels: Any) -> NDArray | Table:
         if widths - {0}:
             raise CellError(SHAPE)
         return cells_as_objects(labels)
-    if is_frame(labels):
-        return read_table(labels)
-    if hasattr(labels, "to_pylist") or hasattr(labels, "to_numpy"):  # of pyarrow, or a series
-        return read_column(labels)
-    return _unmasked(np.asanyarray(labels))
+    is_column = hasattr(labels, "to_pylist") or hasattr(labels, "to_numpy")
+    return read_column(labels) if is_column and not is_frame(labels) else read_table(labels)
 
 
 def _is_sequence(cell: Any) -> bool:

@@ -406,17 +406,9 @@ class TableSchema:
         """Return the step of column `j`, or None where its values are on no grid."""
         return getattr(self.columns[j], "spacing", None)
 
-    def edges(self, j: int) -> tuple[float, ...] | None:
-        """Return the edges of the bins of column `j`, or None where bins are equal."""
-        return getattr(self.columns[j], "edges", None)
-
     def missing(self, j: int) -> bool:
         """Return whether cells of column `j` may be missing."""
         return bool(self.columns[j].missing)
-
-    def n_values(self, j: int) -> int | None:
-        """Return the number of values of numeric column `j`, or None where they are on no grid."""
-        return getattr(self.columns[j], "n_values", None)
 
     def on_grid(self, values: NDArray, j: int) -> NDArray:
         """Return each of `values` moved to the closest value that column `j` has."""
@@ -432,11 +424,6 @@ class TableSchema:
     def numbers(self) -> list[int]:
         """The columns of numbers that are no dates."""
         return [j for j in self.numeric if not isinstance(self.columns[j], Date)]
-
-    @property
-    def is_numeric(self) -> bool:
-        """Whether no column is categorical."""
-        return len(self.numeric) == self.n_columns
 
     def with_columns(self, columns: Sequence[Column]) -> TableSchema:
         """Return a schema of the same table with other descriptions of its columns."""
@@ -489,14 +476,6 @@ class TableSchema:
     def read(self, X: NDArray | Table, j: int) -> NDArray:
         """Return column `j` as the schema reads it: floats, or the codes of categories."""
         return read_cells(self.columns[j], X[:, j], self.name(j))
-
-    def code(self, X: NDArray | Table, j: int) -> NDArray[np.int64]:
-        """Return the code of each cell of categorical column `j`."""
-        return self.read(X, j)
-
-    def number(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
-        """Return numeric column `j` as floats, clipped and on its grid, and NaN where missing."""
-        return self.read(X, j)
 
     @property
     def n_encoded(self) -> int:

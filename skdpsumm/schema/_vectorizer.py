@@ -192,7 +192,7 @@ def n_vector(schema: TableSchema) -> int:
 
 
 def _n_constant(schema: TableSchema) -> int:
-    return int(schema.is_numeric)
+    return int(len(schema.numeric) == schema.n_columns)
 
 
 def _scale(schema: TableSchema) -> float:

@@ -119,7 +119,7 @@ class Design:
     def __post_init__(self) -> None:
         self.schema.require_bounds()
         # Columns with edges of their own have these as bins.
-        free = [j for j in self.schema.numeric if self.schema.edges(j) is None]
+        free = [j for j in self.schema.numeric if self.schema.columns[j].edges is None]
         most = _MOST_FINE // max(len(free), 1)
         columns, known = self.schema.columns, self.schema.thresholds
         cells = {j: public_cells(columns[j], known(j), most) for j in free}
@@ -172,7 +172,7 @@ class Design:
             return len(known) + missing
         if j in self.searched:
             return N_BINS + len(self.schema.thresholds(j)) + missing
-        edges = self.cells[j].edges if j in self.cells else self.schema.edges(j)
+        edges = self.cells[j].edges if j in self.cells else self.schema.columns[j].edges
         return len(edges or ()) - 1 + missing
 
     @property

@@ -206,7 +206,7 @@ def _cells(rows: NDArray, table: TableSchema, j: int) -> NDArray:
     known = table.values(j)
     if known is None:
         return table.decode(j, rows[:, j].astype(np.float64))
-    codes = table.code(rows, j)
+    codes = table.read(rows, j)
     if table.missing(j):
         return table.decode(j, codes)
     return np.array(known)[codes]

@@ -412,7 +412,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def _error_of_shares(self, X: NDArray, j: int) -> float:
         """Return how far the shares of a column's categories are from those in X, at most 1."""
         shares = np.asarray(self.histogram(j))
-        counts = np.bincount(self.schema_.code(X, j), minlength=len(shares))[: len(shares)]
+        counts = np.bincount(self.schema_.read(X, j), minlength=len(shares))[: len(shares)]
         return float(np.linalg.norm(shares - counts / counts.sum()) / np.sqrt(2))
 
     def _errors_of_numbers(self, X: NDArray) -> list[float]:
@@ -467,7 +467,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         if self._regression is None and len(lone) < n_columns:
             warn_of_the_lone(self.sketch_, lone, "The rows have them independent of all others.")
         rows = self._sampled(int(n_samples), rng)
-        return framed(rows, self.schema_, self._frame, self.privacy_)
+        return framed(rows.T, self.schema_, self._frame, self.privacy_.badge)
 
     def _sampled(self, n: int, rng: np.random.RandomState) -> NDArray:
         """Return n synthetic rows that meet the conditions of `where`."""

@@ -459,7 +459,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """Return a number, or the middle of its range and an indicator; those of categories."""
         column = self._columns.columns[j]
         if isinstance(column, Categorical):
-            return np.eye(column.n_codes)[self._columns.code(X, j)]
+            return np.eye(column.n_codes)[self._columns.read(X, j)]
         numbers = column.numbers(X[:, j])
         gone = np.isnan(numbers)
         known = np.where(gone, np.mean(column.bounds), numbers)

@@ -91,7 +91,7 @@ class Places:
         self._n_tables = n_tables if moves else 0
         self._stream, self._counts = stream, counts
         step = model.schema.step(j)
-        self._is_cut = bool(model.schema.edges(j)) and step is None
+        self._is_cut = bool(model.schema.columns[j].edges) and step is None
         self.at_ends = self.beyond = np.zeros(2)
         self._fill(step)
         if self._n_tables and self.column.edges is not None:
