@@ -375,11 +375,11 @@ def test_releases_from_codes_are_those_from_missing_cells(tmp_path):
     assert np.array_equal(one.sums, other.sums)
     assert np.array_equal(one.noise_std, other.noise_std)
     assert one.privacy == other.privacy
-    assert both[0].score(X) == both[1].score(Y)
+    assert np.array_equal(both[0].mean(), both[1].mean())
     other.save(tmp_path / "coded.sketch")
     loaded = PrivateSketch.load(tmp_path / "coded.sketch")
     analyst = quietly(lambda: M2MEstimator.from_sketch(loaded, **QUICK))
-    assert analyst.score(Y) == pytest.approx(both[0].score(X))
+    np.testing.assert_allclose(analyst.mean(), both[0].mean())
     assert np.array_equal(
         PublicVectorizer(SCHEMA).fit_transform(X), PublicVectorizer(CODED).fit_transform(Y)
     )
@@ -483,6 +483,3 @@ def test_columns_that_are_left_out_are_left_out_everywhere():
     assert m2m.n_features_in_ == 4
     assert m2m.schema_.n_columns == 3
     assert m2m.mean().shape == (2,)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AnswerWarning)
-        assert -0.1 < m2m.score(X) <= 0

@@ -465,7 +465,9 @@ class _Scorer:
         most = max(getattr(column, "n_codes", 1) for column in known.columns)
         evenly = (np.arange(most) + 0.5) / most
         head = known.at(np.column_stack([evenly] * len(known)))
-        table = framed(np.vstack([head, rows]).T, known, self._m2m._frame, self._m2m.privacy_.badge)
+        table = framed(
+            [*np.vstack([head, rows]).T], known, self._m2m._frame, self._m2m.privacy_.badge
+        )
         table = rows_of(table, slice(len(head), None))
         # Our own model has the schema of these rows, so it refuses none of them.
         return self._model._read_rows(table) if self._is_own else table

@@ -17,7 +17,6 @@ from ..._dask import check_columns
 from ...privacy import PrivacyLedger
 from ...privacy._fit import columns_kept
 from ...privacy._ledger import LedgerDataset
-from ...schema._reading import validate_table
 from ...schema._schema import SchemaLike, TableSchema, as_schema
 from ...sketches import PrivateSketch
 from ...sketches._sketchers import TableSketcher
@@ -379,51 +378,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         found._conditions = (*self._conditions, asked)
         return found
 
-    def score(self, X, y=None) -> float:
-        """Return minus the root mean squared error of means, covariances and shares of categories.
-
-        Higher is better, and 0 is perfect. Means and covariances are those of numeric columns, in
-        units of range. A column of categories adds one error: the Euclidean distance between its
-        shares and those in X, times ``sqrt(1/2)``. This is at most 1, and for two categories it is
-        the error of either share. Missing values are left out, from covariances in pairs. The
-        comparison with X adds no noise. So X must be public, or the curator must keep the score.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Held-out rows.
-        y : ignored
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        X = validate_table(self, X, schema=self._read_by, reset=False)
-        self.schema_.check(X)
-        of_categories = [j for j in range(self.schema_.n_columns) if self.schema_.values(j)]
-        with np.errstate(invalid="ignore"):  # 0 / 0, of a column without a value in X: left out
-            errors = [self._error_of_shares(X, j) for j in of_categories]
-            if self.schema_.numbers:
-                errors += self._errors_of_numbers(X)
-        return -float(np.sqrt(np.nanmean(np.square(errors))))
-
-    def _error_of_shares(self, X: NDArray, j: int) -> float:
-        """Return how far the shares of a column's categories are from those in X, at most 1."""
-        shares = np.asarray(self.histogram(j))
-        counts = np.bincount(self.schema_.code(X, j), minlength=len(shares))[: len(shares)]
-        return float(np.linalg.norm(shares - counts / counts.sum()) / np.sqrt(2))
-
-    def _errors_of_numbers(self, X: NDArray) -> list[float]:
-        """Return the errors of means and covariances, in units of range."""
-        numeric, low, high = self._numeric(None)
-        columns = [self.schema_.columns[j].numbers(X[:, j]) for j in numeric]
-        means, covariances = _moments(np.column_stack(columns))
-        spans = high - low
-        first = (np.asarray(self.mean()) - means) / spans
-        second = (np.asarray(self.covariance()) - covariances) / np.outer(spans, spans)
-        return [*first, *second[np.triu_indices(len(spans))]]
-
     def sample(self, n_samples: int, random_state: Any = None) -> Any:
         """Draw synthetic rows: a table that looks like the rows, as far as the release tells.
 
@@ -466,7 +420,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         if self._regression is None and len(lone) < n_columns:
             warn_of_the_lone(self.sketch_, lone, "The rows have them independent of all others.")
         rows = self._sampled(int(n_samples), rng)
-        return framed(rows.T, self.schema_, self._frame, self.privacy_.badge)
+        return framed([*rows.T], self.schema_, self._frame, self.privacy_.badge)
 
     def _sampled(self, n: int, rng: np.random.RandomState) -> NDArray:
         """Return n synthetic rows that meet the conditions of `where`."""
@@ -543,13 +497,3 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         means = sketch.unprojected()  # which noise does not bias
         own = self._points
         return MomentRegression(means, points, regularization=own.regularization, center=own.center)
-
-
-def _moments(columns: NDArray) -> tuple[NDArray, NDArray]:
-    """Return means and covariances, each of the rows in which its columns are present."""
-    present = ~np.isnan(columns)
-    means = np.where(present, columns, 0.0).sum(axis=0) / present.sum(axis=0)
-    there, centred = present.astype(np.float64), np.where(present, columns - means, 0.0)
-    both = there.T @ there
-    first = centred.T @ there / both
-    return means, centred.T @ centred / both - first * first.T
