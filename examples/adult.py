@@ -41,7 +41,7 @@ def load(folder, name):
 
 def sketch_once(train, epsilon):
     """Ask a table whatever one likes, for the price of one release."""
-    m2m = M2MEstimator(schema=SCHEMA, epsilon=epsilon, random_state=0).fit(train)
+    m2m = M2MEstimator(SCHEMA, epsilon=epsilon, random_state=0).fit(train)
     print(m2m.sketch_)
     print(m2m.mean())
     print(m2m.missing_share())
@@ -65,7 +65,7 @@ def choose_rows(train, test, epsilon):
     mine = test[(test["relationship"] == "Husband") & (test["education_num"] < 10)]
     target, later = mine[:500].drop(columns="income"), mine[500:]
     X, y, owners = train.drop(columns="income"), train["income"], train["workclass"].fillna("none")
-    summarizer = PrivateMMDSummarizer(500, schema=INPUTS, epsilon=epsilon, random_state=0)
+    summarizer = PrivateMMDSummarizer(INPUTS, n_select=500, epsilon=epsilon, random_state=0)
     model = make_pipeline(PublicVectorizer(INPUTS), LogisticRegression(C=10))
     for name, chosen in (
         ("like mine", summarizer.fit(X, X_target=target, owners=owners).sample_indices_),
@@ -85,7 +85,7 @@ def learn(train, test, epsilon):
     for e in (epsilon, np.inf):
         model.set_params(epsilon=e).fit(X, y)
         print(f"AUC {auc(model, test):.3f}, {model.privacy_.badge}")
-    model = M2MClassifier(schema=INPUTS, classes=CLASSES, epsilon=epsilon, random_state=0).fit(X, y)
+    model = M2MClassifier(INPUTS, classes=CLASSES, epsilon=epsilon, random_state=0).fit(X, y)
     print(f"AUC {auc(model, test):.3f}, {model.privacy_.badge}")
 
 

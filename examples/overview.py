@@ -31,7 +31,7 @@ def sketches(ax):
     X = load_diabetes(scaled=False).data[:, [2]]
     answers = {}
     for epsilon in (0.3, 1.0, 3.0, 10.0):
-        m2m = M2MEstimator(schema=(15, 50), epsilon=epsilon, delta=DELTA, random_state=0)
+        m2m = M2MEstimator((15, 50), epsilon=epsilon, delta=DELTA, random_state=0)
         answers[epsilon] = m2m.fit(X).mean()[0]
     PrivacyUtilityDisplay.from_estimates(
         answers, label="mean body mass index (kg/m²)", ax=ax, name="private"
@@ -54,7 +54,7 @@ def summaries(ax):
     X, owners, schema = images[rest], digits[rest] // 2, (0, 16)
     rows = {"uniform choice": uniform_selection(len(X), 60, random_state=0)}
     for epsilon in (0.1, 1.0):
-        summarizer = PrivateMMDSummarizer(60, schema=schema, epsilon=epsilon, delta=DELTA)
+        summarizer = PrivateMMDSummarizer(schema, n_select=60, epsilon=epsilon, delta=DELTA)
         summarizer.fit(X, X_target=target, owners=owners)
         rows[f"summary, epsilon={epsilon:g}"] = summarizer.sample_indices_
     for name, chosen in rows.items():

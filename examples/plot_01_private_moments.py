@@ -37,7 +37,7 @@ columns = load_diabetes(scaled=False, as_frame=True).data
 table = columns[["age", "bmi", "bp", "s6"]].set_axis(list(schema), axis=1)
 
 sketcher = SketchUnion(
-    [HistogramSketcher(n_bins=20), RFFSketcher(200)],
+    [HistogramSketcher(n_bins=20), RFFSketcher(n_components=200)],
     schema=schema,
     epsilon=10.0,
     delta=1e-6,

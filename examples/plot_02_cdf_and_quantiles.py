@@ -32,7 +32,7 @@ columns = load_diabetes(scaled=False, as_frame=True).data
 table = columns[["bmi", "s1"]].set_axis(list(schema), axis=1)
 
 sketcher = HistogramSketcher(n_bins=20, epsilon=1.0, delta=1e-6)
-m2m = M2MEstimator(sketcher, schema=schema, n_synthetic=20_000, random_state=0).fit(table)
+m2m = M2MEstimator(schema, release=sketcher, n_synthetic=20_000, random_state=0).fit(table)
 m2m.privacy_
 
 # %%

@@ -37,8 +37,8 @@ X, X_test, y, y_test = train_test_split(
 )
 
 curator = M2MClassifier(
-    sketcher=RFFSketcher(60, epsilon=2.0, delta=1e-6),
-    schema=schema,
+    schema,
+    release=RFFSketcher(n_components=60, epsilon=2.0, delta=1e-6),
     classes=["benign", "malignant"],
     n_synthetic=5_000,
     random_state=0,

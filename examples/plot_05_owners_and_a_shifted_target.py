@@ -43,7 +43,7 @@ owners = np.array([OWNER_OF[digit] for digit in y])
 
 model = SummarizedEstimator(
     LogisticRegression(max_iter=1000),
-    PrivateMMDSummarizer(60, schema=(0, 16), epsilon=1.0, delta=1e-6, random_state=0),
+    PrivateMMDSummarizer((0, 16), n_select=60, epsilon=1.0, delta=1e-6, random_state=0),
 )
 model.fit(X, y, X_target=target, owners=owners)
 

@@ -44,8 +44,8 @@ ledger = PrivacyLedger(epsilon=1.5, delta=1e-5)
 runs = {}
 for epsilon in (0.1, 1.0, np.inf):
     summarizer = PrivateMMDSummarizer(
-        N_SELECT,
-        schema=PIXELS,
+        PIXELS,
+        n_select=N_SELECT,
         epsilon=epsilon,
         delta=1e-6,
         random_state=0,

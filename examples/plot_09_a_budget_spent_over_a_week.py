@@ -57,7 +57,7 @@ spent, single = [], {}
 for question, (needed, ask) in QUESTIONS.items():
     sketcher = HistogramSketcher(n_bins=20, epsilon=0.5, delta=1e-6, ledger=ledger)
     asked = {name: schema[name] for name in needed}
-    m2m = M2MEstimator(sketcher, schema=asked, n_synthetic=20_000, random_state=0)
+    m2m = M2MEstimator(asked, release=sketcher, n_synthetic=20_000, random_state=0)
     try:
         single[question] = ask(m2m.fit(table[needed]))
     except BudgetExceededError as refusal:
@@ -73,13 +73,13 @@ ledger
 
 saving = PrivacyLedger(Path(folder.name) / "other.ledger", **budget)
 sketcher = SketchUnion(
-    [HistogramSketcher(n_bins=20), RFFSketcher(100)],
+    [HistogramSketcher(n_bins=20), RFFSketcher(n_components=100)],
     weights=[3, 1],
     epsilon=0.8,
     delta=1e-6,
     ledger=saving,
 )
-m2m = M2MEstimator(sketcher, schema=schema, n_synthetic=20_000, random_state=0).fit(table)
+m2m = M2MEstimator(schema, release=sketcher, n_synthetic=20_000, random_state=0).fit(table)
 shared = {question: ask(m2m) for question, (_, ask) in QUESTIONS.items()}
 
 pd.DataFrame(

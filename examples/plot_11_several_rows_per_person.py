@@ -80,7 +80,7 @@ answers = np.empty((len(LIMITS), 20))
 for k, limit in enumerate(LIMITS):
     for seed in range(answers.shape[1]):
         sketcher = HistogramSketcher(n_bins=20, epsilon=0.3, max_rows_per_group=limit)
-        m2m = M2MEstimator(sketcher, schema=schema, n_synthetic=2000, random_state=0)
+        m2m = M2MEstimator(schema, release=sketcher, n_synthetic=2000, random_state=0)
         with simulation(seed):
             answers[k, seed] = m2m.fit(table, groups=person).mean()[1]
 truths = {"visits": pressure.mean(), "people": table.pressure.groupby(person).mean().mean()}

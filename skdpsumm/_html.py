@@ -6,7 +6,7 @@ colours of its own: it takes those of the page, light or dark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from html import escape
 from itertools import islice
 from typing import Any
@@ -25,6 +25,11 @@ def cut(text: str) -> str:
 def more_of(shown: Sized, most: int) -> list[str]:
     """Return what ends a list of which only the first so many are shown: how many more it has."""
     return [f"... {len(shown) - most:,} more"] if len(shown) > most else []
+
+
+def some_of(shown: Sequence[Any], told: Callable[[Any], str] = repr) -> str:
+    """Return the first ten of some things as a message lists them, and how many more there are."""
+    return ", ".join([*map(told, shown[:10]), *more_of(shown, 10)])
 
 
 def html_table(

@@ -55,7 +55,7 @@ BUDGET = ("epsilon", "delta", "adjacency", "ledger")
 def payer(model):
     """Return the part of a model that has the budget, and fits the private rows."""
     own = model.get_params(deep=False)
-    parts = (own.get("sketcher"), own.get("summarizer"))
+    parts = (own.get("release"), own.get("summarizer"))
     return next((one for one in parts if isinstance(one, BaseEstimator)), model)
 
 
@@ -111,15 +111,15 @@ _SPAN_DESCENT = GradientDescent(n_steps=5, n_landmarks=6)
 NUMBER = {"y_bounds": (-1, 1)}
 
 SKETCHERS = {
-    "fourier": RFFSketcher(8, **WIDTH),
+    "fourier": RFFSketcher(n_components=8, **WIDTH),
     "race": RACESketcher(n_repetitions=3, n_buckets=4, bandwidth=0.1),
     "histogram": HistogramSketcher(n_bins=4, **BOX),
     "grid": HistogramSketcher(n_bins=4, schema=_HALVES),
-    "union": SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(4)], **BOX),
+    "union": SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(n_components=4)], **BOX),
     "adaptive": AdaptiveSketcher(**BOX),
     "adaptive to a target": AdaptiveSketcher(target=0, **BOX),
 }
-_M2M = {"sketcher": RFFSketcher(8, **WIDTH), **BOX, "n_synthetic": 200}
+_M2M = {"release": RFFSketcher(n_components=8, **WIDTH), **BOX, "n_synthetic": 200}
 MODELS = {"m2m": M2MEstimator(**_M2M)}
 MODEL_CLASSIFIERS = {
     "m2m classifier": M2MClassifier(**_M2M),
@@ -173,7 +173,7 @@ INTERACTIVE_REGRESSORS = {
     "svt": PINPRegressor(mechanism=_SVT, **WIDTH, **NUMBER),
     "threshold": PINPRegressor(mechanism=_THRESHOLD, **WIDTH, **NUMBER),
 }
-_SUMMARY = PrivateMMDSummarizer(15, n_components=16, gamma=0.5)
+_SUMMARY = PrivateMMDSummarizer(n_select=15, n_components=16, gamma=0.5)
 _CHOICES = {"param_distributions": {"regularization": [1.0, 3.0]}, "expected_trials": 2}
 
 INSTANCES = {

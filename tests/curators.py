@@ -16,7 +16,7 @@ def summarizer_of(n_select=100, *, protocol="propose", **parameters):
         made = PROTOCOLS[protocol]() if isinstance(protocol, str) else clone(protocol)
         known = made.get_params(deep=False)
         protocol = made.set_params(**{name: own[name] for name in own if name in known})
-    return PrivateMMDSummarizer(n_select, protocol=protocol, **parameters)
+    return PrivateMMDSummarizer(n_select=n_select, protocol=protocol, **parameters)
 
 
 def curator_of(

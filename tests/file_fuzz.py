@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import warnings
-import zipfile
 from collections import Counter
 from functools import cache, partial
 from pathlib import Path
@@ -81,8 +80,8 @@ def _released(sketcher, table=PLAIN, **groups):
 def _sketches():
     """Return a valid release of every kind of map, noise and history."""
     wide = [
-        RFFSketcher(6, gamma=1.0),
-        RACESketcher(2, n_buckets=4, bandwidth=0.1),
+        RFFSketcher(n_components=6, gamma=1.0),
+        RACESketcher(n_repetitions=2, n_buckets=4, bandwidth=0.1),
         HistogramSketcher(n_bins=4),
     ]
     pairs = HistogramSketcher(n_bins=5, marginals=[["age", "job"], ["gain"], [2]])
@@ -90,16 +89,18 @@ def _sketches():
     with_gaps = FRAME.astype(object).mask(RNG.random(FRAME.shape) < 0.1)
     one = _released(HistogramSketcher(n_bins=4, schema=(-1, 1), delta=0.0))
     return {
-        "fourier": _released(RFFSketcher(8, gamma=1.0)),
-        "fourier, bounds": _released(RFFSketcher(8, **KNOWN), FRAME),
-        "race": _released(RACESketcher(3, n_buckets=4, schema=(-1, 1))),
+        "fourier": _released(RFFSketcher(n_components=8, gamma=1.0)),
+        "fourier, bounds": _released(RFFSketcher(n_components=8, **KNOWN), FRAME),
+        "race": _released(RACESketcher((-1, 1), n_repetitions=3, n_buckets=4)),
         "race, free": _released(
-            RACESketcher(3, n_buckets=4, bandwidth=0.1, delta=0.0, denominator="budget")
+            RACESketcher(
+                n_repetitions=3, n_buckets=4, bandwidth=0.1, delta=0.0, denominator="budget"
+            )
         ),
         "histogram": _released(HistogramSketcher(n_bins=6, schema=(-1, 1), marginals=2)),
         "table": _released(pairs.set_params(schema=known), FRAME),
         "missing": _released(clone(pairs).set_params(schema=MISSING), with_gaps),
-        "never": _released(RFFSketcher(8, gamma=1.0, schema=NEVER), with_gaps),
+        "never": _released(RFFSketcher(NEVER, n_components=8, gamma=1.0), with_gaps),
         "adaptive": _released(AdaptiveSketcher(schema=KNOWN["schema"]), FRAME),
         "adaptive, groups": _released(
             AdaptiveSketcher(schema=NEVER, max_rows_per_group=2, delta=0.0),
@@ -334,28 +335,21 @@ def packed(header, arrays, rng):
     octets = text.encode("utf-16" if trick == 4 else "utf-8")
     if trick == 5:
         octets = octets[:-5] + b"\xff\xfe\xff\xff}"
-    entries = {"header": npy(np.frombuffer(octets, np.uint8))} | {
-        k: npy(a) for k, a in arrays.items()
-    }
+    entries = {name: npy(array) for name, array in arrays.items()}
     entries.setdefault("sums", npy(np.zeros(3)))
     if trick == 6:  # a claim of 8 TB
         entries["sums"] = entries["sums"].replace(b"(", b"(1000000000000, ", 1)
     elif trick == 7:
         entries["sums"] = npy(np.zeros(2**22))
-    method = {8: zipfile.ZIP_LZMA, 12: zipfile.ZIP_DEFLATED}.get(trick, zipfile.ZIP_STORED)
-    stream = io.BytesIO()
-    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", method) as archive:
-        warnings.simplefilter("ignore")
-        for name, content in entries.items():
-            archive.writestr(f"{name}.npy", content)
-        if trick == 9:
-            archive.writestr("sums.npy", entries["sums"])
-        if trick == 10:
-            archive.writestr(pick(rng, ["../../x.npy", "/x", "_", "a" * 60_000, "C:\\x.npy"]), b"x")
-    found = stream.getvalue()
-    if trick == 11:  # sizes that the directory of the zip claims
-        found = found.replace(len(entries["sums"]).to_bytes(4, "little"), b"\xf0\xff\xff\x7f")
-    return sealed(found)
+    sizes = [[name, len(part)] for name, part in entries.items()]
+    if trick == 8:
+        sizes.append(sizes[0])
+    elif trick == 9:
+        sizes[0][1] = pick(rng, [-1, 0, 2**62, 1e9, None, "9", [1]])
+    elif trick == 10:
+        sizes[0][0] = pick(rng, ["../../x", "/x", "_", "a" * 60_000, None, 3, [1]])
+    listed = f', "arrays": {json.dumps(sizes)}}}\n'.encode()
+    return sealed(octets[:-1] + listed + b"".join(entries.values()))
 
 
 def mutant(seed, valid):

@@ -53,9 +53,9 @@ def fits():
     sketcher = RFFSketcher(n_components=20, gamma=1.0, random_state=0, ledger=ledger())
     learner = TDILClassifier(norm_bound=2.0, ledger=ledger())
     summarizer = PrivateMMDSummarizer(
-        20, n_components=50, random_state=0, ledger=ledger(), gamma=1.0
+        n_select=20, n_components=50, random_state=0, ledger=ledger(), gamma=1.0
     )
-    model = M2MClassifier(schema=(0, 1), n_synthetic=1000, random_state=0)
+    model = M2MClassifier((0, 1), n_synthetic=1000, random_state=0)
     return {
         "RFFSketcher": lambda: sketcher.fit(X),
         "TDILClassifier": lambda: learner.fit(X, y),

@@ -438,7 +438,7 @@ def test_the_release_says_which_columns_are_in_no_group():
     assert "in no group" not in repr(sketcher(target="y").fit(X).sketch_)
     assert AdaptiveSketcher([(0, 1)]).fit(np.eye(9)[:, :1]).sketch_.lone_columns == []
     assert HistogramSketcher(schema=SCHEMA).fit(X).sketch_.lone_columns == [*range(6)]
-    fourier = RFFSketcher(schema=(0, 1), random_state=0).fit(np.eye(2)).sketch_
+    fourier = RFFSketcher((0, 1), random_state=0).fit(np.eye(2)).sketch_
     assert fourier.lone_columns == []
 
 

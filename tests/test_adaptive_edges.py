@@ -96,10 +96,10 @@ def test_a_schema_that_leaves_no_row_costs_nothing(name):
     schema = all_ruled_out()[name]
     X = rows_of(schema)
     assert refused(AdaptiveSketcher(schema=schema), X, "leave no possible row")
-    assert refused(M2MEstimator(schema=schema), X, "leave no possible row")
+    assert refused(M2MEstimator(schema), X, "leave no possible row")
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)
     with pytest.raises(ValueError, match="leave no possible row"):
-        M2MEstimator(HistogramSketcher(ledger=ledger), schema=schema).fit(X)
+        M2MEstimator(schema, release=HistogramSketcher(ledger=ledger)).fit(X)
     assert not ledger.entries()
 
 
@@ -115,7 +115,7 @@ def test_a_wide_range_with_a_step_is_answered():
     X = np.column_stack([np.arange(400) % 2, np.arange(400) * (10**13 // 400)])
     X[:40, 1], X[40:90, 1] = 0, 10**13
     schema = [Numeric(0, 1, step=1), Numeric(0, 10**13, step=1)]
-    m2m = M2MEstimator(schema=schema, epsilon=100, random_state=0).fit(X)
+    m2m = M2MEstimator(schema, epsilon=100, random_state=0).fit(X)
     found = np.asarray(m2m.estimate(lambda x: x[:, 1] == 0).value)
     assert found == pytest.approx(0.1025, abs=0.02)
     assert np.asarray(m2m.mean())[1] == pytest.approx(X[:, 1].mean(), rel=0.03)

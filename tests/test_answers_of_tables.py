@@ -38,9 +38,9 @@ TABLES = {
 }
 SKETCHERS = {
     "graphical": "auto",
-    "fourier": RFFSketcher(20),
-    "race": RACESketcher(5),
-    "union": SketchUnion([HistogramSketcher(), RFFSketcher(20)]),
+    "fourier": RFFSketcher(n_components=20),
+    "race": RACESketcher(n_repetitions=5),
+    "union": SketchUnion([HistogramSketcher(), RFFSketcher(n_components=20)]),
 }
 FRAMES = {
     "numpy": lambda table: table.to_numpy(),
@@ -102,7 +102,7 @@ def fitted():
             described = {name: COLUMNS[name][1] for name in names}
             schema = list(described.values()) if frame == "numpy" else described
             model = M2MEstimator(
-                SKETCHERS[sketcher], schema=schema, n_synthetic=500, random_state=0
+                schema, release=SKETCHERS[sketcher], n_synthetic=500, random_state=0
             )
             known[key] = model.fit(FRAMES[frame](rows)), FRAMES[frame](rows)
         return known[key]
@@ -185,7 +185,7 @@ def labels_and_cells(part):
 def test_no_label_is_lost_to_a_column_of_its_name(name):
     table = pl.DataFrame({name: COLUMNS["c"][0].tolist(), "d": COLUMNS["d"][0].tolist()})
     schema = {name: ["a", "b"], "d": ["u", "v", "w"]}
-    model = M2MEstimator(schema=schema, random_state=0).fit(table)
+    model = M2MEstimator(schema, random_state=0).fit(table)
     answers = [model.count(by=name), model.table([name, "d"])]
     for answer in answers:
         for part in (answer.value, answer.std_error, answer.interval(), answer.to_frame(0.9)):
@@ -288,7 +288,7 @@ def test_groups_that_are_no_column_are_refused(fitted, name):
 @pytest.mark.parametrize("ask", ["mean", "variance", "missing_share"])
 def test_no_columns_are_not_all_columns(ask):
     table = pd.DataFrame({"x": [1.0, np.nan] * 50})
-    model = M2MEstimator(schema={"x": Numeric(0, 2, missing=True)}, random_state=0).fit(table)
+    model = M2MEstimator({"x": Numeric(0, 2, missing=True)}, random_state=0).fit(table)
     with pytest.raises(ValueError, match="column is empty"):
         getattr(model, ask)([])
 
@@ -327,7 +327,7 @@ def people():
     }
     groups = [["job", "age"], ["code"]]
     sketcher = HistogramSketcher(schema=schema, epsilon=np.inf, marginals=groups, n_bins=10)
-    return M2MEstimator(sketcher, random_state=0).fit(PEOPLE)
+    return M2MEstimator(release=sketcher, random_state=0).fit(PEOPLE)
 
 
 @pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
@@ -349,7 +349,7 @@ def test_a_list_that_is_none_is_refused(people):
 @pytest.mark.filterwarnings("ignore")
 def test_the_score_of_categories_is_the_distance_of_shares():
     table = pd.DataFrame({"c": ["a"] * 30 + ["b"] * 70})
-    model = M2MEstimator(schema={"c": ["a", "b"]}, epsilon=np.inf, random_state=0).fit(table)
+    model = M2MEstimator({"c": ["a", "b"]}, epsilon=np.inf, random_state=0).fit(table)
     assert model.score(table) == pytest.approx(0, abs=1e-9)
     assert model.score(table[:60]) == pytest.approx(-0.2)
     assert model.score(table[:30]) == pytest.approx(-0.7)
@@ -366,7 +366,7 @@ def test_categories_of_several_kinds_are_one_kind_in_a_sample(frame, listed, kin
     pytest.importorskip(frame)
     X = pd.DataFrame({"c": pd.Series(listed * 50, dtype=object), "d": np.linspace(0, 1, 100)})
     sketcher = HistogramSketcher({"c": listed, "d": (0, 1)}, epsilon=np.inf)
-    m2m = M2MEstimator(sketcher, random_state=0).fit(X)
+    m2m = M2MEstimator(release=sketcher, random_state=0).fit(X)
     m2m._frame = frame
     for n_rows in (1, 40):
         column = m2m.sample(n_rows)["c"]

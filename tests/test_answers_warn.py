@@ -77,9 +77,9 @@ def sketcher(kind, **noise):
     if kind == "adaptive":
         return AdaptiveSketcher(SCHEMA, **noise)
     if kind == "fourier":
-        return RFFSketcher(50, schema=SCHEMA, random_state=0, **noise)
+        return RFFSketcher(SCHEMA, n_components=50, random_state=0, **noise)
     if kind == "race":
-        return RACESketcher(20, schema=SCHEMA, random_state=0, **noise)
+        return RACESketcher(SCHEMA, n_repetitions=20, random_state=0, **noise)
     marginals = {"single columns": 1, "pairs": 2}[kind]
     return HistogramSketcher(marginals=marginals, n_bins=10, schema=SCHEMA, **noise)
 
@@ -207,7 +207,7 @@ def test_a_warning_is_about_the_wide_entries_and_no_others(kind):
 
 def test_a_mean_by_groups_names_the_rows_of_its_groups():
     sketcher = HistogramSketcher(marginals=2, n_bins=[2, 10, 1], schema=SCHEMA, epsilon=np.inf)
-    m2m = M2MEstimator(sketcher, random_state=0).fit(table())
+    m2m = M2MEstimator(release=sketcher, random_state=0).fit(table())
     with pytest.warns(AnswerWarning, match="the mean of 'hours' where sex = f") as caught:
         answer = m2m.mean(by="sex")
     assert answer.labels == (("f", "m"), ("age", "hours"))
@@ -233,7 +233,7 @@ def test_at_most_two_per_cent_of_questions_warn(coverage):
     warned = []
     for table in ("atoms", "correlated"):
         made = coverage.case(table, None)
-        model = M2MEstimator(schema=made.schema, epsilon=1.0, random_state=0)
+        model = M2MEstimator(made.schema, epsilon=1.0, random_state=0)
         model.fit(made.frame)
         for call in made.calls:
             answer, about = entries_of(partial(call.ask, model))
@@ -305,7 +305,7 @@ def test_questions_of_a_lone_column_alone_warn_of_nothing(lonely):
 def test_a_category_that_became_other_is_not_none(condition):
     jobs = pd.DataFrame({"job": ["clerk", "nurse"] * 900 + ["pilot"] * 200})
     schema = {"job": Categorical(["clerk", "nurse"], other=True)}
-    m2m = M2MEstimator(schema=schema, epsilon=9.0, random_state=0).fit(jobs)
+    m2m = M2MEstimator(schema, epsilon=9.0, random_state=0).fit(jobs)
     for ask in (m2m.count, m2m.where, m2m.estimate):
         with pytest.raises(ValueError, match=r"'pilot' .* list it, and release"):
             ask(condition)

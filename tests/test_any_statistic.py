@@ -33,7 +33,7 @@ def people(n=9000, seed=0):
 
 @pytest.fixture(scope="module")
 def m2m():
-    return M2MEstimator(schema=SCHEMA, random_state=0).fit(people())
+    return M2MEstimator(SCHEMA, random_state=0).fit(people())
 
 
 def gini(rows, weights):
@@ -156,7 +156,7 @@ def test_a_survey_weight_is_checked(m2m):
     with pytest.raises(ValueError, match="not numeric"):
         m2m.mean("hours", survey_weight="sex")
     schema = SCHEMA | {"w": Numeric(-1, 4, step=1)}
-    other = M2MEstimator(schema=schema, random_state=0).fit(people(500))
+    other = M2MEstimator(schema, random_state=0).fit(people(500))
     with pytest.raises(ValueError, match="survey_weight must not be negative"):
         other.mean("hours", survey_weight="w")
 
@@ -165,7 +165,7 @@ def test_a_weight_that_was_not_counted_with_the_column_is_told():
     from skdpsumm import HistogramSketcher
 
     sketcher = HistogramSketcher(schema=SCHEMA, marginals=1)
-    m2m = M2MEstimator(sketcher, random_state=0).fit(people())
+    m2m = M2MEstimator(release=sketcher, random_state=0).fit(people())
     with pytest.warns(AnswerWarning, match="survey_weight in no group"):
         m2m.mean("hours", survey_weight="w")
 

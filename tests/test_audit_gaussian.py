@@ -146,7 +146,7 @@ def test_catches_the_auctions_bit(monkeypatch):
     """
     monkeypatch.setattr(Auction, "_auction_terms", lambda *_: (5.0, 9))
     summarizer = PrivateMMDSummarizer(
-        1, protocol="auction", n_components=4, delta=0.05, random_state=0, gamma=1.0
+        n_select=1, protocol="auction", n_components=4, delta=0.05, random_state=0, gamma=1.0
     )
 
     def times_asked(world):

@@ -60,7 +60,7 @@ SHOP_TRUTH = np.array([-1.5, 0.25, -0.03, 0.7, 0.0])
 
 def shop_model(seed, *, n=4000, epsilon=1.0):
     frame, buys = shop(n, seed)
-    model = M2MClassifier(schema=SHOP, epsilon=epsilon, classes=["no", "yes"], **SMALL)
+    model = M2MClassifier(SHOP, epsilon=epsilon, classes=["no", "yes"], **SMALL)
     return simulate(model, frame, buys, seed=seed)
 
 
@@ -286,9 +286,7 @@ def test_beside_a_class_that_nobody_has_no_coefficient_is_known():
     """Coefficients of several classes sum to zero: one that is far off moves all others."""
     frame, _ = shop(3000, 0)
     label = np.where(frame["visits"] > 4, "many", "few")
-    model = M2MClassifier(
-        schema=SHOP, epsilon=np.inf, classes=["few", "many", "none"], random_state=0
-    )
+    model = M2MClassifier(SHOP, epsilon=np.inf, classes=["few", "many", "none"], random_state=0)
     with pytest.warns(AnswerWarning, match="does not tell the coefficients"):
         answer = model.fit(frame, label).coefficients()
     assert np.isinf(answer[...].interval()).all()
@@ -310,8 +308,8 @@ def test_a_sketch_without_histograms_has_no_coefficients():
     rng = np.random.default_rng(0)
     X = rng.random((500, 2))
     model = M2MRegressor(
-        RFFSketcher(10, gamma=1.0, epsilon=10.0, random_state=0),
-        schema=(0, 1),
+        (0, 1),
+        release=RFFSketcher(n_components=10, gamma=1.0, epsilon=10.0, random_state=0),
         y_bounds=(0, 1),
         **SMALL,
     )
@@ -329,7 +327,7 @@ def test_intervals_hold_where_noise_in_a_long_tail_flattens_slopes():
         y = rng.random(1500) < 1 / (1 + np.exp(1 - x / 2 - (c == "b")))
         noise = {"epsilon": 1.0, "random_state": seed}
         schema = {"x": (0, 40), "c": ["a", "b"]}
-        model = M2MClassifier(schema=schema, classes=[False, True], n_synthetic=2000, **noise)
+        model = M2MClassifier(schema, classes=[False, True], n_synthetic=2000, **noise)
         model = simulate(model, pd.DataFrame({"x": x, "c": c}), y, seed=seed)
         answer = model.coefficients()
         plain = LogisticRegression(C=np.inf).fit(np.column_stack([x / 40, c == "b"]), y)
@@ -354,7 +352,7 @@ def test_intervals_hold_for_inputs_that_go_together_beside_a_category():
     truth = np.linalg.lstsq(inputs, y, rcond=None)[0]
     schema, held = {"a": (-4, 4), "b": (-4, 4), "c": ["u", "v", "w"]}, []
     for seed in range(6):
-        model = M2MRegressor(schema=schema, y_bounds=(-8, 8), n_synthetic=2000, random_state=seed)
+        model = M2MRegressor(schema, y_bounds=(-8, 8), n_synthetic=2000, random_state=seed)
         simulate(model, pd.DataFrame({"a": a, "b": b, "c": c}), y, seed=seed)
         low, high = model.coefficients()[...].interval().T
         held.append((low <= truth) & (truth <= high))

@@ -52,7 +52,7 @@ def released(k=None):
     given = {"schema": COLUMNS, "marginals": 2, "epsilon": 40.0, "max_rows_per_group": k}
     sketcher = HistogramSketcher(**given, random_state=0)
     groups = None if k is None else np.arange(len(SKETCHED))
-    return M2MEstimator(sketcher, random_state=0).fit(SKETCHED, groups=groups)
+    return M2MEstimator(release=sketcher, random_state=0).fit(SKETCHED, groups=groups)
 
 
 @pytest.fixture
@@ -239,7 +239,7 @@ def test_no_row_moves_the_type_of_another(library):
     if library != "pandas":
         module = pytest.importorskip(library)
         own = (module.table if library == "pyarrow" else module.DataFrame)(frame.to_dict("list"))
-    release = M2MEstimator(schema=schema, epsilon=9.0, random_state=0).fit(own)
+    release = M2MEstimator(schema, epsilon=9.0, random_state=0).fit(own)
 
     class ByType(FirstColumn):
         def decision_function(self, X):

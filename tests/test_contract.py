@@ -51,18 +51,21 @@ Y = (X[:, 0] > 0).astype(int)
 def estimators(**budget):
     """Return one of each private estimator, with `budget` where its noise is drawn."""
     summarizer = PrivateMMDSummarizer(
-        10, schema=(-1, 1), n_components=20, target_is_owners=True, **budget
+        (-1, 1), n_select=10, n_components=20, target_is_owners=True, **budget
     )
-    sketcher, box = RFFSketcher(10, gamma=1.0, **budget), {"schema": (-1, 1), "n_synthetic": 100}
-    parts = [HistogramSketcher(n_bins=4), RFFSketcher(6, gamma=1.0)]
+    sketcher, box = (
+        RFFSketcher(n_components=10, gamma=1.0, **budget),
+        {"schema": (-1, 1), "n_synthetic": 100},
+    )
+    parts = [HistogramSketcher(n_bins=4), RFFSketcher(n_components=6, gamma=1.0)]
     return [
         sketcher,
-        RACESketcher(4, n_buckets=5, bandwidth=0.1, **budget),
+        RACESketcher(n_repetitions=4, n_buckets=5, bandwidth=0.1, **budget),
         HistogramSketcher(schema=(-1, 1), n_bins=5, **budget),
         SketchUnion(parts, schema=(-1, 1), **budget),
-        M2MEstimator(sketcher, **box),
-        M2MClassifier(sketcher=sketcher, **box),
-        M2MRegressor(sketcher=sketcher, y_bounds=(-1, 1), **box),
+        M2MEstimator(release=sketcher, **box),
+        M2MClassifier(release=sketcher, **box),
+        M2MRegressor(release=sketcher, y_bounds=(-1, 1), **box),
         summarizer,
         SummarizedEstimator(LogisticRegression(), summarizer),
         PINPClassifier(gamma=1.0, **budget),
@@ -128,7 +131,7 @@ def test_unfitted_clones_hold_nothing(estimator):
 def test_a_late_warning_costs_no_summary():
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
     few = PrivateMMDSummarizer(
-        200, n_components=20, target_is_owners=True, ledger=ledger, gamma=1.0
+        n_select=200, n_components=20, target_is_owners=True, ledger=ledger, gamma=1.0
     )
     model = SummarizedEstimator(LogisticRegression(), few)
     with warnings.catch_warnings():
@@ -142,7 +145,7 @@ def test_a_late_warning_costs_no_summary():
 
 
 def test_a_failed_refit_on_a_summary_leaves_nothing_of_the_former_one():
-    few = PrivateMMDSummarizer(10, n_components=20, target_is_owners=True, gamma=1.0)
+    few = PrivateMMDSummarizer(n_select=10, n_components=20, target_is_owners=True, gamma=1.0)
     model = SummarizedEstimator(LogisticRegression(), few).fit(X, Y)
     former = model.summarizer_
     model.set_params(estimator=LogisticRegression(C=-1.0))
@@ -174,7 +177,7 @@ def test_constructors_that_store_nothing_find_no_defaults():
 
     with pytest.raises(AttributeError, match="epsilon"):
         Forgets().fit(X)
-    sketcher = RFFSketcher(10, gamma=1.0, epsilon=0.1)
+    sketcher = RFFSketcher(n_components=10, gamma=1.0, epsilon=0.1)
     del sketcher.epsilon
     with pytest.raises(AttributeError, match="epsilon"):
         sketcher.fit(X)
@@ -191,8 +194,8 @@ def test_a_name_has_one_class():
 @pytest.mark.parametrize(
     "made",
     [
-        lambda **given: RFFSketcher(10, gamma=1.0, **given),
-        lambda **given: SketchUnion([RFFSketcher(6, gamma=1.0)], **given),
+        lambda **given: RFFSketcher(n_components=10, gamma=1.0, **given),
+        lambda **given: SketchUnion([RFFSketcher(n_components=6, gamma=1.0)], **given),
         lambda **given: TDILClassifier(**given),
         lambda **given: PINPClassifier(gamma=1.0, **given),
         lambda **given: PrivateSearchCV(TDILClassifier(**given), {"regularization": [1.0, 2.0]}),
@@ -208,7 +211,7 @@ def test_a_claim_without_a_schema_takes_the_columns_as_given(made):
 
 def test_a_claim_says_that_fits_add_up_where_nothing_counts_them(tmp_path):
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9.0, delta=1e-5)
-    for model in (TDILClassifier(schema=(-1, 1)), M2MEstimator(schema=(-1, 1), n_synthetic=100)):
+    for model in (TDILClassifier(schema=(-1, 1)), M2MEstimator((-1, 1), n_synthetic=100)):
         alone = clone(model).fit(X, Y).privacy_
         assert "Counts one fit: others on these rows add up" in repr(alone)
         assert "ledger=" in repr(alone)
@@ -264,25 +267,6 @@ def test_a_fit_without_a_source_of_noise_costs_nothing(name, monkeypatch):
     with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Nothing was charged"):
         fit_quietly(PAYING[name], spy)
     assert not spy.charged
-
-
-BLOCKWISE = {n: one for n, one in of("sketcher").items() if hasattr(one.estimator, "partial_fit")}
-
-
-@pytest.mark.parametrize("name", BLOCKWISE)
-def test_a_block_without_a_source_of_noise_costs_nothing(name, monkeypatch):
-    """And what is paid for is released as soon as there is noise again."""
-    spy = _Spy()
-    sketcher = BLOCKWISE[name].make(ledger=spy)
-    with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Nothing was charged"):
-        sketcher.partial_fit(X)
-    assert not spy.charged
-    sketcher.partial_fit(X)
-    with no_noise(monkeypatch), pytest.raises(RuntimeError, match="Noise cannot be drawn"):
-        sketcher.partial_fit(X).release()
-    sketcher.release()
-    assert hasattr(sketcher, "sketch_")
-    assert len(spy.entries()) == 1
 
 
 INTERACTIVE = of("learner", interactive=True)

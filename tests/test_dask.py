@@ -53,15 +53,17 @@ pytestmark = [
 N, NAMES = 3000, ["a", "b", "c"]
 SEEDED = {"random_state": 0}
 SKETCHERS = {
-    "rff": RFFSketcher(20, gamma=1.0, **SEEDED),
-    "race": RACESketcher(4, n_buckets=8, bandwidth=0.1, **SEEDED),
+    "rff": RFFSketcher(n_components=20, gamma=1.0, **SEEDED),
+    "race": RACESketcher(n_repetitions=4, n_buckets=8, bandwidth=0.1, **SEEDED),
     "histogram": HistogramSketcher(n_bins=5, schema=(-2, 2), **SEEDED),
     "grid histogram": HistogramSketcher(
         schema=[Numeric(-2, 2, step=0.5), Numeric(edges=[-2, 0, 0.1, 2], missing=True), (-2, 2)],
         **SEEDED,
     ),
     "union": SketchUnion(
-        [HistogramSketcher(n_bins=4), RFFSketcher(10, gamma=1.0)], schema=(-2, 2), **SEEDED
+        [HistogramSketcher(n_bins=4), RFFSketcher(n_components=10, gamma=1.0)],
+        schema=(-2, 2),
+        **SEEDED,
     ),
 }
 
@@ -132,7 +134,7 @@ def test_partitions_give_the_bits_of_one_process(name, dtype, tmp_path):
 def test_without_noise_sums_agree_to_rounding():
     X = rows()
     for sketcher in (
-        RFFSketcher(20, gamma=1.0, epsilon=np.inf, random_state=0),
+        RFFSketcher(n_components=20, gamma=1.0, epsilon=np.inf, random_state=0),
         SKETCHERS["histogram"],
     ):
         sums = [sketcher.fit(table).sketch_.sums for table in (X, blocks_of_columns(X, None))]
@@ -177,24 +179,18 @@ def test_the_dtype_of_a_partition_changes_nothing(whole, part):
     tables[1] = tables[1].astype(part)
     parts = [dask.delayed(table.copy)() for table in tables]
     lazily = dd.from_delayed(parts, meta=tables[0].astype(whole), verify_meta=False)
-    sketcher = RFFSketcher(20, gamma=50.0, **SEEDED)
+    sketcher = RFFSketcher(n_components=20, gamma=50.0, **SEEDED)
     for dtype in (np.float32, np.float64):
         assert same(sketcher.fit(lazily).sketch_, sketcher.fit(X.astype(dtype)).sketch_)
-
-
-def test_blocks_from_memory_and_from_partitions_make_one_release():
-    X = rows()
-    sketcher = RFFSketcher(20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5), **SEEDED)
-    sketcher.partial_fit(da.from_array(X[:2000], chunks=(600, 3))).partial_fit(X[2000:2500])
-    sketcher.partial_fit(da.from_array(X[2500:], chunks=(99, 3))).release()
-    assert same(sketcher.sketch_, RFFSketcher(20, gamma=1.0, **SEEDED).fit(X).sketch_)
-    assert len(sketcher.ledger.entries()) == 1
 
 
 def test_models_of_a_sketch_take_partitions():
     X = rows()
     model = M2MEstimator(
-        RFFSketcher(20, gamma=1.0, **SEEDED), schema=(-4, 4), n_synthetic=500, random_state=0
+        (-4, 4),
+        release=RFFSketcher(n_components=20, gamma=1.0, **SEEDED),
+        n_synthetic=500,
+        random_state=0,
     )
     lazily, memory = (model.fit(t).sketch_ for t in (blocks_of_columns(X, None), X))
     assert same(lazily, memory)
@@ -232,7 +228,9 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_row_costs_nothing_and_says_what_one_process_says(case):
     X = BAD[case]
-    sketcher = RFFSketcher(20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5), **SEEDED)
+    sketcher = RFFSketcher(
+        n_components=20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5), **SEEDED
+    )
     expected = raised(sketcher, X)
     assert raised(sketcher, da.from_array(X, chunks=(700, *X.shape[1:]))) == expected
     assert "Mallory" not in expected[1]
@@ -254,13 +252,9 @@ def test_a_value_that_is_not_listed_is_not_named():
 
 def test_other_columns_are_refused():
     X = rows()
-    sketcher = RFFSketcher(20, gamma=1.0, **SEEDED).partial_fit(frame(X, None))
+    sketcher = RFFSketcher(n_components=20, gamma=1.0, **SEEDED).fit(frame(X, None))
     with pytest.raises(ValueError, match="feature names"):
-        sketcher.partial_fit(frame(X, None).rename(columns={"a": "z"}))
-    with pytest.raises(ValueError, match="2 features"):
-        sketcher.partial_fit(da.from_array(X[:, :2]))
-
-    sketcher.release()
+        sketcher.transform(frame(X, None).rename(columns={"a": "z"}).compute())
 
 
 def test_a_partition_with_other_columns_is_refused_and_not_quoted():
@@ -268,7 +262,7 @@ def test_a_partition_with_other_columns_is_refused_and_not_quoted():
     for odd in (tables[1].rename(columns={"a": "Mallory"}), tables[1][["b", "a", "c"]]):
         parts = [dask.delayed(table) for table in (tables[0], odd, tables[2])]
         lazily = dd.from_delayed(parts, meta=tables[0][:0], verify_meta=False)
-        kind, message = raised(RFFSketcher(20, gamma=1.0), lazily)
+        kind, message = raised(RFFSketcher(n_components=20, gamma=1.0), lazily)
         assert (kind, "other columns" in message) == (ValueError, True)
         assert "Mallory" not in message
 
@@ -288,13 +282,13 @@ def test_whatever_can_be_told_without_rows_is_told_without_them():
     X = counted(rows(), calls)
     small = PrivacyLedger(epsilon=0.1, delta=1e-5)
     with pytest.raises(BudgetExceededError):
-        RFFSketcher(20, gamma=1.0, ledger=small).fit(X)
+        RFFSketcher(n_components=20, gamma=1.0, ledger=small).fit(X)
     with pytest.raises(ValueError, match="gamma"):
-        RFFSketcher(20, gamma=-1).fit(X)
+        RFFSketcher(n_components=20, gamma=-1).fit(X)
     with pytest.raises(ValueError, match="schema describes 1 columns"):
-        RFFSketcher(20, schema={"z": (0, 1)}).fit(X)
+        RFFSketcher({"z": (0, 1)}, n_components=20).fit(X)
     with pytest.raises(ValueError, match="gamma"):
-        RFFSketcher(20).fit(X)
+        RFFSketcher(n_components=20).fit(X)
     assert calls == []
     assert small.entries() == []
 
@@ -314,7 +308,7 @@ def test_the_charge_is_between_the_sums_and_the_noise(monkeypatch):
 
     monkeypatch.setattr(PrivacyLedger, "charge", charging)
     monkeypatch.setattr(IntegerNoise, "add", adding)
-    RFFSketcher(20, gamma=1.0, ledger=ledger, **SEEDED).fit(counted(rows(), calls))
+    RFFSketcher(n_components=20, gamma=1.0, ledger=ledger, **SEEDED).fit(counted(rows(), calls))
     assert seen == ["charge after 3 blocks", "noise"]
     assert len(ledger.entries()) == 1
 
@@ -324,7 +318,7 @@ def test_a_graph_that_fails_costs_nothing_and_keeps_its_secret():
         raise KeyError("Mallory")
 
     X = da.from_array(rows(), chunks=(1000, 3)).map_blocks(fail, dtype=float, meta=rows()[:0])
-    sketcher = RFFSketcher(20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5))
+    sketcher = RFFSketcher(n_components=20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5))
     kind, message = raised(sketcher, X)
     assert kind is RuntimeError
     assert "KeyError" in message
@@ -342,7 +336,7 @@ def test_workers_get_no_ledger_and_no_noise(monkeypatch):
         lambda tasks: (graphs.append(dict(tasks[0].dask)), compute(tasks))[1],
     )
     ledger = PrivacyLedger(epsilon=2, delta=1e-5).dataset("Mallory")
-    sketcher = RFFSketcher(20, gamma=1.0, random_state=0, ledger=ledger)
+    sketcher = RFFSketcher(n_components=20, gamma=1.0, random_state=0, ledger=ledger)
     simulate(sketcher, blocks_of_columns(rows(), None), seed=987654321987)
     sent = b"".join(cloudpickle.dumps(task) for task in graphs[0].values())
     assert sketcher.feature_map_.frequencies.tobytes() in sent  # or the test sees nothing
@@ -362,7 +356,7 @@ def test_a_worker_with_another_engine_is_refused(monkeypatch):
     """Else a row would add other bits by the worker that it happened to be given to."""
     names = iter(["numba", "numba", "numpy", "numba", "numba", "numba"])
     monkeypatch.setattr(_partitions, "engine_signature", lambda *_: next(names))
-    sketcher = RFFSketcher(20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5))
+    sketcher = RFFSketcher(n_components=20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5))
     kind, message = raised(sketcher, da.from_array(rows(), chunks=(1000, 3)))
     assert (kind, "SKDPSUMM_ENGINE" in message) == (RuntimeError, True)
     assert sketcher.ledger.entries() == []
@@ -371,7 +365,7 @@ def test_a_worker_with_another_engine_is_refused(monkeypatch):
 def test_dask_is_not_imported():
     code = (
         "import sys, numpy, skdpsumm\n"
-        "skdpsumm.RFFSketcher(4, gamma=1.0, epsilon=numpy.inf).fit(numpy.zeros((5, 2)))\n"
+        "skdpsumm.RFFSketcher(gamma=1.0, epsilon=numpy.inf).fit(numpy.zeros((5, 2)))\n"
         "assert not {'dask', 'distributed'} & set(sys.modules)\n"
     )
     environment = os.environ | {"SKDPSUMM_ENGINE": "numpy"}
@@ -420,14 +414,16 @@ def test_bad_owners_cost_nothing(mixture):
     bad = X.copy()
     bad[700, 1] = np.nan
     with pytest.raises(ValueError, match="Input X contains NaN") as memory:
-        PrivateMMDSummarizer(5, **options).fit(bad, X_target=target)
+        PrivateMMDSummarizer(n_select=5, **options).fit(bad, X_target=target)
     with pytest.raises(ValueError, match="Input X contains NaN") as partitioned:
-        PrivateMMDSummarizer(5, **options).fit(da.from_array(bad, chunks=(600, 2)), X_target=target)
+        PrivateMMDSummarizer(n_select=5, **options).fit(
+            da.from_array(bad, chunks=(600, 2)), X_target=target
+        )
     assert str(memory.value) == str(partitioned.value)
     with pytest.raises(ValueError, match="many rounds"):
-        PrivateMMDSummarizer(5, protocol="auction", **options).fit(lazily, X_target=target)
+        PrivateMMDSummarizer(n_select=5, protocol="auction", **options).fit(lazily, X_target=target)
     with pytest.raises(ValueError, match="X_target"):
-        PrivateMMDSummarizer(5, **options).fit(lazily)
+        PrivateMMDSummarizer(n_select=5, **options).fit(lazily)
     assert ledger.entries() == []
 
 
@@ -435,7 +431,7 @@ def test_claims_of_partitions_follow_from_what_is_said(mixture):
     X, _ = mixture
     lazily = da.from_array(X, chunks=(600, 2))
     for said in (False, True):
-        s = PrivateMMDSummarizer(5, n_components=50, target_is_owners=said, gamma=1.0)
+        s = PrivateMMDSummarizer(n_select=5, n_components=50, target_is_owners=said, gamma=1.0)
         claim = s.fit(lazily, X_target=X).privacy_.owners
         assert (claim.epsilon(1e-6) > 0.9) == said
         assert ("share no row" in claim.given) != said
@@ -486,7 +482,7 @@ def test_a_worker_that_dies_changes_nothing(cluster, tmp_path):
     lazily = da.from_array(X, chunks=(150, 3))
     lazily = lazily.map_blocks(die_once, marker, dtype=X.dtype, meta=X[:0])
     ledger = PrivacyLedger(epsilon=5, delta=1e-5)
-    sketcher = RFFSketcher(20, gamma=1.0, ledger=ledger, **SEEDED)
+    sketcher = RFFSketcher(n_components=20, gamma=1.0, ledger=ledger, **SEEDED)
     before = {nanny.process.pid for nanny in cluster.cluster.workers.values()}
     with within(90):
         sketcher.fit(lazily)
@@ -494,14 +490,16 @@ def test_a_worker_that_dies_changes_nothing(cluster, tmp_path):
     assert os.path.exists(marker)
     assert len(before & after) == 1
     assert len(ledger.entries()) == 1
-    assert same(sketcher.sketch_, RFFSketcher(20, gamma=1.0, **SEEDED).fit(X).sketch_)
+    assert same(sketcher.sketch_, RFFSketcher(n_components=20, gamma=1.0, **SEEDED).fit(X).sketch_)
 
 
 @pytest.mark.statistical
 def test_no_value_reaches_the_logs_of_workers(cluster):
     X = spoilt("Mallory", object)
     with within(60):
-        kind, message = raised(RFFSketcher(20, gamma=1.0), da.from_array(X, chunks=(1000, 3)))
+        kind, message = raised(
+            RFFSketcher(n_components=20, gamma=1.0), da.from_array(X, chunks=(1000, 3))
+        )
         logs = str(cluster.get_worker_logs())
     assert kind is ValueError
     assert "Mallory" not in message

@@ -220,7 +220,7 @@ NO_DATES = {
 def test_what_is_no_date_is_refused_before_the_charge(name):
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)
     for column in (DAYS, Date("2020-01-01", "2021-01-01", zone="UTC")):
-        model = M2MEstimator(schema={"d": column, "x": (0, 1)}, ledger=ledger)
+        model = M2MEstimator({"d": column, "x": (0, 1)}, ledger=ledger)
         X = pd.DataFrame({"d": pd.Series(["2020-01-01", NO_DATES[name]], dtype=object), "x": 0.5})
         with pytest.raises(ValueError, match="Column 'd' holds cells that are no dates") as caught:
             model.fit(X)
@@ -230,7 +230,7 @@ def test_what_is_no_date_is_refused_before_the_charge(name):
     with pytest.raises(ValueError, match="'d' contains NaN"):
         model.fit(pd.DataFrame({"d": ["2020-01-01", None], "x": 0.5}))
     with pytest.raises(ValueError, match="zero must stay zero"):
-        RFFSketcher(schema=DAYS, gamma=1.0, ledger=ledger).fit(sparse.eye(3))
+        RFFSketcher(DAYS, gamma=1.0, ledger=ledger).fit(sparse.eye(3))
     assert ledger.entries() == []
 
 
@@ -278,7 +278,7 @@ SCHEMA = {
 @pytest.fixture(scope="module")
 def model():
     sketcher = AdaptiveSketcher(schema=SCHEMA, epsilon=np.inf, random_state=0)
-    return M2MEstimator(sketcher, random_state=0).fit(people())
+    return M2MEstimator(release=sketcher, random_state=0).fit(people())
 
 
 def test_a_release_carries_dates_through_its_file(model, tmp_path):
@@ -363,7 +363,7 @@ def test_combinations_of_dates_are_ruled_out():
     assert TableSchema.from_tables(parse_toml(schema.to_toml())) == schema
     assert TableSchema.from_dict(schema.to_dict()) == schema
     frame = people().query("sex == 'm' or day > '2022-12-31'")
-    m2m = M2MEstimator(schema=schema, epsilon=1.0, random_state=0).fit(frame)
+    m2m = M2MEstimator(schema, epsilon=1.0, random_state=0).fit(frame)
     assert float(m2m.table(["day", "sex"], bins={"day": "year"})["2022", "f"]) == 0
     with pytest.raises(ValueError, match="never, 'day', 'sex': date='x' is no date"):
         schema.never({"day": ["x", "2022-01-01"], "sex": ["f"]})
@@ -393,12 +393,12 @@ def test_rows_that_are_drawn_hold_dates(model):
         assert rows["day"].dtype.kind == "M"
         assert len(present)
         assert present.between("2022-01-01", "2024-12-31").all()
-    unnamed = M2MEstimator(schema=[*SCHEMA.values()], epsilon=np.inf, random_state=0)
+    unnamed = M2MEstimator([*SCHEMA.values()], epsilon=np.inf, random_state=0)
     array = unnamed.fit(people().to_numpy()).sample(9, random_state=0)
     assert all(cell is None or type(cell) is datetime.date for cell in array[:, 0])
     cells = people(500).astype(object).where(lambda frame: frame.notna(), None)
     frame = pl.DataFrame({name: column.tolist() for name, column in cells.items()})
-    polars = M2MEstimator(schema=SCHEMA, random_state=0).fit(frame)
+    polars = M2MEstimator(SCHEMA, random_state=0).fit(frame)
     assert polars.sample(9, random_state=0)["day"].dtype == pl.Date
     assert polars.mean("day", by="sex").value["value"].dtype == pl.Date
 

@@ -57,7 +57,7 @@ def test_a_mean_of_nobody_may_be_anything(covers):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"job": "baker", "age": rng.integers(18, 91, 500)})
     schema = TableSchema({"job": ["baker", "clerk"], "age": Numeric(18, 90, step=1)})
-    model = M2MEstimator(schema=schema, epsilon=np.inf).fit(frame)
+    model = M2MEstimator(schema, epsilon=np.inf).fit(frame)
     answer = model.mean(by="job")
     bakers, clerks = answer[...].interval(covers=covers)[:, 0]
     assert np.isnan(np.asarray(answer)[1]).all()
@@ -70,7 +70,7 @@ def test_a_pickle_has_all_errors_and_not_the_release(covers):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"job": rng.choice(["a", "b"], 900), "age": rng.integers(18, 91, 900)})
     schema = TableSchema({"job": ["a", "b"], "age": Numeric(18, 90, step=1, unit="years")})
-    model = M2MEstimator(schema=schema, random_state=0).fit(frame)
+    model = M2MEstimator(schema, random_state=0).fit(frame)
     answers = [
         model.mean(by="job"),
         model.mean(by="job")["a"],
@@ -231,7 +231,7 @@ def test_answers_of_a_release_are_asked_of_the_same_tables():
     rng = np.random.default_rng(0)
     people = pd.DataFrame({"sex": rng.choice(["f", "m"], 2000), "age": rng.integers(0, 90, 2000)})
     schema = {"sex": ["f", "m"], "age": Numeric(0, 89, step=1)}
-    m2m = M2MEstimator(schema=schema, epsilon=1.0, random_state=0).fit(people)
+    m2m = M2MEstimator(schema, epsilon=1.0, random_state=0).fit(people)
     again = M2MEstimator.from_sketch(m2m.sketch_, random_state=1)
     women = m2m.where(lambda r: r["sex"] == "f")
     for name, same in {
@@ -287,7 +287,7 @@ def test_threads_get_what_one_alone_gets():
     schema = dict.fromkeys("abcd", Numeric(0, 39, step=1))
 
     def questions():
-        m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
+        m2m = M2MEstimator(schema, random_state=0).fit(people)
         pairs = [m2m.count(partial(both, a, b)) for a, b in combinations("abcd", 2)]
         answers = [*pairs, m2m.mean(), m2m.quantile("a", [0.2, 0.5]), m2m.mean("b", by="c")]
         return [*answers, answers[0] - answers[1], answers[0] / answers[2]]
@@ -370,7 +370,7 @@ def test_units_are_printed_and_names_stay_names():
     ages = np.random.default_rng(0).integers(17, 91, (2000, 1)).astype(float)
     schema = TableSchema({"age": Numeric(17, 90, step=1, unit="years")})
     bins = HistogramSketcher(schema=schema, n_bins=74)
-    m2m = M2MEstimator(bins, n_synthetic=2000, random_state=0).fit(
+    m2m = M2MEstimator(release=bins, n_synthetic=2000, random_state=0).fit(
         pd.DataFrame(ages, columns=["age"])
     )
     for answer in (m2m.mean(), m2m.quantile("age", [0.5])):
@@ -399,7 +399,7 @@ def test_an_answer_stays_that_of_its_release(inference):
     rng = np.random.default_rng(0)
     low, high = rng.random((600, 1)) * 20, rng.random((600, 1)) * 20 + 70
     sketcher = HistogramSketcher((0, 100))
-    model = M2MEstimator(sketcher, inference=inference, n_synthetic=2000, random_state=0)
+    model = M2MEstimator(release=sketcher, inference=inference, n_synthetic=2000, random_state=0)
 
     def intervals(answers):
         kinds = "table", "noise", "population"
@@ -410,6 +410,6 @@ def test_an_answer_stays_that_of_its_release(inference):
         return [ask(model) for ask in QUESTIONS.values()]
 
     told, answers = intervals(asked()), asked()
-    model.set_params(sketcher=HistogramSketcher((0, 200))).fit(high)
+    model.set_params(release=HistogramSketcher((0, 200))).fit(high)
     for ends, again in zip(told, intervals(answers), strict=True):
         np.testing.assert_array_equal(again, ends)

@@ -62,7 +62,7 @@ def test_each_part_of_a_claim_is_said_where_it_holds():
 
 
 def test_several_claims_are_explained_one_by_one():
-    summary = PrivateMMDSummarizer(5, schema=(0, 1)).fit(X[:50], X_target=X[50:90])
+    summary = PrivateMMDSummarizer((0, 1), n_select=5).fit(X[:50], X_target=X[50:90])
     text = repr(summary.privacy_.explain())
     for name in ("consumer", "target", "owners"):
         assert f"\n{name}: What is promised\n" in text

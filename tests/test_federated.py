@@ -1054,21 +1054,24 @@ def gone(path):
 
 def cut_off(path):
     with sqlite3.connect(path) as db:
-        db.execute("DELETE FROM charges WHERE id = (SELECT max(id) FROM charges)")
+        db.execute("DELETE FROM records WHERE place = (SELECT max(place) FROM records)")
 
 
 def half(path):
     os.truncate(path, path.stat().st_size // 2)
 
 
+CHANGE = "UPDATE records SET body = replace(body, '{0}', '{1}') WHERE body LIKE '%{0}%'"
+
+
 def set_back(path):
     with sqlite3.connect(path) as db:
-        db.execute("""UPDATE charges SET label = replace(label, '"rows": 32', '"rows": -500')""")
+        assert db.execute(CHANGE.format('rows\\": 32', 'rows\\": -500')).rowcount
 
 
 def of_another_run(path):
     with sqlite3.connect(path) as db:
-        db.execute("""UPDATE charges SET label = replace(label, '"run": 1', '"run": 2')""")
+        assert db.execute(CHANGE.format('run\\": 1', 'run\\": 2')).rowcount
 
 
 @pytest.mark.parametrize("damage", [emptied, gone, cut_off, half, set_back, of_another_run])

@@ -205,10 +205,10 @@ BESIDE = {
         .predict(FRAME)
     ),
     "X_target": lambda X, **o: (
-        PrivateMMDSummarizer(5, **o).fit(FRAME, X_target=X, owners=LABELS).sample_indices_
+        PrivateMMDSummarizer(n_select=5, **o).fit(FRAME, X_target=X, owners=LABELS).sample_indices_
     ),
     "X_holdout": lambda X, **o: (
-        SummarizedEstimator(LogisticRegression(), PrivateMMDSummarizer(20, **o))
+        SummarizedEstimator(LogisticRegression(), PrivateMMDSummarizer(n_select=20, **o))
         .fit(FRAME, LABELS, X_target=SIDE, X_holdout=X, y_holdout=LABELS[:20])
         .score()
     ),
@@ -332,7 +332,7 @@ def test_dates_of_arrow_are_refused_before_the_charge(cell):
     X = pa.table({"a": [cell] * 5, "b": [1.0] * 5})
     for schema in ({"a": (0, 1), "b": (0, 1)}, {"a": ["x", "y"], "b": (0, 1)}):
         with pytest.raises(ValueError, match="dates or times"):
-            M2MEstimator(schema=schema, ledger=ledger).fit(X)
+            M2MEstimator(schema, ledger=ledger).fit(X)
     with pytest.raises(ValueError, match="dates or times"):
         TDILClassifier(ledger=ledger).fit(X, [0, 1, 0, 1, 0])
     assert ledger.entries() == []
@@ -396,7 +396,7 @@ def test_periods_and_intervals_are_named_with_what_to_give_in_their_place(cells,
     columns = [Numeric(0, 1, missing=True), Categorical([1], missing=True)]
     for column in columns if cells[0] is None else [*columns, (0, 1), ["x", "y"]]:
         with pytest.raises(ValueError, match=message):
-            M2MEstimator(schema={"a": column, "b": (0, 9)}, ledger=ledger).fit(X)
+            M2MEstimator({"a": column, "b": (0, 9)}, ledger=ledger).fit(X)
     with pytest.raises(ValueError, match=message):
         TDILClassifier(ledger=ledger).fit(X, [0, 1] * 3)
     with pytest.raises(ValueError, match=message.split(".*")[0]):

@@ -36,7 +36,7 @@ CASES = [
     for name, one in ESTIMATORS.items()
     for parameter in one.estimator.get_params()
     if parameter.startswith(PARTS) or (name in of_each_class(ESTIMATORS) and "__" not in parameter)
-    if parameter not in ("ledger", "verbose", "estimator", "sketchers", "sketcher")
+    if parameter not in ("ledger", "verbose", "estimator", "sketchers", "release")
 ]
 
 EXTREMES = [0.0, 5e-324, 1e-300, 1e-160, 1e-30, 1e-9, 0.5, 1.0, 1e9, 1e30, 1e160, 1.7e308]

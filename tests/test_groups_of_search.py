@@ -274,7 +274,7 @@ def test_learners_of_other_kinds():
 def test_models_on_a_sketch(limit):
     sketcher = RFFSketcher(gamma=1.0, n_components=50)
     model = search(
-        M2MClassifier(sketcher, schema=(-1, 1), classes=[0, 1]), max_rows_per_group=limit
+        M2MClassifier((-1, 1), release=sketcher, classes=[0, 1]), max_rows_per_group=limit
     )
     model.fit(X, Y, groups=LABELS)
     fitted = model.best_estimator_
@@ -313,8 +313,8 @@ WRONG = {
     ),
     "own bound of a sketcher": (
         {
-            "estimator": M2MClassifier(RFFSketcher()),
-            "choices": {"sketcher": [RFFSketcher(max_rows_per_group=2)]},
+            "estimator": M2MClassifier(release=RFFSketcher()),
+            "choices": {"release": [RFFSketcher(max_rows_per_group=2)]},
             "max_rows_per_group": None,
             "delta": 1e-6,
         },
@@ -347,7 +347,7 @@ def test_mistakes_cost_nothing(mistake):
     [
         TDILClassifier(),
         TDILClassifier(mechanism="objective"),
-        M2MClassifier(RFFSketcher(4), schema=(-1, 1), n_synthetic=200),
+        M2MClassifier((-1, 1), release=RFFSketcher(n_components=4), n_synthetic=200),
     ],
 )
 @pytest.mark.statistical

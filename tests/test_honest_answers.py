@@ -45,13 +45,13 @@ def people():
 
 @pytest.fixture(scope="module")
 def default(people):
-    return M2MEstimator(schema=SCHEMA, n_synthetic=20_000, random_state=0).fit(people)
+    return M2MEstimator(SCHEMA, n_synthetic=20_000, random_state=0).fit(people)
 
 
 def of_single_columns(people, inference):
     sketcher = HistogramSketcher(n_bins=100, schema=SCHEMA)
     options = {"n_synthetic": 20_000, "random_state": 0, "inference": inference}
-    return M2MEstimator(sketcher, **options).fit(people)
+    return M2MEstimator(release=sketcher, **options).fit(people)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def by_points(people):
 def pairs(people):
     groups = [["sex", "hours"], *([f"x{j}"] for j in range(N_COLUMNS))]
     sketcher = HistogramSketcher(marginals=groups, n_bins=100, schema=SCHEMA)
-    return M2MEstimator(sketcher, n_synthetic=20_000, random_state=0).fit(people)
+    return M2MEstimator(release=sketcher, n_synthetic=20_000, random_state=0).fit(people)
 
 
 def both(rows):
@@ -108,7 +108,7 @@ def coarse(people, n_bins, inference):
     sketcher = HistogramSketcher(schema=(1, 99), n_bins=n_bins)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # of the coarse bin
-        return M2MEstimator(sketcher, inference=inference, **RAW).fit(people[["hours"]])
+        return M2MEstimator(release=sketcher, inference=inference, **RAW).fit(people[["hours"]])
 
 
 @pytest.mark.parametrize("inference", ["graphical", "points"])
@@ -148,7 +148,7 @@ def test_what_bins_are_too_wide_for(people, ask, about, of):
         # One bin holds most of the rows, and nothing tells where in it they are.
         assert all(f"rely on {about}" in one for one in messages)
         sketcher = HistogramSketcher(schema=HOURS, n_bins=99)
-        fine = M2MEstimator(sketcher, inference=inference, **RAW).fit(people[["hours"]])
+        fine = M2MEstimator(release=sketcher, inference=inference, **RAW).fit(people[["hours"]])
         answer, messages = said(lambda fine=fine: ask(fine))
         assert not messages
         widths = [np.ptp(one[...].interval(), axis=-1) for one in (answer, wide)]
@@ -189,7 +189,7 @@ def test_what_a_release_shows_is_told_when_all_is_set(model):
     bins = HistogramSketcher(n_bins=4, epsilon=1e-4)
     ledger = PrivacyLedger(epsilon=1e4, delta=1e-3)
     model = clone(model).set_params(
-        sketcher=bins.set_params(ledger=ledger), schema=(0, 1), n_synthetic=1000, random_state=0
+        release=bins.set_params(ledger=ledger), schema=(0, 1), n_synthetic=1000, random_state=0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error", AnswerWarning)
@@ -206,7 +206,7 @@ def test_a_drowned_sketch_is_told_and_no_other(inference):
     X = np.random.default_rng(0).random((100, 2))
     for epsilon, n_messages in ((0.01, 1), (10.0, 0)):
         sketcher = HistogramSketcher(n_bins=4, schema=(0, 1), epsilon=epsilon)
-        m2m = M2MEstimator(sketcher, inference=inference, n_synthetic=1000, random_state=0)
+        m2m = M2MEstimator(release=sketcher, inference=inference, n_synthetic=1000, random_state=0)
         fitted, messages = said(lambda m2m=m2m: m2m.fit(X))
         assert fitted.sketch_.is_drowned == bool(n_messages)
         assert len([one for one in messages if "drowns the sketch" in one]) == n_messages
@@ -222,7 +222,7 @@ def ruled_by(noise_seed):
     age = rng.integers(0, 100, 5000)
     rows = {"age": age, "smokes": (age > 13) & (rng.random(5000) < 0.3)}
     rows["pay"] = rng.integers(0, 5001, 5000)
-    model = M2MEstimator(schema=RULED, random_state=0)
+    model = M2MEstimator(RULED, random_state=0)
     return simulate(model, pd.DataFrame(rows), seed=noise_seed)
 
 
@@ -311,7 +311,7 @@ def test_intervals_hold_where_a_bin_has_most_of_the_rows(epsilon):
     cut = frame.quantile(0.8)
     held = {"mean": [], "count": []}
     for seed in range(16):
-        model = M2MEstimator(schema=schema, epsilon=epsilon, random_state=seed)
+        model = M2MEstimator(schema, epsilon=epsilon, random_state=seed)
         with warnings.catch_warnings(action="ignore"):
             simulate(model, frame, seed=seed)
             held["mean"].append(holds_each(model.mean(), frame.mean()))
@@ -350,7 +350,7 @@ def test_noise_that_hides_a_column_leaves_open_where_its_rows_lie(kind):
     inside = (values > ends[0]) & (values < ends[1])
     held = []
     for seed in range(20):
-        model = M2MEstimator(schema=schema, epsilon=0.1, random_state=seed)
+        model = M2MEstimator(schema, epsilon=0.1, random_state=seed)
         with warnings.catch_warnings(action="ignore"):
             simulate(model, frame, seed=seed)
             shares = model.histogram("x", bins=cuts)
@@ -374,7 +374,7 @@ def test_noise_that_hides_a_column_leaves_open_where_its_rows_lie(kind):
 def test_a_bin_with_all_rows_leaves_open_where_they_lie(n_bins):
     frame = pd.DataFrame({"x": np.random.default_rng(0).uniform(41, 59, 20_000)})
     sketcher = HistogramSketcher(schema={"x": (0, 100)}, n_bins=n_bins)
-    model = M2MEstimator(sketcher, random_state=0).fit(frame)
+    model = M2MEstimator(release=sketcher, random_state=0).fit(frame)
     low, high = model.schema_.bound(0) if n_bins == 1 else (40, 60)
     with pytest.warns(AnswerWarning):
         count = model.count(lambda rows: rows["x"] < 50)
@@ -442,9 +442,9 @@ def test_numbers_may_begin_and_end_inside_a_bin(epsilon, bins):
         )
         noise = {"epsilon": epsilon, "random_state": seed}
         if bins == "even":
-            model = M2MEstimator(HistogramSketcher(schema=schema, n_bins=20, **noise))
+            model = M2MEstimator(release=HistogramSketcher(schema=schema, n_bins=20, **noise))
         else:
-            model = M2MEstimator(schema=schema, **noise)
+            model = M2MEstimator(schema, **noise)
         simulate(model, frame, seed=seed)
         for ask, truth in AT_EDGES.values():
             truth = (frame["age"] < 19).sum() if truth is None else np.array(truth)
@@ -466,7 +466,7 @@ def test_values_may_be_heaped_at_round_ones(epsilon):
     frame = pd.DataFrame({"x": np.where(rng.random(5000) < 0.6, np.round(x / 5) * 5, x)})
     held = []
     for seed in range(8):
-        model = M2MEstimator(schema={"x": (0, 200)}, epsilon=epsilon, random_state=seed)
+        model = M2MEstimator({"x": (0, 200)}, epsilon=epsilon, random_state=seed)
         simulate(model, frame, seed=seed)
         for query in (
             lambda rows: rows["x"] > 50,
@@ -483,7 +483,7 @@ def test_the_lowest_value_is_not_the_end_of_the_range():
         frame = pd.DataFrame({"x": np.random.default_rng(0).uniform(30, 90, 3000)})
         frame = frame if step is None else frame.round()
         schema = {"x": Numeric(0, 100, step=step)}
-        model = M2MEstimator(schema=schema, epsilon=10.0, random_state=0).fit(frame)
+        model = M2MEstimator(schema, epsilon=10.0, random_state=0).fit(frame)
         low, high = model.quantile("x", 0.001).interval()
         # The places of a column that are asked are 2,048.
         assert low <= frame["x"].quantile(0.001, interpolation="higher") + 0.1
@@ -502,7 +502,7 @@ def test_rare_categories_have_the_noise_of_their_own_counts():
     largest, held = np.argsort(-truth)[1:11], []
     for seed in range(10):
         schema = {"c": names, "y": ["a", "b"]}
-        model = simulate(M2MEstimator(schema=schema, random_state=seed), frame, seed=seed)
+        model = simulate(M2MEstimator(schema, random_state=seed), frame, seed=seed)
         held.append(holds_each(model.count(by="c"), truth)[largest])
     assert np.mean(held) > 0.9
 
@@ -536,7 +536,7 @@ def test_a_top_code_that_noise_hides_is_held():
     schema = {"gain": Numeric(0, 99_999, step=1)} | {name: list("xyz") for name in "abcdefgh"}
     truth, held = (frame["gain"] == 99_999).sum(), []
     for seed in range(6):
-        m2m = simulate(M2MEstimator(schema=schema, epsilon=0.3, random_state=0), frame, seed=seed)
+        m2m = simulate(M2MEstimator(schema, epsilon=0.3, random_state=0), frame, seed=seed)
         low, high = m2m.count(lambda rows: rows["gain"] >= 99_999).interval()
         held.append(low <= truth <= high)
     assert np.mean(held) > 0.8
@@ -556,7 +556,7 @@ def test_values_at_an_end_of_a_range_warn_where_they_may_have_been_clipped(kind)
         ),
     }[kind]
     schema = {"x": known}
-    m2m = simulate(M2MEstimator(schema=schema, random_state=0), values[:, None])
+    m2m = simulate(M2MEstimator(schema, random_state=0), values[:, None])
     for ask in (m2m.mean, m2m.total, partial(m2m.quantile, q=0.95)):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", AnswerWarning)
@@ -573,7 +573,7 @@ def test_rows_may_be_at_the_cuts_of_a_column(are_at_cuts):
     values = np.where(values < 1, 0.75, np.where(values < 2, 1.25, 3.5)) if are_at_cuts else values
     schema, held = {"x": Numeric(0, 5, edges=[0, 0.75, 1.25, 3.5, 5])}, []
     for seed in range(20):
-        m2m = simulate(M2MEstimator(schema=schema, random_state=0), values[:, None], seed=seed)
+        m2m = simulate(M2MEstimator(schema, random_state=0), values[:, None], seed=seed)
         low, high = np.transpose([m2m.mean("x").interval(), m2m.variance("x").interval()])
         truth = [values.mean(), values.var()]
         held.append((low <= truth) & (truth <= high))

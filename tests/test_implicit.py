@@ -45,7 +45,7 @@ def two_classes(n=4000, seed=0):
 
 def test_learns_what_the_data_say():
     X, y = two_classes()
-    model = M2MClassifier(sketcher=RFFSketcher(100, gamma=2.0), **SMALL).fit(X, y)
+    model = M2MClassifier(release=RFFSketcher(n_components=100, gamma=2.0), **SMALL).fit(X, y)
     assert model.score(X, y) > LogisticRegression().fit(X, y).score(X, y) - 0.03
     assert model.predict_proba(X).shape == (len(X), 2)
 
@@ -54,8 +54,8 @@ def test_learns_what_the_data_say():
 def test_more_budget_does_not_collapse_the_weights(epsilon):
     """One round of matching on uniform points puts all weight on few of them; ours does not."""
     X, y = two_classes()
-    sketcher = RFFSketcher(100, gamma=2.0, epsilon=epsilon, random_state=0)
-    model = M2MClassifier(sketcher=sketcher, **SMALL).fit(X, y)
+    sketcher = RFFSketcher(n_components=100, gamma=2.0, epsilon=epsilon, random_state=0)
+    model = M2MClassifier(release=sketcher, **SMALL).fit(X, y)
     assert model.effective_sample_size_ > 400
     if epsilon >= 3:
         columns = TableSchema([(0, 1)] * 4 + [[0, 1]])
@@ -71,7 +71,7 @@ def test_maxent_matches_the_moments_and_is_the_least_informative():
     rng = check_random_state(0)
     columns = TableSchema([(0, 1)] * 2)
     sketch = (
-        RFFSketcher(20, schema=(0, 1), gamma=1.0, epsilon=np.inf, random_state=0)
+        RFFSketcher((0, 1), n_components=20, gamma=1.0, epsilon=np.inf, random_state=0)
         .fit(rng.beta(3, 3, size=(5000, 2)))
         .sketch_
     )
@@ -89,7 +89,7 @@ def test_ridge_weights_are_usable_by_any_estimator():
     X, y = two_classes()
     for estimator in (None, LinearSVC(), HistGradientBoostingClassifier(max_iter=10)):
         model = M2MClassifier(
-            RFFSketcher(60, gamma=2.0),
+            release=RFFSketcher(n_components=60, gamma=2.0),
             inference=Points(weights="ridge"),
             estimator=estimator,
             **SMALL,
@@ -105,13 +105,13 @@ def test_methods_are_those_of_the_estimator():
 @pytest.mark.parametrize(
     "sketcher",
     [
-        RACESketcher(20, n_buckets=20, bandwidth=0.5),
-        SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(60, gamma=2.0)]),
+        RACESketcher(n_repetitions=20, n_buckets=20, bandwidth=0.5),
+        SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(n_components=60, gamma=2.0)]),
     ],
 )
 def test_other_sketches_learn_too(sketcher):
     X, y = two_classes()
-    model = M2MClassifier(sketcher=clone(sketcher).set_params(epsilon=5.0), **SMALL).fit(X, y)
+    model = M2MClassifier(release=clone(sketcher).set_params(epsilon=5.0), **SMALL).fit(X, y)
     assert model.score(X, y) > 0.8
 
 
@@ -125,8 +125,8 @@ def test_string_labels_three_classes_and_frames():
         "petal width (cm)": (0, 3),
     }
     model = M2MClassifier(
-        sketcher=RFFSketcher(100, gamma=2.0, epsilon=np.inf),
-        schema=schema,
+        schema,
+        release=RFFSketcher(n_components=100, gamma=2.0, epsilon=np.inf),
         n_synthetic=5000,
         random_state=0,
     ).fit(X, labels)
@@ -137,7 +137,9 @@ def test_string_labels_three_classes_and_frames():
 
 def test_declared_classes_close_the_leak_and_may_be_absent():
     X, y = two_classes()
-    model = M2MClassifier(classes=[0, 1, 2], sketcher=RFFSketcher(40), **SMALL).fit(X, y)
+    model = M2MClassifier(classes=[0, 1, 2], release=RFFSketcher(n_components=40), **SMALL).fit(
+        X, y
+    )
     assert list(model.classes_) == [0, 1, 2]
     assert "labels" not in model.privacy_.given
     with pytest.raises(ValueError, match="classes"):
@@ -146,7 +148,7 @@ def test_declared_classes_close_the_leak_and_may_be_absent():
 
 def test_the_analyst_trains_from_the_file(tmp_path):
     X, y = two_classes()
-    M2MClassifier(sketcher=RFFSketcher(100, gamma=2.0), **SMALL).fit(X, y).sketch_.save(
+    M2MClassifier(release=RFFSketcher(n_components=100, gamma=2.0), **SMALL).fit(X, y).sketch_.save(
         tmp_path / "s"
     )
     model = M2MClassifier.from_sketch(
@@ -160,7 +162,7 @@ def test_sketch_of_numbers_is_no_classifier():
     with pytest.raises(ValueError, match="M2MRegressor"):
         M2MClassifier.from_sketch(sketch)
     X, y = two_classes()
-    sketch = M2MClassifier(sketcher=RFFSketcher(20), **SMALL).fit(X, y).sketch_
+    sketch = M2MClassifier(release=RFFSketcher(n_components=20), **SMALL).fit(X, y).sketch_
     with pytest.raises(ValueError, match="M2MClassifier"):
         M2MRegressor.from_sketch(sketch)
 
@@ -183,9 +185,9 @@ FEW = {"schema": (0, 1), "n_synthetic": 2000, "random_state": 0}
 )
 def test_weights_that_collapse_are_warned_of_with_the_remedy(settings, remedy):
     X, y = skewed()
-    sketcher = RFFSketcher(100, gamma=0.1, epsilon=np.inf, random_state=0)
+    sketcher = RFFSketcher(n_components=100, gamma=0.1, epsilon=np.inf, random_state=0)
     with pytest.warns(UserWarning, match="effective_sample_size_") as caught:
-        model = M2MClassifier(sketcher=sketcher, **FEW | settings).fit(X, y)
+        model = M2MClassifier(release=sketcher, **FEW | settings).fit(X, y)
     assert model.effective_sample_size_ < 10 * 16
     (told,) = (str(w.message) for w in caught if "effective_sample_size_" in str(w.message))
     assert f"are worth {model.effective_sample_size_:.0f} of" in told
@@ -198,18 +200,18 @@ def test_a_uniform_prior_is_told_of_the_histograms(recwarn):
     X, y = skewed()
     settings = FEW | {"n_synthetic": 150}
     union = SketchUnion(
-        [HistogramSketcher(n_bins=10), RFFSketcher(20)], epsilon=np.inf, random_state=0
+        [HistogramSketcher(n_bins=10), RFFSketcher(n_components=20)], epsilon=np.inf, random_state=0
     )
-    M2MClassifier(union, inference=Points(prior="uniform"), **settings).fit(X, y)
+    M2MClassifier(release=union, inference=Points(prior="uniform"), **settings).fit(X, y)
     assert any("prior='auto'" in str(w.message) for w in recwarn)
 
 
 def test_weights_that_hold_are_not_warned_of(recwarn):
     X, y = skewed()
     union = SketchUnion(
-        [HistogramSketcher(n_bins=10), RFFSketcher(20)], epsilon=np.inf, random_state=0
+        [HistogramSketcher(n_bins=10), RFFSketcher(n_components=20)], epsilon=np.inf, random_state=0
     )
-    M2MClassifier(sketcher=union, **FEW).fit(X, y)
+    M2MClassifier(release=union, **FEW).fit(X, y)
     assert not [w for w in recwarn if "effective_sample_size_" in str(w.message)]
 
 
@@ -224,7 +226,7 @@ def test_any_column_of_a_sketch_can_be_learnt():
     """The same numbers as where the target is the last one; its name, or its number."""
     table = patients()
     union = SketchUnion(
-        [HistogramSketcher(n_bins=8), RFFSketcher(60, gamma=2.0)],
+        [HistogramSketcher(n_bins=8), RFFSketcher(n_components=60, gamma=2.0)],
         schema={"ill": ["no", "yes"], "age": (20, 80), "dose": (0, 6)},
         epsilon=np.inf,
         random_state=0,
@@ -266,7 +268,9 @@ def test_a_sketch_without_ranges_is_given_them_by_the_analyst():
     rng = np.random.default_rng(0)
     X = np.column_stack([10 * rng.random((3000, 2)), rng.normal(size=3000)])
     X[:, 2] = X[:, 0] - X[:, 1]
-    sketch = RFFSketcher(100, gamma=0.02, epsilon=np.inf, random_state=0).fit(X).sketch_
+    sketch = (
+        RFFSketcher(n_components=100, gamma=0.02, epsilon=np.inf, random_state=0).fit(X).sketch_
+    )
     for kind in (M2MEstimator, M2MRegressor):
         with pytest.raises(ValueError, match="Give from_sketch the public schema"):
             kind.from_sketch(sketch)
@@ -282,9 +286,9 @@ def test_regression():
     rng = np.random.default_rng(0)
     X = rng.beta(2, 4, size=(5000, 3))
     y = X @ [1.0, 2.0, -1.0] + 0.05 * rng.normal(size=5000)
-    model = M2MRegressor(sketcher=RFFSketcher(100, gamma=2.0), y_bounds=(-1.5, 3.5), **SMALL).fit(
-        X, y
-    )
+    model = M2MRegressor(
+        release=RFFSketcher(n_components=100, gamma=2.0), y_bounds=(-1.5, 3.5), **SMALL
+    ).fit(X, y)
     assert model.score(X, y) > 0.8
     with pytest.raises(ValueError, match="y_bounds"):
         M2MRegressor(**SMALL).fit(X, y)
@@ -293,7 +297,7 @@ def test_regression():
 @pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])
 def test_a_full_ledger_refuses_before_it_sees_the_data(kind):
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-6)
-    model = kind(sketcher=RFFSketcher(20, ledger=ledger), schema=(0, 1))
+    model = kind(release=RFFSketcher(n_components=20, ledger=ledger), schema=(0, 1))
     with pytest.raises(BudgetExceededError):
         model.fit(np.full((10, 2), np.nan), np.arange(10))
     assert ledger.entries() == []
@@ -302,20 +306,20 @@ def test_a_full_ledger_refuses_before_it_sees_the_data(kind):
 @pytest.mark.parametrize(
     "sketcher",
     [
-        RFFSketcher(4, schema=(0, 1)),
-        RFFSketcher(4, schema=[[0, 1]]),
-        SketchUnion([RFFSketcher(4)], schema=(0, 1)),
+        RFFSketcher((0, 1), n_components=4),
+        RFFSketcher([[0, 1]], n_components=4),
+        SketchUnion([RFFSketcher(n_components=4)], schema=(0, 1)),
     ],
 )
 def test_the_schema_belongs_to_the_model(sketcher):
     X, y = two_classes(100)
     with pytest.raises(ValueError, match="schema of X to the model"):
-        M2MRegressor(sketcher=sketcher, schema=(0, 1), y_bounds=(0, 100)).fit(X, y)
+        M2MRegressor((0, 1), release=sketcher, y_bounds=(0, 100)).fit(X, y)
 
 
 def test_labels_taken_as_public_are_in_every_guarantee(tmp_path):
     X, y = two_classes(500)
-    model = M2MClassifier(sketcher=RFFSketcher(10), **SMALL).fit(X, y)
+    model = M2MClassifier(release=RFFSketcher(n_components=10), **SMALL).fit(X, y)
     model.sketch_.save(tmp_path / "a.sketch")
     loaded = PrivateSketch.load(tmp_path / "a.sketch")
     analyst = M2MClassifier.from_sketch(loaded, n_synthetic=500)

@@ -38,11 +38,11 @@ def crowded(place, n=4000, seed=0):
 
 
 def fitted(X, epsilon=1.0, seed=0, n_bins=8, **options):
-    parts = [HistogramSketcher(n_bins=n_bins), RFFSketcher(10, gamma=0.5)]
+    parts = [HistogramSketcher(n_bins=n_bins), RFFSketcher(n_components=10, gamma=0.5)]
     sketcher = SketchUnion(parts, epsilon=epsilon, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # of coarse bins
-        model = M2MEstimator(sketcher, **{"schema": (0, 1)} | QUICK | options)
+        model = M2MEstimator(release=sketcher, **{"schema": (0, 1)} | QUICK | options)
         return simulate(model, X, seed=seed)
 
 
@@ -149,9 +149,11 @@ TABLE = {"a": (-2, 1), "b": (100, 5000), "c": ["x", "y", "z"]}
 def asked(request):
     parts = {
         "histogram": HistogramSketcher(n_bins=6),
-        "union": SketchUnion([HistogramSketcher(n_bins=6), RFFSketcher(8, random_state=0)]),
+        "union": SketchUnion(
+            [HistogramSketcher(n_bins=6), RFFSketcher(n_components=8, random_state=0)]
+        ),
         "pairs": HistogramSketcher(n_bins=4, marginals=2),
-        "fourier": RFFSketcher(8, random_state=0),
+        "fourier": RFFSketcher(n_components=8, random_state=0),
     }
     sketcher = parts[request.param]
     own = {
@@ -159,7 +161,7 @@ def asked(request):
         "histogram": {"a": Numeric(edges=[-2, -0.5, 0.1, 1])},
     }
     known = TABLE | own.get(request.param, {})
-    return quietly(lambda: M2MEstimator(sketcher, schema=known, **QUICK).fit(mixed(0)))
+    return quietly(lambda: M2MEstimator(known, release=sketcher, **QUICK).fit(mixed(0)))
 
 
 def alike(one, other):
@@ -277,9 +279,9 @@ QUESTIONS = {
 @pytest.mark.parametrize("epsilon", [0.01, 0.2, 10.0, np.inf])
 @pytest.mark.parametrize("seed", range(2))
 def test_answers_and_intervals_are_possible(epsilon, seed):
-    parts = [HistogramSketcher(n_bins=6), RFFSketcher(8)]
+    parts = [HistogramSketcher(n_bins=6), RFFSketcher(n_components=8)]
     sketcher = SketchUnion(parts, epsilon=epsilon, random_state=seed)
-    m2m = M2MEstimator(sketcher, schema=TABLE, **QUICK)
+    m2m = M2MEstimator(TABLE, release=sketcher, **QUICK)
     quietly(lambda: simulate(m2m, mixed(seed), seed=seed))
     sketch = m2m.sketch_
     most = np.ceil(sketch.n_samples + 3 * sketch.n_noise_std)  # whole rows
@@ -310,7 +312,7 @@ def test_answers_and_intervals_are_possible(epsilon, seed):
     "sketcher",
     [
         HistogramSketcher(marginals=[["a", "label"]]),
-        SketchUnion([RFFSketcher(4), HistogramSketcher(marginals=[["a"], ["label"]])]),
+        SketchUnion([RFFSketcher(n_components=4), HistogramSketcher(marginals=[["a"], ["label"]])]),
     ],
 )
 def test_a_target_by_its_own_name_is_told_what_it_is_called(sketcher):
@@ -322,7 +324,7 @@ def test_a_target_by_its_own_name_is_told_what_it_is_called(sketcher):
         (X.to_numpy(), "number 2"),
     ):
         with pytest.raises(ValueError, match=f"names column '.*y as column {called}"):
-            M2MClassifier(sketcher, schema=(0, 1)).fit(rows, y)
+            M2MClassifier((0, 1), release=sketcher).fit(rows, y)
 
 
 @pytest.mark.parametrize("scaled", [lambda m: 5000 * m, lambda m: 3 + 2.0 * m, lambda m: -1.0 * m])
@@ -330,7 +332,7 @@ def test_a_condition_that_is_multiplied_is_one(scaled):
     """It was a number that no point had, with an error of 0 and an interval from 0 to 1."""
     rows = np.random.default_rng(0).poisson(2, (5000, 1)).astype(float)
     sketcher = HistogramSketcher()
-    model = M2MEstimator(sketcher, schema=(0, 20), n_synthetic=5000, random_state=0).fit(rows)
+    model = M2MEstimator((0, 20), release=sketcher, n_synthetic=5000, random_state=0).fit(rows)
     for condition in (lambda r: r[:, 0] == 0, lambda r: r[:, 0] <= 2):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnswerWarning)
@@ -384,7 +386,7 @@ def test_few_rows_and_a_target_leave_pairs_uncounted_and_intervals_say_so():
     for k in range(4):
         people = elderly(k)
         sketcher = AdaptiveSketcher(ELDERLY, target="sat", epsilon=1.0)
-        m2m = M2MEstimator(sketcher, random_state=0).fit(people)
+        m2m = M2MEstimator(release=sketcher, random_state=0).fit(people)
         for question in (old_and_ill, educated_and_rich):
             low, high = m2m.estimate(question).interval()
             held.append(low <= question(people).mean() <= high)
@@ -402,7 +404,7 @@ def test_intervals_hold_what_a_jump_inside_a_bin_has_hidden():
         jobs = rng.choice(["clerk", "nurse"], 5000)
         people["job"] = np.where(people["age"] > 66, "retired", jobs)
         old = people["age"] >= 67
-        m2m = simulate(M2MEstimator(schema=schema, epsilon=2.0), people, seed=seed)
+        m2m = simulate(M2MEstimator(schema, epsilon=2.0), people, seed=seed)
         ends = m2m.table(["age", "job"], bins=edges)[...].interval()
         clerks = m2m.count(lambda rows: (rows["age"] >= 67) & (rows["job"] == "clerk")).interval()
         held.append([ends[3, 0, 0] <= 0, ends[3, 1, 0] <= 0, ends[2, 2, 0] <= 0, clerks[0] <= 0])
@@ -419,7 +421,7 @@ def test_two_numbers_that_nearly_tell_each_other_go_together_inside_cells():
         u = rng.normal(50, 18, 10_000).clip(0, 100)
         X = pd.DataFrame({"u": u, "v": (u + rng.normal(0, 1, len(u))).clip(0, 100)})
         truth = np.histogram2d(X["u"], X["v"], bins=[edges, edges])[0]
-        m2m = simulate(M2MEstimator(schema=schema, epsilon=1.0), X, seed=seed)
+        m2m = simulate(M2MEstimator(schema, epsilon=1.0), X, seed=seed)
         table = m2m.table(["u", "v"], bins={"u": edges, "v": edges})[...].interval()
         large = truth >= 100
         held.append(((table[..., 0] <= truth) & (truth <= table[..., 1]))[large].mean())
@@ -436,7 +438,7 @@ def test_tables_have_the_sums_of_what_they_divide(epsilon):
     a = rng.choice(["x", "y", "z"], 5000, p=[0.9, 0.08, 0.02])
     b = np.where(a == "x", rng.poisson(6, 5000), rng.integers(0, 60, 5000)).clip(0, 59)
     schema = {"a": ["x", "y", "z"], "b": Numeric(0, 59, step=1)}
-    m2m = M2MEstimator(schema=schema, epsilon=epsilon)
+    m2m = M2MEstimator(schema, epsilon=epsilon)
     m2m.fit(pd.DataFrame({"a": a, "b": b}))
     bins = {"b": [0, 5, 10, 20, 40, 59]}
     found = {n: np.asarray(m2m.table(["a", "b"], bins=bins, normalize=n)) for n in NORMALIZE}
@@ -456,7 +458,7 @@ def test_shares_of_no_rows_may_be_anything(normalize):
     X = pd.DataFrame({"x": np.full(1000, 10.0), "g": np.tile(["a", "b"], 500)})
     schema = {"x": Numeric(0, 100), "g": ["a", "b", "c"]}
     sketcher = HistogramSketcher(schema=schema, n_bins=5, marginals=2, epsilon=np.inf)
-    m2m = M2MEstimator(sketcher).fit(X)
+    m2m = M2MEstimator(release=sketcher).fit(X)
     with np.errstate(over="raise", divide="raise", invalid="raise"):
         found = m2m.table(["x", "g"], bins={"x": [0, 20, 50, 70, 100]}, normalize=normalize)
         ends = found[...].interval()

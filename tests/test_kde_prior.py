@@ -54,17 +54,21 @@ def people(n=3000, seed=0):
 
 
 def asked(X=None, sketcher=None, epsilon=np.inf, prior="kde", **parameters):
-    sketcher = clone(sketcher or RFFSketcher(60)).set_params(epsilon=epsilon, random_state=0)
+    sketcher = clone(sketcher or RFFSketcher(n_components=60)).set_params(
+        epsilon=epsilon, random_state=0
+    )
     defaults = {
         "schema": (0, 1),
         "n_synthetic": 4000,
         "random_state": 0,
         "inference": Points(prior=prior),
     }
-    return M2MEstimator(sketcher, **(defaults | parameters)).fit(skewed() if X is None else X)
+    return M2MEstimator(release=sketcher, **(defaults | parameters)).fit(
+        skewed() if X is None else X
+    )
 
 
-WIDE = RFFSketcher(200)
+WIDE = RFFSketcher(n_components=200)
 
 
 def drawn(prior, schema=UNIT, size=40_000):
@@ -130,7 +134,7 @@ def test_a_density_near_the_rows_is_better_than_a_uniform_one():
 def test_an_unusable_density_costs_nothing(prior, said):
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     model = M2MEstimator(
-        RFFSketcher(10, ledger=ledger), schema=(0, 1), inference=Points(prior=prior)
+        (0, 1), release=RFFSketcher(n_components=10, ledger=ledger), inference=Points(prior=prior)
     )
     with pytest.raises(ValueError, match=said):
         model.fit(skewed())
@@ -141,10 +145,10 @@ def test_an_unusable_density_costs_nothing(prior, said):
 
 
 SKETCHERS = {
-    "rff": RFFSketcher(60),
-    "race": RACESketcher(10, n_buckets=10, bandwidth=0.2),
+    "rff": RFFSketcher(n_components=60),
+    "race": RACESketcher(n_repetitions=10, n_buckets=10, bandwidth=0.2),
     "histogram": HistogramSketcher(n_bins=20),
-    "union": SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(60)]),
+    "union": SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(n_components=60)]),
 }
 
 
@@ -161,9 +165,9 @@ def test_answers_are_close_for_any_sketch(name):
 def test_points_are_those_of_the_release_and_of_nothing_else(tmp_path):
     """Whoever holds the sketch gets them, bit for bit; a ledger counts one release."""
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
-    sketcher = RFFSketcher(60, ledger=ledger, random_state=0)
+    sketcher = RFFSketcher(n_components=60, ledger=ledger, random_state=0)
     own = {"inference": Points(prior="kde"), "n_synthetic": 2000}
-    model = M2MEstimator(sketcher, schema=(0, 1), random_state=5, **own)
+    model = M2MEstimator((0, 1), release=sketcher, random_state=5, **own)
     model.fit(skewed())
     assert len(ledger.entries()) == 1
     with pytest.raises(BudgetExceededError):
@@ -178,7 +182,7 @@ def test_points_are_those_of_the_release_and_of_nothing_else(tmp_path):
 
 def test_points_of_a_table_of_all_kinds_lie_near_its_rows():
     X, schema = people(), TableSchema(MIXED)
-    model = asked(X, SketchUnion([HistogramSketcher(), RFFSketcher(60)]), schema=MIXED)
+    model = asked(X, SketchUnion([HistogramSketcher(), RFFSketcher(n_components=60)]), schema=MIXED)
     found = pd.DataFrame(model._regression.points, columns=list(MIXED))
     ages = found["age"].dropna().astype(float)
     assert np.all(ages == np.rint(ages))
@@ -194,7 +198,7 @@ def test_a_drowned_sketch_is_answered_from_its_ranges(epsilon):
     held = []
     for seed in range(20):
         with simulation(seed):
-            model = asked(sketcher=RFFSketcher(60), epsilon=epsilon)
+            model = asked(sketcher=RFFSketcher(n_components=60), epsilon=epsilon)
         ends = model.mean().interval(0.95)
         held += [(ends[:, 0] <= 0.1) & (ends[:, 1] >= 0.101)]
     assert np.mean(held) >= 0.9
@@ -212,7 +216,7 @@ def test_intervals_cover_though_points_follow_the_noise():
     truth, covered = question(X).mean(axis=0), []
     for seed in range(60):
         with simulation(seed):
-            model = asked(X, RFFSketcher(80), 1.0, n_synthetic=2000, random_state=seed)
+            model = asked(X, RFFSketcher(n_components=80), 1.0, n_synthetic=2000, random_state=seed)
         ends = model.estimate(question).interval(0.95)
         covered.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
     assert np.mean(covered) > 0.9
@@ -241,7 +245,7 @@ def test_columns_of_public_points_go_by_their_names(wrap):
     X = pd.DataFrame(skewed(), columns=["a", "b"]).assign(b=lambda rows: 1 - rows["b"])
     schema, public = {"a": (0, 1), "b": (0, 1)}, X[:300]
     found = [
-        asked(X, RFFSketcher(20), prior=wrap(points), schema=schema).mean()
+        asked(X, RFFSketcher(n_components=20), prior=wrap(points), schema=schema).mean()
         for points in (public, public[["b", "a"]], public.assign(c="x"))
     ]
     assert np.array_equal(found[0], found[1])

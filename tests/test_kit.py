@@ -390,11 +390,13 @@ def test_owners_hear_of_each_other_what_is_claimed(name, budget, adjacency):
 # ------------------------------------------------------------------------ noise that is stated
 
 WIDE = {
-    "rff": RFFSketcher(2000, gamma=1.0, random_state=0),
-    "race": RACESketcher(500, n_buckets=4, bandwidth=0.1, random_state=0),
+    "rff": RFFSketcher(n_components=2000, gamma=1.0, random_state=0),
+    "race": RACESketcher(n_repetitions=500, n_buckets=4, bandwidth=0.1, random_state=0),
     "histogram": HistogramSketcher(schema=(-1, 1), n_bins=1000),
     "union": SketchUnion(
-        [HistogramSketcher(n_bins=1000), RFFSketcher(1000)], schema=(-1, 1), random_state=0
+        [HistogramSketcher(n_bins=1000), RFFSketcher(n_components=1000)],
+        schema=(-1, 1),
+        random_state=0,
     ),
 }
 
@@ -422,7 +424,7 @@ def test_noise_is_as_large_as_a_sketch_states(name, budget, factor, accepted, mo
 @pytest.mark.parametrize(
     "model",
     [
-        RFFSketcher(2, gamma=0.5, delta=1e-6),
+        RFFSketcher(n_components=2, gamma=0.5, delta=1e-6),
         TDILClassifier(**STEEP, classes=[0, 1], mechanism="functional"),
     ],
     ids=lambda model: type(model).__name__,
@@ -442,6 +444,6 @@ def test_an_audit_from_outside_sees_no_more(model, monkeypatch):
 
 
 def test_neighbours_need_a_fixed_map_of_rows():
-    for model in (RFFSketcher(2, gamma=1.0), PINPClassifier(gamma=1.0)):
+    for model in (RFFSketcher(n_components=2, gamma=1.0), PINPClassifier(gamma=1.0)):
         with pytest.raises(ValueError, match="random_state"):
             worst_case_neighbours(model)

@@ -307,7 +307,7 @@ def test_errors_tell_no_label_and_cost_nothing(name):
 def test_no_label_makes_others_acceptable(extra):
     for bad in BAD.values():
         y = [bad, 0, 1, 0, 1, extra]
-        for model in (TDILClassifier(), M2MClassifier(schema=(-1, 1))):
+        for model in (TDILClassifier(), M2MClassifier((-1, 1))):
             refused(lambda model=model, y=y: model.fit(X[:6], y))
         refused(lambda y=y: DataOwner(X[:6], y))
         refused(lambda y=y: Groups.read([*y[1:5], y[0], y[5]]) and DataOwner(X[:6], y))
@@ -317,7 +317,9 @@ def test_no_label_makes_others_acceptable(extra):
 
 
 def summarised(**data):
-    model = PrivateMMDSummarizer(5, n_components=16, gamma=0.5, random_state=0, protocol="propose")
+    model = PrivateMMDSummarizer(
+        n_select=5, n_components=16, gamma=0.5, random_state=0, protocol="propose"
+    )
     return model.fit(X, X_target=X[:9], **data)
 
 
@@ -375,7 +377,7 @@ def test_labels_of_the_summary_follow_from_its_rows():
 
 
 def test_a_model_of_chosen_rows_has_the_classes_of_these():
-    summary = PrivateMMDSummarizer(15, n_components=16, gamma=0.5, random_state=0)
+    summary = PrivateMMDSummarizer(n_select=15, n_components=16, gamma=0.5, random_state=0)
     model = SummarizedEstimator(LogisticRegression(), summary)
     model.fit(X, LABELS, X_target=X[:9])
     stays = min(set(range(N)) - set(model.summarizer_.sample_indices_.tolist()))

@@ -182,8 +182,8 @@ def test_copies_of_interactive_learners_hold_no_canary(name):
 def whatever_is_fitted(epsilon):
     """Yield all kinds of fitted objects, by name; those that answer have been asked at rows."""
     for name, (model, y) in RELEASED.items():
-        sketcher = "sketcher" in model.get_params(deep=False)
-        model = clone(model).set_params(**{"sketcher__epsilon" if sketcher else "epsilon": epsilon})
+        release = "release" in model.get_params(deep=False)
+        model = clone(model).set_params(**{"release__epsilon" if release else "epsilon": epsilon})
         yield name, fitted(model, y)
     for name, model in INTERACTIVE.items():
         yield name, fitted(clone(model).set_params(epsilon=epsilon), Y)
@@ -191,7 +191,7 @@ def whatever_is_fitted(epsilon):
     yield "given points", TDDLClassifier(gamma=1.0, **spent).fit(X, Y, X_public=NEW)
     search = PrivateSearchCV(TDILClassifier(), {"regularization": [1.0]}, **spent)
     yield "search", search.set_params(expected_trials=2).fit(X, Y)
-    summary = PrivateMMDSummarizer(5, n_components=16, gamma=0.5, **spent)
+    summary = PrivateMMDSummarizer(n_select=5, n_components=16, gamma=0.5, **spent)
     owners = {"X_target": X[30:60], "owners": np.arange(N) % 3}
     yield "summary", clone(summary).fit(X, **owners)
     yield "summarised", SummarizedEstimator(LogisticRegression(), summary).fit(X, Y, **owners)
@@ -241,7 +241,7 @@ def test_a_copy_that_was_asked_public_points_alone_holds_no_private_data(name):
 @pytest.mark.parametrize("protocol", ["propose", "pool"])
 def test_what_owners_see_holds_no_canary(protocol):
     """The canary is a row of the target, and one of an owner."""
-    summarizer = PrivateMMDSummarizer(5, protocol=protocol, n_components=16, gamma=0.5)
+    summarizer = PrivateMMDSummarizer(n_select=5, protocol=protocol, n_components=16, gamma=0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         summarizer.fit(X, X_target=X[30:60], owners=np.arange(N) % 3)
@@ -301,7 +301,7 @@ TO_FIT = {
     "in a pipeline": (make_pipeline(PublicVectorizer(schema=(-1e-300, 1)), TDILClassifier()), Y),
     "scaler": (PublicVectorizer(schema=(-1e-300, 1e-300)), None),
     "wide bins": (HistogramSketcher(n_bins=4, schema=(-1e300, 1e300)), None),
-    "fine bins": (RACESketcher(n_repetitions=3, n_buckets=4, schema=(0, 1e-290)), None),
+    "fine bins": (RACESketcher((0, 1e-290), n_repetitions=3, n_buckets=4), None),
     "search": (
         PrivateSearchCV(
             make_pipeline(PolynomialFeatures(2), TDILClassifier()),
@@ -443,7 +443,7 @@ DISGUISES = [
 def test_a_value_that_reads_like_a_message_is_told_by_none(words, kind):
     """What scikit-learn says of strings quotes them, with words that its harmless messages use."""
     table = kind([[f"{words} {WORD}", 1.0], ["2", 3.0]])
-    texts = told(lambda: RFFSketcher(8, gamma=1.0).fit(table))
+    texts = told(lambda: RFFSketcher(n_components=8, gamma=1.0).fit(table))
     assert not any(WORD in text for text in texts), texts
 
 
@@ -476,7 +476,7 @@ def test_messages_name_the_columns_and_no_row(columns, words, at_fault, library)
     for times in (1, 2):
         spread = {name: values * times for name, values in columns.items()}
         with pytest.raises(ValueError, match=words) as caught:
-            RFFSketcher(8, gamma=1.0).fit(table_of(spread, library))
+            RFFSketcher(n_components=8, gamma=1.0).fit(table_of(spread, library))
         messages.add(str(caught.value))
     (message,) = messages
     assert [name for name in names if repr(name) in message] == wanted
@@ -505,7 +505,7 @@ def test_the_dtype_of_a_frame_alone_decides_which_columns_are_called_no_numbers(
     for first in ("1", "x"):
         table = pd.DataFrame({"a": [first, "2"], "b": ["3", WORD], "c": [1.0, 2.0]}, dtype=object)
         with pytest.raises(ValueError, match="columns 'a', 'b'") as caught:
-            RFFSketcher(8, gamma=1.0).fit(table.astype({"c": float}))
+            RFFSketcher(n_components=8, gamma=1.0).fit(table.astype({"c": float}))
         told_of.add(str(caught.value))
     assert len(told_of) == 1
 
@@ -513,13 +513,13 @@ def test_the_dtype_of_a_frame_alone_decides_which_columns_are_called_no_numbers(
 @pytest.mark.parametrize("table", [WORD, [[1, 2], [3]], pd.DataFrame({0: [1.0, np.nan]})], ids=str)
 def test_what_has_no_columns_to_name_is_refused_as_before(table):
     with pytest.raises(ValueError, match=r"not numbers|2D array|NaN in column 'x0'"):
-        RFFSketcher(8, gamma=1.0).fit(table)
+        RFFSketcher(n_components=8, gamma=1.0).fit(table)
 
 
 def test_of_many_columns_some_are_named():
     table = np.full((3, 50), np.nan)
     with pytest.raises(ValueError, match=r"'x9' and others\.") as caught:
-        RFFSketcher(8, gamma=1.0).fit(table)
+        RFFSketcher(n_components=8, gamma=1.0).fit(table)
     assert "x10" not in str(caught.value)
 
 
@@ -567,11 +567,7 @@ def test_order_does_not_change_what_owners_see(protocol):
 
     def first(order):
         summarizer = PrivateMMDSummarizer(
-            5,
-            protocol=protocol,
-            n_components=16,
-            random_state=0,
-            gamma=1.0,
+            n_select=5, protocol=protocol, n_components=16, random_state=0, gamma=1.0
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)

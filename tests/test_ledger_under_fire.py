@@ -269,7 +269,7 @@ def test_killed_processes_do_not_stop_the_others(tmp_path):
     def work(dies):
         for i in range(5):
             if dies and i == 2:
-                Book.charge = lambda *_: kill()
+                Book.append = lambda *_, **__: kill()
             ledger.charge(PureDP(PRICE))
             release(truth)
 
@@ -302,7 +302,7 @@ def test_a_full_disk_refuses_the_charge_and_spoils_nothing(tmp_path):
     for limit in (0, 100, 512, 1024, 4096, size - 1, size, size + 1, size + 5000, size + 9000):
         assert ended(in_child(lambda limit=limit: work(limit))) == 7, limit
         assert_true(path, truth)
-    assert released(truth) > 20
+    assert released(truth) > 10
     ledger.charge(PureDP(PRICE))
 
 
@@ -382,6 +382,6 @@ def test_fits_that_clone_their_own_parts_are_no_search(recwarn):
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-3)
     sketcher = HistogramSketcher(epsilon=0.5, delta=1e-6, ledger=ledger)
     for _ in range(2):
-        M2MClassifier(sketcher=sketcher, schema=(-1, 1), n_synthetic=50).fit(X, Y)
+        M2MClassifier((-1, 1), release=sketcher, n_synthetic=50).fit(X, Y)
     assert len(ledger.entries()) == 2
     assert not [w for w in recwarn if issubclass(w.category, BudgetWarning)]

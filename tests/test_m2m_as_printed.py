@@ -19,19 +19,19 @@ def X():
     return np.random.default_rng(0).random((N_ROWS, N_COLUMNS))
 
 
-def estimator(sketch, epsilon=2.0, **changed):
-    parameters = {**M2MEstimator.paper_parameters(sketch), "n_synthetic": 2_000, **changed}
-    return M2MEstimator(**parameters, schema=(0, 1), epsilon=epsilon, random_state=0)
+def estimator(sketch, epsilon=2.0, **budget):
+    parameters = M2MEstimator.paper_parameters(sketch, epsilon=epsilon, **budget)
+    return M2MEstimator((0, 1), **parameters | {"n_synthetic": 2_000}, random_state=0)
 
 
 @pytest.mark.parametrize(("kind", "n_bins"), [(M2MEstimator, 100), (M2MClassifier, 20)])
 def test_the_numbers_are_those_of_section_4(kind, n_bins):
     made = {}
     for sketch in SKETCHES:
-        parameters = kind.paper_parameters(sketch)
+        parameters = kind.paper_parameters(sketch, epsilon=0.3)
         assert parameters["inference"].prior == "uniform"
         assert parameters["n_synthetic"] == 10**5
-        made[sketch] = kind(**parameters, schema=(0, 1), epsilon=0.3).preview_sketcher(2, [0, 1])
+        made[sketch] = kind((0, 1), **parameters).preview_sketcher(2, [0, 1])
         assert made[sketch].epsilon == 0.3
         assert made[sketch].delta == 0
         assert made[sketch].denominator == "budget"
@@ -40,6 +40,8 @@ def test_the_numbers_are_those_of_section_4(kind, n_bins):
     race = made["race"]
     assert (race.n_repetitions, race.n_buckets, race.bandwidth) == (80, 80, 0.1)
     assert (made["hist"].n_bins, made["hist"].marginals) == (n_bins, 1)
+    with pytest.raises(ValueError, match=r"\['rff', 'race', 'hist'\], got 'ruff'"):
+        kind.paper_parameters("ruff")
 
 
 def released(sketch, X, **changed):
@@ -91,10 +93,8 @@ def test_answers_are_those_of_algorithm_1(X, sketch):
 
 def test_weights_are_those_of_section_3_5(X):
     y = (X[:, 0] > 0.5).astype(int)
-    parameters = {**M2MClassifier.paper_parameters("rff"), "n_synthetic": 2_000}
-    model = M2MClassifier(
-        **parameters, schema=(0, 1), classes=[0, 1], epsilon=50.0, random_state=0
-    ).fit(X, y)
+    parameters = M2MClassifier.paper_parameters("rff", epsilon=50.0) | {"n_synthetic": 2_000}
+    model = M2MClassifier((0, 1), **parameters, classes=[0, 1], random_state=0).fit(X, y)
     found = model.sketch_
     points, weights = model._weighted_points(found, model._table, np.random.RandomState(0))
     P = model.sketcher_.transform(points)
@@ -111,18 +111,16 @@ def test_weights_are_those_of_section_3_5(X):
 
 def test_negative_weights_need_an_estimator_that_takes_them(X):
     ledger = PrivacyLedger(epsilon=1.0)
-    parameters = M2MClassifier.paper_parameters()
-    model = M2MClassifier(
-        **parameters, schema=(0, 1), estimator=KNeighborsClassifier(), ledger=ledger
-    )
+    parameters = M2MClassifier.paper_parameters(ledger=ledger)
+    model = M2MClassifier((0, 1), **parameters, estimator=KNeighborsClassifier())
     with pytest.raises(ValueError, match="sample_weight"):
         model.fit(X, X[:, 0] > 0.5)
     assert not ledger.entries()
     with pytest.raises(ValueError, match="weights"):
-        M2MRegressor(inference=Points(weights="printed"), schema=(0, 1)).fit(X, X[:, 0])
+        M2MRegressor((0, 1), inference=Points(weights="printed")).fit(X, X[:, 0])
 
 
-def test_a_named_sketch_takes_groups_and_a_ledger(X):
+def test_a_sketch_of_the_paper_takes_groups_and_a_ledger(X):
     ledger = PrivacyLedger(epsilon=1.0, unit="group")
     m2m = estimator("hist", 1.0, ledger=ledger, max_rows_per_group=2)
     m2m.fit(X, groups=np.arange(N_ROWS) // 2)

@@ -64,7 +64,7 @@ def people(n=4000, seed=0):
 
 
 def sketcher(epsilon, **options):
-    parts = [HistogramSketcher(n_bins=25, **options), RFFSketcher(40)]
+    parts = [HistogramSketcher(n_bins=25, **options), RFFSketcher(n_components=40)]
     return SketchUnion(parts, epsilon=epsilon, random_state=0)
 
 
@@ -72,7 +72,7 @@ def asked(X, epsilon=np.inf, seed=0, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # of coarse bins
         known = {"schema": SCHEMA} | QUICK | options
-        return simulate(M2MEstimator(sketcher(epsilon), **known), X, seed=seed)
+        return simulate(M2MEstimator(release=sketcher(epsilon), **known), X, seed=seed)
 
 
 def quietly(ask):
@@ -202,7 +202,7 @@ def test_pairs_are_those_of_which_both_are_present(ask):
     X, more = people(20_000), {"n_synthetic": 20_000, "random_state": 0}
     X["pay"] = np.clip(0.4 * X["age"].fillna(90) + 0.5 * X["pay"], 0, 100)
     pairs = HistogramSketcher(n_bins=15, marginals=[["age", "pay"], ["job"], ["height"]])
-    m2m = M2MEstimator(pairs.set_params(epsilon=np.inf), schema=SCHEMA, **more).fit(X)
+    m2m = M2MEstimator(SCHEMA, release=pairs.set_params(epsilon=np.inf), **more).fit(X)
     found, numbers = quietly(lambda: getattr(m2m, ask)()), X[NUMBERS]
     expected = numbers.cov(ddof=0).to_numpy()
     if ask == "correlation":
@@ -216,8 +216,8 @@ def test_pairs_are_those_of_which_both_are_present(ask):
 @pytest.mark.parametrize(
     "part",
     [
-        RFFSketcher(100),
-        RACESketcher(30, n_buckets=30),
+        RFFSketcher(n_components=100),
+        RACESketcher(n_repetitions=30, n_buckets=30),
         HistogramSketcher(n_bins=6, marginals=2),
         HistogramSketcher(n_bins=9, marginals=[["age"], ["pay", "job"], ["height"]]),
     ],
@@ -240,7 +240,7 @@ def test_categories_that_are_numbers_have_a_distribution_of_those_present():
         schema = [Categorical([20, 5, 10], missing=True), *([["a", "b"]] * words)]
         rows = np.column_stack([X.astype(object), np.full(1000, "a")]) if words else X
         bins = HistogramSketcher(schema=schema, epsilon=np.inf)
-        m2m = quietly(lambda bins=bins, rows=rows: M2MEstimator(bins, **QUICK).fit(rows))
+        m2m = quietly(lambda bins=bins, rows=rows: M2MEstimator(release=bins, **QUICK).fit(rows))
         below = quietly(lambda m2m=m2m: m2m.cdf(0, [4.0, 5.0, 12.0, 20.0]))
         assert np.allclose(below, [0, 1 / 6, 4 / 6, 1])
         assert np.allclose(below[...].interval().T, np.asarray(below))
@@ -265,7 +265,7 @@ def test_a_column_that_hardly_anybody_has_spoils_no_others(n_present):
     frame, schema = with_a_column_of_few(n_present)
     truth, held = frame[["a", "b"]].cov().to_numpy(), []
     for seed in range(4):
-        model = simulate(M2MEstimator(schema=schema, random_state=0), frame, seed=seed)
+        model = simulate(M2MEstimator(schema, random_state=0), frame, seed=seed)
         found, variances = model.covariance(), np.asarray(model.variance())
         matrix = np.nan_to_num(np.asarray(found))
         assert np.all(np.linalg.eigvalsh(matrix) > -1e-6)
@@ -284,7 +284,7 @@ def test_a_column_that_hardly_anybody_has_spoils_no_others(n_present):
 def test_of_values_that_nobody_has_all_is_possible():
     """Without noise the share below a value was 0.5, for certain, and covariances were near 0."""
     frame, schema = with_a_column_of_few(0)
-    model = M2MEstimator(schema=schema, epsilon=np.inf, random_state=0).fit(frame)
+    model = M2MEstimator(schema, epsilon=np.inf, random_state=0).fit(frame)
     answers = model.cdf("m", [30.0]), model.histogram("m", 2), model.covariance()["a", "m"]
     for answer, most in zip(answers, ([0, 1], [0, 1], [-2500, 2500]), strict=True):
         assert np.isnan(np.asarray(answer)).all()
@@ -423,8 +423,8 @@ def test_points_lack_values_as_often_as_rows_do():
 def released_as(kind, **options):
     """Return a model whose sketch is that of every run."""
     pairs = HistogramSketcher(n_bins=8, marginals=[[j, 4] for j in range(4)])
-    union = SketchUnion([pairs, RFFSketcher(40)], epsilon=3.0, random_state=0)
-    return kind(union, schema=SCHEMA, **QUICK | options)
+    union = SketchUnion([pairs, RFFSketcher(n_components=40)], epsilon=3.0, random_state=0)
+    return kind(SCHEMA, release=union, **QUICK | options)
 
 
 def labelled(n=6000):
@@ -471,7 +471,7 @@ def test_columns_that_are_left_out_are_left_out_everywhere():
     )
     X, y = labelled()
     pairs = HistogramSketcher(marginals=[[0, 3], [1, 3], [2, 3]], n_bins=8)
-    few = M2MClassifier(pairs.set_params(epsilon=3.0), schema=schema, **QUICK)
+    few = M2MClassifier(schema, release=pairs.set_params(epsilon=3.0), **QUICK)
     model = quietly(lambda: few.fit(X, y))
     assert model.n_features_in_ == 4
     assert model.sketch_.schema.n_columns == 4  # with the target

@@ -49,7 +49,7 @@ WAGE = X["age"] / 10.0 + 2 * (X["job"] == "smith")
 AGE = Numeric(20, 60, step=1)
 NAMED = {"age": AGE, "job": JOBS, "height": (1.5, 2)}
 NUMBERED = [AGE, JOBS, (1.5, 2)]
-EXACT = RFFSketcher(60, gamma=0.5, epsilon=np.inf, random_state=0)
+EXACT = RFFSketcher(n_components=60, gamma=0.5, epsilon=np.inf, random_state=0)
 QUICK = {"n_synthetic": 2000, "random_state": 0}
 
 TABLES = {
@@ -76,7 +76,7 @@ def table(request):
 
 def test_a_classifier_fits_and_predicts_columns_of_names(table):
     rows, known = table
-    model = M2MClassifier(sketcher=EXACT, schema=known, **QUICK).fit(rows, Y)
+    model = M2MClassifier(known, release=EXACT, **QUICK).fit(rows, Y)
     assert model.score(rows, Y) > 0.9
     assert model.n_features_in_ == 3
     assert model.estimator_.n_features_in_ == 5  # an indicator of each job
@@ -91,7 +91,7 @@ def test_a_classifier_fits_and_predicts_columns_of_names(table):
 
 def test_the_release_is_that_of_the_sketcher_on_the_same_table():
     """Nothing but the columns' place is new: the privacy of a release is the sketcher's."""
-    model = M2MClassifier(sketcher=EXACT, schema=NAMED, **QUICK).fit(X, Y)
+    model = M2MClassifier(NAMED, release=EXACT, **QUICK).fit(X, Y)
     known = {**NAMED, "target": ["no", "yes"]}
     sketcher = clone(EXACT).set_params(schema=known).fit(X.assign(target=Y))
     assert np.array_equal(model.sketch_.sums, sketcher.sketch_.sums)
@@ -137,7 +137,7 @@ def test_what_is_wrong_with_a_column_is_told_before_anything_is_charged(kind, fa
     rows, known, message = FAULTS[fault]
     ledger = PrivacyLedger(epsilon=2, delta=1e-5)
     of_y = {"y_bounds": (0, 100)} if kind is M2MRegressor else {}
-    model = kind(sketcher=RFFSketcher(20, ledger=ledger), **of_y, schema=known, **QUICK)
+    model = kind(release=RFFSketcher(n_components=20, ledger=ledger), **of_y, schema=known, **QUICK)
     with pytest.raises(ValueError, match=message) as caught:
         model.fit(rows, WAGE if of_y else Y)
     assert not any(value in str(caught.value) for value in [*JOBS, "Paris"])
@@ -148,7 +148,7 @@ def test_what_is_wrong_with_a_column_is_told_before_anything_is_charged(kind, fa
 @pytest.mark.parametrize("kind", [M2MClassifier, M2MRegressor, M2MEstimator])
 def test_a_schema_has_to_be_given(kind):
     ledger = PrivacyLedger(epsilon=2, delta=1e-5)
-    model = kind(sketcher=RFFSketcher(20, ledger=ledger))
+    model = kind(release=RFFSketcher(n_components=20, ledger=ledger))
     with pytest.raises(ValueError, match="schema is missing"):
         model.fit(X, Y)
     with pytest.raises(ValueError, match="schema is missing"):
@@ -158,13 +158,13 @@ def test_a_schema_has_to_be_given(kind):
 
 def test_a_full_ledger_comes_before_a_look_at_the_rows():
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-6)
-    model = M2MClassifier(sketcher=RFFSketcher(20, ledger=ledger), schema=NAMED)
+    model = M2MClassifier(NAMED, release=RFFSketcher(n_components=20, ledger=ledger))
     with pytest.raises(BudgetExceededError):
         model.fit(TOWN, Y)
 
 
 def test_values_that_cannot_be_predicted_are_named_by_column_alone():
-    model = M2MClassifier(sketcher=EXACT, schema=NAMED, **QUICK).fit(X, Y)
+    model = M2MClassifier(NAMED, release=EXACT, **QUICK).fit(X, Y)
     for column in ("job", "height"):
         with pytest.raises(ValueError, match=f"Column '{column}'") as caught:
             model.predict(X.head(3).assign(**{column: "Alice"}))
@@ -173,8 +173,8 @@ def test_values_that_cannot_be_predicted_are_named_by_column_alone():
 
 
 def test_the_audit_has_neighbours_with_columns_of_names():
-    sketcher = RFFSketcher(20, gamma=2.0)
-    model = M2MClassifier(sketcher=sketcher, classes=["no", "yes"], schema=NUMBERED, **QUICK)
+    sketcher = RFFSketcher(n_components=20, gamma=2.0)
+    model = M2MClassifier(NUMBERED, release=sketcher, classes=["no", "yes"], **QUICK)
     (rows, labels), (more, _) = worst_case_neighbours(model, n_features=3)
     assert len(more) == len(rows) + 1
     assert set(rows[:, 1]) <= set(JOBS)
@@ -219,7 +219,7 @@ def auc_of(model, frame):
 
 def test_a_model_of_many_columns_says_that_its_features_do_not_see_them():
     frame = table_of(16)
-    weak = sketch_of(frame, RFFSketcher(100, gamma=2.0))
+    weak = sketch_of(frame, RFFSketcher(n_components=100, gamma=2.0))
     model, found = said(lambda: M2MClassifier.from_sketch(weak, target="ill", **QUICK))
     (message,) = unseen(found)
     assert "how 'ill' goes with 'x" in message
@@ -236,7 +236,7 @@ def test_a_model_of_many_columns_says_that_its_features_do_not_see_them():
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_few_columns_are_seen(epsilon):
     frame = table_of(3)
-    sketch = sketch_of(frame, RFFSketcher(200, gamma=2.0), epsilon=epsilon)
+    sketch = sketch_of(frame, RFFSketcher(n_components=200, gamma=2.0), epsilon=epsilon)
     assert not said(lambda: M2MClassifier.from_sketch(sketch, target="ill", **QUICK))[1]
     assert not said(lambda: M2MRegressor.from_sketch(sketch, target="x1", **QUICK))[1]
 
@@ -287,7 +287,7 @@ def test_of_many_categories_the_most_frequent_are_looked_at():
 @pytest.mark.simulated(0)
 def test_what_noise_hides_is_not_missed(monkeypatch):
     """Of few rows the features tell little at a small epsilon; others would not tell more."""
-    drowned = sketch_of(table_of(3, 300), RFFSketcher(60, gamma=2.0), epsilon=0.05)
+    drowned = sketch_of(table_of(3, 300), RFFSketcher(n_components=60, gamma=2.0), epsilon=0.05)
     sketch = replace(drowned, n_released=300.0, n_noise_std=10.0)
     assert not said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1]
     monkeypatch.setattr(_base, "ERRORS_MISSED", 0.0)
@@ -296,7 +296,7 @@ def test_what_noise_hides_is_not_missed(monkeypatch):
 
 @pytest.mark.simulated(0)
 def test_a_sketch_of_noise_alone_is_told():
-    sketch = sketch_of(table_of(3, 100), RFFSketcher(60), epsilon=0.005)
+    sketch = sketch_of(table_of(3, 100), RFFSketcher(n_components=60), epsilon=0.005)
     _, (warning,) = said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))
     assert "drowns the sketch" in str(warning.message)
     assert "epsilon" in str(warning.message)
@@ -314,13 +314,13 @@ def lambdas():
     """Return what warns, by name."""
     frame = table_of(10)
     rows, labels = frame.drop(columns="ill").to_numpy(), frame["ill"]
-    weak = sketch_of(frame, RFFSketcher(100, gamma=2.0))
+    weak = sketch_of(frame, RFFSketcher(n_components=100, gamma=2.0))
     few = {"n_synthetic": 50, "random_state": 0}
-    sketcher = RFFSketcher(100, gamma=2.0, epsilon=np.inf, random_state=0)
-    classifier = M2MClassifier(sketcher=sketcher, schema=(0, 1), **few)
-    number = M2MRegressor(sketcher=sketcher, schema=(0, 1), y_bounds=(0, 1), **few)
-    union = SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(20)], epsilon=1e-4)
-    m2m = M2MEstimator(union, schema=(0, 1), **QUICK)
+    sketcher = RFFSketcher(n_components=100, gamma=2.0, epsilon=np.inf, random_state=0)
+    classifier = M2MClassifier((0, 1), release=sketcher, **few)
+    number = M2MRegressor((0, 1), release=sketcher, y_bounds=(0, 1), **few)
+    union = SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(n_components=20)], epsilon=1e-4)
+    m2m = M2MEstimator((0, 1), release=union, **QUICK)
     asked = M2MEstimator.from_sketch(weak, **QUICK)
     return {
         "fit of a classifier": lambda: classifier.fit(rows, labels),
@@ -363,7 +363,7 @@ def test_rows_that_share_a_value_keep_their_points():
     y = X[:, 0] + 3 * X[:, 2] > 0.6
     schema = [(0, 1), (0, 1), Numeric(edges=[0, 0.001, 0.05, 0.1, 0.3, 1])]
     pairs = HistogramSketcher(marginals=[[j, 3] for j in range(3)], n_bins=8, epsilon=5.0)
-    model = M2MClassifier(pairs, schema=schema, n_synthetic=5000, random_state=0)
+    model = M2MClassifier(schema, release=pairs, n_synthetic=5000, random_state=0)
     model.fit(X, y)
     assert model.effective_sample_size_ > 1000
     assert model.score(X, y) > 0.93

@@ -32,9 +32,9 @@ pytestmark = [
 SKETCHERS = {
     "pairs": HistogramSketcher(n_bins=8, marginals=2),
     "triples": HistogramSketcher(n_bins=4, marginals=3),
-    "fourier": RFFSketcher(60),
-    "race": RACESketcher(10, n_buckets=20, bandwidth=0.5),
-    "union": SketchUnion([HistogramSketcher(n_bins=6, marginals=2), RFFSketcher(30)]),
+    "fourier": RFFSketcher(n_components=60),
+    "race": RACESketcher(n_repetitions=10, n_buckets=20, bandwidth=0.5),
+    "union": SketchUnion([HistogramSketcher(n_bins=6, marginals=2), RFFSketcher(n_components=30)]),
 }
 
 

@@ -26,7 +26,9 @@ from skdpsumm.schema._schema import as_schema
 from skdpsumm.summaries import Auction, Propose
 
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-UNION = SketchUnion([HistogramSketcher(n_bins=8), RFFSketcher(10, gamma=1.0)], weights=[5, 1])
+UNION = SketchUnion(
+    [HistogramSketcher(n_bins=8), RFFSketcher(n_components=10, gamma=1.0)], weights=[5, 1]
+)
 SKETCHING = {
     "union": clone(UNION).set_params(schema=(0, 1), random_state=0),
     "categories": HistogramSketcher(schema=[["a", "b", "c"], (0, 1)], random_state=0),
@@ -37,15 +39,15 @@ SKETCHING = {
         schema=[Categorical(["a", "b"], missing=True), Numeric(0, 9, missing=True)], random_state=0
     ),
     "no range": RFFSketcher(
-        10, gamma=0.1, schema=[Numeric(missing=True), Numeric(0, 9)], random_state=0
+        [Numeric(missing=True), Numeric(0, 9)], n_components=10, gamma=0.1, random_state=0
     ),
     "words": HistogramSketcher(schema=[(0, 9), ["a", "b"]], random_state=0),
-    "m2m": M2MEstimator(UNION, schema=(-2, 3), random_state=0),
+    "m2m": M2MEstimator((-2, 3), release=UNION, random_state=0),
     "m2m classifier": M2MClassifier(
-        sketcher=RFFSketcher(4, gamma=2.0), schema=(0, 1), classes=["n", "y"], random_state=0
+        (0, 1), release=RFFSketcher(n_components=4, gamma=2.0), classes=["n", "y"], random_state=0
     ),
     "m2m regressor": M2MRegressor(
-        sketcher=RFFSketcher(4, gamma=2.0), schema=(0, 1), y_bounds=(0, 9), random_state=0
+        (0, 1), release=RFFSketcher(n_components=4, gamma=2.0), y_bounds=(0, 9), random_state=0
     ),
 }
 
@@ -75,7 +77,7 @@ def spent(estimator):
 def test_sketches_spend_what_is_claimed(name, delta, adjacency):
     """All of it, but for Fourier features, whose two rows are never quite opposite."""
     estimator = clone(SKETCHING[name])
-    (estimator.sketcher if name.startswith("m2m") else estimator).set_params(
+    (estimator.release if name.startswith("m2m") else estimator).set_params(
         delta=delta, adjacency=adjacency
     )
     least = 0.8 if adjacency == "replace_one" else 0.95
@@ -86,9 +88,9 @@ def test_targets_of_a_schema():
     """Neighbours are rows of the table, with its words; and as far apart as those of numbers."""
     schema = {"age": (17, 90), "job": Categorical(["clerk", "farmer"], missing=True)}
     summarizer = PrivateMMDSummarizer(
-        5,
+        schema,
+        n_select=5,
         protocol=Propose(n_target=6),
-        schema=schema,
         n_components=4,
         random_state=0,
         adjacency="replace_one",
@@ -105,7 +107,7 @@ def test_targets_of_a_schema():
 @pytest.mark.parametrize("protocol", [Propose(n_target=300), Auction(n_target=300)])
 def test_owners(protocol, adjacency):
     summarizer = PrivateMMDSummarizer(
-        5,
+        n_select=5,
         protocol=protocol,
         n_components=4,
         adjacency=adjacency,
@@ -137,7 +139,7 @@ def test_what_is_not_known_is_refused():
         worst_case_neighbours(clone(summarizer).set_params(target_is_owners=True))
     with pytest.raises(ValueError, match="shares"):
         worst_case_neighbours(clone(summarizer).set_params(protocol=Propose(shares={"a": 1.0})))
-    for careless in (PrivateMMDSummarizer(gamma=1.0), M2MEstimator(schema=(0, 1)), RFFSketcher()):
+    for careless in (PrivateMMDSummarizer(gamma=1.0), M2MEstimator((0, 1)), RFFSketcher()):
         with pytest.raises(ValueError, match="random_state must be an int"):
             worst_case_neighbours(careless)
 

@@ -209,9 +209,9 @@ def test_any_float_comes_to_the_grid_in_range(values, step, kind):
 @pytest.mark.parametrize("name", ["fourier", "fourier, pure", "race", "histogram", "union"])
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_sketches_lie_on_the_public_grid(name, scale):
-    sketcher = clone(RELEASES[name][0]).partial_fit(X * scale)
-    noise = sketcher._pending.noise
-    sketch = sketcher.release().sketch_
+    sketcher = clone(RELEASES[name][0])
+    sketch = sketcher.fit(X * scale).sketch_
+    noise = sketcher._prepare(sketcher.feature_map_).noise
     released = [*sketch.sums, *([] if sketch.n_from_sums else [sketch.n_released])]
     assert off_grid(released, 2.0**-noise.lift / GRID) == 0
 

@@ -38,7 +38,6 @@ from skdpsumm import (
     PrivateMMDSummarizer,
     PrivateSearchCV,
     Public,
-    RFFSketcher,
     SummarizedEstimator,
     TableSchema,
     TDILClassifier,
@@ -140,10 +139,6 @@ def rows():
     return DataOwner(X, LABELS, seed=0).answer(one.open()["north"])
 
 
-def summing():
-    return RFFSketcher(8, gamma=1.0).partial_fit(X)
-
-
 def guarantee(**words):
     return PrivacyGuarantee(PureDP(1.0), **words)
 
@@ -193,7 +188,7 @@ OBJECTS = {
     "number": lambda _: answered(()),
     "vector": lambda _: answered((3,)),
     "table": lambda _: answered((2, 3)),
-    "answer of a model": lambda _: M2MEstimator(schema=(-1, 1), epsilon=np.inf).fit(X).mean(),
+    "answer of a model": lambda _: M2MEstimator((-1, 1), epsilon=np.inf).fit(X).mean(),
     "pickled answer": lambda _: pickle.loads(pickle.dumps(answered((3,)))),
     "comparison": lambda _: compare(X, sketch(), epsilon=1.0),
     "audit": lambda _: AuditResult(1.62, 0.99, 0.0, 10_000, "output >= 10", (2500, 420)),
@@ -204,7 +199,6 @@ OBJECTS = {
     "rows of an owner": lambda _: rows(),
     "curator": lambda _: curator(),
     "curator in between": lambda _: curator(1),
-    "sums in the making": lambda _: summing(),
     **{name: lambda _, kind=kind: kind() for name, kind in by_default().items()},
 }
 
@@ -358,7 +352,10 @@ def test_a_class_for_an_estimator_costs_nothing(make):
     if make is PrivateSearchCV:
         one, given = make(TDILClassifier, {"regularization": [1.0]}, ledger=paying), {}
     else:
-        one, given = make(TDILClassifier, PrivateMMDSummarizer(5, gamma=1.0, ledger=paying)), OWNERS
+        one, given = (
+            make(TDILClassifier, PrivateMMDSummarizer(n_select=5, gamma=1.0, ledger=paying)),
+            OWNERS,
+        )
     assert "TDILClassifier" in repr(one)
     with pytest.raises(TypeError):
         one.fit(X, LABELS, **given)
@@ -374,7 +371,6 @@ PRIVATE = {
     "bid": lambda: Bid(CANARY[0], 41),
     "curator": curator,
     "curator with rows": lambda: curator(1),
-    "sums in the making": summing,
     "public": lambda: Public(X),
     **{
         name: lambda name=name: fitted(name)

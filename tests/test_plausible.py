@@ -58,7 +58,7 @@ def sketched(noise_seed=0, rows=None, **options):
 
 
 def fourier():
-    sketcher = RFFSketcher(30, schema=SCHEMA, epsilon=1.0, random_state=0)
+    sketcher = RFFSketcher(SCHEMA, n_components=30, epsilon=1.0, random_state=0)
     return sketcher.fit(people()).sketch_
 
 
@@ -363,7 +363,7 @@ def test_how_columns_go_together_beyond_their_pairs_is_held(knows):
     for seed in range(2):
         X, rng = mixed(seed)
         schema = {name: [*"wxyz"] for name in X}
-        m2m = simulate(M2MEstimator(schema=schema, epsilon=5.0, random_state=0), X, seed=seed)
+        m2m = simulate(M2MEstimator(schema, epsilon=5.0, random_state=0), X, seed=seed)
         if not knows:
             m2m._plausible._interactions.__dict__["beyond"] = 0.0
         for row in X.iloc[rng.integers(len(X), size=12)].to_dict("records"):
@@ -388,7 +388,7 @@ def test_a_condition_on_four_columns_that_hardly_a_row_meets_is_not_nothing():
         return np.logical_and.reduce([rows[name] == "a" for name in "pqrs"])
 
     for seed in range(3):
-        m2m = simulate(M2MEstimator(schema=schema, epsilon=0.5, random_state=0), X, seed=seed)
+        m2m = simulate(M2MEstimator(schema, epsilon=0.5, random_state=0), X, seed=seed)
         low, high = m2m.count(asked).interval()
         assert low <= 25
         assert 5 < high < 2000  # points alone, of which none meets it, say 0
@@ -410,7 +410,7 @@ def test_a_table_of_an_even_model_is_its_areas():
     whole = np.stack(np.meshgrid(*2 * [(np.arange(200) + 0.5) / 200]), -1).reshape(-1, 2)
     sketcher = HistogramSketcher((0, 1), epsilon=np.inf, n_bins=7, marginals=2)
     cuts = [0, 0.11, 0.37, 0.52, 0.81, 1]
-    fitted = M2MEstimator(sketcher, random_state=0).fit(whole)
+    fitted = M2MEstimator(release=sketcher, random_state=0).fit(whole)
     shares = fitted.table([0, 1], bins={0: cuts, 1: cuts}, normalize=True)
     even = np.outer(np.diff(cuts), np.diff(cuts))
     assert np.abs(np.asarray(shares) - even).sum() / 2 < 0.005

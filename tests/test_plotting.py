@@ -37,7 +37,7 @@ from skdpsumm.plotting import (
     PrivacyUtilityDisplay,
     SummaryDisplay,
 )
-from skdpsumm.privacy import GaussianDP, PureDP
+from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
@@ -87,9 +87,9 @@ def choice():
     X = np.vstack([rng.normal(0, 1, (200, 2)), rng.normal(2, 1, (200, 2))])
     target = rng.normal(2, 1, (100, 2))
     fitted = [
-        PrivateMMDSummarizer(30, gamma=0.5, n_components=64, epsilon=epsilon, random_state=0).fit(
-            X, X_target=target, owners=np.repeat(["north", "south"], 200)
-        )
+        PrivateMMDSummarizer(
+            n_select=30, gamma=0.5, n_components=64, epsilon=epsilon, random_state=0
+        ).fit(X, X_target=target, owners=np.repeat(["north", "south"], 200))
         for epsilon in (np.inf, 1.0)
     ]
     return (*fitted, X, rng.normal(2, 1, (80, 2)))
@@ -278,7 +278,7 @@ def test_the_graph_of_columns_shows_what_was_counted_together():
 def test_a_sketch_that_counts_no_columns_together_has_no_graph(sketch):
     alone = ColumnGraphDisplay.from_sketch(sketch)
     assert not alone.lines_
-    fourier = RFFSketcher(8, schema=SCHEMA, epsilon=np.inf).fit(table()).sketch_
+    fourier = RFFSketcher(SCHEMA, n_components=8, epsilon=np.inf).fit(table()).sketch_
     with pytest.raises(ValueError, match="no histogram"):
         ColumnGraphDisplay.from_sketch(fourier)
 
@@ -298,7 +298,7 @@ def test_cdf(m2m):
 def test_cdf_of_whole_values_is_a_staircase():
     sketcher = HistogramSketcher(schema=Numeric(1, 5, step=1))
     stars = np.random.default_rng(0).integers(1, 6, (500, 1)).astype(float)
-    m2m = simulate(M2MEstimator(sketcher, n_synthetic=500, random_state=0), stars)
+    m2m = simulate(M2MEstimator(release=sketcher, n_synthetic=500, random_state=0), stars)
     display = CDFDisplay.from_estimator(m2m, 0, reference=np.arange(1, 6) / 5)
     shares = np.asarray(m2m.cdf(0, np.arange(1, 6)))
     for line in display.ax_.get_lines():
@@ -315,7 +315,9 @@ def test_cdf_of_whole_values_is_a_staircase():
 
 def test_a_cdf_of_categories_is_refused_with_what_to_ask_instead():
     sketcher = HistogramSketcher(epsilon=np.inf, schema=[["a", "b"]])
-    m2m = M2MEstimator(sketcher, n_synthetic=500).fit(np.array([["a"], ["b"]], dtype=object))
+    m2m = M2MEstimator(release=sketcher, n_synthetic=500).fit(
+        np.array([["a"], ["b"]], dtype=object)
+    )
     with pytest.raises(ValueError, match=r"M2MEstimator\.histogram\(0\)"):
         CDFDisplay.from_estimator(m2m, 0)
 
@@ -370,7 +372,7 @@ def test_histogram_draws_the_estimate_and_its_interval(m2m):
 def test_histogram_of_categories_names_them():
     jobs = np.array([["clerk"], ["farmer"], ["clerk"]] * 100, dtype=object)
     sketcher = HistogramSketcher(schema={"job": ["clerk", "farmer"]}, epsilon=np.inf)
-    m2m = M2MEstimator(sketcher, n_synthetic=500).fit(pd.DataFrame(jobs, columns=["job"]))
+    m2m = M2MEstimator(release=sketcher, n_synthetic=500).fit(pd.DataFrame(jobs, columns=["job"]))
     display = HistogramDisplay.from_estimator(m2m, "job")
     assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == ["clerk", "farmer"]
     assert np.allclose([bar.get_height() for bar in display.bars_], [2 / 3, 1 / 3])
@@ -441,7 +443,9 @@ def test_covariance(m2m):
 def a_ledger():
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     ledger.charge(GaussianDP(0.2), label="means")
-    ledger.charge(GaussianDP(0.1), label="counts", dataset="north", simulated=True)
+    ledger.charge(
+        PrivacyGuarantee(GaussianDP(0.1), simulated=True), label="counts", dataset="north"
+    )
     return ledger
 
 

@@ -17,7 +17,7 @@ from skdpsumm import (
     TableSchema,
 )
 from skdpsumm.features._histogram import HistogramMap
-from skdpsumm.sketches._file import sealed
+from skdpsumm.sketches._file import packed, sealed
 
 SCHEMA = TableSchema(
     [
@@ -103,9 +103,9 @@ def file():
 
 
 def loaded(header, arrays, path):
-    with path.open("wb") as stream:
-        np.savez(stream, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
-    path.write_bytes(sealed(path.read_bytes()))
+    text, rest = packed({}, arrays)[:-64].split(b"\n", 1)
+    text = json.dumps(json.loads(text) | header)  # which may hold NaN
+    path.write_bytes(sealed(text.encode() + b"\n" + rest))
     return PrivateSketch.load(path)
 
 

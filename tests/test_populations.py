@@ -166,13 +166,13 @@ def test_answers_from_points_have_it_too():
     by_limit = []
     for limit in (4, "average"):
         sketcher = RFFSketcher(
-            50,
-            schema=SCHEMA["mood"],
+            SCHEMA["mood"],
+            n_components=50,
             epsilon=np.inf,
             max_rows_per_group=limit,
             random_state=0,
         )
-        m2m = M2MEstimator(sketcher, n_synthetic=2_000, random_state=0)
+        m2m = M2MEstimator(release=sketcher, n_synthetic=2_000, random_state=0)
         by_limit.append(sampling(m2m.fit(numbers, groups=person).mean()[0]))
     truth = clustered(table["mood"].to_numpy(), np.ones(len(table)), person)
     np.testing.assert_allclose(by_limit, truth, rtol=0.25)  # of 100 tables

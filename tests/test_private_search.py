@@ -295,7 +295,7 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
         (LEARNER, CHOICES, {"scoring": "neg_absolute_error"}, "score_bounds is missing"),
         (LogisticRegression(), {}, {}, "has no epsilon to set"),
         (make_pipeline(LEARNER, LogisticRegression()), {}, {}, "has no epsilon to set"),
-        (M2MClassifier(schema=(-1, 1)), {"epsilon": [1.0]}, {}, "'epsilon', which the search"),
+        (M2MClassifier((-1, 1)), {"epsilon": [1.0]}, {}, "'epsilon', which the search"),
         (PINPClassifier(gamma=1.0), {}, {}, "keeps private rows"),
         (PINPClassifier(gamma=1.0, mechanism="svt"), {}, {"delta": 0.0}, "keeps private rows"),
         (TDILClassifier(mechanism="exponential"), {}, {}, "does not compare"),
@@ -353,10 +353,10 @@ def test_a_candidate_with_steps_of_its_own_gets_the_terms_of_the_search(adjacenc
     assert clf.classes_.tolist() == [1, 3] == list(clf.classes)
     assert model.best_estimator_[0].random_state is not None
     assert ledger.entries() == []
-    sketchers = {"sketcher": [RFFSketcher(20, gamma=1.0, **own)]}
-    m2m = M2MClassifier(sketcher=RFFSketcher(20, gamma=0.5), schema=(-1, 1), n_synthetic=300)
+    sketchers = {"release": [RFFSketcher(n_components=20, gamma=1.0, **own)]}
+    m2m = M2MClassifier((-1, 1), release=RFFSketcher(n_components=20, gamma=0.5), n_synthetic=300)
     found = search(m2m, sketchers, adjacency=adjacency).fit(X, Y).best_estimator_
-    assert found.sketcher.adjacency == adjacency
+    assert found.release.adjacency == adjacency
     stated = [found.privacy_, found.sketch_.privacy, found.sketcher_.privacy_]
     assert all(p.epsilon(1e-6) == stated[0].epsilon(1e-6) for p in stated)
     assert ledger.entries() == []
@@ -365,7 +365,9 @@ def test_a_candidate_with_steps_of_its_own_gets_the_terms_of_the_search(adjacenc
 def test_a_candidate_that_reads_rows_elsewhere_is_refused():
     pipe = Pipeline([("clf", TDILClassifier())])
     with pytest.raises(ValueError, match="another place"):
-        search(pipe, {"clf": [M2MClassifier(sketcher=RFFSketcher(20, gamma=0.5))]}).fit(X, Y)
+        search(pipe, {"clf": [M2MClassifier(release=RFFSketcher(n_components=20, gamma=0.5))]}).fit(
+            X, Y
+        )
 
 
 def test_a_row_whose_score_fails_counts_as_low():
@@ -418,10 +420,10 @@ def test_public_points_frames_sketches_and_numbers():
     assert list(kernel.feature_names_in_) == ["a", "b", "c"]
     assert kernel.predict(frame).shape == Y.shape
     sketch = M2MClassifier(
-        sketcher=RFFSketcher(10, gamma=2.0), schema=(-1, 1), n_synthetic=100, random_state=0
+        (-1, 1), release=RFFSketcher(n_components=10, gamma=2.0), n_synthetic=100, random_state=0
     )
     once = {"expected_trials": 1.01, "epsilon": 5.0}
-    found = search(sketch, {"sketcher__gamma": [1.0, 2.0]}, **once).fit(frame, Y)
+    found = search(sketch, {"release__gamma": [1.0, 2.0]}, **once).fit(frame, Y)
     assert found.best_estimator_.sketch_.privacy == found.privacy_
     numbers = search(
         TDILRegressor(y_bounds=(-1, 1)), {"regularization": [1.0]}, score_bounds=(-1, 0)

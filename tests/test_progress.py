@@ -27,7 +27,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
 
 X = np.random.default_rng(0).random((120, 2))
 y = (X[:, 0] > 0.5).astype(int)
-M2M = {"sketcher": RFFSketcher(6, gamma=1.0, epsilon=5.0), "schema": (0, 1), "n_synthetic": 400}
+M2M = {
+    "release": RFFSketcher(n_components=6, gamma=1.0, epsilon=5.0),
+    "schema": (0, 1),
+    "n_synthetic": 400,
+}
 
 
 def wide():
@@ -97,12 +101,12 @@ def test_products_of_conjugate_gradients_are_steps(monkeypatch):
 
 def test_models_show_that_their_rows_are_sketched(capsys):
     M2MEstimator(**M2M, verbose=1).fit(X)
-    M2MEstimator(schema=(0, 1), n_synthetic=50, verbose=1).fit(X)
+    M2MEstimator((0, 1), n_synthetic=50, verbose=1).fit(X)
     M2MClassifier(**M2M, verbose=1).fit(X, y)
     shown = [line.split(":")[0] for line in capsys.readouterr().err.strip().splitlines()]
     assert shown[::2] == ["RFFSketcher.fit", "AdaptiveSketcher.fit", "RFFSketcher.fit"]
     assert shown[1::2] == ["M2MEstimator", "M2MEstimator", "M2MClassifier"]
-    assert M2M["sketcher"].verbose == 0  # it is a copy that shows them
+    assert M2M["release"].verbose == 0  # it is a copy that shows them
 
 
 @pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier])

@@ -37,7 +37,7 @@ def test_a_sketch(delta, claim):
     ],
 )
 def test_summaries(protocol, claims):
-    summarizer = PrivateMMDSummarizer(10, protocol=protocol, gamma=0.5, n_components=50)
+    summarizer = PrivateMMDSummarizer(n_select=10, protocol=protocol, gamma=0.5, n_components=50)
     found = summarizer.fit(X, X_target=Z, owners=OWNERS).privacy_
     assert tuple(words(one) for one in (found.target, found.owners, found.consumer)) == claims
 

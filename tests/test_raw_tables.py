@@ -51,7 +51,7 @@ pytestmark = pytest.mark.simulated(0)
     [
         TDILClassifier(**QUIET),
         TDDLClassifier(**QUIET),
-        M2MClassifier(HistogramSketcher(), schema=SCHEMA, n_synthetic=500),
+        M2MClassifier(SCHEMA, release=HistogramSketcher(), n_synthetic=500),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -66,11 +66,11 @@ def test_models_predict_tables_without_the_columns_that_the_schema_drops(model):
 
 
 def test_steps_and_summaries_take_them_too():
-    for step in (PublicVectorizer(SCHEMA), RFFSketcher(4, **QUIET)):
+    for step in (PublicVectorizer(SCHEMA), RFFSketcher(n_components=4, **QUIET)):
         step.fit(FRAME)
         np.testing.assert_array_equal(step.transform(FRAME), step.transform(FEW))
     chosen = [
-        PrivateMMDSummarizer(5, **QUIET).fit(FRAME, X_target=target, owners=FRAME["sex"])
+        PrivateMMDSummarizer(n_select=5, **QUIET).fit(FRAME, X_target=target, owners=FRAME["sex"])
         for target in (FRAME[:50], FEW[:50])
     ]
     np.testing.assert_array_equal(*(one.sample_indices_ for one in chosen))
@@ -153,7 +153,7 @@ def test_a_missing_category_is_told_the_parameter():
 
 def test_a_histogram_has_the_bins_of_the_release():
     m2m = M2MEstimator(
-        HistogramSketcher(epsilon=np.inf), schema=SCHEMA, n_synthetic=2000, random_state=0
+        SCHEMA, release=HistogramSketcher(epsilon=np.inf), n_synthetic=2000, random_state=0
     ).fit(FRAME)
     shares = m2m.histogram("pay")
     assert shares.labels == m2m.table(["pay"]).labels
@@ -185,7 +185,7 @@ def test_columns_that_no_histogram_has_are_told_before_the_release_and_after():
 
 
 def test_a_table_of_one_column_needs_no_list():
-    m2m = M2MEstimator(schema=SCHEMA, epsilon=np.inf).fit(FRAME)
+    m2m = M2MEstimator(SCHEMA, epsilon=np.inf).fit(FRAME)
     alone, listed = m2m.table("sex"), m2m.table(["sex"])
     assert alone.labels == listed.labels
     np.testing.assert_array_equal(alone, listed)

@@ -263,7 +263,7 @@ def test_words_are_no_numbers():
 
 def test_a_table_that_is_not_computed_is_told_how():
     search = PrivateSearchCV(TDILClassifier(), {}, expected_trials=2)
-    with_schema = HistogramSketcher(schema=(0, 1)), M2MClassifier(schema=(0, 1))
+    with_schema = HistogramSketcher(schema=(0, 1)), M2MClassifier((0, 1))
     for model in (*with_schema, TDILClassifier(), search):
         with pytest.raises(ValueError, match=r"LazyFrame.*give X.collect\(\)"):
             model.fit(pl.LazyFrame({"a": [0.0, 1.0]}), [0, 1])
@@ -320,7 +320,7 @@ LEARNERS = {
     "PINP": PINPClassifier(classes=MANY, gamma=1.0),
     "TDDL": TDDLClassifier(classes=MANY, schema=(0, 1)),
     "TDIL": TDILClassifier(classes=MANY),
-    "M2M": M2MClassifier(schema=(0, 1), classes=MANY),
+    "M2M": M2MClassifier((0, 1), classes=MANY),
     "search": PrivateSearchCV(TDILClassifier(classes=MANY), {}, expected_trials=2),
 }
 
@@ -332,7 +332,7 @@ def test_one_label_changes_no_other(name, strange):
     ledger, X = PrivacyLedger(epsilon=9, delta=1e-3), np.linspace(0, 1, 41)[:, None]
     model = clone(LEARNERS[name])
     payer = (
-        {"sketcher": RFFSketcher(8, gamma=1.0, ledger=ledger)}
+        {"release": RFFSketcher(n_components=8, gamma=1.0, ledger=ledger)}
         if name == "M2M"
         else {"ledger": ledger}
     )
@@ -399,7 +399,7 @@ def test_an_engine_that_is_not_there_costs_nothing(monkeypatch):
     monkeypatch.setenv("SKDPSUMM_ENGINE", "cuda")
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)
     with pytest.raises(ValueError, match="SKDPSUMM_ENGINE"):
-        RACESketcher(schema=(0, 1), ledger=ledger).fit(np.ones((5, 2)))
+        RACESketcher((0, 1), ledger=ledger).fit(np.ones((5, 2)))
     assert ledger.entries() == []
 
 

@@ -105,7 +105,7 @@ def test_anything_else_is_an_error_that_names_the_column(given, message):
     # A sketcher says the same, before anything else.
     if given is not None:
         with pytest.raises(ValueError, match=message):
-            RFFSketcher(schema=given).fit([["not looked at"]])
+            RFFSketcher(given).fit([["not looked at"]])
 
 
 WRONG_COLUMNS = {
@@ -598,7 +598,7 @@ def test_the_order_of_columns_in_a_frame_changes_no_sketch(library):
     sums = []
     for order in ("abc", "cab", "bca"):
         frame = FRAMES[library]({name: rows[name] for name in order})
-        sketcher = RFFSketcher(10, schema=schema, epsilon=np.inf, random_state=0).fit(frame)
+        sketcher = RFFSketcher(schema, n_components=10, epsilon=np.inf, random_state=0).fit(frame)
         sums.append(sketcher.sketch_.sums)
         features = sketcher.transform(frame)
     assert np.array_equal(sums[0], sums[1])
@@ -766,7 +766,7 @@ def test_missing_cells_of_dask_are_read_as_in_memory():
     dd = pytest.importorskip("dask.dataframe")
     table = people(60)
     union = SketchUnion(
-        [HistogramSketcher(n_bins=4), RFFSketcher(6), RACESketcher(3)],
+        [HistogramSketcher(n_bins=4), RFFSketcher(n_components=6), RACESketcher(n_repetitions=3)],
         schema=MIXED,
         random_state=0,
     )
@@ -792,9 +792,11 @@ MAPS = {
     "histogram": HistogramSketcher(
         n_bins=7, marginals=[["age", "job"], ["gain"], ["grade", "sex"]]
     ),
-    "fourier": RFFSketcher(12),
-    "race": RACESketcher(4, n_buckets=9),
-    "union": SketchUnion([HistogramSketcher(n_bins=3), RFFSketcher(4), RACESketcher(2)]),
+    "fourier": RFFSketcher(n_components=12),
+    "race": RACESketcher(n_repetitions=4, n_buckets=9),
+    "union": SketchUnion(
+        [HistogramSketcher(n_bins=3), RFFSketcher(n_components=4), RACESketcher(n_repetitions=2)]
+    ),
 }
 STRANGE = {
     "nothing": (None, None, None, None, "F"),

@@ -184,9 +184,9 @@ def neighbours(adjacency, k, kinds, alike=False):
 
 def as_gaussian(fitted):
     """Return the claim; new values have a price of their own, which no draw shows."""
-    claim = fitted.privacy_
-    new = isinstance(claim.mechanism, NewValuesDP)
-    return replace(claim, mechanism=claim.mechanism.as_accountable()) if new else claim
+    cost = fitted.privacy_.mechanism
+    plain = GaussianDP(cost.mu, *cost.slack) if isinstance(cost, NewValuesDP) else cost
+    return replace(fitted.privacy_, mechanism=plain)
 
 
 @pytest.mark.parametrize(("adjacency", "k"), UNITS)
@@ -762,7 +762,7 @@ def test_from_a_raw_frame_to_answers(tmp_path):
     assert finder.schema_["job"].categories == ("clerk", "farmer", "other")
     finder.schema_.save(tmp_path / "schema.toml")
     assert TableSchema.load(tmp_path / "schema.toml") == finder.schema_
-    model = M2MEstimator(schema=finder.schema_, epsilon=1.0).fit(frame)
+    model = M2MEstimator(finder.schema_, epsilon=1.0).fit(frame)
     how = "the schema was found privately: (1, 1e-6)-DP for one row, add or remove, and this cost"
     assert how in model.privacy_.given
     assert model.mean()["age"] == pytest.approx(frame["age"].mean(), abs=3)

@@ -565,15 +565,13 @@ def test_learners_and_models_of_sketches_find_what_is_in_a_raw_table():
     choices = {"regularization": [1.0, 10.0]}
     named = {f"tdilclassifier__{name}": values for name, values in choices.items()}
     m2m = M2MClassifier(
-        schema=SCHEMA,
-        sketcher=HistogramSketcher(marginals=[[2, 4], [0, 4]], n_bins=4),
-        n_synthetic=2000,
+        SCHEMA, release=HistogramSketcher(marginals=[[2, 4], [0, 4]], n_bins=4), n_synthetic=2000
     )
     cases = [
         (make_pipeline(PublicVectorizer(SCHEMA), learner), named),
         (make_pipeline(PublicVectorizer(SCHEMA), RBFSampler(gamma=0.5), learner), named),
         (m2m, {"inference": ["points"]}),
-        (m2m, {"sketcher__n_bins": [3, 5]}),
+        (m2m, {"release__n_bins": [3, 5]}),
     ]
     if "schema" in learner.get_params():
         cases.append((clone(learner).set_params(schema=SCHEMA), choices))

@@ -49,7 +49,7 @@ def histograms(**options):
 
 
 def both_kinds(**options):
-    parts = [HistogramSketcher(n_bins=20), RFFSketcher(40, gamma=1.0)]
+    parts = [HistogramSketcher(n_bins=20), RFFSketcher(n_components=40, gamma=1.0)]
     return SketchUnion(parts, weights=[3, 1], random_state=0, **options)
 
 
@@ -76,7 +76,7 @@ def saved(sketch, folder):
 # ------------------------------------------------------------------------------- copies and files
 
 
-@pytest.mark.parametrize("make", [histograms, both_kinds, partial(RFFSketcher, 40)])
+@pytest.mark.parametrize("make", [histograms, both_kinds, partial(RFFSketcher, n_components=40)])
 def test_copies_and_files_are_one_release(make, tmp_path):
     sketch = released(0, make=make)
     m2m = asked(sketch)
@@ -91,7 +91,7 @@ def test_copies_and_files_are_one_release(make, tmp_path):
             assert np.ptp(none.interval(0.99, covers=covers)) < 1e-9
 
 
-@pytest.mark.parametrize("make", [both_kinds, partial(RFFSketcher, 60, gamma=1.0)])
+@pytest.mark.parametrize("make", [both_kinds, partial(RFFSketcher, n_components=60, gamma=1.0)])
 def test_other_points_of_one_release_share_its_noise_and_its_people(make):
     """Also those of a graphical model beside them: a union is one release, however it is read."""
     sketch = released(0, make=make, epsilon=10.0)

@@ -13,7 +13,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning"),
 ]
 CUTS = np.linspace(0.1, 0.9, 5)
-SKETCHERS = {"rff": RFFSketcher(100), "race": RACESketcher(20, n_buckets=10, bandwidth=0.3)}
+SKETCHERS = {
+    "rff": RFFSketcher(n_components=100),
+    "race": RACESketcher(n_repetitions=20, n_buckets=10, bandwidth=0.3),
+}
 
 
 def bands(seed, n=8000):
@@ -25,7 +28,7 @@ def bands(seed, n=8000):
 
 
 def read(X, prior="auto", seed=0, epsilon=1.0, sketcher=None, **options):
-    sketcher = (sketcher or RFFSketcher(100)).set_params(
+    sketcher = (sketcher or RFFSketcher(n_components=100)).set_params(
         schema=(0, 1), epsilon=epsilon, random_state=seed
     )
     options = {"n_synthetic": 3000, "random_state": seed} | options
@@ -116,7 +119,7 @@ def test_points_follow_the_sketch_where_it_tells_enough(X, epsilon, follows, mon
 
 def test_the_choice_is_made_from_the_release_alone():
     """Two readers of one release have the same points, and nothing more is charged."""
-    sketch = RFFSketcher(100, schema=(0, 1), random_state=0).fit(bands(0)).sketch_
+    sketch = RFFSketcher((0, 1), n_components=100, random_state=0).fit(bands(0)).sketch_
     one, other = (
         M2MEstimator.from_sketch(sketch, n_synthetic=1000, random_state=3) for _ in range(2)
     )
@@ -135,11 +138,11 @@ def test_a_large_unit_of_one_column_leaves_the_errors_of_others(covers):
     """By a power of two, which rounds nothing."""
     X, unit = bands(0), 2.0**30
     scale = np.array([unit, 1, 1, 1, 1])
-    sketcher = RFFSketcher(60, random_state=0)
+    sketcher = RFFSketcher(n_components=60, random_state=0)
     schema = [(0, unit)] + 4 * [(0, 1)]
     options = {"n_synthetic": 2000, "random_state": 0, "inference": Points(prior="uniform")}
-    large = M2MEstimator(sketcher, schema=schema, **options).fit(X * scale)
-    small = M2MEstimator(sketcher, schema=(0, 1), **options).fit(X)
+    large = M2MEstimator(schema, release=sketcher, **options).fit(X * scale)
+    small = M2MEstimator((0, 1), release=sketcher, **options).fit(X)
     intervals = [model.covariance().interval(covers=covers) for model in (large, small)]
     found, expected = (np.ptp(interval, axis=-1) for interval in intervals)
     # Of 100 simulated draws, which rounding may have turned round.

@@ -155,12 +155,12 @@ import numpy as np
 from skdpsumm import *
 X = np.random.default_rng(0).random((300, 2))
 y = (X[:, 0] > 0.5).astype(int)
-for made in (M2MEstimator(schema=(0, 1)), TDILClassifier(schema=(0, 1)),
-             SketchUnion([HistogramSketcher(), RFFSketcher(10)], schema=(0, 1)),
-             PrivateMMDSummarizer(5, schema=(0, 1), n_components=8)):
+for made in (M2MEstimator((0, 1)), TDILClassifier(schema=(0, 1)),
+             SketchUnion([HistogramSketcher(), RFFSketcher(n_components=10)], schema=(0, 1)),
+             PrivateMMDSummarizer((0, 1), n_select=5, n_components=8)):
     made.fit(X, y)
     repr(made), made.get_params()
-for wrong in (TDILClassifier(schema=(0, 1), epsilon=-1), M2MEstimator(schema=(0, 1), ledger=3)):
+for wrong in (TDILClassifier(schema=(0, 1), epsilon=-1), M2MEstimator((0, 1), ledger=3)):
     try:
         wrong.fit(X, y)
     except ValueError as error:

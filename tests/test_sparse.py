@@ -454,11 +454,11 @@ def test_noise_is_told_for_rows_in_all_directions():
 # ---- sketches
 
 SKETCHERS = {
-    "fourier": RFFSketcher(10, gamma=0.5),
-    "fourier in a box": RFFSketcher(10, gamma=0.5, schema=(0, 2)),
-    "fourier, columns": RFFSketcher(10, gamma=0.5, schema=[(0, 1 + j) for j in range(40)]),
-    "race": RACESketcher(5, n_buckets=7, bandwidth=1.0),
-    "race in a box": RACESketcher(5, n_buckets=7, schema=(0, 2)),
+    "fourier": RFFSketcher(n_components=10, gamma=0.5),
+    "fourier in a box": RFFSketcher((0, 2), n_components=10, gamma=0.5),
+    "fourier, columns": RFFSketcher([(0, 1 + j) for j in range(40)], n_components=10, gamma=0.5),
+    "race": RACESketcher(n_repetitions=5, n_buckets=7, bandwidth=1.0),
+    "race in a box": RACESketcher((0, 2), n_repetitions=5, n_buckets=7),
 }
 
 
@@ -518,7 +518,7 @@ def test_a_row_more_adds_itself_to_a_sum_and_nothing_else(name, place):
 @pytest.mark.filterwarnings("ignore")
 def test_no_sketch_makes_a_wide_table_dense():
     X, _ = one_hot(3000, 20_000, 10)
-    sketcher = RFFSketcher(10, gamma=0.1, random_state=0)
+    sketcher = RFFSketcher(n_components=10, gamma=0.1, random_state=0)
     tracemalloc.start()
     try:
         sketcher.fit(X)
@@ -534,9 +534,9 @@ def test_no_sketch_makes_a_wide_table_dense():
     "sketcher",
     [
         HistogramSketcher(schema=(0, 1)),
-        SketchUnion([RFFSketcher(4, gamma=1.0)]),
+        SketchUnion([RFFSketcher(n_components=4, gamma=1.0)]),
         AdaptiveSketcher(schema=(0, 1)),
-        M2MEstimator(sketcher=RFFSketcher(4, gamma=1.0), schema=(0, 1)),
+        M2MEstimator((0, 1), release=RFFSketcher(n_components=4, gamma=1.0)),
         PrivateSearchCV(TDILClassifier(), {"regularization": [1.0]}),
     ],
 )
@@ -551,7 +551,7 @@ def test_what_has_no_use_for_sparse_tables_refuses_them(sketcher):
 def test_a_sketch_refuses_a_schema_under_which_zero_moves(schema):
     ledger = PrivacyLedger(epsilon=5, delta=1e-5)
     columns = [schema] * 40 if isinstance(schema, list) else schema
-    sketcher = RFFSketcher(4, gamma=1.0, schema=columns, ledger=ledger)
+    sketcher = RFFSketcher(columns, n_components=4, gamma=1.0, ledger=ledger)
     with pytest.raises(ValueError, match="zero must stay zero"):
         sketcher.fit(sparse.csr_array(table()[0]))
     assert not get_tags(sketcher).input_tags.sparse

@@ -190,7 +190,11 @@ def test_a_sum_of_sketches_is_the_sketch_of_the_union_and_files_keep_it(
         X.loc[::7, "a"] = np.nan
     sketcher = HistogramSketcher(schema=schema, n_bins=n_bins, epsilon=np.inf)
     if kind == "union":
-        parts = [HistogramSketcher(n_bins=n_bins), RFFSketcher(4), RACESketcher(2, n_buckets=3)]
+        parts = [
+            HistogramSketcher(n_bins=n_bins),
+            RFFSketcher(n_components=4),
+            RACESketcher(n_repetitions=2, n_buckets=3),
+        ]
         sketcher = SketchUnion(parts, schema=schema, epsilon=np.inf, random_state=0)
     whole, one, other = (sketcher.fit(part).sketch_ for part in (X, X[:cut], X[cut:]))
     total = one + other
@@ -236,7 +240,7 @@ def answering(sketcher=None, X=None, **options):
     sketcher = HistogramSketcher(schema=GRIDDED, n_bins=74) if sketcher is None else clone(sketcher)
     options = {"n_synthetic": 20_000, "random_state": 0} | options
     sketcher.set_params(epsilon=options.pop("epsilon", np.inf))
-    return M2MEstimator(sketcher, **options).fit(people() if X is None else X)
+    return M2MEstimator(release=sketcher, **options).fit(people() if X is None else X)
 
 
 def test_whole_numbers_are_answered_exactly():
@@ -263,7 +267,7 @@ def test_quantiles_of_a_wide_range_are_where_the_rows_are(step, high):
     rng = np.random.default_rng(1)
     incomes = np.where(rng.random(12_000) < 0.2, 0, rng.lognormal(9, 1, 12_000)).clip(0, 99_999)
     incomes, levels = incomes.round()[:, None], [0.25, 0.5, 0.75, 0.95]
-    m2m = M2MEstimator(schema=[Numeric(0, high, step=step)], random_state=0)
+    m2m = M2MEstimator([Numeric(0, high, step=step)], random_state=0)
     found = simulate(m2m, incomes).quantile(0, levels)
     truth = np.quantile(incomes, levels)
     np.testing.assert_allclose(np.asarray(found), truth, rtol=0.08)
@@ -274,7 +278,7 @@ def test_quantiles_of_a_wide_range_are_where_the_rows_are(step, high):
 
 @pytest.mark.parametrize("prior", ["uniform", "auto"])
 def test_synthetic_points_lie_on_the_grid(prior):
-    union = SketchUnion([HistogramSketcher(n_bins=10), RFFSketcher(20)])
+    union = SketchUnion([HistogramSketcher(n_bins=10), RFFSketcher(n_components=20)])
     model = answering(union, schema=GRIDDED, inference=Points(prior=prior))
     points = model._regression.points
     assert np.all(points == np.rint(points))
@@ -290,11 +294,11 @@ def test_synthetic_points_lie_on_the_grid(prior):
 
 def test_another_step_costs_nothing():
     ledger = PrivacyLedger(epsilon=1, delta=1e-5)
-    parts = [HistogramSketcher(), RFFSketcher(4)]
+    parts = [HistogramSketcher(), RFFSketcher(n_components=4)]
     union = SketchUnion(parts, schema=WHOLE, ledger=ledger)
     other = {**WHOLE, "age": Numeric(*AGE, step=0.5)}
     with pytest.raises(ValueError, match="another; give the schema to one"):
-        M2MEstimator(union, schema=other).fit(people())
+        M2MEstimator(other, release=union).fit(people())
     assert ledger.entries() == []
     own = union.set_params(ledger=None).fit(people()).sketch_
     assert M2MEstimator.from_sketch(own, n_synthetic=500).schema_ == TableSchema(WHOLE)
@@ -312,7 +316,7 @@ def test_bounds_hold_for_any_data_among_the_points(seed):
     rng = np.random.default_rng(seed)
     settings = {"inference": Points(prior="uniform", regularization=1e-2), "schema": (0, 1)}
     sketcher = SketchUnion(
-        [HistogramSketcher(n_bins=3), RFFSketcher(10, gamma=1.0)], random_state=0
+        [HistogramSketcher(n_bins=3), RFFSketcher(n_components=10, gamma=1.0)], random_state=0
     )
     blank = answering(sketcher, rng.random((9, 2)), n_synthetic=500, **settings)
     points = blank._regression.points
@@ -356,9 +360,9 @@ FINE = {
     "many bins": HistogramSketcher(schema=RANGES, n_bins=2000),
     "noise": clone(COARSE).set_params(epsilon=1.0),
     "waves": SketchUnion(
-        [HistogramSketcher(n_bins=1), RFFSketcher(60)], schema=RANGES, epsilon=np.inf
+        [HistogramSketcher(n_bins=1), RFFSketcher(n_components=60)], schema=RANGES, epsilon=np.inf
     ),
-    "no histogram": RFFSketcher(60, schema=RANGES),
+    "no histogram": RFFSketcher(RANGES, n_components=60),
 }
 
 
@@ -367,7 +371,9 @@ FINE = {
 def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
     X = people()
     for make in (M2MEstimator, of_points):
-        assert told(lambda m=make: m(sketcher, n_synthetic=5000, random_state=0).fit(X)) == []
+        assert (
+            told(lambda m=make: m(release=sketcher, n_synthetic=5000, random_state=0).fit(X)) == []
+        )
 
 
 @pytest.mark.simulated(1)
@@ -375,7 +381,7 @@ def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
 def test_of_what_is_drowned_no_more_is_told(n_bins):
     sketcher = clone(COARSE).set_params(epsilon=1e-4, n_bins=n_bins)
     for make in (M2MEstimator, of_points):
-        model = make(sketcher, n_synthetic=5000, random_state=0)
+        model = make(release=sketcher, n_synthetic=5000, random_state=0)
         (text,) = told(lambda m=model: m.fit(people()))
         assert "drowns the sketch" in text
 

@@ -142,7 +142,7 @@ def test_paper_parameters():
     parameters = printed.SUMMARIZATION
     seeds = np.random.default_rng(0).normal(size=(30, 2))
     protocol = clone(parameters["protocol"]).set_params(X_seed=seeds, n_target=300)
-    s = PrivateMMDSummarizer(10, random_state=0, **parameters | {"protocol": protocol})
+    s = PrivateMMDSummarizer(n_select=10, random_state=0, **parameters | {"protocol": protocol})
     s.fit(X, X_target=target, owners=owners)
     assert len(s.transcript_["north"]) >= 10
     assert s.privacy_.owners.epsilon(0.5) == np.inf
@@ -517,10 +517,10 @@ def test_rows_are_chosen_in_pipelines_of_imbalanced_learn(routing):
 def test_a_target_that_a_pipeline_did_not_map_is_told_why():
     X = np.random.default_rng(0).normal(size=(40, 3))
     with pytest.raises(ValueError, match="features") as caught:
-        PrivateMMDSummarizer(5, gamma=1.0).fit(X, X_target=X[:, :2])
+        PrivateMMDSummarizer(n_select=5, gamma=1.0).fit(X, X_target=X[:, :2])
     assert "transform_input=['X_target']" in caught.value.__notes__[0]
     with pytest.raises(ValueError, match="NaN") as caught:
-        PrivateMMDSummarizer(5, gamma=1.0).fit(np.full((40, 3), np.nan), X_target=X)
+        PrivateMMDSummarizer(n_select=5, gamma=1.0).fit(np.full((40, 3), np.nan), X_target=X)
     assert not hasattr(caught.value, "__notes__")
 
 
@@ -568,7 +568,7 @@ def wanted_people():
 
 def on_schema(**options):
     options = {"n_select": 20, "n_components": 300, "random_state": 0, **options}
-    return PrivateMMDSummarizer(schema=PEOPLE, **options)
+    return PrivateMMDSummarizer(PEOPLE, **options)
 
 
 def test_a_raw_frame_is_read_through_the_schema_and_returned_as_it_is():

@@ -32,7 +32,7 @@ SCHEMA = {
     "rooms": Categorical([1, 2, 3]),
 }
 PAIRS = HistogramSketcher(marginals=[["age", "pay"], ["age", "job"], ["rooms"]], n_bins=20)
-UNION = SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(60)])
+UNION = SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(n_components=60)])
 QUICK = {"n_synthetic": 4000, "random_state": 0}
 
 
@@ -49,7 +49,7 @@ def people(n=8000):
 def fitted(sketcher=PAIRS, X=None, *, inference="auto", **options):
     sketcher = clone(sketcher).set_params(epsilon=5.0)
     own = {"schema": SCHEMA, "inference": inference} | QUICK | options
-    return M2MEstimator(sketcher, **own).fit(people() if X is None else X)
+    return M2MEstimator(release=sketcher, **own).fit(people() if X is None else X)
 
 
 @pytest.mark.parametrize(("sketcher", "inference"), [(PAIRS, "graphical"), (UNION, "points")])
@@ -95,7 +95,7 @@ def test_a_frame_of_polars_and_an_array_give_their_own_kind():
     known = list(SCHEMA.values())
     array = fitted(numbered, people().to_numpy(object), schema=known, inference="graphical")
     assert array.sample(7).shape == (7, 4)
-    numbers = M2MEstimator(HistogramSketcher(n_bins=8), schema=(0, 1), inference="graphical")
+    numbers = M2MEstimator((0, 1), release=HistogramSketcher(n_bins=8), inference="graphical")
     assert numbers.fit(np.random.default_rng(0).random((500, 2))).sample(3).dtype == np.float64
 
 
@@ -113,7 +113,7 @@ def test_rows_are_as_near_to_the_table_as_the_model_is(epsilon):
     codes = np.floor(latent + rng.standard_normal(latent.shape) + 3).clip(0, 5).astype(int)
     X = pd.DataFrame(codes, columns=[*"abcdefghij"])
     schema = dict.fromkeys(X, Categorical(range(6)))
-    m2m = simulate(M2MEstimator(schema=schema, epsilon=epsilon, random_state=0), X, seed=3)
+    m2m = simulate(M2MEstimator(schema, epsilon=epsilon, random_state=0), X, seed=3)
     rows = m2m.sample(len(X), random_state=0).to_numpy()
     groups = [group for part, _ in m2m.sketch_.blocks() for group in part.groups]
     pairs = {group for group in groups if len(group) == 2}
@@ -138,11 +138,11 @@ def test_histograms_are_read_by_a_graphical_model_and_others_by_points():
     known = {name: SCHEMA[name] for name in X}
     pairs = HistogramSketcher(marginals=[["age", "target"], ["rooms", "target"]], n_bins=8)
     options = {"schema": known, "classes": ["baker", "clerk"]} | QUICK
-    drawn = M2MClassifier(pairs, **options).fit(X, y)
+    drawn = M2MClassifier(release=pairs, **options).fit(X, y)
     assert drawn.effective_sample_size_ == pytest.approx(QUICK["n_synthetic"])
-    weighted = M2MClassifier(pairs, inference="points", **options).fit(X, y)
+    weighted = M2MClassifier(release=pairs, inference="points", **options).fit(X, y)
     assert weighted.effective_sample_size_ < QUICK["n_synthetic"] - 1
-    by_prior = M2MClassifier(pairs, inference=Points(prior="uniform"), **options).fit(X, y)
+    by_prior = M2MClassifier(release=pairs, inference=Points(prior="uniform"), **options).fit(X, y)
     assert by_prior.effective_sample_size_ < QUICK["n_synthetic"] - 1
 
 
@@ -151,7 +151,7 @@ def test_a_graphical_model_needs_histograms(kind):
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)
     own = {"y_bounds": (0, 1)} if kind is M2MRegressor else {}
     X = np.random.default_rng(0).random((30, 2))
-    model = kind(RFFSketcher(4, ledger=ledger), schema=(0, 1), inference="graphical", **own)
+    model = kind((0, 1), release=RFFSketcher(ledger=ledger), inference="graphical", **own)
     with pytest.raises(ValueError, match="needs a histogram"):
         model.fit(X, X[:, 0] > 0.5)
     assert ledger.entries() == []
@@ -186,7 +186,7 @@ def test_what_points_do_not_do_for_an_estimator_is_refused(kind, points, said):
 
 
 def test_parameters_of_points_are_reached_by_their_path():
-    model = M2MEstimator(schema=(0, 1), inference=Points())
+    model = M2MEstimator((0, 1), inference=Points())
     model.set_params(inference__prior="uniform")
     assert clone(model).get_params()["inference__prior"] == "uniform"
 
@@ -211,10 +211,12 @@ def test_parameters_of_points_are_reached_by_their_path():
 )
 def test_a_budget_beside_a_sketcher_says_where_to_give_it(kind, given):
     (name,) = given
-    model = kind(RFFSketcher(4), schema=(0, 1), **given)
-    with pytest.raises(ValueError, match=rf"has {name}=.*{kind.__name__}\(RFFSketcher\({name}="):
+    model = kind((0, 1), release=RFFSketcher(n_components=4), **given)
+    with pytest.raises(
+        ValueError, match=rf"has {name}=.*give it there, release=RFFSketcher\({name}="
+    ):
         model.fit(np.zeros((3, 2)), np.arange(3))
-    with pytest.raises(ValueError, match="beside a sketcher"):
+    with pytest.raises(ValueError, match="beside release="):
         model.check_budget()
 
 
@@ -239,12 +241,12 @@ def test_the_budget_is_that_of_the_default_sketcher(kind):
         persons.fit(X, y)
     with pytest.raises(ValueError, match="max_rows_per_group=None"):
         clone(persons).set_params(max_rows_per_group=None).fit(X, y, groups=groups)
-    with pytest.raises(ValueError, match="'sketcher' parameter"):
-        clone(persons).set_params(sketcher=None).fit(X, y)
+    with pytest.raises(ValueError, match="'release' parameter"):
+        clone(persons).set_params(release=1.0).fit(X, y)
 
 
 def test_tags_tell_whether_the_default_draws_noise():
     for epsilon, seed, noisy in ((1.0, None, True), (np.inf, None, False), (1.0, 1, False)):
         with drawing_from(seed):
-            tags = M2MEstimator(schema=(0, 1), epsilon=epsilon).__sklearn_tags__()
+            tags = M2MEstimator((0, 1), epsilon=epsilon).__sklearn_tags__()
         assert tags.non_deterministic == noisy

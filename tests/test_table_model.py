@@ -182,7 +182,7 @@ def test_what_a_function_of_whole_arrays_depends_on_is_found(answers_of_arrays, 
 
 def test_without_noise_fine_counts_tell_where_rows_lie():
     X = np.random.default_rng(0).random((2000, 2))
-    model = M2MEstimator(schema=(0, 1), epsilon=np.inf, random_state=0).fit(X)
+    model = M2MEstimator((0, 1), epsilon=np.inf, random_state=0).fit(X)
     np.testing.assert_allclose(model.mean().value, X.mean(axis=0), rtol=1e-3)
     cuts = np.arange(1, 10) / 10
     exact = (X[:, [0]] <= cuts).mean(axis=0)
@@ -195,7 +195,7 @@ def test_without_noise_what_was_counted_together_is_exact():
     X = pd.DataFrame({"a": a, "b": np.minimum(a + rng.integers(0, 3, 5000), 9)})
     X["c"] = np.where(rng.random(5000) < a / 10, "x", "y")
     schema = {"a": Numeric(0, 9, step=1), "b": Numeric(0, 9, step=1), "c": ["x", "y"]}
-    model = M2MEstimator(schema=schema, epsilon=np.inf).fit(X)
+    model = M2MEstimator(schema, epsilon=np.inf).fit(X)
     ends = [0, 2, 5, 8, 9]
     counted = np.histogram2d(X["a"], X["b"], bins=[[0, 2, 5, 8, 10]] * 2)[0]
     table = np.asarray(model.table(["a", "b"], bins={"a": ends, "b": ends}))
@@ -209,7 +209,7 @@ def test_without_noise_what_was_counted_together_is_exact():
 def test_quantiles_asked_again_and_after_pickling_are_the_same():
     rows = people()
     model = M2MEstimator(
-        HistogramSketcher(schema=SCHEMA, marginals=1, n_bins=16), random_state=0
+        release=HistogramSketcher(schema=SCHEMA, marginals=1, n_bins=16), random_state=0
     ).fit(rows)
     alone = [np.asarray(model.quantile("age", [q]).interval()) for q in (0.2, 0.7)]
     again = pickle.loads(pickle.dumps(model))

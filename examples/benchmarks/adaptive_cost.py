@@ -80,7 +80,7 @@ def measure(what, size, epsilon):
 
         estimator = AdaptiveSketcher(schema, epsilon=epsilon, random_state=0)
     else:
-        estimator = M2MEstimator(schema=schema, epsilon=epsilon, random_state=0)
+        estimator = M2MEstimator(schema, epsilon=epsilon, random_state=0)
     warnings.simplefilter("ignore")
     wall, start = time.perf_counter(), time.process_time()
     estimator.fit(frame)

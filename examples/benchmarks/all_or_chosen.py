@@ -30,7 +30,7 @@ MODELS = {
 def accuracies(problem, schema, seed):
     """Return the accuracy of each model of each choice of rows, in this order."""
     X, y, owners, target, held, truth = problem
-    summarizer = PrivateMMDSummarizer(N_SELECT, schema=schema, epsilon=1.0, random_state=seed)
+    summarizer = PrivateMMDSummarizer(schema, n_select=N_SELECT, epsilon=1.0, random_state=seed)
     with simulation(seed):
         chosen = summarizer.fit(X, X_target=target, owners=owners).sample_indices_
     uniform = uniform_selection(len(X), N_SELECT, random_state=seed)

@@ -149,7 +149,7 @@ def scores(frame, schema, cuts, epsilon, seed):
         ranks[c] = found[(found > schema[c].low) & (found < schema[c].high)]
     pairs = [p for p in itertools.combinations(schema, 2) if {*p} & {*numbers}]
     pairs = [pairs[k] for k in np.random.default_rng(0).permutation(len(pairs))[:24]]
-    model = M2MEstimator(schema=TableSchema(schema), epsilon=epsilon, random_state=seed)
+    model = M2MEstimator(TableSchema(schema), epsilon=epsilon, random_state=seed)
     with simulation(seed):
         model.fit(frame)
     means = model.mean().value[numbers] / frame[numbers].mean() - 1
@@ -162,7 +162,7 @@ def scores(frame, schema, cuts, epsilon, seed):
     if "label" in frame:
         X, y = frame.drop(columns="label"), frame["label"]
         trained = M2MClassifier(
-            schema=TableSchema({c: schema[c] for c in X}),
+            TableSchema({c: schema[c] for c in X}),
             classes=schema["label"],
             epsilon=epsilon,
             random_state=seed,

@@ -632,7 +632,7 @@ def release(name, folder, epsilon, number, kinds):
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = M2MEstimator(schema=made.schema, epsilon=epsilon, random_state=number)
+        model = M2MEstimator(made.schema, epsilon=epsilon, random_state=number)
         model.fit(made.frame)
     fitted = time.process_time()
     groups = measured(model)
@@ -881,7 +881,7 @@ def population_release(folder, epsilon, number):
 def said_of_means(table, rows, epsilon, number):
     """Return the means from a release, and their ends."""
     schema = _tables.schema(table.public)
-    model = M2MEstimator(schema=schema, epsilon=epsilon, random_state=number).fit(rows)
+    model = M2MEstimator(schema, epsilon=epsilon, random_state=number).fit(rows)
     answer = model.mean()
     values, ends = np.asarray(answer), answer[...].interval(LEVEL, covers="population")
     return {f"mean of {c}": (values[j], *ends[j]) for j, c in enumerate(table.numeric)}
@@ -891,7 +891,7 @@ def said_of_coefficients(table, rows, epsilon, number):
     """Return the coefficients of a logistic regression from a release, and their ends."""
     *inputs, label = table.columns
     model = M2MClassifier(
-        schema=_tables.schema({c: table.public[c] for c in inputs}),
+        _tables.schema({c: table.public[c] for c in inputs}),
         epsilon=epsilon,
         classes=table.public[label],
         random_state=number,

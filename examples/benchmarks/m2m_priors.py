@@ -153,7 +153,7 @@ def errors(model, frame, ranges, seed):
 def runs(name, seed, epsilon, given):
     """Yield the errors with each prior, from one release."""
     frame, ranges = load(name, seed, given.data)
-    sketcher = RFFSketcher(schema=ranges, epsilon=epsilon, random_state=seed)
+    sketcher = RFFSketcher(ranges, epsilon=epsilon, random_state=seed)
     sketch = sketcher.fit(frame).sketch_
     public = KDE(frame.sample(N_PUBLIC, random_state=seed))
     priors = {"uniform": "uniform", "auto": "auto", "public": public}

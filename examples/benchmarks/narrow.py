@@ -122,7 +122,7 @@ def sketcher(name, d, budget, *, label):
         "fourier": SketchUnion([histograms, RFFSketcher(gamma=2.0 if label else "auto")]),
         "pairs": HistogramSketcher(marginals=2, n_bins=8 if d < 30 else 5),
     }
-    return {"sketcher": made[name].set_params(**budget)}
+    return {"release": made[name].set_params(**budget)}
 
 
 def conditions(rng, frame, ranges):
@@ -151,7 +151,7 @@ def answers(name, frame, ranges, budget, seed):
     low, high = np.transpose([ranges[c] for c in frame])
     width, rng = high - low, np.random.default_rng(seed)
     model = M2MEstimator(
-        schema=ranges, random_state=seed, **sketcher(name, len(ranges), budget, label=False)
+        ranges, random_state=seed, **sketcher(name, len(ranges), budget, label=False)
     )
     model.fit(frame)
     X = frame.to_numpy()
@@ -184,7 +184,7 @@ def models(name, frame, label, ranges, budget, seed):
     parts = train_test_split(frame, label, test_size=0.2, random_state=seed, stratify=label)
     X, X_test, y, y_test = parts
     model = M2MClassifier(
-        schema=ranges,
+        ranges,
         classes=[False, True],
         random_state=seed,
         **sketcher(name, len(ranges), budget, label=True),
@@ -247,7 +247,7 @@ def time_counts(path, n_releases=5, n_counts=8):
     found = {"one": [], "two": [], "three": []}
     for seed in range(n_releases):
         frame, _, ranges = random10(seed, None)
-        model = M2MEstimator(schema=ranges, epsilon=1.0, delta=1e-6, random_state=0).fit(frame)
+        model = M2MEstimator(ranges, epsilon=1.0, delta=1e-6, random_state=0).fit(frame)
         model.count(holds([("c0", 0.5, True)])).interval()  # the first one prepares
         rng = np.random.default_rng(seed)
         for k, seconds in enumerate(found.values(), start=1):

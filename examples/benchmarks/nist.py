@@ -152,7 +152,7 @@ def rows_of(excerpt, seed, epsilon, target=None):
     from skdpsumm import AdaptiveSketcher, M2MEstimator
 
     sketcher = AdaptiveSketcher(excerpt.schema(), epsilon=epsilon, delta=DELTA, target=target)
-    model = M2MEstimator(sketcher, random_state=seed)
+    model = M2MEstimator(release=sketcher, random_state=seed)
     model.fit(excerpt.train)
     return excerpt.codes(model.sample(len(excerpt.train), random_state=seed))
 

@@ -149,7 +149,7 @@ def accuracies(problem, schema, epsilons, seed, labels, rows_per_owner, C):
     found["all rows, weighted"] = model.score(vectorizer.transform(held), truth)
     chosen = uniform_selection(len(X), N_SELECT, random_state=seed)
     judge("uniform rows", X.iloc[chosen], y[chosen])
-    rows = PrivateMMDSummarizer(N_SELECT, schema=schema, epsilon=epsilons[0], random_state=seed)
+    rows = PrivateMMDSummarizer(schema, n_select=N_SELECT, epsilon=epsilons[0], random_state=seed)
     with simulation(seed):
         proposed = rows.fit(X, X_target=target, owners=owners).sample_indices_
     judge(f"propose, {epsilons[0]:g}", X.iloc[proposed], y[proposed])

@@ -37,7 +37,7 @@ class Case:
     def __init__(self, name, epsilon, folder):
         table = _tables.load(name, folder)
         schema = _tables.schema(table.public)
-        fitted = M2MEstimator(schema=schema, epsilon=epsilon, random_state=0).fit(table.train)
+        fitted = M2MEstimator(schema, epsilon=epsilon, random_state=0).fit(table.train)
         self.name, self.n_rows = f"{name} at {epsilon:g}", len(table.train)
         self.model, cells = fitted._model.model, fitted._model.cells
         groups = {tuple(sorted(m.columns)) for m in self.model.counted}

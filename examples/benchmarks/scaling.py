@@ -56,7 +56,7 @@ def table(n_chunks, rows):
 
 def bare_loop(n_chunks, rows):
     """Return the sum of phi over all chunks, without sketcher or Dask."""
-    feature_map = RFFSketcher(200, gamma=1.0, random_state=0).preview_map(COLUMNS)
+    feature_map = RFFSketcher(n_components=200, gamma=1.0, random_state=0).preview_map(COLUMNS)
     with ThreadPoolExecutor(2) as pool:
         seeds = iter(range(n_chunks))
         sums = pool.map(lambda seed: feature_map.grid_sums(chunk(rows, seed)), seeds)
@@ -65,7 +65,7 @@ def bare_loop(n_chunks, rows):
 
 def fit(n_chunks, rows):
     """Return a released sketch of all chunks."""
-    return RFFSketcher(200, gamma=1.0, random_state=0).fit(table(n_chunks, rows))
+    return RFFSketcher(n_components=200, gamma=1.0, random_state=0).fit(table(n_chunks, rows))
 
 
 @contextlib.contextmanager

@@ -107,7 +107,7 @@ def as_read(table, schema):
 
 def scores(table, schema, epsilon, seed):
     """Return the mean distances of one release, as read and in full."""
-    model = M2MEstimator(schema=schema, epsilon=epsilon, random_state=seed).fit(table.train)
+    model = M2MEstimator(schema, epsilon=epsilon, random_state=seed).fit(table.train)
     known, changed = as_read(table, schema)
     codes, found = known.codes(known.train), {}
     groups = {"tv1": [(c,) for c in table.columns], "tv2": _tables.pairs(table)[::5]}

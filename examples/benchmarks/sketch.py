@@ -39,7 +39,7 @@ def median_times(tasks, repeats):
 def thousand_statistics(at_once, seed=0):
     """Return the CPU seconds of 1,000 questions to one fitted sketch, so many in one call."""
     X = np.random.default_rng(seed).random((27_000, 10))
-    model = M2MEstimator(RFFSketcher(200), schema=(0, 1), random_state=0).fit(X)
+    model = M2MEstimator((0, 1), release=RFFSketcher(n_components=200), random_state=0).fit(X)
     rng = np.random.default_rng(1)
     planes = rng.normal(size=(1000, 10))
     start = time.process_time()
@@ -92,7 +92,7 @@ def main():
     sampler = RBFSampler(n_components=200, random_state=0)
 
     def ours():
-        return RFFSketcher(200, gamma=1.0, random_state=0).fit(X)
+        return RFFSketcher(n_components=200, gamma=1.0, random_state=0).fit(X)
 
     tasks = {
         "RBFSampler, float64 rows": lambda: sampler.fit_transform(wide).mean(0),

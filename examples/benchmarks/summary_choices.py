@@ -106,7 +106,7 @@ class Group:
 
     def select(self, target, p, seed, **parameters):
         """Return the rows that a curator chooses, by defaults but for what is given."""
-        terms = PrivateMMDSummarizer(p, **parameters).terms()
+        terms = PrivateMMDSummarizer(n_select=p, **parameters).terms()
         with simulation(seed):
             curator = Curator(target, list(self.owners), terms, random_state=0)
         parties = {

@@ -77,7 +77,7 @@ def scores(problem, schema, n_select, exponents, epsilon, seed):
     vectors = PublicVectorizer(schema).fit_transform(X)
     chosen = {None: uniform_selection(len(rest), n_select, random_state=seed)}
     summarizer = PrivateMMDSummarizer(
-        n_select, schema=schema, n_components=500, epsilon=epsilon, delta=1e-5
+        schema, n_select=n_select, n_components=500, epsilon=epsilon, delta=1e-5
     ).set_params(random_state=seed)
     data = {"X_target": X.iloc[target], "owners": owners[rest]}
     with simulation(seed):

@@ -83,7 +83,7 @@ def measure(table, epsilon, seed, few):
 
     def fitted(edges=None):
         schema = _unseen.schema(table, edges)
-        return M2MEstimator(schema=schema, epsilon=epsilon, random_state=seed).fit(table.train)
+        return M2MEstimator(schema, epsilon=epsilon, random_state=seed).fit(table.train)
 
     release = watch("fit", fitted)
     found = _unseen.scores(table, release, watch, few)

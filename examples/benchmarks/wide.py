@@ -106,7 +106,7 @@ class Stopwatch:
 def answers(table, epsilon, seed, few):
     """Return the scores of answers from one release of the table."""
     watch = Stopwatch()
-    model = M2MEstimator(schema=_tables.schema(table.public), epsilon=epsilon, random_state=seed)
+    model = M2MEstimator(_tables.schema(table.public), epsilon=epsilon, random_state=seed)
     watch("fit", lambda: model.fit(table.train))
     truth, sizes = table.codes(table.train), table.sizes
     triples, counts = _tables.questions(table)
@@ -140,10 +140,7 @@ def models(table, epsilon, seed, few):
     *inputs, label = table.columns
     public = {c: table.public[c] for c in inputs}
     model = M2MClassifier(
-        schema=_tables.schema(public),
-        epsilon=epsilon,
-        classes=table.public[label],
-        random_state=seed,
+        _tables.schema(public), epsilon=epsilon, classes=table.public[label], random_state=seed
     )
     watch("fit", lambda: model.fit(table.train[inputs], table.train[label]))
     boosted = watch(

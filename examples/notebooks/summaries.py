@@ -55,7 +55,7 @@ schema = {"age": (15, 95), "bmi": (14, 48)}
 
 from skdpsumm import PrivateMMDSummarizer
 
-summarizer = PrivateMMDSummarizer(200, schema=schema, epsilon=1.0, delta=1e-6, random_state=0)
+summarizer = PrivateMMDSummarizer(schema, n_select=200, epsilon=1.0, delta=1e-6, random_state=0)
 summarizer.fit(X, X_target=island, owners=owners)
 chosen = summarizer.sample_indices_
 print(summarizer.owner_counts_, f"chosen, of {summarizer.n_accessed_:,} rows that were sent")

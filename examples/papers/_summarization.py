@@ -56,10 +56,10 @@ def algorithms(problem, p):
     def auction(bid):
         public = {"X_seed": problem.seed_rows, "n_target": len(problem.target)}
         protocol = clone(PAPER["protocol"]).set_params(bid=bid, **public)
-        return PrivateMMDSummarizer(p).set_params(**PAPER | {"protocol": protocol})
+        return PrivateMMDSummarizer(n_select=p).set_params(**PAPER | {"protocol": protocol})
 
     def ours(**parameters):
-        return PrivateMMDSummarizer(p, gamma=PAPER["gamma"], **parameters)
+        return PrivateMMDSummarizer(n_select=p, gamma=PAPER["gamma"], **parameters)
 
     n_owners = len(np.unique(problem.owners))
     return {

@@ -54,7 +54,7 @@ def auction_bits():
         1 - exp(-eps_auc) = 0.0598
     """
     public = dict(gamma=0.5, n_components=64, protocol=Auction(), epsilon=1.0, delta=1e-4)
-    terms = PrivateMMDSummarizer(1, **public).terms()
+    terms = PrivateMMDSummarizer(n_select=1, **public).terms()
     j, others, x = np.full((5, 2), 1.0), np.full((5, 2), 3.0), np.zeros((1, 2))
 
     def times_passed_over(rows, runs=100):
@@ -155,7 +155,7 @@ def bid():
     owners = np.arange(2000) % 4
     for bid in ("printed", "corrected"):
         summarizer = PrivateMMDSummarizer(
-            50, protocol=PrintedAuction(bid=bid), gamma=0.5, epsilon=np.inf, random_state=0
+            n_select=50, protocol=PrintedAuction(bid=bid), gamma=0.5, epsilon=np.inf, random_state=0
         )
         chosen = summarizer.fit(rows, X_target=target, owners=owners).sample_indices_
         print(f"{bid} {mmd2(rows[chosen], target, gamma=0.5):.4f}")
@@ -323,7 +323,7 @@ def pay_by_bids():
     for n_of_b in (20, 19):
         X, owners = rows[: 20 + n_of_b], ["A"] * 20 + ["B"] * n_of_b
         summarizer = PrivateMMDSummarizer(
-            5, gamma=0.1, epsilon=np.inf, protocol=Propose(parsimony=2), random_state=0
+            n_select=5, gamma=0.1, epsilon=np.inf, protocol=Propose(parsimony=2), random_state=0
         )
         paid = summarizer.fit(X, X_target=target, owners=owners).owner_values_["A"]
         print(n_of_b, "rows of B: A is paid", round(paid, 4))
@@ -433,7 +433,7 @@ def regulariser():
         theory 0.000
     """
     X = np.random.default_rng(0).beta(2, 8, size=(20_000, 3))
-    sketcher = RFFSketcher(200, schema=(0, 1), epsilon=1.0, random_state=0)
+    sketcher = RFFSketcher((0, 1), n_components=200, epsilon=1.0, random_state=0)
     options = {"n_synthetic": 20_000, "random_state": 0}
     with simulation(0):
         sketch = sketcher.fit(X).sketch_
@@ -499,7 +499,7 @@ def negative_weights():
     """
     rng = np.random.default_rng(0)
     X = rng.beta(2, 8, size=(20_000, 3))
-    sketcher = RFFSketcher(200, schema=(0, 1), epsilon=1.0, random_state=0)
+    sketcher = RFFSketcher((0, 1), n_components=200, epsilon=1.0, random_state=0)
     with simulation(0):
         sketcher.fit(X)
     phi = sketcher.transform(rng.random((10_000, 3)))

@@ -75,8 +75,8 @@ def found(sketch, X, epsilon, points, seed):
         model = M2MEstimator(epsilon=epsilon, **common).fit(X)
         yield errors_of_default(model, X, seed)
         return
-    parameters = {**M2MEstimator.paper_parameters(sketch), "n_synthetic": points}
-    model = M2MEstimator(**parameters, epsilon=epsilon, **common).fit(X)
+    parameters = M2MEstimator.paper_parameters(sketch, epsilon=epsilon)
+    model = M2MEstimator(**parameters | {"n_synthetic": points}, **common).fit(X)
     yield errors_of_points(model, X, seed)
     if len(CURVES[sketch]) > 1:
         settings = {"inference": Points(prior="uniform"), "n_synthetic": points}

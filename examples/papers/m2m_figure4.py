@@ -60,7 +60,7 @@ def methods(epsilon, points, seed):
     common = {"schema": (0, 1), "classes": [0, 1], "random_state": seed, "n_synthetic": points}
 
     def printed(sketch, **changed):
-        parameters = {**M2MClassifier.paper_parameters(sketch), "epsilon": epsilon, **common}
+        parameters = M2MClassifier.paper_parameters(sketch, epsilon=epsilon) | common
         parameters["inference"].set_params(**changed)
         return M2MClassifier(**parameters).fit
 

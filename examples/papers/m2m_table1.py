@@ -48,10 +48,10 @@ def error(model, X):
 def errors(X, sketch, epsilon, points, seed):
     """Return the error of each way to read one release, and of the default."""
     common = {"schema": (0, 1), "random_state": seed}
-    parameters = {**M2MEstimator.paper_parameters(sketch), "n_synthetic": points}
+    parameters = M2MEstimator.paper_parameters(sketch, epsilon=epsilon)
     if epsilon == np.inf:
         parameters["inference"].set_params(regularization=1e-9)
-    printed = M2MEstimator(**parameters, epsilon=epsilon, **common).fit(X)
+    printed = M2MEstimator(**parameters | {"n_synthetic": points}, **common).fit(X)
     corrected = M2MEstimator.from_sketch(
         printed.sketch_,
         inference=Points(prior="uniform"),

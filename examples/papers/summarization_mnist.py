@@ -102,7 +102,7 @@ def _target_rows(target, labels, rng, n_target):
 def select(problem, p, seed, **parameters):
     """Return the chosen rows, and how many the curator saw."""
     common = {"gamma": problem.gamma, "delta": DELTA, "random_state": seed}
-    summarizer = PrivateMMDSummarizer(p, **{**common, **parameters})
+    summarizer = PrivateMMDSummarizer(n_select=p, **{**common, **parameters})
     with simulation(seed):
         summarizer.fit(problem.X, X_target=problem.target, owners=problem.owners)
     return summarizer.sample_indices_, summarizer.n_accessed_

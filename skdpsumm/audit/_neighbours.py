@@ -180,7 +180,7 @@ def _schema_of_tables(estimator: Any) -> TableSchema | None:
     """Return what is known of the columns of X; a model may have left it to its sketcher."""
     given = getattr(estimator, "schema", None)
     if given is None:
-        given = getattr(getattr(estimator, "sketcher", None), "schema", None)
+        given = getattr(getattr(estimator, "release", None), "schema", None)
     return as_schema(given)
 
 
@@ -202,7 +202,7 @@ def _require_known(estimator: Any) -> None:
 
 
 def _require_fixed_map(estimator: Any) -> None:
-    inner = getattr(estimator, "sketcher", None)
+    inner = getattr(estimator, "release", None)
     seeds = [estimator.random_state, getattr(inner, "random_state", None)]
     if not any(isinstance(seed, int | np.integer) for seed in seeds):
         raise ValueError(

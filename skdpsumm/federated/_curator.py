@@ -395,7 +395,7 @@ class CuratorSite:
         with nullcontext() if self.seed is None else simulation(self.seed):
             curator = agreement.curator(target, ledger=ledger)
         if ledger is not None and curator.cost != COSTS_NOTHING:
-            ledger.check(curator.cost, adjacency=curator.terms.adjacency)
+            ledger.check(PrivacyGuarantee(curator.cost, curator.terms.adjacency))
         return curator
 
 

@@ -52,7 +52,7 @@ class Leaf:
     path : str
         What comes before the names of the learner's parameters: "" or "name__".
     budget : str
-        What comes before "epsilon": the path, or that of the learner's sketcher.
+        What comes before "epsilon": the path, or that of the learner's `release`.
     """
 
     path: str
@@ -70,8 +70,8 @@ class Leaf:
         step = last_step(estimator)
         path = "" if step is estimator else f"{estimator.steps[-1][0]}__"
         params = step.get_params(deep=False) if hasattr(step, "get_params") else {}
-        # A model has the budget of its default sketcher; one of your own has its own.
-        budget = f"{path}sketcher__" if hasattr(params.get("sketcher"), "get_params") else path
+        # A model has the budget of its default sketcher; a sketcher of your own has its own.
+        budget = f"{path}release__" if hasattr(params.get("release"), "get_params") else path
         if not {f"{budget}{name}" for name in OWNED[:4]} <= set(_params(estimator)):
             raise ValueError(
                 f"{type(step).__name__} has no epsilon to set: the search takes a private learner "

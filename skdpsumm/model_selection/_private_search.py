@@ -195,7 +195,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     private rows counts as the worst. Without a schema X must hold finite numbers.
 
     *Learners of your own.* A search takes any estimator with the parameters `epsilon`, `delta`,
-    `adjacency` and `ledger` (its own, or those of its `sketcher`) that sets
+    `adjacency` and `ledger` (its own, or those of its `release`) that sets
     `privacy_` in `fit`, and whose `holds_private_data` is not True. One with a parameter `schema`
     reads tables through it, cell by cell.
 
@@ -446,9 +446,9 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     def _ask_ledger(self) -> None:
         if self.ledger is not None:
             budget = float(self.epsilon), float(self.delta)
-            unit = "row" if self.max_rows_per_group is None else "group"
             total = plan_runs(self._law(), *budget).total
-            check_ledger(self.ledger, total, *budget, adjacency=self.adjacency, unit=unit)
+            claim = PrivacyGuarantee(total, self.adjacency, unit=self._unit)
+            check_ledger(self.ledger, claim, *budget)
 
     def _law(self) -> StoppingLaw:
         return stopping(self.distribution, self.expected_trials)

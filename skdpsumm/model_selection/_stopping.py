@@ -12,7 +12,14 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from ..privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP, gdp_mu
+from ..privacy import (
+    BudgetExceededError,
+    GaussianDP,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    PureDP,
+    gdp_mu,
+)
 from ..privacy._best_of import StoppingLaw
 from ..privacy._mechanisms import Mechanism, gdp_epsilon
 from ..privacy._noise import RESERVE, nominal_mechanism
@@ -126,14 +133,12 @@ def in_ledger(plan: RunPlan, delta: float) -> float:
 # ---- whether a ledger holds a search
 
 
-def check_ledger(
-    ledger: Any, total: Mechanism, epsilon: float, delta: float, **neighbours: str
-) -> None:
+def check_ledger(ledger: Any, claim: PrivacyGuarantee, epsilon: float, delta: float) -> None:
     """Raise BudgetExceededError if a ledger cannot hold a search, and say what it costs there."""
     try:
-        ledger.check(total, **neighbours)
+        ledger.check(claim)
     except BudgetExceededError as error:
-        if math.isinf(epsilon) or math.isfinite(total.epsilon(0.0)):
+        if math.isinf(epsilon) or math.isfinite(claim.epsilon()):
             raise
         raise BudgetExceededError(
             f"{error} That is the price of a search with epsilon={epsilon:g} and delta={delta:g} "

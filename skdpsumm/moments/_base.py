@@ -23,7 +23,7 @@ from ..privacy._fit import (
 )
 from ..privacy._noise import current_seed
 from ..schema._columns import Categorical, Column, Date, Numeric
-from ..schema._schema import BY_NAME, NO_SCHEMA, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema
+from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema
 from ..sketches import (
     AdaptiveSketcher,
     HistogramSketcher,
@@ -36,11 +36,8 @@ from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
 from .inferring._points import Points, check_answerable
 
-# Parameters of the paper's experiments (section 4) that estimators and classifiers share.
-OF_PAPER = {"delta": 0.0, "n_synthetic": 100_000}
-# What says how a release protects: of the default sketcher. One of your own has its own.
+# Parameters of the budget. They are those of the default sketcher; `release` has its own.
 PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "ledger")
-_BY_NAME = {"auto", "rff", "race", "hist"}
 _TO_THE_UNION = (
     "Give schema to the SketchUnion, and to none of its sketchers: they sketch one table."
 )
@@ -60,7 +57,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "sketcher": [StrOptions(_BY_NAME), HasMethods(["fit", "check_budget"])],
+        "release": [None, HasMethods(["fit", "check_budget"])],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
         **{name: [None, *PrivateFit._parameter_constraints[name]] for name in PROTECTION},
         "inference": [StrOptions({"auto", "graphical", "points"}), Points],
@@ -70,10 +67,9 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     }
     # Parameters of `Points` that have an effect here.
     _of_points: ClassVar[dict[str, Any]]
-    _paper_bins: ClassVar[int] = 100
 
-    sketcher: Any
     schema: Any
+    release: Any
     epsilon: float | None
     max_rows_per_group: Any
     inference: Any
@@ -124,13 +120,6 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         """Return the sketcher of a fit, whose map is drawn by an int."""
 
     @property
-    def _own_sketcher(self) -> Any:
-        """The sketcher that you gave, None for the default and for one that goes by its name."""
-        if isinstance(self.sketcher, STANDS_FOR_SCHEMA):
-            raise TypeError(BY_NAME.format(type(self).__name__, "a sketcher"))
-        return None if isinstance(self.sketcher, str) else self.sketcher
-
-    @property
     def _protection(self) -> dict[str, Any]:
         """What is said of how the default sketcher protects; it knows what is usual."""
         said = {name: getattr(self, name) for name in PROTECTION}
@@ -141,29 +130,22 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         return known
 
     def _made_sketcher(self, schema: Any) -> Any:
-        """Return the sketcher of a fit with this schema: your own, a paper's, or the default."""
+        """Return the sketcher of a fit with this schema: your own, or the default."""
         # One default for all tables: examples/benchmarks/narrow.py says why.
-        if self._own_sketcher is not None:
-            return with_schema(self._own_sketcher, schema)
-        by_name = {
-            "auto": AdaptiveSketcher(),
-            # Those of the paper; the number of rows has 2 per cent of the budget.
-            "rff": RFFSketcher(200, gamma=0.5, denominator="budget"),  # sigma = 1
-            "race": RACESketcher(80, n_buckets=80, bandwidth=0.1, denominator="budget"),
-            "hist": HistogramSketcher(n_bins=self._paper_bins, denominator="budget"),
-        }
-        return by_name[self.sketcher].set_params(schema=schema, **self._protection)
+        if self.release is None:
+            return AdaptiveSketcher(schema, **self._protection)
+        return with_schema(self.release, schema)
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""
-        own = self._own_sketcher  # which says what to write where it is a schema
+        if isinstance(self.release, PrivateSketch):  # `fit` would ignore its rows
+            raise TypeError(f"Call {type(self).__name__}.from_sketch(sketch): it is released.")
         check_params(self)
-        if own is not None and self._protection:
-            name = type(self).__name__
+        if self.release is not None and self._protection:
             told = ", ".join(f"{one}=..." for one in self._protection)
             raise ValueError(
-                f"{name} has {told} beside a sketcher of your own, which makes the release: give "
-                f"it to the sketcher, {name}({type(own).__name__}({told}))."
+                f"{type(self).__name__} has {told} beside release=, which has the whole budget: "
+                f"give it there, release={type(self.release).__name__}({told})."
             )
         self._require_schema()
         self._points.check(type(self).__name__, self._of_points)
@@ -187,7 +169,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     def _require_schema(self) -> None:
         """Raise ValueError unless one schema is given, here or to the sketcher."""
-        sketcher, given = self._own_sketcher, as_schema(self.schema)
+        sketcher, given = self.release, as_schema(self.schema)
         own = as_schema(getattr(sketcher, "schema", None))
         if own is None and given is None:
             inner = getattr(sketcher, "sketchers", ())
@@ -201,9 +183,9 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     def _check_groups(self, groups: Any) -> None:
         """Raise where `groups` comes without `max_rows_per_group`, or that alone."""
-        name, releases = type(self).__name__, self._own_sketcher or self
-        told = name if releases is self else f"the sketcher of {name}"
-        check_groups(told, releases.max_rows_per_group, groups)
+        name, own = type(self).__name__, self.release
+        told = name if own is None else f"the sketcher of {name}"
+        check_groups(told, (self if own is None else own).max_rows_per_group, groups)
 
     def _seeded(self, sketcher: Any, rng: np.random.RandomState) -> Any:
         """Return the sketcher with a map that is drawn by an int: it can be drawn again."""
@@ -241,13 +223,26 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # Tags are asked of what is only shown, too, before anything is checked.
-        own = None if isinstance(self.sketcher, STANDS_FOR_SCHEMA) else self._own_sketcher
+        own = self.release
         noisy = bool(self.epsilon != np.inf and current_seed() is None)
         tags.non_deterministic = noisy if own is None else inner_tags(own).non_deterministic
         known = getattr(own, "schema", None) if self.schema is None else self.schema
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(known)
         return tags
+
+
+def of_paper(sketch: str, budget: Any, inference: Points, n_bins: int) -> dict[str, Any]:
+    """Return the parameters of the paper's experiments (section 4) with one of its sketches."""
+    made: dict[str, BaseSketcher] = {
+        "rff": RFFSketcher(n_components=200, gamma=0.5),  # sigma = 1
+        "race": RACESketcher(n_repetitions=80, n_buckets=80, bandwidth=0.1),
+        "hist": HistogramSketcher(n_bins=n_bins),
+    }
+    if sketch not in made:
+        raise ValueError(f"sketch must be one of {list(made)}, got {sketch!r}.")
+    # The number of rows has 2 per cent of the budget.
+    release = made[sketch].set_params(delta=0.0, denominator="budget", **budget)
+    return {"release": release, "n_synthetic": 100_000, "inference": inference}
 
 
 def table_of(sketch: PrivateSketch, schema: Any = None) -> TableSchema:

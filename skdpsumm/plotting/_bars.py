@@ -51,7 +51,7 @@ class HistogramDisplay(TableDisplay):
     >>> from skdpsumm.plotting import HistogramDisplay
     >>> X = np.random.default_rng(0).beta(2, 5, size=(5000, 1))
     >>> schema = Numeric(0, 1, unit="m")
-    >>> m2m = M2MEstimator(schema=schema, n_synthetic=1000, random_state=0).fit(X)
+    >>> m2m = M2MEstimator(schema, n_synthetic=1000, random_state=0).fit(X)
     >>> display = HistogramDisplay.from_estimator(m2m, 0, bins=4)
     >>> display.ax_.get_xlabel(), len(display.bars_)
     ('x0 (m)', 4)
@@ -184,7 +184,7 @@ class ComparisonDisplay(Display):
     >>> from skdpsumm.plotting import ComparisonDisplay
     >>> X = np.random.default_rng(0).beta(2, 5, size=(5000, 1))
     >>> releases = {
-    ...     f"epsilon={e}": M2MEstimator(schema=(0, 1), epsilon=e, random_state=0).fit(X)
+    ...     f"epsilon={e}": M2MEstimator((0, 1), epsilon=e, random_state=0).fit(X)
     ...     for e in (0.3, 3)
     ... }
     >>> display = ComparisonDisplay.from_estimator(

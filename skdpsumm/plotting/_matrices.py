@@ -98,7 +98,7 @@ class CrosstabDisplay(MatrixDisplay):
     >>> people = pd.DataFrame({"sex": rng.choice(["f", "m"], 9000)})
     >>> people["age"] = rng.integers(18, 65, 9000)
     >>> schema = {"sex": ["f", "m"], "age": (18, 66)}
-    >>> m2m = M2MEstimator(schema=schema, n_synthetic=1000, random_state=0).fit(people)
+    >>> m2m = M2MEstimator(schema, n_synthetic=1000, random_state=0).fit(people)
     >>> display = CrosstabDisplay.from_estimator(m2m, ["sex", "age"], bins={"age": [18, 30, 66]})
     >>> [tick.get_text() for tick in display.ax_.get_xticklabels()]
     ['[18, 30)', '[30, 66]']
@@ -214,7 +214,7 @@ class CovarianceDisplay(MatrixDisplay):
     >>> from skdpsumm import M2MEstimator
     >>> from skdpsumm.plotting import CovarianceDisplay
     >>> X = np.random.default_rng(0).random((5000, 2))
-    >>> m2m = M2MEstimator(schema=(0, 1), n_synthetic=1000, random_state=0).fit(X)
+    >>> m2m = M2MEstimator((0, 1), n_synthetic=1000, random_state=0).fit(X)
     >>> display = CovarianceDisplay.from_estimator(m2m, statistic="correlation")
     >>> display.colorbar_.ax.get_ylabel()
     'correlation'

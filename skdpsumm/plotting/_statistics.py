@@ -48,7 +48,7 @@ class CDFDisplay(TableDisplay):
     >>> from skdpsumm.plotting import CDFDisplay
     >>> X = np.random.default_rng(0).beta(2, 5, size=(5000, 1))
     >>> schema = Numeric(0, 1, unit="m")
-    >>> m2m = M2MEstimator(schema=schema, n_synthetic=1000, random_state=0).fit(X)
+    >>> m2m = M2MEstimator(schema, n_synthetic=1000, random_state=0).fit(X)
     >>> CDFDisplay.from_estimator(m2m, 0).ax_.get_xlabel()
     'x0 (m)'
     """
@@ -208,7 +208,7 @@ class MomentDisplay(TableDisplay):
     >>> from skdpsumm.plotting import MomentDisplay
     >>> X = np.random.default_rng(0).beta(2, 5, size=(5000, 2))
     >>> schema = [Numeric(0, 1, unit="m"), (0, 1)]
-    >>> m2m = M2MEstimator(schema=schema, n_synthetic=1000, random_state=0).fit(X)
+    >>> m2m = M2MEstimator(schema, n_synthetic=1000, random_state=0).fit(X)
     >>> display = MomentDisplay.from_estimator(m2m)
     >>> [tick.get_text() for tick in display.ax_.get_yticklabels()]
     ['x0 (m)', 'x1']

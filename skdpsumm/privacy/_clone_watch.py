@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -10,7 +9,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from ._ledger_file import now, paid_since
+from ._ledger_file import Book, now
 from ._mechanisms import Cost
 from ._warnings import BudgetWarning
 
@@ -64,7 +63,7 @@ class CloneWatch:
 
     def watch(
         self,
-        db: sqlite3.Connection,
+        book: Book,
         dataset: str,
         label: str,
         cost: Cost,
@@ -74,7 +73,7 @@ class CloneWatch:
 
         Parameters
         ----------
-        db : Connection
+        book : Book
             In the transaction of the charge, which a warning that is made an error takes back.
         dataset, label : str
         cost : Cost
@@ -84,7 +83,7 @@ class CloneWatch:
         """
         if self.since is None or (dataset, label) in self._told:
             return
-        count, paid = paid_since(db, self.since, dataset, label)
+        count, paid = book.paid_since(self.since, dataset, label)
         if count < 2 or (self._is_copy and count > 2):
             return
         self._told.add((dataset, label))

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._html import more_of
+from .._html import some_of
 from ._mechanisms import (
     Cost,
     Floats,
@@ -29,9 +29,6 @@ from ._mechanisms import (
     renyi_delta,
     renyi_epsilon,
 )
-
-# A description from a file may have thousands of parts: this many are shown, two levels deep.
-_MOST_PARTS_SHOWN = 8
 
 
 class _Several(Mechanism):
@@ -52,12 +49,11 @@ class _Several(Mechanism):
     def _told(self, depth: int) -> str:
         if not depth:
             return f"{type(self).__name__}(...)"
-        told = [
-            one._told(depth - 1) if isinstance(one, _Several) else repr(one)
-            for one in self.parts[:_MOST_PARTS_SHOWN]
-        ]
-        told += more_of(self.parts, _MOST_PARTS_SHOWN)
-        return f"{type(self).__name__}(parts=({', '.join(told)}))"
+        told = some_of(
+            self.parts,
+            lambda one: one._told(depth - 1) if isinstance(one, _Several) else repr(one),
+        )
+        return f"{type(self).__name__}(parts=({told}))"
 
     @property
     def slack(self) -> tuple[float, float]:

@@ -22,7 +22,7 @@ import numpy as np
 from .._computing import warn_caller
 from .._html import ListedMixin
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
-from ._guarantee import PrivacyGuarantee, ledger_unit
+from ._guarantee import PrivacyGuarantee
 from ._mechanisms import Mechanism
 from ._noise import current_seed, load_noise, nominal_mechanism, secret_key
 from ._warnings import PrivacyLeakWarning
@@ -297,12 +297,12 @@ class PrivateFit(PrivacyReprMixin):
     def _ask_ledger(self) -> None:
         """Raise BudgetExceededError if the ledger cannot hold what is asked for."""
         if self.ledger is not None:
-            claim = nominal_mechanism(self.epsilon, self.delta)
-            self._ask(claim, self.adjacency)
+            self._ask(nominal_mechanism(self.epsilon, self.delta))
 
-    def _ask(self, claim: Mechanism, adjacency: str) -> None:
-        """Ask the ledger for what `fit` will claim at least."""
-        self.ledger.check(claim, adjacency=adjacency, unit=ledger_unit(self._unit))
+    def _ask(self, mechanism: Mechanism, adjacency: str | None = None) -> None:
+        """Ask the ledger for what `fit` will claim at least, of neighbours as told, or its own."""
+        neighbours = self.adjacency if adjacency is None else adjacency
+        self.ledger.check(PrivacyGuarantee(mechanism, neighbours, unit=self._unit))
 
     def _draft(self, noise_seed: int | None, *data: Any, **groups: Any) -> Any:
         """Validate, and return what is to be released; `privacy` of it is its guarantee."""
@@ -347,13 +347,7 @@ def charge(ledger: Any, privacy: PrivacyGuarantee, label: str) -> None:
     if ledger is None:
         return
     load_noise()  # where it cannot be drawn, the charge would pay for nothing
-    ledger.charge(
-        privacy.mechanism,
-        label=label,
-        adjacency=privacy.adjacency,
-        unit=ledger_unit(privacy.unit),
-        simulated=privacy.simulated,
-    )
+    ledger.charge(privacy, label=label)
 
 
 def check_groups(name: str, limit: Any, groups: Any) -> None:

@@ -264,7 +264,6 @@ _WHO = {
 _WHOM = {"public": "everyone", "owner coalition": "any coalition of owners"}
 _WHOM |= {who: f"the {who}" for who in ("analyst", "curator", "consumer")}
 _MORE_ROWS = 5  # the example of a person with several rows
-_LINE_LENGTH = 88  # characters of a line of text
 
 
 @dataclass(frozen=True)
@@ -299,7 +298,7 @@ class Explanation:
     def __repr__(self) -> str:
         told = [cut(self.title)]
         for about, said in self.lines:
-            told += ["", about, textwrap.indent(textwrap.fill(cut(said), _LINE_LENGTH), "  ")]
+            told += ["", about, textwrap.indent(textwrap.fill(cut(said), 88), "  ")]
         return "\n".join(told)
 
     def _repr_html_(self) -> str:

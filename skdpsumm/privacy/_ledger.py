@@ -39,7 +39,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sqlite3
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from numbers import Integral
@@ -51,14 +50,11 @@ from .._html import html_table
 from ._clone_watch import CloneWatch
 from ._guarantee import PrivacyGuarantee
 from ._ledger_file import (
-    UNITS,
     Book,
     LedgerStore,
     Spent,
-    charges,
     checked_settings,
     now,
-    or_infinite,
 )
 from ._mechanisms import (
     DEEPEST_COST,
@@ -85,9 +81,13 @@ _LONGEST_COST = 2**20
 
 
 # What may come of a file that is damaged, gone or locked; a picture says so instead.
-_UNREADABLE = (MemoryError, OSError, RuntimeError, ValueError, sqlite3.Error)
+_UNREADABLE = (MemoryError, OSError, RuntimeError, ValueError)
 
 Claim = Mechanism | PrivacyGuarantee
+_TOLD_OF_ENTRIES = (
+    *("id", "time", "dataset", "partition", "label", "adjacency"),
+    *("epsilon", "mechanism", "simulated", "pid"),
+)
 
 
 class Budget(NamedTuple):
@@ -119,39 +119,22 @@ class LedgerDataset:
         """How neighbours differ for the ledger: in a "row" or in a "group"."""
         return self.ledger.unit
 
-    def check(self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row") -> None:
-        """Raise `BudgetExceededError` if the cap cannot hold `mechanism` here."""
-        self.ledger.check(mechanism, dataset=self.name, adjacency=adjacency, unit=unit)
+    def check(self, claim: Claim) -> None:
+        """Raise `BudgetExceededError` if the cap cannot hold a claim here."""
+        self.ledger.check(claim, dataset=self.name)
 
-    def price(
-        self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row"
-    ) -> Budget:
-        """Return what a charge of `mechanism` would cost by itself."""
-        return self.ledger.price(mechanism, adjacency=adjacency, unit=unit)
+    def price(self, claim: Claim) -> Budget:
+        """Return what a charge of a claim would cost by itself."""
+        return self.ledger.price(claim)
 
-    def charge(
-        self,
-        mechanism: Claim,
-        *,
-        label: str = "",
-        adjacency: str = "add_remove",
-        unit: str = "row",
-        simulated: bool = False,
-    ) -> int:
-        """Charge `mechanism` to this data set and return the entry's id."""
-        return self.ledger.charge(
-            mechanism,
-            dataset=self.name,
-            label=label,
-            adjacency=adjacency,
-            unit=unit,
-            simulated=simulated,
-        )
+    def charge(self, claim: Claim, *, label: str = "") -> int:
+        """Charge a claim to this data set and return the entry's id."""
+        return self.ledger.charge(claim, dataset=self.name, label=label)
 
     @property
     def spent(self) -> Budget:
         """What the releases from this data set cost together."""
-        paid = self.ledger._book().spent.get(self.name, Spent())
+        paid = self.ledger._store.read().spent.get(self.name, Spent())
         return self.ledger._budget(self.ledger._filter.epsilon_of(paid.cost))
 
     @property
@@ -173,7 +156,7 @@ class LedgerDataset:
             raise ValueError(
                 f"n_releases must be a whole number of at least 1, got {n_releases!r}."
             )
-        book = self.ledger._book()
+        book = self.ledger._store.read()
         rule, paid = self.ledger._rule(book), paid_in(book.spent, self.name)
         return self.ledger._budget(rule.left(paid, int(n_releases)))
 
@@ -213,8 +196,7 @@ class PrivacyLedger:
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         Which data sets are neighbours. The default is that of estimators. A charge under
         "add_remove" enters a "replace_one" ledger at the price of two rows (one removed, one
-        added). Sketchers charge what their noise costs there, which is less. The reverse is
-        refused.
+        added). The reverse is refused.
     accountant : {"pure", "gdp", "zcdp"}, default=None
         What is summed up: epsilons of pure DP, ``mu**2`` of Gaussian DP, or rho of zCDP. "gdp" is
         tightest for Gaussian noise. "zcdp" also takes `ZeroConcentratedDP`. Keep pure charges in a
@@ -262,13 +244,9 @@ class PrivacyLedger:
     Keep the file where SQLite's locks work (not on most network drives), and never charge a copy of
     it: a copy is another ledger, whose cap adds to this one's. A charge is one transaction. It is
     on disk before `charge` returns, and a process that dies before the commit has charged nothing.
-    Digests chain entries and settings. An object verifies all of them when it opens the file, and
-    keeps the totals. Each later use verifies what is new, and 100 of the older entries in turn (in
-    shorter files, all); `entries` verifies all. So damage opens no budget, an object tells of it
-    within n / 100 uses (rounded up) of a file of n entries and data sets, and a charge takes as
-    long in a file of 100,000 entries as in one of 1,000. But digests are not signatures. And only
-    an object (or a pickle of one) that has seen more can tell that a file was deleted, or set back
-    to an earlier copy.
+    Digests chain entries and settings, and every use verifies all of them, in 5 microseconds an
+    entry: damage opens no budget. But digests are not signatures. And only an object (or a pickle
+    of one) that has seen more can tell that a file was deleted, or set back to an earlier copy.
 
     Only you can read and write a new file (mode 0600). Change its mode, and that of its folder, to
     share it with other users of the machine.
@@ -345,116 +323,73 @@ class PrivacyLedger:
         ledger._attach(LedgerStore(_absolute(path)))
         return ledger
 
-    def check(
-        self,
-        mechanism: Claim,
-        *,
-        dataset: str = "default",
-        adjacency: str = "add_remove",
-        unit: str = "row",
-    ) -> None:
-        """Raise `BudgetExceededError` if the cap cannot hold `mechanism`. Nothing is written.
+    def check(self, claim: Claim, *, dataset: str = "default") -> None:
+        """Raise `BudgetExceededError` if the cap cannot hold a claim. Nothing is written.
 
         Parameters
         ----------
-        mechanism : Mechanism or PrivacyGuarantee
-            The cost. A guarantee brings its own adjacency and unit.
+        claim : PrivacyGuarantee or Mechanism
+            What is released. A `Mechanism` alone is the cost of one row more or less: give a
+            guarantee where neighbours differ otherwise.
         dataset : str, default="default"
             Name of the data that you want to release from. Most ledgers are for one data set, which
             needs no name of its own.
-        adjacency : {"add_remove", "replace_one"}, default="add_remove"
-            The adjacency under which `mechanism` is claimed. The default is that of a new ledger.
-        unit : {"row", "group"}, default="row"
-            How neighbours of the claim differ. It must be the unit of the ledger, and the default
-            is that of a new one.
         """
         self._refuse_simulation(current_seed() is not None)
         _check_name("dataset", dataset)
-        cost = self._price(_claim(mechanism, adjacency, unit))
-        self._refuse_excess(self._book(), dataset, cost)
+        self._refuse_excess(self._store.read(), dataset, self._price(_guarantee(claim)))
 
-    def price(
-        self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row"
-    ) -> Budget:
-        """Return what a charge of `mechanism` would cost by itself. Nothing is written.
+    def price(self, claim: Claim) -> Budget:
+        """Return what a charge of a claim would cost by itself. Nothing is written.
 
         Parameters
         ----------
-        mechanism : Mechanism or PrivacyGuarantee
-            The cost. A guarantee brings its own adjacency and unit.
-        adjacency : {"add_remove", "replace_one"}, default="add_remove"
-            The adjacency under which `mechanism` is claimed. The default is that of a new ledger.
-        unit : {"row", "group"}, default="row"
-            How neighbours of the claim differ. It must be the unit of the ledger, and the default
-            is that of a new one.
+        claim : PrivacyGuarantee or Mechanism
+            What is released. A `Mechanism` alone is the cost of one row more or less: give a
+            guarantee where neighbours differ otherwise.
 
         Returns
         -------
         Budget
             Its epsilon under the ledger's adjacency and accountant, at the cap's delta.
         """
-        cost = self._price(_claim(mechanism, adjacency, unit))
-        return self._budget(self._filter.epsilon_of(cost))
+        return self._budget(self._filter.epsilon_of(self._price(_guarantee(claim))))
 
-    def charge(
-        self,
-        mechanism: Claim,
-        *,
-        dataset: str = "default",
-        label: str = "",
-        adjacency: str = "add_remove",
-        unit: str = "row",
-        simulated: bool = False,
-    ) -> int:
-        """Charge `mechanism`, in one step with the check that the cap holds it.
+    def charge(self, claim: Claim, *, dataset: str = "default", label: str = "") -> int:
+        """Charge a claim, in one step with the check that the cap holds it.
 
         Parameters
         ----------
-        mechanism : Mechanism or PrivacyGuarantee
-            The cost. A guarantee brings its own adjacency and unit.
+        claim : PrivacyGuarantee or Mechanism
+            What is released. A `Mechanism` alone is the cost of one row more or less: give a
+            guarantee where neighbours differ otherwise.
         dataset : str, default="default"
             Name of the data that you release from, up to 200 printable characters. Most ledgers are
             for one data set, which needs no name of its own.
         label : str, default=""
             What the release is, in up to 200 printable characters. It is written to the file, so
             keep it public. The default is empty because a charge counts without it.
-        adjacency : {"add_remove", "replace_one"}, default="add_remove"
-            The adjacency under which `mechanism` is claimed. The default is that of a new ledger.
-        unit : {"row", "group"}, default="row"
-            How neighbours of the claim differ. It must be the unit of the ledger, and the default
-            is that of a new one.
-        simulated : bool, default=False
-            Whether to mark the entry as a `simulation`. It counts like any other, and a ledger with
-            a `path` refuses it. The default is False because releases are none.
 
         Returns
         -------
         int
             The entry's id.
         """
-        claim = _claim(mechanism, adjacency, unit)
-        simulated = bool(simulated or claim.simulated)
-        self._refuse_simulation(simulated)
+        promise, label = _guarantee(claim), str(label)
+        self._refuse_simulation(promise.simulated)
         _check_name("dataset", dataset)
-        label = str(label)
         _check_text("label", label)
-        cost = self._price(claim)
-        row: dict[str, Any] = {
-            "dataset": dataset,
-            "label": label,
-            "adjacency": claim.adjacency,
-            "mechanism": _written(claim.mechanism),
-            "simulated": simulated,
-            "pid": os.getpid(),
-        }
-        with self._store.writing() as (db, book):
-            row["time"] = now()  # in the transaction, so that times are in order
+        cost = self._price(promise)
+        told: dict[str, Any] = {"dataset": dataset, "label": label, "pid": os.getpid()}
+        told |= {"adjacency": promise.adjacency, "simulated": promise.simulated}
+        told["mechanism"] = _written(promise.mechanism)
+        with self._store.writing() as book:
             self._refuse_excess(book, dataset, cost)
-            book.declare(db, dataset, None)
-            identifier = book.charge(db, row, cost)
+            # The time is of the transaction, so that times are in order.
+            book.append(**told, time=now(), cost=cost)
             if self._clones.since is not None:
-                self._clones.watch(db, dataset, row["label"], cost, self._filter.epsilon_of)
-        return identifier
+                self._clones.watch(book, dataset, label, cost, self._filter.epsilon_of)
+        return len(book.charges)
 
     def dataset(self, name: str, partition: str | None = None) -> LedgerDataset:
         """Return a handle on one data set, to give to an estimator in the ledger's place.
@@ -478,19 +413,19 @@ class PrivacyLedger:
         _check_name("name", name)
         if partition is not None:
             _check_name("partition", partition)
-            with self._store.writing() as (db, book):
-                book.declare(db, name, partition)
-        return LedgerDataset(self, name, self._book().spent.get(name, Spent()).partition)
+            with self._store.writing() as book:
+                book.declare(name, partition)
+        return LedgerDataset(self, name, self._store.read().spent.get(name, Spent()).partition)
 
     @property
     def spent(self) -> Budget:
         """What all releases cost together."""
-        return self._budget(self._filter.epsilon_of(total(self._book().spent)))
+        return self._budget(self._filter.epsilon_of(total(self._store.read().spent)))
 
     @property
     def n_charges(self) -> int:
         """Number of charges, whatever their data set."""
-        return self._book().n_charges
+        return len(self._store.read().charges)
 
     @property
     def remaining(self) -> Budget:
@@ -554,31 +489,21 @@ class PrivacyLedger:
             claimed), epsilon (as paid: under the ledger's adjacency, at its delta), simulated and
             pid.
         """
-        with self._store.reading(whole=True) as (db, book):
-            return [self._entry(row, book.spent) for row in charges(db)]
+        book = self._store.read()
+        return [self._entry(k, charge, book) for k, charge in enumerate(book.charges, 1)]
 
-    def _entry(self, row: sqlite3.Row, spent: dict[str, Spent]) -> dict[str, Any]:
-        cost = Cost(*(or_infinite(row[part]) for part in Cost._fields))
-        return {
-            "id": row["id"],
-            "time": row["time"],
-            "dataset": row["dataset"],
-            "partition": spent[row["dataset"]].partition,
-            "label": row["label"],
-            "adjacency": row["adjacency"],
-            "epsilon": self._filter.epsilon_of(cost),
-            "mechanism": _read(row["mechanism"]),
-            "simulated": bool(row["simulated"]),
-            "pid": row["pid"],
+    def _entry(self, k: int, charge: dict[str, Any], book: Book) -> dict[str, Any]:
+        facts = charge | {
+            "id": k,
+            "partition": book.spent[charge["dataset"]].partition,
+            "epsilon": self._filter.epsilon_of(Cost(*charge["cost"])),
+            "mechanism": _read(charge["mechanism"]),
         }
-
-    def _book(self) -> Book:
-        with self._store.reading() as (_, book):
-            return book
+        return {name: facts[name] for name in _TOLD_OF_ENTRIES}
 
     def _rule(self, book: Book, first_tail: float = 0.0) -> Filter:
         """Return the rule that the first charge fixed, or fixes if it comes now."""
-        tail = book.first_tail if book.n_charges else first_tail
+        tail = book.first_tail if book.charges else first_tail
         return _set_aside(self._filter, tail if RESERVE * self.delta < tail < self.delta else 0.0)
 
     def _budget(self, epsilon: float) -> Budget:
@@ -668,9 +593,9 @@ class PrivacyLedger:
 
     def _state(self) -> str:
         try:
-            with self._store.reading() as (_, book):
-                spent = self._filter.epsilon_of(total(book.spent))
-                return f"<spent: epsilon={spent:.4g}; entries: {book.n_charges}>"
+            book = self._store.read()
+            spent = self._filter.epsilon_of(total(book.spent))
+            return f"<spent: epsilon={spent:.4g}; entries: {len(book.charges)}>"
         except _UNREADABLE as error:
             return f"<cannot be read: {type(error).__name__}>"
 
@@ -682,7 +607,7 @@ class PrivacyLedger:
         unit = f"one {self.unit}, {self.adjacency.replace('_', '-')}"
         cap = f"Cap: epsilon={self.epsilon:g} at delta={self.delta:g} ({unit}, {self.accountant})"
         try:
-            book = self._book()
+            book = self._store.read()
         except _UNREADABLE as error:
             return html_table(f"{cap}; cannot be read: {type(error).__name__}", (), (), 0)
         names = list(book.spent) if dataset is None else [dataset]
@@ -714,14 +639,8 @@ def _left_behind(settings: dict[str, Any]) -> PrivacyLedger:
     return ledger
 
 
-def _claim(mechanism: Claim, adjacency: str, unit: str) -> PrivacyGuarantee:
-    if isinstance(mechanism, PrivacyGuarantee):
-        return mechanism
-    if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"mechanism must be a Mechanism or PrivacyGuarantee, got {mechanism!r}.")
-    if unit not in UNITS:
-        raise ValueError(f'unit must be "row" or "group" (for persons), got {unit!r}.')
-    return PrivacyGuarantee(mechanism, adjacency, unit=f"one {unit}")
+def _guarantee(claim: Claim) -> PrivacyGuarantee:
+    return claim if isinstance(claim, PrivacyGuarantee) else PrivacyGuarantee(claim)
 
 
 def _other_unit(ours: str, claimed: str) -> str:

@@ -418,13 +418,17 @@ class GaussianDP(NearIdeal):
         if not isinstance(other, GaussianDP):
             return None
         log_ratio, tail = self.log_ratio + other.log_ratio, self.tail + other.tail
-        return GaussianDP(math.hypot(self.mu, other.mu), log_ratio, tail)
+        return self._kind_with(other)(math.hypot(self.mu, other.mu), log_ratio, tail)
 
     def worst_with(self, other: Mechanism) -> Mechanism | None:
         if not isinstance(other, GaussianDP):
             return None
         pairs = zip((self.mu, *self.slack), (other.mu, *other.slack), strict=True)
-        return GaussianDP(*map(max, pairs))
+        return self._kind_with(other)(*map(max, pairs))
+
+    def _kind_with(self, other: GaussianDP) -> type[GaussianDP]:
+        """Return the kind of both together, which knows no more than either of them."""
+        return max(type(self), type(other), key=lambda kind: kind.place)
 
     def price(self, accountant: str) -> Cost | None:
         if accountant == "pure":
@@ -449,30 +453,12 @@ class GaussianDP(NearIdeal):
 
     def __repr__(self) -> str:
         slack = f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"
-        return f"GaussianDP(mu={self.mu:.6g}{slack if self.log_ratio or self.tail else ''})"
-
-
-class DominatedByGaussian(NearIdeal):
-    """A mechanism whose curve has a closed form of its own, and which adds up as a Gaussian one."""
-
-    @abstractmethod
-    def dominating_mu(self) -> float:
-        """Return a mu whose curve is nowhere below this one, the slack of both aside."""
-
-    def group(self, size: int) -> GaussianDP:
-        return self.as_accountable().group(size)
-
-    def as_accountable(self) -> GaussianDP:
-        """Return the Gaussian mechanism that dominates this one at every epsilon."""
-        return GaussianDP(self.dominating_mu(), self.log_ratio, self.tail)
-
-    def price(self, accountant: str) -> Cost | None:
-        # One mu for all epsilons: of mu-GDP the filters know an adaptive sum.
-        return None if accountant == "pure" else self.as_accountable().price(accountant)
+        slack = slack if self.log_ratio or self.tail else ""
+        return f"{type(self).__name__}(mu={self.mu:.6g}{slack})"
 
 
 @dataclass(frozen=True, repr=False)
-class NewValuesDP(DominatedByGaussian):
+class NewValuesDP(GaussianDP):
     """The price of Gaussian noise on counts of values that are released where many rows have them.
 
     Of two neighbours, one may have values that the other lacks. Those are released with a
@@ -497,38 +483,30 @@ class NewValuesDP(DominatedByGaussian):
     NewValuesDP(mu=0.5, log_ratio=0, tail=1e-09)
     """
 
-    mu: float
-    log_ratio: float
-    tail: float
     kind: ClassVar[str] = "gdp of new values"
     place: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        for name in ("mu", "log_ratio", "tail"):
-            check_cost(name, getattr(self, name))
-
-    def _ideal_epsilon(self, delta: float) -> float:
-        return gdp_epsilon(self.mu, delta)
-
-    def _ideal_delta(self, epsilon: float) -> float:
-        return gdp_delta(self.mu, epsilon)
-
-    def dominating_mu(self) -> float:
-        return self.mu
 
     def group(self, size: int) -> Any:
         return self if size == 1 else Mechanism.group(self, size)
 
-    def compose_with(self, other: Mechanism) -> Mechanism | None:
-        if not isinstance(other, GaussianDP | NewValuesDP):
-            return None
-        log_ratio, tail = self.log_ratio + other.log_ratio, self.tail + other.tail
-        return NewValuesDP(math.hypot(self.mu, other.mu), log_ratio, tail)
 
-    def __repr__(self) -> str:
-        return (
-            f"NewValuesDP(mu={self.mu:.6g}, log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g})"
-        )
+class DominatedByGaussian(NearIdeal):
+    """A mechanism whose curve has a closed form of its own, and which adds up as a Gaussian one."""
+
+    @abstractmethod
+    def dominating_mu(self) -> float:
+        """Return a mu whose curve is nowhere below this one, the slack of both aside."""
+
+    def group(self, size: int) -> GaussianDP:
+        return self.as_accountable().group(size)
+
+    def as_accountable(self) -> GaussianDP:
+        """Return the Gaussian mechanism that dominates this one at every epsilon."""
+        return GaussianDP(self.dominating_mu(), self.log_ratio, self.tail)
+
+    def price(self, accountant: str) -> Cost | None:
+        # One mu for all epsilons: of mu-GDP the filters know an adaptive sum.
+        return None if accountant == "pure" else self.as_accountable().price(accountant)
 
 
 @dataclass(frozen=True)

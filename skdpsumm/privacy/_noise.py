@@ -42,7 +42,7 @@ RESERVE = 1e-6
 _RESERVE_PER_RELEASE = 2.0**-20
 _LARGEST_VALUE = 2.0**60
 # Numbers that are drawn between two reports of progress: a tenth of a second.
-_DRAWN_AT_ONCE = 4096
+DRAWN_AT_ONCE = 4096
 # The smallest delta that float64 can calibrate, far beyond any use.
 _LEAST_DELTA = 1e-200
 # The stream of a seed that secret keys use; blocks have small numbers.
@@ -349,12 +349,12 @@ def noisy_integers(
         return values + _simulate(kind, scale, values.shape, stream)
     draw = _laplace_i64 if kind == "laplace" else _gaussian_i64
     flat = values.ravel()
-    if len(flat) <= _DRAWN_AT_ONCE:
+    if len(flat) <= DRAWN_AT_ONCE:
         return draw(flat, scale).reshape(values.shape)
     # How many numbers there are to draw is public: parameters and the number of columns say it.
     with progress("exact noise, a step for each number", is_shown(), len(flat), late=True):
         parts = [
-            _drawn(draw, flat[batch], scale) for batch in gen_batches(len(flat), _DRAWN_AT_ONCE)
+            _drawn(draw, flat[batch], scale) for batch in gen_batches(len(flat), DRAWN_AT_ONCE)
         ]
     return np.concatenate(parts).reshape(values.shape)
 

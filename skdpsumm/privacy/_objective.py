@@ -176,7 +176,7 @@ class ObjectiveDP(DominatedByGaussian):
 
     def compose_with(self, other: Mechanism) -> Mechanism | None:
         """Return the adaptive composition with a Gaussian mechanism."""
-        if not isinstance(other, GaussianDP):
+        if type(other) is not GaussianDP:  # of one with new values more must be known
             return None
         log_ratio, tail = map(sum, zip(self.slack, other.slack, strict=True))
         output = math.hypot(self.output, other.mu)

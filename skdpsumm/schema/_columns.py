@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from .._html import cut, more_of
+from .._html import MOST_ROWS_SHOWN, cut, more_of
 from ._frames import cells_as_objects
 from ._listed import (
     MOST_LISTED,
@@ -56,8 +56,6 @@ OTHER = "other"
 # The steps of dates, as numpy names them.
 _UNITS = {"day": "D", "month": "M", "hour": "h"}
 _CALENDAR = {"day": "M8[D]", "month": "M8[M]", "year": "M8[Y]"}
-# Categories and edges that are printed.
-_MOST_CATEGORIES_SHOWN = 30
 
 
 class Column:
@@ -733,9 +731,6 @@ def _written(value: Any) -> str:
     if isinstance(value, float):
         return repr(short_number(value))
     if isinstance(value, tuple):
-        told = [
-            *map(_written, value[:_MOST_CATEGORIES_SHOWN]),
-            *more_of(value, _MOST_CATEGORIES_SHOWN),
-        ]
+        told = [*map(_written, value[:MOST_ROWS_SHOWN]), *more_of(value, MOST_ROWS_SHOWN)]
         return f"[{', '.join(told)}]"
     return cut(repr(value))

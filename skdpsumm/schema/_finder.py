@@ -59,12 +59,21 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
 from .._computing import warn_caller
+from .._html import some_of
 from .._sklearn import Interval
 from ..privacy import NoiseWarning, PrivacyGuarantee, PrivacyLedger
 from ..privacy._fit import FOUND, PrivateFit
 from ..privacy._ledger import LedgerDataset
 from ..privacy._mechanisms import GaussianDP, Mechanism, NewValuesDP
-from ..privacy._noise import MOST_LIFTED, RESERVE, TOO_LARGE, Block, IntegerNoise, derived_seed
+from ..privacy._noise import (
+    DRAWN_AT_ONCE,
+    MOST_LIFTED,
+    RESERVE,
+    TOO_LARGE,
+    Block,
+    IntegerNoise,
+    derived_seed,
+)
 from ._columns import Categorical, Date, Numeric
 from ._groups import Groups
 from ._listed import MOST_LISTED, number_of_word, reads_as_number
@@ -87,8 +96,6 @@ _ENDS = np.array(
     [0.0, *(float(f"{digit}e{power}") for power in range(-6, 15) for digit in (1, 2, 5)), 1e15]
 )
 N_SCALE_CELLS = 2 * len(_ENDS) + 1
-# Numbers from here on are not told apart by float64, to which some containers convert them.
-_FIRST_ROUNDED = 2.0**53
 # Cells of dates are these years, two centuries on each side of 2000, as far as registers reach. The
 # first and the last have all that is beyond them.
 _FIRST_YEAR, _LAST_YEAR = 1800, 2199
@@ -114,18 +121,15 @@ _OF_DELTA = 1 / 10
 _OF_RESERVE = 1 / 16
 # A value that fewer units have is never released.
 _FEWEST_UNITS = 2
-# Counts that get noise in one draw: a progress bar of more would tell how many values there are.
-_DRAWN_TOGETHER = 4096
 # Parts of the budget of a column that its blocks have: of numbers, the scale and the steps. With
 # 1/8 or 1/4 for steps, the same script has pairs up to 15 per cent farther off.
 _PARTS = {NUMBER: (0.5, 0.5), CATEGORY: (1.0,), DATE: (1.0,)}
-# What is said of columns of which noise hides everything, and how many of them a warning names.
+# What is said of columns of which noise hides everything.
 _HIDDEN: dict[str, Numeric | Categorical] = {
     NUMBER: Numeric(0, 1, missing=True),
     CATEGORY: Categorical((), missing=True, other=True),
     DATE: Date("2000-01-01", "2000-12-31", missing=True),
 }
-_MOST_HIDDEN_NAMED = 10
 
 
 class SchemaFinder(PrivateFit, BaseEstimator):
@@ -334,7 +338,7 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         if self.ledger is None or self.kinds is None:
             super()._ask_ledger()
         else:
-            self._ask(self._price(self._kinds)[1], self.adjacency)
+            self._ask(self._price(self._kinds)[1])
 
     def _price(self, kinds: Sequence[str]) -> tuple[IntegerNoise, Mechanism, float]:
         """Return the noise of all counts, what a release costs, and the threshold of new values."""
@@ -410,11 +414,10 @@ class SchemaFinder(PrivateFit, BaseEstimator):
 
     def _warn_last(self, draft: _Draft) -> None:
         if draft.hidden:
-            named = ", ".join(map(repr, draft.hidden[:_MOST_HIDDEN_NAMED]))
             warn_caller(
-                f"Describe {named} by hand, or raise epsilon: noise hides all that these columns "
-                "hold, or nothing in them can be read. Numbers got the range (0, 1), dates the "
-                'year 2000, and categories "other" alone.',
+                f"Describe {some_of(draft.hidden)} by hand, or raise epsilon: noise hides all that "
+                "they hold, or nothing in them can be read. Numbers got the range (0, 1), dates "
+                'the year 2000, and categories "other" alone.',
                 NoiseWarning,
             )
 
@@ -449,8 +452,9 @@ def _noisy(
 ) -> NDArray[np.float64]:
     """Return the counts of a block with noise."""
     parts = [np.empty(0)]  # of a column that nobody has a value in
-    for start in range(0, len(counts), _DRAWN_TOGETHER):
-        some = counts[start : start + _DRAWN_TOGETHER]
+    # A progress bar of more than one draw would tell how many values there are.
+    for start in range(0, len(counts), DRAWN_AT_ONCE):
+        some = counts[start : start + DRAWN_AT_ONCE]
         parts.append(noise.add_block(i, some, derived_seed(noise_seed, start)))
     return np.concatenate(parts)
 
@@ -517,7 +521,7 @@ def _value(cell: Any) -> Any:
         cell.encode()  # raises for half a pair of surrogates, which no file holds
         return None if cell.endswith("\0") else cell
     number = _number(cell)
-    if not abs(number) < _FIRST_ROUNDED:
+    if not abs(number) < 2.0**53:  # float64, to which some containers convert, rounds others
         return None
     return int(number) if number.is_integer() else number
 

@@ -39,6 +39,7 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 from sklearn.utils.validation import validate_data
 
 from .._computing import warn_caller
+from .._html import some_of
 from ._frames import (
     NO_NAMES,
     TWO_NAMES,
@@ -728,7 +729,6 @@ _TOLD = {
         "with astype(float)."
     ),
 }
-_MOST_FAULTY_NAMED = 10
 
 
 class NoEstimator(BaseEstimator):
@@ -1046,6 +1046,4 @@ def for_inner(X: Any, outer: Any) -> Any:
 
 def listed_columns(names: Sequence[Any]) -> str:
     """Return names of columns as a message tells them, the first of many."""
-    told = ", ".join(map(repr, names[:_MOST_FAULTY_NAMED]))
-    more = " and others" if len(names) > _MOST_FAULTY_NAMED else ""
-    return f"column{'s' if len(names) > 1 else ''} {told}{more}"
+    return f"column{'s' if len(names) > 1 else ''} {some_of(names)}"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Number
 from pathlib import Path
 from typing import Any, TypeAlias, overload
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._bounded import MOST_CHARACTERS, check_nested
-from .._html import cut, html_table, more_of
+from .._html import MOST_ROWS_SHOWN, cut, html_table, more_of, some_of
 from ._columns import (
     Categorical,
     Column,
@@ -66,8 +66,6 @@ NO_SCHEMA = (
 _ALL = "all_columns"
 _EXTRA = "extra_columns"
 _NEVER = "never"
-_MOST_COLUMNS_SHOWN = 30
-_MOST_NEVER_SHOWN = 5
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -258,17 +256,17 @@ class TableSchema:
         return self  # nothing in it changes, so that `clone` keeps it
 
     def __repr__(self) -> str:
-        shown = [repr(column) for column in self.columns[:_MOST_COLUMNS_SHOWN]]
+        shown = [repr(column) for column in self.columns[:MOST_ROWS_SHOWN]]
         if self.names is not None:
             shown = [f"{cut(repr(n))}: {c}" for n, c in zip(self.names, shown, strict=False)]
-        shown += more_of(self.columns, _MOST_COLUMNS_SHOWN)
+        shown += more_of(self.columns, MOST_ROWS_SHOWN)
         opening, closing = ("", "") if self.is_for_all else ("[", "]")
         opening, closing = (opening, closing) if self.names is None else ("{", "}")
         extra = "" if self.extra_columns == "refuse" else ", extra_columns='drop'"
         start = f"TableSchema({opening}"
         told = start + f",\n{' ' * len(start)}".join(shown) + f"{closing}{extra})"
-        never = [repr(self._never(one)) for one in self.impossible[:_MOST_NEVER_SHOWN]]
-        never += more_of(self.impossible, _MOST_NEVER_SHOWN)
+        never = [repr(self._never(one)) for one in self.impossible[:MOST_ROWS_SHOWN]]
+        never += more_of(self.impossible, MOST_ROWS_SHOWN)
         return told + "".join(f".never(\n{' ' * len(start)}{one})" for one in never)
 
     def _repr_html_(self) -> str:
@@ -390,10 +388,7 @@ class TableSchema:
 
     def _named(self) -> str:
         """Return which columns there are, the first of many, for errors."""
-        if self.names is None:
-            return ""
-        listed = ", ".join(map(repr, self.names[:_NAMED]))
-        return f"; they have {listed}" + (", ..." if self.n_columns > _NAMED else "")
+        return "" if self.names is None else f"; they have {some_of(self.names)}"
 
     def name(self, j: int) -> str:
         """Return the name of column `j`, or ``x<j>``."""
@@ -791,10 +786,6 @@ def as_schema(given: Any) -> TableSchema | None:
 
 # Types of what a parameter `schema` takes: a schema, a column, or columns by name or place.
 SchemaLike: TypeAlias = TableSchema | Column | Mapping[Any, Any] | Sequence[Any]
-# What stands for a schema, and may be given by position in the place of another parameter.
-STANDS_FOR_SCHEMA = (TableSchema, Column, dict, list, tuple)
-_NAMED = 12  # columns that an error lists
-BY_NAME = "{0} takes {1} first: give the schema by name, {0}(schema=...)."
 
 
 def _encoded(column: Any, values: NDArray) -> NDArray[np.float64]:
@@ -889,7 +880,10 @@ def _check_names(columns: Mapping[Any, Any]) -> tuple[str, ...]:
 def _remedy(given: Any) -> str:
     if isinstance(given, str | os.PathLike):
         return " To read a file, call TableSchema.load(path)."
-    return " Give the schema_ of a fitted one." if hasattr(type(given), "fit") else ""
+    if isinstance(given, Number):
+        return " Give a number by its name, such as n_components=200 or n_select=100."
+    is_fitted = hasattr(type(given), "fit")
+    return " Give the schema_ of a fitted one, or release=sketcher." if is_fitted else ""
 
 
 def _described(name: Any, given: Any) -> Column:

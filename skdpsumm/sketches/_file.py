@@ -1,12 +1,10 @@
-"""The file format of a sketch: a zip of numpy arrays and one JSON header, with a checksum.
+"""The file format of a sketch: a line of JSON, then arrays as numpy writes them, and a checksum.
 
-The comment of the zip is the SHA-256 of all bytes before it, so a damaged file is told before any
-of it is read.
-
-The checksum is no signature: whoever knows the format can write anything under it. So nothing in a
-file is believed. Nothing is compressed, so that a file takes the memory that its size tells. The
-zip's directory and the head of each array must be as numpy writes them: no other parser sees them.
-The header is counted before it is parsed (`_bounded`), each part is made by the constructor that
+The checksum, SHA-256 of all bytes before it, tells a damaged file before any of it is parsed. It is
+no signature: whoever knows the format can write anything under it. So nothing in a file is
+believed. The header is counted before it is parsed (`_bounded`), and says how long each array is.
+The head of each array must be as numpy writes it: no other parser sees it. Nothing is compressed,
+so that a file takes the memory that its size tells. Each part is made by the constructor that
 checks it, and what was made must write the very same contents again: what has another type or does
 not belong there is told. Last, what a sketch says of itself must be possible: its claim, its noise
 and its sums together (`_private_sketch.check_consistent`).
@@ -20,17 +18,15 @@ import json
 import math
 import os
 import re
-import struct
 import tempfile
-import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bounded import check_json, read_json
+from .._bounded import MOST_BYTES, check_json, read_json
 from ..features._feature_maps import MOST_FEATURES
 from ..privacy import PrivacyGuarantee
 
@@ -39,18 +35,11 @@ Arrays = dict[str, NDArray]
 Made = TypeVar("Made")
 
 FORMAT = "skdpsumm.PrivateSketch"
-VERSION = 7
+VERSION = 8
 NUMBERS = ("n_released", "n_noise_std", "postprocess", "n_from_sums", "added")
-# Bytes of the zip's directory, which names some thousand arrays, and of the header.
-_LARGEST_DIRECTORY, LARGEST_HEADER = 2**18, 2**24
-# Bytes of all arrays, the header among them: sums and noise of as many features as a map may have.
-_LARGEST_CONTENT = 16 * MOST_FEATURES + LARGEST_HEADER + 2**20
-# And of a file: what the zip says before each array is little more than what its directory says.
-LARGEST_FILE = _LARGEST_CONTENT + 3 * _LARGEST_DIRECTORY
-# A zip ends with 22 bytes and its comment. The last two of the 22 say how long the comment is.
-_CHECKSUM, _END = 64, 22
-_LENGTH = _CHECKSUM.to_bytes(2, "little")
-_NPY, _HEADER = ".npy", "header"
+# Bytes of a file: a header, and sums and noise of as many features as a map may have.
+LARGEST_FILE = 16 * MOST_FEATURES + MOST_BYTES + 2**20
+_CHECKSUM = 64
 # An .npy file starts with 128 bytes, as numpy pads what it says of up to four axes.
 _START = 128
 _ARRAY = re.compile(
@@ -74,23 +63,35 @@ def write_file(
     make : callable
         As in `read_file`.
     """
-    text = np.frombuffer(_encoded(header), np.uint8)
-    in_order = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     target = Path(path)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
         complete = Path(folder) / "sketch"
-        stream = io.BytesIO()
-        np.savez(stream, allow_pickle=False, **{_HEADER: text}, **in_order)
-        complete.write_bytes(sealed(stream.getvalue()))
+        complete.write_bytes(packed(header, arrays))
         # Noise was paid for: a file that cannot be read back would lose it for good.
-        _read_again(complete, make)
+        try:
+            read_file(complete, make)
+        except ValueError as error:
+            reason = error.__cause__ or error
+            raise ValueError(
+                f"The sketch is not saved, for it could not be loaded. {reason}"
+            ) from error
         os.replace(complete, target)
 
 
+def packed(header: Header, arrays: Arrays) -> bytes:
+    """Return the bytes of a file."""
+    parts = {}
+    for name, array in arrays.items():
+        stream = io.BytesIO()
+        np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
+        parts[name] = stream.getvalue()
+    text = _encoded(header, {name: len(part) for name, part in parts.items()})
+    return sealed(b"\n".join([text, b"".join(parts.values())]))
+
+
 def sealed(octets: bytes) -> bytes:
-    """Return a zip without a comment with its checksum as the comment."""
-    body = octets[: -len(_LENGTH)] + _LENGTH
-    return body + hashlib.sha256(body).hexdigest().encode()
+    """Return bytes with their checksum behind them."""
+    return octets + hashlib.sha256(octets).hexdigest().encode()
 
 
 def check_fits(
@@ -106,45 +107,19 @@ def check_fits(
     n_features : int
     privacy : PrivacyGuarantee
     """
-    n_bytes = {f"map.{name}": array.nbytes for name, array in arrays.items()}
-    n_bytes |= {"sums": 8 * n_features, "noise_std": 8 * n_features}
     try:
-        text = _encoded(header_of(state, privacy))
+        sizes = {f"map.{name}": _START + array.nbytes for name, array in arrays.items()}
+        sizes |= dict.fromkeys(("sums", "noise_std"), _START + 8 * n_features)
+        text = _encoded(header_of(state, privacy), sizes)
         # A header may grow by this later: by digits of numbers, and by what sums of sketches state.
-        check_json(text, most_bytes=LARGEST_HEADER - 2**16)
-        n_bytes[_HEADER] = len(text)
-        _check_sizes({name: _START + n for name, n in n_bytes.items()}, _LARGEST_CONTENT)
+        check_json(text, most_bytes=MOST_BYTES - 2**16)
+        if (most := len(text) + sum(sizes.values())) > LARGEST_FILE:
+            raise ValueError(f"It has {most:,} bytes, and may have {LARGEST_FILE:,}.")
     except ValueError as error:
         raise ValueError(
             f"No file could hold the sketch: {error} Shorten the schema's texts, or list fewer "
             "columns, categories, edges, marginals or parts."
         ) from None
-
-
-def _check_sizes(sizes: dict[str, int], most: int) -> None:
-    """Raise ValueError for entries of more bytes than a file may hold, by name."""
-    if _size_of_directory(sizes) > _LARGEST_DIRECTORY:
-        raise ValueError(f"It has too many entries, {len(sizes):,}.")
-    if sizes[_HEADER] > LARGEST_HEADER:
-        raise ValueError(f"Its header has more than {LARGEST_HEADER:,} bytes.")
-    if sum(sizes.values()) > most:
-        raise ValueError(f"It has {sum(sizes.values()):,} bytes, and may have {most:,}.")
-
-
-def _size_of_directory(names: Iterable[str]) -> int:
-    # It has 46 bytes for each entry, and its name: no comment, nor more.
-    return sum(46 + len(name) + len(_NPY) for name in names)
-
-
-def _read_again(path: Path, make: Callable[[Header, Arrays], Any]) -> None:
-    """Raise ValueError for a file that could not be loaded: its sketch would be lost."""
-    try:
-        read_file(path, make)
-    except ValueError as error:
-        reason = error.__cause__ or "It is larger than a file may be."
-        raise ValueError(
-            f"The sketch is not saved, for it could not be loaded. {reason}"
-        ) from error
 
 
 def read_file(
@@ -171,27 +146,45 @@ def read_file(
     with Path(path).open("rb") as file:
         octets = file.read(min(os.fstat(file.fileno()).st_size, largest) + 1)
     try:
-        sound = _check_frame(octets, largest)
-        entries = _entries(octets) if sound else {}
-        header = read_json(read_npy(entries.pop(_HEADER)).tobytes()) if sound else {}
-        foreign, version = header.get("format") != FORMAT, header.get("version")
-    except Exception as error:  # zipfile raises a dozen kinds
+        text, _, rest = _checked(octets, largest).partition(b"\n")
+        header = read_json(text)
+        version = header["version"]
+        if header["format"] != FORMAT or type(version) is not int or version < 1:
+            raise ValueError("It has another format.")
+    except Exception as error:  # text that is no header may be anything
         raise ValueError(
             f"{told} is not a sketch file, or is damaged: check the path, or copy the file again."
         ) from error
-    if not sound:
-        raise ValueError(f"{told} is damaged: its checksum does not match. Copy the file again.")
-    if foreign or type(version) is not int or version < 1:
-        raise ValueError(f"{told} is not a sketch file; check the path.")
     if version != VERSION:
         remedy = "Upgrade skdpsumm" if version > VERSION else "Use the skdpsumm that wrote it"
         raise ValueError(
             f"{told} has format version {version}; this skdpsumm reads {VERSION}. {remedy}."
         )
     try:
-        return make(header, {name: read_npy(part) for name, part in entries.items()})
+        return make(header, _arrays(header.pop("arrays"), rest))
     except Exception as error:
         raise ValueError(f"{told} is not a sketch file: its parts do not fit. {error}") from error
+
+
+def _checked(octets: bytes, largest: int) -> bytes:
+    """Return the bytes of a file before its checksum, or raise ValueError."""
+    if len(octets) > largest:
+        raise ValueError("It is too large.")
+    found = hashlib.sha256(memoryview(octets)[:-_CHECKSUM]).hexdigest()
+    if found.encode() != octets[-_CHECKSUM:]:
+        raise ValueError("Its checksum does not match.")
+    return octets[:-_CHECKSUM]
+
+
+def _arrays(sizes: list[tuple[str, int]], octets: bytes) -> Arrays:
+    """Return the arrays that a header lists, which are all that there is."""
+    arrays, start = {}, 0
+    for name, size in sizes:
+        arrays[name] = read_npy(octets[start : start + size])
+        start += size
+    if start != len(octets) or len(arrays) < len(sizes):
+        raise ValueError("Its arrays are not those that the header lists.")
+    return arrays
 
 
 def header_of(state: dict[str, Any], privacy: PrivacyGuarantee) -> Header:
@@ -200,8 +193,8 @@ def header_of(state: dict[str, Any], privacy: PrivacyGuarantee) -> Header:
     return told | dict.fromkeys(NUMBERS)
 
 
-def _encoded(header: Header) -> bytes:
-    return json.dumps(header, allow_nan=False).encode()
+def _encoded(header: Header, sizes: dict[str, int]) -> bytes:
+    return json.dumps(header | {"arrays": list(sizes.items())}, allow_nan=False).encode()
 
 
 def digest(header: Header, arrays: Arrays) -> str:
@@ -212,35 +205,6 @@ def digest(header: Header, arrays: Arrays) -> str:
         found.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
         found.update(array.data)
     return found.hexdigest()
-
-
-def _check_frame(octets: bytes, largest: int) -> bool:
-    """Return whether the checksum is right; raise ValueError for what is no zip with a checksum."""
-    if len(octets) > largest:
-        raise ValueError("The file is too large.")
-    end = octets[-_CHECKSUM - _END : -_CHECKSUM]
-    if not (octets.startswith(b"PK") and end.startswith(b"PK\5\6") and end.endswith(_LENGTH)):
-        raise ValueError("The file is no zip, or has no checksum.")
-    found = hashlib.sha256(memoryview(octets)[:-_CHECKSUM]).hexdigest()
-    return found.encode() == octets[-_CHECKSUM:]
-
-
-def _entries(octets: bytes) -> dict[str, bytes]:
-    """Return the entries of a zip, which are as many bytes as the file at most."""
-    place = len(octets) - _CHECKSUM - _END
-    disks, n, same, size, start = struct.unpack("<IHHII", octets[place + 4 : place + 20])
-    # Whatever else looks like an end, or like the end of a zip of many GiB, would be read instead.
-    alone = octets.rfind(b"PK\5\6") == place and octets[place - 20 : place - 16] != b"PK\6\7"
-    if not alone or disks or n != same or start + size != place or size > _LARGEST_DIRECTORY:
-        raise ValueError("The directory is not where it should be, or has too many entries.")
-    with zipfile.ZipFile(io.BytesIO(octets)) as archive:
-        found = archive.infolist()
-        sizes = {entry.filename.removesuffix(_NPY): entry.file_size for entry in found}
-        _check_sizes(sizes, len(octets))
-        plain = all(entry.compress_type == zipfile.ZIP_STORED for entry in found)
-        if not len(sizes) == len(found) == n or size != _size_of_directory(sizes) or not plain:
-            raise ValueError("An entry occurs twice, has a comment or is compressed.")
-        return {name: archive.read(name + _NPY) for name in sizes}
 
 
 def read_npy(octets: bytes) -> NDArray:

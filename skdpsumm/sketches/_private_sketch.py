@@ -6,8 +6,7 @@ import hashlib
 import math
 import os
 import re
-import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from .._html import cut, html_table, more_of
+from .._html import cut, html_table, more_of, some_of
 from ..features._feature_maps import (
     AVERAGE,
     GRID,
@@ -27,7 +26,7 @@ from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._compositions import parallel
 from ..privacy._guarantee import Explanation
-from ..privacy._noise import TOO_LARGE, IntegerNoise, forked
+from ..privacy._noise import TOO_LARGE, IntegerNoise, load_noise
 from ..schema._groups import Groups
 from ..schema._schema import TableSchema
 from ._file import NUMBERS, Arrays, Header, digest, header_of, read_file, write_file
@@ -437,12 +436,12 @@ class PrivateSketch:
             for part, where in blocks[:_MOST_PARTS]
         ]
         lone = [_short_name(blocks[0][0], j) for j in self.lone_columns]
-        told = ", ".join([*lone[:_MOST_GROUPS], *more_of(lone, _MOST_GROUPS)])
-        return [*lines, *more_of(blocks, _MOST_PARTS), *[f"in no group: {told}"] * bool(lone)]
+        told = [f"in no group: {some_of(lone, str)}"] * bool(lone)
+        return [*lines, *more_of(blocks, _MOST_PARTS), *told]
 
 
-# A repr shows this many parts, groups of a part, and characters of a column's name.
-_MOST_PARTS, _MOST_GROUPS, _LONGEST_NAME = 8, 6, 20
+# A repr shows this many parts, and characters of a column's name.
+_MOST_PARTS, _LONGEST_NAME = 8, 20
 _SAME = (
     "fit both with the same sketcher parameters, the same columns and the same integer "
     "random_state."
@@ -464,11 +463,10 @@ def _told_part(part: FeatureMap) -> str:
     if not isinstance(part, HistogramMap):
         return part.kind
     groups = part.groups
-    names = [" x ".join(_short_name(part, j) for j in one) for one in groups[:_MOST_GROUPS]]
-    names += more_of(groups, _MOST_GROUPS)
+    names = some_of(groups, lambda one: " x ".join(_short_name(part, j) for j in one))
     kind = "column" if all(len(group) == 1 for group in groups) else "group"
     plural = "s" * (len(groups) > 1)
-    return f"{len(groups)} {kind}{plural} ({', '.join(names)})"
+    return f"{len(groups)} {kind}{plural} ({names})"
 
 
 def _short_name(part: FeatureMap, j: int) -> str:
@@ -646,12 +644,9 @@ def _plain_sums(feature_map: FeatureMap, X: Any, silent: bool) -> NDArray:
     return feature_map.float_sums(X) * GRID if silent else feature_map.grid_sums(X)
 
 
-@dataclass(eq=False, repr=False)
-class PendingRelease:
-    """Exact sums of phi, and the noise that they are bound to.
-
-    It is paid for one release, so it makes one: `publish` takes the sums away, and it refuses to
-    be pickled, copied or used in a forked process, each of which would draw its own noise.
+@dataclass(frozen=True, eq=False, repr=False)
+class PlannedRelease:
+    """A release of sums of phi, with its noise and its claim, before any row is summed.
 
     Parameters
     ----------
@@ -671,16 +666,6 @@ class PendingRelease:
     counts_rows: bool
     privacy: PrivacyGuarantee
     limit: Any = None
-    sums: NDArray | None = field(init=False)
-    n_rows: int = field(init=False, default=0)
-    # The schema that was given, by which all blocks are read; that of the map is of one table.
-    read_by: TableSchema | None = field(init=False, default=None)
-
-    def __post_init__(self):
-        self.sums = np.zeros(self.feature_map.n_features, np.int64)
-        # Without the lock two threads that publish could both take the sums.
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
 
     def claim_for(self, ledger: Any) -> PrivacyGuarantee:
         """Return what a ledger is charged: its own kind of neighbours, where that is known.
@@ -707,26 +692,20 @@ class PendingRelease:
     def check_room(self, n_rows: int) -> None:
         """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
         # The noise refines the grid by a factor, and half of what 64 bits hold is left to it.
-        if not self.is_silent and (self.n_rows + n_rows) * GRID * 2**self.noise.lift > 2**62:
+        if not self.is_silent and n_rows * GRID * 2**self.noise.lift > 2**62:
             raise ValueError(TOO_LARGE)
 
-    def add(self, X: NDArray, counted: Counted) -> None:
-        """Add phi of what counts of the rows of X, all or none."""
-        self.add_sums(sums_of(self.feature_map, X, counted, silent=self.is_silent), counted.n_units)
+    def sums(self, X: Any, counted: Counted) -> NDArray:
+        """Return the exact sums of what counts of the rows of X."""
+        return sums_of(self.feature_map, X, counted, silent=self.is_silent)
 
-    def add_sums(self, sums: NDArray, n_rows: int) -> None:
-        """Add sums of phi over so many rows, for which there is room (`check_room`)."""
-        with self._lock:
-            self.sums, self.n_rows = self._own_sums() + sums, self.n_rows + n_rows
-
-    def publish(self) -> PrivateSketch:
-        """Return the sums with noise, and forget them."""
-        with self._lock:
-            sums, n_rows = self._own_sums(), self.n_rows
-            self.sums, self.n_rows = None, 0
+    def released(self, sums: NDArray, n_rows: int) -> PrivateSketch:
+        """Return sums of so many rows with noise."""
         values = np.append(sums, n_rows * GRID) if self.counts_rows else sums
-        noisy = values if self.is_silent else self.noise.add(values, self.noise_seed)
-        return self.to_sketch(noisy / GRID, n_rows)
+        if not self.is_silent:
+            load_noise()
+            values = self.noise.add(values, self.noise_seed)
+        return self.to_sketch(values / GRID, n_rows)
 
     def to_sketch(self, noisy: NDArray, n_rows: int) -> PrivateSketch:
         """Return the release of noisy sums, followed by the noisy number of rows if bought."""
@@ -754,18 +733,3 @@ class PendingRelease:
     def is_silent(self) -> bool:
         """Whether no noise will be added."""
         return self.noise.mechanism.unprotected is not None
-
-    def _own_sums(self) -> NDArray:
-        """Return the sums, or raise where they are released or another process's."""
-        if self.sums is None:
-            raise ValueError("These sums were released already; call fit or partial_fit again.")
-        if self._pid != os.getpid():
-            raise forked("added the rows")
-        return self.sums
-
-    def __reduce__(self) -> Any:
-        raise TypeError(
-            "A sketcher between partial_fit and release holds exact sums, and cannot be pickled "
-            "or copied: each copy would draw noise of its own for one charge. Call release first; "
-            "sketches of disjoint rows can be added."
-        )

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
 from .._dask import PartitionSchema
+from .._html import some_of
 from .._sklearn import Interval, StrOptions
 from ..features._engine import check_engine
 from ..features._feature_maps import (
@@ -39,14 +40,12 @@ from ..privacy._fit import (
     columns_kept,
 )
 from ..privacy._ledger import LedgerDataset
-from ..privacy._noise import Block, IntegerNoise, load_noise, nominal_mechanism
+from ..privacy._noise import Block, IntegerNoise, nominal_mechanism
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
 from ..schema._schema import (
-    BY_NAME,
     NO_SCHEMA,
-    STANDS_FOR_SCHEMA,
     SchemaLike,
     TableSchema,
     allowed,
@@ -56,11 +55,10 @@ from ..schema._schema import (
 )
 from ._file import check_fits
 from ._partitions import sum_partitions
-from ._private_sketch import Counted, PendingRelease, PrivateSketch
+from ._private_sketch import Counted, PlannedRelease, PrivateSketch
 
 # Share of the budget that buys the number of rows, as in the paper.
 _SHARE_FOR_N_ROWS = 0.02
-_MOST_UNSEEN_NAMED = 10
 
 
 class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -182,11 +180,6 @@ class BaseSketcher(TableSketcher):
         feature_map = self.preview_map(n_columns, names)
         return self._prepare(feature_map).noise.std[: feature_map.n_features] / GRID
 
-    @property
-    def holds_private_data(self) -> bool:
-        """True between `partial_fit` and `release`, while exact sums are in memory."""
-        return hasattr(self, "_pending")
-
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Release the private sketch of X. This charges the ledger once.
 
@@ -218,110 +211,41 @@ class BaseSketcher(TableSketcher):
         RuntimeError
             If Dask cannot compute the partitions. Nothing is charged.
         """
-        # Rows of a `partial_fit` before are no part of this table; their charge is spent.
-        self.__dict__.pop("_pending", None)
         with columns_kept(self):
-            return self._add_rows(X, groups).release()
+            noise_seed, known = self._begin(groups), as_schema(self.schema)
+            summed = self._sum_partitions if is_dask(X) else self._sum_rows
+            plan, sums, n_rows = summed(X, groups, known, noise_seed)
+            with progress(f"{type(self).__name__}.release", self.verbose, late=True):
+                sketch = plan.released(sums, n_rows)
+            self._set_release(sketch, known)
+        return self
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Add the rows of X to a sketch. Call `release` after the last block to publish it.
-
-        The first block charges the ledger. Until `release`, the object holds exact sums.
-
-        Parameters
-        ----------
-        X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If `max_rows_per_group` is set: it needs all rows of a group at once, as `fit` has them.
-            Or if parameters or data are not valid. Nothing is charged.
-        """
-        if self.max_rows_per_group is not None:
-            raise ValueError(
-                f"Call fit: max_rows_per_group={self.max_rows_per_group!r} protects groups, and "
-                "partial_fit would see their rows in blocks. (A Dask collection in fit may be "
-                "larger than the memory.)"
-            )
-        with columns_kept(self):
-            return self._add_rows(X)
-
-    def _add_rows(self, X, groups=None):
-        pending: PendingRelease | None = getattr(self, "_pending", None)
-        first = pending is None
-        noise_seed = self._begin(groups) if pending is None else pending.noise_seed
-        # As the first block was read, so are all others and what is transformed later.
-        schema = as_schema(self.schema) if pending is None else pending.read_by
-        if is_dask(X):
-            self._pending = self._add_partitions(X, groups, pending, schema, noise_seed)
-            return self
+    def _sum_rows(self, X, groups, known, noise_seed):
+        """Return what is released, and the exact sums and the number of rows, paid for."""
         # Nothing is computed of the rows before they are paid for, and what cannot be sketched is
         # found by then: an error below would cost the budget and release nothing.
-        X = self._validate(X, schema, reset=first)
-        if pending is None:
-            pending = self._draft(noise_seed)
-            pending.read_by = schema
+        X = self._validate(X, known, reset=True)
+        plan = self._draft(noise_seed)
         labels = None if groups is None else Groups.read(groups, len(X))
-        pending.feature_map.check_values(X)
-        pending.check_room(len(X))
-        if first:
-            self._pay(pending.claim_for(self.ledger))
+        plan.feature_map.check_values(X)
+        plan.check_room(len(X))
+        self._pay(plan.claim_for(self.ledger))
         with progress(f"{type(self).__name__}.fit", self.verbose):
             key = b"" if labels is None else self._group_key(noise_seed)
-            pending.add(X, Counted.of(len(X), pending.limit, labels, key))
-        self._pending = pending
-        return self
+            counted = Counted.of(len(X), plan.limit, labels, key)
+            return plan, plan.sums(X, counted), counted.n_units
 
-    def _add_partitions(self, X, groups, pending, known, noise_seed):
-        """Add rows that are seen only while they are summed: what fails by then costs nothing."""
-        first = pending is None
-        schema = PartitionSchema.of(self, X, schema=known, reset=first)
-        if pending is None:
-            pending = self._draft(noise_seed)
-            pending.read_by = known
-        by_group = None if groups is None else (groups, pending.limit, self._group_key(noise_seed))
+    def _sum_partitions(self, X, groups, known, noise_seed):
+        """Return the same of rows that are seen only while they are summed: then it is paid for."""
+        schema = PartitionSchema.of(self, X, schema=known, reset=True)
+        plan = self._draft(noise_seed)
+        by_group = None if groups is None else (groups, plan.limit, self._group_key(noise_seed))
         sums, n_rows = sum_partitions(
-            X, schema, pending.feature_map, silent=pending.is_silent, by_group=by_group
+            X, schema, plan.feature_map, silent=plan.is_silent, by_group=by_group
         )
-        pending.check_room(n_rows)
-        if first:
-            self._pay(pending.claim_for(self.ledger))
-        pending.add_sums(sums, n_rows)
-        return pending
-
-    def release(self) -> Self:
-        """Add the noise once, publish `sketch_` and delete the exact sums.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If no rows were added since the last release.
-        RuntimeError
-            If noise cannot be drawn. The sums stay: call `release` again.
-        """
-        if self.epsilon != np.inf:
-            load_noise()  # where it cannot be drawn, the sums stay, which are paid for
-        # Taken away first: whatever fails below, the same sums never get other noise.
-        pending = self.__dict__.pop("_pending", None)
-        if pending is None:
-            raise ValueError(
-                "There is nothing to release: call fit, or partial_fit and then release. A sketch "
-                "that was released stays in sketch_."
-            )
-        with progress(f"{type(self).__name__}.release", self.verbose, late=True):
-            sketch = pending.publish()
-        self._set_release(sketch, pending.read_by)
-        return self
+        plan.check_room(n_rows)
+        self._pay(plan.claim_for(self.ledger))
+        return plan, sums, n_rows
 
     def _ask_ledger(self) -> None:
         # Where rows are replaced, the claim is known with the map. It is no less than this one.
@@ -331,14 +255,14 @@ class BaseSketcher(TableSketcher):
         else:
             super()._ask_ledger()
 
-    def _draft(self, noise_seed: int | None) -> PendingRelease:
+    def _draft(self, noise_seed: int | None) -> PlannedRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""
         schema = schema_of(self)
         feature_map = self._draw_map(schema, check_random_state(self.random_state))
         _warn_of_the_unseen(feature_map, schema)
         return self._prepare(feature_map, noise_seed)
 
-    def _prepare(self, feature_map: FeatureMap, noise_seed: int | None = None) -> PendingRelease:
+    def _prepare(self, feature_map: FeatureMap, noise_seed: int | None = None) -> PlannedRelease:
         """Fix what the guarantee states; later set_params do not reach the release."""
         # Under replace_one the number of rows is public; where groups sum to it, their noisy sums
         # tell it. Only otherwise has a count to be bought.
@@ -361,7 +285,7 @@ class BaseSketcher(TableSketcher):
         given = " and ".join(facts) + (self._given_number and f", and {self._given_number}")
         privacy = self._guaranteed(noise.mechanism, given, noise_seed)
         check_fits(*feature_map.to_state(), feature_map.n_features, privacy)
-        return PendingRelease(feature_map, noise, noise_seed, counts_rows, privacy, self._limit)
+        return PlannedRelease(feature_map, noise, noise_seed, counts_rows, privacy, self._limit)
 
 
 def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
@@ -369,16 +293,9 @@ def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
     unseen = sorted(set(range(feature_map.schema.n_columns)) - feature_map.seen_columns())
     if unseen:
         names = [schema.name(j) for j in unseen]
-        told = ", ".join(map(repr, names[:_MOST_UNSEEN_NAMED]))
-        more = (
-            f" and {len(names) - _MOST_UNSEEN_NAMED} others"
-            if len(names) > _MOST_UNSEEN_NAMED
-            else ""
-        )
         warn_caller(
-            f"Add a group of {told}{more} to marginals, such as [{names[0]!r}], or leave them out "
-            "of the schema. The sketch will tell nothing about them: answers take their values to "
-            "be spread evenly.",
+            f"Add a group of {some_of(names)} to marginals, such as [{names[0]!r}], or leave them "
+            "out of the schema. The sketch tells nothing of them: answers take them to be even.",
             UserWarning,
         )
 
@@ -392,10 +309,6 @@ class RFFSketcher(BaseSketcher):
 
     Parameters
     ----------
-    n_components : int, default=200
-        m, the number of features: m/2 (cos, sin) pairs. An odd number is rounded up. Noise grows
-        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
-        the paper's value.
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
         ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
@@ -403,6 +316,10 @@ class RFFSketcher(BaseSketcher):
         kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
         as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
         range.
+    n_components : int, default=200
+        m, the number of features: m/2 (cos, sin) pairs. An odd number is rounded up. Noise grows
+        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
+        the paper's value.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -465,7 +382,7 @@ class RFFSketcher(BaseSketcher):
     >>> import numpy as np
     >>> from skdpsumm import RFFSketcher
     >>> X = np.random.default_rng(0).random((5000, 3))
-    >>> sketcher = RFFSketcher(n_components=50, schema=(0, 1), random_state=0).fit(X)
+    >>> sketcher = RFFSketcher((0, 1), n_components=50, random_state=0).fit(X)
     >>> sketcher.sketch_.mean.shape
     (50,)
     >>> round(sketcher.privacy_.epsilon(1e-6), 3)
@@ -488,9 +405,9 @@ class RFFSketcher(BaseSketcher):
 
     def __init__(
         self,
-        n_components: int = 200,
-        *,
         schema: SchemaLike | None = None,
+        *,
+        n_components: int = 200,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         gamma: float | str = "auto",
@@ -501,8 +418,8 @@ class RFFSketcher(BaseSketcher):
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
-        self.n_components = n_components
         self.schema = schema
+        self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
         self.gamma = gamma
@@ -514,8 +431,6 @@ class RFFSketcher(BaseSketcher):
         self.verbose = verbose
 
     def _check_parameters(self):
-        if isinstance(self.n_components, STANDS_FOR_SCHEMA):
-            raise TypeError(BY_NAME.format(type(self).__name__, "n_components"))
         super()._check_parameters()
         if self.gamma == "auto" and self.schema is None:
             raise ValueError(NO_GAMMA)
@@ -538,8 +453,6 @@ class RACESketcher(BaseSketcher):
 
     Parameters
     ----------
-    n_repetitions : int, default=80
-        R, the number of hashes. 80 is the paper's value.
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
         ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Numbers are clipped
@@ -547,6 +460,8 @@ class RACESketcher(BaseSketcher):
         kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
         as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
         range.
+    n_repetitions : int, default=80
+        R, the number of hashes. 80 is the paper's value.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -604,7 +519,7 @@ class RACESketcher(BaseSketcher):
     >>> import numpy as np
     >>> from skdpsumm import RACESketcher
     >>> X = np.random.default_rng(0).random((5000, 3))
-    >>> sketcher = RACESketcher(n_repetitions=5, n_buckets=10, schema=(0, 1), random_state=0).fit(X)
+    >>> sketcher = RACESketcher((0, 1), n_repetitions=5, n_buckets=10, random_state=0).fit(X)
     >>> sketcher.sketch_.mean.reshape(5, 10).sum(axis=1).round(6)
     array([1., 1., 1., 1., 1.])
 
@@ -626,9 +541,9 @@ class RACESketcher(BaseSketcher):
 
     def __init__(
         self,
-        n_repetitions: int = 80,
-        *,
         schema: SchemaLike | None = None,
+        *,
+        n_repetitions: int = 80,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         n_buckets: int = 80,
@@ -640,8 +555,8 @@ class RACESketcher(BaseSketcher):
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
-        self.n_repetitions = n_repetitions
         self.schema = schema
+        self.n_repetitions = n_repetitions
         self.epsilon = epsilon
         self.delta = delta
         self.n_buckets = n_buckets
@@ -654,8 +569,6 @@ class RACESketcher(BaseSketcher):
         self.verbose = verbose
 
     def _check_parameters(self):
-        if isinstance(self.n_repetitions, STANDS_FOR_SCHEMA):
-            raise TypeError(BY_NAME.format(type(self).__name__, "n_repetitions"))
         super()._check_parameters()
         if self.bandwidth == "auto" and self.schema is None:
             raise ValueError(

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state, gen_batches
 
 from .._computing import warn_caller
 from ..privacy._fit import charge, warn_of_seed
-from ..privacy._guarantee import ledger_unit
+from ..privacy._guarantee import PrivacyGuarantee
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import current_seed, derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
@@ -103,7 +103,7 @@ class Curator:
     >>> rng = np.random.default_rng(0)
     >>> parties = {"north": DataOwner(rng.normal(0, 1, (300, 2))),
     ...            "south": DataOwner(rng.normal(3, 1, (300, 2)))}
-    >>> terms = PrivateMMDSummarizer(20, gamma=0.5, n_components=200).terms()
+    >>> terms = PrivateMMDSummarizer(n_select=20, gamma=0.5, n_components=200).terms()
     >>> curator = Curator(rng.normal(3, 1, (200, 2)), list(parties), terms, random_state=0)
     >>> messages = curator.open()
     >>> while messages:
@@ -165,10 +165,9 @@ class Curator:
         if self._noise_seed is not None and self.terms.is_private:
             warn_of_seed()
         if self._ledger is not None and self.protocol.is_nominal():
-            claim = nominal_mechanism(self.terms.epsilon, self.terms.delta)
-            self._ledger.check(
-                claim, adjacency=self.terms.adjacency, unit=ledger_unit(self.terms.unit)
-            )
+            cost = nominal_mechanism(self.terms.epsilon, self.terms.delta)
+            claim = PrivacyGuarantee(cost, self.terms.adjacency, unit=self.terms.unit)
+            self._ledger.check(claim)
 
     def _bound_target(self, labels: Any) -> NDArray[np.int64] | None:
         """Keep k rows of each group of the target; return codes where each group counts once."""

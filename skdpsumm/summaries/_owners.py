@@ -73,7 +73,7 @@ class DataOwner:
     >>> from skdpsumm.summaries import Curator, DataOwner
     >>> rng = np.random.default_rng(0)
     >>> owner = DataOwner(rng.normal(size=(100, 2)))
-    >>> terms = PrivateMMDSummarizer(5, gamma=0.5).terms()
+    >>> terms = PrivateMMDSummarizer(n_select=5, gamma=0.5).terms()
     >>> curator = Curator(rng.normal(size=(200, 2)), ["north"], terms, random_state=0)
     >>> message = curator.open()["north"]
     >>> owner.answer(message).X.shape

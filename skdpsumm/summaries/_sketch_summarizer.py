@@ -30,7 +30,7 @@ from ..schema._listed import known_classes
 from ..schema._reading import Table, beside_X, target_cells, unwrap, validate_table
 from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ..sketches import HistogramSketcher, PrivateSketch
-from ..sketches._private_sketch import Counted, PendingRelease
+from ..sketches._private_sketch import Counted, PlannedRelease
 from ._mmd import check_in_memory
 from ._parties import rows_by_owner
 from ._public_groups import (
@@ -176,12 +176,11 @@ class _Draft:
             if not pending.is_silent:
                 coins = secret_key(derived_seed(seed, GROUPS_OF_OWNER))
             counted = Counted.of(len(table), self.sketcher._limit, groups, coins)
-            pending.add(table, counted)  # type: ignore[arg-type]
-            sketches.append(pending.publish())
+            sketches.append(pending.released(pending.sums(table, counted), counted.n_units))
         return replace(reduce(add, sketches), privacy=self.claims.released)
 
 
-def prepared(sketcher: HistogramSketcher, noise_seed: int | None) -> PendingRelease:
+def prepared(sketcher: HistogramSketcher, noise_seed: int | None) -> PlannedRelease:
     """Return a release of no rows yet, with its map, its noise and its claim."""
     sketcher._check_parameters()
     known = as_schema(sketcher.schema)

@@ -150,7 +150,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     >>> X = rng.normal(size=(600, 2))
     >>> y = (X[:, 0] > 0).astype(int)
     >>> model = SummarizedEstimator(
-    ...     LogisticRegression(), PrivateMMDSummarizer(50, gamma=0.5, random_state=0))
+    ...     LogisticRegression(), PrivateMMDSummarizer(n_select=50, gamma=0.5, random_state=0))
     >>> model = model.fit(X, y, X_target=rng.normal(size=(300, 2)), owners=np.arange(600) % 3)
     >>> model.predict([[2.0, 0.0], [-2.0, 0.0]])
     array([1, 0])

@@ -21,7 +21,7 @@ from ..privacy._noise import derived_seed, drawing_from
 from ..schema._frames import rows_of
 from ..schema._groups import Groups
 from ..schema._reading import CellError, beside_X, is_dask, label_cells, unwrap
-from ..schema._schema import BY_NAME, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema, schema_of
+from ..schema._schema import TableSchema, allowed, as_schema, schema_of
 from ..schema._vectorizer import n_vector
 from ._auction import Auction
 from ._curator import OTHER_LABELS, Curator, check_target_groups
@@ -112,13 +112,13 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
 
     Parameters
     ----------
-    n_select : int, default=100
-        p, how many rows to choose. 100 is a start: more rows train a better model, and show more of
-        the owners' rows to you. Where fewer were received, fewer are chosen, with a UserWarning.
     schema : TableSchema or what stands for one, default=None
         Public description of the columns. Give one for tables with words or missing values: it says
         how to read them, and rows are compared as vectors (`PublicVectorizer`). The rows that are
         chosen stay as they were. None, as tables of numbers need no schema, takes X as it is.
+    n_select : int, default=100
+        p, how many rows to choose. 100 is a start: more rows train a better model, and show more of
+        the owners' rows to you. Where fewer were received, fewer are chosen, with a UserWarning.
     epsilon, delta : float, default=1.0, 1e-6
         The guarantee of `fit`: for the target, against owners; and, where a protocol broadcasts
         anything about the rows received, for the rows of each owner, against the others. The
@@ -211,7 +211,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = np.vstack([rng.normal(0, 1, (500, 2)), rng.normal(3, 1, (500, 2))])
     >>> owners = np.repeat(["north", "south"], 500)
-    >>> summarizer = PrivateMMDSummarizer(20, gamma=0.5, random_state=0)
+    >>> summarizer = PrivateMMDSummarizer(n_select=20, gamma=0.5, random_state=0)
     >>> summarizer = summarizer.fit(X, X_target=rng.normal(3, 1, (200, 2)), owners=owners)
     >>> summarizer.owner_counts_["south"] > 15, summarizer.n_accessed_
     (True, 320)
@@ -223,7 +223,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     >>> import pandas as pd
     >>> people = pd.DataFrame({"age": rng.integers(17, 90, 600), "job": ["clerk", None] * 300})
     >>> schema = {"age": Numeric(17, 90, step=1), "job": Categorical(["clerk"], missing=True)}
-    >>> summarizer = PrivateMMDSummarizer(20, schema=schema, random_state=0)
+    >>> summarizer = PrivateMMDSummarizer(schema, n_select=20, random_state=0)
     >>> rows = summarizer.fit_resample(people, X_target=people[people.age > 60])
     >>> bool(rows.age.mean() > 60)
     True
@@ -243,9 +243,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         "target_is_owners": ["boolean"],
     }
 
-    n_select: int = field(default=100, kw_only=False)
+    schema: Any = field(default=None, kw_only=False)
+    n_select: int = 100
     protocol: Any = "propose"
-    schema: Any = None
     gamma: Any = "auto"
     n_components: int = 1000
     target_is_owners: bool = False
@@ -347,8 +347,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         return hasattr(self, "sample_indices_")
 
     def _check_parameters(self) -> None:
-        if isinstance(self.n_select, STANDS_FOR_SCHEMA):
-            raise TypeError(BY_NAME.format(type(self).__name__, "n_select"))
         super()._check_parameters()
         self._made_protocol()  # which checks it
         check_gamma(self.gamma, self.schema)

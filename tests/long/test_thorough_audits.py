@@ -57,7 +57,7 @@ def bound(releases, mechanism, delta, n_trials=N_TRIALS):
 
 # The default of RACE has 6,400 numbers.
 SKETCHES = {name: DEFAULT_SKETCHES[name] for name in ("rff", "histogram", "union")}
-SKETCHES["race"] = RACESketcher(20, n_buckets=8, schema=(0, 1))
+SKETCHES["race"] = RACESketcher((0, 1), n_repetitions=20, n_buckets=8)
 
 
 @ADJACENCIES
@@ -92,7 +92,7 @@ def seen_by_the_observer(summarizer, world):
 @pytest.mark.parametrize("protocol", [Propose(), AskAll(n_rounds=4)])
 def test_whole_protocols(protocol, side, adjacency):
     summarizer = PrivateMMDSummarizer(
-        4, protocol=protocol, n_components=2, random_state=0, gamma=1.0
+        n_select=4, protocol=protocol, n_components=2, random_state=0, gamma=1.0
     )
     summarizer.set_params(adjacency=adjacency, delta=0.2, protocol__n_target=300)
     worlds = worst_case_neighbours(summarizer, side=side, n_samples=300)

@@ -20,7 +20,7 @@ from ...privacy._ledger import LedgerDataset
 from ...schema._schema import SchemaLike, TableSchema, as_schema
 from ...sketches import PrivateSketch
 from ...sketches._sketchers import TableSketcher
-from .._base import OF_PAPER, BaseM2M, frame_for
+from .._base import BaseM2M, frame_for, of_paper
 from .._frames import framed
 from ..inferring._points import (
     Points,
@@ -57,19 +57,13 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     Parameters
     ----------
-    sketcher : sketcher or {"auto", "rff", "race", "hist"}, default="auto"
-        What is released. "auto" takes the sketcher that we know to be best for such a schema; your
-        rows have no part in the choice (docs/m2m.md). The other three are the sketches of the
-        paper's experiments: see `paper_parameters`.
     schema : TableSchema or what stands for one
         What is public about the columns: their ranges and categories. Give ``(0, 1)`` for all,
         ``{"age": (17, 90), "job": ["clerk", "farmer"]}``, or a `TableSchema`. Required, here or in
         a sketcher of your own: ranges and categories that were read off private rows would leak.
     epsilon : float, default=None
         Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
-        values protect better and add more noise. None is 1.0, a common starting point. It,
-        `delta`, `adjacency`, `max_rows_per_group` and `ledger` are those of the default sketcher.
-        If you pass a sketcher, set them there, and leave them None here.
+        values protect better and add more noise. None is 1.0, a common starting point.
     delta : float, default=None
         The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
         below 1 / n for tables of up to 100,000 rows.
@@ -82,6 +76,11 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         row. `fit` then protects a whole group, usually all rows of one person. None protects one
         row of X, as suits tables with one row per person. An int k keeps at most k rows of each
         group, and the noise is that of k rows. "average" counts each group once.
+    release : sketcher, default=None
+        A sketcher of your own, which has the whole budget. Set `epsilon`, `delta`, `adjacency`,
+        `max_rows_per_group` and `ledger` there, and leave them None here. None takes the sketcher
+        that we know to be best for such a schema. Your rows have no part in the choice
+        (docs/m2m.md).
     inference : {"auto", "graphical", "points"} or Points, default="auto"
         How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
         uses the counted groups of columns only. "points" uses synthetic points, weighted to match
@@ -120,7 +119,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     >>> from skdpsumm import M2MEstimator
     >>> rng = np.random.default_rng(0)
     >>> X = rng.beta(2, 5, size=(20_000, 3))
-    >>> m2m = M2MEstimator(schema=(0, 1), random_state=0).fit(X)
+    >>> m2m = M2MEstimator((0, 1), random_state=0).fit(X)
     >>> bool(np.max(np.abs(m2m.mean() - X.mean(axis=0))) < 0.01)
     True
     >>> tail = m2m.estimate(lambda x: x[:, 0] + x[:, 1] > 1)
@@ -143,25 +142,25 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     def __init__(
         self,
-        sketcher: TableSketcher | str = "auto",
-        *,
         schema: SchemaLike | None = None,
+        *,
         epsilon: float | None = None,
         delta: float | None = None,
         adjacency: str | None = None,
         max_rows_per_group: int | str | None = None,
+        release: TableSketcher | None = None,
         inference: str | Points = "auto",
         n_synthetic: int = 100_000,
         random_state: int | np.random.RandomState | None = None,
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
-        self.sketcher = sketcher
         self.schema = schema
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
         self.max_rows_per_group = max_rows_per_group
+        self.release = release
         self.inference = inference
         self.n_synthetic = n_synthetic
         self.random_state = random_state
@@ -169,7 +168,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         self.verbose = verbose
 
     @staticmethod
-    def paper_parameters(sketch: str = "rff") -> dict[str, Any]:
+    def paper_parameters(sketch: str = "rff", **budget: Any) -> dict[str, Any]:
         """Return the parameters of the paper's experiments (section 4), as keyword arguments.
 
         They run Algorithm 1 as printed. The paper gives everything but `schema` and `epsilon`.
@@ -180,6 +179,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             "rff" has 200 Fourier features, with sigma = 1; it is the default as the first of the
             paper's three. "race" has 80 hashes of 80 buckets, of width 0.1. "hist" has 100 equal
             bins of each column.
+        **budget
+            Other parameters of the sketcher: `epsilon`, `adjacency`, `ledger`, ...
 
         Returns
         -------
@@ -204,12 +205,12 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> import numpy as np
         >>> from skdpsumm import M2MEstimator
         >>> X = np.random.default_rng(0).random((20_000, 3))
-        >>> m2m = M2MEstimator(**M2MEstimator.paper_parameters("rff"), schema=(0, 1), epsilon=1.0)
+        >>> m2m = M2MEstimator((0, 1), **M2MEstimator.paper_parameters("rff", epsilon=1.0))
         >>> m2m.fit(X).privacy_.epsilon(0)
         1.0
         """
         points = Points(prior="uniform", regularization="paper", center=False)
-        return {"sketcher": sketch, **OF_PAPER, "inference": points}
+        return of_paper(sketch, budget, points, n_bins=100)
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Release a sketch of X (one charge) and prepare to answer from it.
@@ -323,7 +324,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> from skdpsumm import HistogramSketcher, M2MEstimator
         >>> X = np.random.default_rng(0).integers(0, 2, size=(9000, 2))
         >>> sketcher = HistogramSketcher(schema=[[0, 1], [0, 1]], marginals=2)
-        >>> m2m = M2MEstimator(sketcher, random_state=0).fit(X)
+        >>> m2m = M2MEstimator(release=sketcher, random_state=0).fit(X)
         >>> m2m.estimate(lambda rows: rows[:, 0] == 1, by=1).value.round(1)
         array([0.5, 0.5])
         """
@@ -365,7 +366,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> people["hours"] = rng.binomial(60, np.where(people["sex"] == "f", 0.5, 0.7))
         >>> schema = {"sex": ["f", "m"], "age": Numeric(18, 64, step=1)}
         >>> schema["hours"] = Numeric(0, 60, step=1)
-        >>> m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
+        >>> m2m = M2MEstimator(schema, random_state=0).fit(people)
         >>> older = m2m.where(lambda rows: (rows["sex"] == "f") & (rows["age"] >= 40))
         >>> bool(abs(float(older.mean("hours")) - 30) < 2)
         True
@@ -457,7 +458,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     @property
     def _known(self) -> TableSchema:
         """The schema by which `fit` reads a table."""
-        own = as_schema(getattr(self._own_sketcher, "schema", None))
+        own = as_schema(getattr(self.release, "schema", None))
         return own or as_schema(self.schema)
 
     def _build_sketcher(self, rng, n_features, y=None):

@@ -315,7 +315,7 @@ class StatisticsMixin:
         >>> table["hours"] = rng.binomial(60, np.where(table["sex"] == "f", 0.5, 0.7))
         >>> schema = {"sex": ["f", "m"], "hours": Numeric(0, 60, step=1)}
         >>> sketcher = HistogramSketcher(schema=schema, marginals=2, n_bins=61)
-        >>> m2m = M2MEstimator(sketcher, random_state=0).fit(table)
+        >>> m2m = M2MEstimator(release=sketcher, random_state=0).fit(table)
         >>> m2m.mean(by="sex").value.round()
            hours
         f   30.0
@@ -379,7 +379,7 @@ class StatisticsMixin:
         >>> import numpy as np
         >>> from skdpsumm import M2MEstimator, Numeric
         >>> hours = np.random.default_rng(0).integers(0, 41, size=(5000, 1))
-        >>> m2m = M2MEstimator(schema=Numeric(0, 40, step=1), random_state=0).fit(hours)
+        >>> m2m = M2MEstimator(Numeric(0, 40, step=1), random_state=0).fit(hours)
         >>> bool(abs(float(m2m.total(0)) / hours.sum() - 1) < 0.02)
         True
         """
@@ -415,7 +415,7 @@ class StatisticsMixin:
         >>> import numpy as np
         >>> from skdpsumm import M2MEstimator, Numeric
         >>> ages = np.random.default_rng(0).choice([20, 40, np.nan], size=(5000, 1))
-        >>> m2m = M2MEstimator(schema=Numeric(0, 90, step=1, missing=True), random_state=0)
+        >>> m2m = M2MEstimator(Numeric(0, 90, step=1, missing=True), random_state=0)
         >>> bool(abs(m2m.fit(ages).missing_share()[0] - 1 / 3) < 0.02)
         True
         >>> bool(abs(m2m.mean()[0] - 30) < 1)
@@ -447,7 +447,7 @@ class StatisticsMixin:
         >>> import numpy as np
         >>> from skdpsumm import M2MEstimator
         >>> X = np.random.default_rng(0).random((5000, 2))
-        >>> M2MEstimator(schema=(0, 1), random_state=0).fit(X).moment(2).value.round(1)
+        >>> M2MEstimator((0, 1), random_state=0).fit(X).moment(2).value.round(1)
         array([0.3, 0.3])
         """
         if not isinstance(order, Real) or order != int(order) or order < 1:
@@ -623,7 +623,7 @@ class StatisticsMixin:
         >>> import numpy as np
         >>> from skdpsumm import M2MEstimator
         >>> X = np.random.default_rng(0).random((5000, 2))
-        >>> m2m = M2MEstimator(schema=(0, 1), random_state=0).fit(X)
+        >>> m2m = M2MEstimator((0, 1), random_state=0).fit(X)
         >>> m2m.cdf(0, [0.8, 0.2]).value.round(1)
         array([0.8, 0.2])
         >>> f"{m2m.cdf(0, 0.5):.1f}"
@@ -713,7 +713,7 @@ class StatisticsMixin:
         >>> from skdpsumm import HistogramSketcher, M2MEstimator, Numeric
         >>> ages = np.random.default_rng(0).binomial(90, 0.4, size=(5000, 1))
         >>> sketcher = HistogramSketcher(schema=Numeric(0, 90, step=1), n_bins=91)
-        >>> m2m = M2MEstimator(sketcher, n_synthetic=5000, random_state=0).fit(ages)
+        >>> m2m = M2MEstimator(release=sketcher, n_synthetic=5000, random_state=0).fit(ages)
         >>> m2m.quantile(0, 0.5)
         36 +- 0 (std error; on a grid of step 1)
         """
@@ -823,7 +823,7 @@ class StatisticsMixin:
         >>> people["age"] = rng.integers(18, 65, 9000)
         >>> schema = {"sex": ["f", "m"], "age": (18, 66)}
         >>> sketcher = HistogramSketcher(schema=schema, marginals=2, n_bins=48)
-        >>> m2m = M2MEstimator(sketcher, random_state=0).fit(people)
+        >>> m2m = M2MEstimator(release=sketcher, random_state=0).fit(people)
         >>> shares = m2m.table(["sex", "age"], bins={"age": [18, 30, 66]}, normalize="index")
         >>> shares.value.round(1)
            [18, 30)  [30, 66]
@@ -908,7 +908,7 @@ class StatisticsMixin:
         >>> import numpy as np
         >>> from skdpsumm import M2MEstimator
         >>> pay = np.random.default_rng(0).gamma(2, 1000, size=(9000, 1))
-        >>> m2m = M2MEstimator(schema=(0, 20_000), random_state=0).fit(pay)
+        >>> m2m = M2MEstimator((0, 20_000), random_state=0).fit(pay)
         >>> def gini(rows, weights):
         ...     order = np.argsort(rows[:, 0])
         ...     people, money = np.cumsum(weights[order]), np.cumsum((weights * rows[:, 0])[order])
@@ -958,7 +958,7 @@ class StatisticsMixin:
         >>> rng = np.random.default_rng(0)
         >>> people = pd.DataFrame({"age": rng.integers(18, 65, 9000), "job": ["nurse"] * 9000})
         >>> schema = {"age": Numeric(18, 64, step=1), "job": ["clerk", "nurse"]}
-        >>> m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
+        >>> m2m = M2MEstimator(schema, random_state=0).fit(people)
         >>> m2m.describe()[["column", "mean", "share"]].round()
           column  mean  share
         0    age  41.0    NaN

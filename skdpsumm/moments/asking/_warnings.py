@@ -46,7 +46,7 @@ class AnswerWarning(UserWarning):
     >>> schema = {"age": Numeric(18, 90, step=1), "job": ["clerk", "pilot"]}
     >>> sketcher = HistogramSketcher(schema=schema, marginals=2)
     >>> with simulation(0):  # an example
-    ...     m2m = M2MEstimator(sketcher, random_state=0).fit(people)
+    ...     m2m = M2MEstimator(release=sketcher, random_state=0).fit(people)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always", AnswerWarning)
     ...     answer = m2m.mean("age", by="job")

@@ -68,7 +68,8 @@ class KDE(BaseEstimator):
     >>> rng = np.random.default_rng(0)
     >>> old, new = rng.beta(2, 9, (300, 2)), rng.beta(2, 8, (20_000, 2))
     >>> options = {"schema": (0, 1), "n_synthetic": 20_000, "random_state": 0}
-    >>> m2m = M2MEstimator(RFFSketcher(50), inference=Points(prior=KDE(old)), **options).fit(new)
+    >>> sketcher, prior = RFFSketcher(n_components=50), KDE(old)
+    >>> m2m = M2MEstimator(release=sketcher, inference=Points(prior=prior), **options).fit(new)
     >>> share = m2m.estimate(lambda rows: rows[:, 0] <= 0.2)
     >>> bool(abs(float(share) - np.mean(new[:, 0] <= 0.2)) < 0.05)
     True
@@ -139,7 +140,8 @@ class Points(BaseEstimator):
     >>> import numpy as np
     >>> from skdpsumm import M2MEstimator, Points, RFFSketcher
     >>> X = np.random.default_rng(0).beta(2, 8, (20_000, 2))
-    >>> m2m = M2MEstimator(RFFSketcher(50), schema=(0, 1), inference=Points(prior="uniform"))
+    >>> sketcher, points = RFFSketcher(n_components=50), Points(prior="uniform")
+    >>> m2m = M2MEstimator((0, 1), release=sketcher, inference=points)
     >>> bool(abs(m2m.fit(X).mean()[0].value - X[:, 0].mean()) < 0.1)
     True
     """

@@ -64,7 +64,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         "prior": [StrOptions({"auto", "uniform"})],
         "weights": [StrOptions({"maxent", "ridge"})],
     }
-    _paper_bins: ClassVar[int] = 20
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseM2M._parameter_constraints,
         "estimator": [None, HasMethods(["fit", "predict"])],
@@ -147,8 +146,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         inputs = as_schema(self.schema).for_table(n_features, names)
         inputs.require_bounds()
         table = _with_target(inputs, self._describe_target(y))
-        if self._own_sketcher is not None:
-            _check_names(self._own_sketcher, table)
+        if self.release is not None:
+            _check_names(self.release, table)
         sketcher = self._made_sketcher(table)
         if isinstance(sketcher, AdaptiveSketcher) and sketcher.target is None:
             sketcher.target = table.n_columns - 1
@@ -160,10 +159,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         return _with_target(known, Numeric(0, 1))
 
     def _check_parameters(self) -> None:
-        own = self._own_sketcher
-        if own is not None and getattr(own, "schema", None) is not None:
+        if getattr(self.release, "schema", None) is not None:
             raise ValueError(
-                f"{type(own).__name__} has a schema of its own, but the sketched table "
+                f"{type(self.release).__name__} has a schema of its own, but the sketched table "
                 "has the target as its last column: give the schema of X to the model, "
                 f"{type(self).__name__}(schema=...)."
             )
@@ -367,7 +365,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         >>> rng = np.random.default_rng(0)
         >>> X = rng.integers(0, 5, (20_000, 2))
         >>> y = rng.random(20_000) < 1 / (1 + np.exp(1 - X[:, 0] / 2))
-        >>> model = M2MClassifier(schema=[Numeric(0, 4, step=1)] * 2, random_state=0).fit(X, y)
+        >>> model = M2MClassifier([Numeric(0, 4, step=1)] * 2, random_state=0).fit(X, y)
         >>> answer = model.coefficients()
         >>> answer.labels
         (('intercept', 'x0', 'x1'),)

@@ -24,7 +24,7 @@ from ...schema._listed import known_classes, listed_classes
 from ...schema._reading import validate_table
 from ...schema._schema import SchemaLike, as_schema
 from ...sketches._sketchers import TableSketcher
-from .._base import OF_PAPER
+from .._base import of_paper
 from ..inferring._points import Points, draw_points
 from ..inferring._regression import MomentRegression
 from ._base import BaseImplicitM2M, weight_parameter
@@ -39,12 +39,6 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     Parameters
     ----------
-    sketcher : sketcher or {"auto", "rff", "race", "hist"}, default="auto"
-        What is released. The last column of its table is the label, which is categorical. "auto"
-        takes the sketcher that we know to be best for such a schema and a label (docs/m2m.md). The
-        next three are the sketches of the paper's experiment: see `paper_parameters`. `fit` sets
-        the schema of a sketcher of your own; its `marginals` may name columns of X, and the label,
-        "target".
     schema : TableSchema or what stands for one
         What is public about the columns: their ranges and categories. They are those of X. Required
         by `fit`: ranges and categories that were read off private rows would leak. `estimator` gets
@@ -52,9 +46,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         middle of its range, and an indicator beside the column says that it was missing.
     epsilon : float, default=None
         Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
-        values protect better and add more noise. None is 1.0, a common starting point. It,
-        `delta`, `adjacency`, `max_rows_per_group` and `ledger` are those of the default sketcher.
-        If you pass a sketcher, set them there, and leave them None here.
+        values protect better and add more noise. None is 1.0, a common starting point.
     delta : float, default=None
         The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
         below 1 / n for tables of up to 100,000 rows.
@@ -67,6 +59,12 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         row. `fit` then protects a whole group, usually all rows of one person. None protects one
         row of X, as suits tables with one row per person. An int k keeps at most k rows of each
         group, and the noise is that of k rows. "average" counts each group once.
+    release : sketcher, default=None
+        A sketcher of your own, which has the whole budget. Set `epsilon`, `delta`, `adjacency`,
+        `max_rows_per_group` and `ledger` there, and leave them None here. None takes the sketcher
+        that we know to be best for such a schema and a label (docs/m2m.md). The last column of the
+        sketched table is the label, "target", which is categorical. `fit` sets the schema of your
+        sketcher; its `marginals` may name the columns of X, and the label.
     estimator : classifier, default=None
         What is trained. It may be a Pipeline: its steps learn from the release alone. Points have
         weights. An estimator that takes no `sample_weight` gets points that were drawn by their
@@ -125,7 +123,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.random((5000, 2))
     >>> y = X[:, 0] > 0.6
-    >>> model = M2MClassifier(schema=(0, 1), n_synthetic=10_000, random_state=0).fit(X, y)
+    >>> model = M2MClassifier((0, 1), n_synthetic=10_000, random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.9
     True
 
@@ -157,13 +155,13 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     def __init__(
         self,
-        sketcher: TableSketcher | str = "auto",
-        *,
         schema: SchemaLike | None = None,
+        *,
         epsilon: float | None = None,
         delta: float | None = None,
         adjacency: str | None = None,
         max_rows_per_group: int | str | None = None,
+        release: TableSketcher | None = None,
         estimator: Any = None,
         classes: ArrayLike | None = None,
         inference: str | Points = "auto",
@@ -172,12 +170,12 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
-        self.sketcher = sketcher
         self.schema = schema
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
         self.max_rows_per_group = max_rows_per_group
+        self.release = release
         self.estimator = estimator
         self.classes = classes
         self.inference = inference
@@ -187,7 +185,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         self.verbose = verbose
 
     @staticmethod
-    def paper_parameters(sketch: str = "rff") -> dict[str, Any]:
+    def paper_parameters(sketch: str = "rff", **budget: Any) -> dict[str, Any]:
         """Return the parameters of the paper's Figure 4, as keyword arguments.
 
         They run implicit M2M as printed, negative weights included. The paper gives everything but
@@ -198,6 +196,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         sketch : {"rff", "race", "hist"}, default="rff"
             As in `M2MEstimator.paper_parameters`, with the same default for the same reason, but
             with 20 bins for "hist".
+        **budget
+            Other parameters of the sketcher: `epsilon`, `adjacency`, `ledger`, ...
 
         Returns
         -------
@@ -220,14 +220,13 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         >>> from skdpsumm import M2MClassifier
         >>> X = np.random.default_rng(0).random((20_000, 2))
         >>> y = (X[:, 0] > 0.5).astype(int)
-        >>> model = M2MClassifier(
-        ...     **M2MClassifier.paper_parameters("rff"), schema=(0, 1), classes=[0, 1], epsilon=3.0
-        ... ).fit(X, y)
+        >>> printed = M2MClassifier.paper_parameters("rff", epsilon=3.0)
+        >>> model = M2MClassifier((0, 1), classes=[0, 1], **printed).fit(X, y)
         >>> model.score(X, y) > 0.9
         True
         """
         points = Points(prior="uniform", weights="printed", regularization="paper")
-        return {"sketcher": sketch, **OF_PAPER, "inference": points}
+        return of_paper(sketch, budget, points, n_bins=20)
 
     def _check_parameters(self):
         super()._check_parameters()

@@ -28,17 +28,12 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
 
     Parameters
     ----------
-    sketcher : sketcher or {"auto", "rff", "race", "hist"}, default="auto"
-        What is released. The last column of its table is y. "auto" takes the sketcher that we know
-        to be best; the others are as in `M2MClassifier`.
     schema : TableSchema or what stands for one
         What is public about the columns: their ranges and categories. They are those of X, as in
         `M2MClassifier`. Required by `fit`.
     epsilon : float, default=None
         Total epsilon of one `fit` and of all that is made of it. ``np.inf`` adds no noise. Smaller
-        values protect better and add more noise. None is 1.0, a common starting point. It,
-        `delta`, `adjacency`, `max_rows_per_group` and `ledger` are those of the default sketcher.
-        If you pass a sketcher, set them there, and leave them None here.
+        values protect better and add more noise. None is 1.0, a common starting point.
     delta : float, default=None
         The delta of the guarantee. 0 gives pure DP, with more noise. None is 1e-6, which is well
         below 1 / n for tables of up to 100,000 rows.
@@ -51,6 +46,10 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         row. `fit` then protects a whole group, usually all rows of one person. None protects one
         row of X, as suits tables with one row per person. An int k keeps at most k rows of each
         group, and the noise is that of k rows. "average" counts each group once.
+    release : sketcher, default=None
+        A sketcher of your own, which has the whole budget. Set `epsilon`, `delta`, `adjacency`,
+        `max_rows_per_group` and `ledger` there, and leave them None here. None takes the sketcher
+        that we know to be best. The last column of the sketched table is y, as in `M2MClassifier`.
     estimator : regressor, default=None
         What is trained. It may be a Pipeline, as in `M2MClassifier`. None is `LinearRegression()`,
         the simplest.
@@ -121,13 +120,13 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
 
     def __init__(
         self,
-        sketcher: TableSketcher | str = "auto",
-        *,
         schema: SchemaLike | None = None,
+        *,
         epsilon: float | None = None,
         delta: float | None = None,
         adjacency: str | None = None,
         max_rows_per_group: int | str | None = None,
+        release: TableSketcher | None = None,
         estimator: Any = None,
         y_bounds: Sequence[float] | None = None,
         inference: str | Points = "auto",
@@ -136,12 +135,12 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         ledger: PrivacyLedger | LedgerDataset | None = None,
         verbose: int = 0,
     ):
-        self.sketcher = sketcher
         self.schema = schema
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
         self.max_rows_per_group = max_rows_per_group
+        self.release = release
         self.estimator = estimator
         self.y_bounds = y_bounds
         self.inference = inference
