@@ -5,25 +5,24 @@
 ROUNDING = 1e-9
 # Plausible tables: the width of an interval is then known to 7 per cent (1 / sqrt(2 * 100)).
 N_TABLES = 100
-# A plausible table of two or three columns has this many rows, and this many in a cell at least: an
-# atom of a single column has as few.
-ROWS_OF_JOINT_TABLE, FEWEST_IN_CELL = 2**12, 2
-# The model has more of both, because it is one table and tells the answer: rows, and quantiles.
-ROWS_OF_JOINT_MODEL, N_QUANTILES_OF_MODEL = 2**16, 2**10
+# A plausible table has this many rows of a column, of two or of three, and this many in a cell at
+# least: an atom of a single column has as few. They are the model's quantiles of a cell, too.
+ROWS_OF_TABLE, FEWEST_IN_CELL = 2**11, 2
+# The model has more, because it is one table and tells the answer.
+ROWS_OF_MODEL = 2**16
 # Two or three columns have rows in up to so many cells; of more cells, and of more columns, so many
 # points are asked. A user's function is tried on as many rows, to see which values it has and what
 # they depend on, and as many points are moved towards a sketch in each round.
 N_POINTS = 2**14
-# Fewer points tell a count to no more than 18 per cent (1 / sqrt(30)). Then so many times as many
-# are drawn, which halves that, and so many anywhere: a condition on one cell of three columns of 64
-# is met by one.
-FEWEST_POINTS, MORE_POINTS, N_ANYWHERE = 30, 3, 2**18
+# Fewer points tell a count to no more than 18 per cent (1 / sqrt(30)). Then there are as many as
+# the model has rows, which halves that, and so many anywhere: a condition on one cell of three
+# columns of 64 is met by one.
+FEWEST_POINTS, N_ANYWHERE = 30, 2**18
 # Numbers that are kept of rows, of noise, and of all else, for each kind of interval, and of the
 # inverses of a solver: 256 MB each.
 MOST_KEPT = 2**25
-# Steps at which quantiles of a cell are kept, which are the most places in an atom; and places of
-# a column.
-N_QUANTILES, N_PLACES = 64, 2048
+# Steps at which quantiles of a cell are kept, which are the most places in an atom.
+N_QUANTILES = 64
 # Groups whose surprise is looked at where all were counted at once.
 MOST_LEFT_OUT = 12
 # Three and more columns, which nobody may have counted together, go together beyond their pairs by
@@ -32,17 +31,12 @@ MOST_LEFT_OUT = 12
 SHARE_BEYOND_PAIRS = 0.35
 # The square of phi for two columns that go together as those of real tables often do.
 TYPICAL_SQUARE = 0.04
-# Part of the rows that a choice of groups may overlook without a word.
-SHARE_OVERLOOKED = 0.1
-# Standard deviation of a shift that all cells of a column share, to one side or outwards; that of
-# each cell's own is 1.
-STD_OF_SHARED_SHIFT = 0.5
-# Chance of one of two ways in which rows may lie, as likely as not: that a density, or the share of
-# another column's cell, jumps inside a cell, and that hidden rows are at no end of it.
-CHANCE_OF_JUMP = 0.5
-# Two numbers may go up and down together inside a cell this many times as steeply as neighbours
-# tell (as Fisher's z). Without it covariances of columns with correlations of 0.8 were off by 5 to
-# 10 per cent more (tables of examples/benchmarks/intervals.py).
+# Chance of one of two ways in which rows may lie, as likely as not: that columns go together as
+# steeply as may be inside a cell, and that hidden rows are at no end of it.
+EVEN_CHANCE = 0.5
+# Two columns may go together inside a cell this many times as steeply as neighbours tell (numbers
+# as Fisher's z). Without it covariances of columns with correlations of 0.8 were off by 5 to 10 per
+# cent more (tables of examples/benchmarks/intervals.py).
 STEEPER_THAN_NEIGHBOURS = 3.0
 # An answer lies within this many standard errors of the noise from the middle of the plausible
 # tables. At 1, covariances were off by 7 per cent more; at epsilon 0.1, means by a category were so
@@ -61,8 +55,6 @@ TOLD_SHARE, UNTOLD_SHARE = 0.12, 0.5
 SPIKE = 5.0
 # A spike at an end of a range is sure if it has this many standard errors of its noise.
 SURE_MASS = 3.0
-# An empty cell is taken to have this part of a row.
-ROWS_OF_EMPTY_CELL = 0.5
 # With more features than this the matrix takes more time and memory than products with it.
 LARGEST_DENSE = 7_000
 # Points follow the features if this share of them tells more than noise. Tables with a

@@ -369,12 +369,11 @@ class Estimate(NDArrayOperatorsMixin):
         ends = np.where(np.isnan(self._value)[..., None], possible, np.stack([low, high], axis=-1))
         return np.clip(ends, possible[..., :1], possible[..., 1:])
 
-    def _open_share(self) -> Floats:
-        """Return how much of what is possible the 95% interval holds, 0 where that is unlimited."""
-        least, largest = self._possible
-        width = np.diff(self._interval(0.95, "table"), axis=-1)[..., 0]
+    def _part_of_possible(self, width: Floats) -> Floats:
+        """Return how much of what is possible is as wide, 0 where that is unlimited."""
+        least, largest = (end.ravel() for end in self._possible)
         known = np.isfinite(least) & np.isfinite(largest) & (least < largest)
-        share = np.divide(width, largest - least, out=np.zeros(self.shape), where=known)
+        share = np.divide(width, largest - least, out=np.zeros(len(width)), where=known)
         return np.where(known & np.isnan(share), 1.0, share)
 
     def to_frame(

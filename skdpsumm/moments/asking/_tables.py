@@ -41,7 +41,7 @@ def positive_tables(
        the number of parameters tends to infinity": p^2 / n is to be small.
     """
     own, kept = np.maximum(rows.weights[0], 0.0), KeptFunctions(rows, columns)
-    shift: Any = 0.0
+    shift = np.zeros(1)
     if of_noise is not None:
         shift = KeptFunctions(of_noise, columns).mean_sums() - kept.mean_sums()
     cells = [rows.column(j) for j in columns]
@@ -61,8 +61,8 @@ def calibrated(
     goal: Floats,
     functions: Floats,
     *,
-    max_iter: int = 50,
-    longest_step: float = 2.0,
+    max_iter: int = 20,
+    longest_step: float = 4.0,
     tol: float = 1e-9,
 ) -> Floats:
     """Return weights of some tables that are not negative and have some sums.
@@ -75,10 +75,10 @@ def calibrated(
         The sums, which are reached as far as any weights can have them.
     functions : ndarray of shape (n_tables or 1, k, n)
         What is summed; ones first.
-    max_iter : int, default=50
+    max_iter : int, default=20
         Most steps of Newton's.
-    longest_step : float, default=2.0
-        By how much the logarithm of a weight changes in a step at most.
+    longest_step : float, default=4.0
+        By how much the logarithm of a weight grows in a step at most.
     tol : float, default=1e-9
         How far off sums may remain, as a part of the rows.
     """
@@ -91,9 +91,12 @@ def calibrated(
             break
         some = functions[todo] if len(todo) < len(functions) else functions
         curve = (some * weights[todo, None]) @ some.swapaxes(1, 2)
-        step = np.linalg.pinv(curve, 1e-10, hermitian=True) @ off[todo, :, None]
-        moved = (step.swapaxes(1, 2) @ some)[:, 0]
-        length = np.maximum(np.abs(moved).max(axis=1, keepdims=True), TINY)
+        values, vectors = np.linalg.eigh(curve)
+        kept = values > 1e-10 * values[:, -1:]
+        along = np.where(kept, _sums(vectors.swapaxes(1, 2), off[todo]), 0.0)
+        step = _sums(vectors, along / np.where(kept, values, 1.0))
+        moved = (step[:, None] @ some)[:, 0]
+        length = np.maximum(moved.max(axis=1, keepdims=True), TINY)
         tilt[todo] += moved * np.minimum(1.0, longest_step / length)
         weights[todo] = start[todo] * np.exp(np.minimum(tilt[todo], 700.0))
     return weights

@@ -151,7 +151,7 @@ def warn_of_the_wide(
     """
     spread = np.broadcast_to(spread, found.shape).ravel()
     width = np.diff(found._interval(0.95, "table"), axis=-1).ravel()
-    is_open, is_spread = found._open_share().ravel() > 0.5, width > spread
+    is_open, is_spread = found._part_of_possible(width) > 0.5, width > spread
     wide = np.flatnonzero(is_open | is_spread)
     if len(wide):
         limit = "half of what is possible"

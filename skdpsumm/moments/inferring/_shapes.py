@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ..._linear_systems import TINY
-from .._numbers import PSEUDO_ROWS, ROWS_OF_EMPTY_CELL, SPIKE, TOLD_SHARE, UNTOLD_SHARE
+from .._numbers import PSEUDO_ROWS, SPIKE, TOLD_SHARE, UNTOLD_SHARE
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -138,7 +138,7 @@ def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
     the left to what it is on the right. At an end of the range it falls as its mass says.
     """
     ends, own = _cells(edges, cell_of_atom, masses)
-    width, own = np.diff(ends), np.maximum(own, ROWS_OF_EMPTY_CELL)
+    width, own = np.diff(ends), np.maximum(own, 1.0)
     tilt = _tilts(own, ends)
     at = cell_of_atom
     low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
@@ -193,7 +193,7 @@ def _part(edges: Floats, cell_of_atom: Codes, masses: Floats, noise: Floats) -> 
     smooth, unseen = smooth_pieces(own, np.diff(ends)), 2 * noise[: len(own)]
     total = own[smooth].sum() - np.linalg.norm(unseen[smooth])
     part = np.zeros(len(masses))
-    largest = (np.maximum(own, ROWS_OF_EMPTY_CELL) + unseen) / max(total, ROWS_OF_EMPTY_CELL)
+    largest = (np.maximum(own, 1.0) + unseen) / max(total, 1.0)
     part[: len(own)] = np.where(smooth, largest, 0.0)
     return part
 
@@ -224,7 +224,7 @@ def smooth_pieces(own: Floats, width: Floats) -> NDArray[np.bool_]:
     """Return which cells are no spikes: narrow ones, far denser than both neighbours."""
     if len(own) < 2:
         return np.ones(len(own), np.bool_)
-    density = np.log(np.maximum(own, ROWS_OF_EMPTY_CELL) / width)
+    density = np.log(np.maximum(own, 1.0) / width)
     beside = np.pad(density, 1, constant_values=-np.inf)
     denser = density - np.maximum(beside[:-2], beside[2:]) > np.log(SPIKE)
     beside = np.pad(width, 1, constant_values=np.inf)
@@ -292,7 +292,7 @@ def fitted_shape(
     of_count = np.zeros(len(order))
     if is_categorical and counted is not None:
         cells, noise = cell_of_atom[order], counted.variance[pieces]
-        found = np.minimum(noise / np.maximum(masses[cells], ROWS_OF_EMPTY_CELL) ** 2, 0.25)
+        found = np.minimum(noise / np.maximum(masses[cells], 1.0) ** 2, 0.25)
         of_count[order] = np.where(np.bincount(cells)[cells] > 1, found, 0.0)
     nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
     std = np.array([node[3] for node in tree.nodes])

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
-from .._numbers import CHANCE_OF_JUMP, ROUNDING, STEEPER_THAN_NEIGHBOURS
+from .._numbers import EVEN_CHANCE, ROUNDING, STEEPER_THAN_NEIGHBOURS
 from ..inferring._table_model import TableModel
 from ._places import Places
 
@@ -116,7 +116,7 @@ def correlation(model: TableModel, a: int, b: int) -> Floats:
 
 def steepness(n_tables: int, rng: np.random.Generator) -> Floats:
     """Return how many times as steep as neighbours tell things are in each table, (1 + n, 1)."""
-    coin = rng.random((1 + n_tables, 1)) < CHANCE_OF_JUMP
+    coin = rng.random((1 + n_tables, 1)) < EVEN_CHANCE
     coin[0] = False
     return np.where(coin, STEEPER_THAN_NEIGHBOURS, 1.0)
 

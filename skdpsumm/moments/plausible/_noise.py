@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._computing import Kept
-from ...sketches._residuals import Residuals, subsets
-from .._numbers import MOST_KEPT
+from ...sketches._residuals import subsets
+from .._numbers import MOST_KEPT, N_TABLES
+from ..inferring._table_model import TableModel
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
@@ -64,27 +65,22 @@ class RedrawnCounts:
 
     Parameters
     ----------
-    residuals : Residuals
-        Of the release.
-    white : callable
-        Takes the place of a marginal among the residuals' and a shape, and returns its noise in
-        standard deviations.
-    n_tables : int
+    model : TableModel
     """
 
-    def __init__(self, residuals: Residuals, white: Callable[..., Floats], n_tables: int):
-        self._residuals, self._white, self._n_tables = residuals, white, n_tables
+    def __init__(self, model: TableModel):
+        self._model, self._residuals = model, model.model.residuals
         self._told: dict[tuple[int, Group], Floats] = {}
         self._errors = Kept(MOST_KEPT)
 
     def table(self, group: Group) -> Floats:
         """Return the counts of a group of increasing columns, shape (n_tables, *sizes)."""
         sizes = self._residuals.sizes
-        total = np.zeros((self._n_tables, *(sizes[a] for a in group)))
+        total = np.zeros((N_TABLES, *(sizes[a] for a in group)))
         for part in subsets(group):
             shape = [sizes[a] if a in part else 1 for a in group]
             n_summed = math.prod(sizes[a] for a in group if a not in part)
-            total += self._error(part).reshape(self._n_tables, *shape) / n_summed
+            total += self._error(part).reshape(N_TABLES, *shape) / n_summed
         return total + self._residuals.marginal(group)
 
     def _error(self, part: Group) -> Floats:
@@ -102,7 +98,10 @@ class RedrawnCounts:
         """
         if (k, part) not in self._told:
             group, variance = self._residuals.noise_of(k)
-            noise = self._white(k, (self._n_tables, *variance.shape)) * np.sqrt(variance)
+            origin, block = self._model.origins[k]
+            sources = self._model.sketch.sources(block)
+            noise = white_noise(sources, (N_TABLES, *variance.shape), "noise", origin)
+            noise *= np.sqrt(variance)
             for smaller in subsets(group):
                 if smaller != group or part == group:
                     self._told[k, smaller] = _residual(noise, group, smaller)

@@ -4,8 +4,7 @@ A column's cell has atoms. What neighbours and fine counts tell of these stands 
 binary tree (`Shape`): a mean share and its standard deviation. In a plausible table
 
 - the share on the left of a node is a Beta draw of that mean and deviation. Where less than a row
-  tells it, as where noise may hide rows at an end of the range, it is any share in some tables. At
-  the top nodes all cells are off alike, too: to one side, or outwards;
+  tells it, as where noise may hide rows at an end of the range, it is any share in some tables;
 - places in an atom are drawn as if `PSEUDO_ROWS` rows had told them;
 - densities of neighbours may meet inside a piece (nobody below 18), instead of going over evenly;
 - rows of a column that a user cut, and gave no step, are all at the cuts in half of the tables, the
@@ -14,8 +13,8 @@ binary tree (`Shape`): a mean share and its standard deviation. In a plausible t
   of all pieces, the high, the outer or the inner ones, or each its own. Where nothing tells where
   rows are, they may be all at one place between these ends, or not.
 
-Errors of single cells average out over a column. So each of these priors has a part that is alike
-in all cells: without it, intervals of variances held in 0.80 for 0.95.
+Errors of single cells average out over a column. So crowds have a part that is alike in all cells:
+without it, intervals of variances held in 0.80 for 0.95.
 """
 
 from __future__ import annotations
@@ -25,17 +24,14 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtr
 
 from ..._linear_systems import TINY
 from .._numbers import (
-    CHANCE_OF_JUMP,
+    EVEN_CHANCE,
     FEWEST_IN_CELL,
-    N_PLACES,
     N_QUANTILES,
-    N_QUANTILES_OF_MODEL,
     PSEUDO_ROWS,
-    STD_OF_SHARED_SHIFT,
+    ROWS_OF_TABLE,
     SURE_MASS,
 )
 from ..inferring._shapes import by_a_jump, smooth_pieces
@@ -111,7 +107,7 @@ class Places:
 
     @property
     def _n_quantiles(self) -> int:
-        return N_QUANTILES if self._n_tables else N_QUANTILES_OF_MODEL
+        return N_QUANTILES if self._n_tables else ROWS_OF_TABLE
 
     def values(self) -> NDArray:
         """Return the value at each place."""
@@ -147,7 +143,7 @@ class Places:
         order = np.argsort(column.cell_of_atom, kind="stable")
         shares = self._shares(order)
         exact = column.single
-        several = np.clip(N_PLACES // max((~exact).sum(), 1), FEWEST_IN_CELL, N_QUANTILES)
+        several = np.clip(ROWS_OF_TABLE // max((~exact).sum(), 1), FEWEST_IN_CELL, N_QUANTILES)
         counts = np.where(exact, 1, several)
         if step is not None and column.edges is not None:
             n_values = np.rint(np.diff(column.edges) / step).astype(int)
@@ -200,7 +196,7 @@ class Places:
         piece = column.piece_of_atom[self.atom[:n]]
         firsts = np.flatnonzero(np.diff(piece, prepend=-1))
         rank = np.cumsum(np.diff(piece, prepend=piece[:1]) != 0)
-        coin = rng.random((self._n_tables, column.n_cells)) < CHANCE_OF_JUMP
+        coin = rng.random((self._n_tables, column.n_cells)) < EVEN_CHANCE
         coin &= ~column.blind
         rows = np.maximum(self._counts[1:], 0.0)
         rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
@@ -228,11 +224,6 @@ class Places:
         rows = np.clip(inner * (1 - inner) / std**2 - 1, 1.0, 1e7)
         a, b = inner * rows, (1 - inner) * rows
         found = rng.beta(a, b, (self._n_tables, len(part)))
-        top = np.flatnonzero(np.diff(cell[shape.start], prepend=-1))
-        outwards = np.where(cell[shape.start[top]] < np.median(cell), -1.0, 1.0)
-        alike, out = STD_OF_SHARED_SHIFT * rng.standard_normal((2, self._n_tables, 1))
-        z = rng.standard_normal((self._n_tables, len(top))) + alike + out * outwards
-        found[:, top] = betaincinv(a[top], b[top], ndtr(z))
         # Less than a row tells: in so many tables that the deviation is right, it is any share.
         told, any_share = inner * (1 - inner) / (rows + 1), 1 / 3 - inner * (1 - inner)
         lost = (std**2 - told) / np.maximum(any_share - told, TINY)
@@ -269,8 +260,8 @@ class Places:
         self.cell = column.cell_of_atom[self.atom]
         values = self.values().astype(np.float64)
         # Low, high, outer or inner ends, of all pieces alike in half of the tables.
-        common, alike = rng.integers(4, size=n), rng.random(n) < CHANCE_OF_JUMP
-        heaped = (self._stream("cuts").random(n) < CHANCE_OF_JUMP) & self._is_cut
+        common, alike = rng.integers(4, size=n), rng.random(n) < EVEN_CHANCE
+        heaped = (self._stream("cuts").random(n) < EVEN_CHANCE) & self._is_cut
         for k, p in enumerate(at.tolist()):
             first, last = starts[p] + 2 * k, stops[p] + 2 * k + 1
             side = np.where(alike, common, rng.integers(2, size=n))
@@ -279,10 +270,10 @@ class Places:
             place, crowd = np.where(low, first, last), np.full(n, part[p])
             if column.blind[cell[p]]:
                 # Nothing tells that these rows are at one place, either.
-                crowd = np.where(rng.random(n) < CHANCE_OF_JUMP, 0.0, crowd)
+                crowd = np.where(rng.random(n) < EVEN_CHANCE, 0.0, crowd)
                 between = values[first] + rng.random(n) * (values[last] - values[first])
                 even = first + np.searchsorted(values[first : last + 1], between)
-                place = np.where(rng.random(n) < CHANCE_OF_JUMP, even, place)
+                place = np.where(rng.random(n) < EVEN_CHANCE, even, place)
             place, moved = np.where(heaped, first, place), np.where(heaped, 1.0, crowd)
             whole = self.weights[1:, first : last + 1].sum(axis=1)
             self.weights[1:, first : last + 1] *= (1 - moved)[:, None]

@@ -28,19 +28,18 @@ from ...sketches._stated import most_rows_of_a_unit
 from .._numbers import (
     FEWEST_IN_CELL,
     FEWEST_POINTS,
-    MORE_POINTS,
     MOST_KEPT,
     N_ANYWHERE,
     N_POINTS,
     N_TABLES,
     ROUNDING,
-    ROWS_OF_JOINT_MODEL,
-    ROWS_OF_JOINT_TABLE,
+    ROWS_OF_MODEL,
+    ROWS_OF_TABLE,
 )
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
 from ._joint import InsideCells, at_quantiles
-from ._noise import RedrawnCounts, generator, white_noise
+from ._noise import RedrawnCounts, generator
 from ._places import Places
 from ._rows import NamedRows, Rows, possible_rows
 
@@ -79,11 +78,12 @@ class PlausibleTables:
         self.model, self.schema, self.sketch = model, model.schema, model.sketch
         self.n_rows, self.draws = model.n_rows, model.sketch.key
         self._drawn: dict[str, DrawnTables] = {}
-        self._interactions = Interactions(model)
+        self._interactions, self._counts = Interactions(model), RedrawnCounts(model)
+        self._anywhere = Kept(MOST_KEPT)
 
     def __getstate__(self) -> dict[str, Any]:
         # Tables take much room, and come out the same when they are asked again.
-        return self.__dict__ | {"_drawn": {}}
+        return self.__dict__ | {"_drawn": {}, "_counts": RedrawnCounts(self.model)}
 
     def rows(
         self,
@@ -121,7 +121,8 @@ class PlausibleTables:
 
     def _tables_of(self, covers: str) -> DrawnTables:
         if covers not in self._drawn:
-            self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], self._interactions)
+            shared = self._interactions, self._counts
+            self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], *shared)
         return self._drawn[covers]
 
     def places(self, j: int) -> Places:
@@ -153,9 +154,12 @@ class PlausibleTables:
 
     def rows_anywhere(self, n: int) -> NamedRows:
         """Return rows whatever is likely, those at ends of cells and of ranges among them."""
-        return NamedRows(
-            self.schema, n, lambda j: self.model.cells[j].anywhere(n, np.random.default_rng(j))
-        )
+
+        def column(j: int) -> NDArray:
+            rng = np.random.default_rng(j)
+            return self._anywhere.get((j, n), lambda: self.model.cells[j].anywhere(n, rng))
+
+        return NamedRows(self.schema, n, column)
 
     def all_rows(self, columns: Sequence[int], most: int) -> NamedRows | None:
         """Return all rows of some columns that the schema allows, None where there are too many."""
@@ -185,27 +189,26 @@ class DrawnTables:
     model : TableModel
     priors : sequence of {"noise", "uncounted", "places", "sampling"}
         Of none there is the model alone.
-    interactions : Interactions
+    interactions : Interactions, default=None
+    counts : RedrawnCounts, default=None
+        What other tables of the model share; by default they are made.
     """
 
     def __init__(
         self,
         model: TableModel,
         priors: Sequence[str],
-        interactions: Interactions,
+        interactions: Interactions | None = None,
+        counts: RedrawnCounts | None = None,
     ):
-        self.model, self.priors, self._interactions = model, frozenset(priors), interactions
+        self.model, self.priors = model, frozenset(priors)
+        self._interactions = interactions or Interactions(model)
+        self._counts = counts or RedrawnCounts(model)
         self.n_tables = N_TABLES if self.priors else 0
-        self._counts = RedrawnCounts(model.model.residuals, self._white_noise, self.n_tables)
         self._kept, self._rows = Kept(MOST_KEPT), Kept(MOST_KEPT)
 
     def _stream(self, *use: object) -> np.random.Generator:
         return generator(self.model.sketch.key, *use)
-
-    def _white_noise(self, k: int, shape: tuple[int, ...]) -> Floats:
-        """Return the noise of one marginal of the model, in standard deviations."""
-        group, block = self.model.origins[k]
-        return white_noise(self.model.sketch.sources(block), shape, "noise", group)
 
     # ---- how many rows are in each cell
 
@@ -363,7 +366,7 @@ class DrawnTables:
         places = [self.places(j) for j in columns]
         m = 1
         if not all(one.is_exact for one in places):
-            n_rows = ROWS_OF_JOINT_TABLE if self.n_tables else ROWS_OF_JOINT_MODEL
+            n_rows = ROWS_OF_TABLE if self.n_tables else ROWS_OF_MODEL
             m = 2 ** int(math.log2(max(n_rows / n_units, FEWEST_IN_CELL)))
         unit = np.repeat(np.arange(n_units), m)
         of_unit = np.unravel_index(unit, sizes)
@@ -431,7 +434,7 @@ class DrawnTables:
         codes, base = self._kept.get("points", self._drawn)
         rng, n = self._stream("about", columns), len(codes)
         met = meets(pool)[:n]  # beyond these are the points of empty cells
-        drawn = self.model.model.rounded(MORE_POINTS * n, self._stream("more codes"))
+        drawn = self.model.model.rounded(ROWS_OF_MODEL - n, self._stream("more codes"))
         more = drawn[meets(self._valued({j: drawn[:, j] for j in columns}, rng))]
         anywhere = {j: rng.integers(self.model.sizes[j], size=N_ANYWHERE) for j in columns}
         found = np.flatnonzero(meets(self._valued(anywhere, rng)))
@@ -439,8 +442,8 @@ class DrawnTables:
         for j in columns:
             others[:, j] = anywhere[j][found[:n]]
         one_row = len(found) / N_ANYWHERE / max(len(others), 1)
-        rare = base.sum() / (n * (1 + MORE_POINTS))
-        own = np.where(met, base / (1 + MORE_POINTS), base)
+        rare = base.sum() / ROWS_OF_MODEL
+        own = np.where(met, base * n / ROWS_OF_MODEL, base)
         base = np.concatenate([own, np.full(len(more), rare), np.full(len(others), one_row)])
         codes = np.concatenate([codes, more, others])
         weights = np.repeat(base[None], 1 + self.n_tables, axis=0)

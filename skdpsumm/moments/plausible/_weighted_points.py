@@ -28,7 +28,7 @@ from ...schema._cells import N_EVEN
 from ...schema._schema import TableSchema
 from ...sketches._rounding import evenly, in_order
 from ...sketches._stated import most_rows_of_a_unit
-from .._numbers import CHANCE_OF_JUMP, N_TABLES
+from .._numbers import EVEN_CHANCE, N_TABLES
 from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
@@ -122,7 +122,7 @@ class PlausiblePoints:
     def _inside(self) -> DrawnTables | None:
         """Where inside the bins of histograms rows may lie."""
         model = self._of_histograms
-        return None if model is None else DrawnTables(model, (PLACES,), Interactions(model))
+        return None if model is None else DrawnTables(model, (PLACES,))
 
     def _moved(self, j: int) -> NDArray:
         """Return a column of each table: points that move inside their bins."""
@@ -150,7 +150,7 @@ class PlausiblePoints:
         low, high = self.schema.bound(j) or (0.0, 1.0)
         near, rng = (high - low) / N_EVEN, self._stream("ends", j)
         found = np.repeat(own[None], 1 + N_TABLES, axis=0)
-        at_low, at_high = rng.random((2, N_TABLES, 1)) < CHANCE_OF_JUMP
+        at_low, at_high = rng.random((2, N_TABLES, 1)) < EVEN_CHANCE
         found[1:] = np.where(at_low & (own < low + near), low, found[1:])
         found[1:] = np.where(at_high & (own > high - near), high, found[1:])
         return found
@@ -205,7 +205,7 @@ class PlausiblePoints:
         columns = sorted(histogram_columns(self.sketch.feature_map))
         for j in columns:
             codes[:, j] = model.cells[j].cell_of_atom[model.cells[j].find(self._column(j))]
-        tables = DrawnTables(model, (NOISE,), Interactions(model))
+        tables = DrawnTables(model, (NOISE,))
         groups = model.counted_together(tuple(columns))
         both = np.concatenate([weights[:1], weights])
         found = tables.followed(both, codes, np.ones(len(codes)), groups)[1:]
