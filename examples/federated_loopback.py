@@ -27,10 +27,10 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from skdpsumm import PublicVectorizer, TableSchema, simulation
+from skdpsumm.federated.__main__ import main as command
 from skdpsumm.federated._agreement import Agreement
-from skdpsumm.federated._commands import free_port, new
+from skdpsumm.federated._commands import command_path, free_port
 from skdpsumm.federated._envelope import Keys
-from skdpsumm.federated._owner_log import OwnerLog
 from skdpsumm.federated._wire import describe
 from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
@@ -56,14 +56,15 @@ class Loopback:
 
     def __init__(self, folder, tables, target, replace):
         self.folder, self.tables, self.target = Path(folder), tables, target
-        self.schema = TableSchema({f"px{j}": (0, 16) for j in range(target.shape[1])})
+        columns = {f"px{j}": (0, 16) for j in range(target.shape[1])}
+        self.schema = TableSchema({**columns, "digit": list(range(10))})
         self.curator = self.folder / "curator" / "curator.toml"
         self.port = free_port()
         self.processes = {}
         self.environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         with contextlib.redirect_stdout(None):
-            new([str(self.folder / "curator")])
-            new([*(str(self.folder / owner) for owner in tables), "--epsilon", "2.5"])
+            command(["new", str(self.folder / "curator")])
+            command(["new", *(str(self.folder / o) for o in tables), "--epsilon", "2.5"])
         for k, owner in enumerate(tables):
             self._fill_in(owner, k)
         write_table(self.folder / "curator" / "target.parquet", self.target)
@@ -120,7 +121,7 @@ class Loopback:
         name = f"run {time.monotonic()}"
         self.start(name, "run", self.curator)
         found = wait_until(
-            lambda: re.match(r"Run (\d+)\n", self.output(name)), "the start of a run"
+            lambda: re.search(r"(?m)^Run (\d+)$", self.output(name)), "the start of a run"
         )
         return int(found[1])
 
@@ -135,10 +136,11 @@ class Loopback:
         return self.curator.parent / "result" / str(run)
 
     def flwr(self, *arguments):
-        """Run one of Flower's commands, and return what it printed."""
-        command = [sys.executable, "-m", "skdpsumm.federated", "flwr", self.curator, *arguments]
-        options = {"env": self.environment, "capture_output": True, "text": True}
-        return subprocess.run([*map(str, command)], timeout=START_SECONDS, **options).stdout
+        """Run one of Flower's own commands on the curator's link, and return what it printed."""
+        command = [command_path("flwr"), *map(str, arguments)]
+        home = {"FLWR_HOME": str(self.curator.parent / "flwr"), "FLWR_TELEMETRY_ENABLED": "0"}
+        options = {"env": self.environment | home, "capture_output": True, "text": True}
+        return subprocess.run(command, timeout=START_SECONDS, **options).stdout
 
     def start(self, name, *arguments):
         """Start one of our commands."""
@@ -172,8 +174,9 @@ class Loopback:
         process.wait()
 
     def log(self, owner):
-        """Return the owner's log."""
-        return OwnerLog(self.folder / owner / "log.jsonl")
+        """Return the events of an owner's log."""
+        path = self.folder / owner / "log.jsonl"
+        return [json.loads(line) for line in path.open()] if path.exists() else []
 
     def chosen(self, run):
         """Return whose rows a run chose, and which, as `Curator.chosen`."""
@@ -191,7 +194,7 @@ class Loopback:
     def in_process(self, without=(), **parameters):
         """Return the finished curator of the same protocol in one process."""
         agreement = Agreement.load(self.curator.parent / "agreement.toml")
-        vectorizer = PublicVectorizer(agreement.schema)
+        vectorizer = PublicVectorizer(agreement.features)
         owners = {
             owner: _Absent()
             if owner in without
@@ -230,7 +233,7 @@ def asked(log, run):
     """Return the questions for rows that reached an owner in a run, as their log has them."""
     return [
         entry["content"]
-        for entry in log.entries()
+        for entry in log
         if (entry["event"], entry.get("ask"), entry.get("run")) == ("received", "ask", run)
     ]
 

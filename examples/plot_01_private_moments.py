@@ -58,7 +58,8 @@ sketch.privacy
 # noise, and of where in their bins the rows lie.
 
 m2m = M2MEstimator.from_sketch(sketch, n_synthetic=20_000, random_state=0)
-m2m.mean()
+means = m2m.mean()
+means
 
 # %%
 # The table is public in truth, so that we may draw its exact means as crosses. Those of a private
@@ -67,7 +68,8 @@ m2m.mean()
 fig, ax = plt.subplots(figsize=(5.2, 2.0), layout="constrained")
 MomentDisplay.from_estimator(m2m, reference=table.mean(), ax=ax)
 ax.set_xlim(0.25, 0.55)
-fig.suptitle("Means: errors of about 1 % of their size", fontsize="medium")
+worst = max(abs(float(mean.std_error) / float(mean)) for mean in means)
+fig.suptitle(f"Every mean has an error of {worst:.1%} of its size or less", fontsize="medium")
 plt.show()
 
 # %%
@@ -80,6 +82,11 @@ plt.show()
 
 fig, ax = plt.subplots(figsize=(4.4, 3.4), layout="constrained")
 CovarianceDisplay.from_estimator(m2m, statistic="correlation", ax=ax)
+found = m2m.correlation()
+names = list(schema)
+pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+told = sum(abs(float(found[pair])) > 2 * float(found[pair].std_error) for pair in pairs)
+ax.set_title(f"{told} of {len(pairs)} correlations are larger\nthan twice their error (±)")
 plt.show()
 
 # %%
@@ -87,9 +94,6 @@ plt.show()
 # the exact ones. Noise draws correlations of a small table towards 0, and their error allows for
 # it. One that is smaller than twice its error should not be read as one.
 
-found = m2m.correlation()
-pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
-names = list(schema)
 pd.DataFrame(
     {
         "private": [float(found[i, j]) for i, j in pairs],

@@ -80,19 +80,23 @@ def malignant(model, rows):
 
 scores = {name: malignant(model, X_test) for name, model in models.items()}
 exact = LogisticRegression(max_iter=10_000).fit(X, y)
+areas = {name: roc_auc_score(y_test == "malignant", score) for name, score in scores.items()}
+area = roc_auc_score(y_test == "malignant", malignant(exact, X_test))
 
 fig, ax = plt.subplots(figsize=(3.4, 3.2), layout="constrained")
 for (name, score), line in zip(scores.items(), ("-", "--", "-."), strict=True):
     false, true, _ = roc_curve(y_test == "malignant", score)
-    area = roc_auc_score(y_test == "malignant", score)
-    ax.plot(false, true, line, label=f"{name}: {area:.3f}")
+    ax.plot(false, true, line, label=f"{name}: {areas[name]:.3f}")
 false, true, _ = roc_curve(y_test == "malignant", malignant(exact, X_test))
-area = roc_auc_score(y_test == "malignant", malignant(exact, X_test))
 ax.plot(false, true, ":", color="0.4", lw=2, label=f"without privacy: {area:.3f}")
 ax.set(xlabel="false alarms (share of benign)", ylabel="found (share of malignant)")
 ax.set(aspect="equal", xlim=(-0.01, 1), ylim=(0, 1.01))
 ax.legend(title="area under the curve", frameon=False, loc="lower right")
-ax.set_title("Nearly as good as without privacy", fontsize="medium")
+ax.set_title(
+    f"From the sketch {min(areas.values()):.2f} to {max(areas.values()):.2f},"
+    f" without privacy {area:.2f}",
+    fontsize="medium",
+)
 plt.show()
 
 # %%

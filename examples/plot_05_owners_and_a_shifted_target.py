@@ -82,7 +82,12 @@ ax.set(ylabel="share of rows", ylim=(0, 1))
 ax.set_xticks(range(10), [f"{digit}\n{OWNER_OF[digit]}" for digit in range(10)])
 ax.set_xlabel("digit, and the owner who has it")
 ax.legend(frameon=False)
-ax.set_title("The summary holds what the target holds", fontsize="medium")
+like = {name: share[3] + share[8] for name, share in shares.items()}
+ax.set_title(
+    f"Threes and eights: {like['private summary']:.0%} of the summary, "
+    f"{like['uniform choice']:.0%} of a uniform choice",
+    fontsize="medium",
+)
 for k, ax in enumerate(right.subplots(3, 4).flat):
     ax.imshow(X[chosen[k]].reshape(8, 8), cmap="Greys", vmin=0, vmax=16)
     ax.set_axis_off()

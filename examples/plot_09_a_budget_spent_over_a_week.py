@@ -111,7 +111,9 @@ right.axhline(ledger.epsilon, color="k", lw=1.4, label="cap")
 right.set_xticks(range(1, 6), days)
 right.set(ylim=(0, 1.12), xlim=(0, 5.2), ylabel="epsilon spent (delta=1e-05)")
 right.legend(frameon=False, fontsize="small", loc="lower right")
-right.set_title("Four releases or one sketch: below the cap", fontsize="small", loc="right")
+right.set_title(
+    f"Answered: {len(single)} of 5, {len(shared)} from one sketch", fontsize="small", loc="right"
+)
 plt.show()
 folder.cleanup()
 

@@ -81,6 +81,8 @@ for ax, (name, result) in zip(axes, results.items(), strict=True):
     ax.get_legend().remove()
 for ax in axes[1:]:
     ax.set_ylabel("")
+refuted = [name for name, result in results.items() if result.refutes(CLAIM)]
+fig.suptitle(f"Refuted: {', '.join(refuted) or 'none'}", fontsize="medium")
 fig.legend(*entries, loc="outside lower center", ncols=3, frameon=False)
 plt.show()
 

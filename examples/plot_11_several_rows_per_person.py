@@ -96,7 +96,11 @@ for ax, (about, truth) in zip(axes, truths.items(), strict=True):
     ax.set_title(f"mean over {about}: {truth:.1f} mmHg", fontsize=8)
 axes[0].set_ylabel("error (mmHg)")
 axes[1].legend(frameon=False)
-fig.suptitle("Noise grows with the rows that may count", fontsize="medium")
+noise = dict(zip(LIMITS, answers.std(axis=1), strict=True))
+fig.suptitle(
+    f"Noise of {noise[1]:.1f} mmHg if one row of a person may count, {noise[40]:.1f} if 40 may",
+    fontsize="medium",
+)
 plt.show()
 
 # %%

@@ -81,7 +81,8 @@ sketch
 # What was chosen is public, as it is a part of the release. The styles of the lines tell in which
 # step two columns were first counted together, their widths how far the two are from independent.
 
-ColumnGraphDisplay.from_sketch(sketch)
+display = ColumnGraphDisplay.from_sketch(sketch)
+display.ax_.set_title(f"{len(display.pairs)} of 66 pairs of columns were counted together", y=-0.05)
 plt.show()
 
 # %%
@@ -138,7 +139,10 @@ right.errorbar(range(len(JOBS)), np.asarray(mine), reach(mine), fmt="C0o", ms=4,
 right.plot(range(len(JOBS)), exact_pay[JOBS], "x", color="0.1", ms=5, zorder=3)
 right.set_xticks(range(len(JOBS)), JOBS)
 right.set(ylabel="mean pay (thousands)")
-fig.suptitle("Intervals hold most exact values (crosses)", fontsize="medium")
+exact = np.append(exact_shares.loc[SCHOOLS, JOBS].to_numpy().ravel(), exact_pay[JOBS])
+ends = np.vstack([shares[...].interval(0.95).reshape(-1, 2), mine[...].interval(0.95)])
+held = np.sum((ends[:, 0] <= exact) & (exact <= ends[:, 1]))
+fig.suptitle(f"Intervals hold {held} of {len(exact)} exact values (crosses)", fontsize="medium")
 plt.show()
 
 # %%

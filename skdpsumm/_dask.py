@@ -76,7 +76,7 @@ class PartitionSchema:
             if rows.shape[1] == self.n_columns:
                 return validate_table(reader, rows, **options)
         raise ValueError(
-            "A partition has other columns than the collection says. Make them alike, with "
+            "A partition has different columns than the collection says. Make them alike, with "
             "map_partitions and the right `meta`."
         )
 

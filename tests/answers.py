@@ -1,9 +1,11 @@
-"""Answers made by hand."""
+"""Answers made by hand, and what answers say."""
+
+import warnings
 
 import numpy as np
 from scipy.stats import norm
 
-from skdpsumm import Estimate
+from skdpsumm import AnswerWarning, Estimate
 
 N_TABLES = 100
 # What tables add to an answer, in standard deviations: as even as a Gaussian can be.
@@ -22,3 +24,23 @@ def tables_of(value, std, seed=0):
 def answer_of(value, std=0.5, **options):
     """Return an answer with just this standard error."""
     return Estimate(tables_of(value, std), **options)
+
+
+def said(ask, kind=AnswerWarning):
+    """Return an answer, and the texts of its warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        answer = ask()
+    return answer, [str(w.message) for w in caught if issubclass(w.category, kind)]
+
+
+def quietly(ask):
+    return said(ask)[0]
+
+
+def holds(answer, truth, level=0.95):
+    """Return for each entry whether its interval holds the truth, but for rounding."""
+    low, high = np.moveaxis(answer[...].interval(level), -1, 0)
+    truth = np.asarray(truth)
+    rounding = 1e-7 * (1 + np.abs(truth))
+    return (low - rounding <= truth) & (truth <= high + rounding)

@@ -135,6 +135,7 @@ OF_WEIGHTS = "predictor_", "answers_", "noise_", "privacy_"
 
 def weights(fitted):
     """Return the weights that a learner of explicit features publishes."""
+    fitted = getattr(fitted, "best_estimator_", fitted)
     function = getattr(fitted, "predictor_", None) or fitted.answers_.hypothesis()
     return function.coefficients
 
@@ -189,7 +190,11 @@ def mu_of_range(width):
 def part_used(model, first, second, publish=publish, factor=1.0, claim=None):
     """Return what the release costs between two tables, as a part of what it claims."""
     draws, others, fitted = replayed(model, first, second, publish, factor)
-    mechanism = (fitted.privacy_ if claim is None else claim(fitted)).mechanism
+    return part_of((fitted.privacy_ if claim is None else claim(fitted)).mechanism, draws, others)
+
+
+def part_of(mechanism, draws, others):
+    """Return what draws cost between the two tables, as a part of a claim."""
     if mechanism == PureDP(0.0):
         assert all(np.array_equal(a.values, b.values) for a, b in zip(draws, others, strict=True))
         return 0.0
@@ -199,6 +204,25 @@ def part_used(model, first, second, publish=publish, factor=1.0, claim=None):
         ZeroConcentratedDP: lambda: mechanism.rho,
     }[type(mechanism)]()
     return float(cost(draws, others, type(mechanism)) / paid)
+
+
+class EvenModel:
+    """A model of tables that expects the same of all cells, so that every score is moved as far
+    as can be. What an `AdaptiveSketcher` makes of released counts costs nothing.
+    """
+
+    def __init__(self, sizes, **_):
+        self.sizes = sizes
+
+    def fit(self, *_, **__):
+        return self
+
+    def share(self, n_cells):
+        return 1 / n_cells
+
+    def marginals(self, groups):
+        sizes = {group: [self.sizes[j] for j in group] for group in groups}
+        return {g: np.full(own, self.share(math.prod(own))) for g, own in sizes.items()}
 
 
 def has_std(sample, std, kurtosis=3.0):

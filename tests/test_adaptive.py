@@ -19,12 +19,10 @@ from skdpsumm import (
     PrivacyLedger,
     PrivateSketch,
     RFFSketcher,
-    SketchUnion,
     TableSchema,
 )
 from skdpsumm.privacy._filter import StepBudget
 from skdpsumm.schema import _reading
-from skdpsumm.schema._cells import Cells
 from skdpsumm.sketches import _adaptive, _bins, _steps
 from skdpsumm.sketches._bins import N_BINS, find_bins, joined_categories
 from skdpsumm.sketches._residuals import Marginal, Residuals
@@ -119,16 +117,6 @@ def test_rounds_choose_what_depends(monkeypatch):
     assert {(0, 2), (0, 4), (3, 5)} <= set(chosen)
 
 
-def test_a_pair_is_chosen_once_a_round(monkeypatch):
-    few_picks(monkeypatch)
-    _, _, *rounds = groups_of(sketcher(target="y", epsilon=5.0).fit(X).sketch_)
-    for part in rounds:
-        pairs = [frozenset(group) - {5} for group in part]
-        assert len(set(pairs)) == len(pairs)
-    chosen = [group for part in rounds for group in part]
-    assert len(set(chosen)) == len(chosen)
-
-
 def test_a_workload_is_counted_in_any_case(monkeypatch):
     few_picks(monkeypatch)
     workload = [["age", "job", "smokes"], ["income", "y"]]
@@ -213,30 +201,7 @@ def test_the_whole_budget_is_spent_and_no_more(monkeypatch, counts):
             assert 0.95 - choices < released / mu**2 < 1 - choices
 
 
-def test_the_seed_of_the_noise_makes_it_again():
-    first, again = (sketcher(target="y").fit(X).sketch_ for _ in range(2))
-    other = simulate(sketcher(target="y"), X, seed=1).sketch_
-    assert first.feature_map.same_as(again.feature_map)
-    assert np.array_equal(first.sums, again.sums)
-    assert not np.array_equal(first.sums[:50], other.sums[:50])
-
-
 # ------------------------------------------------------------------------------ small tables
-
-
-@pytest.mark.parametrize("n", [1, 5, 40])
-@pytest.mark.parametrize("target", [None, "y"])
-def test_few_rows_drown(n, target):
-    sketch = sketcher(target=target, epsilon=0.1).fit(X[:n]).sketch_
-    assert sketch.is_drowned
-    assert np.isfinite(sketch.mean).all()
-
-
-def test_no_rows_are_refused_and_cost_nothing():
-    ledger = PrivacyLedger(epsilon=9, delta=1e-5)
-    with pytest.raises(ValueError, match="0 sample"):
-        sketcher(ledger=ledger).fit(X[:0])
-    assert not ledger.entries()
 
 
 @pytest.mark.parametrize(
@@ -293,24 +258,6 @@ def test_errors_cost_nothing(options, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X)
     assert not ledger.entries()
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (X.assign(age="old"), "'age'"),
-        (X.assign(y="maybe"), "'y' holds a value that is not among its categories"),
-        (X.assign(age=np.nan), "'age' contains NaN"),
-        (X.drop(columns="y"), "lacks column 'y'"),
-    ],
-)
-def test_bad_rows_cost_nothing(rows, message):
-    ledger = PrivacyLedger(epsilon=9, delta=1e-5)
-    model = sketcher(ledger=ledger)
-    with pytest.raises(ValueError, match=message):
-        model.fit(rows)
-    assert not ledger.entries()
-    assert not hasattr(model, "n_features_in_")
 
 
 @pytest.mark.parametrize("limit", [None, 2, "average"])
@@ -489,11 +436,6 @@ def test_sketches_of_two_tables_are_not_added():
         sketcher().fit(X).sketch_ + simulate(sketcher(), table(seed=1), seed=1).sketch_
 
 
-def test_a_union_takes_none():
-    with pytest.raises(TypeError, match="must be a sketcher"):
-        SketchUnion([sketcher(), HistogramSketcher()], schema=SCHEMA).fit(X)
-
-
 @pytest.mark.parametrize(("target", "delta"), [(None, 0.0), ("y", 1e-6)])
 @pytest.mark.parametrize("schema", [SCHEMA, {"age": SCHEMA["age"], "y": ["no", "yes"]}])
 def test_errors_are_predicted(target, delta, schema, monkeypatch):
@@ -525,23 +467,6 @@ def test_bins_are_where_density_changes():
     assert len(starts) <= N_BINS
     assert starts[0] == 0
     assert {20, 21, 51, 61} <= set(starts)
-
-
-def test_an_even_density_is_halved():
-    counts = np.full(128, 100.0)
-    starts = find_bins(counts, np.ones(128), 1.0)
-    assert len(starts) >= N_BINS / 2
-    rows = np.add.reduceat(counts, starts)
-    assert rows.max() <= 1.5 * counts.sum() / N_BINS or len(starts) == N_BINS
-    assert find_bins(counts, np.ones(128), 1.0, least=1e9) == [0]
-
-
-@pytest.mark.parametrize("scale", [0.0, -5.0])
-def test_bins_of_noise_alone(scale):
-    counts = np.random.default_rng(0).normal(scale, 50, 100)
-    starts = find_bins(counts, np.ones(100), 50.0, least=200)
-    assert 1 <= len(starts) <= N_BINS
-    assert starts == sorted(set(starts))
 
 
 def test_rare_categories_make_one_cell():
@@ -613,19 +538,6 @@ def test_noise_that_64_bits_cannot_hold_is_refused_before_the_charge(n_columns, 
     with pytest.raises(ValueError, match="64-bit"):
         sketcher.fit(X)
     assert not ledger.entries()
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_cells_stand_out_of_the_noise_that_is_drawn(delta, monkeypatch):
-    told, leaves = [], Cells.leaves
-
-    def recorded(self, *counted, pure):
-        told.append(pure)
-        return leaves(self, *counted, pure=pure)
-
-    monkeypatch.setattr(Cells, "leaves", recorded)
-    AdaptiveSketcher([(0, 1)], delta=delta).fit(np.full((100, 1), 0.5))
-    assert set(told) == {delta == 0}
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (2, 10), (10, 10), (3, 30), (2, 3, 4)])

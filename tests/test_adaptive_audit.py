@@ -4,32 +4,20 @@ Two fits show it, as `kit` says: strangers that are told the same publish the sa
 cost what is claimed. Bugs of a line are in `planted_bugs`; others are planted here.
 """
 
-import itertools
 import json
-import math
 from functools import partial
-from typing import ClassVar
 
-import kit
 import numpy as np
 import pandas as pd
 import pytest
-from kit import ADJACENCIES, Wire, cost, publish
+from kit import ADJACENCIES, EvenModel, Wire, cost, part_used, publish, replayed
 from sklearn.base import clone
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    Categorical,
-    HistogramSketcher,
-    Numeric,
-    PrivacyLedger,
-    TableSchema,
-)
-from skdpsumm.audit import worst_case_neighbours
+from skdpsumm import AdaptiveSketcher, Categorical, Numeric, PrivacyLedger, TableSchema
 from skdpsumm.features._feature_maps import GRID, UnionMap
 from skdpsumm.privacy import GaussianDP, PureDP, _fit
 from skdpsumm.privacy._filter import StepBudget
-from skdpsumm.sketches import _adaptive, _steps
+from skdpsumm.sketches import _steps
 from skdpsumm.sketches._steps import Design, Steps
 
 SCHEMA = {
@@ -47,23 +35,6 @@ def _few_picks(monkeypatch):
     """So few columns have so few pairs that all would be counted."""
     monkeypatch.setattr(_steps, "_LEAST_PICKS", 3)
     monkeypatch.setattr(_steps, "_PICKS", 16)
-
-
-class EvenModel:
-    """Expects the same of all cells. What a model makes of released counts costs nothing."""
-
-    def __init__(self, sizes, **_):
-        self.sizes = sizes
-
-    def fit(self, *_, **__):
-        return self
-
-    def share(self, n_cells):
-        return 1 / n_cells
-
-    def marginals(self, groups):
-        sizes = {group: [self.sizes[j] for j in group] for group in groups}
-        return {g: np.full(own, self.share(math.prod(own))) for g, own in sizes.items()}
 
 
 @pytest.fixture
@@ -87,31 +58,33 @@ def table(seed, n):
     )
 
 
-def sketcher(kind=AdaptiveSketcher, **parameters):
-    return kind(**({"schema": SCHEMA, "epsilon": 3.0} | parameters))
+WIDE = {
+    "cents": Numeric(0, 100_000),
+    "whole": Numeric(0, 100_000, step=1),
+    "late": Numeric(-100_000, 100_000, missing=True),
+    "y": ["no", "yes"],
+}
+HEAPS = np.array([12_345.67, 777.77, 31_415.92])
+
+
+def wide_table(seed, n):
+    """Return rows whose heaps are looked for on four levels in one column, and on one in others."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "cents": rng.choice(HEAPS, n),
+            "whole": np.zeros(n),
+            "late": np.where(rng.random(n) < 0.3, np.nan, -100_000.0),
+            "y": rng.choice(["no", "yes"], n),
+        }
+    )
+
+
+def sketcher(**parameters):
+    return AdaptiveSketcher(**({"schema": SCHEMA, "epsilon": 3.0} | parameters))
 
 
 # ------------------------------------------------------------------------------- the wire
-
-
-def fits(*tables):
-    return [{"X": X, "groups": labels} for X, labels in tables]
-
-
-def replayed(model, first, second):
-    return kit.replayed(model, *fits(first, second))
-
-
-def part_used(model, first, second):
-    return kit.part_used(model, *fits(first, second))
-
-
-# So many that the rules of an exact n would choose more groups, and share the budget otherwise.
-MANY = 20_000
-
-
-def strangers(n_second):
-    return (table(0, 300), None), (table(1, n_second), None)
 
 
 CASES = {
@@ -119,26 +92,25 @@ CASES = {
     "target": {"target": "y"},
     "workload": {"workload": [["sex", "y"], ["age", "job", "sex"]]},
     "pure": {"delta": 0.0, "epsilon": 9.0},
-    "pure target": {"delta": 0.0, "epsilon": 9.0, "target": "y"},
     "very private": {"epsilon": 0.05},
     "hardly private": {"epsilon": 30.0},
+    # Heaps are looked for on several levels.
+    "levels": {"schema": WIDE, "epsilon": 9.0},
+    "pure levels": {"schema": WIDE, "epsilon": 60.0, "delta": 0.0},
+    "levels, target": {"schema": WIDE, "epsilon": 9.0, "target": "y"},
 }
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("case", CASES)
 def test_all_that_is_published_comes_over_the_wire(case, adjacency):
-    """The second table has nothing in common with the first, nor its size where that is private."""
-    model = sketcher(**CASES[case], adjacency=adjacency)
-    replayed(model, *strangers(300 if adjacency == "replace_one" else MANY))
+    """The second table has nothing in common with the first, nor its size where that is private.
 
-
-@pytest.mark.parametrize(("limit", "adjacency"), [(3, "add_remove"), ("average", "replace_one")])
-def test_so_it_does_of_groups(limit, adjacency):
-    model = sketcher(max_rows_per_group=limit, adjacency=adjacency)
-    labels = np.arange(300) // 5
-    other = np.arange(90) % 60
-    replayed(model, (table(0, 300), labels), (table(1, 90), other))
+    It has so many rows that the rules of an exact n would choose more groups.
+    """
+    rows = wide_table if "levels" in case else table
+    first, second = rows(0, 300), rows(1, 300 if adjacency == "replace_one" else 20_000)
+    replayed(sketcher(**CASES[case], adjacency=adjacency), {"X": first}, {"X": second})
 
 
 @pytest.mark.dask
@@ -162,33 +134,31 @@ def test_partitions_are_counted_alike_in_all_passes(limit, monkeypatch):
 
 # ---------------------------------------------------------------------------- neighbours
 
+OWN = {"age": 0, "income": np.nan, "job": "a", "sex": "f", "smokes": True, "y": "no"}
+OTHER = {"age": 19, "income": 500.0, "job": "b", "sex": "m", "smokes": False, "y": "yes"}
 
-def neighbours(adjacency, limit, seed):
-    """Return two tables with labels, one of which has a unit more, or another one.
+
+def neighbours(adjacency, limit, n=200, rows=table, own=OWN, other=OTHER):
+    """Return arguments of fits to two tables, one of which has a unit more, or another one.
 
     The unit is alone where it is: rows of its own values.
     """
-    X = table(seed, 200)
-    rows = 1 if limit is None else 4 if limit == "average" else limit
-    own = pd.concat([table(seed + 100, 1).assign(age=0)] * rows)
-    other = pd.concat(
-        [
-            own.assign(
-                **{
-                    "age": 19 - own.age,
-                    "income": np.where(own.income.isna(), 500.0, np.nan),
-                    "job": own.job.map(dict(zip("abcd", "badc", strict=True))),
-                    "sex": own.sex.map({"f": "m", "m": "f"}),
-                    "smokes": ~own.smokes,
-                    "y": own.y.map({"no": "yes", "yes": "no"}),
-                }
-            )
-        ]
-    )
-    with_own = pd.concat([X, own], ignore_index=True)
-    second = pd.concat([X, other], ignore_index=True) if adjacency == "replace_one" else X
-    labels = None if limit is None else np.minimum(np.arange(len(with_own)), 200)
-    return (with_own, labels), (second, None if limit is None else labels[: len(second)])
+    X = rows(0, n)
+    copies = range(1 if limit is None else 4 if limit == "average" else limit)
+    tables = [X, pd.concat([X, pd.DataFrame(own, index=copies)], ignore_index=True)]
+    if adjacency == "replace_one":
+        tables[0] = pd.concat([X, pd.DataFrame(other, index=copies)], ignore_index=True)
+    groups = [None if limit is None else np.minimum(np.arange(len(one)), n) for one in tables]
+    return [{"X": one, "groups": labels} for one, labels in zip(tables, groups, strict=True)]
+
+
+wide_neighbours = partial(
+    neighbours,
+    n=600,
+    rows=wide_table,
+    own={"cents": 51.3, "whole": 41.0, "late": 7.5, "y": "no"},
+    other={"cents": 98_765.4, "whole": 0.0, "late": np.nan, "y": "yes"},
+)
 
 
 UNITS = [
@@ -206,30 +176,14 @@ UNITS = [
 def test_neighbours_cost_what_is_claimed(case, adjacency, limit):
     """No more, and hardly less: every count and every score is moved as far as may be."""
     model = sketcher(**CASES[case], adjacency=adjacency, max_rows_per_group=limit)
-    used = part_used(model, *neighbours(adjacency, limit, seed=0))
-    assert 0.9 < used <= 1
-
-
-@pytest.mark.usefixtures("even_model")
-@pytest.mark.parametrize(("adjacency", "limit"), UNITS)
-def test_worst_case_neighbours_reach_the_claim(adjacency, limit):
-    model = sketcher(adjacency=adjacency, max_rows_per_group=limit, random_state=0)
-    pair = worst_case_neighbours(model)
-    if limit is None:
-        pair = [{"X": X} for X in pair]
-    first, second = ((pd.DataFrame(d["X"], columns=[*SCHEMA]), d.get("groups")) for d in pair)
-    assert 0.85 < part_used(model, first, second) <= 1
+    assert 0.9 < part_used(model, *neighbours(adjacency, limit)) <= 1
 
 
 def test_the_noise_that_is_previewed_is_that_of_the_base():
     model = sketcher(random_state=0, epsilon=30.0)
     fitted = clone(model).fit(table(0, 3000)).sketch_
-    assert fitted.noise_std[fitted.feature_map.parts()[0].n_features] == pytest.approx(
-        model.preview_noise_std(6)[0]
-    )
-    fixed = HistogramSketcher(schema=SCHEMA)
-    X = table(0, 30)
-    assert np.array_equal(fixed.preview_noise_std(6), fixed.fit(X).sketch_.noise_std)
+    base = fitted.noise_std[fitted.feature_map.parts()[0].n_features]
+    assert base == pytest.approx(model.preview_noise_std(6)[0])
 
 
 class Says:
@@ -264,129 +218,19 @@ def test_a_ledger_of_replaced_rows_is_charged_what_these_cost(
 ):
     monkeypatch.setattr(_steps, "_LEAST_PICKS", least_picks)
     model = sketcher(delta=delta, max_rows_per_group=limit, epsilon=9.0)  # so that ages have bins
-    first, second = neighbours("replace_one", limit, seed=0)
+    first, second = neighbours("replace_one", limit)
     draws, others, _ = replayed(model, first, second)
     paid_for = cost(draws, others, GaussianDP if delta else PureDP)
     unit = "row" if limit is None else "group"
     ledger = PrivacyLedger(epsilon=99, delta=1e-3 * (delta > 0), adjacency="replace_one", unit=unit)
-    clone(model).set_params(ledger=ledger).fit(first[0], groups=first[1])
+    clone(model).set_params(ledger=ledger).fit(**first)
     (entry,) = ledger.entries()
     paid = entry["mechanism"]
     least = 0.9 if least_picks == 3 else 0.99
     assert least < paid_for / (paid["mu"] ** 2 if delta else paid["epsilon0"]) <= 1
 
 
-# ------------------------------------------------------------------------ where joining ends
-
-
-PAIRS = list(itertools.combinations(range(5), 2))
-
-
-class Dictated:
-    """A budget that was told before which places win, whatever the scores are."""
-
-    def __init__(self, places):
-        self.places, self.asked = places, []
-
-    def choose(self, scores, **how):
-        self.asked.append((len(scores), how))
-        return int(self.places[len(self.asked) - 1] * len(scores))
-
-
-def joined_as_told(scores, places):
-    """Return all that a round of six choices among ten pairs decides."""
-    schema = TableSchema([Categorical([0, 1])] * 5).for_table(5)
-    budget, free = Dictated(places), np.ones(len(PAIRS), bool)
-    steps = Steps(Design(schema, None, (), "add_remove", None), budget, None)
-    picked = steps._pick(np.array(scores, np.int64), PAIRS, free, 6, 0.1)
-    return picked, steps.joined.tolist(), free.tolist(), budget.asked
-
-
-def outcomes_decide(places):
-    """Whether the same places win alike for scores of all sizes; and how many choices there are."""
-    low, rng = np.full(len(PAIRS), -(10**6) * GRID), np.random.default_rng(0)
-    one_high = [np.where(np.arange(len(PAIRS)) == k, -low, low) for k in range(3)]
-    some = [low * rng.uniform(-1, 1, len(PAIRS)) for _ in range(5)]
-    found = [joined_as_told(scores, places) for scores in (low, -low, 0 * low, *one_high, *some)]
-    return all(one == found[0] for one in found), len(found[0][3])
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_outcomes_of_choices_alone_end_joining(seed):
-    alike, n_choices = outcomes_decide(np.random.default_rng(seed).random(7))
-    assert alike
-    assert n_choices in (6, 7)  # a twin wins once at most
-    # The first place is no twin's. The last one is, while twins compete.
-    assert outcomes_decide(np.zeros(7)) == (True, 6)
-    assert outcomes_decide(np.full(7, 0.99)) == (True, 7)
-
-
 # --------------------------------------------------------------------- levels of finer cells
-
-WIDE = {
-    "cents": Numeric(0, 100_000),
-    "whole": Numeric(0, 100_000, step=1),
-    "late": Numeric(-100_000, 100_000, missing=True),
-    "y": ["no", "yes"],
-}
-HEAPS = np.array([12_345.67, 777.77, 31_415.92])
-
-
-def wide_table(seed, n):
-    """Return rows whose heaps are looked for on four levels in one column, and on one in others."""
-    rng = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "cents": rng.choice(HEAPS, n),
-            "whole": np.zeros(n),
-            "late": np.where(rng.random(n) < 0.3, np.nan, -100_000.0),
-            "y": rng.choice(["no", "yes"], n),
-        }
-    )
-
-
-def wide_neighbours(adjacency, limit, seed=0):
-    """Return tables, one of which has a unit more, or another one in other cells."""
-    X = wide_table(seed, 600)
-    rows = 1 if limit is None else 4 if limit == "average" else limit
-    own = pd.DataFrame({"cents": 51.3, "whole": 41.0, "late": 7.5, "y": "no"}, index=range(rows))
-    other = own.assign(cents=98_765.4, whole=0.0, late=np.nan, y="yes")
-    with_own = pd.concat([X, own], ignore_index=True)
-    second = pd.concat([X, other], ignore_index=True) if adjacency == "replace_one" else X
-    labels = None if limit is None else np.minimum(np.arange(len(with_own)), len(X))
-    return (with_own, labels), (second, None if limit is None else labels[: len(second)])
-
-
-def wide_sketcher(**parameters):
-    return sketcher(**({"schema": WIDE, "epsilon": 9.0} | parameters))
-
-
-class Shares(StepBudget):
-    """Records what steps take, and how far they say that neighbours are apart."""
-
-    paths: ClassVar[list] = []
-
-    def __init__(self, **parameters):
-        super().__init__(**parameters)
-        self.counts, self.shares = [], []
-        self.paths.append(self)
-
-    def count(self, values, *, l1, l2, share):
-        self.counts.append((np.array(values), l1, l2))
-        self.shares.append(share)
-        return super().count(values, l1=l1, l2=l2, share=share)
-
-    def choose(self, scores, *, sensitivity, share):
-        self.shares.append(share)
-        return super().choose(scores, sensitivity=sensitivity, share=share)
-
-
-@pytest.fixture
-def paths(monkeypatch):
-    """The budgets of all releases."""
-    monkeypatch.setattr(Shares, "paths", [])
-    monkeypatch.setattr(_adaptive, "StepBudget", Shares)
-    return Shares.paths
 
 
 @pytest.fixture
@@ -395,66 +239,15 @@ def all_pairs(monkeypatch):
     monkeypatch.setattr(_steps, "_LEAST_PICKS", 99)
 
 
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("options", [{}, {"delta": 0.0, "epsilon": 60.0}, {"target": "y"}])
-def test_levels_come_over_the_wire(options, adjacency):
-    """Which cells are divided, on which level, is a function of noisy counts alone."""
-    first = (wide_table(0, 600), None)
-    second = (wide_neighbours("add_remove", None, 5)[0][0], None)
-    second = second if adjacency == "add_remove" else (second[0][1:], None)
-    replayed(wide_sketcher(**options, adjacency=adjacency), first, second)
-
-
 @pytest.mark.usefixtures("even_model", "all_pairs")
 @pytest.mark.parametrize(("adjacency", "limit"), UNITS)
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
-def test_levels_cost_what_is_claimed(delta, adjacency, limit, paths):
-    """Each count moves as far as it says; shares sum to one: what is dropped is paid for."""
+def test_levels_cost_what_is_claimed(delta, adjacency, limit):
+    """Each count moves as far as it says, and shares sum to one: what is dropped is paid for."""
     epsilon = (9.0 if delta else 60.0) * (1 if limit != 3 else 3)
-    model = wide_sketcher(
-        delta=delta, epsilon=epsilon, adjacency=adjacency, max_rows_per_group=limit
-    )
-    used = part_used(model, *wide_neighbours(adjacency, limit))
-    assert 1 - 1e-3 < used <= 1
-    one, other = paths
-    maps = one.counts
-    assert len(maps) >= 3 + 3  # levels, leaves, the base and pairs
-    for (first, l1, l2), (second, *_) in zip(maps, other.counts, strict=True):
-        moved = (first - second).astype(float)
-        assert np.abs(moved).sum() / l1 == pytest.approx(1, abs=1e-3)
-        assert np.linalg.norm(moved) / l2 == pytest.approx(1, abs=1e-3)
-        assert np.abs(moved).sum() <= l1
-        assert np.linalg.norm(moved) <= l2 * (1 + 1e-12)
-    assert math.fsum(one.shares) == pytest.approx(1, abs=1e-12)
-
-
-class Adversary:
-    """Exact sums of no table, in grid units: many cells stand out on each level, or few do."""
-
-    def __init__(self, seed):
-        self.rng, self.always = np.random.default_rng(seed), seed == 0
-
-    def __call__(self, feature_map):
-        n = feature_map.n_features
-        if max(map(len, feature_map.groups)) > 1 or not (self.always or self.rng.integers(5)):
-            return np.full(n, 1000.0 * GRID)
-        signs = np.where(np.arange(n) % 2, 1e6, -1e6) * GRID
-        return signs if self.always else np.rint(signs * self.rng.random(n) ** 5)
-
-
-def adversarial(schema, seed, epsilon=np.inf, **options):
-    """Return a design, a budget that is spent, and the parts counted of an adversary."""
-    schema = TableSchema(schema).for_table(len(schema))
-    design = Design(schema, options.get("target"), options.get("workload", ()), "add_remove", None)
-    budget = Shares(
-        epsilon=epsilon,
-        delta=1e-6,
-        most_values=design.most_values,
-        noise_seed=seed,
-    )
-    told = Adversary(seed)
-    exact = told if np.isinf(epsilon) else lambda phi: told(phi).astype(np.int64)
-    return design, budget, Steps(design, budget, None).run(exact(_steps.first_map(design)), exact)
+    model = sketcher(schema=WIDE, delta=delta, epsilon=epsilon, adjacency=adjacency)
+    model.set_params(max_rows_per_group=limit)
+    assert 1 - 1e-3 < part_used(model, *wide_neighbours(adjacency, limit)) <= 1
 
 
 LOOSE, STEPPED = Numeric(0, 100_000), Numeric(-5, 10**6, step=1, missing=True)
@@ -466,15 +259,23 @@ PATHS = {
 }
 
 
-@pytest.mark.usefixtures("even_model", "paths")
-@pytest.mark.parametrize(("name", "seed"), [*((name, 0) for name in PATHS), ("mixed", 1)])
-def test_no_path_counts_more_values_than_were_said(name, seed):
-    """Finer cells and leaves keep to their part; and shares sum to one on every path."""
-    design, budget, parts = adversarial(PATHS[name], seed)
-    assert math.fsum(budget.shares) == pytest.approx(1, abs=1e-9) or len(parts) == 2
-    assert math.fsum(budget.shares) <= 1 + 1e-12
-    in_groups = sum(part.map.n_features for part in parts[1:])
-    finer = budget._n_values - in_groups  # of levels, and of leaves
+@pytest.mark.usefixtures("even_model")
+@pytest.mark.parametrize("name", PATHS)
+def test_no_path_counts_more_values_than_were_said(name):
+    """Not where half of the cells stand out on each level; and shares sum to one."""
+
+    def adversary(feature_map):
+        n = feature_map.n_features
+        if max(map(len, feature_map.groups)) > 1:
+            return np.full(n, 1000.0 * GRID)
+        return np.where(np.arange(n) % 2, 1e6, -1e6) * GRID
+
+    schema = TableSchema(PATHS[name]).for_table(len(PATHS[name]))
+    design = Design(schema, None, (), "add_remove", None)
+    budget = StepBudget(epsilon=np.inf, delta=1e-6, most_values=design.most_values, noise_seed=0)
+    parts = Steps(design, budget, None).run(adversary(_steps.first_map(design)), adversary)
+    assert budget.remaining < 1e-9 or len(parts) == 2
+    finer = budget._n_values - sum(part.map.n_features for part in parts[1:])  # levels and leaves
     known = sum(map(design.most_cells, [*design.base, *design.base]))
     assert finer <= design.most_values - known - _steps._MOST_CANDIDATE_CELLS
     assert parts[0].map.n_features <= sum(design.most_leaves(j) + 1 for j in design.cells)
@@ -486,5 +287,5 @@ def test_no_path_counts_more_values_than_were_said(name, seed):
 def test_heaps_elsewhere_come_over_the_wire():
     """Which cells stand out in exact counts is another in the second table."""
     first, second = wide_neighbours("replace_one", None)
-    second[0]["cents"] = np.where(second[0]["cents"] < 1000, 55.5, second[0]["cents"])
-    replayed(wide_sketcher(adjacency="replace_one"), first, second)
+    second["X"]["cents"] = np.where(second["X"]["cents"] < 1000, 55.5, second["X"]["cents"])
+    replayed(sketcher(schema=WIDE, epsilon=9.0, adjacency="replace_one"), first, second)

@@ -37,7 +37,7 @@ TABLES = {
     "mixed": ["c", "x"],
 }
 SKETCHERS = {
-    "graphical": "auto",
+    "graphical": None,
     "fourier": RFFSketcher(n_components=20),
     "race": RACESketcher(n_repetitions=5),
     "union": SketchUnion([HistogramSketcher(), RFFSketcher(n_components=20)]),
@@ -206,24 +206,6 @@ def two(frame=None):
     return Estimate(spread([1.234, 5.678], [0.1, 0.2]), labels=[["a", "b"]], frame=frame)
 
 
-def test_one_number_is_formatted_and_rounded():
-    assert f"{one():.2f} {one():8.1e}|{one()}" == "3.14  3.1e+00|3.1416 +- 0.5 (std error)"
-    assert f"{two()['b']:.1f}" == "5.7"
-    assert round(one(), 2) == 3.14
-    assert round(one()) == 3
-    assert isinstance(round(one()), int)
-
-
-def test_many_numbers_are_rounded_in_their_frame_and_not_formatted():
-    assert round(two(), 1).tolist() == [1.2, 5.7]
-    assert round(two()).tolist() == [1.0, 6.0]
-    assert round(two("pandas"), 1).to_dict() == {"a": 1.2, "b": 5.7}
-    assert round(two("polars"), 1).to_dict(as_series=False)["value"] == [1.2, 5.7]
-    for ask in (lambda: f"{two():.2f}", lambda: float(two())):
-        with pytest.raises(TypeError, match=r"holds 2 numbers.*answer\['age'\].*round\(answer, 2"):
-            ask()
-
-
 @pytest.mark.parametrize("answer", [one(), two(), two("pandas"), two()[0]])
 def test_an_estimate_is_neither_true_nor_false(answer):
     with pytest.raises(TypeError, match=r"answer\.value > 3.*interval"):
@@ -253,44 +235,28 @@ def test_a_warning_names_thresholds_as_they_were_asked(fitted):
     assert caught[0].message.entries == [0, 2]
 
 
-@pytest.mark.parametrize("bad", ["high", ["low", "high"], [], [np.nan], [[1.0]], None])
-def test_what_is_no_number_is_refused(fitted, bad):
-    model, _ = fitted("mixed", "pandas", "graphical")
-    for name, ask in (("thresholds", model.cdf), ("q", model.quantile)):
-        with pytest.raises(ValueError, match=f"{name} must be a number, or a list of numbers"):
-            ask("x", bad)
-
-
-@pytest.mark.parametrize("bad", ["many", -1, 0, 2.5, [1.0], [3, 2], [1, np.nan], np.inf, {"x": 2}])
-def test_bins_that_are_none_are_refused(fitted, bad):
-    model, _ = fitted("mixed", "pandas", "graphical")
-    with pytest.raises(ValueError, match="bins must be a positive whole number, or increasing"):
-        model.histogram("x", bad)
-
-
-BY = {
-    "mean": lambda m, by: m.mean("x", by=by),
-    "estimate": lambda m, by: m.estimate(lambda rows: rows["x"], by=by),
-    "count": lambda m, by: m.count(by=by),
-    "quantile": lambda m, by: m.quantile("x", 0.5, by=by),
+NO_NUMBER, NO_BINS = "must be a number, or a list of numbers", "must be a positive whole number, or"
+BAD_NUMBERS = "high", ["low", "high"], [], [np.nan], [[1.0]], None
+BAD_BINS = "many", -1, 0, 2.5, [1.0], [3, 2], [1, np.nan], np.inf, {"x": 2}
+QUESTIONS = {
+    "cdf": (NO_NUMBER, lambda m, bad: m.cdf("x", bad), BAD_NUMBERS),
+    "quantile": (NO_NUMBER, lambda m, bad: m.quantile("x", bad), BAD_NUMBERS),
+    "bins": (NO_BINS, lambda m, bad: m.histogram("x", bad), BAD_BINS),
+    "by": ("by names column 'k'", lambda m, bad: m.mean("x", by=bad), "k"),
+    "count": ("by names column 'k'", lambda m, bad: m.count(by=bad), "k"),
+    "columns": ("column is empty", lambda m, bad: m.mean(bad), [[]]),
 }
 
 
-@pytest.mark.parametrize("name", BY)
-def test_groups_that_are_no_column_are_refused(fitted, name):
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions_without_a_meaning_are_refused(fitted, name):
     model, _ = fitted("mixed", "pandas", "graphical")
+    message, ask, bad = QUESTIONS[name]
+    for one in bad:
+        with pytest.raises(ValueError, match=message):
+            ask(model, one)
     with pytest.raises(TypeError, match=r"by must be a column.*got a function.*bins=.*`count`"):
-        BY[name](model, lambda rows: rows["c"])
-    with pytest.raises(ValueError, match="by names column 'k'"):
-        BY[name](model, "k")
-
-
-@pytest.mark.parametrize("ask", ["mean", "variance", "missing_share"])
-def test_no_columns_are_not_all_columns(ask):
-    table = pd.DataFrame({"x": [1.0, np.nan] * 50})
-    model = M2MEstimator({"x": Numeric(0, 2, missing=True)}, random_state=0).fit(table)
-    with pytest.raises(ValueError, match="column is empty"):
-        getattr(model, ask)([])
+        model.quantile("x", 0.5, by=lambda rows: rows["c"])
 
 
 # ---- conditions

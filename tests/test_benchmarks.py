@@ -1,6 +1,5 @@
 """The page of benchmarks is what its stored results say, and these say where they are from."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -40,33 +39,6 @@ def test_results_say_where_they_are_from(report):
         assert len(table["columns"]) <= 6, f"{path.name} is too wide for a telephone"
 
 
-def test_another_number_makes_another_page(report, tmp_path, monkeypatch):
-    for path in report.RESULTS.glob("*.json"):
-        (tmp_path / path.name).write_text(path.read_text())
-    monkeypatch.setattr(report, "RESULTS", tmp_path)
-    assert report.page() == report.PAGE.read_text()
-    path = next(path for path in report.RESULTS.glob("*.json") if path.stem in report.TABLES)
-    table = json.loads(path.read_text())
-    table["rows"][0][1] = 123.4
-    (tmp_path / path.name).write_text(json.dumps(table))
-    assert report.page() != report.PAGE.read_text()
-    (tmp_path / path.name).write_text(json.dumps(table | {"columns": ["one"]}))
-    with pytest.raises(ValueError, match="each row must have 1 cells"):
-        report.page()
-
-
-def test_numbers_of_a_column_have_the_same_decimals(report):
-    assert report.cells([0.994, 0.9943, None, "5e-5", 1]) == [
-        "0.9940",
-        "0.9943",
-        "-",
-        "5e-5",
-        "1.0000",
-    ]
-    assert report.cells([12, 7]) == ["12", "7"]
-    assert report.cells([0.00023, 0.00005]) == ["0.00023", "0.00005"]
-
-
 def test_a_result_is_stored_with_how_it_came_about(report, tmp_path, monkeypatch):
     path = tmp_path / "new.json"
     script = str(FOLDER / "sketch.py")
@@ -80,23 +52,6 @@ def test_a_result_is_stored_with_how_it_came_about(report, tmp_path, monkeypatch
     assert {"python", "numpy", "scikit-learn"} <= set(stored["versions"])
     assert "cores" in stored["machine"]
     report._results.store(None, **about)  # nothing was asked for
-
-
-def test_a_column_that_did_not_run_stays_as_it_was(report, tmp_path, monkeypatch):
-    path, results = tmp_path / "new.json", report._results
-    columns, rows = ["x", "ours", "rival"], [[0.1, 2.0, None], [1, 4.0, None]]
-    assert results.kept(path, columns, rows) == (rows, {})
-    monkeypatch.setattr(sys, "argv", [str(FOLDER / "sketch.py")])
-    about = {"job": "learn", "title": "a", "about": "b", "columns": columns}
-    results.store(path, rows=[[0.1, 1.0, 5.0], [1.0, 3.0, 6.0]], **about)
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"date": "2020-01-01"}))
-    for _ in range(2):  # the second time from a result that has older cells itself
-        filled, kept = results.kept(path, columns, [[*row[:2], None] for row in rows])
-        assert filled == [[0.1, 2.0, 5.0], [1, 4.0, 6.0]]
-        assert kept == {"rival": "2020-01-01"}
-        results.store(path, rows=filled, kept=kept, **about)
-    told = report.section(results.load(path), path.stem)[-1]
-    assert told.endswith("; `new`; older cells, 2020-01-01: rival")
 
 
 @pytest.fixture
@@ -121,28 +76,6 @@ def test_the_rows_themselves_make_no_error(unseen):
     assert 0.65 < trained < 0.75  # 0.70, of rows and a seed that are fixed
     assert len(found) == 8
     assert all(abs(error) < 1e-12 for error in found.values()), found
-
-
-def test_rows_in_the_cells_of_the_natural_cuts_have_their_tables(unseen):
-    for name in ("payments", "twins-ns"):
-        table = unseen._unseen.load(name)
-        codes = table.codes(table.train)
-        rows = table.rows(codes, 0)
-        assert codes.equals(table.codes(rows)), name
-        for c, step in table.steps.items():
-            low, high = table.public[c]
-            assert rows[c].between(low, high).all(), (name, c)
-            steps = (rows[c] - low) / (step or 1)
-            assert step is None or abs(steps - steps.round()).max() < 1e-6, (name, c)
-        assert (set(table.steps.values()) == {None}) == name.endswith("-ns")
-
-
-def test_natural_cuts_are_round_and_of_the_range_alone(unseen):
-    natural = unseen._unseen.natural
-    assert natural(1, 4, 1) == [1, 2, 3, 3.5, 4]
-    assert natural(0, 100, None) == [*range(0, 101, 5)]
-    assert natural(0, 20_000, 1)[:5] == [0, 1, 2, 5, 10]
-    assert natural(-60, 1440, 1)[:3] == [-60, 0, 100]
 
 
 @pytest.mark.statistical

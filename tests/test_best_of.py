@@ -1,8 +1,7 @@
-"""The best of a random number of Gaussian runs: its curve, attacked by exact searches.
+"""The best of a random number of Gaussian runs: what dominates its curve, and its slack.
 
-An exact search is one whose runs have finitely many results, each a set of values of a Gaussian, so
-that they are mu-GDP for certain. The best of K lies in a top set of mass s with probability
-1 - f(1 - s), so divergences are sums.
+`examples/proofs/random_stopping.py`, which `test_proofs` runs, attacks the curve by exact searches:
+their runs have finitely many results, so that divergences are sums.
 """
 
 import itertools
@@ -10,11 +9,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from skdpsumm import PrivacyLedger
 from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
-from skdpsumm.privacy._best_of import BestOf, StoppingLaw, worst_case
+from skdpsumm.privacy._best_of import BestOf, StoppingLaw
 from skdpsumm.privacy._mechanisms import ZeroConcentratedDP, gdp_delta, mechanism_from_dict
 from skdpsumm.privacy._objective import ObjectiveDP
 
@@ -49,58 +47,20 @@ def divergence(p, q, epsilon):
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
-def searches(law, mu, edges, order):
-    """Return the exact laws of a search between neighbours whose runs are mu-GDP.
-
-    Results are the sets between edges, in this order, the best first.
-    """
-    runs = [np.diff(norm.cdf(edges, centre))[order] for centre in (mu, 0.0)]
-    return [best_of(law, run) for run in runs]
-
-
-def worst_search(law, mu, epsilon):
-    """Return the search that `worst_case` describes."""
-    _, _, highest, lowest = worst_case(law, mu, epsilon)
-    assert np.all(np.diff(highest) < 0)
-    assert np.all(np.diff(lowest) >= 0)
-    assert lowest[-1] <= highest[-1] + 1e-6
-    lowest = np.minimum(lowest, highest[-1])
-    edges = np.concatenate([[-np.inf], lowest, highest[::-1]])
-    m = len(lowest)
-    # Others, then a cell of the event, in turn; what is between comes last.
-    order = np.append(np.stack([np.arange(m), 2 * m - np.arange(m)], axis=1).ravel(), m)
-    return searches(law, mu, edges, order)
-
-
-@pytest.mark.statistical
-@named
-@pytest.mark.parametrize("mu", [0.02, 0.25, 1.5, 5.0])
-def test_the_curve_is_that_of_a_search(law, mu):
-    """From above and from below: no smaller bound holds for all runs that are mu-GDP."""
-    bound = BestOf(law, mu)
-    for epsilon in (0.0, 0.4 * mu, 2 * mu, 4 * mu):
-        found = divergence(*worst_search(law, mu, epsilon), epsilon)
-        assert found <= bound.delta(epsilon) * (1 + 1e-12) <= found * (1 + 5e-3) + 1e-13
-
-
 # ------------------------------------------------------------------------------------ one Gaussian
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("law", "mu"), [*((law, RUN) for law in LAWS), *((TEN, mu) for mu in (1e-6, 2.0, 7.0, 20.0))]
 )
-def test_the_dominating_gaussian_is_the_smallest(law, mu):
+def test_the_dominating_gaussian_is_above_the_curve(law, mu):
     bound = BestOf(law, mu)
     larger = bound.dominating_mu()
     epsilons = np.linspace(0, 10 * mu + mu * mu, 60)
     assert all(bound.delta(e) <= gdp_delta(larger, e) for e in epsilons)
-    refuted = any(
-        divergence(*worst_search(law, mu, e), e) > gdp_delta(0.996 * larger, e)
-        for e in np.linspace(0, 3 * mu + mu * mu, 25)
-    )
-    assert refuted or mu in (1e-6, 20.0)  # where sums of floats hide a delta, or 1 - delta
+    if mu in (RUN, 2.0, 7.0):  # elsewhere sums of floats hide a delta, or 1 - delta
+        assert any(bound.delta(e) > gdp_delta(0.99 * larger, e) for e in epsilons)
 
 
 def test_beyond_what_is_computed_the_closed_form_holds():
@@ -126,18 +86,6 @@ def test_ten_candidates_cost_at_most_two_fits_in_a_ledger(epsilon, delta):
     paid = ledger.price(TEN.price(run)).epsilon
     assert ledger.accountant == "gdp"
     assert 1.6 * epsilon < paid <= 2 * epsilon
-
-
-def test_searches_add_up_in_a_ledger():
-    ledger = PrivacyLedger(epsilon=1000.0, delta=1e-6)
-    total = TEN.price(GaussianDP(RUN, 1e-15, 1e-22))
-    for _ in range(4):
-        ledger.charge(total)
-    expected = GaussianDP(2 * total.dominating_mu(), 4 * total.log_ratio, 4 * total.tail)
-    assert ledger.spent.epsilon == pytest.approx(expected.epsilon(1e-6))
-    replaced = PrivacyLedger(epsilon=1000.0, delta=1e-6, adjacency="replace_one")
-    doubled = GaussianDP(2 * total.dominating_mu()).epsilon(1e-6)
-    assert replaced.price(total).epsilon == pytest.approx(doubled, rel=1e-4)
 
 
 @named
@@ -201,27 +149,16 @@ def test_a_run_that_is_no_exact_gaussian_costs_what_dominates_it():
         TEN.price(ZeroConcentratedDP(0.1))
 
 
-@named
-def test_a_search_is_written_and_read_back(law):
-    bound = BestOf(law, 0.3, 1e-9, 1e-12)
-    assert mechanism_from_dict(bound.to_dict()) == bound
-    assert mechanism_from_dict(bound.to_dict()).delta(0.3) == bound.delta(0.3)
+LAW = {"kind": "truncated negative binomial", "mean": 3.0, "eta": 0.0}
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"mu": -1.0},
-        {"mu": "1"},
-        {"tail": 2.0},
-        {"law": {"kind": "none of ours", "mean": 3.0}},
-        {"law": {"mean": 3.0, "eta": 0.0}},
-        {"law": {"kind": "truncated negative binomial", "mean": math.nan, "eta": 0.0}},
-        {"law": {"kind": "truncated negative binomial", "mean": 3.0, "eta": 0.0, "more": 1.0}},
-        {"law": {"kind": "truncated negative binomial", "mean": 3.0}},
-        {"law": {"kind": "truncated negative binomial", "mean": 0.5, "eta": 0.0}},
-        {"law": {"kind": "truncated negative binomial", "mean": 5.0, "eta": -1.0}},
-        {"law": 3},
+        *({"mu": -1.0}, {"mu": "1"}, {"tail": 2.0}, {"law": 3}),
+        *({"law": LAW | {"kind": "none of ours"}}, {"law": LAW | {"mean": math.nan}}),
+        *({"law": LAW | {"more": 1.0}}, {"law": LAW | {"mean": 0.5}}, {"law": LAW | {"eta": -1.0}}),
+        {"law": {name: LAW[name] for name in ("kind", "mean")}},
     ],
 )
 def test_a_description_of_no_search_is_refused(change):
@@ -229,12 +166,13 @@ def test_a_description_of_no_search_is_refused(change):
         mechanism_from_dict({**BestOf(TEN, 0.3).to_dict(), **change})
 
 
-def test_sums_and_groups_are_those_of_the_dominating_gaussian():
-    bound = BestOf(TEN, 0.1)
+def test_sums_groups_and_files_are_those_of_the_dominating_gaussian():
+    bound = BestOf(TEN, 0.1, 1e-9, 1e-12)
     both = bound + GaussianDP(0.2)
     assert bound.epsilon(1e-6) < both.epsilon(1e-6)
-    dominating = GaussianDP(math.hypot(bound.dominating_mu(), 0.2))
+    dominating = GaussianDP(math.hypot(bound.dominating_mu(), 0.2), 1e-9, 1e-12)
     assert both.epsilon(1e-6) <= dominating.epsilon(1e-6) * (1 + 1e-9)
-    assert bound.group(3) == GaussianDP(3 * bound.dominating_mu())
-    assert repr(bound) == "BestOf(10 runs on average of mu=0.1)"
-    assert "tail=1e-12" in repr(BestOf(TEN, 0.1, 1e-9, 1e-12))
+    assert BestOf(TEN, 0.1).group(3) == GaussianDP(3 * BestOf(TEN, 0.1).dominating_mu())
+    assert repr(BestOf(TEN, 0.1)) == "BestOf(10 runs on average of mu=0.1)"
+    assert "tail=1e-12" in repr(bound)
+    assert mechanism_from_dict(bound.to_dict()) == bound

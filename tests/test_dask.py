@@ -131,16 +131,6 @@ def test_partitions_give_the_bits_of_one_process(name, dtype, tmp_path):
     assert lazily.feature_names_in_.tolist() == NAMES
 
 
-def test_without_noise_sums_agree_to_rounding():
-    X = rows()
-    for sketcher in (
-        RFFSketcher(n_components=20, gamma=1.0, epsilon=np.inf, random_state=0),
-        SKETCHERS["histogram"],
-    ):
-        sums = [sketcher.fit(table).sketch_.sums for table in (X, blocks_of_columns(X, None))]
-        np.testing.assert_allclose(*sums, rtol=1e-12, atol=1e-9)
-
-
 def people(n=600):
     rng = np.random.default_rng(1)
     return pd.DataFrame(
@@ -150,25 +140,6 @@ def people(n=600):
             "age": rng.uniform(20, 60, n),
         }
     )
-
-
-def test_categories_in_any_column_type(tmp_path):
-    table = people()
-    sketcher = HistogramSketcher(
-        schema={"age": (20, 60), "city": ["Bonn", "Kiel", "Ulm"], "size": [1, 2, 3]},
-        n_bins=4,
-        marginals=2,
-        **SEEDED,
-    )
-    expected = sketcher.fit(table).sketch_
-    known = table.astype({"city": "category", "size": "category"})
-    sizes = np.repeat([250, 0, 350], [1, 1, 1]).cumsum()
-    for k, (start, stop) in enumerate(zip([0, *sizes[:-1]], sizes, strict=True)):
-        part = table.iloc[start:stop].astype({"city": "category"})  # each knows its own values only
-        part.to_parquet(tmp_path / f"{k}.parquet")
-    unknown = dd.read_parquet(tmp_path / "*.parquet", categories=["city"])
-    for lazily in (dd.from_pandas(table, 4), dd.from_pandas(known, 4), unknown):
-        assert same(sketcher.fit(lazily).sketch_, expected)
 
 
 @pytest.mark.parametrize(("whole", "part"), [(np.float32, np.float64), (np.float64, np.float32)])
@@ -248,13 +219,6 @@ def test_a_value_that_is_not_listed_is_not_named():
     expected = raised(sketcher, table)
     assert raised(sketcher, dd.from_pandas(table, 4)) == expected
     assert "Mallory" not in expected[1]
-
-
-def test_other_columns_are_refused():
-    X = rows()
-    sketcher = RFFSketcher(n_components=20, gamma=1.0, **SEEDED).fit(frame(X, None))
-    with pytest.raises(ValueError, match="feature names"):
-        sketcher.transform(frame(X, None).rename(columns={"a": "z"}).compute())
 
 
 def test_a_partition_with_other_columns_is_refused_and_not_quoted():
@@ -385,12 +349,8 @@ def mixture():
 @pytest.mark.parametrize("protocol", ["propose", "pool"])
 @pytest.mark.parametrize(
     "how",
-    [
-        {},
-        {"epsilon": np.inf},
-        {"shares": {2: 1, 0: 2, 3: 1, 1: 1}},
-    ],
-    ids=["noisy", "exact", "shares"],
+    [{}, {"epsilon": np.inf}, {"shares": {2: 1, 0: 2, 3: 1, 1: 1}}, {"target_is_owners": True}],
+    ids=["noisy", "exact", "shares", "claim"],
 )
 def test_partitions_are_owners(mixture, protocol, how):
     X, target = mixture
@@ -399,11 +359,10 @@ def test_partitions_are_owners(mixture, protocol, how):
     )
     owners = np.repeat(np.arange(4), [600, 600, 600, 200])
     memory = summarizer.fit(X, X_target=target, owners=owners)
-    expected = memory.sample_indices_, memory.owner_counts_, memory.privacy_.target.epsilon(1e-6)
+    expected = memory.sample_indices_.tolist(), memory.owner_counts_, memory.privacy_, {}
     lazily = summarizer.fit(da.from_array(X, chunks=(600, 1)), X_target=target)
-    np.testing.assert_array_equal(lazily.sample_indices_, expected[0])
-    assert (lazily.owner_counts_, lazily.privacy_.target.epsilon(1e-6)) == expected[1:]
-    assert lazily.dropped_owners_ == {}
+    found = lazily.sample_indices_.tolist(), lazily.owner_counts_, lazily.privacy_
+    assert (*found, lazily.dropped_owners_) == expected
 
 
 def test_bad_owners_cost_nothing(mixture):
@@ -425,16 +384,6 @@ def test_bad_owners_cost_nothing(mixture):
     with pytest.raises(ValueError, match="X_target"):
         PrivateMMDSummarizer(n_select=5, **options).fit(lazily)
     assert ledger.entries() == []
-
-
-def test_claims_of_partitions_follow_from_what_is_said(mixture):
-    X, _ = mixture
-    lazily = da.from_array(X, chunks=(600, 2))
-    for said in (False, True):
-        s = PrivateMMDSummarizer(n_select=5, n_components=50, target_is_owners=said, gamma=1.0)
-        claim = s.fit(lazily, X_target=X).privacy_.owners
-        assert (claim.epsilon(1e-6) > 0.9) == said
-        assert ("share no row" in claim.given) != said
 
 
 # ---- a cluster

@@ -1,8 +1,6 @@
 """Columns of dates: read cell by cell, and told as dates again."""
 
 import datetime
-import subprocess
-import sys
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -18,7 +16,6 @@ from skdpsumm import (
     M2MEstimator,
     M2MRegressor,
     PrivacyLedger,
-    PrivateSketch,
     RFFSketcher,
     TableSchema,
     TDILClassifier,
@@ -163,13 +160,6 @@ def test_one_strange_row_moves_no_other(name, step):
     np.testing.assert_array_equal(*phi)
 
 
-def test_pandas_far_away_is_clipped_to_the_right_end():
-    assert read(DAYS, [[STRANGE["pandas, far away"]], [STRANGE["days beyond"]]]).tolist() == [
-        3652,
-        0,
-    ]
-
-
 @pytest.mark.parametrize("unit", ["D", "s", "us", "ns", "ps", "fs", "as"])
 @pytest.mark.parametrize("step", ["day", "month", "hour"])
 def test_the_first_moments_of_a_unit_are_not_its_last(unit, step):
@@ -281,24 +271,6 @@ def model():
     return M2MEstimator(release=sketcher, random_state=0).fit(people())
 
 
-def test_a_release_carries_dates_through_its_file(model, tmp_path):
-    schema = model.schema_
-    schema.save(tmp_path / "s.toml")
-    assert TableSchema.load(tmp_path / "s.toml") == schema
-    assert TableSchema.from_dict(schema.to_dict()) == schema
-    model.sketch_.save(tmp_path / "a.sketch")
-    again = PrivateSketch.load(tmp_path / "a.sketch")
-    assert again.schema == schema
-    later = M2MEstimator.from_sketch(again, random_state=0)
-    assert later.mean("day").value == model.mean("day").value
-    show = [sys.executable, "-m", "skdpsumm", "show", str(tmp_path / "a.sketch")]
-    told = subprocess.run(show, capture_output=True, text=True, check=True).stdout
-    assert "Date('2022-01-01', '2024-12-31'" in told
-    other = Date("2021-01-01", "2023-12-31", missing=True)
-    with pytest.raises(ValueError, match="was sketched as Date"):
-        M2MEstimator.from_sketch(again, schema={**SCHEMA, "day": other})
-
-
 def test_answers_are_dates(model):
     day = people()["day"]
     found = model.mean("day")
@@ -346,14 +318,6 @@ def test_bins_and_thresholds_are_dates(model):
         model.histogram("day", ["2021-01-01", "2024-01-01"])
     with pytest.raises(ValueError, match=r"or 'month' or 'year' for dates, .*; got 'year'"):
         model.histogram("pay", "year")
-
-
-def test_bins_in_a_number_begin_at_days(model):
-    day = people()["day"].dropna()
-    seven = model.histogram("day", 7)
-    first = [pd.Timestamp(label[1:11]) for label in seven.labels[0]]
-    own = np.histogram(day, bins=pd.DatetimeIndex([*first, "2024-12-31"]))[0]
-    np.testing.assert_allclose(seven, own / len(day), atol=0.01)
 
 
 def test_combinations_of_dates_are_ruled_out():

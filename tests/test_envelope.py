@@ -30,17 +30,20 @@ def sealed(letter=LETTER, content=b"rows", keys=CURATOR, receiver=NORTH):
     return seal(letter, content, ROOM, keys, receiver.public)
 
 
-def opened(octets, letter=LETTER, room=ROOM, keys=NORTH, sender=CURATOR):
-    return unseal(letter, octets, room, keys, sender.public)
+def opened(octets, letter=LETTER, keys=NORTH, sender=CURATOR):
+    return unseal(letter, octets, ROOM, keys, sender.public)
 
 
-@pytest.mark.parametrize("content", [b"", b"rows", b"\0\0", bytes(range(200))])
-def test_what_was_sealed_is_opened(content):
-    assert opened(sealed(content=content)) == content
+def is_refused(octets, *place, **how):
+    with pytest.raises(EnvelopeError):
+        opened(octets, *place, **how)
+    return True
 
 
 def test_all_messages_of_a_room_have_one_length_and_no_two_are_alike():
-    told = [sealed(content=b"x" * n) for n in (0, 1, 1, 1, ROOM)]
+    contents = [b"", b"\0", b"x", b"x", b"x", bytes(range(ROOM))]
+    told = [sealed(content=content) for content in contents]
+    assert [opened(octets) for octets in told] == contents
     assert {len(octets) for octets in told} == {sealed_size(ROOM)}
     # No two blocks of a cipher are alike either, though what is padded is all alike.
     blocks = [octets[k : k + 16] for octets in told for k in range(8, len(octets) - 16)]
@@ -49,20 +52,15 @@ def test_all_messages_of_a_room_have_one_length_and_no_two_are_alike():
         sealed(content=bytes(ROOM + 1))
 
 
-def test_no_bit_can_be_changed():
+def test_no_bit_can_be_changed_and_no_part_is_a_message():
     octets = sealed()
     for place in range(len(octets)):
         changed = bytearray(octets)
         changed[place] ^= 1 << (place % 8)
-        with pytest.raises(EnvelopeError):
-            opened(bytes(changed))
-
-
-@pytest.mark.parametrize("cut", [0, 1, 8, 71, 72, 103, 104, -1])
-def test_no_part_of_a_message_is_one(cut):
-    for octets in (sealed()[:cut], sealed() + b"\0"):
-        with pytest.raises(EnvelopeError):
-            opened(octets)
+        assert is_refused(bytes(changed))
+    for cut in (0, 1, 8, 71, 72, 103, 104, -1):
+        assert is_refused(octets[:cut])
+    assert is_refused(octets + b"\0")
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Letter)])
@@ -70,9 +68,8 @@ def test_a_message_is_opened_in_its_own_place_only(name):
     """A replay in another run, an answer to another question, a message for somebody else."""
     value = getattr(LETTER, name)
     other = replace(LETTER, **{name: value + 1 if isinstance(value, int) else value + "x"})
-    for told, expected in ((LETTER, other), (other, LETTER)):
-        with pytest.raises(EnvelopeError):
-            opened(sealed(told), expected)
+    assert is_refused(sealed(), other)
+    assert is_refused(sealed(other), LETTER)
 
 
 def test_texts_of_a_place_cannot_flow_into_one_another():
@@ -82,41 +79,21 @@ def test_texts_of_a_place_cannot_flow_into_one_another():
 
 
 def test_only_the_sender_signs_and_only_the_receiver_opens():
-    with pytest.raises(EnvelopeError):
-        opened(sealed(keys=EAST))
-    with pytest.raises(EnvelopeError):
-        opened(sealed(), keys=EAST)
-    with pytest.raises(EnvelopeError):
-        opened(sealed(receiver=EAST))
+    assert is_refused(sealed(keys=EAST))
+    assert is_refused(sealed(), keys=EAST)
+    assert is_refused(sealed(receiver=EAST))
     # Nobody can sign what another has sealed and pass it for their own.
-    ours = sealed()
-    theirs = bytearray(sealed(replace(LETTER, sender="east"), keys=EAST))
-    theirs[72:] = ours[72:]
-    with pytest.raises(EnvelopeError):
-        opened(bytes(theirs), replace(LETTER, sender="east"), sender=EAST)
-    resigned = EAST.sign.sign(replace(LETTER, sender="east").context() + ours[72:])
-    with pytest.raises(EnvelopeError):
-        opened(ours[:8] + resigned + ours[72:], replace(LETTER, sender="east"), sender=EAST)
+    ours, theirs = sealed(), replace(LETTER, sender="east")
+    assert is_refused(sealed(theirs, keys=EAST)[:72] + ours[72:], theirs, sender=EAST)
+    resigned = EAST.sign.sign(theirs.context() + ours[72:])
+    assert is_refused(ours[:8] + resigned + ours[72:], theirs, sender=EAST)
 
 
-def test_no_version_but_this_one_is_spoken(monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(_envelope, "_VERSION", "skdpsumm federated 0; none")
-        old = sealed()
-        assert opened(old) == b"rows"
-    with pytest.raises(EnvelopeError):
-        opened(old)
-
-
-def test_a_length_beyond_the_room_is_refused(monkeypatch):
+def test_a_length_beyond_the_room_is_refused():
     """From a sender whose key is in the agreement, and who pads otherwise."""
-    monkeypatch.setattr(_envelope, "_BYTES_OF_LENGTH", 8)
-    context = LETTER.context()
-    padded = (ROOM + 1).to_bytes(8, "big") + bytes(ROOM)
+    padded, context = (ROOM + 1).to_bytes(8, "big") + bytes(ROOM), LETTER.context()
     box = _envelope._SUITE.encrypt(padded, NORTH.seal.public_key(), info=context)
-    octets = LETTER.counter.to_bytes(8, "big") + CURATOR.sign.sign(context + box) + box
-    with pytest.raises(EnvelopeError, match="longer"):
-        opened(octets)
+    assert is_refused(LETTER.counter.to_bytes(8, "big") + CURATOR.sign.sign(context + box) + box)
 
 
 def test_keys_are_kept_for_one_user(tmp_path):
@@ -124,24 +101,18 @@ def test_keys_are_kept_for_one_user(tmp_path):
     NORTH.save(path)
     assert path.stat().st_mode & 0o777 == 0o600
     again = Keys.load(path)
-    assert again.public == NORTH.public
     assert opened(sealed(), keys=again) == b"rows"
-    assert NORTH.are(NORTH.public | {"node": "of Flower"})
-    assert not NORTH.are(EAST.public)
+    assert again.are(NORTH.public | {"node": "of Flower"})
+    assert not again.are(EAST.public)
     path.chmod(0o644)
     with pytest.raises(ValueError, match="chmod 600"):
         Keys.load(path)
-
-
-def test_a_file_of_other_keys_is_refused(tmp_path):
-    path = tmp_path / "keys.pem"
+    path.chmod(0o600)
     form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    sign, box = (
-        key.private_bytes(*form, serialization.NoEncryption()) for key in (NORTH.sign, NORTH.seal)
-    )
+    plain = serialization.NoEncryption()
+    sign, box = (key.private_bytes(*form, plain) for key in (NORTH.sign, NORTH.seal))
     for content in (b"", sign, box + sign, sign + sign, sign + box + box):
         path.write_bytes(content)
-        path.chmod(0o600)
         with pytest.raises(ValueError, match="no pair of keys"):
             Keys.load(path)
 
@@ -152,6 +123,7 @@ def test_a_file_of_other_keys_is_refused(tmp_path):
         {"sign": ""},
         {"seal": "AAAA"},
         {"sign": 4},
+        {"sign": None},
         {"seal": NORTH.public["seal"] + "=="},
         {"sign": "é" * 44},
         {"seal": "A" * 43 + "="},  # of low order: nothing can be sealed for it
@@ -159,8 +131,6 @@ def test_a_file_of_other_keys_is_refused(tmp_path):
 )
 def test_public_keys_are_checked(change):
     check_public(NORTH.public)
-    with pytest.raises(ValueError, match="Give `sign` and `seal`"):
-        check_public(NORTH.public | change)
-    for missing in ("sign", "seal"):
+    for public in (NORTH.public | change, {k: v for k, v in NORTH.public.items() if k in change}):
         with pytest.raises(ValueError, match="Give `sign` and `seal`"):
-            check_public({missing: NORTH.public[missing]})
+            check_public(public)

@@ -1,7 +1,4 @@
 import pickle
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -281,29 +278,6 @@ def test_tables_are_those_of_the_model_and_two_more():
 # ---- threads
 
 
-def test_threads_get_what_one_alone_gets():
-    rng = np.random.default_rng(0)
-    people = pd.DataFrame(rng.integers(0, 40, (500, 4)), columns=list("abcd"))
-    schema = dict.fromkeys("abcd", Numeric(0, 39, step=1))
-
-    def questions():
-        m2m = M2MEstimator(schema, random_state=0).fit(people)
-        pairs = [m2m.count(partial(both, a, b)) for a, b in combinations("abcd", 2)]
-        answers = [*pairs, m2m.mean(), m2m.quantile("a", [0.2, 0.5]), m2m.mean("b", by="c")]
-        return [*answers, answers[0] - answers[1], answers[0] / answers[2]]
-
-    wanted = [answer[...].interval() for answer in questions()]
-    answers = questions() * 3
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda answer: answer[...].interval(), answers))
-    for ends, one in zip(found, wanted * 3, strict=True):
-        np.testing.assert_array_equal(ends, one)
-
-
-def both(a, b, rows):
-    return (rows[a] > 20) & (rows[b] > 20)
-
-
 @pytest.mark.parametrize("bad", [{"level": 0}, {"level": 1.0}, {"covers": "everything"}])
 def test_interval_refuses(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
@@ -349,16 +323,6 @@ def test_to_frame_has_the_ends_of_the_interval(covers):
 
 def on_grid(std):
     return answer_of([40.0, 50.0], np.array(std), labels=[["a", "b"]], step=2.0)
-
-
-def test_an_error_of_zero_on_a_grid_says_that_it_is_on_a_grid():
-    # The mean of equal values can be off by rounding, and their standard deviation not quite 0.
-    answer = on_grid([1e-15, 0.5])
-    assert np.allclose(answer.noise_std_error, [0, 0.5], rtol=1e-9, atol=0)
-    for text in (repr(answer), answer._repr_html_(), repr(answer["a"])):
-        assert "on a grid of step 2" in text
-    assert repr(answer["a"]) == "40 +- 0 (std error; on a grid of step 2)"
-    assert "grid" not in repr(answer["b"]) + repr(on_grid([0.1, 0.5]))
 
 
 def test_intervals_on_a_grid_end_at_values():

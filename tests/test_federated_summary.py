@@ -11,11 +11,7 @@ if importlib.util.find_spec("flwr") is None:
 
 from simulated import simulate
 
-from skdpsumm import (
-    M2MClassifier,
-    PrivacyLedger,
-    SketchSummarizer,
-)
+from skdpsumm import M2MClassifier, PrivacyLedger, SketchSummarizer
 from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._curator import merge_sketches
 from skdpsumm.federated._envelope import Keys

@@ -1,6 +1,5 @@
 """A frame's columns are found by their labels, whatever library made it, or nothing is charged."""
 
-from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from inspect import signature
 
@@ -29,12 +28,10 @@ from skdpsumm import (
     TDDLClassifier,
     TDILClassifier,
 )
-from skdpsumm.schema._frames import OTHER_LABELS, rows_of, to_pandas
+from skdpsumm.schema._frames import OTHER_LABELS, to_pandas
 from skdpsumm.schema._reading import (
-    NoEstimator,
     read_column,
     read_table,
-    validate_table,
 )
 from skdpsumm.summaries import greedy_mmd_selection, mmd2
 
@@ -323,63 +320,6 @@ def is_number(cell):
     return not isinstance(cell, str) and not pd.isna(cell)
 
 
-TIMES = [date(2020, 1, 1), datetime(2020, 1, 1), timedelta(1), time(1)]
-
-
-@pytest.mark.parametrize("cell", TIMES)
-def test_dates_of_arrow_are_refused_before_the_charge(cell):
-    ledger = PrivacyLedger(epsilon=1, delta=0.1)
-    X = pa.table({"a": [cell] * 5, "b": [1.0] * 5})
-    for schema in ({"a": (0, 1), "b": (0, 1)}, {"a": ["x", "y"], "b": (0, 1)}):
-        with pytest.raises(ValueError, match="dates or times"):
-            M2MEstimator(schema, ledger=ledger).fit(X)
-    with pytest.raises(ValueError, match="dates or times"):
-        TDILClassifier(ledger=ledger).fit(X, [0, 1, 0, 1, 0])
-    assert ledger.entries() == []
-
-
-def test_a_schema_reads_arrow_as_it_reads_pandas_bit_for_bit():
-    frame = pd.DataFrame(
-        {
-            "n": pd.array([2**53 + 1, None, 3] * 4, dtype="Int64"),
-            "f": np.array([0.1, np.nan, 0.7] * 4, np.float32),
-            "w": pd.Categorical(["x", None, "y"] * 4),
-            "b": [True, False, None] * 4,
-        }
-    )
-    schema = TableSchema(
-        {
-            "w": Categorical(["x", "y"], missing=True),
-            "n": Numeric(0, 1e17, missing=True),
-            "f": Numeric(0, 1, missing=True),
-            "b": Categorical([False, True], missing=True),
-        }
-    )
-    read = [
-        schema.encode(validate_table(NoEstimator(), X, schema=schema)).tobytes()
-        for X in (frame, arrow(frame), batch(frame), pl.from_pandas(frame))
-    ]
-    assert len(set(read)) == 1
-
-
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, arrow, batch])
-def test_rows_of_a_frame_are_taken_alike(make):
-    X, few = make(FRAME), [5, 0, 39]
-    for rows in (few, np.array(few), [np.int64(i) for i in few], slice(3, 9), [], slice(9, 3)):
-        wanted = CELLS[rows if isinstance(rows, slice) else np.array(rows, int), 0]
-        np.testing.assert_array_equal(read_table(rows_of(X, rows))[:, 0], wanted)
-    kept = CELLS[:, 0] > 0
-    np.testing.assert_array_equal(read_table(rows_of(X, kept))[:, 1], CELLS[kept, 1])
-
-
-def test_labels_and_groups_may_be_columns_of_arrow():
-    y = pa.chunked_array([pa.array(LABELS)])
-    wanted = TDILClassifier(schema=(-1, 1), **COMMON).fit(FRAME, LABELS).predict(FRAME)
-    for labels in (y, pa.array(LABELS)):
-        model = TDILClassifier(schema=(-1, 1), **COMMON).fit(arrow(FRAME), labels)
-        np.testing.assert_array_equal(model.predict(batch(FRAME)), wanted)
-
-
 # ---- what no table can hold, told before the charge
 
 
@@ -411,11 +351,6 @@ def test_a_table_beside_X_without_rows_is_named(name, nothing):
     with pytest.raises(ValueError, match=rf"\b{parameter} has no rows. Give at least one"):
         BESIDE[name](nothing, schema=NAMED, ledger=ledger, **COMMON)
     assert ledger.entries() == []
-
-
-def test_a_draft_of_no_rows_says_so():
-    with pytest.raises(ValueError, match="table has no rows"):
-        TableSchema.from_public(FRAME[:0])
 
 
 WEIGHTLESS = [name for name, one in READING.items() if one.kind not in ("summarised", "vectorizer")]

@@ -9,11 +9,10 @@ from scipy.special import xlogy
 from scipy.stats import chi2
 
 from skdpsumm.sketches._elimination import Elimination, divided
-from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, n_cells
+from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree
 from skdpsumm.sketches._junction_tree import within
 from skdpsumm.sketches._raking import rake, solve_block, targets
 from skdpsumm.sketches._residuals import Marginal, Residuals
-from skdpsumm.sketches._rounding import _at
 
 
 def joint_of(tree):
@@ -129,21 +128,6 @@ def test_other_noise_for_each_group_and_cell():
     np.testing.assert_allclose(model.targets[0].noise * model.n_rows, pooled)
 
 
-def test_the_order_of_columns_in_a_group_does_not_matter():
-    rng = np.random.default_rng(2)
-    sizes = (3, 4, 2)
-    marginals = measured(a_truth(sizes, rng), [(0, 1, 2)], rng) + measured(
-        a_truth(sizes, rng), [(0, 2)], rng
-    )
-    turned = [
-        Marginal((2, 0, 1), np.transpose(marginals[0].counts, (2, 0, 1)), 10.0),
-        Marginal((2, 0), marginals[1].counts.T, 10.0),
-    ]
-    one, other = (GraphicalModel(sizes).fit(m) for m in (marginals, turned))
-    np.testing.assert_allclose(one.marginal((0, 1, 2)), other.marginal((0, 1, 2)), atol=1e-12)
-    np.testing.assert_array_equal(one.marginal((2, 0)), one.marginal((0, 2)).T)
-
-
 def test_counts_without_noise_are_fitted_exactly():
     rng = np.random.default_rng(3)
     sizes = (3, 4, 2, 3)
@@ -204,19 +188,6 @@ def test_zeros_of_a_whole_cell_of_a_column_and_of_groups_that_nobody_counted():
     assert again.marginal((0, 2))[2, 1] == 0
 
 
-def test_zeros_of_more_groups_than_fit_are_left_out():
-    """Each pair of sixteen columns is impossible in one cell: all together are one huge clique."""
-    possible = np.ones((8, 8), bool)
-    possible[0, 0] = False
-    zeros = [((a, b), possible) for a in range(16) for b in range(a)][::-1]
-    marginals = [Marginal((j,), np.full(8, 100.0), 5.0) for j in range(16)]
-    model = GraphicalModel((8,) * 16, zeros=zeros).fit(marginals)
-    assert 0 < len(model.zeros) < len(zeros)
-    assert n_cells((8,) * 16, [group for group, _ in model.zeros]) <= 2**19
-    for (a, b), _ in model.zeros:
-        assert model.marginal((a, b))[0, 0] == 0
-
-
 def test_zeros_that_leave_no_row():
     zeros = [((0,), np.array([True, False])), ((0,), np.array([False, True]))]
     with pytest.raises(ValueError, match="No row is possible"):
@@ -240,20 +211,6 @@ def test_drowned_totals_give_a_distribution(level, std):
         assert np.all(joint >= 0)
         np.testing.assert_allclose(joint.sum(), 1)
         assert fitted.n_rows >= 1
-
-
-def test_nothing_was_counted():
-    model = GraphicalModel((2, 3)).fit([])
-    np.testing.assert_allclose(model.marginal((0, 1)), 1 / 6)
-
-
-def test_a_count_of_all_rows():
-    rng = np.random.default_rng(8)
-    marginals = measured(a_truth((3,), rng), [(0,)], rng, 30.0)
-    model = GraphicalModel((3,)).fit([*marginals, Marginal((), np.array(2000.0), 1e-3)])
-    np.testing.assert_allclose(model.n_rows, 2000, atol=1)
-    assert model.left_out == []
-    np.testing.assert_allclose(model.marginal((0,)).sum(), 1)
 
 
 def test_columns_that_nobody_counted_are_uniform_and_independent():
@@ -320,21 +277,6 @@ def test_marginals_of_a_tree_are_sums_of_its_product(seed):
         np.testing.assert_allclose(together[group], summed(joint, group), atol=1e-14)
 
 
-def test_a_long_chain_of_columns():
-    d = 1100
-    rng = np.random.default_rng(21)
-    tree = JunctionTree((2,) * d, [(a, a + 1) for a in range(d - 1)])
-    tree.calibrate([rng.normal(0, 1, shape) for shape in tree.shapes])
-    assert len(tree.walk()) == 2 * (d - 2)
-    found = tree.marginal((3, 700, 1099))
-    np.testing.assert_allclose(found.sum(), 1)
-    assert tree.draw(10, rng).shape == (10, d)
-    pairs = [(0, 100), (1050, 5)]
-    together = tree.marginals(pairs)
-    for pair in pairs:
-        np.testing.assert_allclose(together[pair], tree.marginal(pair), atol=1e-12)
-
-
 def test_the_cap_takes_groups_in_their_order():
     sizes = (10, 10, 10, 10)
     groups = [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2), (1,)]
@@ -376,30 +318,6 @@ def test_draws_follow_the_tree():
         assert np.abs(found - probabilities * n).sum() < 0.5 * independent
 
 
-def test_draws_do_not_follow_the_order_of_rows():
-    tree = JunctionTree((4, 4), [(0, 1)])
-    tree.calibrate([np.zeros((4, 4))])
-    codes = tree.draw(4000, np.random.default_rng(24))
-    first, second = (np.bincount(half, minlength=4) for half in np.split(codes[:, 0], 2))
-    assert np.max(np.abs(first - second)) < 200
-    np.testing.assert_array_equal(tree.draw(0, np.random.default_rng(0)).shape, (0, 2))
-
-
-def test_a_row_is_never_drawn_where_nobody_can_be():
-    rng = np.random.default_rng(25)
-    likely = rng.random((1000, 7)) * (rng.random((1000, 7)) < 0.5)
-    likely = likely[likely.any(axis=1)]
-    for quantile in (0.0, 0.5, np.nextafter(1.0, 0.0)):
-        found = _at(likely, np.full(len(likely), quantile))
-        assert np.all(likely[np.arange(len(likely)), found] > 0)
-    tree = JunctionTree((50, 3), [(0, 1)])
-    potential = np.zeros((50, 3))
-    potential[:, 0] = potential[:, 2] = -np.inf
-    tree.calibrate([potential])
-    wanted = {(0, 1): np.full((50, 3), 1 / 150)}  # which the tree says cannot be
-    assert np.all(tree.draw(1000, rng, wanted)[:, 1] == 1)
-
-
 def counts_of(codes, sizes, group):
     shape = [sizes[a] for a in group]
     place = np.ravel_multi_index(codes[:, group].T, shape)
@@ -429,23 +347,6 @@ def test_rounded_rows_match_all_that_was_counted():
 # ---- warm starts
 
 
-def test_a_table_that_is_kept_is_that_of_the_last_fit():
-    rng = np.random.default_rng(0)
-    sizes, groups = (3, 4, 2), [(0, 1), (1, 2)]
-    truths = [a_truth(sizes, rng) for _ in range(2)]
-    first, second = (measured(truth, groups, rng) for truth in truths)
-    model = GraphicalModel(sizes).fit(first)
-    before, other = model.table((0, 2)), model.copy_with(second)
-    np.testing.assert_array_equal(model.table((2, 0)), before.T)
-    assert np.abs(other.table((0, 2)) - before).max() > 1e-6
-    np.testing.assert_array_equal(model.table((0, 2)), before)
-    np.testing.assert_array_equal(
-        model.fit(first).table((0, 2)), GraphicalModel(sizes).fit(first).fit(first).table((0, 2))
-    )
-    with pytest.raises(ValueError, match="read-only"):
-        before[0, 0] = 0.0
-
-
 def test_a_copy_starts_warm_and_leaves_the_first_alone():
     rng = np.random.default_rng(25)
     sizes = (4, 5, 3, 4)
@@ -466,17 +367,6 @@ def test_a_copy_starts_warm_and_leaves_the_first_alone():
     assert fewer.tree.cliques == model.tree.cliques
     cold = GraphicalModel(sizes).fit(again[:-1])
     assert 0.5 * np.abs(fewer.marginal((0, 3)) - cold.marginal((0, 3))).sum() < 0.01
-
-
-def test_a_second_fit_takes_in_more_groups():
-    rng = np.random.default_rng(26)
-    sizes = (4, 5, 3)
-    marginals = measured(a_truth(sizes, rng), [(0,), (1,), (2,), (0, 1), (1, 2)], rng)
-    model = GraphicalModel(sizes).fit(marginals[:3]).fit(marginals)
-    cold = GraphicalModel(sizes).fit(marginals)
-    for target in cold.targets:
-        missed = (model.marginal(target.group) - cold.marginal(target.group)) / target.noise
-        assert np.max(np.abs(missed)) < 0.1
 
 
 @pytest.mark.parametrize("slack", [1e-11, 1e-2, 10.0])
@@ -565,32 +455,6 @@ def test_tables_of_what_was_counted_are_as_good_as_its_counts(std):
         assert ours < 0.5 * tree
 
 
-def test_tables_of_more_columns_have_the_pairs_that_were_counted():
-    model, truth, _ = the_rest(std=2.0)
-    a, b = model.left_out[0]
-    c = next(c for c in range(6) if c not in (a, b))
-    table = model.table((b, c, a))
-    assert table.shape == (model.sizes[b], model.sizes[c], model.sizes[a])
-    assert distance(table.sum(axis=1).T, truth[a, b]) < 0.3 * distance(
-        model.marginal((a, b)), truth[a, b]
-    )
-    np.testing.assert_array_equal(model.table((b, a)), model.table((b, a)))
-    np.testing.assert_allclose(model.table((b, a)), model.table((a, b)).T, atol=1e-3)
-    held = next(t.group for t in model.targets if t.counted and t.group not in model.left_out)
-    np.testing.assert_array_equal(model.table(held), model.marginal(held))
-
-
-def test_tables_keep_zeros_that_follow_from_others():
-    # Nobody is in the first cell of column 5: all cells of column 0 exclude it.
-    possible = np.ones((4, 5), bool)
-    possible[0] = False
-    model, _, _ = the_rest(zeros=[((5, 0), possible)])
-    others = [c for c in range(1, 5) if (c, 5) in model.left_out]
-    assert others
-    for c in others:
-        assert np.all(model.table((5, c))[0] == 0)
-
-
 def test_tables_keep_public_zeros():
     possible = np.ones((6, 5), bool)
     possible[5, 0] = possible[0, 4] = False
@@ -605,27 +469,6 @@ def test_tables_keep_public_zeros():
             pair = table.sum(axis=tuple(k for k, a in enumerate(group) if a > 1))
             pair = pair if group.index(0) < group.index(1) else pair.T
             assert np.all(pair[~possible.T] == 0)
-
-
-def test_weights_of_rows_match_what_the_tree_does_not_hold():
-    model, truth, _ = the_rest(std=3.0)
-    codes = model.draw(30_000, np.random.default_rng(0))
-    weights = model.rake(codes)
-    assert np.all(weights >= 0)
-    np.testing.assert_allclose(weights.sum(), 1)
-    assert 1 / np.sum(weights**2) > 3000
-
-    def of(pair, weights):
-        shape = [model.sizes[a] for a in pair]
-        place = np.ravel_multi_index(codes[:, pair].T, shape)
-        return np.bincount(place, weights, np.prod(shape)).reshape(shape)
-
-    equal = np.full(len(codes), 1 / len(codes))
-    for pair in model.left_out:
-        drawn = distance(of(pair, equal), truth[pair])
-        assert distance(of(pair, weights), truth[pair]) < 0.5 * drawn
-    everything = np.mean([distance(of(pair, weights), truth[pair]) for pair in truth])
-    assert everything < 0.02
 
 
 @pytest.mark.parametrize("coarse", [False, True])
@@ -651,17 +494,6 @@ def test_raking_solves_the_stated_problem(coarse):
         shape = [n if a in t.group else 1 for a, n in enumerate(sizes)]
         slope = slope + np.broadcast_to(t.spread(missed, shape), sizes).ravel()
     assert np.ptp(slope) < 0.05 * alpha
-
-
-def test_raking_of_rows_that_are_not_in_every_cell():
-    rng = np.random.default_rng(44)
-    model, _, _ = the_rest()
-    codes = model.draw(40, rng)
-    with np.errstate(all="raise", under="ignore"):
-        weights = model.rake(codes)
-        alone = model.rake(codes[:1])
-    np.testing.assert_allclose(weights.sum(), 1)
-    np.testing.assert_array_equal(alone, [1.0])
 
 
 def test_margins_do_not_pay_for_cells_that_cannot_be_negative():
@@ -723,17 +555,6 @@ def test_residuals_are_generalised_least_squares(groups):
         wide = np.broadcast_to(wide, sizes).ravel()
         (found,) = residuals.variances(ordered, weights[..., None])
         np.testing.assert_allclose(found, wide @ covariance @ wide)
-
-
-def test_residuals_know_what_nobody_counted():
-    rng = np.random.default_rng(31)
-    residuals = Residuals((3, 4, 2), measured(a_truth((3, 4, 2), rng), [(0, 1), (2,)], rng))
-    assert residuals.covers((1, 0))
-    assert residuals.covers(())
-    assert not residuals.covers((0, 2))
-    table = residuals.marginal((2, 0))
-    np.testing.assert_allclose(table.sum(axis=0), residuals.marginal((0,)))
-    np.testing.assert_allclose(table.sum(axis=1), residuals.marginal((2,)))
 
 
 def test_variances_hold_where_noise_differs_between_cells():

@@ -1,17 +1,25 @@
 """Every fit of the catalogue that protects groups: what it claims, what it refuses, and routing.
 
 How far a group moves a release, and its noise, is in `test_kit`; how rows of a group are read and
-bounded, in `test_groups`; what learners, searches and summaries do with groups, in files of theirs.
+bounded, in `test_groups`; what searches and summaries do with groups, in files of theirs. Learners
+are at the end: a group that comes or goes has k rows at most, or rows whose shares sum to 1.
 """
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from catalogue import INSTANCES, of, of_each_class, payer
 from sklearn import config_context
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skdpsumm import PrivacyLedger
+from skdpsumm import PINPClassifier, PrivacyLedger, TDILClassifier, TDILRegressor
+from skdpsumm.learners.erm._problem import equal_shares
+from skdpsumm.learners.mechanisms._base import LearnerMechanism
+from skdpsumm.model_selection import _private_search
+from skdpsumm.schema._groups import Groups
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -22,7 +30,7 @@ pytestmark = [
 OF_ROWS = {"objective", "objective, numbers", "auction"}
 NAMES = [
     name
-    for name in of("sketcher", "model", "learner", "search", "summarizer")
+    for name in of("sketcher", "model", "learner", "search", "summarizer", "summarised")
     if name not in OF_ROWS
 ]
 # Refusals and routing hang on no mechanism.
@@ -39,7 +47,7 @@ def made(name, limit, **parameters):
     model = one.make(**parameters)
     payer(model).set_params(max_rows_per_group=limit)
     given = {"X": X, **{None: {}, "labels": {"y": LABELS}, "numbers": {"y": NUMBERS}}[one.y]}
-    if one.kind == "summarizer":
+    if one.kind in ("summarizer", "summarised"):
         given |= {"X_target": X[:30] / 2, "owners": np.arange(N) % 3}
     return model, given
 
@@ -110,3 +118,97 @@ def test_groups_are_routed_unasked(name):
         assert claims_of(pipe[-1].privacy_)[0].unit == "one group"
         with pytest.raises(ValueError, match=r"got none|target_groups"):
             pipe.fit(**given)
+
+
+@pytest.mark.parametrize("name", EACH_CLASS)
+def test_coins_are_secret_and_fresh(name, monkeypatch):
+    """No two fits have a key in common, nor a key that anybody knows."""
+    keys, kept, held_out = [], Groups.kept, _private_search.groups_held_out
+
+    def record(coins):
+        return lambda *given: keys[-1].add(given[-1]) or coins(*given)
+
+    monkeypatch.setattr(Groups, "kept", record(kept))
+    monkeypatch.setattr(_private_search, "groups_held_out", record(held_out))
+    for _ in range(2):
+        keys.append(set())
+        model, given = made(name, 1)
+        model.fit(**with_groups(given))
+    assert all(keys)
+    assert not keys[0] & keys[1]
+
+
+# ------------------------------------------------------------------------------- learners
+
+
+def test_shares_sum_to_no_more_than_1():
+    sizes = np.arange(1, 3000)
+    shares = equal_shares(sizes)
+    assert shares.shape == (len(sizes), 1)
+    for m, share in zip(sizes.tolist(), shares[:, 0].tolist(), strict=True):
+        assert 1 - Fraction(1, 2**51) < m * Fraction(share) <= 1
+        assert share == 1 or share <= 0.5  # so that multiplying loses nothing: `_newton`
+    assert equal_shares(np.array([2**24]))[0, 0] == 2.0**-24
+
+
+@pytest.mark.parametrize("kind", [TDILClassifier, PINPClassifier])
+def test_average_is_a_weighted_fit(kind):
+    """scikit-learn's, whose rows have weights of 1 / m."""
+    rng = np.random.default_rng(2)
+    X, y = rng.uniform(-0.5, 0.5, (300, 3)), rng.integers(2, size=300)
+    groups = rng.integers(60, size=300) ** 2 // 60
+    model = kind(kernel="linear", loss="logistic", epsilon=np.inf, regularization=2.0)
+    scores = model.set_params(max_rows_per_group="average").fit(X, y, groups=groups)
+    reference = LogisticRegression(C=1 / 2.0, fit_intercept=False, tol=1e-12, max_iter=1000)
+    reference.fit(X, y, sample_weight=1 / np.bincount(groups)[groups])
+    found, expected = scores.decision_function(X), reference.decision_function(X)
+    assert np.abs(found - expected).max() <= model.sensitivity_ * 1e-3
+
+
+def test_labels_and_rows_stay_together():
+    rows = np.arange(60.0)[:, None]
+    model = TDILRegressor(y_bounds=(0, 200), max_rows_per_group=2)
+    problem = model._pose(None, rows, rows[:, 0] * 3 + 1, None, np.arange(60) // 6)[0]
+    np.testing.assert_allclose(problem.codes[:, 0] * 100 + 100, problem.X[:, 0] * 3 + 1)
+    assert len(problem.X) == 20
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_default_lambda_grows_with_k(adjacency):
+    found = {}
+    for limit in (None, 1, 5, "average"):
+        model = TDILClassifier(
+            max_rows_per_group=limit, adjacency=adjacency, mechanism="functional"
+        )
+        model.fit(X, LABELS, groups=None if limit is None else GROUPS)
+        found[limit] = model.regularization_, model.sensitivity_
+    assert found[None] == found[1] == found["average"]
+    assert found[5][0] == pytest.approx(5 * found[1][0])
+    assert found[5][1] == pytest.approx(found[1][1], rel=3e-3)
+
+
+class ForRows(LearnerMechanism):
+    """One that nobody has proved for groups."""
+
+    learners = ("TDIL",)
+
+    def plan(self, space, terms, public):
+        raise AssertionError("asked for a plan")
+
+    def default_regularization(self, space, terms, public, *, charged):
+        return 1.0
+
+
+ForRows.name = "for rows alone"  # set here, it is not known by that name in other tests
+
+
+@pytest.mark.parametrize("limit", [3, "average"])
+@pytest.mark.parametrize("mechanism", ["objective", ForRows()], ids=["objective", "for rows"])
+def test_mechanisms_for_rows_alone_are_refused_before_the_charge(mechanism, limit):
+    ledger = PrivacyLedger(epsilon=10, delta=1e-4, unit="group")
+    model = TDILClassifier(mechanism=mechanism, max_rows_per_group=limit, ledger=ledger)
+    for call in (lambda: model.fit(X, LABELS, groups=GROUPS), model.check_budget):
+        with pytest.raises(ValueError, match=r"single rows.*'exponential'.*'functional'"):
+            call()
+    assert ledger.entries() == []
+    assert not hasattr(model, "privacy_")

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP, gdp_mu
 from skdpsumm.privacy._best_of import BestOf, StoppingLaw
 from skdpsumm.privacy._compositions import Composed, Worst, compose, parallel
 from skdpsumm.privacy._mechanisms import (
-    Cost,
     Mechanism,
     NewValuesDP,
     Unprotected,
@@ -157,10 +156,6 @@ def test_pure_epsilon_inverts_its_delta(epsilon0, delta):
         assert mechanism.delta(epsilon) == pytest.approx(delta, rel=1e-6)
 
 
-def test_pure_needs_no_delta():
-    assert PureDP(0.7).epsilon(0.0) == 0.7
-
-
 @pytest.mark.parametrize(("epsilon0", "count"), [(0.1, 10), (0.5, 8), (1.0, 3)])
 @pytest.mark.parametrize("delta", [1e-6, 1e-2])
 def test_composed_pure_is_the_optimal_composition(epsilon0, count, delta):
@@ -232,15 +227,6 @@ def test_gaussians_add_their_squares():
     total = GaussianDP(3.0, 1e-6, 1e-9) + GaussianDP(4.0, 2e-6, 3e-9)
     assert total.mu == 5.0
     assert total.slack == (pytest.approx(3e-6), pytest.approx(4e-9))
-
-
-def test_zcdp_adds():
-    assert ZeroConcentratedDP(0.25) + ZeroConcentratedDP(0.5) == ZeroConcentratedDP(0.75)
-
-
-def test_composition_flattens():
-    nested = compose([compose([PureDP(0.1), GaussianDP(1.0)]), GaussianDP(1.0)])
-    assert nested == Composed((PureDP(0.1), GaussianDP(math.sqrt(2))))
 
 
 def test_nothing_added_to_no_guarantee_helps():
@@ -436,11 +422,12 @@ def test_nan_is_no_question(mechanism):
         mechanism.epsilon(math.nan)
     with pytest.raises(ValueError, match="epsilon must be a number"):
         mechanism.delta(math.nan)
-
-
-@pytest.mark.parametrize("epsilon", [-5.0, -1.0, -0.3, 0.0, 0.3])
-def test_pure_delta_is_exact_at_negative_epsilon(epsilon):
-    assert PureDP(1.0).delta(epsilon) == pytest.approx(divergence(*coin(1.0), epsilon), rel=1e-9)
+    for delta in (-0.1, 1.0, math.nan):
+        with pytest.raises(ValueError, match="delta must lie in"):
+            PrivacyGuarantee(mechanism).epsilon(delta)
+    for epsilon in (-0.1, math.nan):
+        with pytest.raises(ValueError, match="epsilon must be at least 0"):
+            PrivacyGuarantee(mechanism).delta(epsilon)
 
 
 # -------------------------------------------------------------------------- a kind of one's own
@@ -484,26 +471,6 @@ def test_a_subclass_is_all_that_a_kind_takes(approximate):
         one.group(2)
 
 
-def test_what_it_knows_makes_it_cheaper(approximate):
-    class Zero(approximate):
-        kind = "zero"
-
-        def price(self, accountant):
-            return Cost(math.inf, 0.0, 0.0, self.delta0)
-
-        slack = property(lambda self: (0.0, self.delta0))
-
-    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
-    ledger.charge(Zero(0.0, 1e-15))
-    assert (Zero(0.0, 1e-8) + PureDP(0.1)).epsilon(1e-6) < 0.1
-    del Mechanism.kinds["zero"]
-
-
-def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match="`to_dict` of a mechanism"):
-        mechanism_from_dict({"kind": "approximate", "epsilon0": 1.0, "delta0": 0.0})
-
-
 @pytest.mark.parametrize("cost", [{"ratio": 1e31}, {"n_updates": 1.5}, {"ratio": True}, {"b": 1}])
 def test_a_threshold_is_read_as_strictly_as_the_others(cost):
     fields = ThresholdDP(0.1, 5).to_dict()
@@ -512,25 +479,7 @@ def test_a_threshold_is_read_as_strictly_as_the_others(cost):
         mechanism_from_dict(fields | cost)
 
 
-@pytest.mark.parametrize("n_updates", [1, 3])
-def test_a_threshold_beside_a_gaussian_is_no_less_than_either_alone(n_updates):
-    """Composed by Renyi divergences: between the larger, and the sum at half the delta."""
-    one, other = ThresholdDP(0.05, n_updates), GaussianDP(0.2)
-    for delta in (1e-9, 1e-6, 1e-3):
-        found = (one + other).epsilon(delta)
-        assert max(one.epsilon(delta), other.epsilon(delta)) < found
-        assert found <= one.epsilon(delta / 2) + other.epsilon(delta / 2)
-    assert (one + one).epsilon(1e-6) >= ThresholdDP(0.05, 2 * n_updates).epsilon(1e-6) * (1 - 1e-6)
-
-
 # ---------------------------------------------------------------------------- parallel and group
-
-
-def test_parallel_takes_the_worst_of_a_kind():
-    assert parallel([PureDP(0.1), PureDP(0.4)]) == PureDP(0.4)
-    mixed = parallel([GaussianDP(1.0, 1e-8, 2e-9), GaussianDP(2.0, 3e-9, 1e-9)])
-    assert mixed == GaussianDP(2.0, 1e-8, 2e-9)
-    assert parallel([PureDP(0.4), PureDP(0.4)]) == PureDP(0.4)
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.2])
@@ -545,14 +494,6 @@ def test_composition_goes_into_each_parallel_branch():
     branches = Worst((PureDP(0.2), GaussianDP(1.0)))
     total = compose([GaussianDP(1.0), branches])
     assert total == Worst((Composed((PureDP(0.2), GaussianDP(1.0))), GaussianDP(math.sqrt(2))))
-
-
-def test_two_parallel_branchings_compose_to_all_pairs():
-    one = Worst((GaussianDP(0.3), PureDP(0.1)))
-    assert len(compose([one, one]).parts) == 2
-    assert compose([one, one]).epsilon(1e-6) == pytest.approx(
-        GaussianDP(math.sqrt(0.18)).epsilon(1e-6)
-    )
 
 
 @pytest.mark.parametrize("size", [2, 5])
@@ -659,27 +600,17 @@ def test_group_privacy_that_nobody_knows_is_refused():
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.one_of(atoms, st.lists(atoms, min_size=1, max_size=3).map(tuple).map(Worst)))
-def test_epsilon_falls_with_delta(mechanism):
+@given(
+    st.one_of(atoms, st.lists(atoms, min_size=1, max_size=3).map(tuple).map(Worst)),
+    st.floats(1e-9, 0.5),
+)
+def test_curves_fall_and_agree(mechanism, delta):
     epsilons = [mechanism.epsilon(d) for d in (0.0, 1e-9, 1e-6, 1e-4, 0.1, 0.9)]
-    assert all(a >= b for a, b in pairwise(epsilons))
-    assert epsilons[-1] >= 0
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.one_of(atoms, st.lists(atoms, min_size=1, max_size=3).map(tuple).map(Worst)))
-def test_delta_falls_with_epsilon(mechanism):
+    assert all(a >= b >= 0 for a, b in pairwise(epsilons))
     deltas = [mechanism.delta(e) for e in (0.0, 1e-3, 0.1, 1.0, 10.0, 300.0)]
-    assert all(a >= b - 1e-12 for a, b in pairwise(deltas))
-    assert all(0 <= d <= 1 for d in deltas)
-
-
-@settings(deadline=None, max_examples=60)
-@given(atoms, st.floats(1e-9, 0.5))
-def test_delta_at_the_epsilon_of_a_delta_is_no_more(mechanism, delta):
+    assert all(1 >= a >= b - 1e-12 >= -1e-12 for a, b in pairwise(deltas))
     epsilon = mechanism.epsilon(delta)
-    assume(math.isfinite(epsilon))
-    assert mechanism.delta(epsilon) <= delta * (1 + 1e-6) + 1e-15
+    assert math.isinf(epsilon) or mechanism.delta(epsilon) <= delta * (1 + 1e-6) + 1e-15
 
 
 # ------------------------------------------------------------------------------- dictionaries
@@ -689,24 +620,6 @@ def test_delta_at_the_epsilon_of_a_delta_is_no_more(mechanism, delta):
 @given(mechanisms)
 def test_mechanisms_survive_json(mechanism):
     assert mechanism_from_dict(json.loads(json.dumps(mechanism.to_dict()))) == mechanism
-
-
-@settings(deadline=None, max_examples=40)
-@given(
-    st.builds(
-        PrivacyGuarantee,
-        mechanisms,
-        st.sampled_from(["add_remove", "replace_one"]),
-        protects=st.text(),
-        against=st.text(),
-        unit=st.text(),
-        given=st.text(),
-        simulated=st.booleans(),
-        idealised=st.booleans(),
-    )
-)
-def test_guarantees_survive_json(whole):
-    assert PrivacyGuarantee.from_dict(json.loads(json.dumps(whole.to_dict()))) == whole
 
 
 # -------------------------------------------------------------------------------- guarantees
@@ -744,18 +657,6 @@ def test_addition_keeps_the_fine_print():
     assert PrivacyGuarantee.parallel([one, two]).simulated
 
 
-@pytest.mark.parametrize("delta", [-0.1, 1.0, 2.0, math.nan])
-def test_a_delta_that_is_none_is_refused(delta):
-    with pytest.raises(ValueError, match="delta must lie in"):
-        PrivacyGuarantee(PureDP(1.0)).epsilon(delta)
-
-
-@pytest.mark.parametrize("epsilon", [-0.1, math.nan])
-def test_an_epsilon_that_is_none_is_refused(epsilon):
-    with pytest.raises(ValueError, match="epsilon must be at least 0"):
-        PrivacyGuarantee(PureDP(1.0)).delta(epsilon)
-
-
 def test_an_unknown_adjacency_is_refused():
     with pytest.raises(ValueError, match="add_remove"):
         PrivacyGuarantee(PureDP(1.0), adjacency="swap")
@@ -771,12 +672,3 @@ def test_repr_says_first_that_noise_was_simulated():
     text = repr(PrivacyGuarantee(PureDP(1.0), simulated=True))
     assert text.startswith("<PrivacyGuarantee SIMULATED, protects nobody: ")
     assert "Would protect" in text
-
-
-def test_repr_states_promise_opponent_and_no_mechanism():
-    claim = PrivacyGuarantee(GaussianDP(1e-1, 1e-12), "replace_one", idealised=True)
-    text = repr(claim)
-    assert claim.short in text.splitlines()[0]
-    assert "Protects the rows of X against everyone." in text
-    assert "floating point" in text
-    assert "log_ratio" not in text + claim._repr_html_()

@@ -2,11 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_iris
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
-from sklearn.utils import check_random_state
 
 from skdpsumm import (
     BudgetExceededError,
@@ -20,10 +17,7 @@ from skdpsumm import (
     RACESketcher,
     RFFSketcher,
     SketchUnion,
-    TableSchema,
 )
-from skdpsumm.moments.inferring._points import maxent_weights
-from skdpsumm.moments.inferring._regression import FeatureBlocks
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
@@ -57,44 +51,6 @@ def test_more_budget_does_not_collapse_the_weights(epsilon):
     sketcher = RFFSketcher(n_components=100, gamma=2.0, epsilon=epsilon, random_state=0)
     model = M2MClassifier(release=sketcher, **SMALL).fit(X, y)
     assert model.effective_sample_size_ > 400
-    if epsilon >= 3:
-        columns = TableSchema([(0, 1)] * 4 + [[0, 1]])
-        points = columns.sample(4000, check_random_state(0))
-        slack = (model.sketch_.noise_std / model.sketch_.n_samples) ** 2 + 1e-8
-        plain = maxent_weights(
-            FeatureBlocks.of(model.sketch_.feature_map, points), model.sketch_.mean, slack
-        )
-        assert 1 / np.sum(plain**2) < 50
-
-
-def test_maxent_matches_the_moments_and_is_the_least_informative():
-    rng = check_random_state(0)
-    columns = TableSchema([(0, 1)] * 2)
-    sketch = (
-        RFFSketcher((0, 1), n_components=20, gamma=1.0, epsilon=np.inf, random_state=0)
-        .fit(rng.beta(3, 3, size=(5000, 2)))
-        .sketch_
-    )
-    points = columns.sample(5000, rng)
-    features = FeatureBlocks.of(sketch.feature_map, points)
-    weights = maxent_weights(features, sketch.mean, np.full(20, 1e-6))
-    assert weights.min() > 0
-    assert weights.sum() == pytest.approx(1)
-    assert np.allclose(features.tdot(weights), sketch.mean, atol=2e-3)
-    flat = maxent_weights(features, features.mean(), np.full(20, 1e-6))
-    assert np.allclose(flat, 1 / 5000, rtol=1e-2)
-
-
-def test_ridge_weights_are_usable_by_any_estimator():
-    X, y = two_classes()
-    for estimator in (None, LinearSVC(), HistGradientBoostingClassifier(max_iter=10)):
-        model = M2MClassifier(
-            release=RFFSketcher(n_components=60, gamma=2.0),
-            inference=Points(weights="ridge"),
-            estimator=estimator,
-            **SMALL,
-        ).fit(X, y)
-        assert set(model.predict(X)) <= {0, 1}
 
 
 def test_methods_are_those_of_the_estimator():
@@ -115,26 +71,6 @@ def test_other_sketches_learn_too(sketcher):
     assert model.score(X, y) > 0.8
 
 
-def test_string_labels_three_classes_and_frames():
-    X, y = load_iris(return_X_y=True, as_frame=True)
-    labels = np.array(["setosa", "versicolor", "virginica"])[y]
-    schema = {
-        "sepal length (cm)": (4, 8),
-        "sepal width (cm)": (2, 5),
-        "petal length (cm)": (1, 7),
-        "petal width (cm)": (0, 3),
-    }
-    model = M2MClassifier(
-        schema,
-        release=RFFSketcher(n_components=100, gamma=2.0, epsilon=np.inf),
-        n_synthetic=5000,
-        random_state=0,
-    ).fit(X, labels)
-    assert model.score(X, labels) > 0.85
-    assert list(model.sketch_.schema.names) == [*X.columns, "target"]
-    assert "the set of labels in y" in model.privacy_.given
-
-
 def test_declared_classes_close_the_leak_and_may_be_absent():
     X, y = two_classes()
     model = M2MClassifier(classes=[0, 1, 2], release=RFFSketcher(n_components=40), **SMALL).fit(
@@ -144,27 +80,6 @@ def test_declared_classes_close_the_leak_and_may_be_absent():
     assert "labels" not in model.privacy_.given
     with pytest.raises(ValueError, match="classes"):
         M2MClassifier(classes=[0, 2], **SMALL).fit(X, y)
-
-
-def test_the_analyst_trains_from_the_file(tmp_path):
-    X, y = two_classes()
-    M2MClassifier(release=RFFSketcher(n_components=100, gamma=2.0), **SMALL).fit(X, y).sketch_.save(
-        tmp_path / "s"
-    )
-    model = M2MClassifier.from_sketch(
-        PrivateSketch.load(tmp_path / "s"), n_synthetic=4000, random_state=0
-    )
-    assert model.score(X, y) > 0.8
-
-
-def test_sketch_of_numbers_is_no_classifier():
-    sketch = HistogramSketcher(schema=(0, 1)).fit(two_classes()[0]).sketch_
-    with pytest.raises(ValueError, match="M2MRegressor"):
-        M2MClassifier.from_sketch(sketch)
-    X, y = two_classes()
-    sketch = M2MClassifier(release=RFFSketcher(n_components=20), **SMALL).fit(X, y).sketch_
-    with pytest.raises(ValueError, match="M2MClassifier"):
-        M2MRegressor.from_sketch(sketch)
 
 
 def skewed(n=3000, d=15):
@@ -194,16 +109,6 @@ def test_weights_that_collapse_are_warned_of_with_the_remedy(settings, remedy):
     assert remedy in told
     with pytest.warns(UserWarning, match="effective_sample_size_"):
         M2MClassifier.from_sketch(model.sketch_, **FEW | settings)
-
-
-def test_a_uniform_prior_is_told_of_the_histograms(recwarn):
-    X, y = skewed()
-    settings = FEW | {"n_synthetic": 150}
-    union = SketchUnion(
-        [HistogramSketcher(n_bins=10), RFFSketcher(n_components=20)], epsilon=np.inf, random_state=0
-    )
-    M2MClassifier(release=union, inference=Points(prior="uniform"), **settings).fit(X, y)
-    assert any("prior='auto'" in str(w.message) for w in recwarn)
 
 
 def test_weights_that_hold_are_not_warned_of(recwarn):
@@ -245,23 +150,6 @@ def test_any_column_of_a_sketch_can_be_learnt():
     last = M2MRegressor.from_sketch(sketch, **settings)
     assert list(last.feature_names_in_) == ["ill", "age"]
     assert last.score(table[["ill", "age"]], table["dose"]) > 0.5
-
-
-@pytest.mark.parametrize(
-    ("kind", "target", "message"),
-    [
-        (M2MClassifier, None, "column 'dose' of the sketch, is.* Set `target`"),
-        (M2MClassifier, "age", "column 'age' of the sketch, is"),
-        (M2MRegressor, "ill", "column 'ill' of the sketch, holds no.*M2MClassifier"),
-        (M2MRegressor, "illness", "target names column 'illness', which"),
-        (M2MRegressor, 3, "target names column 3"),
-    ],
-)
-def test_a_column_that_cannot_be_learnt_is_named(kind, target, message):
-    schema = {"ill": ["no", "yes"], "age": (20, 80), "dose": (0, 6)}
-    sketcher = HistogramSketcher(schema=schema, n_bins=4)
-    with pytest.raises(ValueError, match=message):
-        kind.from_sketch(sketcher.fit(patients(100)).sketch_, target=target, n_synthetic=10)
 
 
 def test_a_sketch_without_ranges_is_given_them_by_the_analyst():
@@ -338,25 +226,3 @@ def test_errors_about_the_target_name_no_value():
         assert "Alice" not in str(caught.value)
         assert "2]" not in str(caught.value)
         assert caught.value.__context__ is None
-
-
-@pytest.mark.parametrize("library", ["pandas", "array"])
-def test_a_sketch_with_categories_besides_the_label(library):
-    """Each category has an indicator of its own: the label hangs on nothing else."""
-    rng = np.random.default_rng(0)
-    group = rng.choice(["a", "b", "c"], 900)
-    X = pd.DataFrame({"age": rng.uniform(20, 60, 900), "group": group})
-    X["label"] = np.where(group == "b", "yes", "no")
-    sketcher = HistogramSketcher(
-        n_bins=4,
-        marginals=2,
-        epsilon=np.inf,
-        schema=[(20, 60), ["a", "b", "c"], ["no", "yes"]],
-    )
-    table = X if library == "pandas" else X.to_numpy(dtype=object)
-    sketch = sketcher.fit(table).sketch_
-    model = M2MClassifier.from_sketch(sketch, n_synthetic=2000, random_state=0)
-    rows = table[["age", "group"]] if library == "pandas" else table[:, :2]
-    assert model.score(rows, X["label"]) == 1.0
-    assert model.estimator_.n_features_in_ == 4
-    assert model.predict_proba(rows).shape == (900, 2)

@@ -8,20 +8,14 @@ from sklearn.base import clone
 
 from skdpsumm import (
     KDE,
-    BudgetExceededError,
-    HistogramSketcher,
     M2MEstimator,
     Numeric,
     Points,
     PrivacyLedger,
-    PrivateSketch,
-    RACESketcher,
     RFFSketcher,
-    SketchUnion,
     TableSchema,
     simulation,
 )
-from skdpsumm.moments.inferring import _points
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
@@ -144,53 +138,6 @@ def test_an_unusable_density_costs_nothing(prior, said):
 # ------------------------------------------------------------------------------ of the sketch
 
 
-SKETCHERS = {
-    "rff": RFFSketcher(n_components=60),
-    "race": RACESketcher(n_repetitions=10, n_buckets=10, bandwidth=0.2),
-    "histogram": HistogramSketcher(n_bins=20),
-    "union": SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(n_components=60)]),
-}
-
-
-@pytest.mark.parametrize("name", SKETCHERS)
-def test_answers_are_close_for_any_sketch(name):
-    X, model = skewed(), asked(sketcher=SKETCHERS[name])
-    assert np.allclose(model.mean(), X.mean(axis=0), atol=0.005)
-    assert np.allclose(model.variance(), X.var(axis=0), atol=0.001)
-    assert np.allclose(
-        model.cdf(1, [0.05, 0.1, 0.2]), (X[:, [1]] <= [0.05, 0.1, 0.2]).mean(axis=0), atol=0.05
-    )
-
-
-def test_points_are_those_of_the_release_and_of_nothing_else(tmp_path):
-    """Whoever holds the sketch gets them, bit for bit; a ledger counts one release."""
-    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
-    sketcher = RFFSketcher(n_components=60, ledger=ledger, random_state=0)
-    own = {"inference": Points(prior="kde"), "n_synthetic": 2000}
-    model = M2MEstimator((0, 1), release=sketcher, random_state=5, **own)
-    model.fit(skewed())
-    assert len(ledger.entries()) == 1
-    with pytest.raises(BudgetExceededError):
-        model.fit(skewed())
-    model.sketch_.save(tmp_path / "sketch")
-    options = {"random_state": 7, **own}
-    sketches = model.sketch_, PrivateSketch.load(tmp_path / "sketch")
-    one, other = (M2MEstimator.from_sketch(sketch, schema=(0, 1), **options) for sketch in sketches)
-    assert np.array_equal(one._regression.points, other._regression.points)
-    assert one.privacy_ == model.privacy_
-
-
-def test_points_of_a_table_of_all_kinds_lie_near_its_rows():
-    X, schema = people(), TableSchema(MIXED)
-    model = asked(X, SketchUnion([HistogramSketcher(), RFFSketcher(n_components=60)]), schema=MIXED)
-    found = pd.DataFrame(model._regression.points, columns=list(MIXED))
-    ages = found["age"].dropna().astype(float)
-    assert np.all(ages == np.rint(ages))
-    assert ages.between(20, 60).mean() > 0.85
-    assert (found["job"] == "tailor").mean() < 0.1
-    assert schema == model.schema_
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [1e-3, 1e-2])
 def test_a_drowned_sketch_is_answered_from_its_ranges(epsilon):
@@ -220,24 +167,6 @@ def test_intervals_cover_though_points_follow_the_noise():
         ends = model.estimate(question).interval(0.95)
         covered.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
     assert np.mean(covered) > 0.9
-
-
-def test_a_density_of_points_that_ignore_the_weights_would_be_noticed(monkeypatch):
-    """A planted bug: points of the first fit, as they were drawn."""
-    cuts = np.linspace(0.05, 0.35, 7)
-    truth = (skewed()[:, [0]] <= cuts).mean(axis=0)
-
-    def error():
-        return np.abs(np.asarray(asked(sketcher=WIDE).cdf(0, cuts)) - truth).mean()
-
-    right, real = error(), _points.maxent_points
-
-    def unweighted(sketch, points, columns, rng):
-        real(sketch, points, columns, rng)
-        return points, np.full(len(points), 1 / len(points))
-
-    monkeypatch.setattr(_points, "maxent_points", unweighted)
-    assert error() > 2 * right
 
 
 @pytest.mark.parametrize("wrap", [KDE, lambda points: points])

@@ -6,7 +6,6 @@ so nothing that is public may tell them apart.
 
 import pickle
 import warnings
-from collections import deque
 from decimal import Decimal
 from fractions import Fraction
 from importlib.util import find_spec
@@ -15,25 +14,21 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from catalogue import INSTANCES, MODEL_CLASSIFIERS, of, of_each_class
+from catalogue import INSTANCES, of, of_each_class
 from curators import curator_of
 from sklearn.exceptions import DataConversionWarning
-from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
-    Categorical,
     HistogramSketcher,
     M2MClassifier,
     PrivacyLedger,
     PrivateMMDSummarizer,
-    SummarizedEstimator,
     TDILClassifier,
 )
 from skdpsumm.schema._groups import Groups
 from skdpsumm.schema._listed import listed_classes
-from skdpsumm.schema._reading import CellError, label_array, read_labels, sound_labels
+from skdpsumm.schema._reading import CellError, read_labels, sound_labels
 from skdpsumm.summaries import DataOwner
-from skdpsumm.summaries._owners import run_protocol
 
 pytestmark = [
     pytest.mark.simulated(1),
@@ -149,22 +144,6 @@ def fitted(name, *, y, **data):
 # ---- the reader
 
 
-@pytest.mark.parametrize("form", ONES + ZEROS, ids=repr)
-def test_one_value_has_one_form(form):
-    for labels in ([2, form], (form, "a"), deque([form]), objects([form, 0.5])):
-        cell = next(cell for cell in read_labels(labels) if cell in (0, 1))
-        assert type(cell) is int
-        assert cell == form
-        assert str(cell) in ("0", "1")
-
-
-def test_the_dtype_follows_from_the_set_of_values():
-    assert label_array(read_labels([0, True, 2.0])).dtype == np.int64
-    assert label_array(read_labels([0.5, True])).dtype == np.float64
-    assert label_array(read_labels([2**62, 1])).dtype == np.int64
-    assert label_array(read_labels(["a", "bcd"])).dtype.str[1:] == "U3"
-
-
 @pytest.mark.parametrize("labels", [[2**63, 1], [2**53 + 1, 1], ["a", 1]])
 def test_what_no_dtype_holds_is_no_label(labels):
     with pytest.raises(CellError):
@@ -207,39 +186,12 @@ def test_numbers_are_read_by_their_values(name):
         assert state(fitted(name, y=CONTAINERS[container])) == expected, container
 
 
-@pytest.mark.parametrize("classes", [[0, 1], [0.0, 1], [-0.0, 1.0], [1, 0]])
-def test_listed_classes_are_whole_numbers_where_they_can_be(classes):
-    for name in ("weights", "m2m classifier"):
-        model = INSTANCES[name].make(classes=classes).fit(X, CONTAINERS["all forms"])
-        assert model.classes_.dtype == np.int64
-        assert str(model.classes_.tolist()) == "[0, 1]"
-
-
-def test_a_column_that_lists_minus_zero_has_zero():
-    assert str(Categorical([-0.0, np.float64(-0.0) + 0.5]).categories) == "(0.0, 0.5)"
-
-
 def test_truth_values_stay_what_they_are_where_they_are_listed():
     for name in ("weights", "m2m classifier"):
         for container in ("all forms", "truth values", "negative zeros"):
             model = INSTANCES[name].make(classes=[False, True])
             model.fit(X, CONTAINERS[container])
             assert model.classes_.dtype == model.predict(X).dtype == bool
-
-
-def test_words_beside_numbers_are_no_classes():
-    with pytest.raises(ValueError, match="words beside numbers"):
-        TDILClassifier(classes=["a", 1]).fit(X, LABELS)
-
-
-@pytest.mark.parametrize("name", MODEL_CLASSIFIERS)
-def test_files_are_the_same_bytes(name, tmp_path):
-    files = []
-    for k, container in enumerate(("small integers", "one minus zero", "truth values")):
-        path = tmp_path / str(k)
-        fitted(name, y=CONTAINERS[container]).sketch_.save(path)
-        files.append(path.read_bytes())
-    assert files[0] == files[1] == files[2]
 
 
 # ---- labels that are refused: a matter of each cell, and no text tells one
@@ -365,28 +317,6 @@ def test_what_is_handed_over_tells_nothing_of_labels_that_stay():
         assert told(handed_over(rows, bad_in(y, hidden, stays)).y) == told(sent.y)
 
 
-def test_labels_of_the_summary_follow_from_its_rows():
-    for other in (1, 0.5):
-        owner = DataOwner(X, bad_in(LABELS.tolist(), other, 0), seed=0)
-        curator = run_protocol(
-            curator_of(X, ["a"], gamma=0.5, n_components=16, n_select=3, random_state=0),
-            {"a": owner},
-        )
-        chosen = [index for _, index in curator.chosen]
-        assert (curator.y.dtype == np.int64) == (other == 1 or 0 not in chosen)
-
-
-def test_a_model_of_chosen_rows_has_the_classes_of_these():
-    summary = PrivateMMDSummarizer(n_select=15, n_components=16, gamma=0.5, random_state=0)
-    model = SummarizedEstimator(LogisticRegression(), summary)
-    model.fit(X, LABELS, X_target=X[:9])
-    stays = min(set(range(N)) - set(model.summarizer_.sample_indices_.tolist()))
-    expected = told(model.classes_)
-    for form in (0.5, -0.0, True):
-        y = objects(bad_in(in_all_forms(LABELS), form, stays))
-        assert told(model.fit(X, y, X_target=X[:9]).classes_) == expected
-
-
 # ---- y as a table
 
 
@@ -401,8 +331,3 @@ def test_y_of_two_columns_is_refused_and_of_one_is_taken_with_a_warning(name):
     assert not ledger.entries()
     with pytest.warns(DataConversionWarning, match="column-vector y"):
         model.fit(X, two[["no"]])
-
-
-def test_a_regressor_says_that_y_must_be_numbers():
-    with pytest.raises(ValueError, match="Input y holds values that are not numbers"):
-        INSTANCES["weights, numbers"].make().fit(X, pd.DataFrame({"y": WORDS}))

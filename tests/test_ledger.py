@@ -1,7 +1,4 @@
-"""The ledger: what a cap holds, who is counted, and what survives a crash.
-
-Mutants that these tests were seen to kill are listed at the end of the file.
-"""
+"""The ledger: what a cap holds, who is counted, and what survives a crash."""
 
 import contextlib
 import copy
@@ -9,13 +6,8 @@ import errno
 import math
 import os
 import pickle
-import resource
-import shutil
 import sqlite3
 import stat
-import subprocess
-import sys
-import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -114,15 +106,6 @@ def test_noise_calibrated_to_the_cap_fits_exactly_once(epsilon, delta):
     assert len(ledger.entries()) == 1
 
 
-@pytest.mark.parametrize(("each", "count", "cap"), [(0.1, 10, 1.0), (0.1, 3, 0.3), (0.7, 7, 4.9)])
-def test_pure_charges_sum_to_the_cap_despite_rounding(each, count, cap):
-    ledger = PrivacyLedger(epsilon=cap)
-    for _ in range(count):
-        ledger.charge(PureDP(each))
-    assert ledger.remaining == (pytest.approx(0, abs=1e-12), 0)
-    assert is_refused(ledger, PureDP(1e-6))
-
-
 @pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
 def test_pure_charges_may_sum_to_epsilon_under_every_accountant(accountant):
     ledger = PrivacyLedger(epsilon=1.0, delta=DELTA, accountant=accountant)
@@ -134,23 +117,6 @@ def test_pure_charges_may_sum_to_epsilon_under_every_accountant(accountant):
         ledger.check(PureDP(0.01))
     with pytest.raises(BudgetExceededError, match="a ledger of its own"):
         ledger.check(GaussianDP(1e-3))  # the path is no longer all pure
-
-
-def test_squares_add_under_gdp():
-    ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
-    step = GaussianDP(gaussian(1.0).mu / 10)
-    fitted = [try_to_charge(ledger, step) for _ in range(101)]
-    assert fitted == [True] * 100 + [False]
-
-
-def test_rhos_add_under_zcdp():
-    rho = zcdp_rho(1.0, DELTA)
-    ledger = PrivacyLedger(epsilon=1.0, delta=DELTA, accountant="zcdp")
-    ledger.charge(ZeroConcentratedDP(rho / 2))
-    ledger.charge(GaussianDP(math.sqrt(rho / 2)))
-    ledger.charge(PureDP(math.sqrt(rho / 2)))
-    assert is_refused(ledger, ZeroConcentratedDP(rho * 1e-6))
-    assert ledger.spent.epsilon == pytest.approx(1.0, rel=1e-6)
 
 
 @pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
@@ -313,36 +279,20 @@ def delta_by_gdp(mechanisms, epsilon):
 @given(STEPS, st.sampled_from([0.3, 1.0, 5.0]))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_zcdp_totals_never_pass_delta(steps, epsilon):
+    """Pure charges and Gaussians with slack beside zCDP: the closed form, written out anew."""
     ledger = PrivacyLedger(epsilon=epsilon, delta=DELTA, accountant="zcdp")
-    rho = zcdp_rho(epsilon, DELTA)
-    rhos = [rho * part for _, part, _ in steps]
-    mechanisms = [
-        PureDP(math.sqrt(2 * r)) if kind == "pure" else ZeroConcentratedDP(r)
-        for (kind, *_), r in zip(steps, rhos, strict=True)
-    ]
+    rho, mechanisms, rhos = zcdp_rho(epsilon, DELTA), [], {}
+    for kind, part, _ in steps:
+        mu, slack = math.sqrt(2 * rho * part), RESERVE * part / 2
+        kinds = {"pure": PureDP(mu), "slack": GaussianDP(mu, slack * epsilon, 2 * slack * DELTA)}
+        mechanisms.append(kinds.get(kind, ZeroConcentratedDP(rho * part)))
+        rhos[id(mechanisms[-1])] = rho * part
     for paid in charge_all(ledger, mechanisms, [name for *_, name in steps]).values():
-        total = sum(m.epsilon0**2 / 2 if isinstance(m, PureDP) else m.rho for m in paid)
-        pure = sum(m.epsilon0 for m in paid) if all(isinstance(m, PureDP) for m in paid) else 9e9
-        assert pure <= epsilon * (1 + 1e-9) or zcdp_delta(total, epsilon) <= DELTA * (1 + 1e-6)
-
-
-@given(STEPS, st.sampled_from([0.3, 1.0, 5.0]))
-@settings(max_examples=30, deadline=None, derandomize=True)
-def test_zcdp_totals_with_slack_never_pass_delta(steps, epsilon):
-    """Gaussians with slack beside zCDP: the closed form, written out anew."""
-    ledger = PrivacyLedger(epsilon=epsilon, delta=DELTA, accountant="zcdp")
-    rho = zcdp_rho(epsilon, DELTA)
-    mechanisms = [
-        GaussianDP(math.sqrt(2 * rho * part), RESERVE * epsilon * part / 2, RESERVE * DELTA * part)
-        if kind in ("slack", "pure")
-        else ZeroConcentratedDP(rho * part)
-        for kind, part, _ in steps
-    ]
-    for paid in charge_all(ledger, mechanisms, [name for *_, name in steps]).values():
-        total = sum(m.mu**2 / 2 if isinstance(m, GaussianDP) else m.rho for m in paid)
         log_ratio, tail = sum(m.slack[0] for m in paid), sum(m.slack[1] for m in paid)
-        ideal = zcdp_delta(total, epsilon - 2 * log_ratio)
-        assert tail + math.exp(log_ratio) * ideal <= DELTA * (1 + 1e-6)
+        ideal = zcdp_delta(sum(rhos[id(m)] for m in paid), epsilon - 2 * log_ratio)
+        pure = sum(m.epsilon0 if isinstance(m, PureDP) else math.inf for m in paid)
+        within = tail + math.exp(log_ratio) * ideal <= DELTA * (1 + 1e-6)
+        assert within or pure <= epsilon * (1 + 1e-9)
 
 
 # ------------------------------------------------------------------- kinds, adjacency, data sets
@@ -364,17 +314,6 @@ def test_a_kind_without_an_adaptive_sum_is_refused(settings_, mechanism, remedy)
         with pytest.raises(ValueError, match=remedy):
             method(mechanism)
     assert ledger.entries() == []
-
-
-def test_parts_of_a_composition_are_converted():
-    ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
-    ledger.charge(compose([PureDP(0.05), GaussianDP(0.1)]))
-    ledger.charge(Worst((PureDP(0.05), GaussianDP(0.1))))
-    spent = GaussianDP(math.sqrt(pure_to_gdp(0.05) ** 2 + 2 * 0.1**2)).epsilon(DELTA)
-    assert ledger.spent.epsilon == pytest.approx(spent, rel=1e-9)
-    alone = PrivacyLedger(epsilon=1.0)
-    alone.charge(compose([PureDP(0.3), PureDP(0.4)]))
-    assert alone.spent == (0.7, 0.0)
 
 
 @pytest.mark.parametrize("accountant", ["pure", "gdp", "zcdp"])
@@ -550,13 +489,6 @@ def test_data_sets_without_a_partition_may_overlap():
         ledger.dataset("b").charge(PureDP(0.6))
 
 
-def test_a_data_set_may_bear_the_name_of_a_partition():
-    ledger = PrivacyLedger(epsilon=1.0)
-    ledger.dataset("north", partition="region").charge(PureDP(0.4))
-    ledger.dataset("region").charge(PureDP(0.3))
-    assert ledger.spent.epsilon == 0.7
-
-
 def test_a_data_set_keeps_its_partition():
     ledger = PrivacyLedger(epsilon=1.0)
     ledger.dataset("north", partition="region")
@@ -605,15 +537,6 @@ def test_parameters_are_checked(settings_, message, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["", None, 3])
-def test_names_are_checked(name):
-    ledger = PrivacyLedger(epsilon=1.0)
-    with pytest.raises(ValueError, match="dataset must be a non-empty string"):
-        ledger.charge(PureDP(0.1), dataset=name)
-    with pytest.raises(ValueError, match="mechanism must be"):
-        ledger.charge(0.1)
-
-
 @pytest.mark.parametrize("text", ["a\0b", "two\nlines", "\x1b[2J", "x" * 201, "\ud800", "\u2028"])
 def test_names_and_labels_are_short_and_printable(text):
     ledger = PrivacyLedger(epsilon=1.0)
@@ -626,6 +549,10 @@ def test_names_and_labels_are_short_and_printable(text):
     ):
         with pytest.raises(ValueError, match=r"(may have 200|be printed).*Nothing was charged"):
             use()
+    with pytest.raises(TypeError, match="mechanism must be"):
+        ledger.charge(0.1)
+    with pytest.raises(ValueError, match="dataset must be a non-empty string"):
+        ledger.charge(PureDP(0.1), dataset="")
     assert ledger.entries() == []
     assert ledger.charge(PureDP(0.1), dataset="x" * 200, label="y" * 200) == 1
 
@@ -688,30 +615,6 @@ def test_a_folder_that_takes_no_file_is_named_with_its_cause(tmp_path, monkeypat
             with pytest.raises(OSError, match=f"ledger cannot be created: {os.strerror(code)}"):
                 PrivacyLedger(tmp_path / "ledger", epsilon=1)
     assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
-def test_too_many_open_files_are_no_missing_permission(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1)
-    ledger.charge(PureDP(0.1))
-    held = [os.open(os.devnull, os.O_RDONLY)]
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (held[0] + 20, hard))
-    try:
-        with contextlib.suppress(OSError):
-            while True:
-                held.append(os.open(os.devnull, os.O_RDONLY))
-        # With one file free, the ledger can be read; its journal is one more.
-        for use in (lambda: ledger.spent, lambda: ledger.charge(PureDP(0.1))):
-            with pytest.raises(OSError, match="too many files are open") as told:
-                use()
-            assert not isinstance(told.value, PermissionError)
-            os.close(held.pop())
-    finally:
-        for one in held:
-            os.close(one)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert len(ledger.entries()) == 1
 
 
 def test_a_missing_file_is_not_made_up(tmp_path):
@@ -846,16 +749,6 @@ def test_what_a_refusal_says_to_ask_for_fits(accountant, delta):
     assert len(ledger.entries()) == 2
 
 
-def test_a_refusal_speaks_of_searches_to_clones_alone():
-    ledger = PrivacyLedger(epsilon=0.1)
-    model = Toy(ledger).fit(X, Y)
-    with pytest.raises(BudgetExceededError) as refusal:
-        model.fit(X, Y)
-    assert "PrivateSearchCV" not in str(refusal.value)
-    with pytest.raises(BudgetExceededError, match="PrivateSearchCV chooses parameters at one"):
-        clone(model).fit(X, Y)
-
-
 def test_a_ledger_in_memory_out_of_a_pickle_refuses_whatever_is_asked():
     ledger = PrivacyLedger(epsilon=1)
     for sent in (ledger, ledger.dataset("north"), Toy(ledger).ledger):
@@ -864,13 +757,6 @@ def test_a_ledger_in_memory_out_of_a_pickle_refuses_whatever_is_asked():
             with pytest.raises(RuntimeError, match=r"memory of another process.*Give the ledger a"):
                 getattr(arrived, ask)(PureDP(0.1))
         assert "cannot be read" in repr(arrived)
-    assert ledger.entries() == []
-
-
-def test_a_ledger_in_memory_under_workers_says_what_to_do():
-    ledger = PrivacyLedger(epsilon=1)
-    with pytest.raises(ValueError, match="Give the ledger a path"):
-        GridSearchCV(Toy(ledger), {"shift": [0, 1]}, cv=3, n_jobs=2).fit(X, Y)
     assert ledger.entries() == []
 
 
@@ -889,58 +775,6 @@ def test_threads_share_a_cap(tmp_path, place):
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(work, range(8))) == 50
     assert [entry["id"] for entry in ledger.entries()] == list(range(1, 51))
-
-
-def start_python(body, *arguments):
-    """Start a process that runs `body` once its stdin says so."""
-    head = """
-    import os, signal, sys, threading, time
-    from skdpsumm.privacy import BudgetExceededError, PrivacyLedger, PureDP, _ledger_file
-    path = sys.argv[1]
-    print("ready", flush=True)
-    sys.stdin.readline()
-    """
-    code = textwrap.dedent(head) + textwrap.dedent(body)
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-
-
-def release(processes):
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-
-
-@pytest.mark.statistical
-def test_processes_race_for_creation_and_for_the_cap(tmp_path):
-    body = """
-    for i in range(20):
-        PrivacyLedger(f"{path}{i}", epsilon=1)
-    ledger, won = PrivacyLedger(path, epsilon=1), 0
-    for _ in range(20):
-        try:
-            ledger.charge(PureDP(1 / 30))
-            won += 1
-        except BudgetExceededError:
-            pass
-    print(won)
-    """
-    processes = [start_python(body, tmp_path / "ledger") for _ in range(4)]
-    release(processes)
-    won = [int(process.communicate(timeout=120)[0]) for process in processes]
-    assert sum(won) == 30
-    for i in range(20):
-        assert PrivacyLedger.open(tmp_path / f"ledger{i}").entries() == []
-    entries = PrivacyLedger.open(tmp_path / "ledger").entries()
-    assert [entry["id"] for entry in entries] == list(range(1, 31))
-    assert sorted(won) == sorted([e["pid"] for e in entries].count(p.pid) for p in processes)
 
 
 STEPS = [(Book, "append"), (_ledger_file, "_write"), (LedgerStore, "_keep")]
@@ -969,62 +803,3 @@ def test_an_interrupt_within_a_charge_leaves_a_ledger_that_adds_up(
     assert ledger.spent.epsilon == n_now
     assert ledger.charge(PureDP(1.0), dataset="new") == n_now + 1
     assert len(ledger.entries()) == n_now + 1
-
-
-def test_a_process_killed_inside_its_transaction_charged_nothing(tmp_path):
-    path = tmp_path / "ledger"
-    ledger = PrivacyLedger(path, epsilon=1)
-    ledger.charge(PureDP(0.25))
-    body = """
-    with PrivacyLedger.open(path)._store._transaction("BEGIN IMMEDIATE") as (db, _):
-        db.execute("PRAGMA cache_size = 1")  # pages go to the file before the commit
-        for k in range(300):
-            db.execute("INSERT INTO records VALUES (?, ?, ?)", (100 + k, "", "x" * 200))
-        print("inside", flush=True)
-        time.sleep(600)
-    """
-    process = start_python(body, path)
-    release([process])
-    assert process.stdout.readline() == "inside\n"
-    process.kill()
-    process.communicate()
-    journal = tmp_path / "ledger-journal"
-    assert journal.stat().st_size > 4096
-    assert path.stat().st_size > 30000
-    shutil.copytree(tmp_path, tmp_path / "copy")
-    assert PrivacyLedger.open(tmp_path / "copy" / "ledger").spent.epsilon == 0.25
-    assert ledger.charge(PureDP(0.5)) == 2
-    assert ledger.spent.epsilon == 0.75
-    assert not journal.exists()
-
-
-@pytest.mark.statistical
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_fork_during_a_charge_of_another_thread_can_charge(tmp_path):
-    body = """
-    _ledger_file._TIMEOUT = 3
-    ledger, memory, inside = PrivacyLedger(path, epsilon=1), PrivacyLedger(epsilon=1), set()
-
-    def hold():
-        with ledger._store.writing():
-            inside.add("thread")
-            time.sleep(0.3)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    while not inside:
-        time.sleep(0.01)
-    child = os.fork()
-    if child == 0:
-        ledger.charge(PureDP(0.25))
-        try:
-            memory.charge(PureDP(0.25))
-        except RuntimeError as error:
-            os._exit(7 if "Give the ledger a path" in str(error) else 1)
-    thread.join()
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    """
-    process = start_python(body, tmp_path / "ledger")
-    release([process])
-    assert process.communicate(timeout=120)[0] == "7\n"
-    assert PrivacyLedger.open(tmp_path / "ledger").spent.epsilon == 0.25

@@ -6,12 +6,14 @@ entries, the same refusal. Bytes that SQLite does not use may change.
 """
 
 import contextlib
+import errno
 import os
 import pickle
 import shutil
 import sqlite3
 import threading
 import warnings
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -159,7 +161,6 @@ def test_nothing_else_is_in_the_file_whatever_its_name(tmp_path, kind, name):
             use()
 
 
-# Records are the settings, data set "north", its charge, and that of "default".
 STATEMENTS = {
     "a lost charge": ["DELETE FROM records WHERE place = 2"],
     "the last charge lost": ["DELETE FROM records WHERE place = 3"],
@@ -290,12 +291,6 @@ def test_what_others_charge_is_no_damage(tmp_path):
     assert {round(other.spent.epsilon, 9) for other in others} == {0.96}
 
 
-def test_a_new_ledger_may_be_named_by_a_link(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "ledger")
-    PrivacyLedger(tmp_path / "link", epsilon=1.0).charge(PureDP(0.5))
-    assert PrivacyLedger.open(tmp_path / "ledger").spent.epsilon == 0.5
-
-
 def test_a_warning_that_is_undone_leaves_a_ledger_that_fits_its_file(tmp_path):
     ledger = filled(tmp_path / "ledger")
     ledger.__sklearn_clone__()
@@ -307,23 +302,6 @@ def test_a_warning_that_is_undone_leaves_a_ledger_that_fits_its_file(tmp_path):
     assert len(ledger.entries()) == 3
     ledger.charge(PureDP(0.01), label="b")
     assert len(PrivacyLedger.open(ledger.path).entries()) == 4
-
-
-@pytest.mark.parametrize(
-    ("dataset", "label", "cost"),
-    [
-        (np.str_("a"), np.str_("b"), np.float32(0.1)),
-        ("ä\U0001f600", "'\"\\", 1),
-        ("null", "NULL", -0.0),
-        (" ", "", 5e-324),
-    ],
-)
-def test_what_is_written_is_read_again(tmp_path, dataset, label, cost):
-    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=10.0, delta=-0.0)
-    ledger.charge(PureDP(cost), dataset=dataset, label=label)
-    ledger.dataset("z", partition=dataset)
-    (entry,) = PrivacyLedger.open(tmp_path / "ledger").entries()
-    assert (entry["dataset"], entry["label"], entry["epsilon"]) == (dataset, label, float(cost))
 
 
 @pytest.mark.parametrize("body", ["[]", "{}", "nonsense", '{"cost": [1]}', "[" * 10_000])
@@ -382,6 +360,8 @@ TRANSIENT = {
     "locked, shared": (coded(sqlite3.OperationalError, sqlite3.SQLITE_LOCKED), OSError),
     "protocol": (coded(sqlite3.OperationalError, sqlite3.SQLITE_PROTOCOL), OSError),
     "read-only": (coded(sqlite3.OperationalError, sqlite3.SQLITE_READONLY), PermissionError),
+    "closed": (coded(sqlite3.OperationalError, sqlite3.SQLITE_CANTOPEN), PermissionError),
+    "too many files": (coded(sqlite3.OperationalError, sqlite3.SQLITE_CANTOPEN), OSError),
     "interrupted": (coded(sqlite3.OperationalError, sqlite3.SQLITE_INTERRUPT), OSError),
     "unknown": (coded(sqlite3.OperationalError, 99), OSError),
 }
@@ -399,6 +379,8 @@ def test_what_the_machine_lacks_is_no_damage(tmp_path, monkeypatch, name, where)
     monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, factory=_Failing, **k))
     monkeypatch.setattr(_Failing, "fails", where)
     monkeypatch.setattr(_Failing, "error", error)
+    if name == "too many files":
+        monkeypatch.setattr(_ledger_file.os, "open", Mock(side_effect=OSError(errno.EMFILE)))
     uses = (
         lambda: ledger.spent,
         lambda: ledger.charge(PureDP(0.01)),
@@ -409,6 +391,7 @@ def test_what_the_machine_lacks_is_no_damage(tmp_path, monkeypatch, name, where)
         with pytest.raises(kind) as told:
             use()
         assert not isinstance(told.value, LedgerDamagedError)
+        assert kind is not OSError or not isinstance(told.value, PermissionError)
         assert str(ledger.path) in str(told.value)
         assert "Put back a copy" not in str(told.value)
     assert "cannot be read" in repr(ledger)

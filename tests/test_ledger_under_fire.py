@@ -12,11 +12,13 @@ import signal
 import sqlite3
 import stat
 import tempfile
+import threading
 import time
 import warnings
 
 import numpy as np
 import pytest
+from answers import said
 from joblib import parallel_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -152,25 +154,18 @@ def test_a_search_is_charged_in_full(tmp_path, backend, cap):
 # ------------------------------------------------------- the warning at the second charge
 
 
-def warned(work):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        work()
-    return [str(w.message) for w in caught if issubclass(w.category, BudgetWarning)]
-
-
 @pytest.mark.parametrize("place", ["memory", "file"])
 @pytest.mark.parametrize("of", [lambda ledger: ledger, lambda ledger: ledger.dataset("default")])
 def test_the_second_charge_by_clones_warns_with_the_price(tmp_path, place, of):
     ledger = PrivacyLedger(None if place == "memory" else tmp_path / "ledger", epsilon=4.0)
     model = Payer(of(ledger), tmp_path / "truth")
-    assert warned(lambda: clone(model).fit(X, Y)) == []
-    (message,) = warned(lambda: clone(model).fit(X, Y))
+    assert said(lambda: clone(model).fit(X, Y), BudgetWarning)[1] == []
+    (message,) = said(lambda: clone(model).fit(X, Y), BudgetWarning)[1]
     assert "2 fits by clones of one estimator" in message
     assert "(Payer)" in message
     assert "cost epsilon=0.2 of data set 'default'" in message
-    assert "10 cost epsilon=1, 100 cost epsilon=10." in message
-    assert warned(lambda: clone(model).fit(X, Y)) == []
+    assert "10 such fits cost epsilon=1, 100 such fits cost epsilon=10." in message
+    assert said(lambda: clone(model).fit(X, Y), BudgetWarning)[1] == []
     assert len(ledger.entries()) == 3
 
 
@@ -184,7 +179,7 @@ def test_fits_that_are_no_clones_do_not_warn(tmp_path):
         for part in (north, south):
             clone(model).set_params(ledger=part).fit(X, Y)
 
-    assert warned(work) == []
+    assert said(work, BudgetWarning)[1] == []
 
 
 @pytest.mark.statistical
@@ -193,7 +188,7 @@ def test_a_search_in_workers_warns_there_and_at_the_refit(tmp_path, capfd):
     model = Payer(ledger, tmp_path / "truth")
     with parallel_config(backend="loky"):
         search = GridSearchCV(model, {"shift": [0, 1]}, cv=3, n_jobs=2)
-        (message,) = warned(lambda: search.fit(X, Y))
+        (message,) = said(lambda: search.fit(X, Y), BudgetWarning)[1]
     assert "7 fits" in message
     assert "cost epsilon=0.7 of data set" in message
 
@@ -205,7 +200,7 @@ def test_the_warning_can_be_written_for_every_accountant(accountant, cap):
     cost = {"pure": PureDP(0.01), "gdp": GaussianDP(0.01), "zcdp": ZeroConcentratedDP(1e-5)}
     clone(Payer(ledger))
     ledger.charge(cost[accountant])
-    assert len(warned(lambda: ledger.charge(cost[accountant]))) == 1
+    assert len(said(lambda: ledger.charge(cost[accountant]), BudgetWarning)[1]) == 1
 
 
 # --------------------------------------------------------------------------------- kills
@@ -385,3 +380,53 @@ def test_fits_that_clone_their_own_parts_are_no_search(recwarn):
         M2MClassifier((-1, 1), release=sketcher, n_synthetic=50).fit(X, Y)
     assert len(ledger.entries()) == 2
     assert not [w for w in recwarn if issubclass(w.category, BudgetWarning)]
+
+
+# --------------------------------------------------------------------------------- races
+
+
+@forks
+@pytest.mark.statistical
+def test_processes_race_for_creation_and_for_the_cap(tmp_path):
+    path, truth = tmp_path / "ledger", tmp_path / "truth"
+
+    def work():
+        made = [PrivacyLedger(f"{path}{i}", epsilon=1) for i in range(20)]
+        ledger = PrivacyLedger(path, epsilon=1)
+        for _ in made:
+            with contextlib.suppress(BudgetExceededError):
+                ledger.charge(PureDP(1 / 30))
+                release(truth)
+
+    children = [in_child(work) for _ in range(4)]
+    assert [ended(child) for child in children] == [0] * 4
+    assert released(truth) == 30
+    assert [e["id"] for e in PrivacyLedger.open(path).entries()] == [*range(1, 31)]
+    for i in range(20):
+        with PrivacyLedger.open(f"{path}{i}")._store.reading() as (db, _):
+            assert db.execute("SELECT count(*) FROM meta").fetchone()[0] == 1
+
+
+@forks
+def test_a_fork_during_a_charge_of_another_thread_can_charge(tmp_path, monkeypatch):
+    monkeypatch.setattr(_ledger_file, "_TIMEOUT", 3)
+    ledger, memory = PrivacyLedger(tmp_path / "ledger", epsilon=1), PrivacyLedger(epsilon=1)
+    inside = threading.Event()
+
+    def hold():
+        with ledger._store.writing():
+            inside.set()
+            time.sleep(0.3)
+
+    def work():
+        ledger.charge(PureDP(0.25))
+        with pytest.raises(RuntimeError, match="Give the ledger a path"):
+            memory.charge(PureDP(0.25))
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait()
+    child = in_child(work)
+    thread.join()
+    assert ended(child) == 0
+    assert PrivacyLedger.open(tmp_path / "ledger").spent.epsilon == 0.25

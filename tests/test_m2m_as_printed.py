@@ -118,11 +118,3 @@ def test_negative_weights_need_an_estimator_that_takes_them(X):
     assert not ledger.entries()
     with pytest.raises(ValueError, match="weights"):
         M2MRegressor((0, 1), inference=Points(weights="printed")).fit(X, X[:, 0])
-
-
-def test_a_sketch_of_the_paper_takes_groups_and_a_ledger(X):
-    ledger = PrivacyLedger(epsilon=1.0, unit="group")
-    m2m = estimator("hist", 1.0, ledger=ledger, max_rows_per_group=2)
-    m2m.fit(X, groups=np.arange(N_ROWS) // 2)
-    assert_allclose(m2m.sketch_.noise_std[0], 2**0.5 * 2 * L1["hist"] / 0.98, rtol=1e-4)
-    assert len(ledger.entries()) == 1

@@ -5,10 +5,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from answers import holds, quietly
 from simulated import simulate
 from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
     AnswerWarning,
@@ -26,7 +25,6 @@ from skdpsumm import (
     TableSchema,
     TDILClassifier,
 )
-from skdpsumm.moments.inferring._points import absent, draw_points, maxent_points
 from skdpsumm.schema._reading import read_table
 
 pytestmark = [
@@ -73,18 +71,6 @@ def asked(X, epsilon=np.inf, seed=0, **options):
         warnings.simplefilter("ignore", AnswerWarning)  # of coarse bins
         known = {"schema": SCHEMA} | QUICK | options
         return simulate(M2MEstimator(release=sketcher(epsilon), **known), X, seed=seed)
-
-
-def quietly(ask):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AnswerWarning)
-        return ask()
-
-
-def held(answer, truth):
-    low, high = np.moveaxis(answer[...].interval(0.95), -1, 0)
-    rounding = 1e-7 * (1 + np.abs(truth))
-    return (low - rounding <= truth) & (truth <= high + rounding)
 
 
 def older(rows):
@@ -168,7 +154,7 @@ def test_answers_are_about_those_present(exact, name):
     if name == "variance":  # of whose approximation no bound is known
         assert np.allclose(np.asarray(answer), expected, rtol=0.05)
     else:
-        assert np.all(held(answer, expected))
+        assert np.all(holds(answer, expected))
     everywhere = np.asarray(truth(X.fillna({"age": 17.0, "pay": 0.0, "job": "clerk"})), float)
     if not np.allclose(everywhere, expected):  # as where a category is counted
         assert np.any(np.abs(answer - everywhere) > 2 * np.abs(answer - expected))
@@ -190,9 +176,9 @@ def test_intervals_hold_the_truth(released, name):
     expected, found = np.asarray(truth(X), float), []
     for m2m in models:
         answer = quietly(lambda m2m=m2m: ask(m2m))
-        found.append(held(answer, expected))
+        found.append(holds(answer, expected))
         assert np.all(np.isfinite(answer.noise_std_error))
-        assert np.all(held(answer, np.asarray(answer)))
+        assert np.all(holds(answer, np.asarray(answer)))
     assert np.mean(found, axis=0).min() >= 0.84
 
 
@@ -292,16 +278,6 @@ def test_of_values_that_nobody_has_all_is_possible():
     assert float(model.covariance()["a", "b"]) == pytest.approx(frame.cov().loc["a", "b"], rel=0.02)
 
 
-def test_a_question_may_have_no_value_for_want_of_a_cell_alone():
-    m2m = asked(people(500))
-    with pytest.raises(ValueError, match="f must return finite"):
-        m2m.estimate(lambda rows: np.log(rows["height"] - 1.5))
-    with pytest.raises(ValueError, match="f must return finite"):
-        m2m.estimate(lambda rows: rows["age"] / 0)
-    with pytest.raises(ValueError, match="count takes a condition"):
-        m2m.count(lambda rows: rows["age"])
-
-
 # ----------------------------------------------------------------------------- codes of the missing
 
 CODED = {
@@ -395,59 +371,7 @@ def test_releases_from_codes_are_those_from_missing_cells(tmp_path):
 # ------------------------------------------------------------------------------- synthetic points
 
 
-def test_points_lack_values_as_often_as_rows_do():
-    X, rng = people(), np.random.RandomState(0)
-    sketch = sketcher(np.inf).set_params(schema=SCHEMA).fit(X).sketch_
-    table = TableSchema(SCHEMA)
-    for prior, expected in (("auto", X.isna().mean()), ("uniform", None)):
-        points = draw_points(prior, sketch, table, 4000, rng)
-        shares = [absent(table, points[:, j], j).mean() for j in range(4)]
-        assert shares[3] == 0
-        expected = [0.1, 0.1, 0.25, 0] if expected is None else expected
-        assert np.allclose(shares, expected, atol=0.01)
-    present = points[:, 0].astype(float)
-    assert set(present[~np.isnan(present)]) <= set(np.arange(17.0, 91))
-    assert set(points[:, 2]) == {*JOBS, None}
-    cloud, weights = maxent_points(sketch, points, table, rng)
-    shares = [weights @ absent(table, cloud[:, j], j) for j in range(4)]
-    assert np.allclose(shares, X.isna().mean(), atol=0.02)
-    together = absent(table, cloud[:, 0], 0) & (cloud[:, 2] == "smith")
-    truth = (X["age"].isna() & (X["job"] == "smith")).mean()
-    assert abs(weights @ together - truth) < 0.03
-    assert weights.sum() == pytest.approx(1)
-
-
 # ------------------------------------------------------------------------------------------ models
-
-
-def released_as(kind, **options):
-    """Return a model whose sketch is that of every run."""
-    pairs = HistogramSketcher(n_bins=8, marginals=[[j, 4] for j in range(4)])
-    union = SketchUnion([pairs, RFFSketcher(n_components=40)], epsilon=3.0, random_state=0)
-    return kind(SCHEMA, release=union, **QUICK | options)
-
-
-def labelled(n=6000):
-    """Whose age is missing is ill; else the young are."""
-    X = people(n)
-    y = np.where(X["age"].isna(), True, X["age"] < 35)
-    return X, np.where(y ^ (np.random.default_rng(1).random(n) < 0.05), "ill", "well")
-
-
-@pytest.mark.parametrize(
-    "estimator", [None, RandomForestClassifier(20, random_state=0), LogisticRegression()]
-)
-def test_any_classifier_learns_from_what_is_missing(estimator):
-    X, y = labelled()
-    model = released_as(M2MClassifier, estimator=estimator)
-    model = quietly(lambda: model.fit(X, y))
-    assert model.score(X, y) > 0.88
-    assert model.estimator_.n_features_in_ == 2 + 2 + 4 + 1
-    assert np.mean(model.predict(X[X["age"].isna()]) == "ill") > 0.95
-    rows = X.to_numpy(object)
-    rows[pd.isna(rows)] = None
-    again = clone(model).set_params(schema=list(SCHEMA.values()))
-    assert np.array_equal(quietly(lambda: again.fit(rows, y)).predict(rows), model.predict(X))
 
 
 @pytest.mark.parametrize(("target", "kind"), [("job", M2MClassifier), ("pay", M2MRegressor)])
@@ -462,27 +386,3 @@ def test_a_target_that_lacks_values_is_learnt_where_it_has_one(target, kind):
     assert model.score(X.loc[there].drop(columns=target), X.loc[there, target]) > 0.6
     if kind is M2MClassifier:
         assert list(model.classes_) == JOBS
-
-
-def test_columns_that_are_left_out_are_left_out_everywhere():
-    """X has more columns than the sketch, and in another order."""
-    schema = TableSchema(
-        {"job": SCHEMA["job"], "age": SCHEMA["age"], "height": (1, 2)}, extra_columns="drop"
-    )
-    X, y = labelled()
-    pairs = HistogramSketcher(marginals=[[0, 3], [1, 3], [2, 3]], n_bins=8)
-    few = M2MClassifier(schema, release=pairs.set_params(epsilon=3.0), **QUICK)
-    model = quietly(lambda: few.fit(X, y))
-    assert model.n_features_in_ == 4
-    assert model.sketch_.schema.n_columns == 4  # with the target
-    assert model.score(X, y) > 0.88
-    assert np.array_equal(model.predict(X.assign(pay="rich")), model.predict(X))
-    expected = model.predict(X)
-    assert np.array_equal(model.set_params(schema=None).predict(X), expected), "as it was fitted"
-    m2m = asked(X, schema=schema)
-    assert m2m.n_features_in_ == 4
-    assert m2m.schema_.n_columns == 3
-    assert m2m.mean().shape == (2,)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AnswerWarning)
-        assert -0.1 < m2m.score(X) <= 0

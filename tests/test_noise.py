@@ -82,17 +82,16 @@ def has_variance(sample, variance, kurtosis):
 # ----------------------------------------------------------------------- what is drawn, three arms
 
 
-@pytest.mark.parametrize(("factor", "accepted"), ARMS)
-def test_laplace_noise_has_the_distribution_calibrated_for(factor, accepted):
-    sample, _ = draws("laplace")
-    assert fits(sample, lambda x: laplace_cdf(x, 8.0 / factor)) == accepted
+CDFS = {
+    "laplace": lambda x, factor: laplace_cdf(x, 8.0 / factor),
+    "gaussian": lambda x, factor: gaussian_cdf(x, 8.0 * get_sigma_gaussian(1.0, 1e-6) / factor),
+}
 
 
 @pytest.mark.parametrize(("factor", "accepted"), ARMS)
-def test_gaussian_noise_has_the_distribution_calibrated_for(factor, accepted):
-    sample, _ = draws("gaussian")
-    scale = 8.0 * get_sigma_gaussian(1.0, 1e-6)
-    assert fits(sample, lambda x: gaussian_cdf(x, scale / factor)) == accepted
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_has_the_distribution_calibrated_for(kind, factor, accepted):
+    assert fits(draws(kind)[0], lambda x: CDFS[kind](x, factor)) == accepted
 
 
 @pytest.mark.parametrize(("factor", "accepted"), ARMS)
@@ -122,14 +121,6 @@ def test_std_of_discrete_laplace_is_exact(scale):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_noise_is_added_to_the_values(kind):
-    """Forty standard deviations apart, which Laplace noise exceeds once in 1e24 runs."""
-    noise = build(kind, 3)
-    values = np.array([-(10**6), 0, 10**6])
-    assert np.all(np.abs(noise.add(values) - values) < 40 * noise.std)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_noise_does_not_repeat(kind):
     """Independent samples of 100 correlate by 0.9 once in 1e30 runs."""
     noise, zeros = build(kind, 100), np.zeros(100, np.int64)
@@ -139,17 +130,6 @@ def test_noise_does_not_repeat(kind):
 
 
 # ----------------------------------------------------------------- pure: exactness of the claim
-
-
-@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 3.7, 50.0])
-@pytest.mark.parametrize("shares", [(1.0,), (0.98, 0.02), (0.3, 0.3, 0.4)])
-def test_laplace_blocks_spend_epsilon_exactly(epsilon, shares):
-    blocks = [Block(3, 1000.5 * (k + 1), 700.0, s) for k, s in enumerate(shares)]
-    noise = IntegerNoise(blocks, epsilon=epsilon, delta=0.0)
-    spent = sum(Fraction(b.l1) / Fraction(s) for b, s in zip(blocks, noise._scales, strict=True))
-    assert noise.mechanism == PureDP(epsilon)
-    assert spent <= Fraction(epsilon)
-    assert spent >= Fraction(epsilon) * (1 - Fraction(1, 10**11))
 
 
 @settings(max_examples=200, deadline=None)
@@ -163,26 +143,19 @@ def test_no_rounding_passes_epsilon(weights, epsilon, sensitivities):
     blocks = [Block(1, l1, l1, s) for l1, s in zip(sensitivities, shares, strict=False)]
     noise = IntegerNoise(blocks, epsilon=epsilon, delta=0.0)
     spent = sum(Fraction(b.l1) / Fraction(s) for b, s in zip(blocks, noise._scales, strict=True))
-    assert spent <= Fraction(epsilon)
+    assert Fraction(epsilon) * (1 - Fraction(1, 10**11)) <= spent <= Fraction(epsilon)
 
 
-def test_laplace_spends_what_opendp_says():
+def test_noise_spends_what_opendp_says():
     dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
     noise = IntegerNoise([Block(4, 46342.7, 32768.0, 0.6)], epsilon=0.5, delta=0.0)
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
     opendp = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=noise._scales[0])
-    spent = opendp.map(46342)  # the largest whole distance
-    assert 0.6 * 0.5 * (1 - 1e-4) < spent <= 0.6 * 0.5
-
-
-def test_gaussian_spends_what_opendp_says():
-    dp.enable_features("contrib")
+    assert 0.3 * (1 - 1e-4) < opendp.map(46342) <= 0.3  # the largest whole distance
     noise = IntegerNoise([Block(4, 50.0, 25.0)], epsilon=1.0, delta=1e-6)
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
     opendp = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=noise._scales[0])
-    rho = opendp.map(25.0 * 2.0**noise.lift)
-    assert rho == pytest.approx(noise.mechanism.mu**2 / 2, rel=1e-9)
-    assert rho <= noise.mechanism.mu**2 / 2
+    rho = noise.mechanism.mu**2 / 2
+    assert rho * (1 - 1e-9) < opendp.map(25.0 * 2.0**noise.lift) <= rho
 
 
 # ------------------------------------------------------------ Gaussian: exactness of the claim
@@ -200,12 +173,7 @@ def test_gaussian_claim_is_the_request_and_no_noise_is_wasted(epsilon, delta, si
 
 
 @settings(deadline=None, max_examples=80)
-@given(
-    st.floats(-16, 6),
-    st.floats(-32, -1),
-    st.integers(1, 10**5),
-    st.floats(1.0, 1e7),
-)
+@given(st.floats(-16, 6), st.floats(-32, -1), st.integers(1, 10**5), st.floats(1.0, 1e7))
 def test_gaussian_claim_is_never_above_the_request(log_epsilon, log_delta, size, l2):
     epsilon, delta = math.exp(log_epsilon), math.exp(log_delta)
     assume(l2 < 2.0**50 * gdp_mu(epsilon, delta))  # or else noise is beyond 64 bits
@@ -365,24 +333,6 @@ def test_shares_that_claim_more_than_the_budget_are_refused(kind, shares):
         IntegerNoise(blocks, epsilon=1.0, delta=DELTA_OF[kind])
 
 
-def test_a_smaller_share_means_more_noise():
-    blocks = [Block(2, 1e5, 1e5, 0.75), Block(3, 1e5, 1e5, 0.25)]
-    pure = IntegerNoise(blocks, epsilon=1.0, delta=0.0)
-    gaussian = IntegerNoise(blocks, epsilon=1.0, delta=1e-6)
-    assert pure.std.shape == gaussian.std.shape == (5,)
-    assert pure.std[4] / pure.std[0] == pytest.approx(3)
-    assert gaussian.std[4] / gaussian.std[0] == pytest.approx(math.sqrt(3))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_block_gets_its_own_scale(kind):
-    """Of a hundred draws each: the ratio, of 1000, is ten times off once in 1e30 runs."""
-    blocks = [Block(100, 10.0, 10.0, 0.5), Block(100, 1e4, 1e4, 0.5)]
-    noise = IntegerNoise(blocks, epsilon=1.0, delta=DELTA_OF[kind])
-    sample = noise.add(np.zeros(200, np.int64))
-    assert 100 < np.std(sample[100:]) / np.std(sample[:100]) < 1e4
-
-
 # ------------------------------------------------------------------------------------------- ends
 
 
@@ -444,31 +394,6 @@ def test_the_nominal_cost_is_that_of_the_noise(epsilon, delta, kind):
 
 
 # ---------------------------------------------------------------------------------------- seeds
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_seeded_noise_repeats(kind):
-    noise, zeros = build(kind, 50), np.zeros(50, np.int64)
-    first, second, other = (noise.add(zeros, noise_seed=seed) for seed in (7, 7, 8))
-    assert np.array_equal(first, second)
-    assert not np.array_equal(first, other)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
-def test_seeded_blocks_are_independent(kind):
-    blocks = [Block(2000, 8e5, 8e5, 0.5), Block(2000, 8e5, 8e5, 0.5)]
-    noise = IntegerNoise(blocks, epsilon=1.0, delta=DELTA_OF[kind])
-    one, other = np.split(noise.add(np.zeros(4000, np.int64), noise_seed=0), 2)
-    assert abs(np.corrcoef(one, other)[0, 1]) < 0.2
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
-def test_seeded_noise_has_the_scale_of_real_noise(kind):
-    noise = build(kind, 20_000, sensitivity=8e4)
-    sample = noise.add(np.zeros(20_000, np.int64), noise_seed=1)
-    assert has_variance(sample, noise.std[0] ** 2, 6.0)
 
 
 @pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")

@@ -14,36 +14,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsumm.privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP
+from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP
 from skdpsumm.privacy._compositions import compose
 from skdpsumm.privacy._mechanisms import (
     Unprotected,
     ZeroConcentratedDP,
     gdp_delta,
-    gdp_epsilon,
     mechanism_from_dict,
-    zcdp_epsilon,
 )
-from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise
+from skdpsumm.privacy._noise import RESERVE
 from skdpsumm.privacy._objective import (
     OUTPUT_SHARE,
     ObjectiveDP,
     calibrate,
     determinant_cost,
-    discrete_slack,
     regularization_of_share,
 )
 
 # ---------------------------------------------------------------------- determinants and corners
-
-
-def test_the_determinant_of_softmax_is_attained():
-    """Equal probabilities have the largest determinant."""
-    p = np.full(5, 0.2)
-    for k in (0.01, 1.0, 30.0):
-        exact = np.linalg.slogdet(np.eye(5) + k * (np.diag(p) - np.outer(p, p)))[1]
-        ours = determinant_cost(0.2, 1.0, 1 / k, rank=4)
-        assert exact == pytest.approx(ours, rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -109,17 +97,6 @@ def test_the_output_noise_is_accounted():
     assert pure.noise_scale < noisy.noise_scale
 
 
-@pytest.mark.parametrize(("size", "sensitivity"), [(3, 50.0), (400, 1e4)])
-def test_the_slack_of_discrete_noise_is_that_of_the_library(size, sensitivity):
-    noise = IntegerNoise([Block(size, sensitivity, sensitivity)], epsilon=1.0, delta=1e-6)
-    cost = noise.mechanism
-    steps = noise.std[0] * 2.0**noise.lift
-    ours = discrete_slack(size, steps, cost.mu, cost.tail)
-    assert ours == pytest.approx(cost.log_ratio, rel=1e-6)
-    with pytest.raises(ValueError, match="at least 2 steps"):
-        discrete_slack(size, 1.5, cost.mu, cost.tail)
-
-
 # -------------------------------------------------------------------------------- the calibration
 
 
@@ -147,15 +124,6 @@ def test_the_calibration_is_tight(design, epsilon, delta, regularization):
     # No slack is lost: what the reserve leaves is spent.
     slack = {"log_ratio": RESERVE * epsilon / 4, "tail": RESERVE * delta / 4}
     assert replace(cost, **slack).delta(epsilon) <= delta
-
-
-def gdp_mu_of(epsilon, delta):
-    """Return the mu of an epsilon at delta, by bisection."""
-    low, high = 0.0, 100.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if gdp_delta(middle, epsilon) < delta else (low, middle)
-    return low
 
 
 def test_no_epsilon_means_no_noise():
@@ -186,26 +154,6 @@ def test_too_little_regularization_is_refused_with_a_remedy(delta):
     calibrate(1.0, delta, **ROW, regularization=2.377)  # which is what it says to take
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"smoothness": math.inf}, "without a kink"),
-        ({"lipschitz": math.nan}, "lipschitz must be positive"),
-        ({"radius": 0.0}, "radius must be positive"),
-        ({"regularization": -1.0}, "regularization must be positive"),
-        ({"adjacency": "swap"}, "adjacency must be one of"),
-        ({"corners": 0}, "corners must be an integer of at least 1"),
-        ({"rank": 0}, "rank at least 1"),
-        ({"distance": math.nan}, r"distance in \[0, inf\)"),
-    ],
-)
-def test_settings_are_checked(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        calibrate(1.0, 1e-6, **{**ROW, "regularization": 5.0, **wrong})
-    with pytest.raises(ValueError, match="share must lie"):
-        regularization_of_share(1.0, 1.0, smoothness=0.25, radius=1.0)
-
-
 # --------------------------------------------------------------------------------- the mechanism
 
 
@@ -226,17 +174,6 @@ def loss_delta(unit, shift, epsilon, then=0.0):
     loss = np.maximum(0, unit * x + unit**2 / 2) + shift
     deltas = [gdp_delta(then, epsilon - y) for y in loss]
     return float(weight @ np.array(deltas))
-
-
-def test_a_corner_without_curvature_is_a_gaussian():
-    one = ObjectiveDP(0.7, 0.0, log_ratio=1e-4, tail=1e-9)
-    ideal = GaussianDP(0.7, 1e-4, 1e-9)
-    for epsilon in (0.0, 0.3, 2.0):
-        assert one.delta(epsilon) == pytest.approx(ideal.delta(epsilon), rel=1e-9)
-    for delta in (1e-8, 1e-3):
-        assert one.epsilon(delta) == pytest.approx(ideal.epsilon(delta), rel=1e-9)
-    assert one.epsilon(1e-9) == math.inf
-    assert one.dominating_mu() == pytest.approx(0.7, rel=1e-3)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.1, 0.7])
@@ -294,15 +231,6 @@ def test_the_dominating_gaussian_is_above_its_convex_curve(one):
         assert gdp_delta(mu, e) >= hull * (1 - 1e-2) - 1e-9
 
 
-@given(claims)
-@settings(max_examples=30, deadline=None, derandomize=True)
-def test_a_row_that_is_replaced_costs_no_more_than_two(mechanism):
-    """By group privacy: mu adds up over a row that goes, and one that comes."""
-    two, alone = replace(mechanism, rows=2), replace(mechanism, rows=1, output=0.0)
-    twice = math.hypot(2 * alone.dominating_mu(), two.output)
-    assert 2 * two.unit <= two.dominating_mu() <= twice * (1 + 1e-12)
-
-
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("corners", [1, 9])
 @pytest.mark.parametrize("unit", [12.0, 30.0, 140.0, 450.0])
@@ -332,19 +260,10 @@ def test_the_mechanism_survives_json(mechanism, log_ratio, tail):
     assert hash(again) == hash(whole)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [{"unit": -0.1}, {"shift": math.nan}, {"corners": 0}, {"corners": 1.5}, {"output": -1.0}],
-)
-def test_a_cost_below_zero_or_of_nothing_is_refused(bad):
-    with pytest.raises(ValueError, match=r"at least [01]"):
+@pytest.mark.parametrize("bad", [{"corners": 0}, {"output": -1.0}, {"rows": 3}, {"rows": 1.5}])
+def test_a_cost_that_is_none_is_refused(bad):
+    with pytest.raises(ValueError, match=r"at least [01]|rows must be 1 or 2"):
         ObjectiveDP(**{"unit": 1.0, "shift": 0.1, **bad})
-
-
-@pytest.mark.parametrize("rows", [0, 3, 1.5])
-def test_one_row_or_two_are_exchanged(rows):
-    with pytest.raises(ValueError, match="rows must be 1 or 2"):
-        ObjectiveDP(1.0, 0.1, rows=rows)
 
 
 # ------------------------------------------------------------------------------- its compositions
@@ -408,22 +327,6 @@ def test_groups_are_those_of_the_dominating_gaussian():
 # ------------------------------------------------------------------------------------- the ledger
 
 
-def fits(ledger, mechanism):
-    try:
-        ledger.charge(mechanism)
-    except BudgetExceededError:
-        return False
-    return True
-
-
-def test_a_ledger_charges_a_row_of_little_curvature_little_more_than_its_noise():
-    found = calibrate(1.0, 1e-6, **ROW, regularization=10.0)
-    ledger = PrivacyLedger(epsilon=1.1, delta=1e-6)
-    assert fits(ledger, found.mechanism)
-    assert ledger.spent.epsilon < 1.08
-    assert not fits(PrivacyLedger(epsilon=1.0, delta=1e-6), found.mechanism)
-
-
 @pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
 def test_the_ledger_charges_the_dominating_gaussian(accountant):
     one = replace(ONE, log_ratio=0.0, tail=0.0)
@@ -435,34 +338,6 @@ def test_the_ledger_charges_the_dominating_gaussian(accountant):
     assert ours.remaining == theirs.remaining
 
 
-def test_under_zcdp_slack_is_paid_for():
-    """It is taken from the cap, less the reserve, whatever is charged first."""
-    ledgers = [PrivacyLedger(epsilon=3.0, delta=1e-6, accountant="zcdp") for _ in range(2)]
-    mechanism = replace(ONE, log_ratio=0.0, tail=0.0)
-    ledgers[0].charge(mechanism)
-    ledgers[1].charge(replace(mechanism, log_ratio=1e-9, tail=1e-15))
-    assert ledgers[1].spent.epsilon > ledgers[0].spent.epsilon
-    left = [ledger.remaining.epsilon for ledger in ledgers]
-    assert left[0] == left[1] < 3.0
-    square = mechanism.dominating_mu() ** 2
-    rho = (square + gdp_square(left[1])) / 2
-    rest = (1e-6 - 1e-15) * math.exp(-1e-9)
-    assert zcdp_epsilon(rho, rest) + 2e-9 <= 3.0
-
-
-def gdp_square(epsilon):
-    return gdp_mu_of(epsilon * (1 - RESERVE), 1e-6 * (1 - RESERVE)) ** 2
-
-
 def test_a_pure_ledger_refuses():
     with pytest.raises(ValueError, match="delta > 0"):
         PrivacyLedger(epsilon=1.0).charge(ONE)
-
-
-def test_the_ledger_halves_no_replacement():
-    """A claim for one more row, charged where a row may change, counts twice."""
-    one = replace(ONE, log_ratio=0.0, tail=0.0)
-    ledger = PrivacyLedger(epsilon=9.0, delta=1e-6, adjacency="replace_one")
-    ledger.charge(one)
-    twice = gdp_epsilon(2 * one.dominating_mu(), 1e-6)
-    assert ledger.spent.epsilon == pytest.approx(twice, rel=1e-6)

@@ -22,10 +22,8 @@ from skdpsumm import (
     Numeric,
     PrivateSketch,
     RFFSketcher,
-    simulation,
 )
 from skdpsumm.moments.plausible._interactions import Interactions
-from skdpsumm.moments.plausible._joint import lattice, slopes
 
 pytestmark = [
     pytest.mark.simulated(0),
@@ -365,8 +363,7 @@ def test_how_columns_go_together_beyond_their_pairs_is_held(knows):
         schema = {name: [*"wxyz"] for name in X}
         m2m = simulate(M2MEstimator(schema, epsilon=5.0, random_state=0), X, seed=seed)
         if not knows:
-            of_tables = m2m._plausible._interactions
-            of_tables.__dict__["phi"] = (of_tables.phi[0], 0.0)
+            m2m._plausible._interactions.__dict__["beyond"] = 0.0
         for row in X.iloc[rng.integers(len(X), size=12)].to_dict("records"):
             names = rng.choice([*X], 4, replace=False)
 
@@ -393,36 +390,3 @@ def test_a_condition_on_four_columns_that_hardly_a_row_meets_is_not_nothing():
         low, high = m2m.count(asked).interval()
         assert low <= 25
         assert 5 < high < 2000  # points alone, of which none meets it, say 0
-
-
-@pytest.mark.parametrize("n_axes", [2, 3])
-@pytest.mark.parametrize("m", [64, 256, 1024])
-def test_rows_of_a_unit_fill_it_evenly(m, n_axes):
-    """Boxes for eight rows each have 4 to 16: lattices on few lines leave some empty."""
-    n_boxes = round((m / 8) ** (1 / n_axes))
-    u = lattice(m, np.zeros((n_axes, 1, 1)))[:, 0]
-    boxes = np.ravel_multi_index((n_boxes * u).astype(int), [n_boxes] * n_axes)
-    counts = np.bincount(boxes, minlength=n_boxes**n_axes)
-    assert 4 <= counts.min() <= counts.max() <= 16
-
-
-def test_a_table_of_an_even_model_is_its_areas():
-    """Cuts inside bins are answered as exactly as those between them."""
-    whole = np.stack(np.meshgrid(*2 * [(np.arange(200) + 0.5) / 200]), -1).reshape(-1, 2)
-    sketcher = HistogramSketcher((0, 1), epsilon=np.inf, n_bins=7, marginals=2)
-    cuts = [0, 0.11, 0.37, 0.52, 0.81, 1]
-    fitted = M2MEstimator(release=sketcher, random_state=0).fit(whole)
-    shares = fitted.table([0, 1], bins={0: cuts, 1: cuts}, normalize=True)
-    even = np.outer(np.diff(cuts), np.diff(cuts))
-    assert np.abs(np.asarray(shares) - even).sum() / 2 < 0.005
-
-
-def test_where_the_counts_are_noise_shares_do_not_tilt_inside_cells():
-    rng = np.random.default_rng(0)
-    rows = pd.DataFrame({"w": rng.random(2000), "c": rng.choice([*"xyz"], 2000)})
-    options = {"schema": {"w": (0, 1), "c": [*"xyz"]}, "n_bins": 20, "marginals": [["w", "c"]]}
-    with simulation(0):
-        noisy = HistogramSketcher(epsilon=0.1, **options).fit(rows).sketch_
-    model = estimator(noisy)._plausible.model
-    assert not slopes(model, 0, 1).any()
-    assert slopes(model, 1, 0).shape == (3, 20)

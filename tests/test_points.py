@@ -58,33 +58,6 @@ BAD = {
 }
 
 
-def test_points_are_kept_as_plain_numbers():
-    points = points_map({0: np.array([0, 4, 10]), 3: [0.125]}).points
-    assert points == {0: (0.0, 4.0, 10.0), 3: (0.125,)}
-    assert all(type(v) is float for own in points.values() for v in own)
-    assert points_map({4: [2.0, 5.0]}).points == {4: (2.0, 5.0)}
-    assert points_map(None).points == {}
-
-
-def test_points_tell_maps_apart_and_change_no_code():
-    one, other, none = points_map({0: [4.0]}), points_map({0: [4.25]}), points_map(None)
-    assert one.same_as(points_map({0: [4.0]}))
-    assert not one.same_as(other)
-    assert not one.same_as(none)
-    X = np.array([[4.0, 3, "a", np.nan, 3.0], [4.4, 0, "b", 10.0, 9.0]], dtype=object)
-    assert np.array_equal(one.codes(X), none.codes(X))
-
-
-def test_points_are_in_the_state():
-    kept = points_map({0: [0.0, 4.0], 3: [10.0]})
-    state, arrays = kept.to_state()
-    assert state["points"] == [[0.0, 4.0], None, None, [10.0], None]
-    again = HistogramMap.from_state(json.loads(json.dumps(state)), arrays)
-    assert again.same_as(kept)
-    assert again.points == kept.points
-    assert "points" not in points_map(None).to_state()[0]
-
-
 @pytest.mark.parametrize("name", BAD)
 def test_bad_points_are_refused(name):
     with pytest.raises(ValueError, match="points"):
@@ -135,17 +108,6 @@ def test_a_file_with_points_is_read(file, tmp_path):
 def test_a_file_of_a_stranger_with_bad_points_is_refused(points, file, tmp_path):
     header, arrays = copy.deepcopy(file)
     header["map"]["points"] = points
-    with pytest.raises(ValueError, match="not a sketch file"):
-        loaded(header, arrays, tmp_path / "sketch")
-
-
-@pytest.mark.parametrize("column", [Numeric(0, 10, step=1), Categorical(["a", "b"])])
-def test_a_file_with_points_of_a_step_or_of_categories_is_refused(column, tmp_path):
-    X = np.array([["a"], ["b"]]) if isinstance(column, Categorical) else np.array([[1.0], [4.0]])
-    sketch = HistogramSketcher(n_bins=5, schema=[column], random_state=0).fit(X).sketch_
-    header, arrays = sketch._contents()
-    header = json.loads(json.dumps(header))
-    header["map"]["points"] = [[1.0]]
     with pytest.raises(ValueError, match="not a sketch file"):
         loaded(header, arrays, tmp_path / "sketch")
 

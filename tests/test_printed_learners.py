@@ -21,7 +21,6 @@ from skdpsumm import (
     TDILRegressor,
     audit_epsilon,
 )
-from skdpsumm.privacy import BudgetExceededError, PrivacyLedger
 from skdpsumm.privacy._threshold import threshold_epsilon
 
 # Tests of other things set these off, on tables as small as they are.
@@ -78,34 +77,6 @@ def test_the_paper_s_numbers():
     assert tddl["regularization"] == 1 / 0.001
     tdil = printed.algorithm_3(TDILClassifier, 500_000, epsilon=0.1)["mechanism"]
     assert tdil.n_rounds == math.ceil((5e4 / (100 * math.log(4e6))) ** (2 / 3)) == 11
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_without_delta_there_is_nothing_to_print(kind):
-    model = kind(**parameters(kind) | {"delta": 0.0})
-    X, y = table()
-    with pytest.raises(ValueError, match="delta"):
-        model.fit(X, y, **public(model, X))
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ALL)
-def test_without_privacy_they_are_the_minimiser(kind):
-    model = kind(**parameters(kind) | {"epsilon": math.inf})
-    X, y = table()
-    model.fit(X, y, **public(model, X))
-    assert not math.isfinite(model.privacy_.epsilon(DELTA))
-    assert model.score(X, y) > 0
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_ledger_pays_what_is_true():
-    """The claim is 1; TDDL as printed costs more, and is refused by a budget of 1."""
-    ledger = PrivacyLedger(epsilon=1.0, delta=DELTA, adjacency="replace_one")
-    model = TDDLClassifier(**printed.algorithm_2(TDDLClassifier), ledger=ledger)
-    X, y = table()
-    with pytest.raises(BudgetExceededError):
-        model.fit(X, y, X_public=X[:20])
 
 
 # ---- the noise, and its cost

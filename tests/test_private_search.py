@@ -27,12 +27,8 @@ from skdpsumm import (
     PrivacyLeakWarning,
     PrivacyLedger,
     PrivateSearchCV,
-    Public,
-    PublicVectorizer,
     RFFSketcher,
-    TDDLClassifier,
     TDILClassifier,
-    TDILRegressor,
 )
 from skdpsumm.model_selection import _run
 from skdpsumm.model_selection._candidate import Choices
@@ -374,58 +370,3 @@ def test_a_row_whose_score_fails_counts_as_low():
     score = scorer(score="accuracy")
     object.__setattr__(score, "row_score", lambda *_: 1 / 0)
     assert score.exact(None, [X[:1]] * 5, Y[:5]) == score.worst(5)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("regularization", [2.0, 3.0, 4.0, 5.0])
-def test_a_curvature_that_costs_as_much_as_a_run_leaves_some_epsilon(regularization):
-    """From some epsilon down the cost is nearly all curvature, and falls again far below."""
-    learner = TDILClassifier(mechanism="objective", regularization=regularization)
-    plan = plan_runs(stopping("logarithmic", 3), 2.0, 1e-6)
-    model = search(learner, {}, epsilon=2.0).fit(X, Y)
-    found = clone(model.best_estimator_).fit(X, Y)
-    assert 0.7 < plan.excess(found.privacy_.mechanism) <= 1
-
-
-@pytest.mark.statistical
-def test_what_costs_too_much_is_told_and_what_is_told_mends_it():
-    learner = TDILClassifier(mechanism="objective", loss="huberized_hinge", norm_bound=2.0)
-    pipe, name = make_pipeline(PublicVectorizer(schema=(-5, 5)), learner), "tdilclassifier__"
-    choices, ledger = {f"{name}regularization": [0.02, 0.05]}, PrivacyLedger(epsilon=50, delta=1e-5)
-    with pytest.raises(ValueError, match="larger regularization, or mechanism='functional'") as no:
-        search(pipe, choices, epsilon=3.0, ledger=ledger).fit(X, Y)
-    assert f"{name}regularization': 0.02" in str(no.value)
-    assert not ledger.entries()
-    search(pipe, {f"{name}regularization": [100.0]}, epsilon=3.0).fit(X, Y)
-    search(pipe, choices | {f"{name}mechanism": ["functional"]}, epsilon=3.0).fit(X, Y)
-    search(pipe, choices, epsilon=20.0).fit(X, Y)
-
-
-def test_objective_perturbation_is_lowered_until_it_fits():
-    model = search(TDILClassifier(mechanism="objective"), {}, epsilon=2.0).fit(X, Y)
-    assert model.privacy_.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
-    plan = plan_runs(stopping("logarithmic", 3), 2.0, 1e-6)
-    run = clone(model.best_estimator_).fit(X, Y)
-    assert 0.95 < plan.excess(run.privacy_.mechanism) <= 1
-    assert run.epsilon < plan.epsilon
-
-
-def test_public_points_frames_sketches_and_numbers():
-    import pandas as pd
-
-    frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
-    kernel = search(TDDLClassifier(gamma=2.0), {"gamma": [1.0, 3.0]}, epsilon=5.0)
-    kernel.fit(frame, Y, X_public=Public(frame[:50]))
-    assert len(kernel.best_estimator_.predictor_.points) == 50
-    assert list(kernel.feature_names_in_) == ["a", "b", "c"]
-    assert kernel.predict(frame).shape == Y.shape
-    sketch = M2MClassifier(
-        (-1, 1), release=RFFSketcher(n_components=10, gamma=2.0), n_synthetic=100, random_state=0
-    )
-    once = {"expected_trials": 1.01, "epsilon": 5.0}
-    found = search(sketch, {"release__gamma": [1.0, 2.0]}, **once).fit(frame, Y)
-    assert found.best_estimator_.sketch_.privacy == found.privacy_
-    numbers = search(
-        TDILRegressor(y_bounds=(-1, 1)), {"regularization": [1.0]}, score_bounds=(-1, 0)
-    ).fit(X, X[:, 0])
-    assert -1 <= numbers.predict(X[:1])[0] <= 1

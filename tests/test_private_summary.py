@@ -1,6 +1,5 @@
 """The private summary: owners release sketches once, and the consumer draws and weighs at home."""
 
-import warnings
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -14,7 +13,6 @@ from sklearn.base import clone
 
 from skdpsumm import (
     AdaptiveSketcher,
-    AnswerWarning,
     Categorical,
     HistogramSketcher,
     M2MClassifier,
@@ -169,39 +167,6 @@ def test_what_no_rows_can_be_drawn_of_is_refused(fitted):
         from_sketch(sketch, X_target=np.full((300, 2), 0.999), n_synthetic=3000)
 
 
-def test_at_home_it_says_what_no_rows_can_mend():
-    """Labels that no column goes with, few rows of a target, few synthetic ones; nothing else."""
-    rng = np.random.default_rng(0)
-    age = rng.integers(17, 91, 3000)
-    kind = np.where(age > 50, "old", "young").astype(object)
-    kind[::7] = None
-    table = pd.DataFrame({"age": age, "kind": kind})
-    schema = {"age": (17, 91), "kind": Categorical(["old", "young"], missing=True)}
-    options = {"schema": schema, "epsilon": 5.0}
-    target = table[table.age > 60].assign(town="here")  # the label and others stand beside it
-    given = {"target": "kind", "n_synthetic": 3000, "random_state": 0}
-    from_sketch = SketchSummarizer.from_sketch
-    pairs = HistogramSketcher(marginals=[["age", "kind"]], n_bins=10, **options).fit(table).sketch_
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        home = from_sketch(pairs, 60, X_target=target, **given)
-    assert list(home.X_) == ["age"]
-    assert set(home.y_) == {"old"}  # rows without a label teach nothing
-    assert home.label == schema["kind"]  # of another fit, too
-    apart = HistogramSketcher(n_bins=10, **options).fit(table).sketch_
-    with pytest.warns(AnswerWarning, match="does not tell how 'kind' goes"):
-        from_sketch(apart, 60, X_target=target, **given)
-    with pytest.warns(UserWarning, match="fewer than 10"):
-        from_sketch(pairs, 60, X_target=target[:2], **given)
-    with pytest.warns(UserWarning, match="Raise n_synthetic=20"):
-        from_sketch(pairs, 6, X_target=target, **(given | {"n_synthetic": 20}))
-    with pytest.raises(ValueError, match="they have 'age', 'kind'"):
-        from_sketch(pairs, 60, X_target=target, target="Kind")
-    label = HistogramSketcher({"kind": ["old", "young"]}).fit(target[["kind"]].dropna())
-    with pytest.raises(ValueError, match="no column but the label"):
-        from_sketch(label.sketch_, 10, target="kind")
-
-
 @pytest.mark.parametrize(
     ("bound", "adjacency"),
     [(None, "add_remove"), (None, "replace_one"), (2, "add_remove"), ("average", "replace_one")],
@@ -229,14 +194,6 @@ def test_claims_at_home_name_what_is_protected(bound, adjacency):
     assert every.target.adjacency == adjacency
     assert "target" not in every.badge
     assert every.owners == sketch.privacy
-
-
-@pytest.mark.parametrize("n_select", [1, 8001])
-def test_as_many_rows_come_as_were_asked_for(n_select):
-    X, y, owners, target = rows_of(n=300)
-    s = make().set_params(n_select=n_select)
-    s.fit(X, y, X_target=target, owners=owners)
-    assert len(s.X_) == len(s.y_) == n_select
 
 
 # ---- claims
@@ -437,23 +394,6 @@ def test_the_merged_noise_is_that_of_all_owners():
 
 
 # ---- groups and defaults
-
-
-def test_default_groups_follow_from_public_numbers():
-    schema = TableSchema({"a": (0, 1), "b": (0, 1), "c": ["u", "v", "w"], "label": [0, 1]})
-
-    def counted(n_owners=10, **options):
-        return summary_sketcher(schema, "label", n_owners=n_owners, epsilon=1.0, **options)
-
-    few, many = counted(rows_per_owner=20), counted(rows_per_owner=100_000)
-    assert [g for g in few.marginals if len(g) == 2] == [[0, 3], [1, 3], [2, 3]]
-    assert len(few.marginals) == 3
-    assert len(many.marginals) == 6
-    assert few.n_bins[0] < many.n_bins[0]
-    # Noise of many owners adds up: as many rows with ten times as many owners carry less.
-    spread = counted(n_owners=1000, rows_per_owner=20)
-    at_one = counted(n_owners=10, rows_per_owner=2000)
-    assert (len(spread.marginals), spread.n_bins) < (len(at_one.marginals), at_one.n_bins)
 
 
 @pytest.mark.parametrize("bound", [2, "average"])

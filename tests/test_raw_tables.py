@@ -76,14 +76,6 @@ def test_steps_and_summaries_take_them_too():
     np.testing.assert_array_equal(*(one.sample_indices_ for one in chosen))
 
 
-def test_a_schema_that_refuses_others_refuses_them_later_too():
-    frame = FRAME[[*COLUMNS]]
-    vectorizer = PublicVectorizer(COLUMNS).fit(frame)
-    assert vectorizer.transform(FEW).shape[0] == N
-    with pytest.raises(ValueError, match="columns 'id', 'rich'"):
-        vectorizer.transform(FRAME)
-
-
 @pytest.mark.simulated(None)
 def test_a_schema_with_the_label_is_told():
     schema = {**COLUMNS, "rich": ["no", "yes"]}
@@ -107,19 +99,6 @@ def test_no_message_shows_a_table_that_is_given_as_a_schema(given):
     assert "\n" not in str(caught.value)
 
 
-def test_a_path_for_a_schema_is_told_what_reads_it():
-    with pytest.raises(ValueError, match=r"people.toml'\. To read a file, call TableSchema.load"):
-        TableSchema("people.toml")
-
-
-def test_a_schema_goes_over_its_keys():
-    assert list(SCHEMA) == ["age", "sex", "pay"]
-    assert {key: SCHEMA[key] for key in SCHEMA}["sex"].categories == ("F", "M")
-    assert "age" in SCHEMA
-    assert "id" not in SCHEMA
-    assert (len(SCHEMA), list(TableSchema([(0, 1), (0, 2)]))) == (3, [0, 1])
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -134,18 +113,6 @@ def test_a_file_with_a_mistake_is_named(text, told, tmp_path):
     path.write_text(text)
     with pytest.raises(ValueError, match=rf"people\.toml: .*{told}"):
         TableSchema.load(path)
-
-
-def test_a_draft_tells_codes_and_names():
-    rows = pd.DataFrame({"code": [1, 2] * 20, "name": [f"p{k}" for k in range(40)]})
-    draft = TableSchema.from_public(rows)
-    assert "if these are codes, write categories" in draft["code"].description
-    assert "leave the column out" in draft["name"].description
-
-
-def test_a_missing_category_is_told_the_parameter():
-    with pytest.raises(ValueError, match="set missing=True"):
-        TableSchema({"job": ["nurse", None]})
 
 
 # ---- questions
@@ -182,16 +149,6 @@ def test_columns_that_no_histogram_has_are_told_before_the_release_and_after():
         warnings.simplefilter("error")
         m2m.count(lambda rows: (rows["age"] > 50) & (rows["sex"] == "F"))
         HistogramSketcher(marginals=[["sex", "age"], ["pay"]], schema=SCHEMA).fit(FRAME)
-
-
-def test_a_table_of_one_column_needs_no_list():
-    m2m = M2MEstimator(SCHEMA, epsilon=np.inf).fit(FRAME)
-    alone, listed = m2m.table("sex"), m2m.table(["sex"])
-    assert alone.labels == listed.labels
-    np.testing.assert_array_equal(alone, listed)
-    assert float(alone["F"]) == pytest.approx(np.sum(FRAME["sex"] == "F"))
-    with pytest.raises(ValueError, match="columns is empty"):
-        m2m.table([])
 
 
 # ---- searches

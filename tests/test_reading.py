@@ -3,7 +3,6 @@
 import datetime
 from collections import deque
 from decimal import Decimal
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -29,12 +28,10 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm._dask import PartitionSchema
-from skdpsumm.schema._listed import check_listed, class_codes, known_classes, positions
+from skdpsumm.schema._listed import check_listed
 from skdpsumm.schema._reading import (
     CellError,
     NoEstimator,
-    Table,
-    exact_numbers,
     is_missing,
     read_column,
     read_labels,
@@ -269,35 +266,11 @@ def test_a_table_that_is_not_computed_is_told_how():
             model.fit(pl.LazyFrame({"a": [0.0, 1.0]}), [0, 1])
 
 
-def test_numbers_are_the_closest_float64():
-    cells = [BIG + 1, True, np.float32(0.1), Decimal("0.1"), Fraction(1, 3), np.int8(-3), 2**80 + 1]
-    exact = [float(cell) for cell in cells]
-    assert exact_numbers(np.array(cells, dtype=object)).tolist() == exact
-    assert exact_numbers(np.array([BIG + 1, 3], np.int64)).tolist() == [float(BIG), 3.0]
-    assert exact_numbers(np.array([2**64 - 1], np.uint64)).tolist() == [float(2**64)]
-
-
-def test_categories_are_compared_by_value():
-    listed = check_listed("c", [0, 1, 2.5])
-    for column in ([True, 2.5, 0.0], [np.int8(1), np.float32(2.5), Decimal(0)]):
-        assert positions(np.array(column, dtype=object), listed).tolist() == [1, 2, 0]
-    nearly = np.array([np.nextafter(1.0, 2), np.timedelta64(1, "ns") * 0 != 0], dtype=object)
-    assert positions(nearly, listed).tolist() == [-1, 0]
-
-
 def test_short_floats_hold_the_categories_or_are_refused():
     columns = TableSchema([[2**24, 2**24 + 1]])
     assert columns.read(np.array([[2.0**24 + 1]]), 0).tolist() == [1]
     with pytest.raises(ValueError, match="float type that is too short"):
         columns.read(np.array([[2.0**24]], np.float32), 0)
-
-
-def test_tables_are_cut_like_arrays():
-    table = read_table(pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]}))
-    assert isinstance(table, Table)
-    assert table[1:].shape == (2, 2)
-    assert table[1:][:, 1].tolist() == ["y", "z"]
-    assert len(table) == 3
 
 
 def test_partitions_of_dask_are_read_cell_by_cell():
@@ -344,18 +317,6 @@ def test_one_label_changes_no_other(name, strange):
     assert ledger.entries() == []
 
 
-def test_labels_are_looked_up_by_value():
-    known = known_classes(np.array([10, 2]), MANY)
-    for y in ([2, 10, 99], [2.0, 10.0, 99.0], np.array([2, 10, 99], np.uint8)):
-        assert known[class_codes(np.asarray(y), known)].tolist() == [2, 10, 99]
-    assert class_codes(np.array(["10", "2"]), known).tolist() == [-1, -1]
-
-
-def test_integers_beyond_float64_are_no_labels():
-    with pytest.raises(ValueError, match="float64 does not hold"):
-        PINPClassifier(kernel="linear").fit(np.zeros((4, 1)), [BIG, BIG + 1, 0, BIG])
-
-
 def test_cells_that_are_arrays_are_no_numbers():
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)
     pairs = pl.Series(np.zeros((5, 2)), dtype=pl.Array(pl.Float64, 2))
@@ -368,48 +329,12 @@ def test_cells_that_are_arrays_are_no_numbers():
     assert ledger.entries() == []
 
 
-@pytest.mark.parametrize(
-    "y",
-    [
-        [0.0, np.nan, 1.0, 0.0],
-        ["a", None, "b", "a"],
-        pd.Series(["a", None, "b", "a"], dtype="string"),
-        pd.Series([0, None, 1, 0], dtype="Int64"),
-    ],
-)
-def test_a_missing_label_is_said_to_be_one(y):
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
-    with pytest.raises(ValueError, match=r"Input y contains NaN.*without a label") as caught:
-        TDILClassifier(schema=(0, 1), ledger=ledger).fit(np.ones((4, 1)), y)
-    assert "imputer" not in str(caught.value)
-    assert ledger.entries() == []
-
-
-def test_masked_cells_are_missing():
-    X = np.ma.MaskedArray(np.ones((3, 1)), mask=[[True], [False], [False]])
-    with pytest.raises(ValueError, match="NaN in column 'x0'"):
-        RFFSketcher(gamma=1.0).fit(X)
-    with pytest.raises(ValueError, match="'x0' contains NaN"):
-        HistogramSketcher(schema=(0, 1)).fit(X)
-    histogram = HistogramSketcher(schema=Numeric(0, 1, missing=True), n_bins=2, epsilon=np.inf)
-    assert histogram.fit(X).sketch_.mean == pytest.approx([0, 2 / 3, 1 / 3])
-
-
 def test_an_engine_that_is_not_there_costs_nothing(monkeypatch):
     monkeypatch.setenv("SKDPSUMM_ENGINE", "cuda")
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)
     with pytest.raises(ValueError, match="SKDPSUMM_ENGINE"):
         RACESketcher((0, 1), ledger=ledger).fit(np.ones((5, 2)))
     assert ledger.entries() == []
-
-
-def test_a_null_of_polars_rounds_no_other_cell():
-    """Beside a null, whole numbers become floats, and 2**53 + 1 would be listed."""
-    pl = pytest.importorskip("polars")
-    sketcher = HistogramSketcher(schema={"a": Categorical([0, 2**53], missing=True)})
-    with pytest.raises(ValueError, match="not among its categories"):
-        sketcher.fit(pl.DataFrame({"a": [0, 2**53 + 1, None]}))
-    assert sketcher.fit(pl.DataFrame({"a": [0, 2**53, None]}))
 
 
 ODD = 2**53 + 1  # float64 rounds it to 2**53

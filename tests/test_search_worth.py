@@ -14,7 +14,6 @@ from skdpsumm import (
     PrivacyLedger,
     PrivateSearchCV,
     TDILClassifier,
-    TDILRegressor,
 )
 from skdpsumm._computing import progress
 from skdpsumm.model_selection import _choice
@@ -78,12 +77,6 @@ def in_sentence(pattern):
     return found if isinstance(found, tuple) else (found,)
 
 
-def test_a_logarithmic_number_of_runs_is_as_often_one_as_the_page_says():
-    (shown,) = in_sentence(r"with E\[K\] = 10 it is 1 in # of 100 searches")
-    gamma = stopping("logarithmic", 10).gamma  # P(K = k) is proportional to (1 - gamma)**k / k
-    assert as_shown(100 * (1 - gamma) / -math.log(gamma), shown) == shown
-
-
 @pytest.mark.statistical
 def test_costs_in_a_ledger_on_the_page_are_those_of_a_ledger():
     pattern = 'of epsilon = #, # and # cost #, # and # in a "gdp" ledger, and #, # and # in'
@@ -128,41 +121,10 @@ def test_what_is_expected_is_what_a_fit_will_have(params):
     assert enough["difference"] == pytest.approx(0.1)
 
 
-def test_a_fit_of_as_much_noise_is_worked_out_here():
-    """A run's noise on three quarters of the rows is that of a fit with less mu on all of them."""
-    for delta in (1e-6, 0.0):
-        model = search(expected_trials=10, delta=delta)
-        plan = model._plan(1.0)
-        found = model.expected_noise(100)["epsilon_of_fit"]
-        if delta:
-            assert found == pytest.approx(GaussianDP(0.75 * plan.base.mu).epsilon(1e-6))
-        else:
-            assert found == pytest.approx(0.75 * plan.epsilon)
-    least = search(expected_trials=1.001, holdout=0.001).expected_noise(100)["epsilon_of_fit"]
-    assert least == pytest.approx(1.0, abs=0.01)  # hardly a search
-
-
-def test_without_noise_all_is_told():
-    planned = search(epsilon=np.inf).expected_noise(10)
-    assert planned["difference"] == planned["noise"] == planned["n_samples"] == 0.0
-    assert math.isinf(planned["epsilon_of_fit"])
-    assert math.isinf(planned["epsilon_in_ledger"])
-    model = search(epsilon=np.inf).fit(*table(40))
-    assert not model.noise_.is_drowned
-    assert "Mostly noise" not in str(model.noise_)
-
-
 @pytest.mark.parametrize("n_samples", [0, -1, math.nan, math.inf, "many", None])
 def test_a_number_of_rows_that_is_none_is_refused(n_samples):
     with pytest.raises(ValueError, match="n_samples must be a positive number"):
         search().expected_noise(n_samples)
-
-
-def test_bad_parameters_are_refused_first():
-    with pytest.raises(ValueError, match="'holdout' parameter"):
-        search(holdout=1.0).expected_noise(10)
-    with pytest.raises(ValueError, match="score_bounds is missing"):
-        search({}, estimator=TDILRegressor()).expected_noise(10)
 
 
 # ------------------------------------------------------------------------------------- after a fit

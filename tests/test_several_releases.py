@@ -113,35 +113,18 @@ def sum_of_three():
     return [*parts, reduce(add, parts)]
 
 
-@pytest.mark.parametrize("forgets", [False, True])
-def test_a_sum_has_the_noise_of_what_was_added(forgets, tmp_path):
-    """What is left of a sum without one part is the others' noise, table by table.
-
-    A sum that forgets what was added (a planted bug) has other noise.
-    """
+def test_a_sum_has_the_noise_of_what_was_added(tmp_path):
+    """What is left of a sum without one part is the others' noise, table by table."""
     *parts, whole = sum_of_three()
-    whole = PrivateSketch(**fields_of(whole) | {"added": ()}) if forgets else whole
     *of_parts, of_whole = (cells(asked(sketch)) for sketch in [*parts, saved(whole, tmp_path)])
     for covers in ("noise", "table"):
         left = (of_whole - of_parts[0]).tables(covers)
         others = (of_parts[1] + of_parts[2]).tables(covers)
-        assert np.allclose(left, others, atol=1e-6) == (not forgets)
-        ratio = left.std(axis=0).mean() / others.std(axis=0).mean()
-        assert ratio == pytest.approx(1, abs=0.01) or forgets
-        assert ratio > 1.4 or not forgets
+        np.testing.assert_allclose(left, others, atol=1e-6)
 
 
 def fields_of(sketch):
     return {name: getattr(sketch, name) for name in PrivateSketch.__dataclass_fields__}
-
-
-def test_the_order_in_which_sketches_are_added_does_not_matter():
-    a, b, c, whole = sum_of_three()
-    for other in ((b + c) + a, b + (a + c)):
-        assert other.key == whole.key
-        drawn = cells(asked(other)).tables("population")
-        np.testing.assert_allclose(drawn, cells(asked(whole)).tables("population"), atol=1e-6)
-    assert [len({key for key, _ in one.releases}) for one in (a, a + b, whole)] == [1, 2, 3]
 
 
 def test_a_sum_of_one_release_twice_does_not_say_which(tmp_path):

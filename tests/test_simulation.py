@@ -1,6 +1,5 @@
 """Noise from a seed: where a simulation reaches, what says so, and what it must not pay for."""
 
-import asyncio
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -20,7 +19,6 @@ from skdpsumm import (
     PrivacyLedger,
     PrivateSearchCV,
     RFFSketcher,
-    SketchSummarizer,
     TDDLClassifier,
     TDILClassifier,
     compare,
@@ -93,22 +91,6 @@ def test_it_does_not_reach_other_threads():
         assert pool.submit(simulation(1)(sums)).result()[1]
         assert current_seed() == 0
         assert not pool.submit(sums).result()[1]
-
-
-def test_it_does_not_reach_other_tasks():
-    async def inside():
-        with simulation(0):
-            await asyncio.sleep(0.01)
-            return sums()[1]
-
-    async def outside():
-        await asyncio.sleep(0.005)  # while the other is inside
-        return sums()[1]
-
-    async def both():
-        return await asyncio.gather(inside(), outside())
-
-    assert asyncio.run(both()) == [True, False]
 
 
 # ---- what says so
@@ -245,19 +227,6 @@ def test_trials_of_a_search_have_seeds_of_their_own_or_none(seed, monkeypatch):
         assert Spy.seeds == [None] * 4
     else:
         assert len({*Spy.seeds, 0, 1}) == 6
-
-
-def test_owners_of_one_seed_have_noise_and_coins_of_their_own():
-    rows, groups = np.zeros((60, 1)), np.arange(60) // 6
-    owners = np.arange(60) // 30
-    summarizer = SketchSummarizer((0, 1), n_select=5, n_bins=2, n_synthetic=50, epsilon=0.1)
-    with simulation(0):
-        one = clone(summarizer).fit(rows[:30], owners=owners[:30]).sketch_
-        both = clone(summarizer).fit(rows, owners=owners).sketch_
-        kept = clone(summarizer).set_params(max_rows_per_group=2)
-        kept.fit(rows, owners=owners, groups=groups)
-    assert not np.allclose(both.sums - [60, 0], 2 * (one.sums - [30, 0]))
-    assert kept.privacy_.owners.simulated
 
 
 # ---- what it must not pay for

@@ -6,26 +6,18 @@ the number of rows, which has three arms here: the right scale passes, 0.7 and 1
 
 import dataclasses
 import io
-import itertools
 import json
 import math
 import pickle
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from dp_accounting import get_sigma_gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated import simulate
-from sklearn import __version__ as sklearn_version
-from sklearn.linear_model import LogisticRegression
-from sklearn.utils.fixes import parse_version
 
 from skdpsumm import (
     AdaptiveSketcher,
-    Categorical,
     HistogramSketcher,
     Numeric,
     PrivateSketch,
@@ -33,15 +25,11 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
     TableSchema,
-    simulation,
 )
-from skdpsumm.features._feature_maps import GRID, UnionMap
-from skdpsumm.features._histogram import HistogramMap
+from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import (
     BudgetExceededError,
     GaussianDP,
-    PrivacyGuarantee,
-    PrivacyLeakWarning,
     PureDP,
 )
 from skdpsumm.privacy._mechanisms import Unprotected
@@ -49,9 +37,7 @@ from skdpsumm.schema._schema import as_schema
 from skdpsumm.sketches import _file
 from skdpsumm.sketches._file import VERSION, sealed
 
-SIGMA = get_sigma_gaussian(1.0, 1e-6)
 X3 = np.random.default_rng(0).uniform(size=(60, 3))
-ignore_seed = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
 
 def rff(**params):
@@ -128,40 +114,6 @@ _PLAIN = ("n_released", "n_noise_std", "privacy", "postprocess", "n_from_sums", 
 # --------------------------------------------------------------------- what is stated, by formula
 
 
-ROOT = math.sqrt(0.98)  # the count takes 2 % of mu**2, or of epsilon
-EXPECTED = {
-    # noise in each sum, at epsilon = 1: REVIEW, section 5.1
-    "rff gaussian add_remove": (rff, {}, math.sqrt(5) * SIGMA / ROOT),
-    "rff gaussian replace_one": (rff, {}, 2 * math.sqrt(5) * SIGMA),
-    "rff pure add_remove": (rff, {}, 5 * math.sqrt(2) * math.sqrt(2) / 0.98),
-    "rff pure replace_one": (rff, {}, 2 * 5 * math.sqrt(2) * math.sqrt(2)),
-    "race gaussian add_remove": (race, {}, 2 * SIGMA),
-    "race gaussian replace_one": (race, {}, math.sqrt(8) * SIGMA),
-    "race pure add_remove": (race, {}, 4 * math.sqrt(2)),
-    "race pure replace_one": (race, {}, 8 * math.sqrt(2)),
-    "histogram gaussian add_remove": (histogram, {}, math.sqrt(3) * SIGMA),
-    "histogram gaussian replace_one": (histogram, {}, math.sqrt(6) * SIGMA),
-    "histogram pure add_remove": (histogram, {}, 3 * math.sqrt(2)),
-    "histogram pure replace_one": (histogram, {}, 6 * math.sqrt(2)),
-    "histogram pure add_remove budget": (
-        histogram,
-        {"denominator": "budget"},
-        3 * math.sqrt(2) / 0.98,
-    ),
-    "histogram gaussian add_remove 2-way": (histogram, {"marginals": 2}, math.sqrt(3) * SIGMA),
-}
-
-
-@pytest.mark.parametrize("case", EXPECTED)
-def test_noise_is_that_of_the_formula(case):
-    make, params, expected = EXPECTED[case]
-    _, noise, adjacency, *_ = case.split()
-    delta = 0.0 if noise == "pure" else 1e-6
-    sketch = make(adjacency=adjacency, delta=delta, **params).fit(X3).sketch_
-    assert sketch.noise_std == pytest.approx(np.full(len(sketch.sums), expected), rel=2e-4)
-    assert sketch.noise_std.min() >= expected * (1 - 1e-9)  # never below; rounding is on top
-
-
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
 def test_a_union_shares_the_budget_by_weight(epsilon):
     """Of 98 %: 1/8 to 3 histograms, 5/8 to 3 pairs, 2/8 to 3 hashes."""
@@ -177,25 +129,6 @@ def test_a_union_shares_the_budget_by_weight(epsilon):
     expected = math.sqrt(2) * norms / (0.98 * weights * epsilon)
     assert pure.noise_std[[0, 12, 18]] == pytest.approx(expected, rel=2e-4)
     assert pure.n_noise_std == pytest.approx(math.sqrt(2) / (share * epsilon), rel=1e-4)
-
-
-@each_kind
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-@pytest.mark.parametrize(("delta", "denominator"), [(0.0, "budget"), (1e-6, "auto")])
-def test_the_parts_of_a_release_spend_the_budget_and_no_more(make, delta, adjacency, denominator):
-    """From sensitivities and stated noise alone."""
-    common = {"delta": delta, "adjacency": adjacency, "denominator": denominator}
-    sketch = make(**common).fit(X3).sketch_
-    bought = adjacency == "add_remove" and not sketch.n_from_sums
-    spent = [1 / sketch.n_noise_std] if bought else []
-    for part, where in sketch.blocks():
-        l1, l2 = part.sensitivity(adjacency)
-        spent.append((l2 if delta else l1) / GRID / sketch.noise_std[where.start])
-    if delta:
-        assert math.hypot(*spent) == pytest.approx(1 / SIGMA, rel=1e-5)
-        assert math.hypot(*spent) <= 1 / SIGMA
-    else:
-        assert math.sqrt(2) * sum(spent) == pytest.approx(1, rel=1e-9)
 
 
 @each_kind
@@ -229,20 +162,6 @@ def test_exact_sums_depend_on_no_order(make, dtype):
     assert np.array_equal(exact_sums(make(), np.random.default_rng(2).permutation(X)), whole)
     blocks = [exact_sums(make(), block) for block in np.array_split(X, [1, 7, 5000])]
     assert np.array_equal(sum(blocks), whole)
-
-
-@each_kind
-@ignore_seed
-def test_a_simulation_repeats_the_release_and_says_so(make):
-    one, other = (simulate(make(), X3, seed=3).sketch_ for _ in range(2))
-    assert same_sketch(one, other)
-    assert one.privacy.simulated
-    assert "SIMULATED" in repr(one)
-
-
-def test_a_simulation_warns():
-    with pytest.warns(PrivacyLeakWarning), simulation(0):
-        rff().fit(X3)
 
 
 @each_kind
@@ -305,9 +224,6 @@ def test_a_released_sketcher_holds_nothing_exact(make, delta, denominator):
     assert "5003" not in repr(sketcher) + repr(sketcher.sketch_)
 
 
-# ------------------------------------------------------------------- one charge is one release
-
-
 def test_the_guarantee_is_that_of_the_sketch_at_any_time():
     sketcher = histogram(epsilon=10.0).fit(X3)
     sketcher.set_params(epsilon=0.01)
@@ -320,22 +236,6 @@ def test_the_guarantee_is_that_of_the_sketch_at_any_time():
 
 
 # ------------------------------------------------------- what a row tells through other channels
-
-
-@pytest.mark.parametrize("make", [rff, race])
-def test_one_row_cannot_change_the_precision_of_the_others(make):
-    """A column of int16 becomes int32 for one value, and with float32 beside it, float64."""
-
-    def frame(last):
-        a = pd.to_numeric(pd.Series([*range(2000), last]), downcast="integer")
-        return pd.DataFrame({"a": a, "b": np.linspace(0, 9, 2001).astype(np.float32)})
-
-    narrow, wide = frame(30_000), frame(40_000)
-    assert narrow.to_numpy().dtype != wide.to_numpy().dtype
-    moved = exact_sums(make(), wide) - exact_sums(make(), narrow)
-    one_row = make().preview_map(2).sensitivity("replace_one")[1]
-    assert np.linalg.norm(moved.astype(float)) <= one_row
-    assert np.array_equal(exact_sums(make(), narrow[:-1]), exact_sums(make(), wide[:-1]))
 
 
 # ------------------------------------------------------------------------- number of rows, means
@@ -424,13 +324,14 @@ OTHER_SPACES = {
     "groups": (histogram(), histogram(marginals=2)),
     "part": (union(), union(sketchers=[histogram(schema=None), rff()])),
     "adjacency": (rff(), rff(adjacency="replace_one")),
+    "count of rows": (histogram(), histogram(denominator="budget")),
 }
 
 
 @pytest.mark.parametrize("pair", OTHER_SPACES.values(), ids=OTHER_SPACES)
 def test_sketches_of_other_spaces_are_not_added(pair):
     one, other = (sketcher.fit(X3).sketch_ for sketcher in pair)
-    with pytest.raises(ValueError, match="cannot be added"):
+    with pytest.raises(ValueError, match=r"cannot be added|same denominator"):
         one + other
 
 
@@ -513,14 +414,6 @@ def file(tmp_path):
     return path
 
 
-def test_a_file_keeps_names_categories_and_units(tmp_path):
-    X = pd.DataFrame({"age": [20.0, 40.0], "sex": ["F", "M"]})
-    age = Numeric(0, 99, step=1, unit="years", description="at the interview")
-    schema = TableSchema({"age": age, "sex": Categorical(["F", "M"], missing=True)})
-    histogram(schema=schema).fit(X).sketch_.save(tmp_path / "s")
-    assert PrivateSketch.load(tmp_path / "s").schema == schema
-
-
 def test_saving_replaces_the_file_and_leaves_no_other(file):
     other = rff().fit(X3).sketch_
     other.save(file)
@@ -591,15 +484,10 @@ def rewrite(path, **changes):
     path.write_bytes(sealed(text + b"\n" + rest))
 
 
-def test_a_newer_file_is_refused_with_advice(file):
-    rewrite(file, version=VERSION + 1, map={"kind": "wavelet"})
-    with pytest.raises(ValueError, match=rf"version {VERSION + 1}.*Upgrade"):
-        PrivateSketch.load(file)
-
-
-def test_an_older_file_is_refused_with_advice(file):
-    rewrite(file, version=VERSION - 1)
-    with pytest.raises(ValueError, match=rf"version {VERSION - 1}.*that wrote it"):
+@pytest.mark.parametrize(("step", "advice"), [(1, "Upgrade"), (-1, "that wrote it")])
+def test_a_file_of_another_version_is_refused_with_advice(file, step, advice):
+    rewrite(file, version=VERSION + step, map={"kind": "wavelet"})
+    with pytest.raises(ValueError, match=rf"version {VERSION + step}.*{advice}"):
         PrivateSketch.load(file)
 
 
@@ -613,39 +501,6 @@ def test_any_changed_byte_is_told_before_a_file_is_read(file, monkeypatch):
         file.write_bytes(broken)
         with pytest.raises(ValueError, match="not a sketch file, or is damaged"):
             PrivateSketch.load(file)
-
-
-@each_kind
-def test_sketches_pickle_and_print(make):
-    sketch = make().fit(X3).sketch_
-    assert same_sketch(pickle.loads(pickle.dumps(sketch)), sketch)
-    assert "rows, 3 columns" in repr(sketch)
-    assert "(1, 1e-6)-DP" in repr(sketch)
-
-
-def parts_of_histograms(n_parts, n_columns, bins=None, name="column {}"):
-    """A release of several histograms of its own, of noise levels of their own."""
-    schema = TableSchema({name.format(j): (0, 1) for j in range(n_columns)})
-    pairs = list(itertools.combinations(range(n_columns), 2))
-    maps = [HistogramMap(schema, [2] * n_columns, pairs, bins) for _ in range(n_parts)]
-    noise = np.concatenate([np.full(m.n_features, 9.0 + k) for k, m in enumerate(maps)])
-    privacy = PrivacyGuarantee(GaussianDP(500.0))
-    return PrivateSketch(
-        UnionMap(maps), np.full(len(noise), 25.0), noise, 100.0, 3.0, privacy, True, True
-    )
-
-
-def test_adaptive_sketches_are_added_where_they_counted_the_same():
-    own, other = (parts_of_histograms(2, 3, {0: [0, cut, 1]}) for cut in (0.3, 0.4))
-    both = own + twin(own)
-    assert np.array_equal(both.sums, 2 * own.sums + 1)
-    assert np.allclose(both.noise_std, np.sqrt(2) * own.noise_std)
-    with pytest.raises(ValueError, match=r"bins\[0\]\[1\]: 0.3 here.*agreed list"):
-        own + other
-    with pytest.raises(ValueError, match="agreed list"):
-        histogram().fit(X3).sketch_ + own
-    with pytest.raises(ValueError, match="same sketcher parameters"):
-        histogram().fit(X3).sketch_ + histogram(n_bins=7).fit(X3).sketch_
 
 
 # --------------------------------------------------------------------------------------- ledger
@@ -662,13 +517,6 @@ def test_a_fit_checks_once_and_charges_once(make, delta, adjacency):
     assert where == [adjacency]
     assert paid == sketcher.privacy_.mechanism
     assert rest == [adjacency, type(sketcher).__name__, False]
-
-
-@ignore_seed
-def test_simulations_are_marked():
-    ledger = FakeLedger()
-    simulate(rff(ledger=ledger), X3)
-    assert ledger.calls[1][-1] is True
 
 
 def test_no_noise_costs_everything():
@@ -766,34 +614,6 @@ def test_bad_parameters_cost_nothing(make, params):
     assert "charge" not in ledger.verbs
 
 
-def test_a_union_takes_sketchers_only():
-    with pytest.raises(TypeError, match="must be a sketcher"):
-        SketchUnion([LogisticRegression()]).fit(X3)
-
-
-def mixed(**params):
-    parts, params = (
-        [RFFSketcher(n_components=4), HistogramSketcher(n_bins=3)],
-        {"schema": MIXED} | params,
-    )
-    return {
-        "rff": rff(**params),
-        "race": race(**params),
-        "histogram": histogram(**params),
-        "union": SketchUnion(parts, **params),
-    }
-
-
-MIXED = [(0, 99), ["F", "M"]]
-GOOD = np.array([[30.0, "F"], [50.0, "M"]], dtype=object)
-BAD_ROWS = {
-    "category": [30.0, "secret"],
-    "number": ["secret", "F"],
-    "infinity": [np.inf, "F"],
-    "NaN": [np.nan, "F"],
-}
-
-
 # ------------------------------------------------------------------------------------------ union
 
 
@@ -836,27 +656,3 @@ def test_transform_is_public(make):
     one, other = make().fit(X3), make().fit(X3[:5])
     assert np.array_equal(one.transform(X3), other.transform(X3))
     assert np.array_equal(make().fit_transform(X3), one.transform(X3))
-
-
-@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
-def test_frames_go_in_and_out(library):
-    frame = library.DataFrame({name: X3[:, j] for j, name in enumerate("abc")})
-    sketcher = union().set_output(transform=library.__name__).fit(frame)
-    out = sketcher.transform(frame)
-    assert isinstance(out, library.DataFrame)
-    assert list(out.columns) == sketcher.get_feature_names_out().tolist()
-    assert np.array_equal(out.to_numpy(), union().fit(X3).transform(X3))
-    # scikit-learn 1.6 sees no names in frames of polars 2.
-    seen = tuple(getattr(sketcher, "feature_names_in_", ())) or None
-    assert sketcher.sketch_.schema.names == seen
-    assert seen == ("a", "b", "c") or (
-        library is pl and parse_version(sklearn_version) < parse_version("1.7")
-    )
-
-
-def test_sketches_that_count_rows_in_two_ways_are_not_added():
-    """Their sum could not be saved: its guarantee did not pay for the count of one of them."""
-    one = histogram().fit([[0.5]] * 9).sketch_
-    other = histogram(denominator="budget").fit([[0.5]] * 9).sketch_
-    with pytest.raises(ValueError, match="same denominator"):
-        one + other

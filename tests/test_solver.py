@@ -10,7 +10,6 @@ import pytest
 from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.svm import LinearSVC
 
 from skdpsumm._linear_systems import (
     UNIT,
@@ -24,7 +23,7 @@ from skdpsumm.learners.erm import (
     _newton,
     _problem,
 )
-from skdpsumm.learners.erm._feature_space import FeatureRows, FeatureSpace, clip_rows, solve_primal
+from skdpsumm.learners.erm._feature_space import FeatureRows, clip_rows, solve_primal
 from skdpsumm.learners.erm._half_matrix import HalfMatrix, plain_error
 from skdpsumm.learners.erm._kernel_solver import (
     solve_dual,
@@ -133,37 +132,6 @@ def test_logistic_regression(regularization):
     np.testing.assert_allclose(X.T @ A, expected, atol=1e-6)
 
 
-# So near the hinge that the difference is lost in the tolerances below.
-NARROW = HuberizedHinge(1e-7)
-
-
-@pytest.mark.parametrize("regularization", [0.05, 1.0, 20.0])
-def test_support_vector_machine(regularization):
-    X, labels = rows_in_ball(200, 6), np.random.default_rng(4).integers(4, size=200)
-    y = codes_of(Hinge(), 1, labels)
-    model = LinearSVC(loss="hinge", C=1 / regularization, fit_intercept=False, tol=1e-10)
-    expected = model.set_params(max_iter=1_000_000, random_state=0).fit(X, y[:, 0]).coef_.T
-    tolerance = 1e-4 * 1.5 / regularization
-    numbers = regularization, tolerance
-    rows = FeatureRows(np.asarray, X, radius=1.5)
-    A = solve_dual(X @ X.T, y, NARROW, *numbers)
-    assert np.linalg.norm(X.T @ A - expected) < 1.2 * tolerance
-    assert np.linalg.norm(solve_primal(rows, y, NARROW, *numbers) - expected) < 1.2 * tolerance
-    rounded = solve_primal(rows, y, Hinge(), *numbers)
-    assert np.linalg.norm(rounded - expected) < 5e-3 * np.linalg.norm(expected)
-
-
-@pytest.mark.parametrize(("loss", "q"), CASES, ids=CASE_NAMES)
-@pytest.mark.parametrize("n", [30, 400], ids=["p > n", "p < n"])
-def test_linear_term(loss, q, n):
-    X, labels = rows_in_ball(n, 40), np.random.default_rng(7).integers(4, size=n)
-    codes, linear = codes_of(loss, q, labels), np.random.default_rng(8).normal(size=(40, q))
-    rows = FeatureRows(np.asarray, X, radius=1.5)
-    W = solve_primal(rows, codes, loss, 2.0, 1e-3, linear=linear)
-    gradient = X.T @ loss.gradient(X @ W, codes) + 2.0 * W + linear
-    assert np.linalg.norm(gradient) <= 2.0e-3
-
-
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "shares"])
 def test_dual_by_products(shared, monkeypatch):
     """Many rows take conjugate gradients with a low-rank preconditioner."""
@@ -216,15 +184,6 @@ def test_streaming_equals_cached():
     assert np.array_equal(found[0], found[2])
 
 
-def test_rows_are_scaled_into_the_ball():
-    X = rows_in_ball(10, 3) * np.arange(10)[:, None]
-    rows = FeatureSpace(None, 3, 1.0).prepare(X, None)
-    block = np.concatenate([block for _, block in rows.blocks()])
-    lengths = np.linalg.norm(X, axis=1)
-    np.testing.assert_allclose(np.linalg.norm(block, axis=1), np.minimum(lengths, 1.0))
-    assert np.array_equal(block[lengths <= 1], X[lengths <= 1])
-
-
 def test_a_bad_direction_is_slow_but_certified(monkeypatch):
     features, labels = tables()["full rank"]
     rng = np.random.default_rng(15)
@@ -271,17 +230,6 @@ def test_least_tolerance_is_reached():
         solve_dual(X @ X.T, codes, *numbers, least)
         least = _feature_space.smallest_tolerance(rows, q, *numbers, 0.0)
         solve_primal(rows, codes, *numbers, least)
-
-
-def test_deterministic_and_leaves_global_state_alone():
-    X, labels = rows_in_ball(1200, 3), np.random.default_rng(17).integers(4, size=1200)
-    y, gram = codes_of(Logistic(), 1, labels), rbf_kernel(X)
-    np.random.seed(0)  # noqa: NPY002
-    state = np.random.get_state()[1].copy()  # noqa: NPY002
-    one = solve_dual(gram, y, Logistic(), 1.0, 1e-3)
-    assert np.array_equal(state, np.random.get_state()[1])  # noqa: NPY002
-    np.random.seed(1)  # noqa: NPY002
-    assert np.array_equal(one, solve_dual(gram, y, Logistic(), 1.0, 1e-3))
 
 
 @pytest.mark.parametrize("n_terms", [1, 7, 1000])
@@ -529,19 +477,6 @@ def test_fewer_and_shorter_rows_are_as_easy(loss, q):
         assert of_primal == sorted(of_primal)
 
 
-def test_sums_of_two_floats_keep_what_one_loses():
-    rng = np.random.default_rng(21)
-    pair, terms = (
-        (np.zeros(3), np.zeros(3)),
-        rng.normal(size=(1000, 3)) * 10.0 ** rng.uniform(-12, 12, size=(1000, 1)),
-    )
-    for term in terms:
-        pair = _newton.plus(pair, term)
-    for k in range(3):
-        exact = sum(Fraction(t) for t in terms[:, k])
-        assert abs(Fraction(pair[0][k]) + Fraction(pair[1][k]) - exact) < 1e-16
-
-
 # ---- losses as parameters of learners
 
 
@@ -612,21 +547,6 @@ def parts_of(loss, codes, scores):
     parts = loss.parts(codes)
     columns = [scores] if len(parts) == 1 else [scores[:, [k]] for k in range(len(parts))]
     return [(part, code, s) for (part, code), s in zip(parts, columns, strict=True)]
-
-
-def test_a_string_stands_for_the_default_of_a_loss():
-    named = {"huberized_hinge": HuberizedHinge, "soft_hinge": SoftHinge, "logistic": Logistic}
-    for name, kind in (named | {"hinge": Hinge}).items():
-        for n_classes in (2, 3):
-            for flat in (False, True):
-                found = [classifier_loss(loss, n_classes, flat=flat) for loss in (name, kind())]
-                assert repr(found[0]) == repr(found[1])
-    assert classifier_loss("huberized_hinge", 2).h == 0.5
-    assert classifier_loss(HuberizedHinge(), 2, flat=True).h == 1.0
-    assert classifier_loss("soft_hinge", 2, flat=True).margin == 3.0
-    assert as_loss("huber", "regressor").lipschitz == 0.25
-    assert as_loss("squared", "regressor").lipschitz == 2.0
-    assert repr(as_loss("epsilon_insensitive", "regressor")) == repr(EpsilonInsensitive())
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The budget of a release in steps: what its noise costs along any path stays within the claim.
 
-Costs are computed here from the scales of the noise that is drawn, in exact arithmetic, whatever
-the budget says that it has spent.
+Costs are those that the wire of `kit` sees, whatever the budget says that it has spent.
 """
 
 import copy
@@ -9,7 +8,6 @@ import math
 import os
 import pickle
 import threading
-from fractions import Fraction
 from functools import cache
 
 import mpmath
@@ -19,7 +17,8 @@ import scripts
 from dp_accounting import get_sigma_gaussian
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_noise import bound, fits, gaussian_cdf, has_variance, laplace_cdf
+from kit import ARMS, Wire, cost, mu_of_range
+from test_noise import bound
 
 from skdpsumm.privacy import BudgetExceededError, GaussianDP, PureDP, _filter, _noise, gdp_mu
 from skdpsumm.privacy._filter import StepBudget, range_of_mu
@@ -27,7 +26,6 @@ from skdpsumm.privacy._mechanisms import Unprotected, pure_to_gdp
 from skdpsumm.privacy._noise import RESERVE, exponential_choice
 
 GRID = 2**15
-ARMS = [(1.0, True), (0.7, False), (1.3, False)]
 SCRIPT = scripts.load("benchmarks/exponential_constant.py")
 
 
@@ -44,12 +42,6 @@ def choose(budget, share, scores=(0, 0)):
 
 
 # ------------------------------------------------------------------------- what a choice costs
-
-
-def mu_of_range(e):
-    """Return 2 Phi^-1(expit(e / 2)), to 30 digits."""
-    with mpmath.workdps(30):
-        return 2 * mpmath.sqrt(2) * mpmath.erfinv(2 / (1 + mpmath.exp(-mpmath.mpf(e) / 2)) - 1)
 
 
 @pytest.mark.parametrize("e", [0.01, 0.3, 1.0, 3.0, 8.0])
@@ -77,7 +69,7 @@ def test_the_range_is_the_inverse_of_the_constant(mu):
 
 # ------------------------------------------------------------------- what is drawn, three arms
 
-# Of a choice, by Chernoff's bound for each of three frequencies; others as in test_noise.
+# Of a choice, by Chernoff's bound for each of three frequencies.
 CHANCE, N_CHOICES, N_EACH = 1e-11, 10_000, 2_500
 # For 2,500 choices, with 2**60 among the scores.
 SCORES = 2**60 + GRID * np.array([-2, -1, 0])
@@ -140,83 +132,36 @@ def test_simulated_choices_tell_large_scores_apart(seed):
     assert set(found) == {1}
 
 
-N_COUNTS = {0.0: 40_000, 1e-6: 25_000}
-
-
-@cache
-def noise_of_counts(delta):
-    """Return noise of 30 % of the budget, in units of its scale."""
-    budget = build(1.0, delta, most_values=50_000)
-    noisy, std = count(budget, 0.3, N_COUNTS[delta])
-    scale = GRID * get_sigma_gaussian(1.0, delta) / math.sqrt(0.3) if delta else GRID / 0.3
-    return noisy / scale, std / scale
-
-
-@pytest.mark.fresh_noise(1e-12)
-@pytest.mark.parametrize(("factor", "accepted"), ARMS)
-@pytest.mark.parametrize("delta", N_COUNTS)
-def test_counts_have_the_noise_calibrated_for(delta, factor, accepted):
-    sample, std = noise_of_counts(delta)
-    cdf = gaussian_cdf if delta else laplace_cdf_of_fine_grid
-    assert fits(sample, lambda x: cdf(x, 1 / factor)) == accepted
-    kurtosis = 3.0 if delta else 6.0
-    assert has_variance(sample, (std / factor) ** 2, kurtosis) == accepted
-    assert std == pytest.approx(1.0 if delta else math.sqrt(2), rel=1e-5)
-
-
-def laplace_cdf_of_fine_grid(x, scale):
-    return laplace_cdf(x * 2.0**20, scale * 2.0**20)
-
-
 # -------------------------------------------------------------------- the claim, along any path
 
 
-class Path:
-    """Draws the steps of a release, and what they cost by the scales of their noise."""
+def paid(make, steps, replaced=False):
+    """Return a budget that took steps, and then all that was left, and what these cost.
 
-    def __init__(self, budget, replaced=False):
-        self.budget, self.replaced = budget, replaced
-        self.pure, self.square, self.log_ratio = Fraction(0), mpmath.mpf(0), 0.0
+    Steps are (whether it chooses, part of what is left, number of values). A row more moves one
+    value, and one score up and another one down; a row that is replaced does both twice.
+    """
+    draws = []
+    for side in (0, GRID):
+        budget, wire = make(), Wire(draws[0] if draws else None)
 
-    def count(self, share, n=1, l1=3.0 * GRID, l2=1.7 * GRID):
-        values = np.zeros(n, np.int64)
-        _, std = self.budget.count(values, l1=l1, l2=l2, share=share)
-        kind, scale = self.drawn
-        self.pure += Fraction(l1) / Fraction(scale) * (2 if self.replaced else 1)
-        if kind == "gaussian":
-            self.square += (mpmath.mpf(l2) / std) ** 2 * (2 if self.replaced else 1)
-            claim = self.budget.mechanism
-            core = math.sqrt(2 * math.log(2 * self.budget.most_values / claim.tail)) + claim.mu
-            self.log_ratio += n * bound(core, scale)
-        return self
+        def take(budget=budget, side=side):
+            for chooses, part, n in [*steps, (False, 1.0, 2)]:
+                share = part * budget.remaining
+                scores = np.array([side, -side, 0]) * (2 if replaced else 1)
+                values = np.append(np.zeros(n, np.int64), [side, -side if replaced else 0])
+                try:
+                    if chooses:
+                        budget.choose(scores, sensitivity=GRID, share=share)
+                    else:
+                        budget.count(values, l1=GRID, l2=GRID, share=share)
+                except BudgetExceededError:
+                    assert chooses  # counts have room
+                    assert replaced
 
-    def choose(self, share, sensitivity=2.0 * GRID):
-        self.budget.choose(np.zeros(3, np.int64), sensitivity=sensitivity, share=share)
-        e = 2 * Fraction(sensitivity) / Fraction(self.drawn[1]) * (2 if self.replaced else 1)
-        self.pure += e
-        self.square += mu_of_range(mpmath.mpf(e.numerator) / e.denominator) ** 2
-        return self
-
-    def noisy(self, values, scale, kind, *_):
-        self.drawn = kind, scale
-        return values
-
-    def chosen(self, scores, scale, *_):
-        self.drawn = "gumbel", scale
-        return 0
-
-    def step(self, chooses, share, n=1):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_noise, "noisy_integers", self.noisy)
-            patch.setattr(_filter, "exponential_choice", self.chosen)
-            return self.choose(share) if chooses else self.count(share, n)
-
-    def until_empty(self, steps):
-        """Take steps, each with a part of what is left, and then all that is left."""
-        for chooses, part, n in steps:
-            self.step(chooses, part * self.budget.remaining, n)
-        self.step(False, self.budget.remaining)
-        return self
+        wire.run(take)
+        draws.append(wire.draws)
+    return budget, draws[0], cost(*draws, PureDP if budget.delta == 0 else GaussianDP)
 
 
 STEPS = st.lists(st.tuples(st.booleans(), st.floats(0.01, 0.9), st.integers(1, 40)), max_size=12)
@@ -227,14 +172,15 @@ STEPS = st.lists(st.tuples(st.booleans(), st.floats(0.01, 0.9), st.integers(1, 4
 @example([(True, 0.2, 1), (False, 0.5, 30), (True, 0.3, 1), (False, 0.1, 10)], 0.0, -14.0)
 def test_no_path_costs_more_than_the_claim(steps, log_epsilon, log_delta):
     epsilon, delta = math.exp(log_epsilon), math.exp(log_delta)
-    budget = build(epsilon, delta)
+    budget, draws, square = paid(lambda: build(epsilon, delta), steps)
     claim = budget.mechanism
     assert claim.epsilon(delta) <= epsilon
     assert claim.delta(epsilon) <= delta
-    path = Path(budget).until_empty(steps)
-    assert path.square <= mpmath.mpf(claim.mu) ** 2
-    assert path.square >= mpmath.mpf(claim.mu) ** 2 * (1 - 1e-10)  # and none of it is wasted
-    assert path.log_ratio <= claim.log_ratio
+    # None of it is wasted.
+    assert claim.mu**2 * (1 - 1e-10) <= square <= claim.mu**2
+    core = math.sqrt(2 * math.log(2 * budget.most_values / claim.tail)) + claim.mu
+    counts = [one for one in draws if one.kind == "gaussian"]
+    assert sum(one.values.size * bound(core, one.scale) for one in counts) <= claim.log_ratio
     assert budget.remaining < 1e-12
     for step in (count, choose):
         with pytest.raises(BudgetExceededError):
@@ -242,23 +188,13 @@ def test_no_path_costs_more_than_the_claim(steps, log_epsilon, log_delta):
 
 
 @settings(max_examples=40)
-@given(STEPS, st.floats(-9, 5))
-def test_no_path_costs_more_than_a_pure_epsilon(steps, log_epsilon):
+@given(STEPS, st.floats(-9, 5), st.booleans())
+def test_no_path_costs_more_than_a_pure_epsilon(steps, log_epsilon, replaced):
     epsilon = math.exp(log_epsilon)
-    path = Path(build(epsilon, 0.0)).until_empty(steps)
-    assert path.budget.mechanism == PureDP(epsilon)
-    assert Fraction(epsilon) * (1 - Fraction(1, 10**10)) <= path.pure <= Fraction(epsilon)
-
-
-@pytest.mark.parametrize("parts", [3, 7, 10, 49])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_equal_shares_can_be_spent_all(parts, delta):
-    """Sums of shares pass one by rounding; the noise has room for that."""
-    path = Path(build(1.0, delta))
-    for k in range(parts):
-        path.step(k % 2, 1 / parts)
-    claim = path.budget.mechanism
-    assert path.square <= claim.mu**2 if delta else path.pure <= 1
+    budget, _, spent = paid(lambda: build(epsilon, 0.0), steps, replaced)
+    claim = budget.cost_when_replaced(1.0) if replaced else budget.mechanism
+    assert claim == PureDP(2 * epsilon if replaced else epsilon)
+    assert claim.epsilon0 * (1 - 1e-10) <= spent <= claim.epsilon0
 
 
 @pytest.mark.parametrize("most_values", [1, 10**4, 10**9])
@@ -291,33 +227,18 @@ def test_room_is_what_every_count_can_hold():
 
 
 @settings(max_examples=40)
-@given(
-    st.lists(st.tuples(st.booleans(), st.floats(0.01, 0.9), st.integers(1, 40)), max_size=12),
-    st.floats(-4, 2),
-    st.floats(0, 1),
-)
+@given(STEPS, st.floats(-4, 2), st.floats(0, 1))
 def test_no_path_costs_more_when_rows_are_replaced(steps, log_epsilon, most_chosen):
-    budget = build(math.exp(log_epsilon))
+    def held():
+        budget = build(math.exp(log_epsilon))
+        budget.cost_when_replaced(most_chosen)
+        return budget
+
+    budget, _, square = paid(held, steps, replaced=True)
     claim = budget.cost_when_replaced(most_chosen)
-    path = Path(budget, replaced=True)
-    for chooses, part, n in steps:
-        try:
-            path.step(chooses, part * budget.remaining, n)
-        except BudgetExceededError:
-            assert chooses  # the others have room
-    path.step(False, budget.remaining)
     assert math.fsum(budget._spent_on_choices) <= most_chosen + 1e-12
-    assert path.square <= mpmath.mpf(claim.mu) ** 2
+    assert square <= claim.mu**2
     assert claim.epsilon(1e-6) <= budget.mechanism.group(2).epsilon(1e-6) * (1 + 1e-9)
-
-
-def test_pure_costs_double_when_rows_are_replaced():
-    budget = build(0.7, 0.0)
-    assert budget.cost_when_replaced(0.1) == PureDP(1.4)
-    path = Path(budget, replaced=True).step(True, 0.1)
-    path.step(False, budget.remaining)
-    assert path.pure == pytest.approx(1.4, rel=1e-9)
-    assert path.pure <= Fraction(1.4)
 
 
 def test_choices_are_held_to_what_was_said():
@@ -373,51 +294,31 @@ def test_there_are_no_more_values_than_were_said():
     assert budget.remaining == pytest.approx(0.7)
 
 
+ZEROS = np.zeros(2, np.int64)
+COUNT, CHOICE = {"l1": 1.0, "l2": 1.0, "share": 0.1}, {"sensitivity": 1.0, "share": 0.1}
+REFUSED = [
+    *((ZEROS, {"share": bad}, "share must be") for bad in (0.0, -0.1, math.nan, math.inf, 1.1)),
+    *((ZEROS, {"l2": bad}, "must be a positive") for bad in (0.0, -1.0, math.nan, math.inf)),
+    *((bad, {}, "64-bit") for bad in (np.zeros(2), np.zeros(2, np.int32), np.zeros(2, bool))),
+    *((ZEROS, {"share": bad}, "64-bit") for bad in (1e-40, 1e-300)),
+    (np.zeros((2, 2), np.int64), {"l2": -1.0}, "must be"),
+]
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("share", [0.0, -0.1, math.nan, math.inf, 1.1])
-def test_no_share_is_none_that_can_be_paid(share, delta):
+@pytest.mark.parametrize(("values", "asked", "words"), REFUSED)
+def test_what_is_refused_costs_nothing(values, asked, words, delta):
+    """Shares and sensitivities that are none, values off the grid, and noise beyond integers."""
     budget = build(1.0, delta)
-    for step in (count, choose):
-        with pytest.raises(ValueError, match="share must be"):
-            step(budget, share)
+    with pytest.raises(ValueError, match=words):
+        budget.count(values, **COUNT | asked)
+    chosen = {"sensitivity" if name == "l2" else name: value for name, value in asked.items()}
+    with pytest.raises(ValueError, match=words):
+        budget.choose(values, **CHOICE | chosen)
+    if "l2" in asked:
+        with pytest.raises(ValueError, match="must be a positive"):
+            budget.std(**COUNT | asked)
     assert budget.remaining == 1
-
-
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
-def test_sensitivities_are_positive(bad):
-    budget, zeros = build(), np.zeros(2, np.int64)
-    for call in (
-        lambda: budget.count(zeros, l1=bad, l2=1.0, share=0.1),
-        lambda: budget.count(zeros, l1=1.0, l2=bad, share=0.1),
-        lambda: budget.std(l1=1.0, l2=bad, share=0.1),
-        lambda: budget.choose(zeros, sensitivity=bad, share=0.1),
-    ):
-        with pytest.raises(ValueError, match="must be a positive number"):
-            call()
-    assert budget.remaining == 1
-
-
-@pytest.mark.parametrize("values", [np.zeros(2), np.zeros(2, np.int32), np.zeros(2, bool)])
-def test_only_whole_grid_units_get_noise(values):
-    budget = build()
-    with pytest.raises(ValueError, match="64-bit"):
-        budget.count(values, l1=1, l2=1, share=0.1)
-    with pytest.raises(ValueError, match="64-bit"):
-        budget.choose(values, sensitivity=1, share=0.1)
-    for scores in (np.zeros(0, np.int64), np.zeros((2, 2), np.int64)):
-        with pytest.raises(ValueError, match="scores must be a vector"):
-            budget.choose(scores, sensitivity=1, share=0.1)
-    assert budget.remaining == 1
-
-
-@pytest.mark.parametrize("share", [1e-40, 1e-300])
-def test_noise_beyond_integers_is_refused_and_costs_nothing(share):
-    for delta in (0.0, 1e-6):
-        budget = build(1.0, delta)
-        for step in (count, choose):
-            with pytest.raises(ValueError, match="64-bit"):
-                step(budget, share)
-        assert budget.remaining == 1
 
 
 def test_two_threads_cannot_both_take_what_is_left():
@@ -456,26 +357,6 @@ def test_a_fork_cannot_spend_the_budget(monkeypatch):
 
 
 # ----------------------------------------------------------------------- seeds, and no noise
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_each_step_of_a_simulation_has_a_stream_of_its_own(delta):
-    def released(seed):
-        budget = build(1.0, delta, noise_seed=seed)
-        noisy = [count(budget, 0.2, 5)[0] for _ in range(3)]
-        chosen = [choose(budget, 0.02, [0] * 100) for _ in range(5)]
-        return np.array(noisy), chosen
-
-    (noisy, chosen), again, other = released(1), released(1), released(2)
-    assert np.array_equal(noisy, again[0])
-    assert chosen == again[1]
-    assert len({*map(bytes, noisy), *map(bytes, other[0])}) == 6
-    assert len(set(chosen)) > 1
-    assert chosen != other[1]
-    # Nor is it the noise of another release of the same seed.
-    block = _noise.IntegerNoise([_noise.Block(5, GRID, GRID)], epsilon=0.2, delta=0.0)
-    shared = block.add(np.zeros(5, np.int64), 1)
-    assert not any(np.array_equal(shared, one) for one in noisy)
 
 
 def test_without_noise_choices_are_the_best_and_counts_are_exact():

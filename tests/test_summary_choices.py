@@ -15,7 +15,6 @@ from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.summaries import DataOwner, Pool, Propose
 from skdpsumm.summaries._mmd import Embedding, draw_tilted, tilted_scores
 from skdpsumm.summaries._owners import run_protocol
-from skdpsumm.summaries._parties import common_owners, read_label_column
 from skdpsumm.summaries._protocol import Rows
 from skdpsumm.summaries._selection import Quotas, exact_search
 
@@ -99,14 +98,6 @@ def test_a_target_like_the_owners_rows_is_not_chased():
     assert found.sum() ** 2 / np.square(found).sum() > 500
 
 
-def test_many_rows_are_weighed_by_a_sample_of_them(scene):
-    features, target = scene
-    many = np.tile(features, (6, 1))
-    scores = tilted_scores(many, target, 0.01, np.random.default_rng(0))
-    found = np.exp(scores - scores.max())
-    assert found.reshape(6, 1000)[:, 900:].sum() > 0.8 * found.sum()
-
-
 @pytest.mark.statistical
 def test_draws_follow_the_weights():
     """One of three rows; each count is within six standard errors: fails with 6e-9."""
@@ -123,13 +114,6 @@ def test_the_size_of_the_noise_is_told_and_public():
     assert message.noise == pytest.approx(1 / (gdp_mu(1.0, 1e-6) * 100), rel=1e-3)
     assert run(owners, epsilon=np.inf).transcript[0][0].noise is None
     assert run(owners, protocol="pool").transcript[0][0].noise is None
-
-
-def test_who_has_fewer_rows_than_asked_for_sends_them_all():
-    owners = {"a": DataOwner(points(3), seed=0), "b": DataOwner(points(300, seed=1), seed=1)}
-    curator = run(owners)
-    assert sum(owner == "a" for owner, _ in curator.pool.origins) == 3
-    assert curator.dropped_owners == {}
 
 
 # ------------------------------------------------------------------------------- a dishonest owner
@@ -195,12 +179,6 @@ def test_the_default_bound_is_a_public_number(n_owners, share, most):
     assert terms.most_chosen(share) == most
 
 
-@pytest.mark.parametrize("share", [0, -0.1, 1.1, "half"])
-def test_bounds_that_are_none_are_refused(share):
-    with pytest.raises(ValueError, match="max_share_per_owner"):
-        curator_of(points(5), ["a"], gamma=1.0, max_share_per_owner=share)
-
-
 def test_quotas_are_kept_through_swaps_and_restarts():
     X, target = points(300), points(50, 1.0, seed=1)
     codes = (X[:, 0] > 0).astype(int)
@@ -252,15 +230,6 @@ def test_labels_that_would_spoil_those_of_others_are_left_out(kind, first):
         assert owner != "bad"
         np.testing.assert_array_equal(good[owner]._X[index], row)
         assert good[owner]._y[index] == label
-
-
-def test_owners_whose_labels_are_of_the_kind_that_most_sent_stay():
-    one, half, words = [read_label_column(y) for y in ([0, True], [0.5], ["a"])]
-    assert common_owners({"a": [one], "b": [half], "c": [one, half]}) == set("abc")
-    assert common_owners({"a": [words], "b": [words], "c": [one]}) == set("ab")
-    assert common_owners({"a": [None], "b": [None], "c": [one]}) == set("ab")
-    assert common_owners({"a": [one, None], "b": [one]}) == {"b"}
-    assert common_owners({}) == set()
 
 
 @pytest.mark.parametrize("kind", ["missing", "infinite", "objects", "mixed", "times", "complex"])
@@ -336,18 +305,6 @@ def test_a_table_that_nobody_can_read_is_refused_and_costs_nothing():
         summarizer().fit(X, X_target=target)
     with pytest.raises(ValueError, match="NaN"):  # all rows are the target
         summarizer().fit(X, X_target=X, owners=owners)
-
-
-@pytest.mark.parametrize("label", [np.nan, "yes", None])
-def test_one_owners_bad_labels_leave_that_owner_out(label):
-    X, y, owners = table()
-    labels = y.astype(object if isinstance(label, str | None) else float)
-    labels[[300, 310]] = label
-    s = summarizer()
-    with pytest.warns(UserWarning, match="1 of 3"):
-        s.fit(X, labels, X_target=points(100, 2.0, seed=9), owners=owners)
-    assert list(s.dropped_owners_) == ["b"]
-    assert "labels" in s.dropped_owners_["b"]
 
 
 def test_who_takes_part_hangs_on_no_label_of_somebody_else():

@@ -22,7 +22,6 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.privacy._noise import drawing_from
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 SCHEMA = {
@@ -97,12 +96,6 @@ def test_a_frame_of_polars_and_an_array_give_their_own_kind():
     assert array.sample(7).shape == (7, 4)
     numbers = M2MEstimator((0, 1), release=HistogramSketcher(n_bins=8), inference="graphical")
     assert numbers.fit(np.random.default_rng(0).random((500, 2))).sample(3).dtype == np.float64
-
-
-def test_an_analyst_draws_rows_from_the_sketch_alone():
-    m2m = fitted(inference="graphical")
-    other = M2MEstimator.from_sketch(m2m.sketch_, inference="graphical", **QUICK)
-    assert list(other.sample(9).columns) == list(SCHEMA)
 
 
 @pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
@@ -185,12 +178,6 @@ def test_what_points_do_not_do_for_an_estimator_is_refused(kind, points, said):
     assert ledger.entries() == []
 
 
-def test_parameters_of_points_are_reached_by_their_path():
-    model = M2MEstimator((0, 1), inference=Points())
-    model.set_params(inference__prior="uniform")
-    assert clone(model).get_params()["inference__prior"] == "uniform"
-
-
 # ---------------------------------------------------------------- the default sketcher
 
 
@@ -243,10 +230,3 @@ def test_the_budget_is_that_of_the_default_sketcher(kind):
         clone(persons).set_params(max_rows_per_group=None).fit(X, y, groups=groups)
     with pytest.raises(ValueError, match="'release' parameter"):
         clone(persons).set_params(release=1.0).fit(X, y)
-
-
-def test_tags_tell_whether_the_default_draws_noise():
-    for epsilon, seed, noisy in ((1.0, None, True), (np.inf, None, False), (1.0, 1, False)):
-        with drawing_from(seed):
-            tags = M2MEstimator((0, 1), epsilon=epsilon).__sklearn_tags__()
-        assert tags.non_deterministic == noisy

@@ -1,7 +1,5 @@
 """The joint distribution that histograms of a sketch tell: cells, tables, rows, and errors."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +14,6 @@ from skdpsumm import (
     TableSchema,
 )
 from skdpsumm.moments.asking._functions import AskedFunction
-from skdpsumm.moments.inferring._cells import column_cells, counted_groups, in_cells
 from skdpsumm.moments.inferring._table_model import TableModel
 from skdpsumm.moments.plausible._plausible import PlausibleTables
 
@@ -102,26 +99,6 @@ def test_fine_histograms_tell_where_rows_lie_in_coarse_cells():
     assert abs(drawn(alone)[:, 1].astype(float).mean() - rows["pay"].mean()) > 1
 
 
-def test_divisions_that_cut_across_one_another_are_refined():
-    first = HistogramSketcher(marginals=[["age", "sex"]], n_bins=4)
-    second = HistogramSketcher(marginals=[["age", "job"], ["pay"]], n_bins=6)
-    union = SketchUnion([first, second], schema=SCHEMA, epsilon=np.inf).fit(people())
-    groups = counted_groups(union.sketch_)
-    cells = [column_cells(SCHEMA, groups, j) for j in range(4)]
-    # 64 ages: cuts at 16, 32, 48 and at 11, 22, 32, 43, 54.
-    assert cells[0].n_cells == 8
-    assert set(in_cells(groups[0], cells).coarse) == {0}
-    model = TableModel(union.sketch_, SCHEMA)
-    rows = people()
-    found = model.table([0, 3]).reshape(8, 2)
-    first = np.searchsorted([16, 32, 48], model.cells[0].edges[:-1] + 1, side="right")
-    by_cell = np.unique(np.stack([model.cells[0].cell_of_atom, first]), axis=1)[1]
-    expected = pd.crosstab(rows["age"] // 16, rows["sex"], normalize="all").to_numpy()
-    summed = np.zeros((4, 2))
-    np.add.at(summed, by_cell, found)
-    assert np.abs(summed - np.vstack([expected, [[0, 0]]])[:4]).max() < 1e-3
-
-
 def test_what_the_schema_rules_out_has_no_probability():
     rows = people()
     ruled = SCHEMA.never({"age": [0, 15], "job": ["a"]})
@@ -131,16 +108,6 @@ def test_what_the_schema_rules_out_has_no_probability():
     model = TableModel(sketcher.fit(rows).sketch_, ruled)
     assert model.table([0, 2])[:4, 0].sum() == 0
     assert model.table([0, 2])[:4].sum() > 0
-
-
-def test_a_drowned_release_gives_an_even_table():
-    rows = people(5)
-    sketcher = HistogramSketcher(schema=SCHEMA, epsilon=0.01, n_bins=4)
-    model = TableModel(simulate(sketcher, rows, seed=1).sketch_, SCHEMA)
-    table = model.table([0, 1])
-    assert np.all(table >= 0)  # nor NaN
-    assert np.isclose(table.sum(), 1)
-    assert len(drawn(model, 100)) == 100
 
 
 # ---------------------------------------------------------- functions of whole arrays of rows
@@ -180,15 +147,6 @@ def test_what_a_function_of_whole_arrays_depends_on_is_found(answers_of_arrays, 
     assert [group for which, group in parts if 0 in which] == [columns]
 
 
-def test_without_noise_fine_counts_tell_where_rows_lie():
-    X = np.random.default_rng(0).random((2000, 2))
-    model = M2MEstimator((0, 1), epsilon=np.inf, random_state=0).fit(X)
-    np.testing.assert_allclose(model.mean().value, X.mean(axis=0), rtol=1e-3)
-    cuts = np.arange(1, 10) / 10
-    exact = (X[:, [0]] <= cuts).mean(axis=0)
-    np.testing.assert_allclose(model.cdf(0, cuts).value, exact, atol=0.005)
-
-
 def test_without_noise_what_was_counted_together_is_exact():
     rng = np.random.default_rng(0)
     a = rng.integers(0, 8, 5000)
@@ -204,14 +162,3 @@ def test_without_noise_what_was_counted_together_is_exact():
     assert product == pytest.approx((X["a"] * X["b"]).mean(), rel=1e-12)
     both = model.count(lambda rows: (rows["a"] > 3) & (rows["c"] == "x"))
     assert float(both) == pytest.approx(((X["a"] > 3) & (X["c"] == "x")).sum(), rel=1e-12)
-
-
-def test_quantiles_asked_again_and_after_pickling_are_the_same():
-    rows = people()
-    model = M2MEstimator(
-        release=HistogramSketcher(schema=SCHEMA, marginals=1, n_bins=16), random_state=0
-    ).fit(rows)
-    alone = [np.asarray(model.quantile("age", [q]).interval()) for q in (0.2, 0.7)]
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(model.quantile("age", [0.7]).interval(), alone[1])
-    np.testing.assert_array_equal(again.quantile("age", [0.2]).interval(), alone[0])

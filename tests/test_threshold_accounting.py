@@ -127,24 +127,18 @@ def test_the_ends_of_the_ratio():
     assert threshold_epsilon(threshold_ratio(1e6, 1e-6, 1), 1, 1e-6) <= 1e6
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("ratio", -0.1),
-        ("ratio", math.nan),
-        ("n_updates", 0),
-        ("n_updates", 2.5),
-        ("n_values", 0),
-        ("n_values", 1.5),
-        ("delta", 0.0),
-        ("delta", 1.0),
-        ("delta", math.nan),
-    ],
-)
+BAD = {
+    "ratio": [-0.1, math.nan],
+    "n_updates": [0, 2.5],
+    "n_values": [0, 1.5],
+    "delta": [0.0, 1.0, math.nan],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, bad) for name in BAD for bad in BAD[name]])
 def test_bad_parameters_are_named(name, value):
-    parameters = {"ratio": 0.1, "n_updates": 3, "delta": 1e-6, name: value}
     with pytest.raises(ValueError, match=name):
-        threshold_epsilon(**parameters)
+        threshold_epsilon(**{"ratio": 0.1, "n_updates": 3, "delta": 1e-6, name: value})
 
 
 @pytest.mark.parametrize("epsilon", [-1.0, math.nan])

@@ -145,8 +145,8 @@ def _fit(model: Any, data: Any, **parameters: Any) -> Any:
 
 def _check_claim(model: Any, X: Any) -> PrivacyGuarantee:
     name, parameters = type(model).__name__, model.get_params(deep=False)
-    if "epsilon" not in parameters:
-        raise AssertionError(f"{name} needs a parameter epsilon: the guarantee of one fit.")
+    if parameters.get("epsilon") is None:
+        raise AssertionError(f"{name} needs a parameter epsilon, a number: what one fit promises.")
     claim = getattr(_fit(model, X), "privacy_", None)
     if not isinstance(claim, PrivacyGuarantee):
         raise AssertionError(

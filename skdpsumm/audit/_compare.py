@@ -149,9 +149,10 @@ def compare(
 ) -> Comparison:
     """Say how good a release is: hold it beside the private table, on a budget of its own.
 
-    What it tells is a release of the table, too, and costs `epsilon` more: give it the ledger that
-    counts the first. *Choosing among releases by it is a search:* each comparison is charged, and
-    the release that you kept owes its promise to all of them together.
+    The comparison is a release of the table, too, and costs `epsilon` more: give it the ledger that
+    counts the first release. *If you choose among releases by it, that is a search:* each
+    comparison is charged, and the promise of the release that you keep is that of all of them
+    together.
 
     It tells total variations, as SDMetrics' scores, of each column (`TVComplement`) and of each
     pair of columns (`ContingencySimilarity`), how far means are apart, and, with a `target`, the
@@ -176,8 +177,8 @@ def compare(
     max_rows_per_group : int or None, default=None
         Set it if a person may have several rows, and give the `groups`. An int k keeps at most k
         rows of each group, chosen by secret coins. None protects one row, which is enough where
-        each person has one. It has to be that of the release, and 1 where that has "average":
-        otherwise the two would count other rows.
+        each person has one. Give the value of the release, or 1 if that is "average". Otherwise the
+        two would count different rows.
     groups : array-like or series of shape (n_samples,), default=None
         Who each row belongs to. Give it where `max_rows_per_group` is set, and nowhere else.
     bins : int, array-like of edges, or mapping, default=10
@@ -188,9 +189,9 @@ def compare(
         A column of two classes that a model predicts. None asks for no AUC.
     model : fitted classifier, default=None
         A *public* model of `target`: it takes tables such as ``release.sample()`` gives, without
-        the target. A model that was trained on the table is none, whatever its own promise is.
-        None trains an `M2MClassifier` from the release. Rows that differ are scored one by one, so
-        that none moves another's score: some two thousand a second.
+        the target. A model that was trained on the table is not public, whatever it promises. None
+        trains an `M2MClassifier` from the release. Rows that differ are scored one by one, some two
+        thousand a second, so that no row moves the score of another.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where the comparison is charged, once. None counts nothing, as only you know the cap.
 
@@ -465,7 +466,9 @@ class _Scorer:
         most = max(getattr(column, "n_codes", 1) for column in known.columns)
         evenly = (np.arange(most) + 0.5) / most
         head = known.at(np.column_stack([evenly] * len(known)))
-        table = framed(np.vstack([head, rows]), known, self._m2m._frame, self._m2m.privacy_)
+        table = framed(
+            [*np.vstack([head, rows]).T], known, self._m2m._frame, self._m2m.privacy_.badge
+        )
         table = rows_of(table, slice(len(head), None))
         # Our own model has the schema of these rows, so it refuses none of them.
         return self._model._read_rows(table) if self._is_own else table

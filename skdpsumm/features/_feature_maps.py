@@ -296,10 +296,11 @@ def batches(n: int) -> Iterable[slice]:
     return gen_batches(n, _ROWS_SUMMED_AT_ONCE) if n else ()  # which takes no empty partitions
 
 
-NO_GAMMA = (
-    'gamma="auto" needs a schema: give the public description of the columns, such as '
-    "schema=(0, 1) or {'age': (17, 90)}. Or set gamma to a number, per squared unit of the columns."
+NO_SCHEMA_FOR_GAMMA = (
+    'gamma="auto" needs a schema: give the public description of the columns here, in place of a '
+    "PublicVectorizer in front, such as schema=(0, 1) or {'age': (17, 90)}."
 )
+NO_GAMMA = f"{NO_SCHEMA_FOR_GAMMA} Or set gamma to a number, per squared unit of the columns."
 
 
 def auto_gamma(points: NDArray) -> float:

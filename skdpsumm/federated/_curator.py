@@ -4,89 +4,105 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from flwr.app import Message
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger, simulation
 from ..sketches import PrivateSketch
+from ..sketches._file import read_octets
 from ..summaries import Curator
-from ..summaries._protocol import Rows
 from ..summaries._public_groups import claim_of_sum
 from ..summaries._releases import COSTS_NOTHING
+from . import _wire
 from ._agreement import CURATOR, Agreement
-from ._envelope import Keys
-from ._files import (
-    BYTES_OF_RECORDS,
-    check_space,
-    close_files,
-    load_settings,
-    make_folder,
-    write_file,
-)
-from ._grid import Desk, Round, find_nodes
-from ._owner_log import Refusal
-from ._table import cells_of, check_table, read_table, to_arrow, vectors_of
-from ._wire import (
-    Rooms,
-    as_agreed,
-    describe,
-    empty_sketch,
-    message_content,
-    rows_of,
-    size_of_sketch,
-)
+from ._envelope import Keys, Letter, seal, unseal
+from ._files import BYTES_OF_RECORDS, Settings, check_space, make_folder, printable, write_file
+from ._grants import Refusal
+from ._table import check_table, read_table, to_arrow, vectors_of
 
 GENERIC = "the curator's side failed; error.txt in the folder of the result says why"
+_NOT_TAKEN = (
+    "did not open the question: their copy of the agreement is another one, or names other keys, "
+    "or their skdpsumm is of another version. Compare digests with the command `agreement`. If "
+    "these are equal, the owner's node failed, and its output says why"
+)
+_TWO_NODES = "has two nodes that are connected under their name: they must end one"
+_POLL_SECONDS = 0.5
 
-# Puts questions of a kind to owners, by name, and returns the answers of those that gave one.
-_Put = Callable[[str, Mapping[str, Any]], dict[str, dict[str, Any]]]
+
+class Fault(ValueError):
+    """Why there is no answer, in words without anything of what the owner sent.
+
+    For refusals, it is the owner's own reason.
+    """
 
 
 class RunEndedError(ValueError):
     """Why a run ended early, in words that may be told: they hold nothing of any row."""
 
 
-@dataclass
+@dataclass(repr=False)
 class FederatedRun:
-    """What a run over Flower brought. Holds the owners' rows.
+    """A run over Flower: puts questions under seal, opens the answers, and has what they brought.
+
+    Holds the owners' rows.
 
     Parameters
     ----------
     agreement : Agreement
-    curator : Curator or None
-        Finished, with `chosen`, `y`, `privacy` and `transcript`, and `X` as vectors; None if no
-        rows were chosen.
+    keys : Keys
+        The curator's.
+    grid : Grid
+        Of Flower.
+    run : int
+        Flower's id of the run.
+    timeout : float
+        Seconds to wait for the answers to each question, for all of them together.
+    curator : Curator or None, default=None
+        Not opened yet, made by ``agreement.curator(...)``. None chooses no rows.
+
+    Attributes
+    ----------
+    nodes : dict from owner to int
+        Flower's ids of those that are connected.
     codes : dict from (owner, index) to ndarray of shape (n_columns,)
         The rows received, as they came.
     sketches : dict from owner to PrivateSketch
         As released.
     left_out : dict from owner to str
-        Who is not in the result, at which question, and why.
-    rounds : list of Round
-        With seconds and bytes.
+        Who takes part no more, since which question, and why.
+    rounds : list of dict
+        The questions, and the seconds that they took.
     """
 
     agreement: Agreement
+    keys: Keys
+    grid: Grid
+    run: int
+    timeout: float
     curator: Curator | None = None
-    codes: dict[tuple[str, int], NDArray] = field(default_factory=dict, repr=False)
+    nodes: dict[str, int] = field(default_factory=dict)
+    codes: dict[tuple[str, int], NDArray] = field(default_factory=dict)
     sketches: dict[str, PrivateSketch] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def sketch(self) -> PrivateSketch | None:
@@ -96,30 +112,75 @@ class FederatedRun:
     @property
     def rows(self) -> pa.Table:
         """The chosen rows, in the order chosen, as the schema reads them, with their labels."""
-        if self.curator is None:
-            raise AttributeError("No rows were chosen, because the agreement has no table `rows`.")
-        schema = self.agreement.schema
-        codes = [self.codes[origin] for origin in self.curator.chosen]
-        cells = cells_of(schema, np.reshape(codes, (len(codes), schema.n_columns)))
-        columns = {
-            name: to_arrow(column, cells[:, j])
-            for j, (name, column) in enumerate(zip(schema.names, schema.columns, strict=True))
-        }
-        if self.curator.y is not None:
-            columns[str(self.agreement.labels)] = pa.array(
-                as_agreed(self.curator.y, self.agreement.labels_dtype)
+        chosen: Any = self.curator
+        codes = [self.codes[origin] for origin in chosen.chosen]
+        n_columns = self.agreement.schema.n_columns
+        return to_arrow(self.agreement.schema, np.reshape(codes, (len(codes), n_columns)))
+
+    def carry_out(self, wait: float = 60.0, min_owners: int = 1) -> FederatedRun:
+        """Have the agreement signed off, ask for rows, sketches or both, and return the run.
+
+        The curator is opened, and the ledger of the target charged, once enough have signed.
+
+        Parameters
+        ----------
+        wait : float, default=60.0
+            Seconds to wait for owners to connect.
+        min_owners : int, default=1
+            Fewer that sign off end the run, before anything is spent.
+
+        Raises
+        ------
+        RunEndedError
+            If fewer than `min_owners` signed off, or none is left.
+        """
+        if not min_owners >= 1:  # with none, the target would be charged and nobody asked
+            raise RunEndedError(f"min_owners must be at least 1, got {min_owners}.")
+        self.find_nodes(wait)
+        signed = self.ask("sign", self._to_all(), self._read_signature)
+        if len(signed) < min_owners:
+            raise RunEndedError(
+                f"{len(signed)} of {len(self.agreement.owners)} owners signed off, fewer than "
+                f"min_owners={min_owners}; nothing was spent. {self.left_out}"
             )
-        return pa.table(columns)
+        if self.curator is not None:
+            self._choose_rows(self.curator)
+        if self.agreement.sketch is not None:
+            read = partial(sketch_of, self.agreement)
+            self.sketches = self.ask("sketch", self._to_all(), read)
+        return self
 
-    @property
-    def active(self) -> list[str]:
-        """The owners that are still taking part."""
-        return [owner for owner in self.agreement.owners if owner not in self.left_out]
+    def _to_all(self) -> dict[str, dict[str, Any]]:
+        return {owner: {} for owner in self.active}
 
-    def leave_out(self, kind: str, faults: Mapping[str, str]) -> None:
-        """Note why owners are left out from a question on; the first reason stays."""
-        for owner, fault in faults.items():
-            self.left_out.setdefault(owner, f"{kind}: {fault}")
+    def _read_signature(self, owner: str, content: dict[str, Any]) -> None:
+        wanted = {"kind": "SignOff", "owner": owner, "agreement": self.agreement.digest}
+        if (
+            _wire.describe(content) != wanted
+        ):  # which holds no arrays, whose comparison has no one truth
+            raise ValueError("signed something else off")
+
+    def _choose_rows(self, curator: Curator) -> None:
+        """Carry messages as `run_protocol` does, but over the grid."""
+        ours = self.agreement
+        with one_blas_thread():  # as in one process, so that the same rows are chosen
+            messages = curator.open()
+            while messages:
+                asked = {o: message for o, message in messages.items() if o in self.active}
+                questions = {
+                    owner: _wire.message_content(message) for owner, message in asked.items()
+                }
+                most = {owner: message.most_rows() for owner, message in asked.items()}
+                sent = self.ask("ask", questions, partial(_wire.rows_of, ours.schema, most))
+                if not sent:
+                    raise RunEndedError(f"No owner is left. {self.left_out}")
+                pairs = [(o, rows, rows.X[:, ours.positions]) for o, rows in sent.items()]
+                vectors = {o: replace(r, X=vectors_of(ours.features, X)) for o, r, X in pairs}
+                messages = curator.receive(vectors)
+                self.leave_out("ask", curator.dropped_owners)
+                for owner in set(sent) - set(curator.dropped_owners):  # whose indices are sound
+                    origins = [(owner, index) for index in sent[owner].indices.tolist()]
+                    self.codes |= dict(zip(origins, sent[owner].X, strict=True))
 
     def report(self) -> dict[str, Any]:
         """Return what may be told of the run, as json.dumps takes it: no number of any rows."""
@@ -131,15 +192,7 @@ class FederatedRun:
             "left_out": self.left_out,
             "sketches_of": list(self.sketches),
             "privacy": privacy,
-            "rounds": [
-                {
-                    "question": r.kind,
-                    "seconds": round(r.seconds, 2),
-                    "bytes_sent": r.bytes_sent,
-                    "bytes_received": r.bytes_received,
-                }
-                for r in self.rounds
-            ],
+            "rounds": self.rounds,
         }
 
     def save(self, folder: str | Path) -> None:
@@ -159,129 +212,131 @@ class FederatedRun:
             pyarrow.parquet.write_table(self.rows, folder / "summary.parquet")
         if self.sketch is not None:
             self.sketch.save(folder / "merged.sketch")
-        close_files(folder)
-        _write_report(folder, self.report())
+        # It is the last of all: a report that is there is complete.
+        write_file(folder / "report.json", json.dumps(self.report(), indent=2) + "\n")
 
+    # ---- one question to many nodes
 
-def run_over_grid(
-    agreement: Agreement,
-    grid: Grid,
-    curator: Curator | None = None,
-    *,
-    keys: Keys,
-    run_id: int,
-    timeout: float = 600.0,
-    wait: float = 60.0,
-    min_owners: int = 1,
-) -> FederatedRun:
-    """Have the agreement signed off, then ask for rows, sketches or both.
+    @property
+    def active(self) -> list[str]:
+        """The owners that are still taking part."""
+        return [owner for owner in self.agreement.owners if owner not in self.left_out]
 
-    Parameters
-    ----------
-    agreement : Agreement
-    grid : Grid
-        Of Flower.
-    curator : Curator or None
-        Not opened yet, made by ``agreement.curator(...)``. It is opened, and the ledger
-        of the target charged, once `min_owners` have signed.
-    keys : Keys
-        The curator's.
-    run_id : int
-        Flower's.
-    timeout : float, default=600.0
-        Seconds to wait for the answers to each question. Who is later, crashes or sends rubbish is
-        left out from then on.
-    wait : float, default=60.0
-        Seconds to wait for owners to connect.
-    min_owners : int, default=1
-        Fewer that sign off end the run, before anything is spent.
+    def leave_out(self, kind: str, faults: Mapping[str, Any]) -> None:
+        """Note why owners are left out from a question on; the first reason stays."""
+        for owner, fault in faults.items():
+            self.left_out.setdefault(owner, f"{kind}: {fault}")
 
-    Returns
-    -------
-    FederatedRun
+    def find_nodes(self, wait: float) -> None:
+        """Find each owner's node, waiting for all up to `wait` seconds.
 
-    Raises
-    ------
-    RunEndedError
-        If fewer than `min_owners` signed off, or none is left.
-    """
-    if curator is not None and curator.terms.max_rows_per_group is not None:
-        raise ValueError(
-            "Make the curator with max_rows_per_group=None, to protect single rows: over Flower, "
-            "owners cannot protect groups, and would not answer with "
-            f"max_rows_per_group={curator.terms.max_rows_per_group!r}."
-        )
-    if not min_owners >= 1:  # with none, the target would be charged and nobody asked
-        raise RunEndedError(f"min_owners must be at least 1, got {min_owners}.")
-    if not keys.are(agreement.keys[CURATOR]):
-        raise RunEndedError("keys must be the curator's keys in the agreement.")
-    run, desk = FederatedRun(agreement, curator), Desk(agreement, keys, run_id)
-    nodes, missing = find_nodes(grid, agreement.owners, wait)
-    run.leave_out("sign", missing)
+        An owner is who holds the key that the curator registered under their name. Two nodes of
+        one name are none.
+        """
+        deadline, owners = time.monotonic() + wait, self.agreement.owners
+        while True:
+            named: dict[str, list[int]] = {owner: [] for owner in owners}
+            for node in self.grid.get_nodes():
+                named.setdefault(node.name, []).append(node.node_id)
+            self.nodes = {owner: named[owner][0] for owner in owners if len(named[owner]) == 1}
+            if len(self.nodes) == len(owners) or time.monotonic() >= deadline:
+                break
+            time.sleep(_POLL_SECONDS)
+        missing = [owner for owner in owners if owner not in self.nodes]
+        faults = {o: _TWO_NODES if named[o] else "is not connected" for o in missing}
+        self.leave_out("sign", faults)
 
-    def put(kind: str, questions: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        outcome = desk.ask(grid, nodes, kind, questions, timeout)
-        run.rounds.append(outcome)
-        run.leave_out(kind, outcome.faults)
-        return outcome.answers
+    def ask(
+        self,
+        kind: str,
+        questions: Mapping[str, Mapping[str, Any]],
+        read: Callable[[str, dict[str, Any]], Any],
+    ) -> dict[str, Any]:
+        """Send owners their questions, and return the answers of those that gave a sound one.
 
-    _sign(run, put)
-    if len(run.active) < min_owners:
-        raise RunEndedError(
-            f"{len(run.active)} of {len(agreement.owners)} owners signed off, fewer than "
-            f"min_owners={min_owners}; nothing was spent. {run.left_out}"
-        )
-    if curator is not None:
-        _choose_rows(run, curator, put)
-    if agreement.sketch is not None:
-        _gather_sketches(run, put)
-    return run
+        All others are left out.
 
-
-def _sign(run: FederatedRun, put: _Put) -> None:
-    for owner, content in put("sign", {owner: {} for owner in run.active}).items():
-        wanted = {"kind": "SignOff", "owner": owner, "agreement": run.agreement.digest}
-        if describe(content) != wanted:  # which holds no arrays, whose comparison has no one truth
-            run.leave_out("sign", {owner: "signed something else off"})
-
-
-def _choose_rows(run: FederatedRun, curator: Curator, put: _Put) -> None:
-    """Carry messages as `run_protocol` does, but over the grid."""
-    agreement = run.agreement
-    labels = agreement.labels_dtype if agreement.labels else None
-    with one_blas_thread():  # as in one process, so that the same rows are chosen
-        messages = curator.open()
-        while messages:
-            questions = {
-                owner: message_content(messages[owner]) for owner in run.active if owner in messages
-            }
-            sent: dict[str, Rows] = {}
-            for owner, content in put("ask", questions).items():
+        Parameters
+        ----------
+        kind : {"sign", "ask", "sketch"}
+        questions : mapping from owner to content
+        read : callable
+            Takes an owner and the content of their answer. Returns what it says, or raises
+            ValueError in words that hold nothing of it.
+        """
+        start, answers = time.monotonic(), {}
+        sealed = {owner: self._sealed(kind, owner, content) for owner, content in questions.items()}
+        messages = [
+            Message(_wire.carried(octets), self.nodes[owner], f"query.{kind}", ttl=self.timeout)
+            for owner, octets in sealed.items()
+        ]
+        pending = dict(zip(questions, self.grid.push_messages(messages), strict=True))
+        while pending:
+            is_late = time.monotonic() >= start + self.timeout
+            # One by one: what one owner sends may be such that reading it fails.
+            for owner, identifier in list(pending.items()):
                 try:
-                    most = messages[owner].most_rows()
-                    sent[owner] = rows_of(content, agreement.schema, labels, most)
+                    content = self._collected(kind, owner, identifier, sealed[owner])
+                    if content is None:
+                        continue
+                    answers[owner] = read(owner, content)
                 except ValueError as error:
-                    run.leave_out("ask", {owner: str(error)})
-            if not sent:
-                raise RunEndedError(f"No owner is left. {run.left_out}")
-            vectors = {o: vectors_of(agreement.schema, rows.X) for o, rows in sent.items()}
-            messages = curator.receive({o: replace(sent[o], X=X) for o, X in vectors.items()})
-            run.leave_out("ask", curator.dropped_owners)
-            for owner in set(sent) - set(curator.dropped_owners):  # whose indices are sound
-                origins = [(owner, index) for index in sent[owner].indices.tolist()]
-                run.codes |= dict(zip(origins, sent[owner].X, strict=True))
+                    self.leave_out(kind, {owner: error})
+                del pending[owner]
+            if is_late:
+                break
+            time.sleep(_POLL_SECONDS * bool(pending))
+        late = f"did not answer within {self.timeout:g} s"
+        self.leave_out(kind, dict.fromkeys(pending, late))
+        seconds = round(time.monotonic() - start, 2)
+        self.rounds.append({"question": kind, "seconds": seconds})
+        return answers
 
-
-def _gather_sketches(run: FederatedRun, put: _Put) -> None:
-    for owner, content in put("sketch", {owner: {} for owner in run.active}).items():
+    def _collected(
+        self, kind: str, owner: str, identifier: str | None, question: bytes
+    ) -> dict[str, Any] | None:
+        """Return the content of an answer, None if it is not there yet, or raise Fault."""
+        if identifier is None:
+            raise Fault("could not be reached")
         try:
-            run.sketches[owner] = sketch_of(content, run.agreement)
-        except ValueError as error:
-            run.leave_out("sketch", {owner: str(error)})
+            replies = list(self.grid.pull_messages([identifier]))
+            content = self._opened(kind, owner, question, replies[0]) if replies else None
+        except (httpx.HTTPError, Fault):
+            raise  # the first is the SuperLink's, not the owner's
+        except Exception:
+            raise Fault("sent what cannot be read") from None
+        if content is not None and content["kind"] == "Refusal":
+            reason = printable(str(content.get("reason")))[:300] or "no reason given"
+            raise Fault(f"refused: {reason}")
+        return content
+
+    def _letter(self, kind: str, sender: str, receiver: str, question: str = "") -> Letter:
+        place = self.agreement.digest, self.run, len(self.rounds), kind
+        return Letter(*place, sender, receiver, question)
+
+    def _sealed(self, kind: str, owner: str, content: Mapping[str, Any]) -> bytes:
+        room, receiver = _wire.room_of_question(self.agreement, kind), self.agreement.keys[owner]
+        return seal(
+            self._letter(kind, CURATOR, owner), _wire.encode(content), room, self.keys, receiver
+        )
+
+    def _opened(self, kind: str, owner: str, question: bytes, reply: Message) -> dict[str, Any]:
+        if reply.has_error():
+            names = {code: name for name, code in vars(ErrorCode).items() if isinstance(code, int)}
+            name = names.get(reply.error.code, "unknown")
+            raise Fault(f"did not answer (Flower says {name})")
+        if not (octets := _wire.uncarried(reply.content)):
+            raise Fault(_NOT_TAKEN)
+        letter = self._letter(kind, owner, CURATOR, hashlib.sha256(question).hexdigest())
+        room, sender = _wire.room_of_answer(self.agreement, kind, owner), self.agreement.keys[owner]
+        content = _wire.decode(unseal(letter, octets, room, self.keys, sender))
+        if not isinstance(content.get("kind"), str):  # an array has no one truth when compared
+            raise ValueError("The answer is of no kind.")
+        return content
 
 
 @dataclass(frozen=True, kw_only=True)
-class CuratorSite:
+class CuratorSite(Settings):
     """What the curator has on the machine of the SuperLink. Holds private data.
 
     Parameters
@@ -320,13 +375,6 @@ class CuratorSite:
     min_owners: int = 1
     seed: int | None = None
 
-    @classmethod
-    def load(cls, path: str | os.PathLike) -> CuratorSite:
-        """Read a curator's TOML file; relative paths in it start at its folder."""
-        files = {"agreement", "keys", "result", "target", "ledger"}
-        needed = {"agreement", "keys", "result"}
-        return load_settings(Path(path).expanduser().absolute(), cls, needed, files)
-
     @property
     def tickets(self) -> Path:
         """The folder of the runs that this user has started, and nobody else can."""
@@ -335,9 +383,9 @@ class CuratorSite:
     def check_space(self) -> None:
         """Raise OSError if the disk has no room for a result, before anything is spent for it."""
         ours = Agreement.load(self.agreement)
-        rooms = [Rooms(ours, owner) for owner in ours.owners]
-        size = 0 if ours.rows is None else sum(room.answer("ask") for room in rooms)
-        size += 0 if ours.sketch is None else rooms[0].answer("sketch")  # their sum is no longer
+        size = 0 if ours.sketch is None else ours.bytes_of_sketch  # a sum of sketches is no longer
+        if ours.rows is not None:
+            size += sum(_wire.room_of_answer(ours, "ask", owner) for owner in ours.owners)
         check_space(make_folder(self.result), size + BYTES_OF_RECORDS)
 
     def run(self, grid: Grid, run_id: int, ticket: str) -> None:
@@ -354,59 +402,40 @@ class CuratorSite:
             make_folder(folder, new=True)  # no run is done twice
         except OSError:
             raise RuntimeError("Start the run with the curator's command `run`.") from None
-        output = (folder / "output.txt").open("x")
+        path = folder / "output.txt"
         try:
-            with output, redirect_stdout(output), redirect_stderr(output):
+            with path.open("x") as out, redirect_stdout(out), redirect_stderr(out):
                 self._run(grid, run_id).save(folder)
         except BaseException as error:
             write_file(folder / "error.txt", traceback.format_exc())
-            close_files(folder)
-            _write_report(folder, {"error": _told(error)})
+            # The texts of other errors may hold values of the target.
+            is_told = isinstance(error, RunEndedError | BudgetExceededError)
+            report = {"error": str(error) if is_told else GENERIC}
+            write_file(folder / "report.json", json.dumps(report))
             raise RuntimeError(GENERIC) from None
 
     def _run(self, grid: Grid, run_id: int) -> FederatedRun:
         agreement = Agreement.load(self.agreement)
         # A ledger that is too full is told here, before any owner is asked for anything.
         curator = None if agreement.rows is None else self._make_curator(agreement)
-        return run_over_grid(
-            agreement,
-            grid,
-            curator,
-            keys=Keys.load(self.keys),
-            run_id=run_id,
-            timeout=self.timeout,
-            wait=self.wait,
-            min_owners=self.min_owners,
-        )
+        place = agreement, Keys.load(self.keys), grid, run_id, self.timeout
+        return FederatedRun(*place, curator=curator).carry_out(self.wait, self.min_owners)
 
     def _make_curator(self, agreement: Agreement) -> Curator:
         if self.target is None:
-            raise RunEndedError(
-                "Set `target`, the table to match: under the agreement, rows are chosen."
-            )
+            raise RunEndedError("Set `target`, the table to match, in the curator's file.")
         # Before the target is read.
         ledger = None if self.ledger is None else PrivacyLedger.open(self.ledger)
         try:
-            check_table(self.target, agreement, labels=False)
+            check_table(self.target, agreement.features, agreement.schema.names)
         except Refusal as refusal:
             raise RunEndedError(f"The target does not fit the agreement: {refusal}.") from None
-        codes, _ = read_table(self.target, agreement, labels=False)
-        target = vectors_of(agreement.schema, codes)
+        target = vectors_of(agreement.features, read_table(self.target, agreement.features))
         with nullcontext() if self.seed is None else simulation(self.seed):
             curator = agreement.curator(target, ledger=ledger)
         if ledger is not None and curator.cost != COSTS_NOTHING:
             ledger.check(PrivacyGuarantee(curator.cost, curator.terms.adjacency))
         return curator
-
-
-def _told(error: BaseException) -> str:
-    """Return the text of an error for the report; those of others may hold values of the target."""
-    return str(error) if isinstance(error, RunEndedError | BudgetExceededError) else GENERIC
-
-
-def _write_report(folder: Path, report: Mapping[str, Any]) -> None:
-    """Write it last of all, and in one step: a report that is there is complete."""
-    write_file(make_folder(folder) / "report.json", json.dumps(report, indent=2) + "\n")
 
 
 def merge_sketches(sketches: Mapping[str, PrivateSketch]) -> PrivateSketch:
@@ -426,7 +455,7 @@ def merge_sketches(sketches: Mapping[str, PrivateSketch]) -> PrivateSketch:
     return replace(merged, privacy=claim_of_sum(merged.privacy))
 
 
-def sketch_of(content: Mapping[str, Any], agreement: Agreement) -> PrivateSketch:
+def sketch_of(agreement: Agreement, _: str, content: Mapping[str, Any]) -> PrivateSketch:
     """Return the sketch that an owner sent, if it is what was agreed.
 
     Raises
@@ -435,33 +464,25 @@ def sketch_of(content: Mapping[str, Any], agreement: Agreement) -> PrivateSketch
         If it is no sketch (`PrivateSketch.load` says what is none), is larger than what was
         agreed, or has another map, noise or guarantee.
     """
-    octets, ours = content.get("file"), empty_sketch(agreement)
-    if content.get("kind") != "Sketch" or not isinstance(octets, np.ndarray):
+    octets, ours = content.get("file"), agreement.empty_sketch
+    if content["kind"] != "Sketch" or not isinstance(octets, np.ndarray):
         raise ValueError("sent no sketch")
-    if octets.nbytes > size_of_sketch(ours):
+    if octets.nbytes > agreement.bytes_of_sketch:
         raise ValueError("sent a sketch of another size than agreed")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "sketch"
-        path.write_bytes(octets.tobytes())
-        try:
-            sketch = PrivateSketch.load(path)
-        except ValueError as error:
-            raise ValueError("sent no sketch") from error
+    most = octets.nbytes
+    try:
+        sketch = read_octets(octets.tobytes(), "The answer", PrivateSketch._from_contents, most)
+    except ValueError as error:
+        raise ValueError("sent no sketch") from error
     if not sketch.feature_map.same_as(ours.feature_map):
         raise ValueError("sent a sketch with another feature map than agreed")
-    if _claim(sketch.privacy) != _claim(ours.privacy) or not _same_noise(sketch, ours):
+    levels: Any = [(*one.noise_std, one.n_noise_std) for one in (sketch, ours)]
+    if _claim(sketch) != _claim(ours) or not np.allclose(*levels):
         raise ValueError("sent a sketch with other noise than agreed")
     return sketch
 
 
-def _claim(privacy: PrivacyGuarantee) -> dict[str, Any]:
-    return {k: v for k, v in privacy.to_dict().items() if k != "simulated"}
-
-
-def _same_noise(a: PrivateSketch, b: PrivateSketch) -> bool:
-    return bool(
-        a.postprocess == b.postprocess
-        and a.n_from_sums == b.n_from_sums
-        and np.allclose(a.noise_std, b.noise_std)
-        and np.isclose(a.n_noise_std, b.n_noise_std)
-    )
+def _claim(sketch: PrivateSketch) -> dict[str, Any]:
+    """Return what a sketch says of itself and of its noise, whether it is simulated or not."""
+    claim = {k: v for k, v in sketch.privacy.to_dict().items() if k != "simulated"}
+    return claim | {"postprocess": sketch.postprocess, "n_from_sums": sketch.n_from_sums}

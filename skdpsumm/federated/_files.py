@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import secrets
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import MISSING, fields
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ..schema._files import read_toml
 
 # Room for what is written beside an answer or a result: log, ledgers and their journals, a report,
 # errors and output.
 BYTES_OF_RECORDS = 2**17
+# Lines about messages of strangers: whoever sends many of them fills no disk.
+MOST_STRANGERS = 1000
 # What the system says where no byte more can be written: the disk, a quota, a limit of a file.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def make_folder(path: str | os.PathLike, *, new: bool = False) -> Path:
     """Make a folder and those above it; raise FileExistsError if it has to be `new`."""
+    os.umask(0o077)  # whatever any library writes into it is for this user's eyes alone, too
     path = Path(path)
-    for folder in [p for p in reversed(path.parents) if not p.exists()]:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    path.mkdir(mode=0o700, exist_ok=not new)
+    path.mkdir(parents=True, exist_ok=not new)
     return path
 
 
@@ -78,29 +82,60 @@ def printable(text: str) -> str:
     return "".join(c for c in text if c.isprintable())
 
 
-def close_files(folder: Path) -> None:
-    """Take from others what a library has let them read."""
-    for path in folder.rglob("*"):
-        path.chmod(0o700 if path.is_dir() else 0o600)
+def note(path: str | os.PathLike, event: str, **entry: Any) -> None:
+    """Add one line of JSON to an owner's log, for people to read. `Grants` decides.
 
+    Events: ``received`` (a question of the curator came), ``granted`` (it will be answered),
+    ``sent``, ``repeated``, ``refused`` (with ``detail`` for the owner's eyes alone), and
+    ``stranger``, a message that the curator did not sign, of which the first ones are noted only.
+    Arrays stand as shape, dtype and SHA-256.
 
-def load_settings(path: Path, cls: Any, needed: Collection[str], files: Collection[str]) -> Any:
-    """Return a dataclass that a TOML file describes; relative paths in it start at its folder.
-
-    Parameters
-    ----------
-    path : Path
-    cls : type
-    needed, files : collection of str
-        Entries that must be there, and entries that are paths.
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skdpsumm.federated._files import note
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     note(Path(folder) / "log.jsonl", "received", run=1, ask="sketch", content={})
+    ...     (Path(folder) / "log.jsonl").read_text()[:22]
+    '{"event": "received", '
     """
-    given = read_toml(path)
-    if not set(needed) <= set(given) <= set(cls.__dataclass_fields__):
-        optional = sorted(set(cls.__dataclass_fields__) - set(needed))
-        raise ValueError(
-            f"{path.name} must have {sorted(needed)}, and may have {optional}; it has "
-            f"{sorted(given)}."
-        )
-    for key in set(files) & set(given):
-        given[key] = path.parent / Path(given[key]).expanduser()
-    return cls(**given)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    line = json.dumps({"event": event, "time": now, **entry}).encode()
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(handle, "r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        before = file.read()
+        if event == "stranger" and before.count(b'{"event": "stranger"') >= MOST_STRANGERS:
+            return
+        # A crash in the middle of a line leaves a part of it, which stays alone.
+        torn = before and not before.endswith(b"\n")
+        file.write(b"\n" * bool(torn) + line + b"\n")
+        file.flush()
+        os.fsync(handle)
+
+
+class Settings:
+    """A dataclass that a TOML file describes."""
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Self:
+        """Read a party's TOML file; relative paths in it start at its folder.
+
+        Raises
+        ------
+        ValueError
+            For entries that are unknown or missing.
+        """
+        path = Path(path).expanduser().absolute()
+        given, known = read_toml(path), {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+        needed = {name for name, f in known.items() if f.default is MISSING}
+        if not needed <= set(given) <= set(known):
+            raise ValueError(
+                f"{path.name} must have {sorted(needed)}, and may have "
+                f"{sorted(set(known) - needed)}; it has {sorted(given)}."
+            )
+        for name in given:
+            if "Path" in known[name].type:
+                given[name] = path.parent / Path(given[name]).expanduser()
+        return cls(**given)

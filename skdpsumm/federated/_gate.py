@@ -12,7 +12,7 @@ import datetime
 import ipaddress
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import uvicorn
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from starlette.responses import Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ._files import write_file
@@ -35,9 +36,6 @@ _SECONDS_OF_HEAD = 10.0
 _FLEET = re.compile(rb"/v1/fleet(/[a-z][a-z0-9-]*)+")
 # These headers are about one connection, and not about what goes through it.
 _HOP = {b"host", b"connection", b"transfer-encoding", b"keep-alive", b"content-length"}
-
-_Receive = Callable[[], Awaitable[Any]]
-_Send = Callable[[Any], Awaitable[None]]
 
 
 class Gate:
@@ -58,30 +56,30 @@ class Gate:
             base_url=upstream, verify=verify, timeout=None, trust_env=False
         )
 
-    async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one call."""
+        reply = await self._reply(scope, receive)
+        await reply(scope, receive, send)
+
+    async def _reply(self, scope: Any, receive: Any) -> Response:
         path = scope["raw_path"]
         if scope["method"] != "POST" or not _FLEET.fullmatch(path) or scope["query_string"]:
-            await _refuse(send, 403)
-            return
+            return _refusal(403)
         try:
             async with asyncio.timeout(60):
                 body = await _body(receive)
-        except TimeoutError:
-            await _refuse(send, 408)
-            return
-        if body is None:
-            await _refuse(send, 413)
-            return
-        try:
+            if body is None:
+                return _refusal(413)
             headers = [(k, v) for k, v in scope["headers"] if k not in _HOP]
             reply = await self._client.post(path.decode(), content=body, headers=headers)
+        except TimeoutError:
+            return _refusal(408)
         except httpx.HTTPError:  # Flower's nodes try again
-            await _refuse(send, 503)
-            return
+            return _refusal(503)
+        passed = Response(reply.content, reply.status_code)
         kept = [(k.lower(), v) for k, v in reply.headers.raw]
-        kept = [(k, v) for k, v in kept if k not in _HOP | {b"content-encoding"}]
-        await _reply(send, reply.status_code, kept, reply.content)
+        passed.raw_headers += [(k, v) for k, v in kept if k not in _HOP | {b"content-encoding"}]
+        return passed
 
 
 class _Head(H11Protocol):
@@ -118,7 +116,7 @@ class _Head(H11Protocol):
             self._late = None
 
 
-async def _body(receive: _Receive) -> bytes | None:
+async def _body(receive: Any) -> bytes | None:
     """Return the body of a call, or None as soon as it is too long."""
     parts, size, more = [], 0, True
     while more:
@@ -131,22 +129,11 @@ async def _body(receive: _Receive) -> bytes | None:
     return b"".join(parts)
 
 
-async def _refuse(send: _Send, status: int) -> None:
-    await _reply(send, status, [(b"connection", b"close")], b"")
+def _refusal(status: int) -> Response:
+    return Response(status_code=status, headers={"connection": "close"})
 
 
-async def _reply(
-    send: _Send, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
-) -> None:
-    length = (b"content-length", b"%d" % len(body))
-    headers = [*headers, length]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def serve(
-    upstream: str, root: str | Path, host: str, port: int, certificate: str, key: str
-) -> uvicorn.Server:
+def serve(upstream: str, root: str | Path, host: str, port: int, folder: Path) -> uvicorn.Server:
     """Return a server of the gate, over TLS; its `run` serves until it is told to end.
 
     Parameters
@@ -154,15 +141,15 @@ def serve(
     upstream, root : see `Gate`
     host, port : str, int
         Where strangers call.
-    certificate, key : str
-        Paths of the certificate that owners know, and of its key.
+    folder : Path
+        Holds server.pem, the certificate that owners know, and its key server.key.
     """
     config = uvicorn.Config(
         Gate(upstream, root),
         host=host,
         port=port,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
+        ssl_certfile=folder / "server.pem",
+        ssl_keyfile=folder / "server.key",
         http=_Head,
         lifespan="off",
         ws="none",

@@ -10,7 +10,17 @@ from typing import Any
 
 from ..privacy import PrivacyLedger, PureDP
 from ._files import locked
-from ._owner_log import Refusal
+
+GENERIC = "the owner's side failed; the owner's log, or the output of their node, says why"
+
+
+class Refusal(Exception):
+    """Why an owner does not answer, in words that may leave their site.
+
+    Its text consists of what both parties have agreed on (names of columns, of parameters) and
+    never of anything read off the table. All other exceptions stay at home: the curator gets
+    `GENERIC` in their place.
+    """
 
 
 class Grants:
@@ -30,6 +40,10 @@ class Grants:
     ----------
     path : path-like
         A file that `make` made.
+    max_rows : int, default=0
+        Rows that all runs together may take.
+    max_runs : int or None, default=None
+        Runs that may take anything. None allows all.
 
     Raises
     ------
@@ -44,14 +58,15 @@ class Grants:
     >>> from pathlib import Path
     >>> from skdpsumm.federated._grants import Grants
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     grants = Grants.make(Path(folder) / "grants")
+    ...     Grants.make(Path(folder) / "grants")
+    ...     grants = Grants(Path(folder) / "grants", max_rows=100)
     ...     grants.grant(1, "sign", "ab12")
-    ...     grants.grant(1, "ask", "ab12", 80, max_rows=100)
+    ...     grants.grant(1, "ask", "ab12", 80)
     ...     grants.n_rows, grants.runs
     (80, {1})
     """
 
-    def __init__(self, path: str | os.PathLike):
+    def __init__(self, path: str | os.PathLike, max_rows: int = 0, max_runs: int | None = None):
         if not Path(path).is_file():
             raise FileNotFoundError(
                 f"There is no record of grants {path}, so nothing is granted. Put back the file "
@@ -59,12 +74,12 @@ class Grants:
             )
         self._ledger = PrivacyLedger.open(path)
         self._lock = f"{os.path.realpath(path)}.lock"
+        self.max_rows, self.max_runs = max_rows, max_runs
 
-    @classmethod
-    def make(cls, path: str | os.PathLike) -> Grants:
-        """Make a new record, for this user's eyes only, and return it."""
+    @staticmethod
+    def make(path: str | os.PathLike) -> None:
+        """Make a new record, for this user's eyes only."""
         PrivacyLedger(path, epsilon=math.inf)
-        return cls(path)
 
     def entries(self) -> list[dict[str, Any]]:
         """Return what was granted, in order: `run`, `ask`, `agreement` (its digest) and `rows`."""
@@ -73,16 +88,19 @@ class Grants:
     @property
     def n_rows(self) -> int:
         """Rows that were let go so far."""
-        return _rows_of(self.entries())
+        return sum(entry["rows"] for entry in self.entries())
 
     @property
     def runs(self) -> set[int]:
         """Runs that had an answer with rows or a sketch. Signatures take nothing."""
-        return _runs_of(self.entries())
+        return {entry["run"] for entry in self.entries() if entry["ask"] != "sign"}
 
-    def check_room(self, run: int, n_rows: int, max_rows: int, max_runs: int | None) -> None:
+    def check_room(self, run: int, n_rows: int) -> None:
         """Raise Refusal, by name, if a run may not take `n_rows`, or is one too many."""
-        _check_room(self.entries(), run, n_rows, max_rows, max_runs)
+        if n_rows and self.n_rows + n_rows > self.max_rows:
+            raise Refusal(f"max_rows: the owner does not let {n_rows} more rows go")
+        if self.max_runs is not None and len(self.runs | {run}) > self.max_runs:
+            raise Refusal("max_runs: the owner takes part in no more runs")
 
     def check_signed(self, run: int, agreement: str) -> None:
         """Raise Refusal unless this owner has signed this agreement off in this run."""
@@ -90,16 +108,7 @@ class Grants:
         if signed not in self.entries():
             raise Refusal("sign: this owner has not signed the agreement off in this run")
 
-    def grant(
-        self,
-        run: int,
-        ask: str,
-        agreement: str,
-        n_rows: int = 0,
-        *,
-        max_rows: int = 0,
-        max_runs: int | None = None,
-    ) -> None:
+    def grant(self, run: int, ask: str, agreement: str, n_rows: int = 0) -> None:
         """Write down that a run has its one answer of a kind, and may take rows along.
 
         Under a lock beside the file, which nodes may share: each counts what others have granted.
@@ -111,10 +120,7 @@ class Grants:
         ask : {"sign", "ask", "sketch"}
         agreement : str
             Digest of the agreement that the owner has signed, or signs hereby.
-        n_rows, max_rows : int, default=0
-            Asked for now, and allowed over all runs.
-        max_runs : int or None, default=None
-            Allowed to take anything; None allows all.
+        n_rows : int, default=0
 
         Raises
         ------
@@ -122,29 +128,11 @@ class Grants:
             If the run has had its answer, or there is no room for it.
         """
         with locked(self._lock):
-            entries = self.entries()
-            if any((entry["run"], entry["ask"]) == (run, ask) for entry in entries):
+            if any((entry["run"], entry["ask"]) == (run, ask) for entry in self.entries()):
                 raise Refusal(
                     f"{ask!r} was asked before in this run, and has one answer a run. If none "
                     "came, it was lost after it was granted, and counts: start a new run"
                 )
-            _check_room(entries, run, n_rows, max_rows, max_runs)
+            self.check_room(run, n_rows)
             entry = {"run": run, "ask": ask, "agreement": agreement, "rows": n_rows}
             self._ledger.charge(PureDP(math.inf if n_rows else 0.0), label=json.dumps(entry))
-
-
-def _rows_of(entries: list[dict[str, Any]]) -> int:
-    return sum(entry["rows"] for entry in entries)
-
-
-def _runs_of(entries: list[dict[str, Any]]) -> set[int]:
-    return {entry["run"] for entry in entries if entry["ask"] != "sign"}
-
-
-def _check_room(
-    entries: list[dict[str, Any]], run: int, n_rows: int, max_rows: int, max_runs: int | None
-) -> None:
-    if n_rows and _rows_of(entries) + n_rows > max_rows:
-        raise Refusal(f"max_rows: the owner does not let {n_rows} more rows go")
-    if max_runs is not None and len(_runs_of(entries) | {run}) > max_runs:
-        raise Refusal("max_runs: the owner takes part in no more runs")

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import warn_caller
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
-from ..features._feature_maps import NO_GAMMA
+from ..features._feature_maps import NO_GAMMA, NO_SCHEMA_FOR_GAMMA
 from ..privacy import BudgetExceededError, BudgetWarning, NoiseWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._fit import PrivateFit
@@ -426,7 +426,9 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _check_schema(self) -> None:
         if self.schema is None:
             if self.gamma == "auto" and self._kernel == "rbf":
-                raise ValueError(NO_GAMMA)
+                # Without a schema there are no landmarks, so a number alone would not do.
+                needs_both = self._draws_landmarks and not self._takes_public_points
+                raise ValueError(NO_SCHEMA_FOR_GAMMA if needs_both else NO_GAMMA)
             return
         as_schema(self.schema).require_bounds()
         if self.norm_bound not in (None, 1):

@@ -116,10 +116,10 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         What is public about the columns: their ranges and categories. Give one if you can. Your
         table may then hold words, and missing values where the schema allows them. Rows become
         vectors of norm at most one, as `PublicVectorizer` makes them, and kernels see these. The
-        default is None because only you know what is public.
-        It takes columns of numbers as they are, so scale them by public constants. TDIL and TDDL
-        learners need public points for kernels without explicit features ("rbf", say): they draw
-        them from the schema, unless `fit` is given X_public.
+        default is None because only you know what is public. Without a schema, columns must hold
+        numbers, and are taken as they are: scale them by public constants. TDIL and TDDL learners
+        need public points for kernels such as "rbf". They draw them from the schema, unless you
+        give `fit` X_public.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -195,15 +195,15 @@ class PINPClassifier(BasePINP, ClassifierTarget):
         and 1.0 are 1. To have truth values back, list ``[False, True]``.
     regularization : "auto" or float, default="auto"
         Lambda, the weight of the penalty beside the sum of the losses: scikit-learn's 1 / C. The
-        default is a public rule of the mechanism (docs/learners.md). For "functional" it keeps the
-        noise on a prediction at half a margin or less, and for regressors at a tenth of half the
-        interval. For "objective" it keeps curvature cheap. For "gradient" it is small, because
-        stopping early does the same.
+        default is a public rule of the mechanism (docs/learners.md). For "functional", noise moves
+        a score by 0.5 at most, or a regressor's prediction by a tenth of half of `y_bounds`. For
+        "objective", it is so large that curvature costs little epsilon. For "gradient", it is
+        small, because stopping early does the same.
     mechanism : str or mechanism object, default="auto"
-        How what is learnt is made private. The default is "functional" (`FunctionalMechanism`),
-        because it was the best by far in all cases we tried. All its answers lie on one path of a
-        Gaussian process around the minimiser. The noise is at most ``Delta_w |phi(z)| / mu``, for
-        any number of queries. With explicit features `fit` releases the whole function.
+        How the model is made private. The default is "functional" (`FunctionalMechanism`), because
+        it was the best by far in all cases we tried. All its answers lie on one path of a Gaussian
+        process around the minimiser. The noise is at most ``Delta_w |phi(z)| / mu``, for any number
+        of queries. With explicit features `fit` releases the whole function.
 
         "svt" (`SparseVector`) and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1, with
         budgets that hold. They answer from a public hypothesis, and pay where it is wrong. They are
@@ -228,13 +228,13 @@ class PINPClassifier(BasePINP, ClassifierTarget):
     privacy_ : PrivacyGuarantee
         What the release promises, and under which assumptions.
     noise_ : ReleasedNoise
-        How large the noise on a prediction is, compared with what predictions can be. If the model
-        is mostly noise (`is_drowned`), `fit` gives a `NoiseWarning`. All of it is computed from
-        the release and public numbers. `privacy_` and the repr show it, too. It says which rows it
-        is for. For sparse X these are rows of the largest norm, spread over all columns: nothing
-        public says which columns yours use. Shorter rows get less noise, and smaller predictions.
+        How far noise moves a score or a prediction, and how much these differ. If the model is
+        mostly noise (`is_drowned`), `fit` gives a `NoiseWarning`. It is computed from the release
+        and public numbers alone. `privacy_` and the repr show it. For sparse X it is about rows of
+        the largest norm, spread over all columns, because nothing public says which columns yours
+        use. Shorter rows get less noise, and smaller predictions.
     regularization_ : float
-        Lambda.
+        The penalty that was used: Lambda, or 1 / C in scikit-learn.
     sensitivity_ : float
         Delta_w: how far the minimisers of two neighbours can be apart, in the norm of the space.
         It includes the solver's tolerance and rounding. An int `max_rows_per_group` multiplies it.
@@ -247,10 +247,10 @@ class PINPClassifier(BasePINP, ClassifierTarget):
     Notes
     -----
     A fitted learner holds private data. Its pickles and deep copies leave the private minimiser
-    behind, unless epsilon is infinite. They carry the points that were asked and their answers, and
-    answer new points by the function that those amount to. So a copy holds private data if these
-    points are private: ask at public ones by ``predict(Public(Z))``. A forked process answers as a
-    copy does, but has all the memory.
+    behind, unless epsilon is infinite. They carry the points that you asked about and the answers,
+    and answer new points from these alone. So a copy holds private data if the points are private:
+    ask at public ones by ``predict(Public(Z))``. A forked process answers as a copy does, but has
+    all the memory.
 
     A new point costs n kernel values, and O(T^2) arithmetic after T points.
 
@@ -321,10 +321,10 @@ class PINPRegressor(BasePINP, RegressorTarget):
         What is public about the columns: their ranges and categories. Give one if you can. Your
         table may then hold words, and missing values where the schema allows them. Rows become
         vectors of norm at most one, as `PublicVectorizer` makes them, and kernels see these. The
-        default is None because only you know what is public.
-        It takes columns of numbers as they are, so scale them by public constants. TDIL and TDDL
-        learners need public points for kernels without explicit features ("rbf", say): they draw
-        them from the schema, unless `fit` is given X_public.
+        default is None because only you know what is public. Without a schema, columns must hold
+        numbers, and are taken as they are: scale them by public constants. TDIL and TDDL learners
+        need public points for kernels such as "rbf". They draw them from the schema, unless you
+        give `fit` X_public.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -388,15 +388,15 @@ class PINPRegressor(BasePINP, RegressorTarget):
         off y would reveal its largest and smallest value.
     regularization : "auto" or float, default="auto"
         Lambda, the weight of the penalty beside the sum of the losses: scikit-learn's 1 / C. The
-        default is a public rule of the mechanism (docs/learners.md). For "functional" it keeps the
-        noise on a prediction at half a margin or less, and for regressors at a tenth of half the
-        interval. For "objective" it keeps curvature cheap. For "gradient" it is small, because
-        stopping early does the same.
+        default is a public rule of the mechanism (docs/learners.md). For "functional", noise moves
+        a score by 0.5 at most, or a regressor's prediction by a tenth of half of `y_bounds`. For
+        "objective", it is so large that curvature costs little epsilon. For "gradient", it is
+        small, because stopping early does the same.
     mechanism : str or mechanism object, default="auto"
-        How what is learnt is made private. The default is "functional" (`FunctionalMechanism`),
-        because it was the best by far in all cases we tried. All its answers lie on one path of a
-        Gaussian process around the minimiser. The noise is at most ``Delta_w |phi(z)| / mu``, for
-        any number of queries. With explicit features `fit` releases the whole function.
+        How the model is made private. The default is "functional" (`FunctionalMechanism`), because
+        it was the best by far in all cases we tried. All its answers lie on one path of a Gaussian
+        process around the minimiser. The noise is at most ``Delta_w |phi(z)| / mu``, for any number
+        of queries. With explicit features `fit` releases the whole function.
 
         "svt" (`SparseVector`) and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1, with
         budgets that hold. They answer from a public hypothesis, and pay where it is wrong. They are
@@ -419,13 +419,13 @@ class PINPRegressor(BasePINP, RegressorTarget):
     privacy_ : PrivacyGuarantee
         What the release promises, and under which assumptions.
     noise_ : ReleasedNoise
-        How large the noise on a prediction is, compared with what predictions can be. If the model
-        is mostly noise (`is_drowned`), `fit` gives a `NoiseWarning`. All of it is computed from
-        the release and public numbers. `privacy_` and the repr show it, too. It says which rows it
-        is for. For sparse X these are rows of the largest norm, spread over all columns: nothing
-        public says which columns yours use. Shorter rows get less noise, and smaller predictions.
+        How far noise moves a score or a prediction, and how much these differ. If the model is
+        mostly noise (`is_drowned`), `fit` gives a `NoiseWarning`. It is computed from the release
+        and public numbers alone. `privacy_` and the repr show it. For sparse X it is about rows of
+        the largest norm, spread over all columns, because nothing public says which columns yours
+        use. Shorter rows get less noise, and smaller predictions.
     regularization_ : float
-        Lambda.
+        The penalty that was used: Lambda, or 1 / C in scikit-learn.
     sensitivity_ : float
         Delta_w: how far the minimisers of two neighbours can be apart, in the norm of the space.
         It includes the solver's tolerance and rounding. An int `max_rows_per_group` multiplies it.
@@ -438,10 +438,10 @@ class PINPRegressor(BasePINP, RegressorTarget):
     Notes
     -----
     A fitted learner holds private data. Its pickles and deep copies leave the private minimiser
-    behind, unless epsilon is infinite. They carry the points that were asked and their answers, and
-    answer new points by the function that those amount to. So a copy holds private data if these
-    points are private: ask at public ones by ``predict(Public(Z))``. A forked process answers as a
-    copy does, but has all the memory.
+    behind, unless epsilon is infinite. They carry the points that you asked about and the answers,
+    and answer new points from these alone. So a copy holds private data if the points are private:
+    ask at public ones by ``predict(Public(Z))``. A forked process answers as a copy does, but has
+    all the memory.
 
     A new point costs n kernel values, and O(T^2) arithmetic after T points.
 

@@ -123,7 +123,8 @@ def _public_points(learner: Any, X_public: Any, space: Space, seed: int) -> NDAr
             f"{type(learner).__name__} with kernel={learner.kernel!r} needs public points: "
             + ("pass them to fit as X_public, or " if learner._takes_public_points else "")
             + "give a schema, the public description of the columns, to draw landmarks from, "
-            "such as schema=(0, 1) or {'age': (17, 90)}, or set kernel to a transformer."
+            "such as schema=(0, 1) or {'age': (17, 90)}, in place of a PublicVectorizer in front. "
+            "Or set kernel to a transformer."
         )
     reading, table = learner._reading, learner._reading.of_table(learner)
     n_landmarks = mechanism.count_landmarks(len(table.numeric), float(learner.delta))

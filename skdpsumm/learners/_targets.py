@@ -32,7 +32,7 @@ class ClassCoding:
     classes: NDArray
     codes: Floats
     half: ClassVar[float] = 1.0
-    unit: ClassVar[str] = "a margin"
+    unit: ClassVar[str] = "score"
 
     @property
     def n_scores(self) -> int:
@@ -52,7 +52,7 @@ class IntervalCoding:
     high: float
     n_scores: int = 1
     codes: ClassVar[Floats] = np.linspace(-1.0, 1.0, 9)[:, None]
-    unit: ClassVar[str] = "half of y_bounds"
+    unit: ClassVar[str] = "prediction"
 
     @property
     def half(self) -> float:

@@ -75,10 +75,10 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
         What is public about the columns: their ranges and categories. Give one if you can. Your
         table may then hold words, and missing values where the schema allows them. Rows become
         vectors of norm at most one, as `PublicVectorizer` makes them, and kernels see these. The
-        default is None because only you know what is public.
-        It takes columns of numbers as they are, so scale them by public constants. TDIL and TDDL
-        learners need public points for kernels without explicit features ("rbf", say): they draw
-        them from the schema, unless `fit` is given X_public.
+        default is None because only you know what is public. Without a schema, columns must hold
+        numbers, and are taken as they are: scale them by public constants. TDIL and TDDL learners
+        need public points for kernels such as "rbf". They draw them from the schema, unless you
+        give `fit` X_public.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -154,12 +154,12 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
         and 1.0 are 1. To have truth values back, list ``[False, True]``.
     regularization : "auto" or float, default="auto"
         Lambda, the weight of the penalty beside the sum of the losses: scikit-learn's 1 / C. The
-        default is a public rule of the mechanism (docs/learners.md). For "functional" it keeps the
-        noise on a prediction at half a margin or less, and for regressors at a tenth of half the
-        interval. For "objective" it keeps curvature cheap. For "gradient" it is small, because
-        stopping early does the same.
+        default is a public rule of the mechanism (docs/learners.md). For "functional", noise moves
+        a score by 0.5 at most, or a regressor's prediction by a tenth of half of `y_bounds`. For
+        "objective", it is so large that curvature costs little epsilon. For "gradient", it is
+        small, because stopping early does the same.
     mechanism : str or mechanism object, default="auto"
-        How what is learnt is made private. The default takes the best by public numbers:
+        How the model is made private. The default takes the best by public numbers:
 
         - "gradient" (`GradientDescent`) if delta > 0 and epsilon is at most 30. Noisy gradient
           descent on all rows, in the span of phi(Z).
@@ -187,13 +187,13 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
     privacy_ : PrivacyGuarantee
         What the release promises, and under which assumptions.
     noise_ : ReleasedNoise
-        How large the noise on a prediction is, compared with what predictions can be. If the model
-        is mostly noise (`is_drowned`), `fit` gives a `NoiseWarning`. All of it is computed from
-        the release and public numbers. `privacy_` and the repr show it, too. It says which rows it
-        is for. For sparse X these are rows of the largest norm, spread over all columns: nothing
-        public says which columns yours use. Shorter rows get less noise, and smaller predictions.
+        How far noise moves a score or a prediction, and how much these differ. If the model is
+        mostly noise (`is_drowned`), `fit` gives a `NoiseWarning`. It is computed from the release
+        and public numbers alone. `privacy_` and the repr show it. For sparse X it is about rows of
+        the largest norm, spread over all columns, because nothing public says which columns yours
+        use. Shorter rows get less noise, and smaller predictions.
     regularization_ : float
-        Lambda.
+        The penalty that was used: Lambda, or 1 / C in scikit-learn.
     sensitivity_ : float
         Delta_w: how far the minimisers of two neighbours can be apart, in the norm of the space.
         It includes the solver's tolerance and rounding. An int `max_rows_per_group` multiplies it.
@@ -205,8 +205,8 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
 
     Notes
     -----
-    The fitted learner contains no row of X. You can pickle it and give it away. It is a function
-    in the span of phi(X_public), and is good on rows like those.
+    The fitted learner contains no row of X. You can pickle it and give it away. It is good on rows
+    like X_public.
 
     Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.1;
     Hall, Rinaldo and Wasserman (2013) for the functional mechanism.
@@ -278,10 +278,10 @@ class TDDLRegressor(BaseTDDL, RegressorTarget):
         What is public about the columns: their ranges and categories. Give one if you can. Your
         table may then hold words, and missing values where the schema allows them. Rows become
         vectors of norm at most one, as `PublicVectorizer` makes them, and kernels see these. The
-        default is None because only you know what is public.
-        It takes columns of numbers as they are, so scale them by public constants. TDIL and TDDL
-        learners need public points for kernels without explicit features ("rbf", say): they draw
-        them from the schema, unless `fit` is given X_public.
+        default is None because only you know what is public. Without a schema, columns must hold
+        numbers, and are taken as they are: scale them by public constants. TDIL and TDDL learners
+        need public points for kernels such as "rbf". They draw them from the schema, unless you
+        give `fit` X_public.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -345,12 +345,12 @@ class TDDLRegressor(BaseTDDL, RegressorTarget):
         off y would reveal its largest and smallest value.
     regularization : "auto" or float, default="auto"
         Lambda, the weight of the penalty beside the sum of the losses: scikit-learn's 1 / C. The
-        default is a public rule of the mechanism (docs/learners.md). For "functional" it keeps the
-        noise on a prediction at half a margin or less, and for regressors at a tenth of half the
-        interval. For "objective" it keeps curvature cheap. For "gradient" it is small, because
-        stopping early does the same.
+        default is a public rule of the mechanism (docs/learners.md). For "functional", noise moves
+        a score by 0.5 at most, or a regressor's prediction by a tenth of half of `y_bounds`. For
+        "objective", it is so large that curvature costs little epsilon. For "gradient", it is
+        small, because stopping early does the same.
     mechanism : str or mechanism object, default="auto"
-        How what is learnt is made private. The default takes the best by public numbers:
+        How the model is made private. The default takes the best by public numbers:
 
         - "gradient" (`GradientDescent`) if delta > 0 and epsilon is at most 30. Noisy gradient
           descent on all rows, in the span of phi(Z).
@@ -376,13 +376,13 @@ class TDDLRegressor(BaseTDDL, RegressorTarget):
     privacy_ : PrivacyGuarantee
         What the release promises, and under which assumptions.
     noise_ : ReleasedNoise
-        How large the noise on a prediction is, compared with what predictions can be. If the model
-        is mostly noise (`is_drowned`), `fit` gives a `NoiseWarning`. All of it is computed from
-        the release and public numbers. `privacy_` and the repr show it, too. It says which rows it
-        is for. For sparse X these are rows of the largest norm, spread over all columns: nothing
-        public says which columns yours use. Shorter rows get less noise, and smaller predictions.
+        How far noise moves a score or a prediction, and how much these differ. If the model is
+        mostly noise (`is_drowned`), `fit` gives a `NoiseWarning`. It is computed from the release
+        and public numbers alone. `privacy_` and the repr show it. For sparse X it is about rows of
+        the largest norm, spread over all columns, because nothing public says which columns yours
+        use. Shorter rows get less noise, and smaller predictions.
     regularization_ : float
-        Lambda.
+        The penalty that was used: Lambda, or 1 / C in scikit-learn.
     sensitivity_ : float
         Delta_w: how far the minimisers of two neighbours can be apart, in the norm of the space.
         It includes the solver's tolerance and rounding. An int `max_rows_per_group` multiplies it.
@@ -394,8 +394,8 @@ class TDDLRegressor(BaseTDDL, RegressorTarget):
 
     Notes
     -----
-    The fitted learner contains no row of X. You can pickle it and give it away. It is a function
-    in the span of phi(X_public), and is good on rows like those.
+    The fitted learner contains no row of X. You can pickle it and give it away. It is good on rows
+    like X_public.
 
     Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.1;
     Hall, Rinaldo and Wasserman (2013) for the functional mechanism.

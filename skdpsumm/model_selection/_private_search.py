@@ -112,7 +112,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         `distribution`, more trials cost little privacy and much time: the default of 10 takes about
         as long as ten fits, now and then several times that.
     distribution : {"logarithmic", "geometric"} or float, default="logarithmic"
-        The law of K, of which the default is the cheaper one. A float above -1 is eta of the
+        The law of K. The default is the cheaper of the two. A float above -1 is eta of the
         truncated negative binomial law: 0 is the logarithmic and 1 the geometric one. The smaller
         eta is, the cheaper is the search, and the more K varies.
     scoring : str or callable, default=None
@@ -168,31 +168,33 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     have the same coins, and the row that one of them lacks a coin of its own: this leaves the law
     of the coins as it is on either side. For given coins the row is in one part: if it is in the
     training part the score is post-processing of what the fit released, else the fit is the same.
-    So given the coins a run costs what one of the two costs. This holds for every coin, thus also
-    on average, for the sum that defines delta(epsilon) is convex. Under replace-one a row keeps its
-    coin. (A rule by position would not do: a row that comes shifts the positions of all after it.)
+    So given the coins a run costs what one of the two costs. This holds for every coin, and so on
+    average, because the sum that defines delta(epsilon) is convex. Under replace-one a row keeps
+    its coin. (A rule by position would not do: a row that comes shifts the positions of all after
+    it.)
 
     *A run, of groups.* Which k rows of a group stay, and the group's one coin, are keyed hashes of
     its label: for a given key, no other group's rows or coin change when a group comes or goes. So
     for every key the group is in one part. In the training part, the fit is that of a learner for
     which this `max_rows_per_group` is proved; it gets the labels, and no group has more rows than
     stay. Held out, the group adds at most k scores to the sum, of half of the bounds' length each,
-    or with "average" the mean of them, rounded once. Under replace-one the new group's label is
-    another, and its coin independent of all others but for what tells a keyed hash from chance;
-    pair it with the coin of the group that goes. The sum counts no rows, whose number would be
-    private with an int k; a learner that publishes it refuses replace-one.
+    or with "average" the mean of them, rounded once. Under replace-one the new group has another
+    label. We assume that a keyed hash acts like random numbers, so its coin is independent of all
+    others. Pair it with the coin of the group that goes. The sum counts no rows, whose number would
+    be private with an int k; a learner that publishes it refuses replace-one.
 
     *The search.* Its (epsilon, delta) follow from those of the runs by a theorem on the best of a
     random number of Gaussian runs, which no other bound improves on. docs/proofs.md
     proves it, and docs/learners.md has a table.
 
     *Parallel trials.* Trials run in parallel inside ``joblib.parallel_config("loky")`` or
-    ``("dask")``, with the same result. Whoever watches the workers sees K. The time that a fit
-    takes tells of K, too, and is not covered.
+    ``("dask")``, with the same result. Whoever watches the workers sees K. How long a fit takes
+    tells something of K, too. No epsilon covers either.
 
-    *Candidates that fail.* Before any charge, candidates are tried on public rows: all of a grid of
-    at most 100, and of others some and what is drawn. A candidate that cannot be fitted to the
-    private rows counts as the worst. Without a schema X must hold finite numbers.
+    *Candidates that fail.* Before any charge, candidates are tried on public rows: all of them, if
+    they are a grid of at most 100, and otherwise a few and those that are drawn. A candidate that
+    cannot be fitted to the private rows counts as the worst. Without a schema X must hold finite
+    numbers.
 
     *Learners of your own.* A search takes any estimator with the parameters `epsilon`, `delta`,
     `adjacency` and `ledger` (its own, or those of its `release`) that sets

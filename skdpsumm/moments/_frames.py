@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 
-from ..privacy import PrivacyGuarantee
 from ..schema._columns import Date, Numeric
-from ..schema._schema import TableSchema
+from ..schema._schema import TableSchema, stack_columns
 
 
 def chosen(frame: str | None) -> str | None:
@@ -70,32 +70,44 @@ def distinct(names: Sequence[str], last: int = 0) -> list[str]:
     return found
 
 
-def framed(rows: NDArray, schema: TableSchema, frame: str | None, privacy: PrivacyGuarantee) -> Any:
-    """Return rows as a table: whole numbers, numbers and categories, as the schema says.
+def framed(
+    cells: Sequence[NDArray],
+    schema: TableSchema,
+    frame: str | None,
+    badge: str,
+    known: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
+    """Return columns as a table: whole numbers, numbers and categories, as the schema says.
 
     Parameters
     ----------
-    rows : ndarray of shape (n, d)
+    cells : sequence of ndarray of shape (n,)
     schema : TableSchema
     frame : {"pandas", "polars", "pyarrow", "auto", None}
         As in `Estimate`. None, or a schema without names: an array.
-    privacy : PrivacyGuarantee
-        Is told in ``attrs`` of a pandas frame.
+    badge : str
+        What protects the rows, which is told in ``attrs`` of a pandas frame.
+    known : mapping of str to column
+        Columns that another frame has already. By default all are made.
     """
     library = chosen(frame)
     if library is None or schema.names is None:
-        return schema.with_dates(rows)
-    columns = {name: _typed(rows[:, j], schema, j) for j, name in enumerate(schema.names)}
+        return schema.with_dates(stack_columns([*cells]))
+    columns = {
+        name: known[name] if name in known else _typed(own, schema, j)
+        for j, (name, own) in enumerate(zip(schema.names, cells, strict=True))
+    }
     # Each library has its own mark of a missing value.
     if library == "pyarrow":
         import pyarrow as pa
 
-        columns = {name: pa.array(cells, from_pandas=True) for name, cells in columns.items()}
+        made = {name: pa.array(columns[name], from_pandas=True) for name in {*columns} - {*known}}
+        columns |= made
     table = frame_of(columns, library)
     if library == "polars":
         table = table.fill_nan(None)
     if library == "pandas":
-        table.attrs["privacy"] = privacy.badge  # text, which every format of files can hold
+        table.attrs["privacy"] = badge  # text, which every format of files can hold
     return table
 
 

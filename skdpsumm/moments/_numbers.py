@@ -7,7 +7,7 @@ ROUNDING = 1e-9
 N_TABLES = 100
 # A plausible table of two or three columns has this many rows, and this many in a cell at least: an
 # atom of a single column has as few.
-ROWS_OF_JOINT_TABLE, FEWEST_IN_CELL = 2**12, 4
+ROWS_OF_JOINT_TABLE, FEWEST_IN_CELL = 2**12, 2
 # The model has more of both, because it is one table and tells the answer: rows, and quantiles.
 ROWS_OF_JOINT_MODEL, N_QUANTILES_OF_MODEL = 2**16, 2**10
 # Two or three columns have rows in up to so many cells; of more cells, and of more columns, so many

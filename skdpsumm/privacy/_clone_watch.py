@@ -89,13 +89,13 @@ class CloneWatch:
         self._told.add((dataset, label))
         # A few candidates by a few folds are ten fits, and many are a hundred.
         many = {n: epsilon_of(Cost(*(n * part for part in cost))) for n in (10, 100)}
-        prices = [f"{n} cost epsilon={epsilon:.4g}" for n, epsilon in many.items()]
+        prices = [f"{n} such fits cost epsilon={epsilon:.4g}" for n, epsilon in many.items()]
         warnings.warn(
             "Search with PrivateSearchCV, which has one price, or on public data: any other search "
             "or cross-validation charges every fit in full, one for each candidate and fold and "
             f"one to refit. So far, {count} fits by clones of one estimator "
             f"({label or 'without a label'}) cost epsilon={epsilon_of(paid):.4g} of data set "
-            f"{dataset!r}. Of such fits, {', '.join(prices)}.",
+            f"{dataset!r}; {', '.join(prices)}.",
             BudgetWarning,
             stacklevel=4,
         )

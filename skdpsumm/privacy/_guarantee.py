@@ -38,7 +38,7 @@ class PrivacyGuarantee:
         Who may see the release: "public", "analyst", "owner coalition", "curator", "consumer". The
         default is "public" because most releases are for anyone.
     unit : str, default="one row"
-        What one neighbour differs in. The default is "one row" because that is what estimators
+        In what two neighbours differ. The default is "one row" because that is what estimators
         protect unless `max_rows_per_group` is set.
     given : str, default="the parameters of the estimator"
         The public information that the claim takes as given. Every claim takes at least the

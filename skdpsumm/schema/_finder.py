@@ -141,8 +141,8 @@ class SchemaFinder(PrivateFit, BaseEstimator):
 
     *Numbers* get a range whose ends are 0, or 1, 2 or 5 times a power of ten. It leaves out ends
     that hold so few rows that noise hides them: later estimators clip numbers to it. The step is
-    the coarsest of 0.001, 0.01, 0.1, 0.5, 1, 5, 10, 50, 100 and 1000 that at most some two rows in
-    a hundred are off. Those are then rounded. A column with finer numbers has none.
+    the coarsest of 0.001, 0.01, 0.1, 0.5, 1, 5, 10, 50, 100 and 1000 that fits all but some two
+    rows in a hundred. These are then rounded. A column with finer numbers has none.
 
     *Categories* are the values that enough rows have, in sorted order. All others become "other".
     How many rows are enough depends on the noise, and `min_count_` says it. A value that a single
@@ -150,9 +150,9 @@ class SchemaFinder(PrivateFit, BaseEstimator):
 
     *Dates* get a range of whole years from 1800 to 2199, in days (`Date`).
 
-    Each column may have missing cells. A word that reads as a number or a date is that. A cell that
-    its column cannot read (another word among numbers, a number among dates, a date with a time
-    zone, a list, a number beyond 2^53 among categories) counts as missing here.
+    Each column may have missing cells. A word that reads as a number or a date counts as one. A
+    cell that its column cannot read (another word among numbers, a number among dates, a date with
+    a time zone, a list, a number beyond 2^53 among categories) counts as missing here.
 
     Parameters
     ----------

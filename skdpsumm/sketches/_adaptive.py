@@ -85,8 +85,8 @@ class AdaptiveSketcher(TableSketcher):
         one row. None, the default, protects one row of X, which is enough where each person has one
         row. The value is public.
     random_state : int, RandomState or None, default=None
-        Public randomness: it does not touch the noise. It is not used, because nothing public is
-        drawn.
+        Public randomness: it does not touch the noise. It is not used here, because nothing public
+        is drawn.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. The default is None because only you know the cap of your
         data. *Every fit is a release of its own*, also in a search or a cross-validation, and
@@ -108,13 +108,13 @@ class AdaptiveSketcher(TableSketcher):
 
     Notes
     -----
-    The budget is mu^2 under Gaussian noise and epsilon under pure DP. Of it, 8 per cent find bins:
-    up to 5 where rows heap, on up to four levels, and the rest the bins of that. 15 count the base
-    and 5 pay for the choices. (The base takes 30 with a target. Where rows are few for the noise,
-    these rise to 35 and 80.) The rest counts what is chosen: about
-    ``0.4 sqrt(n mu)`` groups, but at least 16, and at least one for each column. Where there are at
-    most 1.4 times as many groups (1.1 with a target), all are counted and nothing is chosen. With
-    ``epsilon=np.inf``, all are counted. A group has at most 131,072 cells.
+    The budget is mu^2 under Gaussian noise and epsilon under pure DP. 8 per cent of it find bins:
+    up to 5 find where rows heap, on up to four levels, and the rest makes bins of that. 15 count
+    each column (30 with a target; up to 35 and 80 if rows are few for the noise), and 5 pay for the
+    choices. The rest counts what is chosen: about ``0.4 sqrt(n mu)`` groups, but at least 16, and
+    at least one for each column. Where there are at most 1.4 times as many groups (1.1 with a
+    target), all are counted and nothing is chosen. With ``epsilon=np.inf``, all are counted. A
+    group has at most 131,072 cells.
 
     Two such sketches have different maps, so `+` refuses them. To combine owners, release one
     sketch of all rows, or give each owner a `HistogramSketcher` with the same list of groups.

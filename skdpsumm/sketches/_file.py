@@ -142,11 +142,17 @@ def read_file(
         If the file is no sketch, is damaged or too large, says what cannot be, or was written by a
         newer format.
     """
-    told = repr(os.fspath(path))
     with Path(path).open("rb") as file:
         octets = file.read(min(os.fstat(file.fileno()).st_size, largest) + 1)
+    return read_octets(octets, repr(os.fspath(path)), make, largest)
+
+
+def read_octets(
+    octets: bytes, told: str, make: Callable[[Header, Arrays], Made], largest: int
+) -> Made:
+    """Return the sketch in the bytes of a file, which messages call `told`: see `read_file`."""
     try:
-        text, _, rest = _checked(octets, largest).partition(b"\n")
+        text, _, rest = checked(octets, largest).partition(b"\n")
         header = read_json(text)
         version = header["version"]
         if header["format"] != FORMAT or type(version) is not int or version < 1:
@@ -161,12 +167,12 @@ def read_file(
             f"{told} has format version {version}; this skdpsumm reads {VERSION}. {remedy}."
         )
     try:
-        return make(header, _arrays(header.pop("arrays"), rest))
+        return make(header, arrays_of(header.pop("arrays"), rest))
     except Exception as error:
         raise ValueError(f"{told} is not a sketch file: its parts do not fit. {error}") from error
 
 
-def _checked(octets: bytes, largest: int) -> bytes:
+def checked(octets: bytes, largest: int) -> bytes:
     """Return the bytes of a file before its checksum, or raise ValueError."""
     if len(octets) > largest:
         raise ValueError("It is too large.")
@@ -176,7 +182,7 @@ def _checked(octets: bytes, largest: int) -> bytes:
     return octets[:-_CHECKSUM]
 
 
-def _arrays(sizes: list[tuple[str, int]], octets: bytes) -> Arrays:
+def arrays_of(sizes: list[tuple[str, int]], octets: bytes) -> Arrays:
     """Return the arrays that a header lists, which are all that there is."""
     arrays, start = {}, 0
     for name, size in sizes:

@@ -77,7 +77,7 @@ class PrivateSketch:
         Whether `n_released` was computed from `sums` (each histogram sums to n). The default is
         False because Fourier features have no such sum.
     added : tuple of (str, tuple of float), default=()
-        Of a sum of sketches: the `key` of each release in it, and the standard deviation of its
+        For a sum of sketches: the `key` of each release in it, and the standard deviation of its
         noise in each of `blocks` and in the number of rows. So answers of the sum and of what was
         added share noise. Empty for a single release, and for a sum of more than 64, or of one
         release twice.

@@ -42,8 +42,8 @@ class Auction(Protocol):
     ----------
     X_seed : array-like of shape (s, n_columns), default=None
         D_init, public rows that the summary starts with and that are left out at the end. Give
-        vectors of them where the tables have a schema. None is none: they stay in the objective,
-        and pull the choice away from the target.
+        vectors of them where the tables have a schema. None starts with no rows. Seeds stay in the
+        objective, and pull the choice away from the target.
     n_target, max_share_per_owner : see `Protocol`
         What is public of the target, and how much of the summary may be one owner's.
 
@@ -58,11 +58,11 @@ class Auction(Protocol):
     *What each party sees.* An owner: h1, g~, g_l and whether it is asked, in each of p rounds. The
     curator: D_v, all bids, the rows asked for. *Guarantee.* For the target: (epsilon, delta), as a
     single release. For the owners' rows: none. A row x that outbids owner j's best turns j from
-    first to second, and the event "j is not asked" from impossible to probability
-    ``1 - exp(-epsilon_auction)``: no delta below that holds, at any epsilon. Nor do "bad rounds"
-    bound it: asks that owner j does not see change what others bid later. h2's part alone is exact,
-    with a sensitivity of 2 (4 under replace-one), for a row more among the owners' swaps a row of
-    D_s for another.
+    first to second, and the event "j is not asked" from impossible to probability ``1 -
+    exp(-epsilon_auction)``: no delta below that holds, at any epsilon. Nor do "bad rounds" bound
+    it: asks that owner j does not see change what others bid later. The part of h2 alone is exact.
+    Its sensitivity is 2 (4 under replace-one), because one more row among the owners' swaps a row
+    of D_s for another.
 
     *Cost.* About ``p (K / tau + 1 / epsilon_auction)`` rows, at most K p, which it nearly reaches
     for K below 20; p rounds; up to 2 p messages per owner.

@@ -56,14 +56,14 @@ class Curator:
     owners : sequence of hashable
         The public names of all owners.
     terms : Terms
-        The parameters of the run: `PrivateMMDSummarizer.terms` returns them. `gamma` is of the
-        columns of X_target.
+        The parameters of the run: `PrivateMMDSummarizer.terms` returns them. Their `gamma` is for
+        the columns of X_target.
     target_groups : array-like of shape (m,), default=None
-        The group of each row of the target. Needed with `max_rows_per_group`; None, as single rows
-        need none.
+        The group of each row of the target. Give it with `max_rows_per_group`. None is for single
+        rows.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Asked before the target is read, and charged by `open`. None charges nothing, since only you
-        know what total to allow; then nothing counts your runs.
+        It is asked before the target is read, and charged by `open`. With None, nothing counts your
+        runs: only you know what total to allow.
     random_state : int, RandomState or None, default=None
         Public randomness (the frequencies), and the restarts of the curator's choice. None draws
         new ones in each run.
@@ -128,7 +128,7 @@ class Curator:
         self.terms, self.protocol = terms, terms.protocol
         check_target_groups(terms.max_rows_per_group, target_groups)
         self._noise_seed = current_seed()
-        self.shares = _shares(list(owners), self.protocol.shares)
+        self.shares = shares_of(list(owners), self.protocol.shares)
         self._ledger = ledger
         self._begin()
         check_some_rows("X_target", X_target)
@@ -459,7 +459,7 @@ def _read_target_groups(labels: Any, n_rows: int) -> Groups:
     raise ValueError(re.sub(r"\bgroups\b", "target_groups", text, count=1))
 
 
-def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, float]:
+def shares_of(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, float]:
     """Return shares that sum to one, by owner."""
     if len(set(owners)) < len(owners) or not owners:
         raise ValueError("owners must be at least one name, and all different.")

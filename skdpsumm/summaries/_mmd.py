@@ -47,9 +47,9 @@ def mmd2(
 ) -> float:
     """Return the squared maximum mean discrepancy between two samples.
 
-    It is 0 if and only if both samples are equal as multisets up to repetition. Not private: the
-    value is exact. With ``k(x, y) = exp(-gamma |x - y|^2)``, it is
-    ``MMD^2 = mean k(x, x') - 2 mean k(x, y) + mean k(y, y')``.
+    It is 0 if and only if both samples have the same distribution. It is not private: the value is
+    exact. With ``k(x, y) = exp(-gamma |x - y|^2)``, it is ``MMD^2 = mean k(x, x') - 2 mean k(x, y)
+    + mean k(y, y')``.
 
     Parameters
     ----------

@@ -46,18 +46,18 @@ class DataOwner:
         `PublicVectorizer` makes. float32 stays float32.
     y : array-like of shape (n,), default=None
         Labels that go with the rows that are handed over: all words or all numbers, and none
-        missing. None is no labels, as they play no part in the choice.
+        missing. None if there are no labels: they play no part in the choice.
     groups : array-like of shape (n,), default=None
-        The group of each row, a person for example. Needed with `max_rows_per_group`; None, as
-        single rows need none.
+        The group of each row, a person for example. Give it with `max_rows_per_group`. None is for
+        single rows.
     max_rows_per_group : int, "average" or None, default=None
         How many rows of a group take part. None protects single rows, as most tables have one row
         per person. An int k keeps k rows of each group, chosen by secret coins; the others are
         never handed over. "average" keeps all, for protocols that tell nothing of them. The owner
-        answers no curator whose claims take another number for granted.
+        answers only a curator whose claims take the same number.
     seed : int or SeedSequence, default=None
         Seed of the owner's coins, for simulations only. None draws them from the operating system,
-        for they have to be secret.
+        because they must be secret.
 
     Raises
     ------

@@ -205,11 +205,10 @@ class Propose(Protocol):
         nothing else helps as much, whatever epsilon is. Lower it where rows are dear: the curator
         has seen the rows that it does not keep.
     explore : float, default=0.0
-        Part of each owner's proposals that is drawn uniformly at random, whatever the target. The
-        default is 0, since owners explore by themselves as far as the public noise warrants: they
-        draw rows with weights that are tilted towards the noisy target no further
-        (`tilted_scores`). Where noise is large, that is at random anyhow. With 1 nothing is
-        broadcast at all (`Pool`).
+        Share of each owner's proposals that is drawn uniformly at random, whatever the target is.
+        The default is 0, because owners explore by themselves: they draw rows with weights that
+        lean towards the noisy target, and lean less if its noise is large (`tilted_scores`). With 1
+        nothing is broadcast at all (`Pool`).
     n_target, shares, max_share_per_owner : see `Protocol`
         What is public of the target, and what is asked of each owner.
 

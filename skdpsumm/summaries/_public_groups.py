@@ -54,11 +54,10 @@ def summary_sketcher(
         The column that models will predict: all others are counted with it. None counts the columns
         by themselves, where you have no such column.
     n_owners : int, default=10
-        How many owners there are: their noise adds up. Give the number that take part; 10 stands in
-        for it.
+        How many owners take part: their noise adds up. The default is a guess.
     rows_per_owner : int, default=1000
         About how many rows an owner has, from public knowledge. It decides what is counted, and no
-        claim depends on it. 1000 is taken where you do not say it.
+        claim depends on it. The default is a guess.
     n_bins : "auto" or int, default="auto"
         Bins of numeric columns without `edges` of their own. "auto" chooses the finest that the
         budget carries.

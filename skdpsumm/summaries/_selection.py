@@ -49,16 +49,16 @@ def greedy_mmd_selection(
     Parameters
     ----------
     X : array-like of shape (n, d)
-        Give float32 to be twice as fast; it is good to an MMD^2 of about 1e-6.
+        float32 is twice as fast, and exact to an MMD^2 of about 1e-6.
     X_target : array-like of shape (m, d), default=None
         The rows to match. None chooses a summary of X itself, where you have no other target.
     n_select : int, default=100
         p, the number of rows to choose; at most n are. 100 is a start, as in
         `PrivateMMDSummarizer`.
     gamma : "auto" or float, default="auto"
-        Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns, or of the vectors
-        of a schema. "auto" follows from the schema alone, as in `PrivateMMDSummarizer`. Without a
-        schema, give a number.
+        Parameter of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns, or of
+        the vectors of a schema. "auto" follows from the schema alone, as in `PrivateMMDSummarizer`.
+        Without a schema, give a number.
     schema : TableSchema or what stands for one, default=None
         Public description of the columns. Give one to compare rows with words or missing values:
         they are compared as vectors (`PublicVectorizer`). None, as numbers need no schema, takes

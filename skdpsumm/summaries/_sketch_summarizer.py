@@ -215,29 +215,29 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         p, how many synthetic rows `X_` has. 100 is a start: more rows train a better model. They
         have equal weights. From 8,000 on, rows may repeat.
     label : tuple of two numbers, list, Numeric or Categorical, default=None
-        What is public of y: its range, or all labels there can be. Give it where labels may be
-        rare. None saves you the list by taking the labels in y as public: a label that a single row
-        has is then revealed, and `privacy_` says so.
+        What is public about y: its range, or all labels that it can hold. Give it if a label may be
+        rare. None takes the labels in y as public, which reveals a label that a single row has.
+        `privacy_` says so.
     n_bins : "auto" or int, default="auto"
         Bins of numeric columns without `edges` of their own. "auto" chooses the finest that the
         budget carries, from public numbers alone (`summary_sketcher`).
     rows_per_owner : int, default=1000
-        About how many rows an owner has. Give your public guess: it decides how much is counted by
-        default, and nothing else, so no claim depends on it. 1000 is taken where nobody says it.
+        About how many rows an owner has, from public knowledge. It decides what is counted, and no
+        claim depends on it. The default is a guess.
     n_synthetic : int, default=50_000
         Rows that are drawn from the merged sketch and weighted, to choose the summary among them;
         at least `n_select`. The default is large, as they cost nothing but time.
     target_is_owners : bool, default=False
         Say True where rows of the target are the owners' own, even a few of them. Weights follow
-        these rows without noise, so `privacy_.owners` then has epsilon = inf. With False, as
-        targets are usually rows of your own, the claims are given that target and owners share no
-        row. Nobody compares rows, for the claims must not depend on them.
+        these rows without noise, so `privacy_.owners` then has epsilon = inf. False, the default,
+        is for a target of your own: the claims then take it as given that target and owners share
+        no row. Nobody compares rows, because the claims must not depend on them.
     random_state : int, RandomState or None, default=None
-        Of the synthetic rows. None draws new ones in each fit.
+        Seed of the synthetic rows. None draws new ones in each fit.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Charged once by `fit`, since owners have different rows. None charges nothing, since only
-        you know what total to allow; then nothing counts your fits. Owners with ledgers of their
-        own release by themselves: see `summary_sketcher`.
+        Charged once by `fit`, since owners have different rows. With None, nothing counts your
+        fits: only you know what total to allow. Owners with ledgers of their own release by
+        themselves: see `summary_sketcher`.
 
     Attributes
     ----------
@@ -247,8 +247,8 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         The owners' sketches, merged. You may publish it. Its last column is the label, "target";
         with `from_sketch` it is what you gave.
     effective_sample_size_ : float
-        How many rows of equal weight the `n_synthetic` weighted rows were worth, among which `X_`
-        was chosen.
+        How many rows of equal weight the `n_synthetic` weighted rows are worth. `X_` was chosen
+        among these.
     schema_ : TableSchema
         Schema of the columns of X that are used, in their order.
     privacy_ : PrivateSummaryPrivacy

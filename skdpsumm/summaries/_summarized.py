@@ -38,6 +38,11 @@ _NO_ACCURACY = (
     "y_holdout=...). score looks at neither X nor y, and has returned minus the MMD between the "
     "chosen rows and the target."
 )
+_WORDS = (
+    "Begin the estimator with a PublicVectorizer, as in make_pipeline(PublicVectorizer(schema), "
+    "{0}()): the chosen rows hold words, and {0} takes numbers only. The rows are chosen and paid "
+    "for: `summarizer_` has them, so train on these by hand."
+)
 _TRAINED_ON_ROWS = "the model was trained on real rows of the owners, which it may reveal"
 
 
@@ -235,7 +240,12 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         rows = rows_of(X, chosen)
         labels = None if y is None else _labels_of(y, chosen)
         params = {name: _of_rows(value, X, chosen) for name, value in params.items()}
-        estimator.fit(for_inner(rows, summarizer), labels, **params)
+        try:
+            estimator.fit(for_inner(rows, summarizer), labels, **params)
+        except ValueError as error:
+            if "could not convert string" in str(error):  # and then the string, which is private
+                raise ValueError(_WORDS.format(type(estimator).__name__)) from None
+            raise
         target = X if X_target is None else unwrap(X_target)
         self.mmd_ = _distance(summarizer, rows, target)
         self.estimator_, self._holdout = estimator, holdout

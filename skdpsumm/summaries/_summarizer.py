@@ -142,10 +142,10 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         They say which share of the rows each owner is asked for, and how much of the summary may be
         one owner's.
     gamma : "auto" or float, default="auto"
-        Of the kernel ``exp(-gamma |x - y|^2)`` of the vectors. "auto" follows from the schema
-        alone, so it tells nothing of a row. Without a schema, give a number from public knowledge,
-        per squared unit of the columns. Where it is too large, no two rows are alike and the choice
-        is random. `fit` warns where what was released of the target tells so.
+        Parameter of the kernel ``exp(-gamma |x - y|^2)`` of the vectors. "auto" follows from the
+        schema alone, so it tells nothing of a row. Without a schema, give a number from public
+        knowledge, per squared unit of the columns. Where it is too large, no two rows are alike and
+        the choice is random. `fit` warns if what was released of the target shows it.
     n_components : int, default=1000
         d, the number of random Fourier features. Take many, as the default does: their error per
         score is about ``1 / sqrt(d)``, and their noise does not grow with d.
@@ -153,15 +153,16 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         Say True where rows of the target are the owners' own, even a few of them: in a copy, in
         another order, or behind a pipeline, which makes two tables of one. Releases about the
         target are then about the owners' rows, too, and the claims count both. A target that is
-        missing, or is the object X itself, always counts so. With False, as targets are usually
-        rows of your own, the claims are given that target and owners share no row
-        (`privacy_.owners.given`). Nobody compares rows, for the claims must not depend on them.
+        missing, or is the object X itself, always counts so. False, the default, is for a target of
+        your own: the claims then take it as given that target and owners share no row
+        (`privacy_.owners.given`). Nobody compares rows, because the claims must not depend on them.
     random_state : int, RandomState or None, default=None
         Public randomness (frequencies), and the curator's restarts; None draws new ones in each
-        fit. With ``epsilon=np.inf``, where nothing is kept from anyone, the owners' coins, too.
+        fit. With ``epsilon=np.inf`` it seeds the owners' coins, too, because nothing is kept from
+        anyone.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges the costs for target and owners, added up. None charges nothing, since
-        only you know what total to allow; then nothing counts your fits.
+        Where `fit` charges the costs for target and owners, added up. With None, nothing counts
+        your fits: only you know what total to allow.
 
     Attributes
     ----------

@@ -109,7 +109,7 @@ class FeatureSpace(Space):
         if not np.array_equal(one, again, equal_nan=True):
             raise ValueError(
                 "The transformer must be a function of the row alone, without noise of its own or "
-                "memory of other rows: it gives a row of zeros other features the second time."
+                "memory of other rows: it gives a row of zeros different features the second time."
             )
         return one.shape[1]
 

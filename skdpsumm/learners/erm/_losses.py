@@ -182,8 +182,8 @@ def _margin(scores: Floats, codes: Floats) -> Floats:
 class SoftHinge(MarginLoss):
     """A hinge without corners, ``log(1 + exp(m - margin))``.
 
-    Its slope saturates at 1, and its curvature vanishes there. With more than two classes it is
-    the multinomial logistic loss with a margin.
+    Its slope is at most 1. Where the slope is near 1, the curvature is near 0. With more than two
+    classes it is the multinomial logistic loss with a margin.
 
     Parameters
     ----------

@@ -217,19 +217,20 @@ class ReleasedNoise:
     Attributes
     ----------
     noise : float
-        Standard deviation of the noise on a prediction for a row of the largest norm: on a score,
-        or in the units of y.
+        Standard deviation of the noise on a row of the largest norm: on its score, or on its
+        prediction, in the units of y.
     kind : {"exact", "expected", "largest"}
         Whether that is so for any rows; is expected of as many as a release says that there are; or
         is the most that it can be.
     size : float
-        What a prediction can be: 1, a margin, or half the interval of y.
-    unit : str
-        Which of the two that is.
+        What the noise has to be small against: 1 for a score, where that is a clear decision; half
+        the length of `y_bounds` for a prediction.
+    unit : {"score", "prediction"}
+        What the noise is on: a score of a classifier, or a prediction of a regressor.
     varies, noise_varies : float or None
-        By how much released predictions vary over public points, and by how much they would if the
-        model had learnt nothing (standard deviations): from noise, and from labels that are coins
-        where rows are counted. None where that cannot be told.
+        By how much these differ over public points, and by how much they would if the model had
+        learnt nothing (standard deviations): from noise, and from labels that are coins where rows
+        are counted. None where that cannot be told.
     is_drowned : bool
         Whether they vary by less than nine of ten models that have learnt nothing.
     epsilon : float or None
@@ -280,15 +281,16 @@ class ReleasedNoise:
 
     def __str__(self) -> str:
         most = {"exact": "", "expected": "about ", "largest": "up to "}[self.kind]
-        words = "Perhaps mostly noise" if self.is_drowned else "Noise"
-        words += f": it moves a prediction by {most}{self.noise:.2g}, where {self.size:.4g} is "
-        words += self.unit
+        words = "Perhaps mostly noise: it" if self.is_drowned else "Noise"
+        words += f" moves a {self.unit} by {most}{self.noise:.2g}"
         if self.varies is not None:
-            words += (
-                f"; over {self.over} these differ by {self.varies:.2g}, and would by "
+            return (
+                f"{words}; over {self.over} {self.unit}s differ by {self.varies:.2g}, and would by "
                 f"{self.noise_varies:.2g} if nothing was learnt"
             )
-        return words
+        is_score = self.unit == "score"
+        scale = "1 is a clear decision" if is_score else f"half of y_bounds is {self.size:.4g}"
+        return f"{words}, where {scale}"
 
     @property
     def advice(self) -> str:
@@ -296,8 +298,8 @@ class ReleasedNoise:
         return (
             f"Use about epsilon={self.epsilon:.2g}, or more rows: `expected_noise(n_samples)` "
             "tells how many, before anything is charged. The model may be mostly noise: nothing in "
-            f"the release shows that it has learnt anything. Over {self.over} its predictions vary "
-            f"by {self.varies:.2g}, and would by {self.noise_varies:.2g} if it had not."
+            f"the release shows that it has learnt anything. Over {self.over} its {self.unit}s "
+            f"differ by {self.varies:.2g}, and would by {self.noise_varies:.2g} if it had not."
         )
 
 
@@ -344,7 +346,8 @@ def warn_of_public_noise(plan: Any, name: str, n_known: int | None) -> None:
         warn_caller(
             "Set mechanism='functional', or raise epsilon or `regularization`: the answers will "
             f"say little. mechanism={name!r} answers from public rows, and corrects an answer only "
-            f"if it is off by more than {plan.sigma:.2g} (1 is a margin, or half of y_bounds).",
+            f"if it is off by more than {plan.sigma:.2g} (1 is a clear decision, or half of "
+            "y_bounds).",
             NoiseWarning,
         )
     if n_known is None or not plan.rows_divide_noise:

@@ -36,9 +36,8 @@ class Estimate(NDArrayOperatorsMixin):
     An answer is asked of the release's model, and of B plausible tables, from which the release may
     have come as well. Its interval is where the answers of these lie. Answers of one release are
     joint: ``a - b``, ``a / b`` and ``np.log(a)`` are asked of the same tables, so they have the
-    right error. So have those of two releases: a sum of sketches shares the noise of these, and
-    other releases share none. Only of a population you have to say whether they are of the
-    `same_rows`.
+    right error. So have answers of two releases: a sum of sketches shares the noise of its parts,
+    and other releases share none. For a population, say whether both are of the `same_rows`.
 
     Parameters
     ----------
@@ -48,8 +47,8 @@ class Estimate(NDArrayOperatorsMixin):
         that array. An array stands for all of these.
     value : ndarray, default=None
         The answer. None takes that of the model, moved to within 0.7 standard errors (of the noise)
-        of the middle of the tables: where these are farther away, the model's want of negative
-        counts has biased it.
+        of the middle of the tables: if they are farther away, the model is biased, because it has
+        no negative counts.
     possible : pair of float or ndarray, default=(-inf, inf)
         Least and largest value that the statistic can have; by default it has no limits. `value`
         and the ends of intervals are moved inside. Errors are not: a share that noise made negative
@@ -97,7 +96,7 @@ class Estimate(NDArrayOperatorsMixin):
     You can format one number, ``f"{answer:.2f}"``, and round any answer: ``round(answer, 2)`` is
     its value, rounded.
 
-    A pickle of it has its answers of all tables, without the release: all but ``same_rows=True``.
+    A pickle keeps the answers of all tables, and not the release: ``same_rows=True`` needs that.
 
     Examples
     --------

@@ -467,7 +467,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         if self._regression is None and len(lone) < n_columns:
             warn_of_the_lone(self.sketch_, lone, "The rows have them independent of all others.")
         rows = self._sampled(int(n_samples), rng)
-        return framed(rows, self.schema_, self._frame, self.privacy_)
+        return framed(rows.T, self.schema_, self._frame, self.privacy_.badge)
 
     def _sampled(self, n: int, rng: np.random.RandomState) -> NDArray:
         """Return n synthetic rows that meet the conditions of `where`."""

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._computing import warn_caller
 from ..._html import MOST_ROWS_SHOWN
 from ...schema._columns import Date
-from ...schema._schema import TableSchema, stack_columns
+from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of, framed
 from .._numbers import N_TABLES
@@ -61,6 +61,7 @@ class StatisticsMixin:
     _plausible: Any
     _frame: str | None
     _conditions: tuple[AskedFunction, ...] = ()
+    where: Callable[..., Any]
 
     @property
     def _asked(self) -> TableSchema:
@@ -258,7 +259,7 @@ class StatisticsMixin:
         """
         if by is None:
             if bins is not None:
-                raise ValueError("bins are those of by: give by=, the column to group by, too.")
+                raise ValueError("bins needs by: give by=, the column to group by, too.")
             return []
         several = by if isinstance(by, list | tuple) else [by]
         which = [self._column(one, "by") for one in several]
@@ -427,7 +428,7 @@ class StatisticsMixin:
         which = lacking if column is None else self._columns(column)
         whole = self._names([j for j in which if j not in lacking])
         if whole:
-            raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
+            raise ValueError(f"Column {whole[0]!r} has no missing values: it has no missing=True.")
         told = "the missing values of {!r}"
         return self._in_groups(_missing_share, told, column, which, (0.0, 1.0))
 
@@ -523,9 +524,14 @@ class StatisticsMixin:
         )
 
     def count(
-        self, query: Callable[[Any], ArrayLike] | None = None, *, by: Any = None, bins: Any = None
+        self,
+        query: Callable[[Any], ArrayLike] | None = None,
+        *,
+        by: Any = None,
+        bins: Any = None,
+        survey_weight: Weight = None,
     ) -> Estimate:
-        """Return the number of rows for which `query` holds.
+        """Return the number of rows, or of those for which `query` holds.
 
         Parameters
         ----------
@@ -534,26 +540,30 @@ class StatisticsMixin:
             of shape (n,) or (n, k). Take a column by number, ``rows[:, 0]``, or by name,
             ``rows["age"]``. A column also has `isin`, `between` and `isna`, as in pandas:
             ``rows["job"].isin(["clerk", "nurse"]) & rows["age"].between(18, 65)``. None counts all
-            rows; it needs `by`, which then says what to count.
+            rows.
         by : int or str, default=None
             A column to group by. You get a number of rows for each of its categories, or bins. Rows
             whose value is missing there are left out. None counts all rows together.
         bins : int or array-like of edges, default=None
             For `by` with numbers: increasing edges within the range, or a number of equal bins, as
             in `table`. None takes the bins of the release, which may be uneven.
+        survey_weight : int or str, default=None
+            As in `mean`. You get the sum of the weights, and `query` must be one condition.
 
         Raises
         ------
         ValueError
             If the query returns numbers that do not lie between 0 and 1.
         """
-        if query is None and by is not None:
-            return self._table(self._axes_by(by, bins, alone=True), None)
+        if query is None:
+            return self._table(self._axes_by(by, bins, alone=True), None, False, survey_weight)
         if not callable(query):
             raise TypeError(
                 "count takes a function of rows, such as lambda rows: rows['age'] > 40; got "
-                f"{query!r}."
+                f"{query!r}. For the number of rows of each group, give by=."
             )
+        if survey_weight is not None:
+            return self.where(query).count(by=by, bins=bins, survey_weight=survey_weight)
         asked = self._function(query, is_condition=True)
         return self._of_function(asked, self._axes_by(by, bins), counts=True)
 
@@ -847,7 +857,7 @@ class StatisticsMixin:
         every = range(len(axes))
 
         def ask(covers: str) -> Floats:
-            rows = rows_of([], covers)
+            rows = rows_of([axis.column for axis in axes] or [0], covers)  # any has all rows
             found = _with_margins(rows.sums().reshape(-1, *map(len, axes)))
             whole = np.ones(1)
             if over:
@@ -917,16 +927,25 @@ class StatisticsMixin:
         0.4
         """
         which = _each_once(self._columns(columns), columns)
-        rows_of, schema, privacy = self._told(), self._asked.take(which), self.sketch_.privacy
+        rows_of, schema, badge = self._told(), self._asked.take(which), self.sketch_.privacy.badge
 
         @cache  # the value is asked of the same tables
         def ask(covers: str) -> Floats:
-            found = []
-            for cells, weights in positive_tables(rows_of(which, covers).rows, which):
-                kept = weights > 0
-                table = stack_columns([one[kept] for one in cells])
-                given = framed(table, schema, self._frame, privacy)
-                found.append(np.asarray(function(given, weights[kept]), np.float64))
+            rows = rows_of(which, covers).rows
+            kept = np.any(rows.weights > 0, axis=0)
+
+            def frame_of_kept(cells: Sequence[NDArray], known: Mapping[str, Any]) -> Any:
+                table = [own[kept] for own in cells]
+                return framed(table, schema, self._frame, badge, known)
+
+            # Columns that are alike in all tables are made once.
+            alike = [schema.name(k) for k, j in enumerate(which) if len(rows.column(j)) == 1]
+            base = frame_of_kept([rows.column(j)[0] for j in which], {})
+            known = {} if isinstance(base, np.ndarray) else {name: base[name] for name in alike}
+            found = [
+                np.asarray(function(frame_of_kept(cells, known), weights[kept]), np.float64)
+                for cells, weights in positive_tables(rows, which)
+            ]
             return np.stack(found)
 
         return self._answer(ask, (), judged=False, value=near_the_middle(ask("table")))
@@ -1005,7 +1024,7 @@ class StatisticsMixin:
         rows, of_noise = (self._told()(which, covers).rows for covers in ("table", "noise"))
         tables = positive_tables(rows, which, of_noise)
         some = [rounded_rows(*one, int(n)) for one in islice(tables, 1, 1 + int(n_tables))]
-        return [framed(one, self._asked, self._frame, self.sketch_.privacy) for one in some]
+        return [framed(one, self._asked, self._frame, self.sketch_.privacy.badge) for one in some]
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
         """Return the columns of a table, and the axes whose sums are one, None for none."""

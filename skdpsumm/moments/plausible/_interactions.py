@@ -65,28 +65,38 @@ class Interactions:
         return white * math.sqrt(self.square_of(part))
 
     @cached_property
-    def phi(self) -> tuple[float, float]:
-        """The model's error on a pair that was not counted, and on more columns of counted pairs.
+    def of_pair(self) -> float:
+        """The model's error phi on a pair that was not counted.
 
         In units of ``sqrt(pA (1 - pA) pB (1 - pB))`` for conditions A and B on two columns. It is
         the error that groups had when they were counted, on conditions of single cells and of
         thresholds: of groups of later phases under the model of the phases before, else of groups
         that are left out in turn. In adaptive releases the groups were chosen for being worst, so
-        that it is rather too large. How columns go together beyond their pairs is taken to be a
-        part of how these go together, and how rows fall by chance.
+        that it is rather too large.
         """
-        together = [self._association(m) for m in self._pairs]
-        # A few pairs do not tell if others are like them.
-        unknown = TYPICAL_SQUARE / (1 + len(together))
-        pairs = math.sqrt(max(float(np.mean(together or [0.0])), 0.0) + unknown)
-        beyond = math.hypot(SHARE_BEYOND_PAIRS * pairs, 1 / math.sqrt(self._model.n_rows))
         found, chosen = self._surprises()
         if not len(found):
-            return pairs, beyond
+            return self._of_counted_pairs
         # The worst of each round: half of these are worse than nearly all that was not chosen.
         middle = float(np.median(found) if chosen else np.mean(found))
-        square = max(middle + found.std() / math.sqrt(len(found)), 0.0) + unknown
-        return math.sqrt(square), beyond
+        square = max(middle + found.std() / math.sqrt(len(found)), 0.0) + self._unknown
+        return math.sqrt(square)
+
+    @cached_property
+    def beyond(self) -> float:
+        """How columns go together beyond their pairs: a part of how these do, and by chance."""
+        return math.hypot(SHARE_BEYOND_PAIRS * self._of_counted_pairs, self._model.n_rows**-0.5)
+
+    @property
+    def _unknown(self) -> float:
+        """What a few pairs do not tell of others, squared."""
+        return TYPICAL_SQUARE / (1 + len(self._pairs))
+
+    @cached_property
+    def _of_counted_pairs(self) -> float:
+        """How far counted pairs are from independence, in units of phi."""
+        together = [self._association(m) for m in self._pairs]
+        return math.sqrt(max(float(np.mean(together or [0.0])), 0.0) + self._unknown)
 
     def uncounted_pairs(self, columns: Group) -> list[Group]:
         """Return the pairs of some columns that no group has."""
@@ -94,10 +104,10 @@ class Interactions:
 
     def square_of(self, columns: Group) -> float:
         """Return the square of phi for a group of columns that was not counted."""
-        (pair, beyond), uncounted = self.phi, self.uncounted_pairs(columns)
+        uncounted = self.uncounted_pairs(columns)
         if len(columns) > 2:
-            return max(pair, beyond) ** 2 if uncounted else beyond**2
-        return pair**2 + sum(map(self._overlooked, uncounted))
+            return max(self.of_pair if uncounted else 0.0, self.beyond) ** 2
+        return self.of_pair**2 + sum(map(self._overlooked, uncounted))
 
     def _overlooked(self, pair: Group) -> float:
         """Return the square of what the choice of groups may have overlooked in a pair.

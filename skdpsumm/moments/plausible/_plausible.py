@@ -375,7 +375,7 @@ class DrawnTables:
         }
         n_tables = self.n_tables if PLACES in self.priors else 0
         rng = self._stream("joint", columns)
-        inside = InsideCells(self.model, places, code, m, n_tables, rng, self.counts)
+        inside = InsideCells(self.model, places, code, m, n_tables, rng)
         for k, found in inside.values().items():
             values[columns[k]] = found[0] if len(found) == 1 else found
         weights = np.repeat(table.reshape(1 + self.n_tables, n_units), m, axis=1)
@@ -538,7 +538,7 @@ class DrawnTables:
     def _beyond(self, base: Floats, *use: object) -> Floats:
         """Return how points go together beyond their pairs: white, in rows of each table."""
         white = self._stream("beyond", *use).standard_normal((self.n_tables, len(base)), np.float32)
-        return white * (self._interactions.phi[1] * np.sqrt(base.sum() * base))
+        return white * (self._interactions.beyond * np.sqrt(base.sum() * base))
 
     def _drawn(self) -> tuple[NDArray[np.int64], Floats]:
         """Return the cells of points, and their weights: rows of the table."""

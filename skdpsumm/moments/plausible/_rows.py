@@ -92,9 +92,8 @@ class AskedColumn(np.ndarray):
             found[present] = (values >= self._like(left)) & (values <= self._like(right))
         except TypeError:  # numpy's, or that of a cell
             raise TypeError(
-                "between takes two values that this column's compare with: numbers for a column of "
-                f"numbers, words for one of words; got {left!r} and {right!r}. For a column with "
-                "both, take isin."
+                "between takes two numbers for a column of numbers, and two words for a column of "
+                f"words; got {left!r} and {right!r}. For a column with both, take isin."
             ) from None
         return found
 

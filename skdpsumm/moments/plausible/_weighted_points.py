@@ -65,7 +65,7 @@ class PlausiblePoints:
         self._regression, self.shift, self.schema = regression, shift, schema
         self._of_histograms = of_histograms
         # What histograms do not tell of columns together may be as much as of pairs that they tell.
-        phi = 0.0 if of_histograms is None else Interactions(of_histograms).phi[0]
+        phi = 0.0 if of_histograms is None else Interactions(of_histograms).of_pair
         self._square = max(shift.of_residuals, phi**2)
         self.sketch = regression.sketch
         self.n_rows = self.sketch.n_samples

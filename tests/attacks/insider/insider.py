@@ -27,12 +27,12 @@ def questions(context):
     """Yield the kind and the content of each try."""
     from skdpsumm.federated._agreement import Agreement
     from skdpsumm.federated._envelope import Keys, Letter, seal
-    from skdpsumm.federated._wire import Rooms, carried, encode, message_content
+    from skdpsumm.federated._wire import carried, encode, message_content, room_of_question
     from skdpsumm.summaries._protocol import ProposeRows
 
     home = Path(context.run_config["home"])
     ours, keys = Agreement.load(home / "agreement.toml"), Keys.load(home / "keys.pem")
-    phi = ours.embedding()
+    phi = ours.embedding
     direction = 1e6 * phi.features(np.ones((1, phi.n_columns)))[0].astype(float)
     plan = message_content(ProposeRows(n_herd=80, n_uniform=0, direction=direction, embedding=phi))
     # As it worked before: in the clear, under the digest that all owners know.
@@ -46,7 +46,7 @@ def questions(context):
     # Sealed for the north, and signed by an owner who says that they are the curator.
     for sender in ("curator", "east"):
         letter = Letter(ours.digest, context.run_id, 0, "ask", sender, "north")
-        room = Rooms(ours, "north").question("ask")
+        room = room_of_question(ours, "ask")
         yield "ask", carried(seal(letter, encode(plan), room, keys, ours.keys["north"]))
     # A question that the curator asked in another run.
     yield "ask", carried(Path(context.run_config["captured"]).read_bytes())
