@@ -51,8 +51,8 @@ def given_of_columns(schema: Any) -> str:
     columns = columns if isinstance(columns, Iterable) else [columns]
     told = [getattr(column, "description", "") or "" for column in columns]
     # Others may have written the text: it must not pass for more promises, nor spoil the file.
-    short = (cut(text.partition(";")[0][:_LONGEST_FOUND]) for text in told)
-    found = dict.fromkeys(text for text in short if text.startswith(FOUND))
+    words = (text.partition(";")[0][:_LONGEST_FOUND] for text in told if text.startswith(FOUND))
+    found = dict.fromkeys(map(cut, words))
     return "".join(f"; the schema was {text}, and this cost adds to that" for text in found)
 
 
