@@ -31,7 +31,7 @@ _DEPTH_STEP = np.zeros(256, np.int8)
 _DEPTH_STEP[list(b"[{")], _DEPTH_STEP[list(b"]}")] = 1, -1
 # Strings and comments of TOML. A string that has no end reaches to the end of its line or text.
 _TOML_TEXT = re.compile(
-    r'"""(?:[^\\]|\\.)*?(?:"""|\Z)|'
+    r'"""(?:[^\\]|\\(?:.|\Z))*?(?:"""|\Z)|'
     r"'''.*?(?:'''|\Z)|"
     r'"(?:[^"\\\n]|\\.)*"?|'
     r"'[^'\n]*'?|#[^\n]*",

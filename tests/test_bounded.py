@@ -99,6 +99,8 @@ def test_what_is_no_json_is_a_value_error(text):
             "x = {a" + ". a" * 99 + "=1}",
         ),
         *("#" * (MOST_CHARACTERS + 1), 'a = """' + '\\"""' * 100_000, "a" * 10**6, "'" * 10**6),
+        # Each line opens a text that no later one ends, and of the last backslash nothing is left.
+        '\\"""x\n' * 100_000 + "\\",
         "a = [" + "0.1, " * 10**5,
         "a = [" + ("9" * 4300 + ",") * 240 + "[",
     ],

@@ -30,6 +30,7 @@ from skdpsumm import (
     NoiseWarning,
     Numeric,
     PrivacyLedger,
+    PrivateSketch,
     SchemaFinder,
     TableSchema,
 )
@@ -43,6 +44,7 @@ from skdpsumm.schema._finder import (
     _places,
     _range_of,
 )
+from skdpsumm.sketches._stated import stated_limit
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
@@ -715,7 +717,26 @@ def test_what_is_made_with_a_found_schema_says_so(tmp_path):
     loaded = TableSchema.load(tmp_path / "schema.toml")
     assert loaded == finder.schema_
     how = "the schema was found privately: (1, 1e-6)-DP for one row, add or remove, and this cost"
-    assert how in HistogramSketcher(schema=loaded, epsilon=1.0).fit(frame).privacy_.given
+    column = loaded["n"]
+    for schema in (loaded, {"n": column}, [column], column):
+        assert how in HistogramSketcher(schema=schema, epsilon=1.0).fit(frame).privacy_.given
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["; max_rows_per_group='average' (", "; max_rows_per_group=1 (", "\n\x1b[2J", "x" * 10_000],
+    ids=["average", "fewer rows", "steers a terminal", "long"],
+)
+def test_a_description_passes_for_no_promise_and_spoils_no_file(text, tmp_path):
+    """Of a stranger's schema: a sketch that no file can hold is paid for in vain."""
+    schema = TableSchema({"n": Numeric(0, 1, description=f"found privately{text}")})
+    frame = pd.DataFrame({"n": [0.5] * 90})
+    sketcher = HistogramSketcher(schema, max_rows_per_group=2).fit(frame, groups=range(90))
+    sketcher.sketch_.save(tmp_path / "sketch")
+    privacy = PrivateSketch.load(tmp_path / "sketch").privacy
+    assert stated_limit(privacy) == 2
+    assert not sketcher.sketch_.counts_groups
+    assert len(privacy.given) < 500
 
 
 def test_other_takes_what_is_not_listed_and_leaves_missing_cells():

@@ -45,6 +45,7 @@ def decode(octets: bytes) -> dict[str, Any]:
         scalars = read_json(text, most_bytes=4096)
         arrays = arrays_of(scalars.pop("arrays"), rest)
         sound = all(isinstance(value, str | int | float | bool) for value in scalars.values())
+        sound &= all(isinstance(name, str) for name in arrays)  # as those of scalars are
     except Exception as error:  # whatever arrives
         raise ValueError("The message cannot be read.") from error
     if set(arrays) & set(scalars) or not sound:

@@ -11,7 +11,7 @@ private value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 import numpy as np
 
 from .._computing import warn_caller
-from .._html import ListedMixin
+from .._html import ListedMixin, cut
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ._guarantee import PrivacyGuarantee
 from ._mechanisms import Mechanism
@@ -32,6 +32,8 @@ T = TypeVar("T")
 _PUBLIC_ATTRIBUTES = ("feature_names_in_", "n_features_in_", "privacy_")
 # How the description of a column that `SchemaFinder` has found begins.
 FOUND = "found privately"
+# Characters of it that a guarantee repeats. `SchemaFinder` writes up to 130.
+_LONGEST_FOUND = 200
 _NOT_FITTED = "no scaler or other step that prepared the columns was fitted to private rows"
 # The attributes that scikit-learn sets when it validates a table.
 _COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
@@ -44,8 +46,13 @@ def given_of_columns(schema: Any) -> str:
     """
     if schema is None:
         return f"; {_NOT_FITTED}"
-    told = [getattr(column, "description", "") or "" for column in getattr(schema, "columns", ())]
-    found = dict.fromkeys(text for text in told if text.startswith(FOUND))
+    columns = getattr(schema, "columns", schema)  # or what stands for a schema
+    columns = columns.values() if isinstance(columns, Mapping) else columns
+    columns = columns if isinstance(columns, Iterable) else [columns]
+    told = [getattr(column, "description", "") or "" for column in columns]
+    # Others may have written the text: it must not pass for more promises, nor spoil the file.
+    words = (text.partition(";")[0][:_LONGEST_FOUND] for text in told if text.startswith(FOUND))
+    found = dict.fromkeys(map(cut, words))
     return "".join(f"; the schema was {text}, and this cost adds to that" for text in found)
 
 

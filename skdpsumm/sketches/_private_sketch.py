@@ -188,7 +188,7 @@ class PrivateSketch:
     @property
     def counts_groups(self) -> bool:
         """Whether each group of rows counts once, so that a row is a part of one."""
-        return "max_rows_per_group='average'" in self.privacy.given
+        return "; max_rows_per_group='average' (" in self.privacy.given
 
     @property
     def lone_columns(self) -> list[int]:
