@@ -400,7 +400,11 @@ WRONG = [
     (TDDLClassifier, {"kernel": "linear", "mechanism": "laplace"}, "X_public"),
     (TDDLClassifier, {"mechanism": LaplaceAnswers(norm_constraint=-1.0)}, "norm_constraint"),
     (TDILClassifier, KERNEL, "give a schema"),
-    (TDILClassifier, {"kernel": "rbf"}, r"needs a schema.*in place of a PublicVectorizer.*\.$"),
+    (
+        TDILClassifier,
+        {"kernel": "rbf", "gamma": "auto"},
+        r"needs a schema.*in place of a PublicVectorizer.*\.$",
+    ),
     (TDILClassifier, {"schema": Numeric(step=None)}, r"no range.*\(low, high\)"),
     (TDILClassifier, {**KERNEL, "mechanism": "objective"}, "explicit features"),
     (TDILClassifier, {"mechanism": "objective", "loss": "hinge"}, "kink"),

@@ -195,7 +195,7 @@ CHOOSY = FunctionTransformer(choosy)
 REFUSING = {
     "map": (CHOOSY, "transformer fails"),
     "map in blocks": (make_pipeline(CHOOSY, StandardScaler()), "transformer fails"),
-    "map that remembers": (Counting(), "other features the second time"),
+    "map that remembers": (Counting(), "different features the second time"),
 }
 
 

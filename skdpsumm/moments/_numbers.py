@@ -31,11 +31,16 @@ MOST_LEFT_OUT = 12
 SHARE_BEYOND_PAIRS = 0.35
 # The square of phi for two columns that go together as those of real tables often do.
 TYPICAL_SQUARE = 0.04
-# Chance of one of two ways in which rows may lie, as likely as not: that columns go together as
-# steeply as may be inside a cell, and that hidden rows are at no end of it.
+# Part of the rows that a choice of groups may overlook without a word.
+SHARE_OVERLOOKED = 0.1
+# Standard deviation of a shift that all cells of a column share, to one side or outwards; that of
+# each cell's own is 1.
+STD_OF_SHARED_SHIFT = 0.5
+# Chance of one of two ways in which rows may lie, as likely as not: that a density, or the share of
+# another column's cell, jumps inside a cell, and that hidden rows are at no end of it.
 EVEN_CHANCE = 0.5
-# Two columns may go together inside a cell this many times as steeply as neighbours tell (numbers
-# as Fisher's z). Without it covariances of columns with correlations of 0.8 were off by 5 to 10 per
+# Two numbers may go up and down together inside a cell this many times as steeply as neighbours
+# tell (as Fisher's z). Without it covariances of columns with correlations of 0.8 were off by 5 to 10 per
 # cent more (tables of examples/benchmarks/intervals.py).
 STEEPER_THAN_NEIGHBOURS = 3.0
 # An answer lies within this many standard errors of the noise from the middle of the plausible

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
 from ...sketches._residuals import Marginal
+from ...sketches._steps import MEAN_NOISE
 from .._numbers import (
     MOST_LEFT_OUT,
     ROUNDING,
     SHARE_BEYOND_PAIRS,
+    SHARE_OVERLOOKED,
     TYPICAL_SQUARE,
 )
 from ..inferring._table_model import TableModel
@@ -105,7 +107,29 @@ class Interactions:
         uncounted = self.uncounted_pairs(columns)
         if len(columns) > 2:
             return max(self.of_pair if uncounted else 0.0, self.beyond) ** 2
-        return self.of_pair**2
+        return self.of_pair**2 + sum(map(self._overlooked, uncounted))
+
+    def _overlooked(self, pair: Group) -> float:
+        """Return the square of what the choice of groups may have overlooked in a pair.
+
+        A group is chosen for the rows that are elsewhere than the model has them, less what the
+        noise of its own count would be. So a pair of many cells was left out not only where the
+        model explains it: all that is known is that it misplaces no more rows than the difference
+        of this noise to that of the smallest group that was chosen, and what that one misplaced. A
+        part phi of the rows, at least, is misplaced in a pair with an error of phi.
+        """
+        least, cell = self._chosen_noise
+        hidden = cell * self._model.n_cells(pair) / self._model.n_rows - least - SHARE_OVERLOOKED
+        return min(max(hidden, 0.0) ** 2, TYPICAL_SQUARE)
+
+    @cached_property
+    def _chosen_noise(self) -> tuple[float, float]:
+        """The least noise in a pair that was chosen, as a part of the rows; and in each cell."""
+        chosen = [m for m in self._pairs if m.phase > min(one.phase for one in self._pairs)]
+        if not chosen:
+            return 0.0, 0.0
+        cell = MEAN_NOISE * float(np.median([np.mean(m.std) for m in chosen]))
+        return cell * min(m.counts.size for m in chosen) / self._model.n_rows, cell
 
     @cached_property
     def _pairs(self) -> list[Marginal]:

@@ -6,15 +6,14 @@ What is likely moves these quantiles, one table beside the other:
 - two numbers go up and down together inside a cell (`conditional_shares`), as far as the step tells
   that one makes across the cells of the other;
 - rows of one category, or of one cell of another column, lie more to one side (`slopes`): the share
-  of that cell grows evenly from one end to the other.
-
-In some tables, either does so several times as steeply as neighbours tell.
+  of that cell grows evenly from one end to the other, or it jumps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,8 +89,24 @@ def slopes(model: TableModel, j: int, other: int) -> Floats:
     return found
 
 
-def correlation(model: TableModel, a: int, b: int) -> Floats:
-    """Return the correlation by ranks of a and b inside each cell of a, by what neighbours tell.
+class Correlation(NamedTuple):
+    """How two numbers go up and down together inside the cells of the first.
+
+    Parameters
+    ----------
+    expected : ndarray of shape (2, n_cells)
+        The correlation by ranks, if only the step across the cell makes it, and if what is left
+        beside the steps is alike in all cells.
+    size : float
+        Mean square of the former.
+    """
+
+    expected: Floats
+    size: float
+
+
+def correlation(model: TableModel, a: int, b: int) -> Correlation:
+    """Return how b goes along with a inside the cells of a, by what neighbours tell.
 
     The median of b changes from cell to cell of a by a step that neighbours tell, and b has
     quartiles in the cell. If a is even in its cell and b the step times a plus normal errors, with
@@ -109,16 +124,23 @@ def correlation(model: TableModel, a: int, b: int) -> Floats:
     step = mass * (median[after] - median[before]) / np.maximum(at[after] - at[before], TINY)
     spread = np.maximum(high - low, 1e-6)
     x = step / spread
-    found = np.zeros(model.sizes[a])
-    found[:n] = np.clip(0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4, -0.99, 0.99)
-    return found
+    own = np.clip(0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4, -0.99, 0.99)
+    # Coarse cells of b hide what is left beside the steps: the least of a quarter of the rows.
+    left = np.maximum(spread**2 / 1.82 - 0.137 * step**2, 1e-8)
+    order = np.argsort(left)
+    quarter = np.searchsorted(np.cumsum(mass[order]), 0.25 * mass.sum())
+    alike = step / np.sqrt(step**2 + 12 * left[order][min(quarter, n - 1)])
+    found = np.zeros((2, model.sizes[a]))
+    found[:, :n] = own, np.clip(alike, -0.99, 0.99)
+    return Correlation(found, float(mass @ found[0, :n] ** 2))
 
 
-def steepness(n_tables: int, rng: np.random.Generator) -> Floats:
-    """Return how many times as steep as neighbours tell things are in each table, (1 + n, 1)."""
-    coin = rng.random((1 + n_tables, 1)) < EVEN_CHANCE
-    coin[0] = False
-    return np.where(coin, STEEPER_THAN_NEIGHBOURS, 1.0)
+def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator) -> Floats:
+    """Return the correlation in each cell, by the model and in each table, (1 + n_tables, n)."""
+    own, alike = np.arctanh(expected)
+    z = own + rng.random((n_tables, 1)) * (alike - own)
+    z = z * np.where(rng.random((n_tables, 1)) < EVEN_CHANCE, STEEPER_THAN_NEIGHBOURS, 1.0)
+    return np.tanh(np.concatenate([[(own + alike) / 2], z]))
 
 
 def conditional_shares(model: TableModel, a: int, b: int) -> tuple[Floats, Floats]:
@@ -174,6 +196,52 @@ def at_quantiles(quantiles: NDArray, cell: Codes, u: Floats) -> NDArray:
     return quantiles.ravel()[place]
 
 
+class Jumps(NamedTuple):
+    """The share p of another column's cell is a up to a place of a cell, and b from there on.
+
+    Parameters
+    ----------
+    place, first : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
+        Where, and how many of the rows are before it: place a / p.
+    possible : ndarray of bool
+        Whether p lies between a and b.
+    """
+
+    place: Floats
+    first: Floats
+    possible: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, tables: Floats, n: int, rng: np.random.Generator) -> Jumps:
+        """Return the jumps that the neighbours of each cell let expect, in each table.
+
+        All cells have the rows that they have by chance.
+
+        Parameters
+        ----------
+        tables : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
+        n : int
+            Cells of j that hold values.
+        rng : Generator
+        """
+        tables = np.maximum(tables, 0.0)
+        tables = np.maximum(tables + np.sqrt(tables) * rng.standard_normal(tables.shape), 0.0)
+        p = tables / np.maximum(tables.sum(axis=2, keepdims=True), TINY)
+        a, b = np.roll(p, 1, axis=1), np.roll(p, -1, axis=1)
+        a[:, 0], b[:, n - 1 :] = p[:, 0], p[:, n - 1 :]
+        possible = (a - p) * (p - b) > 0
+        place = np.where(possible, (p - b) / np.where(possible, a - b, 1.0), 0.5)
+        first = np.where(possible, place * a / np.maximum(p, TINY), 0.5)
+        return cls(place.astype(np.float32), first.astype(np.float32), possible)
+
+    def moved(self, u: Floats, rows: tuple) -> Floats:
+        """Return quantiles of rows, of which ``array[rows]`` are the jumps."""
+        place, first = self.place[rows], self.first[rows]
+        before = u * (place / np.maximum(first, 1e-9))
+        after = 1 - (1 - u) * ((1 - place) / np.maximum(1 - first, 1e-9))
+        return np.where(u < first, before, after)
+
+
 class InsideCells:
     """Where in the common cells of several columns rows lie, in the model and in each table.
 
@@ -188,6 +256,8 @@ class InsideCells:
         Rows of a unit.
     n_tables : int
     rng : Generator
+    counts : callable
+        Takes two columns and returns the rows in their cells, in each table.
     """
 
     def __init__(
@@ -198,8 +268,10 @@ class InsideCells:
         m: int,
         n_tables: int,
         rng: np.random.Generator,
+        counts: Callable[[Group], Floats],
     ):
         self._model, self._places, self._code, self._m = model, places, code, m
+        self._counts = counts
         self._n_tables, self._rng = n_tables, rng
         self.loose = [k for k, one in enumerate(places) if not one.is_exact]
         n, n_units = len(self.loose), len(code[0]) // m
@@ -215,7 +287,7 @@ class InsideCells:
         ]
         self._pairs = [self._pair(a, b) for a, b in told]
         others = [k for k in range(len(places)) if k not in self.loose]
-        self._slopes = {k: self._slope(k, others) for k in self.loose if others}
+        self._beside = {k: [self._other(k, other) for other in others] for k in self.loose}
 
     def values(self) -> dict[int, NDArray]:
         """Return the values of the columns whose cells hold several, (1 + n_tables, n) each."""
@@ -236,18 +308,25 @@ class InsideCells:
         """Return at which quantiles of their cells the rows of some tables lie."""
         u = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
         for a, b, of_a, of_b in self._pairs:
-            between = u[a] + u[b]  # even, and independent of either
-            between -= between >= 1.0
+            between = (u[a] + u[b]) % 1.0  # even, and independent of either
             u[b] = self._coupled(b, of_b, u[b], between, block)
             u[a] = self._coupled(a, of_a, u[a], self._ranks(u[b]), block)
-        for k, (slope, steeper) in self._slopes.items():
-            u[k] = tilted(u[k], slope * steeper[block])
+        for k in self.loose:
+            slope, jumps = np.zeros_like(u[k]), []
+            for own, coin, jump, cells in self._beside[k]:
+                rows = (block, *cells)
+                jumped = coin[block][:, self._code[k]] & jump.possible[rows]
+                slope = slope + np.where(jumped, 0.0, own)
+                jumps.append((jumped, jump, rows))
+            u[k] = tilted(u[k], slope)
+            for jumped, jump, rows in jumps:  # at last: where nobody is, there stays nobody
+                u[k] = np.where(jumped, jump.moved(u[k], rows), u[k])
         return u
 
     def _coupled(self, k: int, how: tuple, u: Floats, other: Floats, block: slice) -> Floats:
         """Return quantiles that go along with those of another column in the same unit."""
         odds, start, share = how
-        return plackett_quantiles(u, start + share * other, np.take(odds[block], self._code[k], 1))
+        return plackett_quantiles(u, start + share * other, odds[block][:, self._code[k]])
 
     def _ranks(self, u: Floats) -> Floats:
         """Return where in its unit each row is by its quantile, from 0 to 1."""
@@ -263,23 +342,23 @@ class InsideCells:
         """
         i, j = self._places[a].j, self._places[b].j
         told, back = correlation(self._model, i, j), correlation(self._model, j, i)
-        of_i, of_j = (np.maximum(self._model.table((one,)), 0.0) for one in (i, j))
-        if back**2 @ of_j > told**2 @ of_i:
+        if back.size > told.size:
             a, b, i, j, told, back = b, a, j, i, back, told
         return a, b, self._coupling(told, a, (i, j), b), self._coupling(back, b, (j, i), a)
 
-    def _coupling(self, told: Floats, k: int, pair: Group, other: int) -> tuple:
-        z = np.arctanh(told) * steepness(self._n_tables, self._rng)
+    def _coupling(self, told: Correlation, k: int, pair: Group, other: int) -> tuple:
+        odds = odds_ratio(drawn_correlation(told.expected, self._n_tables, self._rng))
         start, share = conditional_shares(self._model, *pair)
         cells = self._code[k], self._code[other]
-        found = odds_ratio(np.tanh(z)), start[cells], share[cells]
-        return tuple(one.astype(np.float32) for one in found)
+        return tuple(one.astype(np.float32) for one in (odds, start[cells], share[cells]))
 
-    def _slope(self, k: int, others: Sequence[int]) -> tuple[NDArray, NDArray]:
-        """Return the slopes of rows beside cells of other columns, and how steep each table is."""
-        found = np.zeros(len(self._code[k]))
-        for other in others:
-            told = slopes(self._model, self._places[k].j, self._places[other].j)
-            found += told[self._code[k], self._code[other]]
-        steep = steepness(self._n_tables, self._rng)
-        return found.astype(np.float32), steep.astype(np.float32)
+    def _other(self, k: int, other: int) -> tuple:
+        """Let rows lie where another column's cell has more of its share, evenly or by a jump."""
+        i, j = self._places[k].j, self._places[other].j
+        cells = self._code[k], self._code[other]
+        coin = self._rng.random((1 + self._n_tables, self._model.sizes[i])) < EVEN_CHANCE
+        coin[0] = False
+        n = self._model.sizes[i] - self._model.schema.missing(i)
+        tables = self._counts((i, j))[: 1 + self._n_tables]
+        jumps = Jumps.of(tables, n, self._rng)
+        return slopes(self._model, i, j)[cells].astype(np.float32), coin, jumps, cells

@@ -4,7 +4,8 @@ A column's cell has atoms. What neighbours and fine counts tell of these stands 
 binary tree (`Shape`): a mean share and its standard deviation. In a plausible table
 
 - the share on the left of a node is a Beta draw of that mean and deviation. Where less than a row
-  tells it, as where noise may hide rows at an end of the range, it is any share in some tables;
+  tells it, as where noise may hide rows at an end of the range, it is any share in some tables. At
+  the top nodes all cells are off alike, too: to one side, or outwards;
 - places in an atom are drawn as if `PSEUDO_ROWS` rows had told them;
 - densities of neighbours may meet inside a piece (nobody below 18), instead of going over evenly;
 - rows of a column that a user cut, and gave no step, are all at the cuts in half of the tables, the
@@ -13,8 +14,8 @@ binary tree (`Shape`): a mean share and its standard deviation. In a plausible t
   of all pieces, the high, the outer or the inner ones, or each its own. Where nothing tells where
   rows are, they may be all at one place between these ends, or not.
 
-Errors of single cells average out over a column. So crowds have a part that is alike in all cells:
-without it, intervals of variances held in 0.80 for 0.95.
+Errors of single cells average out over a column. So each of these priors has a part that is alike
+in all cells: without it, intervals of variances held in 0.80 for 0.95.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtr
 
 from ..._linear_systems import TINY
 from .._numbers import (
@@ -32,6 +34,7 @@ from .._numbers import (
     N_QUANTILES,
     PSEUDO_ROWS,
     ROWS_OF_TABLE,
+    STD_OF_SHARED_SHIFT,
     SURE_MASS,
 )
 from ..inferring._shapes import by_a_jump, smooth_pieces
@@ -224,6 +227,11 @@ class Places:
         rows = np.clip(inner * (1 - inner) / std**2 - 1, 1.0, 1e7)
         a, b = inner * rows, (1 - inner) * rows
         found = rng.beta(a, b, (self._n_tables, len(part)))
+        top = np.flatnonzero(np.diff(cell[shape.start], prepend=-1))
+        outwards = np.where(cell[shape.start[top]] < np.median(cell), -1.0, 1.0)
+        alike, out = STD_OF_SHARED_SHIFT * rng.standard_normal((2, self._n_tables, 1))
+        z = rng.standard_normal((self._n_tables, len(top))) + alike + out * outwards
+        found[:, top] = betaincinv(a[top], b[top], ndtr(z))
         # Less than a row tells: in so many tables that the deviation is right, it is any share.
         told, any_share = inner * (1 - inner) / (rows + 1), 1 / 3 - inner * (1 - inner)
         lost = (std**2 - told) / np.maximum(any_share - told, TINY)

@@ -378,7 +378,7 @@ class DrawnTables:
         }
         n_tables = self.n_tables if PLACES in self.priors else 0
         rng = self._stream("joint", columns)
-        inside = InsideCells(self.model, places, code, m, n_tables, rng)
+        inside = InsideCells(self.model, places, code, m, n_tables, rng, self.counts)
         for k, found in inside.values().items():
             values[columns[k]] = found[0] if len(found) == 1 else found
         weights = np.repeat(table.reshape(1 + self.n_tables, n_units), m, axis=1)
