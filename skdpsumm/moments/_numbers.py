@@ -40,8 +40,8 @@ STD_OF_SHARED_SHIFT = 0.5
 # another column's cell, jumps inside a cell, and that hidden rows are at no end of it.
 EVEN_CHANCE = 0.5
 # Two numbers may go up and down together inside a cell this many times as steeply as neighbours
-# tell (as Fisher's z). Without it covariances of columns with correlations of 0.8 were off by 5 to 10 per
-# cent more (tables of examples/benchmarks/intervals.py).
+# tell (as Fisher's z). Without it covariances of columns with correlations of 0.8 were off by 5 to
+# 10 per cent more (tables of examples/benchmarks/intervals.py).
 STEEPER_THAN_NEIGHBOURS = 3.0
 # An answer lies within this many standard errors of the noise from the middle of the plausible
 # tables. At 1, covariances were off by 7 per cent more; at epsilon 0.1, means by a category were so
