@@ -10,6 +10,7 @@ import math
 import warnings
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -299,6 +300,40 @@ def test_the_number_of_rows_is_public_or_has_noise(limit, adjacency):
     assert len(blocks) == drafts[0].plan.n_steps + 1
 
 
+@pytest.mark.parametrize(("limit", "adjacency"), UNITS)
+def test_where_numbers_lie_moves_by_what_is_priced(limit, adjacency, monkeypatch):
+    """A unit of rows at one end of the bounds comes, or goes to the other end."""
+    many = {None: 1, "average": 3}.get(limit, limit)
+    model, sums = regressor(adjacency=adjacency, max_rows_per_group=limit), []
+    monkeypatch.setattr(
+        _gradient.GradientPlan, "_noisy", lambda plan, i, whole: sums.append(whole[0]) or whole * 0
+    )
+    for end, n in ((1.0, many), (-1.0, many if adjacency == "replace_one" else 0)):
+        y, groups = np.r_[np.full(n, end), 0.3, -0.7], np.r_[np.zeros(n, int), 1, 2]
+        draft = opened(model, np.zeros((n + 2, 1)), y, None if limit is None else groups)
+        plan, k = draft.plan, limit if isinstance(limit, int) else 1
+        plan._fact(0, plan._rows.shared_codes())
+        plan._fact(0, np.abs(plan._rows.shared_codes(-1.0)) / 2)
+    moved = np.abs(np.subtract(sums[:2], sums[2:]))
+    priced = [block.l2 for block in plan._noise.blocks[len(plan._facts) - 2 : len(plan._facts)]]
+    assert (moved <= priced).all()
+    assert (moved > 0.999 * np.array(priced)).all()
+    assert priced == [k * far / _gradient._COUNT_GRID for far, _ in plan._facts[-2:]]
+
+
+@statistical
+def test_numbers_are_placed_and_come_back():
+    """A change of units of y changes predictions with them, and wide bounds cost little."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (4000, 2))
+    y = 3 + 0.1 * X[:, 0]
+    for bounds in ((2.8, 3.2), (-50, 60)):
+        model = regressor(schema=(-1, 1), epsilon=3.0, y_bounds=bounds).fit(X, y)
+        assert model.score(X, y) > 0.8
+    wide = model._coding
+    assert abs(wide.decode(np.zeros((1, 1)))[0] - 3) < 0.5
+
+
 # ------------------------------------------------------------------------------ the claim
 
 
@@ -306,10 +341,12 @@ def test_the_number_of_rows_is_public_or_has_noise(limit, adjacency):
 @pytest.mark.parametrize(
     ("epsilon", "delta", "n_steps"), [(1e-3, 1e-9, 7), (1.0, 1e-6, "auto"), (25.0, 1e-5, 1)]
 )
-def test_steps_compose_to_what_is_claimed(epsilon, delta, n_steps, limit, adjacency):
+@pytest.mark.parametrize("make", [partial(classifier, 5), regressor], ids=["classes", "numbers"])
+def test_steps_compose_to_what_is_claimed(make, epsilon, delta, n_steps, limit, adjacency):
     """The squares of all distances, in standard deviations, add up to mu^2, and a hair less."""
-    model = classifier(5, mechanism=GradientDescent(n_steps=n_steps), adjacency=adjacency)
-    model, tables = neighbours_of(model.set_params(epsilon=epsilon, delta=delta), limit)
+    given = {"mechanism": GradientDescent(n_steps=n_steps), "adjacency": adjacency}
+    model = make(epsilon=epsilon, delta=delta, **given)
+    model, tables = neighbours_of(model, limit)
     draft = opened(model, **tables[0])
     plan, claim = draft.plan, draft.privacy.mechanism
     k = limit if isinstance(limit, int) else 1
@@ -318,8 +355,9 @@ def test_steps_compose_to_what_is_claimed(epsilon, delta, n_steps, limit, adjace
     std = plan._noise.std
     moves = [factor * math.sqrt(k) * plan.clip * draft.problem.terms.radius / plan._grid]
     moves *= plan.n_steps
-    if adjacency == "add_remove" or k > 1:
-        moves, std = [k / _gradient._COUNT_GRID, *moves], np.append(np.full(size, std[0]), std[1:])
+    facts = [1] * (adjacency == "add_remove" or k > 1) + [factor, 1] * (make is regressor)
+    moves = [far * k / _gradient._COUNT_GRID for far in facts] + moves
+    std = np.append(np.repeat(std[: len(facts)], size), std[len(facts) :])
     per_step = std.reshape(len(moves), size)[:, 0]
     spent = math.fsum(
         (move / deviation) ** 2 for move, deviation in zip(moves, per_step, strict=True)
