@@ -19,6 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpsumm import PrivacyLedger, TDILClassifier, TDILRegressor
 from skdpsumm.learners import EpsilonInsensitive, GradientDescent, Huber, HuberizedHinge, SoftHinge
+from skdpsumm.learners.mechanisms import _gradient
 from skdpsumm.learners.mechanisms._gradient import IntegerRows
 from skdpsumm.privacy import NoiseWarning
 
@@ -175,6 +176,41 @@ def test_groups_that_are_longer_than_blocks_are_cut_nowhere():
     alone = [sums(draft, weights, np.flatnonzero(units == g)) for g in range(4)]
     assert np.array_equal(sums(draft, weights), sum(alone))
     assert max(squared_length(one) for one in alone) <= bound(draft)
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("limit", [None, 3, "average"])
+def test_where_numbers_lie_moves_by_what_is_priced(limit, adjacency, monkeypatch):
+    """A unit of rows at one end of the bounds comes, or goes to the other end."""
+    many = {None: 1, "average": 3}.get(limit, limit)
+    model, sums = regressor(adjacency=adjacency, max_rows_per_group=limit), []
+    monkeypatch.setattr(
+        _gradient.GradientPlan, "_noisy", lambda plan, i, whole: sums.append(whole[0]) or whole * 0
+    )
+    for end, n in ((1.0, many), (-1.0, many if adjacency == "replace_one" else 0)):
+        y, groups = np.r_[np.full(n, end), 0.3, -0.7], np.r_[np.zeros(n, int), 1, 2]
+        draft = opened(model, np.zeros((n + 2, 1)), y, None if limit is None else groups)
+        plan, k = draft.plan, limit if isinstance(limit, int) else 1
+        plan._fact(0, plan._rows.shared_codes())
+        plan._fact(0, np.abs(plan._rows.shared_codes(-1.0)) / 2)
+    moved = np.abs(np.subtract(sums[:2], sums[2:]))
+    priced = [block.l2 for block in plan._noise.blocks[len(plan._facts) - 2 : len(plan._facts)]]
+    assert (moved <= priced).all()
+    assert (moved > 0.999 * np.array(priced)).all()
+    assert priced == [k * far / _gradient._COUNT_GRID for far, _ in plan._facts[-2:]]
+
+
+@pytest.mark.statistical
+def test_numbers_are_placed_and_come_back():
+    """A change of units of y changes predictions with them, and wide bounds cost little."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (4000, 2))
+    y = 3 + 0.1 * X[:, 0]
+    for bounds in ((2.8, 3.2), (-50, 60)):
+        model = regressor(schema=(-1, 1), epsilon=3.0, y_bounds=bounds).fit(X, y)
+        assert model.score(X, y) > 0.8
+    wide = model._coding
+    assert abs(wide.decode(np.zeros((1, 1)))[0] - 3) < 0.5
 
 
 # ------------------------------------------------------------------------------ the claim

@@ -70,7 +70,11 @@ In practice
 -----------
 The number of rows sets the largest rate. Under add-remove it is private, and one more
 measurement, with a share of 0.02 of mu^2: 0.02 + T (0.98 / T) = 1. Where rows are replaced it
-is public. T, C, sigma and the shares are fixed before anything private is read. Discreteness is
+is public. Two more, of 0.05 each, place numbers y of [-1, 1]: the sum of y, which a row moves by 1
+(by 2 if it is replaced), and with m made of that the sum of |y - m| / 2, of [0, 1], which it moves
+by 1. Every step then takes y from m, in a unit made of the two: a function of one row and of
+answers, as W is. A group of k rows moves a fact by k times that, and rows with shares by no more
+than one. T, C, sigma and the shares are fixed before anything private is read. Discreteness is
 added up over all values of all steps (above). Clipping sums to 64 bits moves no two vectors
 apart. Features may be longer than R by a part of 2^-40, which the sensitivity includes. A clip
 below L makes the descent one for another loss, which privacy does not forbid.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,10 +46,15 @@ class ClassCoding:
 
 @dataclass(frozen=True)
 class IntervalCoding:
-    """Numbers of a public interval, clipped and scaled to [-1, 1]."""
+    """Numbers of a public interval, clipped and scaled to [-1, 1].
+
+    A score s stands for the number at ``centre + scale * s`` there.
+    """
 
     low: float
     high: float
+    centre: float = 0.0
+    scale: float = 1.0
     n_scores: int = 1
     codes: ClassVar[Floats] = np.linspace(-1.0, 1.0, 9)[:, None]
     unit: ClassVar[str] = "prediction"
@@ -66,7 +71,8 @@ class IntervalCoding:
 
     def decode(self, scores: Floats) -> Floats:
         """Return predictions in the units of y, within the interval, shape (n,)."""
-        return self.low + self.half * (np.clip(scores[:, 0], -1, 1) + 1)
+        codes = self.centre + self.scale * scores[:, 0]
+        return self.low + self.half * (np.clip(codes, -1, 1) + 1)
 
 
 def _has_probabilities(self) -> bool:
@@ -211,6 +217,11 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
                 f"y_bounds must be a pair of finite numbers low < high, got {self.y_bounds!r}."
             )
         return IntervalCoding(low, high)
+
+    def _publish(self, draft):
+        super()._publish(draft)
+        plan = draft.plan
+        self._coding = replace(self._coding, centre=plan.centre, scale=plan.scale)
 
     def _describe_target(self, y):
         # A copy, for the user's may get other parameters while a learner answers with its noise.

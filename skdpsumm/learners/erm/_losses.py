@@ -480,7 +480,7 @@ class OneVsRest(Loss):
 
 
 class ResidualLoss(Loss):
-    """A loss of the residual of a number: the score less y, both in halves of `y_bounds`."""
+    """A loss of the residual of a number: the score less y, in the units of a `Plan`'s scale."""
 
     noise_part = 0.1
     clip_part = 1.0
@@ -493,7 +493,8 @@ class ResidualLoss(Loss):
 class Huber(ResidualLoss):
     """Huber's loss of a residual r: ``r^2 / 2``, and linear beyond a threshold.
 
-    Residuals are in halves of the interval `y_bounds`.
+    Residuals are in halves of the interval `y_bounds`, or in the smaller units in which
+    `GradientDescent` counts numbers.
 
     Parameters
     ----------

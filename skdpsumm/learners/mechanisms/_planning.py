@@ -262,9 +262,9 @@ class ReleasedNoise:
             places = places[:: 1 + (len(places) - 1) // N_JUDGED_POINTS]
         curvature = Curvature.of(plan.space, places, codes)
         expected = plan.expected_score_noise(curvature, plan.n_counted)
-        told = self
+        told, unit = self, self.size * plan.scale
         if not plan.noise_is_exact:
-            told = replace(self, noise=self.size * expected.noise, kind="expected")
+            told = replace(self, noise=unit * expected.noise, kind="expected")
         alone, freedom = curvature.spread(expected.moved, plan.terms)
         if not alone > 0 or (places is not None and len(places) < MIN_JUDGED_POINTS):
             return told
@@ -272,8 +272,8 @@ class ReleasedNoise:
         is_drowned = varies < math.sqrt(chi2.ppf(_LEVEL, freedom) / freedom) * alone
         return replace(
             told,
-            varies=self.size * varies,
-            noise_varies=self.size * alone,
+            varies=unit * varies,
+            noise_varies=unit * alone,
             is_drowned=bool(is_drowned),
             epsilon=_enough(plan.terms, varies / alone) if is_drowned else None,
             over=ALL_DIRECTIONS if is_of_weights else self.over,
@@ -320,7 +320,7 @@ def noise_of(
     """
     half, is_exact = coding.half, plan.noise_is_exact
     kind = "exact" if is_exact else "largest"
-    found = ReleasedNoise(half * plan.score_noise, kind, size=half, unit=coding.unit)
+    found = ReleasedNoise(half * plan.scale * plan.score_noise, kind, size=half, unit=coding.unit)
     if released is None or not terms.is_private or not (is_exact or plan.n_counted is not None):
         return found
     try:
