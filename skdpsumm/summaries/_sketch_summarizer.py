@@ -32,7 +32,7 @@ from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PlannedRelease
 from ._mmd import check_in_memory
-from ._parties import rows_by_owner
+from ._owners import rows_by_owner
 from ._public_groups import (
     COUNTED_CONSTRAINTS,
     TYPICAL_ROWS_OF_OWNER,

@@ -33,8 +33,14 @@ from ._mmd import (
     made_gamma,
     read_rows,
 )
-from ._owners import DataOwner, PartitionOwners, run_protocol
-from ._parties import AbsentOwner, read_owners, read_owners_labels
+from ._owners import (
+    AbsentOwner,
+    DataOwner,
+    PartitionOwners,
+    read_owners,
+    read_owners_labels,
+    run_protocol,
+)
 from ._protocol import Pool, Propose, Protocol
 from ._releases import COSTS_NOTHING, Terms
 
