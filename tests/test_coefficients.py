@@ -195,7 +195,7 @@ def test_entries_are_called_what_they_are_of(one_shop):
     assert some.labels == (("intercept", "city=port", "city=south", "visits"),)
     assert one_shop.coefficients([2]).labels == (("intercept", "city=port", "city=south"),)
     for columns in ([], ["visits", "visits"], [0, "visits"], ["weight"], ["target"]):
-        with pytest.raises(ValueError, match=rf"at least one input, each once|{columns[-1:]}"):
+        with pytest.raises(ValueError, match=r"at least one input, each once|'weight'|'target'"):
             one_shop.coefficients(columns)
 
 

@@ -118,7 +118,7 @@ ODD_TABLES = {
     "an array too wide": ([(-1, 1)], FRAME.to_numpy(), "describes 1 columns, and the table has 2"),
 }
 BY_SCHEMA = {
-    name: next(key for key in one.estimator.get_params() if key.split("__")[-1] == "schema")
+    name: min((key for key in one.estimator.get_params() if key.endswith("schema")), key=len)
     for name, one in CLASSES.items()
     if one.kind not in ("finder", "summarised")
 }

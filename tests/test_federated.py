@@ -787,6 +787,16 @@ def test_questions_beyond_the_agreement_are_refused(homes, text, changes, reason
     assert post.granted == [(1, "sign")]
 
 
+def test_a_question_that_was_refused_is_refused_for_good(north):
+    """Or whoever keeps a copy of it could have it answered, and paid for, in a run that is over."""
+    asked = north.sealed("ask", 1, content_of("ask"))
+    refusal = north.site.answer("ask", 1, asked)  # for it was not signed
+    north.sign(1)
+    assert OwnerSite.load(north.path).answer("ask", 1, asked) == refusal
+    assert north.granted == [(1, "sign")]
+    assert north.ask("ask", 1)["kind"] == "Rows"
+
+
 def test_rows_are_asked_for_once_and_counted_over_all_runs(north):
     """In full, however few a question asks for: no allowance is spent as many small questions."""
     settle(north.path, max_rows=70)

@@ -125,7 +125,7 @@ LEARNERS = {
     "of public points": TDDLClassifier(kernel="rbf", gamma=1.0, regularization=30.0),
     "in a pipeline": VECTORS,
     "on a sketch": M2MClassifier(
-        RFFSketcher(gamma=1.0, n_components=50), schema=(-1, 1), classes=[0, 1]
+        (-1, 1), release=RFFSketcher(gamma=1.0, n_components=50), classes=[0, 1]
     ),
 }
 

@@ -378,7 +378,7 @@ class LambdaOfTheRows(TDILClassifier):
     "careless",
     [
         BoundsOfTheRows(schema=(0, 1), n_bins=2),
-        MedianHeuristic(6, gamma=1.0),
+        MedianHeuristic(n_components=6, gamma=1.0),
         NormOfTheRows(mechanism="functional", regularization=8.0, classes=[0, 1]),
         GammaOfTheRows(mechanism="functional", regularization=8.0, classes=[0, 1], gamma=1.0),
         LambdaOfTheRows(mechanism="functional", regularization=8.0, classes=[0, 1]),

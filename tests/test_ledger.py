@@ -549,7 +549,7 @@ def test_names_and_labels_are_short_and_printable(text):
     ):
         with pytest.raises(ValueError, match=r"(may have 200|be printed).*Nothing was charged"):
             use()
-    with pytest.raises(TypeError, match="mechanism must be"):
+    with pytest.raises(ValueError, match="mechanism must be"):
         ledger.charge(0.1)
     with pytest.raises(ValueError, match="dataset must be a non-empty string"):
         ledger.charge(PureDP(0.1), dataset="")

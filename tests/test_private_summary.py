@@ -249,8 +249,11 @@ def test_one_fit_is_one_charge(adjacency):
     s = make(ledger=ledger, adjacency="add_remove")
     simulate(s, X, y, X_target=target, owners=owners, seed=None)
     assert len(ledger.entries()) == 1
-    paid = s.privacy_.owners.mechanism.group(1 if adjacency == "add_remove" else 2)
-    assert ledger.spent.epsilon == pytest.approx(paid.epsilon(1e-4), rel=1e-4)
+    spent, claimed = ledger.spent.epsilon, s.privacy_.owners.epsilon(1e-4)
+    if adjacency == "add_remove":
+        assert spent == pytest.approx(claimed, rel=1e-4)
+    else:  # a row for another moves two cells of each group
+        assert claimed < spent < 2 * claimed
 
 
 @pytest.mark.parametrize(

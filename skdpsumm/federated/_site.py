@@ -146,9 +146,11 @@ class OwnerSite(_files.Settings):
         place = {"run": run, "ask": kind, "question": digest}
         # By its place, too: the same bytes in another run are another question, and refused.
         kept = self._answers / f"{self._agreed.digest[:16]}.{run}.{kind}.{digest}"
-        if kept.exists():
-            _files.note(self.log, "repeated", **place)
-            return kept.read_bytes()
+        refused = kept.with_name(f"{kept.name}.refused")
+        for path in (kept, refused):
+            if path.exists():
+                _files.note(self.log, "repeated", **place)
+                return path.read_bytes()
         try:
             content = self._opened(kind, run, octets)
         except EnvelopeError:
@@ -156,11 +158,12 @@ class OwnerSite(_files.Settings):
             return NOT_TAKEN
         reply = self._reply(kind, run, content, place)
         sealed = self._sealed(kind, run, octets, reply)
-        if reply["kind"] == "Refusal":
-            return sealed
+        is_refusal = reply["kind"] == "Refusal"
         try:
-            _files.write_file(kept, sealed)
-            _files.note(self.log, "sent", **place, content=describe(reply))
+            _files.make_folder(self._answers)
+            _files.write_file(refused if is_refusal else kept, sealed)
+            if not is_refusal:
+                _files.note(self.log, "sent", **place, content=describe(reply))
         except OSError as error:  # what is not on disk does not leave
             kept.unlink(missing_ok=True)
             sealed = self._sealed(kind, run, octets, self._refused(error, place))
