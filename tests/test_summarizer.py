@@ -11,6 +11,7 @@ import sklearn
 from curators import summarizer_of
 from paper_protocols import AskAll
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
@@ -492,7 +493,11 @@ def test_a_model_of_raw_rows():
     bare = SummarizedEstimator(learner[-1], on_schema(n_select=60))
     with pytest.raises(ValueError, match=r"make_pipeline\(PublicVectorizer\(schema\)"):
         bare.fit(X, X.sex, X_target=held, owners=owners)
-    assert len(bare.summarizer_.sample_indices_) == 60
+    assert not hasattr(bare, "summarizer_")  # and nothing was paid for
+    unknown = SummarizedEstimator(RandomForestClassifier(), on_schema(n_select=60))
+    with pytest.raises(ValueError, match="paid for"):
+        unknown.fit(X, X.sex, X_target=held, owners=owners)
+    assert len(unknown.summarizer_.sample_indices_) == 60
     m = SummarizedEstimator(learner, on_schema(n_select=60))
     held_labels = np.where(held.sex == "Male", 1, 0)
     y = np.where(X.sex == "Male", 1, 0)
