@@ -203,7 +203,8 @@ class PartitionRows(PartitionSchema):
         known = None if reader.schema is None else schema_of(reader)
         return cls(**vars(table), known=known)
 
-    def check(self, rows: Any) -> NDArray | VectorRows:
+    def check(self, rows: Any) -> Any:
+        """Return a partition's rows, whose vectors are made when they are asked for."""
         cells = super().check(rows)
         return cells if self.known is None else VectorRows.of(self.known, cells)
 
@@ -330,7 +331,9 @@ class Embedding:
 
     def features(self, X: NDArray) -> NDArray[np.float32]:
         """Return phi of each row, shape (n, d)."""
-        return self.grid(X) * np.float32(self.unit)
+        phi = self.grid(X)
+        phi *= np.float32(self.unit)
+        return phi
 
     def sums(self, X: NDArray) -> NDArray[np.int64]:
         """Return the exact sum of `grid` over the rows."""

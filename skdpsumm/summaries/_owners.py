@@ -31,6 +31,7 @@ from ..schema._reading import (
 )
 from ..schema._vectorizer import VectorRows
 from ._mmd import (
+    ROWS_OF_TILT,
     Embedding,
     PartitionRows,
     draw_tilted,
@@ -105,7 +106,7 @@ class DataOwner:
 
     def __init__(
         self,
-        X: ArrayLike,
+        X: Any,
         y: ArrayLike | None = None,
         *,
         groups: Any = None,
@@ -114,8 +115,8 @@ class DataOwner:
     ):
         # The summarizer's own owners have cells that were read before.
         is_read = isinstance(X, VectorRows)
-        table = {"keep_float32": True, "ensure_min_samples": 0}
-        self._X = X if is_read else validate_table(NoEstimator(), X, **table)
+        table: dict[str, Any] = {"keep_float32": True, "ensure_min_samples": 0}
+        self._X: Any = X if is_read else validate_table(NoEstimator(), X, **table)
         self._y = None if y is None else read_label_column(y)
         if self._y is not None and len(self._y) != len(self._X):
             raise ValueError(Y_LENGTH)
@@ -220,13 +221,16 @@ class DataOwner:
         if len(candidates) > most:  # phi of all would not fit, and a sample does
             candidates = np.sort(self._coins.choice(candidates, most, replace=False))
 
-        def features(rows: NDArray) -> NDArray[np.float32]:
+        def phi(rows: Any) -> NDArray[np.float32]:
             return embedding.features(self._X[candidates[rows]])
 
+        # Weights read a sample of the rows twice, so phi of few rows is kept meanwhile.
+        kept = not noise or len(candidates) <= 4 * ROWS_OF_TILT
+        features: Any = phi(slice(None)).__getitem__ if kept else phi
         if noise:
             scores = tilted_scores(features, len(candidates), direction, noise, self._coins)
             return candidates[draw_tilted(scores, n, self._coins)]
-        search = feature_search(features(np.arange(len(candidates))), direction, n)
+        search = feature_search(features(slice(None)), direction, n)
         return candidates[search.run(False, 0, np.random.RandomState(0))]
 
     def _scores(self, direction: NDArray) -> NDArray[np.float64]:
@@ -422,7 +426,7 @@ class OwnersTables:
 
     Attributes
     ----------
-    rows : dict from owner to ndarray of shape (n_k, n_columns)
+    rows : dict from owner to ndarray of shape (n_k, n_columns), or VectorRows
         Without the owners whose rows cannot be read.
     members : dict from owner to ndarray of int
         Which rows of X are whose.
@@ -434,7 +438,7 @@ class OwnersTables:
         All of X, where it can be read.
     """
 
-    rows: dict[Any, NDArray]
+    rows: dict[Any, Any]
     members: dict[Any, NDArray[np.int64]]
     faults: dict[Any, str]
     n_rows: int
@@ -477,7 +481,7 @@ def read_owners(
 def _read_one_by_one(estimator: Any, X: Any, owners: Any, shares: Any) -> OwnersTables:
     n_rows = n_rows_of(X)
     members = rows_by_owner(n_rows, owners, shares)
-    rows: dict[Any, NDArray] = {}
+    rows: dict[Any, Any] = {}
     errors: dict[Any, Exception] = {}
     for name, own in members.items():
         if len(own) == 0:
