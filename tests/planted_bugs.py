@@ -107,7 +107,7 @@ PLANTED = {
         ("search_moved", "skdpsumm/privacy/_best_of.py", "moved = (1 + self.eta) * (log_ratio + 2 * tail / self._odds)", "moved = 0.0"),
     ],
     "tests/test_private_summary.py::test_a_person_at_several_owners_composes": [
-        ("across_one", "skdpsumm/summaries/_sketch_summarizer.py",
+        ("across_one", "skdpsumm/summaries/_releases.py",
             "mechanism=compose([own.mechanism] * int(n_owners))", "mechanism=own.mechanism"),
     ],
     "tests/test_kit.py::test_targets_cost_what_is_claimed[propose-three rows]": [

@@ -7,7 +7,7 @@ from paper_protocols import printed
 
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import PureDP
-from skdpsumm.summaries._mwem import MWEM, MWEMNoise
+from skdpsumm.summaries._auction import MWEM, MWEMNoise
 
 # Scores are equal before and after, but that of the first coordinate grows by 2, and the others
 # shrink by 2, when one row is flipped.

@@ -8,9 +8,10 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from curators import summarizer_of
+from curators import curator_of, summarizer_of
 from paper_protocols import AskAll
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
@@ -29,8 +30,11 @@ from skdpsumm import (
 )
 from skdpsumm.privacy import PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
-from skdpsumm.summaries import Auction, Propose
+from skdpsumm.schema._reading import read_table
+from skdpsumm.schema._vectorizer import VectorRows, vectorize
+from skdpsumm.summaries import Auction, DataOwner, Propose
 from skdpsumm.summaries._mmd import Embedding
+from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._releases import NONE_SHARED, GaussianMean
 
 pytestmark = [
@@ -485,6 +489,24 @@ def test_partitions_are_read_through_the_schema():
         greedy_mmd_selection(dd.from_pandas(X, npartitions=2), target, 20, schema=PEOPLE)
 
 
+def test_owners_of_cells_answer_as_owners_of_vectors_do():
+    """Vectors are made block by block, of few rows and of many; the choice is the same."""
+    names = list(PEOPLE.names)
+    X = people(20_000)[0][names]  # so many that phi of all is not kept
+    cells, vectors = (make(PEOPLE, read_table(X)) for make in (VectorRows.of, vectorize))
+    np.testing.assert_array_equal(cells[:], vectors)
+    np.testing.assert_array_equal(cells.part(np.arange(5, 9))[np.array([3, 0])], vectors[[8, 5]])
+    target = vectorize(PEOPLE, read_table(wanted_people()[names]))
+    sent = []
+    for rows in (cells, vectors):
+        parties = {"one": DataOwner(rows, seed=1), "few": DataOwner(rows[:500], seed=2)}
+        options = {"n_components": 100, "n_select": 20, "random_state": 0, "gamma": 1.0}
+        curator = run_protocol(curator_of(target, list(parties), **options), parties)
+        sent.append((curator.chosen, curator.pool.X.tolist()))
+        assert parties["one"]._grid is None
+    assert sent[0] == sent[1]
+
+
 def test_a_model_of_raw_rows():
     X, owners, _ = people()
     held = wanted_people()
@@ -492,7 +514,11 @@ def test_a_model_of_raw_rows():
     bare = SummarizedEstimator(learner[-1], on_schema(n_select=60))
     with pytest.raises(ValueError, match=r"make_pipeline\(PublicVectorizer\(schema\)"):
         bare.fit(X, X.sex, X_target=held, owners=owners)
-    assert len(bare.summarizer_.sample_indices_) == 60
+    assert not hasattr(bare, "summarizer_")  # and nothing was paid for
+    unknown = SummarizedEstimator(RandomForestClassifier(), on_schema(n_select=60))
+    with pytest.raises(ValueError, match="paid for"):
+        unknown.fit(X, X.sex, X_target=held, owners=owners)
+    assert len(unknown.summarizer_.sample_indices_) == 60
     m = SummarizedEstimator(learner, on_schema(n_select=60))
     held_labels = np.where(held.sex == "Male", 1, 0)
     y = np.where(X.sex == "Male", 1, 0)

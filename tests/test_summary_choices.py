@@ -47,10 +47,15 @@ def scene():
     return phi.features(X), target
 
 
+def tilted_of(features, target, noise_std):
+    rng = np.random.default_rng(0)
+    return tilted_scores(features.__getitem__, len(features), target, noise_std, rng)
+
+
 def weights(scene, noise_std, seed=0):
     features, target = scene
     noise = np.random.default_rng(seed).normal(0, noise_std, target.shape)
-    scores = tilted_scores(features, target + noise, noise_std, np.random.default_rng(0))
+    scores = tilted_of(features, target + noise, noise_std)
     found = np.exp(scores - scores.max())
     return found / found.sum()
 
@@ -74,7 +79,7 @@ def test_weights_solve_the_problem_that_is_stated(scene):
     features, target = scene
     few = features[::5]
     noise_std = 0.1
-    scores = tilted_scores(few, target, noise_std, np.random.default_rng(0))
+    scores = tilted_of(few, target, noise_std)
     found = np.exp(scores - scores.max())
     residual = target - found / found.sum() @ few
     # Scores are <b, phi>, with b in the direction of the residual; the ridge is kappa sigma^2.
@@ -93,7 +98,7 @@ def test_a_target_like_the_owners_rows_is_not_chased():
     features = phi.features(points(1000))
     target = phi.features(points(5000, seed=1)).mean(axis=0, dtype=np.float64)
     noise = np.random.default_rng(0).normal(0, 0.02, target.shape)
-    scores = tilted_scores(features, target + noise, 0.02, np.random.default_rng(0))
+    scores = tilted_of(features, target + noise, 0.02)
     found = np.exp(scores - scores.max())
     assert found.sum() ** 2 / np.square(found).sum() > 500
 

@@ -31,8 +31,7 @@ from skdpsumm.privacy._mechanisms import ZeroConcentratedDP
 from skdpsumm.privacy._noise import secret_generator
 from skdpsumm.privacy._threshold import ThresholdDP
 from skdpsumm.summaries import Auction
-from skdpsumm.summaries._auction import FIRST_STEPS, LATER_STEPS
-from skdpsumm.summaries._mwem import MWEM, MWEMNoise, coth_less_pole
+from skdpsumm.summaries._auction import FIRST_STEPS, LATER_STEPS, MWEM, MWEMNoise, coth_less_pole
 from skdpsumm.summaries._releases import TargetMean
 
 # n lambda of the kernel paper's experiments: LibSVM with C = 0.001.

@@ -28,8 +28,7 @@ from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger, simu
 from ..sketches import PrivateSketch
 from ..sketches._file import read_octets
 from ..summaries import Curator
-from ..summaries._public_groups import claim_of_sum
-from ..summaries._releases import COSTS_NOTHING
+from ..summaries._releases import COSTS_NOTHING, claim_of_sum
 from . import _wire
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys, Letter, seal, unseal

@@ -327,6 +327,12 @@ class PrivateFit(PrivacyReprMixin):
         """Compute the release and set what is fitted."""
         raise NotImplementedError
 
+    def _forget(self) -> None:
+        """Drop what a fit before has set, but for the columns: should the rest fail, it is gone."""
+        fitted = {name for name in vars(self) if name.endswith("_")}
+        for name in fitted - set(_COLUMN_ATTRIBUTES):
+            delattr(self, name)
+
     def _warn_last(self, draft: Any) -> None:
         """Warn of what the release shows. All is set: a warning made an error costs no release."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -206,11 +206,18 @@ def vectorize(schema: TableSchema, X: NDArray | Table, *, n_knots: int = 0) -> N
     Numbers go to the interval from -1 to 1. With `n_knots` hats stand beside them:
     a linear function of the vector is then piecewise linear in each number.
     """
+    read = (schema.read(X, j) for j in range(schema.n_columns))
+    return _vectors(schema, X.shape[0], read, n_knots)
+
+
+def _vectors(
+    schema: TableSchema, n_rows: int, read: Iterable[NDArray], n_knots: int = 0
+) -> NDArray[np.float64]:
     start, scale = 0, _scale(schema)
     n_entries = n_vector(schema) + n_splines(schema, n_knots)
-    out = np.full((X.shape[0], n_entries), scale)  # which leaves the constant
-    for j, column in enumerate(schema.columns):
-        values, knots = schema.read(X, j), _knots(column, n_knots)
+    out = np.full((n_rows, n_entries), scale)  # which leaves the constant
+    for column, values in zip(schema.columns, read, strict=True):
+        knots = _knots(column, n_knots)
         block = _block(column, values)
         if len(knots):
             block = np.hstack([block * _LINE_SIZE, _hats(values, knots) * _SPLINE_SIZE])
@@ -218,6 +225,45 @@ def vectorize(schema: TableSchema, X: NDArray | Table, *, n_knots: int = 0) -> N
         out[:, start:end] = block * scale
         start = end
     return out
+
+
+class VectorRows:
+    """A table whose cells have been read; its vectors are made when they are asked for.
+
+    It is indexed by rows as an array of shape (n, n_entries), and takes the memory of the cells.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    read : list of ndarray of shape (n,)
+        Each column as the schema reads it.
+    """
+
+    ndim = 2
+
+    def __init__(self, schema: TableSchema, read: list[NDArray]):
+        self.schema, self._read = schema, read
+        self.shape = len(read[0]), n_vector(schema)
+
+    @classmethod
+    def of(cls, schema: TableSchema, X: NDArray | Table) -> VectorRows:
+        """Read the cells of a table."""
+        read = [schema.read(X, j) for j in range(schema.n_columns)]
+        for j, column in enumerate(schema.columns):
+            if isinstance(column, Categorical):
+                read[j] = read[j].astype(np.min_scalar_type(column.n_codes))
+        return cls(schema, read)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | NDArray) -> NDArray[np.float64]:
+        read = [values[rows] for values in self._read]
+        return _vectors(self.schema, len(read[0]), read)
+
+    def part(self, rows: NDArray) -> VectorRows:
+        """Return the table of some rows."""
+        return VectorRows(self.schema, [values[rows] for values in self._read])
 
 
 class Interactions:

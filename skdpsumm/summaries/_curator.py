@@ -24,7 +24,7 @@ from ..privacy._noise import current_seed, derived_seed, forked, nominal_mechani
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, check_some_rows, label_array, validate_table
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
-from ._parties import common_owners, read_label_column
+from ._owners import common_owners, read_label_column
 from ._protocol import Bid, Message, Rows
 from ._releases import COSTS_NOTHING, Plan, Terms, state_privacy
 from ._selection import Quotas, exact_search

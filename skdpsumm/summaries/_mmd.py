@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -24,7 +24,7 @@ from ..schema._reading import (
     validate_table,
 )
 from ..schema._schema import TableSchema, as_schema, public_points, schema_of
-from ..schema._vectorizer import n_vector, vectorize
+from ..schema._vectorizer import VectorRows, n_vector, vectorize
 
 # Entries of the kernel matrix that are in memory at a time.
 ENTRIES_OF_KERNEL_BLOCK = 2**22
@@ -144,9 +144,19 @@ def read_rows(reader: Any, X: Any, **options: Any) -> NDArray:
     **options
         Of `validate_table`.
     """
+    return table_rows(reader, X, **options)[:]
+
+
+def table_rows(reader: Any, X: Any, **options: Any) -> NDArray | VectorRows:
+    """Return the rows of `read_rows`, whose vectors are made when they are asked for."""
     known = as_schema(reader.schema)
     cells = validate_table(reader, X, schema=known, **options)
-    return cells if known is None else vectorize(schema_of(reader), cells)
+    return cells if known is None else VectorRows.of(schema_of(reader), cells)
+
+
+def part_of(X: NDArray | VectorRows, rows: NDArray) -> NDArray | VectorRows:
+    """Return the table of some rows."""
+    return X.part(rows) if isinstance(X, VectorRows) else X[rows]
 
 
 class RowReader(NoEstimator):
@@ -193,9 +203,10 @@ class PartitionRows(PartitionSchema):
         known = None if reader.schema is None else schema_of(reader)
         return cls(**vars(table), known=known)
 
-    def check(self, rows: Any) -> NDArray:
+    def check(self, rows: Any) -> Any:
+        """Return a partition's rows, whose vectors are made when they are asked for."""
         cells = super().check(rows)
-        return cells if self.known is None else vectorize(self.known, cells)
+        return cells if self.known is None else VectorRows.of(self.known, cells)
 
     @property
     def width(self) -> int:
@@ -263,6 +274,8 @@ def _gaussian(distances: NDArray, gamma: float) -> NDArray:
 
 
 EMBEDDED_AT_ONCE = 8192
+# phi of so many rows stays in a processor's cache.
+SCORED_AT_ONCE = 1024
 
 
 class Embedding:
@@ -318,7 +331,9 @@ class Embedding:
 
     def features(self, X: NDArray) -> NDArray[np.float32]:
         """Return phi of each row, shape (n, d)."""
-        return self.grid(X) * np.float32(self.unit)
+        phi = self.grid(X)
+        phi *= np.float32(self.unit)
+        return phi
 
     def sums(self, X: NDArray) -> NDArray[np.int64]:
         """Return the exact sum of `grid` over the rows."""
@@ -400,7 +415,8 @@ def grid_scores(grid: NDArray[np.float32], direction: NDArray, unit: float) -> N
 
 
 def tilted_scores(
-    features: NDArray[np.float32],
+    features: Callable[[NDArray], NDArray[np.float32]],
+    n_rows: int,
     target_mean: NDArray,
     noise_std: float,
     rng: np.random.Generator,
@@ -413,8 +429,10 @@ def tilted_scores(
 
     Parameters
     ----------
-    features : ndarray of shape (n, d), float32
-        phi of each row, of norm one.
+    features : callable
+        ``features(rows)`` gives phi, of norm one, of rows in a range or an array, shape (r, d).
+    n_rows : int
+        n.
     target_mean : ndarray of shape (d,)
         g~, the noisy mean.
     noise_std : float
@@ -437,9 +455,10 @@ def tilted_scores(
     |b|^2 / 2``. It is the maximum entropy density ratio of an exponential family (Dudik, Phillips
     and Schapire 2007; Tsuboi et al. 2009).
     """
-    fitted = features
-    if len(features) > ROWS_OF_TILT:
-        fitted = features[np.sort(rng.choice(len(features), ROWS_OF_TILT, replace=False))]
+    sample = np.arange(n_rows)
+    if n_rows > ROWS_OF_TILT:
+        sample = np.sort(rng.choice(n_rows, ROWS_OF_TILT, replace=False))
+    fitted = features(sample)
     mean = fitted.mean(axis=0, dtype=np.float64)
     strictness = _strictness(fitted, mean, target_mean - mean, noise_std)
     # Below 1e-5 float32 rounds the gradient away.
@@ -456,7 +475,9 @@ def tilted_scores(
 
     options = {"maxiter": 60, "maxcor": 10}
     b = minimize(dual, np.zeros(len(mean)), jac=True, method="L-BFGS-B", options=options).x
-    scores = (features @ b.astype(np.float32)).astype(np.float64)
+    tilt = b.astype(np.float32)
+    blocks = np.array_split(np.arange(n_rows), 1 + n_rows // SCORED_AT_ONCE)
+    scores = np.concatenate([features(rows) @ tilt for rows in blocks]).astype(np.float64)
     part = PRICE_OF_A_NAT / strictness
     if part == 1:
         return scores

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from .._sklearn import Interval
 from ..privacy._fit import estimator
 from ._mmd import Embedding
-from ._releases import ExactMean, GaussianMean, Plan, TargetMean, Terms
+from ._releases import GaussianMean, Plan, TargetMean, Terms
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -179,11 +179,7 @@ class Protocol(BaseEstimator):
 
     def plan_target(self, embedding: Embedding, terms: Terms) -> TargetMean | None:
         """Return the release of the target's mean, None where nothing of it is broadcast."""
-        if not self.broadcasts_target():
-            return None
-        if not terms.is_private:
-            return ExactMean(embedding)
-        return GaussianMean(embedding, terms)
+        return GaussianMean(embedding, terms) if self.broadcasts_target() else None
 
     def rows_agreed(self, n_select: int, share: float) -> int:
         """Return how many rows an owner with this share hands over at most, in the whole run."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from .._computing import warn_caller
 from .._html import html_table
 from ..features._feature_maps import GRID
+from ..moments.learning._target import unprotected_target
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
 from ..privacy._guarantee import Explanation, ledger_unit
@@ -120,25 +122,6 @@ class TargetMean(ABC):
         """Warn of what the released mean shows; the last thing of a run."""
 
 
-class ExactMean(TargetMean):
-    """The mean itself, for epsilon = inf."""
-
-    def __init__(self, embedding: Embedding):
-        self.embedding = embedding
-        self.mechanism = Unprotected("epsilon is infinite and no noise was added")
-
-    def release(
-        self, X: NDArray, noise_seed: int | None, groups: NDArray | None = None
-    ) -> NDArray[np.float64]:
-        sums, self._n = _sums(self.embedding, X, groups)
-        self._mean = sums / self._n * self.embedding.unit
-        return self._mean
-
-    def warn_of_result(self) -> None:
-        if self.embedding.offsets is None:
-            warn_if_kernel_vanishes(self._mean, self._n)
-
-
 class GaussianMean(TargetMean):
     """Gaussian noise on the sum (Laplace noise with delta = 0), and on the number of rows.
 
@@ -151,24 +134,26 @@ class GaussianMean(TargetMean):
     ----------
     embedding : Embedding
     terms : Terms
-        Of a run with epsilon below infinity. Without an `n_target`, under add-remove only, the
-        number of rows (of groups, where each counts once) is released together with the sum, for a
-        tenth of the budget.
+        Without an `n_target`, under add-remove only, the number of rows (of groups, where each
+        counts once) is released together with the sum, for a tenth of the budget. With epsilon =
+        inf nothing has noise.
 
     Raises
     ------
     ValueError
-        If there is no `n_target` under replace-one.
+        If there is no `n_target` under replace-one, and any noise.
     """
 
     def __init__(self, embedding: Embedding, terms: Terms):
-        if terms.adjacency == "replace_one" and terms.n_target is None:
+        # Without noise the number of rows is as exact as their sum.
+        self.n_target = terms.n_target if terms.is_private else None
+        if terms.is_private and terms.adjacency == "replace_one" and self.n_target is None:
             raise ValueError(
                 "n_target is None, but adjacency='replace_one' needs a public number of target "
                 "rows to divide by; give n_target=<about how many rows the target has, from public "
                 "knowledge>."
             )
-        self.embedding, self.n_target = embedding, terms.n_target
+        self.embedding = embedding
         moved = terms.rows_moved
         count = moved * GRID
         counts = [Block(1, count, count, SHARE_OF_TARGET_COUNT)] if self.n_target is None else []
@@ -265,6 +250,7 @@ class Plan:
 
 
 NONE_SHARED = "the target and the owners share no {}"
+OWN_ROWS = "weights follow rows of the target without noise, and these are the owners' own"
 GROUP_OF_ONE_OWNER = ", and that no group has rows of two owners"
 
 
@@ -388,3 +374,117 @@ def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivac
         claim(owners, protects, given),
         None if h2 is None else claim(h2, protects, given),
     )
+
+
+@dataclass(frozen=True, repr=False)
+class PrivateSummaryPrivacy(SummaryPrivacy):
+    """What a `SketchSummarizer` promises, to whom.
+
+    Read it in the ``privacy_`` of a fitted one.
+
+    Parameters
+    ----------
+    target : PrivacyGuarantee
+        Of the rows of the target. Nobody learns anything of them, unless you pass on the weighted
+        rows or a model: against whoever receives these they are unprotected, epsilon = inf.
+    owners : PrivacyGuarantee
+        Of the rows of each owner, against everybody.
+    h2 : PrivacyGuarantee, default=None
+        Always None, since only `Auction` has h2.
+    use : str
+        What was made of the sketches.
+    released : PrivacyGuarantee
+        Of the rows of each owner, of the sketches alone.
+    """
+
+    use: str = "the summary consists of synthetic rows"
+    released: Any = None
+
+    @property
+    def consumer(self) -> PrivacyGuarantee:
+        """The guarantee of the owners' rows against the consumer, who knows the target anyway."""
+        given = self.released.given
+        if self.owners.mechanism != self.released.mechanism:  # the target is the owners' own
+            one = self.released.unit.removeprefix("one ")
+            given = f"{given}; the {one} is not in the target, which the consumer has"
+        return replace(self.released, against="consumer", given=given)
+
+    def across(self, n_owners: int) -> PrivacyGuarantee:
+        """Return what is claimed for a person who has rows with so many owners at most.
+
+        Ask it where a person may be with several owners: each of their releases tells of the
+        person, so they compose. Where the target is the owners' own, epsilon is infinite, as in
+        `owners`.
+
+        Raises
+        ------
+        ValueError
+            Unless `n_owners` is a whole number of at least 1.
+        """
+        if not isinstance(n_owners, Integral) or n_owners < 1:
+            raise ValueError(f"n_owners must be a whole number of at least 1, got {n_owners!r}.")
+        own = self.owners
+        unit = "the rows of one person, one with each owner"
+        unit = unit if own.unit == "one row" else "the groups of one person, one with each owner"
+        facts = [part for part in own.given.split("; ") if "is in two of the tables" not in part]
+        apart = NONE_SHARED.format(own.unit.removeprefix("one "))
+        facts = [NONE_SHARED.format("person") if part == apart else part for part in facts]
+        facts.append(f"a person has such rows with at most {int(n_owners)} owners")
+        return replace(
+            own,
+            mechanism=compose([own.mechanism] * int(n_owners)),
+            unit=unit,
+            given="; ".join(facts),
+        )
+
+    @property
+    def badge(self) -> str:
+        """One line, for headings: the price of each claim, worst first."""
+        neighbours = f"{self.owners.unit}, {self.owners.adjacency.replace('_', '-')}"
+        line = f"{self.owners.protects.removeprefix('the ')}: {self.owners.price} ({neighbours})"
+        line += ", against everybody"
+        if self.target.mechanism != PureDP(0.0):  # else there is none
+            passed_on = "where weights or models are passed on"
+            line = f"target: {self.target.price} {passed_on}; {line}"
+        return f"SIMULATED, protects nobody: {line}" if self.owners.simulated else line
+
+
+def state_claims(released: PrivacyGuarantee, target: str) -> PrivateSummaryPrivacy:
+    """Return the claims of a run.
+
+    Parameters
+    ----------
+    released : PrivacyGuarantee
+        Of the owners' sketches.
+    target : {"none", "apart", "owners'"}
+        Whether there is a target, and whether its rows are the owners' own.
+    """
+    if target == "none":
+        nothing = PrivacyGuarantee(
+            PureDP(0.0),
+            released.adjacency,
+            protects="the target",
+            unit=released.unit,
+            given="that there is none",
+        )
+        return PrivateSummaryPrivacy(nothing, released, released=released)
+    # A group with other rows in the target than with an owner is as unprotected as a shared row.
+    apart = NONE_SHARED.format(released.unit.removeprefix("one "))
+    owners = replace(released, given=f"{released.given}; {apart}")
+    if target == "owners'":
+        owners = replace(released, mechanism=Unprotected(OWN_ROWS))
+    unprotected = unprotected_target(released.unit, released.adjacency)
+    return PrivateSummaryPrivacy(unprotected, owners, released=released)
+
+
+def claim_of_sum(own: PrivacyGuarantee) -> PrivacyGuarantee:
+    """Return what is claimed of the rows of each owner, from what their releases claim, added."""
+    one = own.unit.removeprefix("one ")
+    facts = [
+        own.given.split("; ")[0],
+        "the names of the owners, and which of them answer and when",
+        f"no {one} is in two of the tables that were added",
+        *own.given.split("; ")[1:],
+    ]
+    given = "; ".join(dict.fromkeys(facts))
+    return replace(own, protects="the rows of each owner", given=given, counted=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import combinations
 from numbers import Integral
 from operator import add
 from typing import Any, ClassVar
@@ -15,14 +17,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
 from .._computing import silence
-from .._sklearn import Interval, RequestMethod
+from .._sklearn import Interval, RequestMethod, StrOptions, validate_parameter_constraints
+from ..features._histogram import HistogramMap
 from ..moments.inferring._points import check_ranges
 from ..moments.learning._base import warn_of_invisible_inputs
-from ..moments.learning._target import unprotected_target
-from ..privacy import PrivacyGuarantee, PureDP
-from ..privacy._compositions import compose
+from ..privacy import PrivacyGuarantee
 from ..privacy._fit import PrivateFit, estimator
-from ..privacy._mechanisms import Unprotected
 from ..privacy._noise import derived_seed, secret_key
 from ..schema._columns import Categorical, Column, Numeric, as_column
 from ..schema._groups import Groups
@@ -32,125 +32,203 @@ from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PlannedRelease
 from ._mmd import check_in_memory
-from ._parties import rows_by_owner
-from ._public_groups import (
-    COUNTED_CONSTRAINTS,
-    TYPICAL_ROWS_OF_OWNER,
-    claim_of_sum,
-    summary_sketcher,
-    with_label,
-)
-from ._releases import NONE_SHARED, SummaryPrivacy
+from ._owners import rows_by_owner
+from ._releases import PrivateSummaryPrivacy, claim_of_sum, state_claims
 from ._synthetic_rows import LabelledTable, SyntheticRows
 
 # Keys of seeds: of the noise of owners, and of which rows of a group stay with an owner.
 NOISE_OF_OWNER, GROUPS_OF_OWNER = 20, 3
 # Synthetic rows that may be drawn: so many tell all that a sketch does.
 MAX_SYNTHETIC_ROWS = 10_000_000
-OWN_ROWS = "weights follow rows of the target without noise, and these are the owners' own"
+# Rows that an owner is taken to have where you do not say it.
+TYPICAL_ROWS_OF_OWNER = 1_000
+# A group is counted if the noise of a cell is at most this part of the rows that it would have if
+# all cells were alike. Of 0.05 to 1, 0.15 to 0.4 served both synthetic shifts of
+# docs/summaries.md.
+MAX_NOISE_OF_CELL = 0.2
+# Coarser bins are worth it if this share of all pairs of columns is then counted. On 16 components
+# of digits, pairs in 4 bins, of which 0.3 were counted, lost to single columns in 12 bins.
+MIN_SHARE_OF_PAIRS = 0.4
+
+COUNTED_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_bins": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+    "rows_per_owner": [Interval(Integral, 1, None, closed="left")],
+}
 ROUTED_TO_FIT = ("X_target", "owners", "groups")
-FITTED_BY_SKETCHES = ("sketch_", "X_", "y_", "effective_sample_size_", "schema_", "privacy_")
 
 
-@dataclass(frozen=True, repr=False)
-class PrivateSummaryPrivacy(SummaryPrivacy):
-    """What a `SketchSummarizer` promises, to whom.
+def summary_sketcher(
+    schema: Any,
+    target: Any = None,
+    *,
+    n_owners: int = 10,
+    rows_per_owner: int = TYPICAL_ROWS_OF_OWNER,
+    n_bins: int | str = "auto",
+    **parameters: Any,
+) -> HistogramSketcher:
+    """Return the sketcher that each owner runs, so that all sketches can be added. No data.
 
-    Read it in the ``privacy_`` of a fitted one.
-
-    Parameters
-    ----------
-    target : PrivacyGuarantee
-        Of the rows of the target. Nobody learns anything of them, unless you pass on the weighted
-        rows or a model: against whoever receives these they are unprotected, epsilon = inf.
-    owners : PrivacyGuarantee
-        Of the rows of each owner, against everybody.
-    h2 : PrivacyGuarantee, default=None
-        Always None, since only `Auction` has h2.
-    use : str
-        What was made of the sketches.
-    released : PrivacyGuarantee
-        Of the rows of each owner, of the sketches alone.
-    """
-
-    use: str = "the summary consists of synthetic rows"
-    released: Any = None
-
-    @property
-    def consumer(self) -> PrivacyGuarantee:
-        """The guarantee of the owners' rows against the consumer, who knows the target anyway."""
-        given = self.released.given
-        if self.owners.mechanism != self.released.mechanism:  # the target is the owners' own
-            one = self.released.unit.removeprefix("one ")
-            given = f"{given}; the {one} is not in the target, which the consumer has"
-        return replace(self.released, against="consumer", given=given)
-
-    def across(self, n_owners: int) -> PrivacyGuarantee:
-        """Return what is claimed for a person who has rows with so many owners at most.
-
-        Ask it where a person may be with several owners: each of their releases tells of the
-        person, so they compose. Where the target is the owners' own, epsilon is infinite, as in
-        `owners`.
-
-        Raises
-        ------
-        ValueError
-            Unless `n_owners` is a whole number of at least 1.
-        """
-        if not isinstance(n_owners, Integral) or n_owners < 1:
-            raise ValueError(f"n_owners must be a whole number of at least 1, got {n_owners!r}.")
-        own = self.owners
-        unit = "the rows of one person, one with each owner"
-        unit = unit if own.unit == "one row" else "the groups of one person, one with each owner"
-        facts = [part for part in own.given.split("; ") if "is in two of the tables" not in part]
-        apart = NONE_SHARED.format(own.unit.removeprefix("one "))
-        facts = [NONE_SHARED.format("person") if part == apart else part for part in facts]
-        facts.append(f"a person has such rows with at most {int(n_owners)} owners")
-        return replace(
-            own,
-            mechanism=compose([own.mechanism] * int(n_owners)),
-            unit=unit,
-            given="; ".join(facts),
-        )
-
-    @property
-    def badge(self) -> str:
-        """One line, for headings: the price of each claim, worst first."""
-        neighbours = f"{self.owners.unit}, {self.owners.adjacency.replace('_', '-')}"
-        line = f"{self.owners.protects.removeprefix('the ')}: {self.owners.price} ({neighbours})"
-        line += ", against everybody"
-        if self.target.mechanism != PureDP(0.0):  # else there is none
-            passed_on = "where weights or models are passed on"
-            line = f"target: {self.target.price} {passed_on}; {line}"
-        return f"SIMULATED, protects nobody: {line}" if self.owners.simulated else line
-
-
-def state_claims(released: PrivacyGuarantee, target: str) -> PrivateSummaryPrivacy:
-    """Return the claims of a run.
+    Bins and groups of columns follow from public numbers alone, so all parties make the same
+    sketcher. Each owner calls its `fit`, with a ledger of its own, and releases `sketch_`. The sum
+    of all sketches is what `SketchSummarizer.from_sketch` and `M2MClassifier.from_sketch` take.
 
     Parameters
     ----------
-    released : PrivacyGuarantee
-        Of the owners' sketches.
-    target : {"none", "apart", "owners'"}
-        Whether there is a target, and whether its rows are the owners' own.
+    schema : TableSchema or what stands for one
+        Public description of the columns, the label among them.
+    target : str or int, default=None
+        The column that models will predict: all others are counted with it. None counts the columns
+        by themselves, where you have no such column.
+    n_owners : int, default=10
+        How many owners take part: their noise adds up. The default is a guess.
+    rows_per_owner : int, default=1000
+        About how many rows an owner has, from public knowledge. It decides what is counted, and no
+        claim depends on it. The default is a guess.
+    n_bins : "auto" or int, default="auto"
+        Bins of numeric columns without `edges` of their own. "auto" chooses the finest that the
+        budget carries.
+    **parameters
+        Of `HistogramSketcher`: `epsilon`, `delta`, `adjacency`, `max_rows_per_group`, `ledger` and
+        others.
+
+    Returns
+    -------
+    HistogramSketcher
+
+    Raises
+    ------
+    ValueError
+        For a schema without bounds, a column that it does not have, and bad numbers.
+
+    Examples
+    --------
+    >>> from skdpsumm.summaries import summary_sketcher
+    >>> schema = {"age": (17, 90), "job": ["clerk", "farmer"], "ill": [0, 1]}
+    >>> sketcher = summary_sketcher(schema, "ill", n_owners=2, epsilon=3.0)
+    >>> sketcher.marginals
+    [[0, 2], [1, 2], [0, 1, 2]]
     """
-    if target == "none":
-        nothing = PrivacyGuarantee(
-            PureDP(0.0),
-            released.adjacency,
-            protects="the target",
-            unit=released.unit,
-            given="that there is none",
-        )
-        return PrivateSummaryPrivacy(nothing, released, released=released)
-    # A group with other rows in the target than with an owner is as unprotected as a shared row.
-    apart = NONE_SHARED.format(released.unit.removeprefix("one "))
-    owners = replace(released, given=f"{released.given}; {apart}")
-    if target == "owners'":
-        owners = replace(released, mechanism=Unprotected(OWN_ROWS))
-    unprotected = unprotected_target(released.unit, released.adjacency)
-    return PrivateSummaryPrivacy(unprotected, owners, released=released)
+    given = {"n_owners": n_owners, "rows_per_owner": rows_per_owner, "n_bins": n_bins}
+    constraints = {**COUNTED_CONSTRAINTS, "n_owners": COUNTED_CONSTRAINTS["rows_per_owner"]}
+    validate_parameter_constraints(constraints, given, caller_name="summary_sketcher")
+    table = as_schema(schema)
+    table.require_bounds()
+    label = None if target is None else table.index(target, "target")
+    bins, groups = public_groups(
+        table,
+        label,
+        int(n_owners),
+        rows_per_owner=int(rows_per_owner),
+        n_bins=None if isinstance(n_bins, str) else int(n_bins),
+        **{name: parameters[name] for name in _BUDGET if name in parameters},
+    )
+    counted: dict[str, Any] = {"n_bins": list(bins), "marginals": [list(group) for group in groups]}
+    return HistogramSketcher(table, **counted, **parameters)
+
+
+# Parameters of `HistogramSketcher` that decide how much noise a cell has.
+_BUDGET = ("epsilon", "delta", "adjacency", "max_rows_per_group")
+
+
+def public_groups(
+    table: TableSchema,
+    label: int | None,
+    n_owners: int,
+    *,
+    rows_per_owner: int = TYPICAL_ROWS_OF_OWNER,
+    n_bins: int | None = None,
+    **budget: Any,
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Return bins of numeric columns, and what to count: from public numbers alone.
+
+    Each column is counted with the label, or by itself where there is none. Pairs (with the label)
+    are added, the smallest first, as long as the noise of a cell is below a fifth of the rows that
+    it would have if all cells were alike. Each pair more makes the noise of all groups larger.
+    Bins are the finest at which two fifths of all pairs are counted; where there are none such, the
+    finest at which the columns themselves are, or else 4.
+
+    Parameters
+    ----------
+    table : TableSchema
+    label : int or None
+    n_owners : int
+    rows_per_owner : int, default=1000
+    n_bins : int, default=None
+        None chooses among 4, 6, 8 and 12.
+    **budget
+        Of each owner's release.
+
+    Returns
+    -------
+    n_bins : tuple of int, one for each column
+    groups : tuple of tuple of int
+    """
+    # The noise of a cell where one histogram has all the budget, in rows.
+    alone = HistogramSketcher(table, n_bins=2, marginals=[[0]], **budget)
+    unit = float(alone.preview_noise_std(table.n_columns, table.names)[0]) * math.sqrt(n_owners)
+    rows = float(rows_per_owner * n_owners)
+    power = 1.0 if budget.get("delta") == 0 else 0.5
+    # The finest bins are tried first.
+    tried = (12, 8, 6, 4) if n_bins is None else (n_bins,)
+    designs = [_Design.of(table, label, bins, rows, unit, power) for bins in tried]
+    with_pairs = [design for design in designs if design.share_of_pairs >= MIN_SHARE_OF_PAIRS]
+    sound = [design for design in designs if design.columns_are_worth_it]
+    best = (with_pairs or sound or designs[-1:])[0]
+    return (best.n_bins,) * table.n_columns, best.groups
+
+
+@dataclass(frozen=True)
+class _Design:
+    """What so many bins allow."""
+
+    n_bins: int
+    groups: tuple[tuple[int, ...], ...]
+    share_of_pairs: float  # that are counted
+    columns_are_worth_it: bool
+
+    @classmethod
+    def of(
+        cls,
+        table: TableSchema,
+        label: int | None,
+        bins: int,
+        rows: float,
+        unit: float,
+        power: float,
+    ) -> _Design:
+        every = range(table.n_columns)
+        sizes = HistogramMap(table, [bins] * table.n_columns, [(j,) for j in every]).n_bins
+        inputs = [j for j in every if j != label]
+        own = () if label is None else (label,)
+
+        def cells(group: tuple[int, ...]) -> int:
+            return math.prod(sizes[j] for j in group)
+
+        def is_worth(group: tuple[int, ...], n_groups: int) -> bool:
+            return unit * n_groups**power <= MAX_NOISE_OF_CELL * rows / cells(group)
+
+        singles = [(j, *own) for j in inputs]
+        pairs = sorted(((*pair, *own) for pair in combinations(inputs, 2)), key=cells)
+        carried = 0
+        for pair in pairs:
+            too_large = cells(pair) > 2**17
+            if too_large or not is_worth(pair, len(singles) + carried + 1):
+                break
+            carried += 1
+        worth = all(is_worth(group, len(singles)) for group in singles)
+        share = carried / len(pairs) if pairs else 1.0
+        return cls(bins, (*singles, *pairs[:carried]), share, worth)
+
+
+def with_label(schema: TableSchema, label: Column) -> TableSchema:
+    """Return the schema of the table of X and y: the label is its last column, "target"."""
+    if schema.names is None:
+        return TableSchema([*schema.columns, label]).ruling_out(schema.impossible)
+    name = "target"
+    while name in schema.names:
+        name += "_"
+    named = dict(zip(schema.names, schema.columns, strict=True))
+    return TableSchema({**named, name: label}).ruling_out(schema.impossible)
 
 
 @dataclass(repr=False)
@@ -541,8 +619,7 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         return "owners'" if self.target_is_owners else "apart"
 
     def _publish(self, draft: _Draft) -> None:
-        for name in FITTED_BY_SKETCHES:  # nothing speaks of a fit before
-            self.__dict__.pop(name, None)
+        self._forget()
         # The release is paid for, so it is there, whatever comes now.
         self.sketch_ = draft.released()
         draft.drawn = self._summarize(self.sketch_, draft.claims, draft.columns, draft.target)

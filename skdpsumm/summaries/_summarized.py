@@ -27,9 +27,9 @@ from ..schema._reading import (
     label_cells,
     unwrap,
 )
-from ..schema._schema import allowed
+from ..schema._schema import allowed, as_schema
 from ._mmd import RowReader, mmd2
-from ._parties import read_label_column
+from ._owners import read_label_column
 from ._summarizer import PrivateMMDSummarizer
 
 ROUTED_TO_MODEL = ("X_target", "owners", "groups", "target_groups", "X_holdout", "y_holdout")
@@ -40,14 +40,29 @@ _NO_ACCURACY = (
 )
 _WORDS = (
     "Begin the estimator with a PublicVectorizer, as in make_pipeline(PublicVectorizer(schema), "
-    "{0}()): the chosen rows hold words, and {0} takes numbers only. The rows are chosen and paid "
-    "for: `summarizer_` has them, so train on these by hand."
+    "{0}()), or give the estimator the schema where it takes one: the chosen rows hold words, and "
+    "{0} takes numbers only."
 )
+_PAID = " The rows are chosen and paid for: `summarizer_` has them, so train on these by hand."
 _TRAINED_ON_ROWS = "the model was trained on real rows of the owners, which it may reveal"
 
 
 def _schema(summarizer: Any) -> Any:
     return getattr(summarizer, "schema", None)
+
+
+def _takes_numbers_only(estimator: Any) -> bool:
+    """Return whether a model is known to refuse words; of most, `fit` alone tells."""
+    takes = inner_tags(estimator).input_tags
+    known = ("sklearn.linear_model.", "sklearn.svm.", "sklearn.tree.", "skdpsumm.learners.")
+    return type(estimator).__module__.startswith(known) and not (takes.string or takes.categorical)
+
+
+def _has_words(schema: Any) -> bool:
+    """Return whether a schema lists words; names that have no letter may be numbers."""
+    columns = () if schema is None else as_schema(schema).columns
+    values = [value for column in columns for value in getattr(column, "categories", ())]
+    return any(isinstance(value, str) and any(map(str.isalpha, value)) for value in values)
 
 
 def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, Any] | None:
@@ -221,6 +236,8 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         if y is None and get_tags(estimator).target_tags.required:
             name = type(self.estimator).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        if _has_words(_schema(self.summarizer)) and _takes_numbers_only(estimator):
+            raise ValueError(_WORDS.format(type(estimator).__name__))
         holdout = _holdout_pair(X_holdout, y_holdout, _schema(self.summarizer), X)
         if get_config()["enable_metadata_routing"]:
             params = process_routing(self, "fit", **params).estimator.fit
@@ -244,7 +261,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
             estimator.fit(for_inner(rows, summarizer), labels, **params)
         except ValueError as error:
             if "could not convert string" in str(error):  # and then the string, which is private
-                raise ValueError(_WORDS.format(type(estimator).__name__)) from None
+                raise ValueError(_WORDS.format(type(estimator).__name__) + _PAID) from None
             raise
         target = X if X_target is None else unwrap(X_target)
         self.mmd_ = _distance(summarizer, rows, target)

@@ -33,8 +33,14 @@ from ._mmd import (
     made_gamma,
     read_rows,
 )
-from ._owners import DataOwner, PartitionOwners, run_protocol
-from ._parties import AbsentOwner, read_owners, read_owners_labels
+from ._owners import (
+    AbsentOwner,
+    DataOwner,
+    PartitionOwners,
+    read_owners,
+    read_owners_labels,
+    run_protocol,
+)
 from ._protocol import Pool, Propose, Protocol
 from ._releases import COSTS_NOTHING, Terms
 
@@ -54,10 +60,6 @@ _LEFT_OUT = (
 )
 ROUTED_TO_SUMMARIZER = ("X_target", "owners", "groups", "target_groups")
 SEED_OF_OWNER_COINS = 10  # key of a seed, beside the curator's
-FITTED_BY_SUMMARIZER = (
-    *("sample_indices_", "owner_counts_", "owner_values_", "n_accessed_", "embedding_"),
-    *("gamma_", "privacy_", "transcript_", "dropped_owners_"),
-)
 GROUPS_IN_MEMORY = (
     "Call X.compute() first, or set max_rows_per_group=None: nobody tells which rows of a Dask "
     "collection's partitions are of one group."
@@ -513,8 +515,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             super()._pay(privacy)
 
     def _publish(self, draft: _Draft) -> None:
-        for name in FITTED_BY_SUMMARIZER:  # nothing speaks of a fit before
-            self.__dict__.pop(name, None)
+        self._forget()
         curator, members = draft.curator, draft.members
         run_protocol(curator, draft.parties)
         chosen = curator.chosen
