@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import ARMS, PastTheWire, has_std, part_used, replayed
 from simulated import simulate
+from sklearn.pipeline import make_pipeline
 
 from skdpsumm import (
     BudgetExceededError,
@@ -30,9 +31,12 @@ from skdpsumm import (
     NoiseWarning,
     Numeric,
     PrivacyLedger,
+    PrivateSearchCV,
     PrivateSketch,
+    PublicVectorizer,
     SchemaFinder,
     TableSchema,
+    TDILClassifier,
 )
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
@@ -710,6 +714,7 @@ def test_what_noise_hides_is_told():
 # ------------------------------------------------------------------------ what it is for
 
 
+@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
 def test_what_is_made_with_a_found_schema_says_so(tmp_path):
     frame = pd.DataFrame({"n": [*range(100)] * 9})
     finder = SchemaFinder({"n": "number"}, epsilon=1.0).fit(frame)
@@ -720,6 +725,9 @@ def test_what_is_made_with_a_found_schema_says_so(tmp_path):
     column = loaded["n"]
     for schema in (loaded, {"n": column}, [column], column):
         assert how in HistogramSketcher(schema=schema, epsilon=1.0).fit(frame).privacy_.given
+    piped = make_pipeline(PublicVectorizer(loaded), TDILClassifier(norm_bound=1.0))
+    search = PrivateSearchCV(piped, {"tdilclassifier__regularization": [1.0]}, epsilon=1.0)
+    assert how in search.fit(frame, np.array(frame["n"] > 50)).privacy_.given
 
 
 @pytest.mark.parametrize(

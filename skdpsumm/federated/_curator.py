@@ -281,6 +281,9 @@ class FederatedRun:
                     answers[owner] = read(owner, content)
                 except ValueError as error:
                     self.leave_out(kind, {owner: error})
+                except Exception as error:  # whose text may hold what was sent
+                    what = f"sent what cannot be read ({type(error).__name__})"
+                    self.leave_out(kind, {owner: what})
                 del pending[owner]
             if is_late:
                 break

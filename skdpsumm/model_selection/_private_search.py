@@ -539,7 +539,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
 
     @property
     def _described_by(self) -> Any:
-        return getattr(last_step(self.estimator), "schema", "")
+        return schema_of(self.estimator)
 
     # ---- the result
 
