@@ -221,7 +221,7 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
     def _publish(self, draft):
         super()._publish(draft)
         plan = draft.plan
-        self._coding = replace(self._coding, centre=plan.centre, scale=plan.scale)
+        self._coding = replace(self._coding, centre=plan.y_centre, scale=plan.y_scale)
 
     def _describe_target(self, y):
         # A copy, for the user's may get other parameters while a learner answers with its noise.

@@ -59,7 +59,7 @@ class Plan:
         The error from which on an answer is corrected; 0 if all answers are.
     n_counted : float or None
         The number of rows, if `release` publishes it, with noise or because it is public.
-    centre, scale : float
+    y_centre, y_scale : float
         What scores of numbers are counted from, and their unit, in halves of the interval of y.
         A plan that finds out where y lies sets them as it releases.
     """
@@ -73,8 +73,8 @@ class Plan:
     rows_divide_noise: ClassVar[bool] = False
     sigma: float = 0.0
     n_counted: float | None = None
-    centre: float = 0.0
-    scale: float = 1.0
+    y_centre: float = 0.0
+    y_scale: float = 1.0
 
     @property
     def sensitivity(self) -> float:

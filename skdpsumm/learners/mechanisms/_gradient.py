@@ -315,19 +315,19 @@ class GradientPlan(Plan):
         return self.n_counted + 2 * self._noise_of_fact(0)
 
     def _place(self) -> None:
-        """Set `centre` and `scale` by released sums, and count the numbers of all rows so."""
+        """Set `y_centre` and `y_scale` by released sums, and count the numbers of all rows so."""
         rows, index = self._rows, len(self._facts) - 2
         assert self.n_counted is not None
         mean = self._fact(index, rows.shared_codes()) / max(self.n_counted, 1.0)
         error = self._noise_of_fact(index) / max(self.n_counted, 1.0)
         # Means that lie anywhere between the bounds have a variance of 1/3: more of it is noise.
-        self.centre = float(np.clip(mean / (1 + 3 * error**2), -1, 1))
-        total = self._fact(index + 1, np.abs(rows.shared_codes(self.centre)) / 2)
+        self.y_centre = float(np.clip(mean / (1 + 3 * error**2), -1, 1))
+        total = self._fact(index + 1, np.abs(rows.shared_codes(self.y_centre)) / 2)
         # Too large a scale costs a little, and too small a one a lot.
         total = max(total, 0.0) + 2 * self._noise_of_fact(index + 1)
         unsure = 0.0 if self._count_is_public else 2 * self._noise_of_fact(0)
-        self.scale = min(1.0, _DISTANCES * 2 * total / max(self.n_counted - unsure, 1.0))
-        rows.place(self.centre, self.scale)
+        self.y_scale = min(1.0, _DISTANCES * 2 * total / max(self.n_counted - unsure, 1.0))
+        rows.place(self.y_centre, self.y_scale)
 
     def _descent(self, count: float) -> Descent:
         """Return the start, with a rate at which the noise on a score is `score_noise` at most."""

@@ -262,7 +262,7 @@ class ReleasedNoise:
             places = places[:: 1 + (len(places) - 1) // N_JUDGED_POINTS]
         curvature = Curvature.of(plan.space, places, codes)
         expected = plan.expected_score_noise(curvature, plan.n_counted)
-        told, unit = self, self.size * plan.scale
+        told, unit = self, self.size * plan.y_scale
         if not plan.noise_is_exact:
             told = replace(self, noise=unit * expected.noise, kind="expected")
         alone, freedom = curvature.spread(expected.moved, plan.terms)
@@ -320,7 +320,7 @@ def noise_of(
     """
     half, is_exact = coding.half, plan.noise_is_exact
     kind = "exact" if is_exact else "largest"
-    found = ReleasedNoise(half * plan.scale * plan.score_noise, kind, size=half, unit=coding.unit)
+    found = ReleasedNoise(half * plan.y_scale * plan.score_noise, kind, size=half, unit=coding.unit)
     if released is None or not terms.is_private or not (is_exact or plan.n_counted is not None):
         return found
     try:
