@@ -71,7 +71,7 @@ TABLES = {
         {c: v[:2] if isinstance(v, tuple) else v for c, v in _unseen.DIAMONDS.items()},
     ),
     "wages": Table(
-        ("AER", "CPS1988"),
+        ("AER", "CPS1988"),  # codespell:ignore aer
         "wage",
         (0, 5000),
         {
