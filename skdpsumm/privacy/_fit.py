@@ -53,7 +53,7 @@ def given_of_columns(schema: Any) -> str:
     # Others may have written the text: it must not pass for more promises, nor spoil the file.
     words = (text.partition(";")[0][:_LONGEST_FOUND] for text in told if text.startswith(FOUND))
     found = dict.fromkeys(map(cut, words))
-    return "".join(f"; the schema was {text}, and this cost adds to that" for text in found)
+    return "".join(f"; the schema was {text}, which costs that on top" for text in found)
 
 
 @contextmanager

@@ -693,7 +693,8 @@ _TOLD = {
     INTERVALS: "{who} holds intervals{where}. " + NO_INTERVALS,
     WORDS: (
         "{who} holds values that are not numbers{where}. Convert numbers that are written as words "
-        "with astype(float). List names in a `schema`, such as {{'color': ['red', 'blue']}}, and "
+        "with astype(float), and let pandas.read_csv read words for missing cells as such: "
+        "na_values='N'. List names in a `schema`, such as {{'color': ['red', 'blue']}}, and "
         "describe dates there, such as Date('2015-01-01', '2024-12-31'). Or leave the column out. "
         "(This message shows no value, because the table is private.)"
     ),

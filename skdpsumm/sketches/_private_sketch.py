@@ -409,12 +409,18 @@ class PrivateSketch:
         names = schema.names or [f"column {j}" for j in range(schema.n_columns)]
         shown = zip(names[:most], schema.columns[:most], strict=True)
         columns = [f"{name}: {column!r}" for name, column in shown]
+        columns += more_of(schema.columns, most)
         promise = self._promise().explain()
-        lines = (
-            ("Rows", f"about {self._told_rows()}"),
-            ("Columns", "; ".join([*columns, *more_of(schema.columns, most)])),
-            ("What was counted, and its noise", "; ".join(self._told_parts())),
-        )
+        told = {
+            "Rows": [f"about {self._told_rows()}"],
+            "Columns": columns,
+            "What was counted, and its noise": self._told_parts(),
+        }
+        lines = [
+            ("" if place else about, said)
+            for about, all_said in told.items()
+            for place, said in enumerate(all_said)
+        ]
         return replace(promise, lines=(*lines, *promise.lines))
 
     def _promise(self) -> PrivacyGuarantee:
@@ -429,7 +435,10 @@ class PrivateSketch:
         """Return what the parts are, and what they count where these chose groups."""
         blocks = self.blocks()
         if not _chooses(self.feature_map):
-            kinds = [f"{part.kind} ({part.n_features})" for part, _ in blocks[:_MOST_PARTS]]
+            kinds = [
+                f"{part.kind} ({part.n_features}) +- {self.noise_std[where][0]:.3g}"
+                for part, where in blocks[:_MOST_PARTS]
+            ]
             return [*kinds, *more_of(blocks, _MOST_PARTS)]
         lines = [
             f"{_told_part(part)}: {part.n_features:,} cells +- {self.noise_std[where][0]:.3g}"
