@@ -106,8 +106,8 @@ plt.show()
 # %%
 # *Above: digits among 60 rows chosen from 1,677 of five owners, uniformly or by a private summary
 # at epsilon = 1, delta = 1e-6, and in the target. Below: the first twelve rows of the summary, as
-# the consumer gets them.* The owners B and D hold what the target is made of; other digits that look
-# like threes and eights come along.
+# the consumer gets them.* The owners B and D hold what the target is made of; other digits that
+# look like threes and eights come along.
 #
 # Without real rows
 # -----------------
