@@ -316,10 +316,6 @@ class RFFSketcher(BaseSketcher):
         kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
         as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
         range.
-    n_components : int, default=200
-        m, the number of features: m/2 (cos, sin) pairs. An odd number is rounded up. Noise grows
-        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
-        the paper's value.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -327,6 +323,10 @@ class RFFSketcher(BaseSketcher):
         The delta of the guarantee. 0 gives Laplace noise and pure DP. Other values give Gaussian
         noise with the analytic calibration, about five times less at 200 components. Keep delta
         below 1 / n_samples: 1e-6 suits fewer than a million rows.
+    n_components : int, default=200
+        m, the number of features: m/2 (cos, sin) pairs. An odd number is rounded up. Noise grows
+        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
+        the paper's value.
     gamma : "auto" or float, default="auto"
         Kernel parameter of ``exp(-gamma |x - y|_2^2)``, 1 / (2 sigma^2). It is for columns as the
         schema scales them, or per squared unit of the columns where there is no schema. "auto" fits
@@ -407,9 +407,9 @@ class RFFSketcher(BaseSketcher):
         self,
         schema: SchemaLike | None = None,
         *,
-        n_components: int = 200,
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        n_components: int = 200,
         gamma: float | str = "auto",
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
@@ -460,8 +460,6 @@ class RACESketcher(BaseSketcher):
         kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
         as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
         range.
-    n_repetitions : int, default=80
-        R, the number of hashes. 80 is the paper's value.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -469,6 +467,8 @@ class RACESketcher(BaseSketcher):
         The delta of the guarantee. 0 gives Laplace noise of scale R / epsilon. Other values give
         Gaussian noise of scale ``sqrt(R) / mu``, about four times less at R = 80. Keep delta below
         1 / n_samples: 1e-6 suits fewer than a million rows.
+    n_repetitions : int, default=80
+        R, the number of hashes. 80 is the paper's value.
     n_buckets : int, default=80
         W, the number of buckets of each hash. 80 is the paper's value.
     bandwidth : "auto" or float, default="auto"
@@ -543,9 +543,9 @@ class RACESketcher(BaseSketcher):
         self,
         schema: SchemaLike | None = None,
         *,
-        n_repetitions: int = 80,
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        n_repetitions: int = 80,
         n_buckets: int = 80,
         bandwidth: str | float = "auto",
         adjacency: str = "add_remove",

@@ -763,11 +763,11 @@ class StatisticsMixin:
             ``table(column, normalize=True)``.
         bins : int or array-like of edges, default=None
             A number of equal bins of the column's range, or increasing edges within it; "day",
-            "month" or "year" for dates, also "hour" for hours. None takes the bins of the release, as `table` does:
-            these need no guess about where in a bin rows lie. Of a release without bins it takes
-            the `edges` of the schema, or 10 equal bins. A categorical column ignores it and has one
-            share per category. If there are more than 20, they count as a picture, and no
-            `AnswerWarning` judges each. For several columns, see `table`.
+            "month" or "year" for dates, also "hour" for hours. None takes the bins of the release,
+            as `table` does: these need no guess about where in a bin rows lie. Of a release without
+            bins it takes the `edges` of the schema, or 10 equal bins. A categorical column ignores
+            it and has one share per category. If there are more than 20, they count as a picture,
+            and no `AnswerWarning` judges each. For several columns, see `table`.
         """
         if isinstance(column, list | tuple):
             return self.table(column, bins=bins, normalize=True)
