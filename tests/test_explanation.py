@@ -48,7 +48,7 @@ def test_figures_are_those_of_the_best_attack(mechanism, one, five):
 
 def test_each_part_of_a_claim_is_said_where_it_holds():
     text = repr(PrivacyGuarantee(PureDP(1.0), "replace_one", unit="one group").explain())
-    assert "Replace one group of the rows of X by any other" in text
+    assert "Replace one group among the rows of X by any other" in text
     assert "several rows" not in text
     assert "All rows with one label" in text
     assert "Each further release" in repr(PrivacyGuarantee(PureDP(1.0), counted=False).explain())

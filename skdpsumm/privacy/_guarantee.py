@@ -353,7 +353,7 @@ def _lines(claim: PrivacyGuarantee) -> Iterator[tuple[str, str]]:
 def _promise(claim: PrivacyGuarantee) -> str:
     change = {
         "add_remove": f"Take {claim.unit} out of {claim.protects}, or put one more in",
-        "replace_one": f"Replace {claim.unit} of {claim.protects} by any other",
+        "replace_one": f"Replace {claim.unit} among {claim.protects} by any other",
     }
     return (
         f"{change[claim.adjacency]}: every result stays nearly as likely as it was. The law of "
@@ -365,7 +365,7 @@ def _odds(claim: PrivacyGuarantee, who: str, mechanism: Mechanism) -> str:
     """Return how often a best guess is right: half of 1 + the distance in total variation."""
     asked = {
         "add_remove": f"whether {who} went into {claim.protects}",
-        "replace_one": f"which of two values {who} of {claim.protects} had",
+        "replace_one": f"which of two values {who} among {claim.protects} had",
     }
     return (
         f"Suppose that a coin decided {asked[claim.adjacency]}, and somebody knows all else. Their "
