@@ -242,7 +242,9 @@ class PrivacyLedger:
     that nobody listed (`SchemaFinder`), because it is made before anything is released.
 
     Keep the file where SQLite's locks work (not on most network drives), and never charge a copy of
-    it: a copy is another ledger, whose cap adds to this one's. A charge is one transaction. It is
+    it: a copy is another ledger, whose cap adds to this one's. Give it one name: hard links are
+    refused. Move or mount it with its folder, where a killed process may have left a journal, or
+    that journal may undo later charges. A charge is one transaction. It is
     on disk before `charge` returns, and a process that dies before the commit has charged nothing.
     Digests chain entries and settings, and every use verifies all of them, in ten microseconds
     an entry: damage opens no budget. But digests are not signatures. And only an object (or a
