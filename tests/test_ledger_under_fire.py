@@ -264,7 +264,7 @@ def test_a_second_name_takes_no_charge_that_the_first_would_undo(tmp_path):
     ledger = PrivacyLedger(path, epsilon=4.0)
     os.link(path, other)
     for name in (path, other):
-        with pytest.raises(OSError, match="second name.*Nothing was charged"):
+        with pytest.raises(OSError, match=r"second name.*Nothing was charged"):
             PrivacyLedger.open(name).charge(PureDP(PRICE))
     os.unlink(other)
     ledger.charge(PureDP(PRICE))
