@@ -42,6 +42,7 @@ from ..._sklearn import Interval, StrOptions
 from ...privacy import gdp_mu
 from ...privacy._noise import Block, IntegerNoise
 from ...schema._sparse import SparseRows
+from ...schema._vectorizer import part_of
 from ..erm._feature_space import FeatureSpace, row_lengths, zero_where_undefined
 from ..erm._losses import Loss, ResidualLoss
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
@@ -470,7 +471,7 @@ class IntegerRows:
         self._X, units = X, problem.units if terms.rows_of_unit > 1 else None
         if units is not None:  # rows of a group stand together
             order = np.argsort(units, kind="stable")
-            self._X, self._codes, units = X[order], self._codes[order], units[order]
+            self._X, self._codes, units = part_of(X, order), self._codes[order], units[order]
         self._is_sparse = isinstance(X, SparseRows) and not problem.space.is_users
         times = 1 if units is None else terms.n_scores
         # So many numbers stay in the cache. A quarter of them took half as long again for 500
