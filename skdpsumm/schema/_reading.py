@@ -719,8 +719,8 @@ _TOLD = {
     UNLISTED: (
         "{who} holds a value that is not among its categories; add it to those of the schema, or "
         "map rare values to one of those listed, or to None where the schema says missing=True. Or "
-        'set other=True for the column, which reads such values as "other". If the list was meant '
-        "as a range, write a tuple, such as (17, 90)."
+        'set other=True for the column, which reads such values as "other". List numbers as '
+        "numbers: 1 is not '1'. If the list was meant as a range, write a tuple, such as (17, 90)."
     ),
     NARROW: (
         "{who} has a float type that is too short for its categories or missing_values; convert it "
