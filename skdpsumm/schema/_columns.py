@@ -81,7 +81,8 @@ class Column:
         Returns
         -------
         centers, half_widths : ndarray of shape (n_boxes, n_encoded)
-            With each box comes its mirror image.
+            With each box comes its mirror image. Noise under replace-one is set by them, so they
+            must hold all that `encode` returns.
         """
         raise NotImplementedError
 
