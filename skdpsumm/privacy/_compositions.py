@@ -72,7 +72,7 @@ class _Several(Mechanism):
         return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+    def from_fields(cls, fields: dict[str, Any], **made: Any) -> Mechanism:
         parts = tuple(from_description(dict(part)) for part in fields.pop("parts"))
         if not parts or fields:
             raise ValueError(f"A {cls.kind} mechanism must have one entry, parts, a list of costs.")

@@ -47,15 +47,9 @@ from typing import Any, NamedTuple
 
 from .._bounded import check_json
 from .._html import html_table
-from ._clone_watch import CloneWatch
+from ._fit import CloneWatch
 from ._guarantee import PrivacyGuarantee
-from ._ledger_file import (
-    Book,
-    LedgerStore,
-    Spent,
-    checked_settings,
-    now,
-)
+from ._ledger_file import Book, LedgerStore, Spent, checked_settings, now
 from ._mechanisms import (
     DEEPEST_COST,
     UNBOUNDED,

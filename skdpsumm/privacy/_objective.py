@@ -88,11 +88,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ._bisect import at_most
-from ._domination import dominating_mu
+from ._domination import DominatedByGaussian, at_most, dominating_mu
 from ._mechanisms import (
     ADJACENCIES,
-    DominatedByGaussian,
     GaussianDP,
     Mechanism,
     PureDP,
@@ -100,7 +98,6 @@ from ._mechanisms import (
     check_cost,
     check_count,
     gdp_delta,
-    gdp_epsilon,
     gdp_mu,
 )
 from ._noise import RESERVE
@@ -191,11 +188,6 @@ class ObjectiveDP(DominatedByGaussian):
         """The mu of the longest difference that the row makes."""
         return max(mu for _, mu in self._losses)
 
-    @property
-    def total_weight(self) -> float:
-        """How many Gaussian losses there are."""
-        return math.fsum(weight for weight, _ in self._losses)
-
     def sum_of_losses(self, epsilon: float) -> float:
         """Return the sum of the deltas of all Gaussian losses, c aside; `epsilon` is any number."""
         return math.fsum(weight * gdp_delta(mu, epsilon) for weight, mu in self._losses)
@@ -229,18 +221,13 @@ class ObjectiveDP(DominatedByGaussian):
         ratio = math.expm1(-t) * math.expm1(-t - c) / -math.expm1(-2 * t - c)
         return d + (1 - d) * ratio
 
-    def _ideal_delta(self, epsilon: float) -> float:
-        if epsilon < 0:  # neighbours are so in both orders
-            return -math.expm1(epsilon) + math.exp(epsilon) * self._ideal_delta(-epsilon)
-        return min(self.total_variation, self.sum_of_losses(epsilon - self.shift))
+    @property
+    def _far_tail(self) -> tuple[float, float, float]:
+        total = math.fsum(weight for weight, _ in self._losses)
+        return total, self.largest_mu, float(self.shift)
 
-    def _ideal_epsilon(self, delta: float) -> float:
-        if delta <= 0:
-            return math.inf
-        if self.total_variation <= delta:
-            return 0.0
-        high = self.shift + gdp_epsilon(self.largest_mu, delta / self.total_weight)
-        return at_most(self._ideal_delta, delta, high, 0.0) if math.isfinite(high) else high
+    def _curve(self, epsilon: float) -> float:
+        return min(self.total_variation, self.sum_of_losses(epsilon - self.shift))
 
 
 @lru_cache(maxsize=512)
@@ -256,10 +243,10 @@ def _dominating_mu(one: ObjectiveDP) -> float:
     slope, touched = min(zip(slopes, points, strict=True))
 
     def delta(epsilon: float) -> float:
-        bound = min(at_zero, one.sum_of_losses(epsilon - shift))
+        bound = one._curve(epsilon)
         return min(bound, at_zero + slope * math.expm1(epsilon)) if epsilon < touched else bound
 
-    found = dominating_mu(delta, one.total_weight, mu, shift)
+    found = dominating_mu(delta, *one._far_tail)
     if one.rows == 1:
         return found
     # A row that goes and one that comes are two neighbours, and mu adds up over them.

@@ -109,7 +109,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ._bisect import bisect
+from ._domination import bisect
 from ._mechanisms import Floats, Mechanism, check_cost, check_count, check_number, renyi_epsilon
 
 _LATTICE_MARGIN = 1.01
