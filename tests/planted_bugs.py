@@ -160,8 +160,8 @@ PLANTED = {
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[union-pure row]": [
         ("epsilon_spent_on_each_block", "skdpsumm/privacy/_noise.py",
-            "self._scales = [b.l1 / (b.share * epsilon) * (1 + 4e-12) for b in self.blocks]",
-            "self._scales = [b.l1 / epsilon * (1 + 4e-12) for b in self.blocks]"),
+            "self._scales = [b.l1 / (b.share * epsilon) * SCALE_MARGIN for b in self.blocks]",
+            "self._scales = [b.l1 / epsilon * SCALE_MARGIN for b in self.blocks]"),
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[union-row]": [
         ("mu_spent_on_each_block", "skdpsumm/privacy/_noise.py",

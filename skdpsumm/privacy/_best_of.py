@@ -120,6 +120,11 @@ class StoppingLaw:
     gamma: float = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name, lowest in (("eta", -1.0), ("mean", 1.0)):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and lowest < value <= 1e9):
+                raise ValueError(f"{name} must be above {lowest:g}, up to 1e9, got {value!r}.")
+
         def excess(log_gamma: float) -> float:
             return math.log(self._mean_at(math.exp(log_gamma)) / self.mean)
 
@@ -283,17 +288,7 @@ class BestOf(DominatedByGaussian):
         law = dict(fields.pop("law"))
         if law.pop("kind") != _KIND_OF_LAW:
             raise ValueError("no law of a search")
-        return super().from_fields(fields, law=StoppingLaw(**_checked(law)))
-
-
-def _checked(law: dict[str, Any]) -> dict[str, float]:
-    """Return the numbers of a law, or raise ValueError for what is none of one."""
-    numbers = {name: float(value) for name, value in law.items()}
-    lowest = {"eta": -1.0, "mean": 1.0}
-    for name, value in numbers.items():
-        if not lowest[name] < value <= 1e9:
-            raise ValueError(f"{name} must be above {lowest[name]:g}, up to 1e9, got {value!r}.")
-    return numbers
+        return super().from_fields(fields, law=StoppingLaw(**law))
 
 
 # ---- the curve D

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -177,10 +177,6 @@ class Mechanism(ABC):
     def slack(self) -> tuple[float, float]:
         """log_ratio and tail: how far it is from an ideal mechanism (see `GaussianDP`)."""
         return 0.0, 0.0
-
-    def with_slack(self, log_ratio: float, tail: float) -> Mechanism:
-        """Return the cost with this distance from its ideal, for kinds that have an ideal."""
-        raise TypeError(f"{self!r} states no distance from an ideal mechanism.")
 
     def renyi_divergence(self, extra: Floats) -> Floats:
         """Return upper bounds, slack aside, of the Renyi divergences of orders ``1 + extra``."""
@@ -354,9 +350,6 @@ class NearIdeal(Mechanism):
     @property
     def slack(self) -> tuple[float, float]:
         return self.log_ratio, self.tail
-
-    def with_slack(self, log_ratio: float, tail: float) -> Mechanism:
-        return replace(self, log_ratio=log_ratio, tail=tail)  # type: ignore[type-var]
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any], **made: Any) -> Mechanism:

@@ -100,12 +100,10 @@ from ._mechanisms import (
     gdp_delta,
     gdp_mu,
 )
-from ._noise import RESERVE
+from ._noise import RESERVE, SCALE_MARGIN
 
 # The part of mu^2, or of a pure epsilon, that pays for the distance from the minimiser.
 OUTPUT_SHARE = 1e-3
-# Scales are raised by this, since floats are rounded in a few lines between a budget and a scale.
-_SCALE_MARGIN = 1 + 4e-12
 # Number of points at which total variation and the chord to it are tried. Each is valid.
 _N_POINTS_TRIED = 256
 # Below this epsilon exp(epsilon) is a number.
@@ -362,8 +360,8 @@ def calibrate(
             f"regularization to about {_enough(shift, epsilon, rank) * regularization:.4g}, or "
             "raise epsilon."
         )
-    scale = float(lipschitz) * float(radius) / unit * _SCALE_MARGIN
-    output = 2 * distance / paid * _SCALE_MARGIN if share else 0.0
+    scale = float(lipschitz) * float(radius) / unit * SCALE_MARGIN
+    output = 2 * distance / paid * SCALE_MARGIN if share else 0.0
     return Calibration(scale, output, mechanism, shift)
 
 
@@ -416,7 +414,7 @@ def regularization_of_share(
     if not 0 < share < 1:
         raise ValueError(f"share must lie in (0, 1), got {share!r}.")
     _check_curvature(smoothness, rank)
-    return rank * smoothness * radius**2 / (share * epsilon) * _SCALE_MARGIN
+    return rank * smoothness * radius**2 / (share * epsilon) * SCALE_MARGIN
 
 
 def discrete_slack(size: int, scale: float, mu: float, tail: float) -> float:
