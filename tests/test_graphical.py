@@ -8,10 +8,8 @@ import pytest
 from scipy.special import xlogy
 from scipy.stats import chi2
 
-from skdpsumm.sketches._elimination import Elimination, divided
-from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree
-from skdpsumm.sketches._junction_tree import within
-from skdpsumm.sketches._raking import rake, solve_block, targets
+from skdpsumm.sketches._graphical import GraphicalModel, rake, solve_block, targets
+from skdpsumm.sketches._junction_tree import Elimination, JunctionTree, divided, within
 from skdpsumm.sketches._residuals import Marginal, Residuals
 
 

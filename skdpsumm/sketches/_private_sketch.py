@@ -32,7 +32,6 @@ from ..privacy._noise import TOO_LARGE, IntegerNoise, load_noise
 from ..schema._groups import Groups
 from ..schema._schema import TableSchema
 from ._file import NUMBERS, Arrays, Header, digest, header_of, read_file, write_file
-from ._stated import stated_limit
 
 # Sums and noise are below this, in rows. Those of one release are below 2**48, for noise is of 64
 # bits on a grid of 2**-15, so this is a sum of 65,536 of them; its square is far from overflowing.
@@ -47,6 +46,8 @@ SMALLEST_NOISE = 1e-140
 # large by 2 / k.
 MOST_ADDED = 64
 _KEY = re.compile("[0-9a-f]{64}")
+# The words of `given` by which a guarantee about groups says how many rows of one count.
+_LIMIT = re.compile(r"max_rows_per_group=(?:([1-9][0-9]{0,17})|'average') \(")
 
 
 @dataclass(frozen=True, eq=False)
@@ -566,6 +567,39 @@ def _noise_of_blocks(sketch: PrivateSketch, adjacency: str) -> list[tuple[float,
         most = float(limit * GRID if isinstance(limit, int) else GRID)
         blocks.append((most, most, sketch.n_noise_std * GRID))
     return blocks
+
+
+def stated_limit(privacy: PrivacyGuarantee) -> Any:
+    """Return the `max_rows_per_group` of a claim: an int, "average", or None for single rows.
+
+    The least of all that `given` states is meant: the noise of all sketches that were added is
+    larger than that of each.
+    """
+    if privacy.unit == "one row":
+        return None
+    limits = _stated_limits(privacy)
+    return min(limit for limit in limits if limit) if all(limits) else "average"
+
+
+def _stated_limits(privacy: PrivacyGuarantee) -> list[int | None]:
+    """Return what `given` says of groups, for each kind of sketch that was added; average: None."""
+    found = [match for match in map(_LIMIT.match, privacy.given.split("; ")) if match]
+    if not found:
+        raise ValueError("A claim about groups must state the rows of a group that count.")
+    return [int(match[1]) if match[1] else None for match in found]
+
+
+def most_rows_of_a_unit(privacy: PrivacyGuarantee) -> int:
+    """Return how many rows of a unit of a sketch's claim count at most.
+
+    Parameters
+    ----------
+    privacy : PrivacyGuarantee
+        Under "average" the rows of a group count as one.
+    """
+    if privacy.unit == "one row":
+        return 1
+    return max(limit or 1 for limit in _stated_limits(privacy))
 
 
 def rows_from_sums(
