@@ -359,14 +359,11 @@ class AdaptiveSketcher(TableSketcher):
         design, n_rows = self._design(schema_of(self)), len(table)
         labels = None if groups is None else Groups.read(groups, n_rows)
         counted = self._counted(n_rows, labels, noise_seed)
-
-        def coded(cells: HistogramMap, columns: Sequence[int]) -> list[NDArray[Any]]:
-            return self._coded(table, cells, columns, known)
-
+        coded = partial(self._coded, table, known)
         return design, _Rows(coded, design.finest, counted, bool(self.epsilon == np.inf))
 
     def _coded(
-        self, X: Any, cells: HistogramMap, columns: Sequence[int], known: TableSchema | None
+        self, X: Any, known: TableSchema | None, cells: HistogramMap, columns: Sequence[int]
     ) -> list[NDArray[Any]]:
         """Return the cells of some columns; of a frame no more than a block is read at once."""
         codes = [np.empty(len(X), np.min_scalar_type(cells.n_bins[j])) for j in columns]

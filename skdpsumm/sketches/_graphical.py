@@ -728,10 +728,6 @@ class GraphicalModel:
             return equal / equal.sum()
         return rake(codes, self.sizes, self.targets, self.alpha * self._trust(outside), equal)
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return codes of rows, shape (n_rows, d), drawn from the tree."""
-        return self.tree.draw(n_rows, rng)
-
     def rounded(self, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return codes of rows whose counts are those of `table`, of all that was counted."""
         groups = {tuple(sorted(m.columns)) for m in self.counted if len(m.columns) > 1}

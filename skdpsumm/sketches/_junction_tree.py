@@ -69,12 +69,7 @@ def _cost(sizes: Sequence[int], near: Mapping[int, set[int]], a: int) -> tuple[f
     return fill, sizes[a] * math.prod(sizes[b] for b in around), a
 
 
-def n_cells(sizes: Sequence[int], groups: Iterable[Group], *, most_cells: float = math.inf) -> int:
-    """Return the number of cells of all cliques of `triangulate`.
-
-    Past `most_cells` the count stops, somewhere above it.
-    """
-    cliques = triangulate(sizes, groups, most_cells=most_cells)
+def _n_cells(sizes: Sequence[int], cliques: Iterable[Iterable[int]]) -> int:
     return sum(math.prod(sizes[a] for a in clique) for clique in cliques)
 
 
@@ -93,14 +88,15 @@ def within(
         Groups that it holds in any case.
     """
     taken = list(held)
-    if n_cells(sizes, [*taken, *groups], most_cells=most_cells) <= most_cells:
+    every = triangulate(sizes, [*taken, *groups], most_cells=most_cells)
+    if _n_cells(sizes, every) <= most_cells:
         return [*taken, *groups]
     cliques = triangulate(sizes, taken)
     for group in groups:
         # A group within a clique costs nothing.
         if not any(clique.issuperset(group) for clique in cliques):
             now = triangulate(sizes, [*taken, group], most_cells=most_cells)
-            if sum(math.prod(sizes[a] for a in clique) for clique in now) > most_cells:
+            if _n_cells(sizes, now) > most_cells:
                 continue
             cliques = now
         taken.append(group)
