@@ -70,14 +70,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from ._domination import DominatedByGaussian, dominating_mu
+from ._domination import DominatedByGaussian
 from ._mechanisms import (
     Floats,
     GaussianDP,
@@ -263,13 +263,10 @@ class BestOf(DominatedByGaussian):
             check_cost(name, getattr(self, name))
 
     def __repr__(self) -> str:
-        slack = f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"
-        slack = slack if self.log_ratio or self.tail else ""
-        return f"BestOf({self.law.mean:g} runs on average of mu={self.mu:.6g}{slack})"
+        return f"BestOf({self.law.mean:g} runs on average of mu={self.mu:.6g}{self._told_slack})"
 
-    def dominating_mu(self) -> float:
-        """Return the smallest mu, rounded up, whose curve is nowhere below this one."""
-        return _dominating_mu(self.law, self.mu)
+    def _least_mu(self) -> float:
+        return self.mu if self.mu in (0, math.inf) else super()._least_mu()
 
     @property
     def _far_tail(self) -> tuple[float, float, float]:
@@ -401,11 +398,3 @@ def _root(falling: Callable[[Floats], Floats], high: Floats) -> Floats:
         positive = falling(middle) > 0
         low, high = np.where(positive, middle, low), np.where(positive, high, middle)
     return (low + high) / 2
-
-
-@lru_cache(maxsize=512)
-def _dominating_mu(law: StoppingLaw, mu: float) -> float:
-    """Return a mu whose curve is nowhere below D, and no larger than it must be by 1e-3."""
-    if mu == 0 or math.isinf(mu):
-        return mu
-    return dominating_mu(partial(_delta, law, mu), law.largest, mu, _shift(law, mu))

@@ -351,6 +351,10 @@ class NearIdeal(Mechanism):
     def slack(self) -> tuple[float, float]:
         return self.log_ratio, self.tail
 
+    @property
+    def _told_slack(self) -> str:
+        return f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}" * any(self.slack)
+
     @classmethod
     def from_fields(cls, fields: dict[str, Any], **made: Any) -> Mechanism:
         mechanism = super().from_fields(fields, **made)
@@ -450,9 +454,7 @@ class GaussianDP(NearIdeal):
         return cost / self.mu if self.mu else math.inf
 
     def __repr__(self) -> str:
-        slack = f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"
-        slack = slack if self.log_ratio or self.tail else ""
-        return f"{type(self).__name__}(mu={self.mu:.6g}{slack})"
+        return f"{type(self).__name__}(mu={self.mu:.6g}{self._told_slack})"
 
 
 @dataclass(frozen=True, repr=False)

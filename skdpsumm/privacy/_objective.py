@@ -177,10 +177,6 @@ class ObjectiveDP(DominatedByGaussian):
         output = math.hypot(self.output, other.mu)
         return replace(self, output=output, log_ratio=log_ratio, tail=tail)
 
-    def dominating_mu(self) -> float:
-        """Return the mu of a Gaussian mechanism that dominates all mechanisms of this cost."""
-        return _dominating_mu(replace(self, log_ratio=0.0, tail=0.0))
-
     @property
     def largest_mu(self) -> float:
         """The mu of the longest difference that the row makes."""
@@ -227,29 +223,26 @@ class ObjectiveDP(DominatedByGaussian):
     def _curve(self, epsilon: float) -> float:
         return min(self.total_variation, self.sum_of_losses(epsilon - self.shift))
 
+    def _least_mu(self) -> float:
+        mu, shift = self.largest_mu, float(self.shift)
+        if mu == 0 or not math.isfinite(mu + shift):
+            return mu + shift if mu else mu
+        # Below the chord from total variation, at 0, to the point at which it is the steepest.
+        at_zero, end = self.total_variation, min(shift + 6 * mu + 2 * mu * mu, _LARGEST_POINT)
+        points = np.linspace(0.0, end, _N_POINTS_TRIED)[1:].tolist()
+        slopes = [(self.sum_of_losses(e - shift) - at_zero) / math.expm1(e) for e in points]
+        slope, touched = min(zip(slopes, points, strict=True))
 
-@lru_cache(maxsize=512)
-def _dominating_mu(one: ObjectiveDP) -> float:
-    """Return `dominating_mu` of a cost without slack; a search prices the same ones repeatedly."""
-    mu, shift = one.largest_mu, float(one.shift)
-    if mu == 0 or not math.isfinite(mu + shift):
-        return mu + shift if mu else mu
-    # Below the chord from total variation, at 0, to the point at which it is the steepest.
-    at_zero, end = one.total_variation, min(shift + 6 * mu + 2 * mu * mu, _LARGEST_POINT)
-    points = np.linspace(0.0, end, _N_POINTS_TRIED)[1:].tolist()
-    slopes = [(one.sum_of_losses(e - shift) - at_zero) / math.expm1(e) for e in points]
-    slope, touched = min(zip(slopes, points, strict=True))
+        def delta(epsilon: float) -> float:
+            bound = self._curve(epsilon)
+            return min(bound, at_zero + slope * math.expm1(epsilon)) if epsilon < touched else bound
 
-    def delta(epsilon: float) -> float:
-        bound = one._curve(epsilon)
-        return min(bound, at_zero + slope * math.expm1(epsilon)) if epsilon < touched else bound
-
-    found = dominating_mu(delta, *one._far_tail)
-    if one.rows == 1:
-        return found
-    # A row that goes and one that comes are two neighbours, and mu adds up over them.
-    alone = replace(one, rows=1, output=0.0)
-    return min(found, math.hypot(one.rows * _dominating_mu(alone), one.output))
+        found = dominating_mu(delta, *self._far_tail)
+        if self.rows == 1:
+            return found
+        # A row that goes and one that comes are two neighbours, and mu adds up over them.
+        alone = replace(self, rows=1, output=0.0)
+        return min(found, math.hypot(self.rows * alone.dominating_mu(), self.output))
 
 
 class Calibration(NamedTuple):
@@ -267,14 +260,11 @@ class Calibration(NamedTuple):
     mechanism : Mechanism
         The cost of both. Discrete noise adds its `discrete_slack` (`dataclasses.replace`), for
         which the calibration leaves the part `RESERVE`.
-    shift : float
-        c, the most that the determinant takes of epsilon.
     """
 
     noise_scale: float
     output_scale: float
     mechanism: Mechanism
-    shift: float
 
 
 @lru_cache(maxsize=256)
@@ -324,7 +314,7 @@ def calibrate(
     --------
     >>> row = {"lipschitz": 1, "smoothness": 0.25, "radius": 1}
     >>> found = calibrate(1.0, 1e-6, **row, regularization=10)
-    >>> round(found.noise_scale, 2), round(found.shift, 4)
+    >>> round(found.noise_scale, 2), round(found.mechanism.shift, 4)
     (4.32, 0.0247)
     """
     epsilon, delta = float(epsilon), float(delta)
@@ -339,7 +329,7 @@ def calibrate(
     shift = determinant_cost(smoothness, radius, regularization, rank)
     if math.isinf(epsilon):
         lost = Unprotected("epsilon is infinite and no noise was added")
-        return Calibration(0.0, 0.0, lost, shift)
+        return Calibration(0.0, 0.0, lost)
     rows = 2 if adjacency == "replace_one" else 1
     share = OUTPUT_SHARE if distance else 0.0
     room = epsilon * (1 - RESERVE if delta else 1 - share)
@@ -362,7 +352,7 @@ def calibrate(
         )
     scale = float(lipschitz) * float(radius) / unit * SCALE_MARGIN
     output = 2 * distance / paid * SCALE_MARGIN if share else 0.0
-    return Calibration(scale, output, mechanism, shift)
+    return Calibration(scale, output, mechanism)
 
 
 def _largest_unit(cost: Callable[[float], ObjectiveDP], epsilon: float, delta: float) -> float:
