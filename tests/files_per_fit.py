@@ -25,10 +25,10 @@ from skdpsumm.features._engine import check_engine
 NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 LIMITS = {
-    "RFFSketcher": 18,
+    "RFFSketcher": 17,
     "TDILClassifier": 24,
-    "PrivateMMDSummarizer": 25,
-    "M2MClassifier": 41,
+    "PrivateMMDSummarizer": 20,
+    "M2MClassifier": 36,
     "PrivateSearchCV": 36,
 }
 

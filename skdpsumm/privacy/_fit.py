@@ -230,7 +230,7 @@ class PrivateFit(PrivacyReprMixin):
 
     def _check_rows_public(self) -> None:
         """Raise where rows are counted exactly, though groups of any size make their number."""
-        if self.adjacency == "replace_one" and self._rows_vary:
+        if self.adjacency == "replace_one" and isinstance(self._limit, int):
             raise ValueError(
                 f"adjacency='replace_one' with max_rows_per_group={self.max_rows_per_group!r} "
                 "would publish the number of rows, which is private, for a group may have fewer. "
@@ -241,18 +241,13 @@ class PrivateFit(PrivacyReprMixin):
     @property
     def _limit(self) -> Any:
         """`max_rows_per_group` as a Python int, "average" or None."""
-        return self._rows_per_group if self._rows_vary else self.max_rows_per_group
+        limit = self.max_rows_per_group
+        return int(limit) if isinstance(limit, Integral) else limit
 
     @property
     def _rows_per_group(self) -> int:
         """How many rows' contributions one unit of protection adds at most."""
-        limit = self.max_rows_per_group
-        return int(limit) if isinstance(limit, Integral) else 1
-
-    @property
-    def _rows_vary(self) -> bool:
-        """Whether a group adds a number of rows of its own, from none to `_rows_per_group`."""
-        return isinstance(self.max_rows_per_group, Integral)
+        return self._limit if isinstance(self._limit, int) else 1
 
     @property
     def _averages_groups(self) -> bool:

@@ -21,7 +21,7 @@ from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import TOO_LARGE
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_frame, some_rows
-from ..schema._schema import NO_SCHEMA, SchemaLike, TableSchema, as_schema, schema_of
+from ..schema._schema import SchemaLike, TableSchema, as_schema, schema_of
 from ._file import check_fits
 from ._private_sketch import (
     ROWS_PER_BATCH,
@@ -151,6 +151,8 @@ class AdaptiveSketcher(TableSketcher):
     HistogramSketcher : Histograms of groups that you choose.
     M2MEstimator : Answers any question from a sketch.
     """
+
+    _needs_schema = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **TableSketcher._parameter_constraints,
@@ -295,13 +297,11 @@ class AdaptiveSketcher(TableSketcher):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        known = as_schema(self.schema)
-        if known is None:
-            raise ValueError(NO_SCHEMA)
-        self._early_design(known)
+        self._early_design()
 
-    def _early_design(self, known: TableSchema) -> Design | None:
+    def _early_design(self) -> Design | None:
         """Return what is public of a release, None where the number of columns is not known yet."""
+        known = as_schema(self.schema)
         return None if known.is_for_all else self._design(known)
 
     def _design(self, schema: TableSchema) -> Design:
@@ -344,7 +344,7 @@ class AdaptiveSketcher(TableSketcher):
     def _least_when_replaced(self) -> Mechanism:
         # What more values cost is in the slack, which is next to nothing.
         budget = StepBudget(epsilon=self.epsilon, delta=self.delta, most_values=1)
-        design = self._early_design(as_schema(self.schema))
+        design = self._early_design()
         return budget.cost_when_replaced(0.0 if design is None else most_for_choices(design))
 
     # ---- rows

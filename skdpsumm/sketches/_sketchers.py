@@ -65,6 +65,7 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     }
 
     _takes_sparse: ClassVar[bool] = False
+    _needs_schema: ClassVar[bool] = False
 
     schema: Any
     verbose: int | bool
@@ -113,7 +114,8 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_rows_public()
-        as_schema(self.schema)  # which checks it
+        if as_schema(self.schema) is None and self._needs_schema:
+            raise ValueError(NO_SCHEMA)
         check_engine()
 
     def _ask_ledger(self) -> None:
@@ -685,6 +687,8 @@ class HistogramSketcher(BaseSketcher):
     M2MEstimator : Answers any question from a sketch.
     """
 
+    _needs_schema = True
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_bins": [Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -719,11 +723,6 @@ class HistogramSketcher(BaseSketcher):
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        if self.schema is None:
-            raise ValueError(NO_SCHEMA)
 
     def _draw_map(self, schema, rng):
         return HistogramMap.build(schema, self.n_bins, self.marginals)

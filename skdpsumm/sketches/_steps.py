@@ -237,9 +237,7 @@ class Design:
 
     def zeros(self, bins: dict[int, Any]) -> list[tuple[Group, NDArray[np.bool_]]]:
         """Return where in bins no row can be, of the groups that the schema says it of."""
-        cells = self.map([(0,)], bins)
-        contents = [cells.contents(j) for j in range(self.schema.n_columns)]
-        return self.schema.possible_cells(contents, most_cells=MOST_CELLS_OF_GROUP)
+        return _zeros_of(self.map([(0,)], bins))
 
     def distances(self, feature_map: HistogramMap) -> dict[str, float]:
         """Return how far neighbours move the sums of a map, in grid units."""
@@ -696,17 +694,19 @@ def check_possible(schema: TableSchema) -> None:
         alike = [tuple(code in codes for codes in taken) for code in range(column.n_codes)]
         place = {signs: k for k, signs in enumerate(dict.fromkeys(alike))}
         bins[j] = tuple(place[signs] for signs in alike)
-    every = range(schema.n_columns)
-    cells = HistogramMap(schema, [1] * len(every), [(j,) for j in every], bins)
-    zeros = schema.possible_cells(
-        [cells.contents(j) for j in every], most_cells=MOST_CELLS_OF_GROUP
-    )
+    cells = HistogramMap(schema, [1] * schema.n_columns, [(0,)], bins)
     try:
-        GraphicalModel(cells.n_bins, zeros=zeros).check_possible()
+        GraphicalModel(cells.n_bins, zeros=_zeros_of(cells)).check_possible()
     except ValueError:
         raise ValueError(
             "The combinations that `never` rules out leave no possible row: take one of them back."
         ) from None
+
+
+def _zeros_of(cells: HistogramMap) -> list[tuple[Group, NDArray[np.bool_]]]:
+    """Return where no row can be in cells, of the groups that their schema says it of."""
+    contents = [cells.contents(j) for j in range(cells.schema.n_columns)]
+    return cells.schema.possible_cells(contents, most_cells=MOST_CELLS_OF_GROUP)
 
 
 def _summed(table: Floats, axis: int, cell: NDArray[np.int64], size: int) -> Floats:
