@@ -382,8 +382,7 @@ class PrivacyLedger:
             self._refuse_excess(book, dataset, cost)
             # The time is of the transaction, so that times are in order.
             book.append(**told, time=now(), cost=cost)
-            if self._clones.since is not None:
-                self._clones.watch(book, dataset, label, cost, self._filter.epsilon_of)
+            self._clones.watch(book, dataset, label, cost, self._filter.epsilon_of)
         return len(book.charges)
 
     def dataset(self, name: str, partition: str | None = None) -> LedgerDataset:
