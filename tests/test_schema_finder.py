@@ -49,7 +49,7 @@ from skdpsumm.schema._finder import (
     _places,
     _range_of,
 )
-from skdpsumm.sketches._stated import stated_limit
+from skdpsumm.sketches._private_sketch import stated_limit
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
