@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 
 from skdpsumm import (
     Categorical,
+    Date,
     Numeric,
     PrivacyLedger,
     PrivateSketch,
@@ -34,6 +35,7 @@ SCHEMAS = {
     "categories": [SEX, JOB],
     "mixed": [AGE, SEX, Numeric(0, 9), JOB],
     "missing": [Numeric(0, 1, missing=True), Numeric(0, 1), Categorical(["x"], missing=True)],
+    "dates": [Date("2020-01-01", "2020-12-31"), SEX],
 }
 SCHEMAS = {name: TableSchema(columns) for name, columns in SCHEMAS.items()}
 ANY = pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
