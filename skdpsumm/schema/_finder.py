@@ -113,7 +113,7 @@ _STEPS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 1000.0)
 # A step is found where this part of the rows is off it, with so many deviations of the noise on
 # their number, and where a range has so many steps: float64 divides it by a step to a millionth.
 # With a part of 0.002, the same script has pairs a third farther off.
-_MOST_OFF_STEP, _STDS_OF_STEP, _MOST_ON_STEP = 0.02, 2.0, 1e9
+_MOST_OFF_STEP, _STDS_OF_STEP, _MOST_ON_STEP = 0.02, 3.0, 1e9
 # Part of delta that pays for new values. A quarter or a half would lower the threshold by 2 per
 # cent, and cost a ledger 1 or 3 per cent of its mu: this costs half a per cent.
 _OF_DELTA = 1 / 10
@@ -142,7 +142,8 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     *Numbers* get a range whose ends are 0, or 1, 2 or 5 times a power of ten. It leaves out ends
     that hold so few rows that noise hides them: later estimators clip numbers to it. The step is
     the coarsest of 0.001, 0.01, 0.1, 0.5, 1, 5, 10, 50, 100 and 1000 that fits all but some two
-    rows in a hundred. These are then rounded. A column with finer numbers has none.
+    rows in a hundred, and those that noise hides. These are then rounded. A column with finer
+    numbers has none.
 
     *Categories* are the values that enough rows have, in sorted order. All others become "other".
     How many rows are enough depends on the noise, and `min_count_` says it. A value that a single
@@ -616,13 +617,19 @@ def _found_range(
     if run is None:
         return None
     low, high = _range_of(*run)
-    spread = _STDS_OF_STEP * std_on_steps * np.sqrt(np.arange(1, len(on_steps)))
-    off = np.cumsum(on_steps)[:-1] + spread
-    found = np.flatnonzero(off < _MOST_OFF_STEP * on_steps.sum())
-    step = _STEPS[found[-1]] if len(found) else None
+    step = _found_step(on_steps, std_on_steps)
     if step is None or max(-low, high) > _MOST_ON_STEP * step:
         return Numeric(low, high, missing=True)
     return Numeric(*_on_step(low, high, step), step=step, missing=True)
+
+
+def _found_step(on_steps: NDArray, std: float) -> float | None:
+    """Return the finest step that rows are seen to need; None if they need finer ones, or hide."""
+    spread = _STDS_OF_STEP * std * np.sqrt(np.arange(1, len(on_steps) + 1))
+    # Rows on each step or a finer one: those that the next coarser one would round.
+    seen = np.cumsum(on_steps) > _MOST_OFF_STEP * on_steps.sum() + spread
+    finest = int(np.argmax(seen))
+    return _STEPS[finest - 1] if seen[finest] and finest else None
 
 
 def _on_step(low: float, high: float, step: float) -> tuple[float, float]:

@@ -43,6 +43,8 @@ class Terms:
     adjacency: str
     max_rows_per_group: Any
     target_is_owners: bool
+    # What claims take as given of the columns, as `given_of_columns` says it.
+    of_columns: str = ""
 
     @property
     def n_target(self) -> int | None:
@@ -363,7 +365,7 @@ def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivac
             protects=protects,
             against="owner coalition",
             unit=terms.unit,
-            given=given + _given_of_groups(terms),
+            given=given + terms.of_columns + _given_of_groups(terms),
             simulated=simulated,
         )
 
