@@ -323,23 +323,21 @@ class SchemaFinder(PrivateFit, BaseEstimator):
                 f"'category'}}, or a list with an entry for each column; got {self.kinds!r}."
             )
         named = isinstance(self.kinds, Mapping)
-        names = list(self.kinds) if named else range(len(self.kinds))
-        for name, kind in zip(names, self._kinds, strict=True):
+        kinds = dict(self.kinds if named else enumerate(self.kinds))
+        for name, kind in kinds.items():
             if not isinstance(kind, str) or kind not in _HIDDEN:
                 raise ValueError(
                     f"kinds says that column {name!r} is {kind!r}; write 'number', 'category' or "
                     "'date', and leave other columns out."
                 )
-        plain = [Numeric()] * len(names)
+        plain = dict.fromkeys(kinds, Numeric())
         if named:
-            return TableSchema(dict(zip(names, plain, strict=True)), extra_columns="drop")
-        return TableSchema(plain)
+            return TableSchema(plain, extra_columns="drop")
+        return TableSchema(list(plain.values()))
 
     def _ask_ledger(self) -> None:
-        if self.ledger is None or self.kinds is None:
-            super()._ask_ledger()
-        else:
-            self._ask(self._price(self._kinds)[1])
+        if self.ledger is not None:
+            self._ask(self._price(self._kinds or [NUMBER])[1])
 
     def _price(self, kinds: Sequence[str]) -> tuple[IntegerNoise, Mechanism, float]:
         """Return the noise of all counts, what a release costs, and the threshold of new values."""

@@ -220,19 +220,14 @@ def label_cells(labels: Any, name: str = "y") -> NDArray:
     if isinstance(cells, Table) or cells.ndim != 1:
         if cells.ndim != 2 or cells.shape[1] != 1:
             raise CellError(SHAPE)
-        warn_of_a_table(name)
+        warn_caller(
+            # The first sentence is scikit-learn's, which its checks look for.
+            f"A column-vector {name} was passed when a 1d array was expected. Give the one column "
+            "itself, as a series, or with ravel().",
+            DataConversionWarning,
+        )
         cells = cells[:, 0]
     return cells
-
-
-def warn_of_a_table(name: str) -> None:
-    """Warn that y, groups or owners came as a table of one column."""
-    warn_caller(
-        # The first sentence is scikit-learn's, which its checks look for.
-        f"A column-vector {name} was passed when a 1d array was expected. Give the one column "
-        "itself, as a series, or with ravel().",
-        DataConversionWarning,
-    )
 
 
 def target_cells(y: Any) -> NDArray:

@@ -306,10 +306,14 @@ class TableSchema:
                 f"The table has two columns of one name, {listed_columns(twice)}. Rename one of "
                 "them."
             )
-        if self.is_for_all:
+        if self.is_for_all or self.names is None or names is None:
+            if not self.is_for_all and n_columns != len(self.columns):
+                raise ValueError(
+                    f"The schema describes {len(self.columns)} columns, and the table has "
+                    f"{n_columns}. Describe each, or leave out of the table what you do not "
+                    "describe."
+                )
             return list(range(n_columns))
-        if self.names is None or names is None:
-            return self._in_order(n_columns)
         there = {str(name): j for j, name in enumerate(names)}
         missing = [name for name in self.names if name not in there]
         if missing:
@@ -327,14 +331,6 @@ class TableSchema:
             )
         return [there[name] for name in self.names]
 
-    def _in_order(self, n_columns: int) -> list[int]:
-        if n_columns != len(self.columns):
-            raise ValueError(
-                f"The schema describes {len(self.columns)} columns, and the table has {n_columns}. "
-                "Describe each, or leave out of the table what you do not describe."
-            )
-        return list(range(n_columns))
-
     # ---- a schema of a table, by its columns (after `for_table`)
 
     @property
@@ -346,8 +342,9 @@ class TableSchema:
         """Return the position of a column given by name or index."""
         if isinstance(key, str):
             if self.names is None or key not in self.names:
+                known = "" if self.names is None else f"; they have {some_of(self.names)}"
                 raise ValueError(
-                    f"{parameter} names column {key!r}, which the data do not have{self._named()}."
+                    f"{parameter} names column {key!r}, which the data do not have{known}."
                 )
             return self.names.index(key)
         if not (isinstance(key, Integral) and 0 <= int(key) < self.n_columns):
@@ -356,10 +353,6 @@ class TableSchema:
                 f"the data have columns 0 to {self.n_columns - 1}."
             )
         return int(key)
-
-    def _named(self) -> str:
-        """Return which columns there are, the first of many, for errors."""
-        return "" if self.names is None else f"; they have {some_of(self.names)}"
 
     def name(self, j: int) -> str:
         """Return the name of column `j`, or ``x<j>``."""
@@ -399,6 +392,12 @@ class TableSchema:
     def with_columns(self, columns: Sequence[Column]) -> TableSchema:
         """Return a schema of the same table with other descriptions of its columns."""
         return self._alike(columns, self.names)
+
+    def dropping_others(self) -> TableSchema:
+        """Return the same schema, which leaves out of a table what it does not name."""
+        other = copy(self)
+        vars(other).update(extra_columns="drop")
+        return other
 
     def take(self, which: Sequence[int]) -> TableSchema:
         """Return the schema of some of the columns, with what is impossible in these."""
