@@ -82,6 +82,7 @@ from ._reading import (
     exact_dates,
     is_dask,
     is_missing,
+    plain_label,
     read_date,
     validate_table,
 )
@@ -110,9 +111,9 @@ _NEAR_ZERO = 1 / 20
 # Steps that a column may have. Each is a multiple of the one before, so that the coarsest step
 # which a number is on says all others.
 _STEPS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 1000.0)
-# A step is found where this part of the rows is off it, with so many deviations of the noise on
-# their number, and where a range has so many steps: float64 divides it by a step to a millionth.
-# With a part of 0.002, the same script has pairs a third farther off.
+# A step is too coarse where more than this part of the rows is off it, by so many deviations of the
+# noise on their number. With 2 or 5 deviations, the same script has pairs within 3 per cent of
+# these. No range has more steps than the last number: float64 divides it by one to a millionth.
 _MOST_OFF_STEP, _STDS_OF_STEP, _MOST_ON_STEP = 0.02, 3.0, 1e9
 # Part of delta that pays for new values. A quarter or a half would lower the threshold by 2 per
 # cent, and cost a ledger 1 or 3 per cent of its mu: this costs half a per cent.
@@ -515,14 +516,12 @@ def _read_each(cells: NDArray, read: Callable[[Any], T], unread: T) -> list[T]:
 
 def _value(cell: Any) -> Any:
     """Return a category as Python's word or number, one form for each value; None for no value."""
-    cell = number_of_word(cell) if isinstance(cell, str) else cell
-    if isinstance(cell, str):
-        cell.encode()  # raises for half a pair of surrogates, which no file holds
-        return None if cell.endswith("\0") else cell
-    number = _number(cell)
-    if not abs(number) < 2.0**53:  # float64, to which some containers convert, rounds others
-        return None
-    return int(number) if number.is_integer() else number
+    value = plain_label(number_of_word(cell) if isinstance(cell, str) else cell)
+    if isinstance(value, str):
+        value.encode()  # raises for half a pair of surrogates, which no file holds
+        return value
+    # No list holds fractions; float64, to which some containers convert, rounds larger numbers.
+    return value if isinstance(value, int | float) and abs(value) < 2**53 else None
 
 
 def _number(cell: Any) -> float:

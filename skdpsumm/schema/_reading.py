@@ -283,10 +283,11 @@ def plain_labels(column: NDArray) -> list[Any]:
     cells = column.tolist()
     if column.dtype.kind in "biu":
         return list(map(int, cells))
-    return [cell if type(cell) is int else _plain_label(cell) for cell in cells]
+    return [cell if type(cell) is int else plain_label(cell) for cell in cells]
 
 
-def _plain_label(cell: Any) -> Any:
+def plain_label(cell: Any) -> Any:
+    """Return one cell as `read_labels` does."""
     if isinstance(cell, str):
         if cell.endswith("\0"):
             raise CellError(NUL)

@@ -465,13 +465,10 @@ def _block(column: Column, values: NDArray) -> NDArray[np.float64]:
     """Return the entries of one column, a block of norm at most one."""
     if isinstance(column, Categorical):
         return np.eye(column.n_codes)[values]
-    assert isinstance(column, Numeric)
-    low, high = column.bounds  # type: ignore[misc]
-    scaled = np.clip((values - low) / (high - low) * 2.0 - 1.0, -1, 1)
-    if not column.missing:
-        return scaled[:, None]
-    absent = np.isnan(values)
-    return np.column_stack([np.where(absent, 0.0, scaled), absent])
+    entries = column.encode(values)
+    entries[:, 0] = np.clip(entries[:, 0] * 2.0 - 1.0, -1, 1)  # 0 for a missing number
+    entries[:, 1:] = entries[:, 1:] > 0  # which of them are missing
+    return entries
 
 
 def _names(name: str, column: Column, n_knots: int) -> list[str]:
