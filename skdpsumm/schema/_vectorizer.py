@@ -465,6 +465,7 @@ def _block(column: Column, values: NDArray) -> NDArray[np.float64]:
     """Return the entries of one column, a block of norm at most one."""
     if isinstance(column, Categorical):
         return np.eye(column.n_codes)[values]
+    assert isinstance(column, Numeric)
     entries = column.encode(values)
     entries[:, 0] = np.clip(entries[:, 0] * 2.0 - 1.0, -1, 1)  # 0 for a missing number
     entries[:, 1:] = entries[:, 1:] > 0  # which of them are missing
