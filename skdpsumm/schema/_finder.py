@@ -112,7 +112,7 @@ _NEAR_ZERO = 1 / 20
 # which a number is on says all others.
 _STEPS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 1000.0)
 # A step is too coarse where more than this part of the rows is off it, by so many deviations of the
-# noise on their number. With 2 or 5 deviations, the same script has pairs within 3 per cent of
+# noise on their number. With 2 or 5 deviations, the same script has distances within 3 per cent of
 # these. No range has more steps than the last number: float64 divides it by one to a millionth.
 _MOST_OFF_STEP, _STDS_OF_STEP, _MOST_ON_STEP = 0.02, 3.0, 1e9
 # Part of delta that pays for new values. A quarter or a half would lower the threshold by 2 per
@@ -123,8 +123,8 @@ _OF_RESERVE = 1 / 16
 # A value that fewer units have is never released.
 _FEWEST_UNITS = 2
 # Parts of the budget of a column that its blocks have: of numbers, the scale and the steps. With
-# 1/8 or 1/4 for steps, the same script has pairs up to 15 per cent farther off.
-_PARTS = {NUMBER: (0.5, 0.5), CATEGORY: (1.0,), DATE: (1.0,)}
+# 1/2 or 3/4 for steps, the same script has distances 15 to 20 per cent larger: more is clipped.
+_PARTS = {NUMBER: (0.75, 0.25), CATEGORY: (1.0,), DATE: (1.0,)}
 # What is said of columns of which noise hides everything.
 _HIDDEN: dict[str, Numeric | Categorical] = {
     NUMBER: Numeric(0, 1, missing=True),
@@ -617,12 +617,17 @@ def _found_range(
 
 
 def _found_step(on_steps: NDArray, std: float) -> float | None:
-    """Return the finest step that rows are seen to need; None if they need finer ones, or hide."""
+    """Return the finest step that rows are seen to need; None if they need finer ones, or hide.
+
+    They do where noise could hide as many rows off a step as are on it.
+    """
     spread = _STDS_OF_STEP * std * np.sqrt(np.arange(1, len(on_steps) + 1))
+    most_off = _MOST_OFF_STEP * on_steps.sum() + spread
     # Rows on each step or a finer one: those that the next coarser one would round.
-    seen = np.cumsum(on_steps) > _MOST_OFF_STEP * on_steps.sum() + spread
+    seen = np.cumsum(on_steps) > most_off
     finest = int(np.argmax(seen))
-    return _STEPS[finest - 1] if seen[finest] and finest else None
+    is_sure = seen[finest] and 2 * most_off[finest] < on_steps.sum()
+    return _STEPS[finest - 1] if is_sure and finest else None
 
 
 def _on_step(low: float, high: float, step: float) -> tuple[float, float]:
