@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .schema._frames import is_dask
-from .schema._reading import some_rows, validate_table
+from .schema._reading import is_dask, some_rows, validate_table
 
 # Results that one task brings together: the reduction is a tree of this width.
 _WIDTH = 32

@@ -21,8 +21,8 @@ from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger, PureDP
 from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.privacy._noise import current_seed
-from skdpsumm.schema._frames import is_dask
 from skdpsumm.schema._groups import Groups, label_bytes
+from skdpsumm.schema._reading import is_dask
 from skdpsumm.schema._schema import as_schema
 
 # Tests of other things set these off, on tables as small as they are.

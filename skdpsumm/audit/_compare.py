@@ -52,9 +52,9 @@ from ..privacy._fit import PrivateFit, estimator
 from ..privacy._ledger import LedgerDataset
 from ..privacy._noise import MOST_LIFTED, TOO_LARGE, Block, IntegerNoise
 from ..schema._columns import read_cells
-from ..schema._frames import check_in_memory, rows_of
+from ..schema._frames import rows_of
 from ..schema._groups import Groups
-from ..schema._reading import ReadRows, validate_table
+from ..schema._reading import ReadRows, is_dask, validate_table
 from ..schema._schema import TableSchema, stack_columns
 from ..sketches._stated import stated_limit
 
@@ -334,7 +334,8 @@ class _Comparer(PrivateFit, BaseEstimator):
 
     def _read(self, X: Any, groups: Any, noise_seed: int | None) -> list[NDArray]:
         """Return the columns of the rows that count, each cell as the schema reads it."""
-        check_in_memory("table", X)
+        if is_dask(X):
+            raise ValueError("table is a Dask collection, which is not read: give table.compute().")
         known = self._known.dropping_others()
         table = validate_table(self, X, schema=known)
         rows = np.arange(len(table))

@@ -75,12 +75,12 @@ from ..privacy._noise import (
     derived_seed,
 )
 from ._columns import Categorical, Date, Numeric
-from ._frames import check_in_memory
 from ._groups import Groups
 from ._listed import MOST_LISTED, number_of_word, reads_as_number
 from ._reading import (
     cell_fault,
     exact_dates,
+    is_dask,
     is_missing,
     plain_label,
     read_date,
@@ -360,7 +360,11 @@ class SchemaFinder(PrivateFit, BaseEstimator):
         return noise, NewValuesDP(noise.mechanism.mu, log_ratio, own + tail), bound
 
     def _draft(self, noise_seed: int | None, X: Any, *, groups: Any = None) -> _Draft:
-        check_in_memory("X", X)
+        if is_dask(X):
+            raise ValueError(
+                "X is a Dask collection, which SchemaFinder does not read. Give X.compute(), or "
+                "write the schema by hand."
+            )
         asked = self._asked()
         table = validate_table(self, X, schema=asked)
         known = asked.for_table(self.n_features_in_, getattr(self, "feature_names_in_", None))

@@ -40,17 +40,6 @@ def is_arrow_column(column: Any) -> bool:
     return hasattr(column, "to_pylist") and hasattr(column, "null_count")
 
 
-def is_dask(X: Any) -> bool:
-    """Whether X is a Dask array, frame or series."""
-    return all(hasattr(X, name) for name in ("__dask_graph__", "to_delayed", "_meta"))
-
-
-def check_in_memory(name: str, table: Any) -> None:
-    """Raise ValueError for a Dask collection, where rows are read in memory."""
-    if is_dask(table):
-        raise ValueError(f"{name} is a Dask collection; give {name}.compute().")
-
-
 def labels_of(X: Any) -> list[Any]:
     """Return the labels of the columns of a frame; none for what has no labels."""
     return list(X.schema.names if is_arrow(X) else getattr(X, "columns", ()))

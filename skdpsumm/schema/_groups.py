@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._frames import is_dask
-from ._reading import CellError, label_cells, label_error, plain_labels
+from ._reading import CellError, is_dask, label_cells, label_error, plain_labels
 
 _ROUNDED = (
     "groups holds floats so large that two labels may have been rounded to one; give whole numbers "

@@ -607,6 +607,11 @@ def beside_X(name: str, table: Any) -> Iterator[None]:
         raise
 
 
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array, frame or series."""
+    return all(hasattr(X, name) for name in ("__dask_graph__", "to_delayed", "_meta"))
+
+
 # Messages of scikit-learn that hold no value of the table, by how they begin: further on, a value
 # may stand in them that looks like anything.
 _HARMLESS = re.compile(

@@ -19,9 +19,8 @@ from ..privacy._filter import StepBudget
 from ..privacy._fit import columns_kept
 from ..privacy._ledger import LedgerDataset
 from ..privacy._noise import TOO_LARGE
-from ..schema._frames import is_dask
 from ..schema._groups import Groups
-from ..schema._reading import Table, is_frame, some_rows
+from ..schema._reading import Table, is_dask, is_frame, some_rows
 from ..schema._schema import NO_SCHEMA, SchemaLike, TableSchema, as_schema, schema_of
 from ._file import check_fits
 from ._partitions import sum_partitions

@@ -28,9 +28,8 @@ from .._dask import (
 )
 from ..features._engine import engine_signature
 from ..features._feature_maps import AVERAGE, FeatureMap
-from ..schema._frames import is_dask
 from ..schema._groups import LENGTHS, Groups, read_groups, spread
-from ..schema._reading import Table
+from ..schema._reading import Table, is_dask
 from ._private_sketch import Counted, sums_of
 
 

@@ -42,9 +42,8 @@ from ..privacy._fit import (
 from ..privacy._ledger import LedgerDataset
 from ..privacy._noise import Block, IntegerNoise, nominal_mechanism
 from ..schema._columns import Numeric
-from ..schema._frames import is_dask
 from ..schema._groups import Groups
-from ..schema._reading import Table, is_float32, validate_table
+from ..schema._reading import Table, is_dask, is_float32, validate_table
 from ..schema._schema import (
     NO_SCHEMA,
     SchemaLike,

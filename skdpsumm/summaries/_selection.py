@@ -13,13 +13,13 @@ from sklearn.utils import check_random_state
 from .._computing import one_blas_thread
 from ..features._feature_maps import FourierMap
 from ..schema._columns import Numeric
-from ..schema._frames import check_in_memory
 from ..schema._schema import TableSchema
 from ._mmd import (
     RowReader,
     centred,
     check_bounds,
     check_gamma,
+    check_in_memory,
     kernel_column,
     mean_kernel,
 )

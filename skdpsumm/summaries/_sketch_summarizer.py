@@ -25,13 +25,13 @@ from ..privacy import PrivacyGuarantee
 from ..privacy._fit import PrivateFit, estimator
 from ..privacy._noise import derived_seed, secret_key
 from ..schema._columns import Categorical, Column, Numeric, as_column
-from ..schema._frames import check_in_memory
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
 from ..schema._reading import Table, beside_X, target_cells, unwrap, validate_table
 from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PlannedRelease
+from ._mmd import check_in_memory
 from ._owners import rows_by_owner
 from ._releases import PrivateSummaryPrivacy, claim_of_sum, state_claims
 from ._synthetic_rows import LabelledTable, SyntheticRows
