@@ -123,7 +123,7 @@ _OF_RESERVE = 1 / 16
 # A value that fewer units have is never released.
 _FEWEST_UNITS = 2
 # Parts of the budget of a column that its blocks have: of numbers, the scale and the steps. With
-# 1/2 or 3/4 for steps, the same script has distances 15 to 20 per cent larger: more is clipped.
+# 1/2 or 3/4 for steps, the same script has distances a fifth larger, for more is clipped.
 _PARTS = {NUMBER: (0.75, 0.25), CATEGORY: (1.0,), DATE: (1.0,)}
 # What is said of columns of which noise hides everything.
 _HIDDEN: dict[str, Numeric | Categorical] = {
