@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import in_a_search, warn_caller
 from .._sklearn import Interval, RequestMethod, StrOptions, check_params
 from ..privacy import PrivacyGuarantee
-from ..privacy._fit import PrivateFit, estimator, given_of_columns
+from ..privacy._fit import PrivateFit, estimator
 from ..privacy._noise import derived_seed, drawing_from
 from ..schema._frames import rows_of
 from ..schema._groups import Groups
@@ -499,7 +499,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             adjacency=self.adjacency,
             max_rows_per_group=self.max_rows_per_group,
             target_is_owners=bool(self.target_is_owners),
-            of_columns=given_of_columns(self._described_by),
+            schema=self.schema,
         )
 
     def _schema_of_table(self) -> TableSchema | None:
