@@ -303,6 +303,7 @@ class Curator:
         places = self.pool.usable_places()
         if len(places) == 0:
             return places
+        quotas = self._quotas(places)
         # The true target, without noise: what is done with it here reaches no owner.
         search = exact_search(
             self.pool.X[places],
@@ -310,11 +311,11 @@ class Curator:
             self.terms.n_select,
             self.terms.gamma,
             self._weights,
-            self._quotas(places),
+            quotas,
         )
-        chosen = places[search.run(True, "auto", self.rng)]
-        self._quotas_reached = search.quotas is not None and search.quotas.are_reached
-        return chosen
+        chosen = search.run(True, "auto", self.rng)
+        self._quotas_reached = quotas is not None and quotas.are_reached(chosen)
+        return places[chosen]
 
     def _quotas(self, places: NDArray) -> Quotas | None:
         """Return how many rows of each owner may be chosen, None where that is no bound."""

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from .._sklearn import Interval
 from ..privacy._fit import estimator
 from ._mmd import Embedding
-from ._releases import GaussianMean, Plan, TargetMean, Terms
+from ._releases import Plan, TargetMean, Terms
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -179,7 +179,7 @@ class Protocol(BaseEstimator):
 
     def plan_target(self, embedding: Embedding, terms: Terms) -> TargetMean | None:
         """Return the release of the target's mean, None where nothing of it is broadcast."""
-        return GaussianMean(embedding, terms) if self.broadcasts_target() else None
+        return TargetMean(embedding, terms) if self.broadcasts_target() else None
 
     def rows_agreed(self, n_select: int, share: float) -> int:
         """Return how many rows an owner with this share hands over at most, in the whole run."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -84,48 +83,11 @@ class Terms:
         return 2 * rows if self.adjacency == "replace_one" else rows
 
 
-class TargetMean(ABC):
-    """A calibrated mechanism that releases the mean of phi over the rows of the target, once.
+class TargetMean:
+    """The mean of phi over the rows of the target, which is released once.
 
-    Attributes
-    ----------
-    mechanism : Mechanism
-        Its cost, known before any data are read.
-    noise_energy : float
-        After `release`, what noise adds to the squared norm of the mean on average, as far as it
-        is known.
-    noise_std : float
-        After `release`, the standard deviation of the noise of an entry of the mean, and of a
-        score ``<mean, phi(x)>``, as far as it is known. 0 is none.
-    """
-
-    mechanism: Mechanism
-    noise_energy: float = 0.0
-    noise_std: float = 0.0
-
-    @abstractmethod
-    def release(
-        self, X: NDArray, noise_seed: int | None, groups: NDArray | None = None
-    ) -> NDArray[np.float64]:
-        """Return the noisy mean, shape (d,).
-
-        Parameters
-        ----------
-        X : ndarray of shape (m, n_columns)
-            The rows that count.
-        noise_seed : int or None
-        groups : ndarray of int, shape (m,), default=None
-            Whose each row is, 0, 1, ..., where each group counts once. None counts rows.
-        """
-
-    def warn_of_result(self) -> None:  # noqa: B027 (most have nothing to warn of)
-        """Warn of what the released mean shows; the last thing of a run."""
-
-
-class GaussianMean(TargetMean):
-    """Gaussian noise on the sum (Laplace noise with delta = 0), and on the number of rows.
-
-    With pairs the sum moves by at most one (two under replace-one) when a row changes, so a score
+    It is Gaussian noise on the sum (Laplace noise with delta = 0), and on the number of rows. With
+    pairs the sum moves by at most one (two under replace-one) when a row changes, so a score
     ``<mean, phi(x)>`` has noise of standard deviation ``1 / (mu m)`` whatever d is. With a group of
     k rows that count it moves by k times that, which k equal rows reach. A group that counts once
     moves it as a row does, for the norm of a mean is at most the largest; it is rounded once more.
@@ -137,6 +99,16 @@ class GaussianMean(TargetMean):
         Without an `n_target`, under add-remove only, the number of rows (of groups, where each
         counts once) is released together with the sum, for a tenth of the budget. With epsilon =
         inf nothing has noise.
+
+    Attributes
+    ----------
+    mechanism : Mechanism
+        Its cost, known before any data are read.
+    noise_energy : float
+        After `release`, what noise adds to the squared norm of the mean on average.
+    noise_std : float
+        After `release`, the standard deviation of the noise of an entry of the mean, and of a
+        score ``<mean, phi(x)>``. 0 is none.
 
     Raises
     ------
@@ -166,7 +138,20 @@ class GaussianMean(TargetMean):
     def release(
         self, X: NDArray, noise_seed: int | None, groups: NDArray | None = None
     ) -> NDArray[np.float64]:
-        sums, size = _sums(self.embedding, X, groups)
+        """Return the noisy mean, shape (d,).
+
+        Parameters
+        ----------
+        X : ndarray of shape (m, n_columns)
+            The rows that count.
+        noise_seed : int or None
+        groups : ndarray of int, shape (m,), default=None
+            Whose each row is, 0, 1, ..., where each group counts once. None counts rows.
+        """
+        if groups is None:
+            sums, size = self.embedding.sums(X), len(X)
+        else:
+            sums, size = self.embedding.group_sums(X, groups), int(groups.max()) + 1
         noisy = self._noise.add_block(0, sums, noise_seed)
         if self.n_target is None:
             rows = np.array([size * GRID])
@@ -181,40 +166,28 @@ class GaussianMean(TargetMean):
         return self._mean
 
     def warn_of_result(self) -> None:
-        # A public number of rows may be any number, and tells nothing of the kernel.
-        if self.n_target is None and self.embedding.offsets is None:
-            count_std = float(self._noise.std[-1]) / GRID
-            warn_if_kernel_vanishes(self._mean, self._n, self.noise_energy, count_std)
+        """Warn where a released mean of pairs tells that the kernel is near 0 between any two rows.
 
-
-def _sums(embedding: Embedding, X: NDArray, groups: NDArray | None) -> tuple[NDArray, int]:
-    """Return the sum of phi in grid units, and of how many rows, or groups that count once."""
-    if groups is None:
-        return embedding.sums(X), len(X)
-    return embedding.group_sums(X, groups), int(groups.max()) + 1
-
-
-def warn_if_kernel_vanishes(
-    mean: NDArray, n_rows: float, noise_energy: float = 0.0, count_std: float = 0.0
-) -> None:
-    """Warn where a released mean of pairs tells that the kernel is near 0 between any two rows.
-
-    Its squared norm is the mean of the kernel over all pairs of rows, and the noise's. A look at
-    what is released costs nothing.
-    """
-    if n_rows < 10:  # these say little of their mean kernel
-        return
-    likeness = float(mean @ mean) - noise_energy - 1 / n_rows  # a row is like itself
-    unsure = 2 * (noise_energy * math.sqrt(2 / len(mean)) + count_std / n_rows**2)
-    # A target whose mean kernel between two rows is smaller has no rows that are alike; where
-    # scales are right, it is 0.1 to 0.6. If noise may have drowned it, nothing is said.
-    if unsure + max(likeness, 0.0) < 0.02:
-        warn_caller(
-            'Give a schema and leave gamma="auto", or lower gamma: it is too large for columns in '
-            "these units. What was released of the target shows that the kernel is near 0 between "
-            "any two of its rows, so that the choice is near random.",
-            UserWarning,
-        )
+        Its squared norm is the mean of the kernel over all pairs of rows, and the noise's. A look
+        at what is released costs nothing.
+        """
+        # A public number of rows may be any number, and tells nothing of the kernel. Fewer rows
+        # than ten say little of their mean kernel.
+        if self.n_target is not None or self.embedding.offsets is not None or self._n < 10:
+            return
+        mean, energy = self._mean, self.noise_energy
+        likeness = float(mean @ mean) - energy - 1 / self._n  # a row is like itself
+        count_std = float(self._noise.std[-1]) / GRID
+        unsure = 2 * (energy * math.sqrt(2 / len(mean)) + count_std / self._n**2)
+        # A target whose mean kernel between two rows is smaller has no rows that are alike; where
+        # scales are right, it is 0.1 to 0.6. If noise may have drowned it, nothing is said.
+        if unsure + max(likeness, 0.0) < 0.02:
+            warn_caller(
+                'Give a schema and leave gamma="auto", or lower gamma: it is too large for columns '
+                "in these units. What was released of the target shows that the kernel is near 0 "
+                "between any two of its rows, so that the choice is near random.",
+                UserWarning,
+            )
 
 
 COSTS_NOTHING = PureDP(0.0)

@@ -194,19 +194,17 @@ def exact_search(
     )
 
 
-def feature_search(
-    features: NDArray, target_mean: NDArray, n_select: int, quotas: Quotas | None = None
-) -> SubsetSearch:
+def feature_search(features: NDArray, target_mean: NDArray, n_select: int) -> SubsetSearch:
     """Return a search with the kernel ``<phi(x), phi(y)>`` of features with one norm.
 
     The target is its mean embedding, which may be noisy: this is kernel herding.
     """
     target = features @ target_mean.astype(features.dtype)
-    return SubsetSearch(lambda i: features @ features[i], target, n_select, quotas)
+    return SubsetSearch(lambda i: features @ features[i], target, n_select)
 
 
 class Quotas:
-    """How many rows of each owner may be chosen, and how many are.
+    """How many rows of each owner may be chosen.
 
     Parameters
     ----------
@@ -217,34 +215,23 @@ class Quotas:
     """
 
     def __init__(self, codes: NDArray, most: NDArray):
-        self.codes, self.most = codes, np.minimum(most, np.bincount(codes, minlength=len(most)))
-        self._left = self.most.copy()
+        self.codes, self._n_owners = codes, len(most)
+        self._n_held = self._counts(slice(None))
+        self.most = np.minimum(most, self._n_held)
 
-    @property
-    def total(self) -> int:
-        """How many rows may be chosen of all owners together."""
-        return int(self.most.sum())
+    def _counts(self, rows: Any) -> NDArray[np.int64]:
+        return np.bincount(self.codes[rows], minlength=self._n_owners)
 
-    @property
-    def are_reached(self) -> bool:
+    def are_reached(self, chosen: NDArray) -> bool:
         """Whether an owner is at its bound that has more rows than may be chosen."""
-        more = np.bincount(self.codes, minlength=len(self.most)) > self.most
-        return bool(np.any(more & (self._left == 0)))
+        return bool(np.any((self._n_held > self.most) & (self._counts(chosen) == self.most)))
 
-    def count(self, row: int, change: int) -> None:
-        """Take note of a row that is chosen (1), or given up (-1)."""
-        self._left[self.codes[row]] -= change
-
-    def reset(self, chosen: NDArray) -> None:
-        """Take note that these rows are chosen, and no others."""
-        self._left = self.most - np.bincount(self.codes[chosen], minlength=len(self.most))
-
-    def full(self, spare: int | None = None) -> NDArray[np.bool_] | None:
-        """Return which rows' owners are at their bound, once row `spare` is given up; or None."""
-        full = self._left == 0
+    def full(self, is_chosen: NDArray[np.bool_], spare: int | None = None) -> NDArray[np.bool_]:
+        """Return which rows' owners are at their bound, once row `spare` is given up."""
+        full = self._counts(is_chosen) == self.most
         if spare is not None:
             full[self.codes[spare]] = False
-        return full[self.codes] if full.any() else None
+        return full[self.codes]
 
 
 class SubsetSearch:
@@ -279,7 +266,7 @@ class SubsetSearch:
         quotas: Quotas | None = None,
     ):
         self.column, self.target, self.quotas = column, target, quotas
-        self.n_select = min(n_select, len(target) if quotas is None else quotas.total)
+        self.n_select = min(n_select, len(target) if quotas is None else int(quotas.most.sum()))
         self.sums = np.zeros_like(target)
         self.is_chosen = np.zeros(len(target), bool)
         self.chosen = np.empty(0, np.int64)
@@ -337,12 +324,11 @@ class SubsetSearch:
 
     def _closed(self, spare: int | None = None) -> NDArray[np.bool_]:
         """Return which rows cannot be chosen, if row `spare` is given up for one."""
-        full = None if self.quotas is None else self.quotas.full(spare)
-        return self.is_chosen if full is None else self.is_chosen | full
+        if self.quotas is None:
+            return self.is_chosen
+        return self.is_chosen | self.quotas.full(self.is_chosen, spare)
 
     def _put(self, slot: int, row: int) -> None:
-        if self.quotas is not None:
-            self.quotas.count(row, 1)
         column = self.column(row)
         self.chosen[slot] = row
         self.is_chosen[row] = True
@@ -351,8 +337,6 @@ class SubsetSearch:
             self._columns[slot] = column
 
     def _take(self, slot: int) -> None:
-        if self.quotas is not None:
-            self.quotas.count(self.chosen[slot], -1)
         self.is_chosen[self.chosen[slot]] = False
         self.sums -= self._columns[slot]
 
@@ -392,8 +376,6 @@ class SubsetSearch:
             self._fill(slot, self.n_select - ROWS_GIVEN_UP + k, barred)
         self._swap(rng.permutation(self.n_select))
         if not self._objective() > before:
-            if self.quotas is not None:
-                self.quotas.reset(chosen)
             self._columns, self.chosen, self.sums = columns, chosen, sums
             self.is_chosen[:] = False
             self.is_chosen[chosen] = True
