@@ -195,7 +195,7 @@ def test_quotas_are_kept_through_swaps_and_restarts():
         chosen = search.run(True, 20, np.random.RandomState(0))
         assert len(set(chosen.tolist())) == len(chosen) == min(20, sum(most))
         assert np.all(np.bincount(codes[chosen], minlength=2) <= most)
-        assert quotas.are_reached
+        assert quotas.are_reached(chosen)
     loose = exact_search(X, target, 20, 0.5, quotas=Quotas(codes, np.array([20, 20])))
     np.testing.assert_array_equal(loose.run(True, 20, np.random.RandomState(0)), free)
 

@@ -201,7 +201,7 @@ class Agreement:
 
     def rows_asked(self, owner: str) -> int:
         """Return how many rows an owner may be asked for, in one run."""
-        return self.terms.protocol.rows_asked(self.terms.n_select, self._shares[owner])
+        return self.terms.protocol.rows_agreed(self.terms.n_select, self._shares[owner])
 
     @cached_property
     def embedding(self) -> Embedding:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..schema._reading import unwrap
-from ..summaries._mmd import RowReader, centred, check_gamma, kernel_matrix, mean_kernel
+from ..summaries._mmd import RowReader, centred, check_gamma, mean_kernel, prefix_objective
 from ._base import Display
 
 
@@ -133,19 +133,9 @@ class SummaryDisplay(Display):
         # The MMD has the kernel between all pairs of rows of the target, so not all of many count.
         target = target[:: -(-len(target) // 5_000)]
         sizes = np.unique(np.geomspace(1, len(chosen), 60).round().astype(np.int64))
-        squares, within = _prefix_mmd2(chosen, target, gamma)
+        chosen, target = centred(chosen, target)
+        within = float(mean_kernel(target, target, gamma).mean())
+        squares = np.maximum(within - prefix_objective(chosen, target, gamma), 0.0)
         expected = np.sqrt((1 - within) / sizes)
         display = cls(sizes, np.sqrt(squares[sizes - 1]), expected=expected)
         return display.plot(**options)
-
-
-def _prefix_mmd2(rows: NDArray, target: NDArray, gamma: float) -> tuple[NDArray, float]:
-    """Return MMD^2 of the first 1, 2, ... rows to the target, and the target's mean kernel."""
-    rows, target = centred(rows, target)
-    s = np.arange(1, len(rows) + 1)
-    # The sum over a leading square is that over the smaller one, and two edges.
-    lower = np.tril(kernel_matrix(rows, rows, gamma), -1).sum(axis=1)
-    pairs = np.cumsum(2 * lower + 1)
-    across = np.cumsum(mean_kernel(rows, target, gamma))
-    within = float(mean_kernel(target, target, gamma).mean())
-    return np.maximum(pairs / s**2 - 2 * across / s + within, 0.0), within

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 
 from .._computing import warn_caller
 from ..privacy._fit import charge, warn_of_seed
@@ -23,7 +23,7 @@ from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import current_seed, derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, check_some_rows, label_array, validate_table
-from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
+from ._mmd import Embedding, centred, prefix_objective, unchangeable
 from ._owners import common_owners, read_label_column
 from ._protocol import Bid, Message, Rows
 from ._releases import COSTS_NOTHING, Plan, Terms, state_privacy
@@ -414,16 +414,8 @@ class Curator:
 
     def _gains(self, X: NDArray) -> NDArray[np.float64]:
         """Return what each row of the summary added to J, in the order chosen."""
-        X, wanted = centred(X.astype(np.float64), self._X_target)
-        target = mean_kernel(X, wanted, self.terms.gamma, self._weights)
-        # J of the first k rows for all k at once: each row adds its own column of the kernel.
-        squares = np.empty(len(X))
-        for rows in gen_batches(len(X), 1024):
-            kernel = kernel_matrix(X[rows], X[: rows.stop], self.terms.gamma)
-            squares[rows] = 2 * np.tril(kernel, rows.start - 1).sum(axis=1) + 1  # k(x, x) = 1
-        counts = np.arange(1, len(X) + 1)
-        values = 2 * np.cumsum(target) / counts - np.cumsum(squares) / counts**2
-        return np.diff(values, prepend=0.0)
+        tables = centred(X.astype(np.float64), self._X_target)
+        return np.diff(prefix_objective(*tables, self.terms.gamma, self._weights), prepend=0.0)
 
     def __repr__(self) -> str:
         kind = type(self.protocol).__name__

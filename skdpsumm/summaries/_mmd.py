@@ -246,6 +246,33 @@ def kernel_column(X: NDArray, squares: NDArray, i: int, gamma: float) -> NDArray
     return column
 
 
+def prefix_objective(
+    X: NDArray, Y: NDArray, gamma: float, weights: NDArray | None = None
+) -> NDArray[np.float64]:
+    """Return J of the first 1, 2, ... rows of X: the mean of k over Y twice, less that over them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    Y : ndarray of shape (m, d)
+        The target. Both tables are `centred`.
+    gamma : float
+    weights : ndarray of shape (m,), default=None
+        Of the rows of Y; they sum to one. None weights all alike.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    target, squares = mean_kernel(X, Y, gamma, weights), np.empty(len(X))
+    # The sum over a leading square is that over the smaller one, and two edges.
+    for rows in gen_batches(len(X), SCORED_AT_ONCE):
+        kernel = kernel_matrix(X[rows], X[: rows.stop], gamma)
+        squares[rows] = 2 * np.tril(kernel, rows.start - 1).sum(axis=1) + 1  # k(x, x) = 1
+    counts = np.arange(1, len(X) + 1)
+    return 2 * np.cumsum(target) / counts - np.cumsum(squares) / counts**2
+
+
 def _total(X: NDArray, Y: NDArray, gamma: float, *, same: bool = False) -> float:
     total, start = 0.0, 0
     for block in _blocks(X, Y, gamma):

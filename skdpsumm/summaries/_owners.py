@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import singledispatchmethod
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -330,7 +331,7 @@ def run_protocol(curator: Any, owners: Any) -> Any:
         Not opened yet.
     owners : mapping from name to DataOwner
         Anything with a method `answer` will do, and so will one object, an iterable of names, with
-        a method `answer_all` from all messages of a round to the answers.
+        a method `answer_all` from all messages of a round to the answers. None does not answer.
 
     Returns
     -------
@@ -381,10 +382,8 @@ def read_label_column(y: Any) -> NDArray:
         If labels are missing, infinite, of several kinds, or neither words nor numbers that float64
         holds. The message names no value.
     """
-    try:
+    with suppress(CellError):
         return cells_as_objects(sound_labels(read_labels(y)))
-    except CellError:
-        pass
     raise ValueError(_NO_LABELS)
 
 
@@ -412,37 +411,31 @@ _UNREADABLE = "has rows that cannot be read"
 _BAD_LABELS = "has labels that are missing or of no one kind"
 
 
-class AbsentOwner:
-    """An owner whose rows cannot be used: all that others see of it is that it does not answer."""
-
-    def answer(self, message: Any) -> NoReturn:
-        """Raise LookupError."""
-        raise LookupError
-
-
 @dataclass(frozen=True)
 class OwnersTables:
     """The rows of each owner, as the kernel sees them.
 
     Attributes
     ----------
-    rows : dict from owner to ndarray of shape (n_k, n_columns), or VectorRows
-        Without the owners whose rows cannot be read.
-    members : dict from owner to ndarray of int
-        Which rows of X are whose.
-    faults : dict from owner to str
-        Why rows cannot be read.
     n_rows : int
         Of X.
-    whole : ndarray of shape (n_rows, n_columns) or None
+    members : dict from owner to ndarray of int
+        Which rows of X are whose.
+    rows : dict from owner to ndarray of shape (n_k, n_columns), or VectorRows
+        Without the owners whose rows cannot be read.
+    whole : ndarray of shape (n_rows, n_columns), VectorRows or None
         All of X, where it can be read.
     """
 
-    rows: dict[Any, Any]
-    members: dict[Any, NDArray[np.int64]]
-    faults: dict[Any, str]
     n_rows: int
+    members: dict[Any, NDArray[np.int64]]
+    rows: dict[Any, Any]
     whole: Any
+
+    @property
+    def faults(self) -> dict[Any, str]:
+        """Which owners' rows cannot be read."""
+        return {name: _UNREADABLE for name in self.members if name not in self.rows}
 
 
 def read_owners(
@@ -469,32 +462,23 @@ def read_owners(
     """
     try:
         whole = table_rows(estimator, X, keep_float32=True)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError) as error:
         if as_one or owners is None:
             raise
-        return _read_one_by_one(estimator, X, owners, shares)
-    members = rows_by_owner(len(whole), owners, shares)
-    rows = {name: part_of(whole, own) for name, own in members.items()}
-    return OwnersTables(rows, members, {}, len(whole), whole[:] if as_one else None)
-
-
-def _read_one_by_one(estimator: Any, X: Any, owners: Any, shares: Any) -> OwnersTables:
-    n_rows = n_rows_of(X)
+        whole, fault = None, error
+    n_rows = n_rows_of(X) if whole is None else len(whole)
     members = rows_by_owner(n_rows, owners, shares)
-    rows: dict[Any, Any] = {}
-    errors: dict[Any, Exception] = {}
+    rows = {}
     for name, own in members.items():
-        if len(own) == 0:
+        if whole is not None:
+            rows[name] = part_of(whole, own)
             continue
-        try:
-            rows[name] = table_rows(estimator, rows_of(X, own), keep_float32=True)
-        except (ValueError, TypeError) as error:
-            errors[name] = error
-    if not rows:  # nobody is left, so that what is wrong is no matter of one owner
-        raise next(iter(errors.values()))
-    some = next(iter(rows.values()))
-    rows |= {name: part_of(some, own) for name, own in members.items() if len(own) == 0}
-    return OwnersTables(rows, members, dict.fromkeys(errors, _UNREADABLE), n_rows, None)
+        options = {"keep_float32": True, "ensure_min_samples": 0}
+        with suppress(ValueError, TypeError):
+            rows[name] = table_rows(estimator, rows_of(X, own), **options)
+    if not any(map(len, rows.values())):  # what is wrong is no matter of one owner
+        raise fault
+    return OwnersTables(n_rows, members, rows, whole)
 
 
 def read_owners_labels(
@@ -522,10 +506,8 @@ def read_owners_labels(
     labels: dict[Any, NDArray] = {}
     owners = [name for name, own in members.items() if len(own)]
     for name in owners:
-        try:
+        with suppress(ValueError):
             labels[name] = read_label_column(y[members[name]])
-        except ValueError:
-            continue
     if not labels:  # what is wrong is no matter of one owner
         raise ValueError(_NO_LABELS)
     return labels, {name: _BAD_LABELS for name in owners if name not in labels}

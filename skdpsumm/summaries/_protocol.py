@@ -241,17 +241,14 @@ class Propose(Protocol):
     def broadcasts_target(self) -> bool:
         return self.explore < 1
 
-    def rows_asked(self, n_select: int, share: float) -> int:
-        """Return how many rows an owner with this share is asked for."""
-        return rows_of_share(self.parsimony * n_select, share)
-
     def rows_agreed(self, n_select: int, share: float) -> int:
-        return self.rows_asked(n_select, share)
+        # Whole numbers stay what they are: a third of three shares is one row, and not two.
+        return math.ceil(self.parsimony * n_select * share - 1e-9)
 
     def converse(self, curator: Any, plan: Plan) -> Conversation:
         asked = {}
         for owner, share in curator.shares.items():
-            n = self.rows_asked(curator.terms.n_select, share)
+            n = self.rows_agreed(curator.terms.n_select, share)
             n_uniform = round(self.explore * n)
             asked[owner] = curator.message(
                 ProposeRows,
@@ -262,12 +259,6 @@ class Propose(Protocol):
             )
         yield asked
         return curator.best_of_pool()
-
-
-def rows_of_share(n_rows: float, share: float) -> int:
-    """Return how many of so many rows an owner is asked for: its share, rounded up."""
-    # Whole numbers stay what they are: a third of three shares is one row, and not two.
-    return math.ceil(n_rows * share - 1e-9)
 
 
 class Pool(Propose):

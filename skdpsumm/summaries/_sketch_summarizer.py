@@ -20,7 +20,7 @@ from .._computing import silence
 from .._sklearn import Interval, RequestMethod, StrOptions, validate_parameter_constraints
 from ..features._histogram import HistogramMap
 from ..moments.inferring._points import check_ranges
-from ..moments.learning._base import warn_of_invisible_inputs
+from ..moments.learning._base import warn_of_invisible_inputs, with_target
 from ..privacy import PrivacyGuarantee
 from ..privacy._fit import PrivateFit, estimator
 from ..privacy._noise import derived_seed, secret_key
@@ -163,72 +163,34 @@ def public_groups(
     n_bins : tuple of int, one for each column
     groups : tuple of tuple of int
     """
+    every, own = range(table.n_columns), () if label is None else (label,)
+    singles = [(j, *own) for j in every if j != label]
+    pairs = [(a, b, *own) for (a, *_), (b, *_) in combinations(singles, 2)]
     # The noise of a cell where one histogram has all the budget, in rows.
     alone = HistogramSketcher(table, n_bins=2, marginals=[[0]], **budget)
     unit = float(alone.preview_noise_std(table.n_columns, table.names)[0]) * math.sqrt(n_owners)
     rows = float(rows_per_owner * n_owners)
     power = 1.0 if budget.get("delta") == 0 else 0.5
+    sound = None
     # The finest bins are tried first.
-    tried = (12, 8, 6, 4) if n_bins is None else (n_bins,)
-    designs = [_Design.of(table, label, bins, rows, unit, power) for bins in tried]
-    with_pairs = [design for design in designs if design.share_of_pairs >= MIN_SHARE_OF_PAIRS]
-    sound = [design for design in designs if design.columns_are_worth_it]
-    best = (with_pairs or sound or designs[-1:])[0]
-    return (best.n_bins,) * table.n_columns, best.groups
-
-
-@dataclass(frozen=True)
-class _Design:
-    """What so many bins allow."""
-
-    n_bins: int
-    groups: tuple[tuple[int, ...], ...]
-    share_of_pairs: float  # that are counted
-    columns_are_worth_it: bool
-
-    @classmethod
-    def of(
-        cls,
-        table: TableSchema,
-        label: int | None,
-        bins: int,
-        rows: float,
-        unit: float,
-        power: float,
-    ) -> _Design:
-        every = range(table.n_columns)
+    for bins in (12, 8, 6, 4) if n_bins is None else (n_bins,):
         sizes = HistogramMap(table, [bins] * table.n_columns, [(j,) for j in every]).n_bins
-        inputs = [j for j in every if j != label]
-        own = () if label is None else (label,)
+        cells = {group: math.prod(sizes[j] for j in group) for group in (*singles, *pairs)}
 
-        def cells(group: tuple[int, ...]) -> int:
-            return math.prod(sizes[j] for j in group)
+        def is_worth(group: tuple[int, ...], n_groups: int, cells: dict = cells) -> bool:
+            return unit * n_groups**power <= MAX_NOISE_OF_CELL * rows / cells[group]
 
-        def is_worth(group: tuple[int, ...], n_groups: int) -> bool:
-            return unit * n_groups**power <= MAX_NOISE_OF_CELL * rows / cells(group)
-
-        singles = [(j, *own) for j in inputs]
-        pairs = sorted(((*pair, *own) for pair in combinations(inputs, 2)), key=cells)
-        carried = 0
-        for pair in pairs:
-            too_large = cells(pair) > 2**17
-            if too_large or not is_worth(pair, len(singles) + carried + 1):
+        by_size, n_carried = sorted(pairs, key=cells.__getitem__), 0
+        for pair in by_size:
+            if cells[pair] > 2**17 or not is_worth(pair, len(singles) + n_carried + 1):
                 break
-            carried += 1
-        worth = all(is_worth(group, len(singles)) for group in singles)
-        share = carried / len(pairs) if pairs else 1.0
-        return cls(bins, (*singles, *pairs[:carried]), share, worth)
-
-
-def with_label(schema: TableSchema, label: Column) -> TableSchema:
-    """Return the schema of the table of X and y: the label is its last column, "target"."""
-    if schema.names is None:
-        return TableSchema([*schema.columns, label]).ruling_out(schema.impossible)
-    name = "target"
-    while name in schema.names:
-        name += "_"
-    named = dict(zip(schema.names, schema.columns, strict=True))
-    return TableSchema({**named, name: label}).ruling_out(schema.impossible)
+            n_carried += 1
+        found = (bins,) * table.n_columns, (*singles, *by_size[:n_carried])
+        if not pairs or n_carried / len(pairs) >= MIN_SHARE_OF_PAIRS:
+            return found
+        if sound is None and all(is_worth(group, len(singles)) for group in singles):
+            sound = found
+    return sound or found
 
 
 @dataclass(repr=False)
@@ -565,8 +527,11 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         cells, labels = self._read(X, y)
         inputs, label = schema_of(self), label_column(self.label, labels)
         members = list(rows_by_owner(len(cells), owners, None).values())
-        table = inputs if label is None else with_label(inputs, label)
-        columns = LabelledTable(table, None if label is None else table.n_columns - 1)
+        columns = LabelledTable(inputs, None)
+        if label is not None:
+            table = with_target(inputs, label).ruling_out(inputs.impossible)
+            columns = LabelledTable(table, inputs.n_columns)
+        table = columns.table
         budget = {name: getattr(self, name) for name in PrivateFit._parameter_constraints}
         sketcher = summary_sketcher(
             table,

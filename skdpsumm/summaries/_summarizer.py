@@ -34,7 +34,6 @@ from ._mmd import (
     read_rows,
 )
 from ._owners import (
-    AbsentOwner,
     DataOwner,
     PartitionOwners,
     read_owners,
@@ -385,12 +384,12 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             warn_caller(_NO_TARGET, UserWarning)
         shares = self._made_protocol().shares
         tables = read_owners(self, X, owners, shares, as_one=is_target)
-        members, faults = tables.members, dict(tables.faults)
+        members = tables.members
         cells = None if y is None else _label_cells(unwrap(y), tables.n_rows)
         groups_read = None if groups is None else Groups.read(groups, tables.n_rows)
-        target = tables.whole if is_target else self._target_rows(X_target)
+        target = tables.whole[:] if is_target else self._target_rows(X_target)
         labels, bad_labels = read_owners_labels(cells, members)
-        faults |= bad_labels
+        faults = tables.faults | bad_labels
         if faults:
             warn_caller(_LEFT_OUT.format(len(faults), len(members)), UserWarning)
         rng = check_random_state(self.random_state)
@@ -403,11 +402,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             if groups_read is not None:
                 own = [groups_read.labels[code] for code in groups_read.codes[rows]]
             bound = {"groups": own, "max_rows_per_group": self.max_rows_per_group}
-            parties[name] = (
-                AbsentOwner()
-                if name in faults
-                else DataOwner(tables.rows[name], labels.get(name), seed=seed, **bound)
-            )
+            parties[name] = None
+            if name not in faults:
+                parties[name] = DataOwner(tables.rows[name], labels.get(name), seed=seed, **bound)
         return _Draft(curator, parties, members, faults)
 
     def _groups_of_target(self, is_target: bool, groups: Any, target_groups: Any) -> Any:
