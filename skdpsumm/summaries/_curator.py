@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,7 +25,7 @@ from ..privacy._noise import current_seed, derived_seed, forked, nominal_mechani
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, check_some_rows, label_array, validate_table
 from ._mmd import Embedding, centred, prefix_objective, unchangeable
-from ._owners import common_owners, read_label_column
+from ._owners import read_label_column
 from ._protocol import Bid, Message, Rows
 from ._releases import COSTS_NOTHING, Plan, Terms, state_privacy
 from ._selection import Quotas, exact_search
@@ -347,11 +348,8 @@ class Curator:
         for owner, message in self._asked.items():
             self.transcript[owner].append(message)
         if self._chosen is not None:
-            self._warn_last()
+            self.warn_of_result()
         return self._asked
-
-    def _warn_last(self) -> None:
-        self.warn_of_result()
 
     def warn_of_result(self) -> None:
         """Warn of what the release shows.
@@ -496,9 +494,9 @@ class ReceivedRows:
     def __init__(self, agreed: Mapping[Any, int], n_columns: int):
         self._agreed, self._width = agreed, n_columns
         self._known: dict[Any, set[int]] = {owner: set() for owner in agreed}
-        self._parts: list[NDArray] = []
-        self._starts: list[int] = []
-        self._labels: list[NDArray | None] = []
+        # Of each answer the place of its first row, and the rows; of each row its label.
+        self._parts: list[tuple[int, NDArray]] = []
+        self._labels: list[Any] = []
         self.origins: list[tuple[Any, int]] = []
 
     def __len__(self) -> int:
@@ -507,20 +505,21 @@ class ReceivedRows:
     @property
     def X(self) -> NDArray:
         """All rows received, shape (len(self), width)."""
-        return np.concatenate(self._parts) if self._parts else np.empty((0, self._width))
+        return np.concatenate(self.parts_from(0)) if self._parts else np.empty((0, self._width))
 
     def parts_from(self, place: int) -> list[NDArray]:
         """Return the answers received from a place on, each in the dtype that it came in."""
-        pairs = zip(self._starts, self._parts, strict=True)
-        return [part for start, part in pairs if start >= place]
+        return [part for start, part in self._parts if start >= place]
 
     def settle_labels(self) -> dict[Any, str]:
         """Return who sent labels of another kind than most owners, and so is out."""
-        answers: dict[Any, list[int]] = {}
-        for k, start in enumerate(self._starts):
-            answers.setdefault(self.origins[start][0], []).append(k)
-        columns = {owner: [self._labels[k] for k in ks] for owner, ks in answers.items()}
-        self._misfits = set(answers) - common_owners(columns)
+        kinds: dict[Any, set[str]] = {}
+        for (owner, _), label in zip(self.origins, self._labels, strict=True):
+            kind = "words" if isinstance(label, str) else "numbers"
+            kinds.setdefault(owner, set()).add("none" if label is None else kind)
+        sound = Counter(kind for found in kinds.values() if len(found) == 1 for kind in found)
+        common = max(sound, key=lambda kind: sound[kind], default="?")
+        self._misfits = {owner for owner, found in kinds.items() if found != {common}}
         return dict.fromkeys(self._misfits, OTHER_LABELS)
 
     def usable_places(self) -> NDArray[np.int64]:
@@ -530,12 +529,7 @@ class ReceivedRows:
 
     def labels_at(self, places: NDArray) -> NDArray | None:
         """Return the labels of usable rows, None where most owners sent none."""
-        labels = self._labels
-        parts = np.searchsorted(self._starts, places, side="right") - 1
-        found = [
-            None if labels[k] is None else labels[k][place - self._starts[k]]
-            for k, place in zip(parts, places, strict=True)
-        ]
+        found = [self._labels[place] for place in places]
         # Their dtype follows from the labels of the summary, and not from others that were sent.
         return None if not found or found[0] is None else label_array(found)
 
@@ -547,28 +541,27 @@ class ReceivedRows:
         UnusableAnswerError
             If it does not.
         """
+        kind = type(reply).__name__
         if reply is NO_ANSWER:
             raise UnusableAnswerError("did not answer")
         if isinstance(reply, BaseException):
-            raise UnusableAnswerError(f"raised {type(reply).__name__}")
+            raise UnusableAnswerError(f"raised {kind}")
         if not isinstance(reply, message.answer):
-            kinds = type(reply).__name__, message.answer.__name__
-            raise UnusableAnswerError("answered with {}, not {}".format(*kinds))
+            raise UnusableAnswerError(f"answered with {kind}, not {message.answer.__name__}")
+        check: Any = self._checked_bid if isinstance(reply, Bid) else self._copy
         try:
-            fault = self._bid_fault(reply) if isinstance(reply, Bid) else None
-            own = reply if isinstance(reply, Bid) else self._copy(owner, message, reply)
+            return check(owner, message, reply)
         except UnusableAnswerError:
             raise
         except Exception:  # whatever it is, it must not end the run of the others
-            fault = "sent what cannot be read"
-        if fault is not None:
-            raise UnusableAnswerError(fault)
-        return own
+            raise UnusableAnswerError("sent what cannot be read") from None
 
-    def _bid_fault(self, reply: Any) -> str | None:
+    def _checked_bid(self, owner: Any, message: Message, reply: Bid) -> Bid:
         if not isinstance(reply.score, Real) or math.isnan(reply.score):
-            return "made a bid that is not a number"
-        return None if isinstance(reply.index, Integral) else "made a bid without an index"
+            raise UnusableAnswerError("made a bid that is not a number")
+        if not isinstance(reply.index, Integral):
+            raise UnusableAnswerError("made a bid without an index")
+        return reply
 
     def _copy(self, owner: Any, message: Message, reply: Any) -> Rows:
         # Before they are copied, which takes memory.
@@ -610,8 +603,7 @@ class ReceivedRows:
         if isinstance(reply, Bid) or len(reply.X) == 0:
             return
         indices = reply.indices.tolist()
-        self._parts.append(reply.X)
-        self._starts.append(len(self))
-        self._labels.append(reply.y)
+        self._parts.append((len(self), reply.X))
+        self._labels += [None] * len(indices) if reply.y is None else reply.y.tolist()
         self._known[owner].update(indices)
         self.origins += [(owner, index) for index in indices]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -385,26 +384,6 @@ def read_label_column(y: Any) -> NDArray:
     with suppress(CellError):
         return cells_as_objects(sound_labels(read_labels(y)))
     raise ValueError(_NO_LABELS)
-
-
-def common_owners(columns: Mapping[Any, list[NDArray | None]]) -> set[Any]:
-    """Return the owners that sent what most owners sent as labels: words, numbers, or none.
-
-    Parameters
-    ----------
-    columns : mapping from owner to list of (ndarray or None)
-        The labels of each answer of each owner that sent rows, as `read_label_column` returns them.
-    """
-    kinds = {owner: {_kind(part) for part in parts} for owner, parts in columns.items()}
-    sound = Counter(kind for found in kinds.values() if len(found) == 1 for kind in found)
-    common = max(sound, key=lambda kind: sound[kind], default="?")
-    return {owner for owner, found in kinds.items() if found == {common}}
-
-
-def _kind(labels: NDArray | None) -> str:
-    if labels is None:
-        return "none"
-    return "words" if any(isinstance(label, str) for label in labels) else "numbers"
 
 
 _UNREADABLE = "has rows that cannot be read"

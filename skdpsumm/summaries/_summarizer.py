@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -71,7 +71,7 @@ class _CuratorOfFit(Curator):
     def _begin(self) -> None:
         """Leave it to the estimator, which has done so before it looked at a row."""
 
-    def _warn_last(self) -> None:
+    def warn_of_result(self) -> None:
         """Leave it to the estimator, which sets its attributes first."""
 
 
@@ -486,17 +486,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self._check_parameters()
         if gamma is None:
             gamma = made_gamma(self.gamma, as_schema(self.schema))
-        return Terms(
-            n_select=int(self.n_select),
-            protocol=self._made_protocol(),
-            gamma=float(gamma),
-            n_components=int(self.n_components),
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            adjacency=self.adjacency,
-            max_rows_per_group=self.max_rows_per_group,
-            target_is_owners=bool(self.target_is_owners),
-        )
+        given = {term.name: getattr(self, term.name) for term in fields(Terms)}
+        return Terms(**given | {"protocol": self._made_protocol(), "gamma": float(gamma)})
 
     def _schema_of_table(self) -> TableSchema | None:
         return None if self.schema is None else schema_of(self)
@@ -528,7 +519,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self.schema_ = self._schema_of_table()
 
     def _warn_last(self, draft: _Draft) -> None:
-        draft.curator.warn_of_result()
+        Curator.warn_of_result(draft.curator)
         misfits = list(draft.curator.dropped_owners.values()).count(OTHER_LABELS)
         if misfits:
             warn_caller(_LEFT_OUT.format(misfits, len(draft.members)), UserWarning)
