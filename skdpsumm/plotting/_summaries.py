@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..schema._reading import unwrap
-from ..summaries._mmd import RowReader, centred, check_gamma, mean_kernel, prefix_objective
+from ..summaries._mmd import centred, mean_kernel, prefix_objective, read_two
 from ._base import Display
 
 
+@dataclass(eq=False, repr=False)
 class SummaryDisplay(Display):
     """How well chosen rows match a public target: the MMD of the first s rows, against s.
 
@@ -51,10 +53,10 @@ class SummaryDisplay(Display):
     'rows in the summary'
     """
 
-    def __init__(self, sizes: ArrayLike, mmd: ArrayLike, *, expected: ArrayLike | None = None):
-        self.sizes = np.asarray(sizes)
-        self.mmd = np.asarray(mmd, dtype=np.float64)
-        self.expected = None if expected is None else np.asarray(expected, dtype=np.float64)
+    sizes: ArrayLike
+    mmd: ArrayLike
+    _: KW_ONLY
+    expected: ArrayLike | None = None
 
     def plot(self, ax: Any = None, *, name: str = "chosen rows") -> SummaryDisplay:
         """Draw the curve. Draw several on the same axes to compare them.
@@ -125,11 +127,8 @@ class SummaryDisplay(Display):
             If the two tables have different columns, `gamma` is not above 0, or it is "auto" and
             there is no schema.
         """
-        check_gamma(gamma, schema)
-        reader, public = RowReader(schema), unwrap(X_public)
-        chosen = reader.read(rows).astype(np.float64)
-        target = reader.another("X_public", rows, public).read(public).astype(np.float64)
-        gamma = reader.gamma(gamma)
+        public = unwrap(X_public)
+        chosen, target, gamma = read_two(schema, gamma, rows, "X_public", public)
         # The MMD has the kernel between all pairs of rows of the target, so not all of many count.
         target = target[:: -(-len(target) // 5_000)]
         sizes = np.unique(np.geomspace(1, len(chosen), 60).round().astype(np.int64))

@@ -494,7 +494,7 @@ class ReceivedRows:
     def __init__(self, agreed: Mapping[Any, int], n_columns: int):
         self._agreed, self._width = agreed, n_columns
         self._known: dict[Any, set[int]] = {owner: set() for owner in agreed}
-        # Of each answer the place of its first row, and the rows; of each row its label.
+        # Each answer has the place of its first row, and its rows; each row has its label.
         self._parts: list[tuple[int, NDArray]] = []
         self._labels: list[Any] = []
         self.origins: list[tuple[Any, int]] = []

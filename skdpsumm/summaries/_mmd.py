@@ -88,12 +88,7 @@ def mmd2(
     >>> mmd2([["clerk"]], [["clerk"]], schema=[["clerk", "farmer"]])
     0.0
     """
-    reader = RowReader(schema)
-    A = reader.read(X).astype(np.float64)
-    B = reader.another("Y", X, Y).read(Y).astype(np.float64)
-    if A.shape[1] != B.shape[1]:
-        raise ValueError(f"X has {A.shape[1]} columns and Y has {B.shape[1]}; give both the same.")
-    gamma = reader.gamma(gamma)
+    A, B, gamma = read_two(schema, gamma, X, "Y", Y)
     within = [_total(*centred(rows, rows), gamma, same=True) / len(rows) ** 2 for rows in (A, B)]
     across = _total(*centred(A, B), gamma) / (len(A) * len(B))
     return max(0.0, within[0] + within[1] - 2 * across)
@@ -170,24 +165,30 @@ class RowReader(NoEstimator):
         check_bounds(self.schema)
         return read_rows(self, X, **options)
 
-    def another(self, name: str, X: Any, table: Any) -> RowReader:
-        """Return a reader of a table beside X, whose columns stand in another order by name only.
 
-        Raises
-        ------
-        ValueError
-            For a table without rows, and for a frame whose columns would be read by position and
-            are not those of X.
-        """
-        check_some_rows(name, table)
-        known = as_schema(self.schema)
+def read_two(
+    schema: Any, gamma: Any, X: Any, name: str, other: Any, **options: Any
+) -> tuple[NDArray, NDArray, float]:
+    """Return the rows of X, those of a table beside it, None for X itself, and gamma.
+
+    Raises
+    ------
+    ValueError
+        For a bad gamma, a table without rows, one with another number of columns, and a frame whose
+        columns would be read by position and are not those of X.
+    """
+    check_gamma(gamma, schema)
+    reader, known = RowReader(schema), as_schema(schema)
+    rows = others = reader.read(X, **options)
+    if other is not None:
+        check_some_rows(name, other)
         if known is None or known.names is None:
-            check_same_order(name, table, X)
-        return RowReader(self.schema)
-
-    def gamma(self, gamma: Any) -> float:
-        """Return the gamma of the table that was read."""
-        return made_gamma(gamma, None if self.schema is None else schema_of(self))
+            check_same_order(name, other, X)
+        others = RowReader(schema).read(other).astype(rows.dtype)
+    if others.shape[1] != rows.shape[1]:
+        n, m = others.shape[1], rows.shape[1]
+        raise ValueError(f"{name} has {n} columns and X has {m}; give both the same.")
+    return rows, others, made_gamma(gamma, None if known is None else schema_of(reader))
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,11 @@ from ..features._feature_maps import FourierMap
 from ..schema._columns import Numeric
 from ..schema._schema import TableSchema
 from ._mmd import (
-    RowReader,
     centred,
-    check_bounds,
-    check_gamma,
     check_in_memory,
     kernel_column,
     mean_kernel,
+    read_two,
 )
 
 # Swaps keep the kernel columns of all chosen rows; beyond so many bytes there are none.
@@ -105,8 +103,6 @@ def greedy_mmd_selection(
     True
     """
     _check_count("n_select", n_select)
-    check_gamma(gamma, schema)
-    check_bounds(schema)
     if n_perturbations != "auto":
         _check_count("n_perturbations", n_perturbations, least=0)
     if n_components is not None:
@@ -114,15 +110,7 @@ def greedy_mmd_selection(
     check_in_memory("X", X)
     check_in_memory("X_target", X_target)
     rng = check_random_state(random_state)
-    reader = RowReader(schema)
-    rows = reader.read(X, keep_float32=True)
-    gamma, target = reader.gamma(gamma), rows
-    if X_target is not None:
-        target = reader.another("X_target", X, X_target).read(X_target).astype(rows.dtype)
-    if target.shape[1] != rows.shape[1]:
-        raise ValueError(
-            f"X_target has {target.shape[1]} columns and X has {rows.shape[1]}; give both the same."
-        )
+    rows, target, gamma = read_two(schema, gamma, X, "X_target", X_target, keep_float32=True)
     with one_blas_thread():
         if n_components is None:
             search = exact_search(rows, target, n_select, gamma)
