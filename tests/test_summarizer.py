@@ -35,7 +35,7 @@ from skdpsumm.schema._vectorizer import VectorRows, vectorize
 from skdpsumm.summaries import Auction, DataOwner, Propose
 from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._owners import run_protocol
-from skdpsumm.summaries._releases import NONE_SHARED, TargetMean
+from skdpsumm.summaries._protocol import NONE_SHARED, TargetMean
 
 pytestmark = [
     pytest.mark.simulated(0),

@@ -23,7 +23,7 @@ from ..sketches._file import packed
 from ..summaries import Curator, Pool, PrivateMMDSummarizer, Propose, summary_sketcher
 from ..summaries._curator import shares_of
 from ..summaries._mmd import Embedding
-from ..summaries._releases import Terms
+from ..summaries._protocol import Terms
 from ._envelope import check_public
 
 CURATOR = "curator"  # the one party that is no owner

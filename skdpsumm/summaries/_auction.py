@@ -23,8 +23,15 @@ from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zc
 from ..privacy._noise import Block, IntegerNoise, check_scale, exponential_choice
 from ._curator import Curator
 from ._mmd import Embedding, grid_scores
-from ._protocol import SHARED_CONSTRAINTS, CallForBids, Conversation, HandOver, Protocol
-from ._releases import Plan, Terms
+from ._protocol import (
+    SHARED_CONSTRAINTS,
+    CallForBids,
+    Conversation,
+    HandOver,
+    Plan,
+    Protocol,
+    Terms,
+)
 
 # Steps T of the paper's Table 1.
 FIRST_STEPS, LATER_STEPS = 1656, 5

@@ -26,8 +26,7 @@ from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, check_some_rows, label_array, validate_table
 from ._mmd import Embedding, centred, prefix_objective, unchangeable
 from ._owners import read_label_column
-from ._protocol import Bid, Message, Rows
-from ._releases import COSTS_NOTHING, Plan, Terms, state_privacy
+from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Rows, Terms, state_privacy
 from ._selection import Quotas, exact_search
 
 NO_ANSWER = object()

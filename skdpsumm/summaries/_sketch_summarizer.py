@@ -21,8 +21,11 @@ from .._sklearn import Interval, RequestMethod, StrOptions, validate_parameter_c
 from ..features._histogram import HistogramMap
 from ..moments.inferring._points import check_ranges
 from ..moments.learning._base import warn_of_invisible_inputs, with_target
-from ..privacy import PrivacyGuarantee
+from ..moments.learning._target import unprotected_target
+from ..privacy import PrivacyGuarantee, PureDP
+from ..privacy._compositions import compose
 from ..privacy._fit import PrivateFit, estimator
+from ..privacy._mechanisms import Unprotected
 from ..privacy._noise import derived_seed, secret_key
 from ..schema._columns import Categorical, Column, Numeric, as_column
 from ..schema._groups import Groups
@@ -33,7 +36,7 @@ from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PlannedRelease
 from ._mmd import check_in_memory
 from ._owners import rows_by_owner
-from ._releases import PrivateSummaryPrivacy, claim_of_sum, state_claims
+from ._protocol import NONE_SHARED, SummaryPrivacy
 from ._synthetic_rows import LabelledTable, SyntheticRows
 
 # Keys of seeds: of the noise of owners, and of which rows of a group stay with an owner.
@@ -49,6 +52,8 @@ MAX_NOISE_OF_CELL = 0.2
 # Coarser bins are worth it if this share of all pairs of columns is then counted. On 16 components
 # of digits, pairs in 4 bins, of which 0.3 were counted, lost to single columns in 12 bins.
 MIN_SHARE_OF_PAIRS = 0.4
+
+OWN_ROWS = "weights follow rows of the target without noise, and these are the owners' own"
 
 COUNTED_CONSTRAINTS: dict[str, list[Any]] = {
     "n_bins": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
@@ -191,6 +196,120 @@ def public_groups(
         if sound is None and all(is_worth(group, len(singles)) for group in singles):
             sound = found
     return sound or found
+
+
+@dataclass(frozen=True, repr=False)
+class PrivateSummaryPrivacy(SummaryPrivacy):
+    """What a `SketchSummarizer` promises, to whom.
+
+    Read it in the ``privacy_`` of a fitted one.
+
+    Parameters
+    ----------
+    target : PrivacyGuarantee
+        Of the rows of the target. Nobody learns anything of them, unless you pass on the weighted
+        rows or a model: against whoever receives these they are unprotected, epsilon = inf.
+    owners : PrivacyGuarantee
+        Of the rows of each owner, against everybody.
+    h2 : PrivacyGuarantee, default=None
+        Always None, since only `Auction` has h2.
+    use : str
+        What was made of the sketches.
+    released : PrivacyGuarantee
+        Of the rows of each owner, of the sketches alone.
+    """
+
+    use: str = "the summary consists of synthetic rows"
+    released: Any = None
+
+    @property
+    def consumer(self) -> PrivacyGuarantee:
+        """The guarantee of the owners' rows against the consumer, who knows the target anyway."""
+        given = self.released.given
+        if self.owners.mechanism != self.released.mechanism:  # the target is the owners' own
+            one = self.released.unit.removeprefix("one ")
+            given = f"{given}; the {one} is not in the target, which the consumer has"
+        return replace(self.released, against="consumer", given=given)
+
+    def across(self, n_owners: int) -> PrivacyGuarantee:
+        """Return what is claimed for a person who has rows with so many owners at most.
+
+        Ask it where a person may be with several owners: each of their releases tells of the
+        person, so they compose. Where the target is the owners' own, epsilon is infinite, as in
+        `owners`.
+
+        Raises
+        ------
+        ValueError
+            Unless `n_owners` is a whole number of at least 1.
+        """
+        if not isinstance(n_owners, Integral) or n_owners < 1:
+            raise ValueError(f"n_owners must be a whole number of at least 1, got {n_owners!r}.")
+        own = self.owners
+        unit = "the rows of one person, one with each owner"
+        unit = unit if own.unit == "one row" else "the groups of one person, one with each owner"
+        facts = [part for part in own.given.split("; ") if "is in two of the tables" not in part]
+        apart = NONE_SHARED.format(own.unit.removeprefix("one "))
+        facts = [NONE_SHARED.format("person") if part == apart else part for part in facts]
+        facts.append(f"a person has such rows with at most {int(n_owners)} owners")
+        return replace(
+            own,
+            mechanism=compose([own.mechanism] * int(n_owners)),
+            unit=unit,
+            given="; ".join(facts),
+        )
+
+    @property
+    def badge(self) -> str:
+        """One line, for headings: the price of each claim, worst first."""
+        neighbours = f"{self.owners.unit}, {self.owners.adjacency.replace('_', '-')}"
+        line = f"{self.owners.protects.removeprefix('the ')}: {self.owners.price} ({neighbours})"
+        line += ", against everybody"
+        if self.target.mechanism != PureDP(0.0):  # else there is none
+            passed_on = "where weights or models are passed on"
+            line = f"target: {self.target.price} {passed_on}; {line}"
+        return f"SIMULATED, protects nobody: {line}" if self.owners.simulated else line
+
+
+def state_claims(released: PrivacyGuarantee, target: str) -> PrivateSummaryPrivacy:
+    """Return the claims of a run.
+
+    Parameters
+    ----------
+    released : PrivacyGuarantee
+        Of the owners' sketches.
+    target : {"none", "apart", "owners'"}
+        Whether there is a target, and whether its rows are the owners' own.
+    """
+    if target == "none":
+        nothing = PrivacyGuarantee(
+            PureDP(0.0),
+            released.adjacency,
+            protects="the target",
+            unit=released.unit,
+            given="that there is none",
+        )
+        return PrivateSummaryPrivacy(nothing, released, released=released)
+    # A group with other rows in the target than with an owner is as unprotected as a shared row.
+    apart = NONE_SHARED.format(released.unit.removeprefix("one "))
+    owners = replace(released, given=f"{released.given}; {apart}")
+    if target == "owners'":
+        owners = replace(released, mechanism=Unprotected(OWN_ROWS))
+    unprotected = unprotected_target(released.unit, released.adjacency)
+    return PrivateSummaryPrivacy(unprotected, owners, released=released)
+
+
+def claim_of_sum(own: PrivacyGuarantee) -> PrivacyGuarantee:
+    """Return what is claimed of the rows of each owner, from what their releases claim, added."""
+    one = own.unit.removeprefix("one ")
+    facts = [
+        own.given.split("; ")[0],
+        "the names of the owners, and which of them answer and when",
+        f"no {one} is in two of the tables that were added",
+        *own.given.split("; ")[1:],
+    ]
+    given = "; ".join(dict.fromkeys(facts))
+    return replace(own, protects="the rows of each owner", given=given, counted=True)
 
 
 @dataclass(repr=False)

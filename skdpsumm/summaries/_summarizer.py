@@ -40,8 +40,7 @@ from ._owners import (
     read_owners_labels,
     run_protocol,
 )
-from ._protocol import Pool, Propose, Protocol
-from ._releases import COSTS_NOTHING, Terms
+from ._protocol import COSTS_NOTHING, Pool, Propose, Protocol, Terms
 
 PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool, "auction": Auction}
 
