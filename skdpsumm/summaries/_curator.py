@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from .._computing import warn_caller
-from ..privacy._fit import charge, warn_of_seed
+from ..privacy._fit import charge, check_groups, warn_of_seed
 from ..privacy._guarantee import PrivacyGuarantee
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import current_seed, derived_seed, forked, nominal_mechanism, secret_key
@@ -126,7 +126,7 @@ class Curator:
         random_state: Any = None,
     ):
         self.terms, self.protocol = terms, terms.protocol
-        check_target_groups(terms.max_rows_per_group, target_groups)
+        check_groups("X_target", terms.max_rows_per_group, target_groups, "target_groups")
         self._noise_seed = current_seed()
         self.shares = shares_of(list(owners), self.protocol.shares)
         self._ledger = ledger
@@ -422,22 +422,6 @@ class Curator:
         raise TypeError(
             "A curator holds the target and a conversation that is paid for once; it cannot be "
             "pickled or copied. Keep `chosen`, `X`, `y` and `transcript`."
-        )
-
-
-def check_target_groups(bound: Any, target_groups: Any) -> None:
-    """Raise ValueError where one of the two is given without the other."""
-    if bound is None and target_groups is not None:
-        raise ValueError(
-            "fit got target_groups, but max_rows_per_group=None protects single rows of the "
-            "target, not groups. Set max_rows_per_group to an int, the most rows that a group may "
-            'add, or to "average", which counts each group once.'
-        )
-    if bound is not None and target_groups is None:
-        raise ValueError(
-            f"max_rows_per_group={bound!r} protects groups of the target, too: pass target_groups, "
-            "one label for each row of X_target. If each row is a person of its own, "
-            "np.arange(len(X_target)) will do."
         )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._computing import one_blas_thread
 from .._dask import compute, on_partitions, partitions, sound
 from .._sklearn import validate_parameter_constraints
-from ..privacy._fit import PrivateFit
+from ..privacy._fit import PrivateFit, check_groups
 from ..privacy._noise import secret_key
 from ..schema._frames import n_rows_of, rows_of
 from ..schema._groups import Groups
@@ -132,11 +132,7 @@ class DataOwner:
         name = "max_rows_per_group"
         known = {name: PrivateFit._parameter_constraints[name]}
         validate_parameter_constraints(known, {name: self._bound}, caller_name="DataOwner")
-        if (labels is None) != (self._bound is None):
-            raise ValueError(
-                "groups and max_rows_per_group belong together; give both, to protect groups of "
-                "rows, or neither, to protect single rows."
-            )
+        check_groups("DataOwner", self._bound, labels)
         kept = np.ones(len(self._X), bool)
         if labels is None:
             return kept

@@ -30,7 +30,7 @@ from ..privacy._noise import derived_seed, secret_key
 from ..schema._columns import Categorical, Column, Numeric, as_column
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
-from ..schema._reading import Table, beside_X, target_cells, unwrap, validate_table
+from ..schema._reading import Table, beside_X, unwrap, validate_table
 from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PlannedRelease
@@ -271,17 +271,21 @@ class PrivateSummaryPrivacy(SummaryPrivacy):
         return f"SIMULATED, protects nobody: {line}" if self.owners.simulated else line
 
 
-def state_claims(released: PrivacyGuarantee, target: str) -> PrivateSummaryPrivacy:
+def state_claims(
+    released: PrivacyGuarantee, target: Any, target_is_owners: bool
+) -> PrivateSummaryPrivacy:
     """Return the claims of a run.
 
     Parameters
     ----------
     released : PrivacyGuarantee
         Of the owners' sketches.
-    target : {"none", "apart", "owners'"}
-        Whether there is a target, and whether its rows are the owners' own.
+    target : object
+        None where there is none.
+    target_is_owners : bool
+        Whether its rows are the owners' own.
     """
-    if target == "none":
+    if target is None:
         nothing = PrivacyGuarantee(
             PureDP(0.0),
             released.adjacency,
@@ -293,7 +297,7 @@ def state_claims(released: PrivacyGuarantee, target: str) -> PrivateSummaryPriva
     # A group with other rows in the target than with an owner is as unprotected as a shared row.
     apart = NONE_SHARED.format(released.unit.removeprefix("one "))
     owners = replace(released, given=f"{released.given}; {apart}")
-    if target == "owners'":
+    if target_is_owners:
         owners = replace(released, mechanism=Unprotected(OWN_ROWS))
     unprotected = unprotected_target(released.unit, released.adjacency)
     return PrivateSummaryPrivacy(unprotected, owners, released=released)
@@ -560,7 +564,7 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         if inputs.names is not None:
             summarizer.feature_names_in_ = np.array(inputs.names, dtype=object)
         rows = None if X_target is None else summarizer._target_rows(X_target, inputs)
-        claims = state_claims(sketch.privacy, summarizer._kind_of_target(rows))
+        claims = state_claims(sketch.privacy, rows, target_is_owners)
         drawn = summarizer._summarize(sketch, claims, columns, rows)
         if rows is not None:
             drawn.warn_of_reach(rows, int(n_synthetic))
@@ -661,7 +665,8 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
             **{**budget, "ledger": None, "random_state": None},
         )
         target = None if X_target is None else self._target_rows(X_target, inputs)
-        whole = labelled_table(cells, labels, table)
+        known_cells = [cells[:, j] for j in range(cells.shape[1])]
+        whole = Table(known_cells if labels is None else [*known_cells, labels])
         pending = prepared(sketcher, noise_seed)
         pending.feature_map.check_values(whole)  # type: ignore[arg-type]
         pending.check_room(len(whole))
@@ -673,34 +678,27 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
             [(whole[rows], _groups_of(known, rows)) for rows in members],
             sketcher,
             replace(pending.claim_for(self.ledger), given=released.given),
-            state_claims(released, self._kind_of_target(target)),
+            state_claims(released, target, self.target_is_owners),
             columns,
             target,
             noise_seed,
         )
 
-    def _read(self, X: Any, y: Any) -> tuple[Table, NDArray | None]:
+    def _read(self, X: Any, y: Any) -> tuple[NDArray | Table, NDArray | None]:
         """Return the cells of X, and the labels; sets the estimator's columns."""
         known = as_schema(self.schema)
         if y is None:
-            return as_table(validate_table(self, X, schema=known)), None
+            return validate_table(self, X, schema=known), None
         numeric = self.label is not None and isinstance(as_column(self.label), Numeric)
-        cells, labels = validate_table(self, X, unwrap(y), schema=known, y_numeric=numeric)
-        return as_table(cells), labels
+        return validate_table(self, X, unwrap(y), schema=known, y_numeric=numeric)
 
-    def _target_rows(self, X_target: Any, inputs: TableSchema) -> Table:
+    def _target_rows(self, X_target: Any, inputs: TableSchema) -> NDArray | Table:
         """Return the target's rows, checked: they are read here, and by nobody else."""
         with beside_X("X_target", X_target):
             known = as_schema(self.schema)
-            rows = as_table(validate_table(self, X_target, schema=known, reset=False))
+            rows = validate_table(self, X_target, schema=known, reset=False)
             inputs.check(rows)
         return rows
-
-    def _kind_of_target(self, rows: Any) -> str:
-        """Return which target the claims of `state_claims` are about."""
-        if rows is None:
-            return "none"
-        return "owners'" if self.target_is_owners else "apart"
 
     def _publish(self, draft: _Draft) -> None:
         self._forget()
@@ -730,21 +728,6 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
         return tags
-
-
-def as_table(cells: NDArray | Table) -> Table:
-    """Return a table of columns."""
-    if isinstance(cells, Table):
-        return cells
-    return Table([cells[:, j] for j in range(cells.shape[1])])
-
-
-def labelled_table(X: Table, y: Any, schema: TableSchema) -> Table:
-    """Return the table of X and y, its cells checked; the message of an error names no value."""
-    columns = [X[:, j] for j in range(X.shape[1])]
-    table = Table(columns if y is None else [*columns, target_cells(y)])
-    schema.check(table)
-    return table
 
 
 def label_column(given: Any, labels: NDArray | None) -> Column | None:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import in_a_search, warn_caller
 from .._sklearn import Interval, RequestMethod, StrOptions, check_params
 from ..privacy import PrivacyGuarantee
-from ..privacy._fit import PrivateFit, estimator
+from ..privacy._fit import PrivateFit, check_groups, estimator
 from ..privacy._noise import derived_seed, drawing_from
 from ..schema._frames import rows_of
 from ..schema._groups import Groups
@@ -24,7 +24,7 @@ from ..schema._reading import CellError, beside_X, is_dask, label_cells, unwrap
 from ..schema._schema import TableSchema, allowed, as_schema, schema_of
 from ..schema._vectorizer import n_vector
 from ._auction import Auction
-from ._curator import OTHER_LABELS, Curator, check_target_groups
+from ._curator import OTHER_LABELS, Curator
 from ._mmd import (
     Embedding,
     RowReader,
@@ -409,7 +409,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     def _groups_of_target(self, is_target: bool, groups: Any, target_groups: Any) -> Any:
         """Return whose the rows of the target are; raise ValueError where nobody says so."""
         if not is_target:
-            check_target_groups(self.max_rows_per_group, target_groups)
+            bound = self.max_rows_per_group
+            check_groups("X_target", bound, target_groups, "target_groups")
             return target_groups
         if target_groups is not None:
             raise ValueError(
