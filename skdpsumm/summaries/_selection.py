@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_scalar
 
 from .._computing import one_blas_thread
 from ..features._feature_maps import FourierMap
@@ -102,11 +102,11 @@ def greedy_mmd_selection(
     >>> bool(mmd2(X[chosen], target, gamma=1.0) < 0.01 * mmd2(X[:20], target, gamma=1.0))
     True
     """
-    _check_count("n_select", n_select)
+    check_scalar(n_select, "n_select", Integral, min_val=1)
     if n_perturbations != "auto":
-        _check_count("n_perturbations", n_perturbations, least=0)
+        check_scalar(n_perturbations, "n_perturbations", Integral, min_val=0)
     if n_components is not None:
-        _check_count("n_components", n_components)
+        check_scalar(n_components, "n_components", Integral, min_val=1)
     check_in_memory("X", X)
     check_in_memory("X_target", X_target)
     rng = check_random_state(random_state)
@@ -145,17 +145,10 @@ def uniform_selection(n_rows: int, n_select: int, *, random_state=None) -> NDArr
     >>> len(uniform_selection(1000, 10))
     10
     """
-    _check_count("n_rows", n_rows)
-    _check_count("n_select", n_select)
+    for name, value in (("n_rows", n_rows), ("n_select", n_select)):
+        check_scalar(value, name, Integral, min_val=1)
     rng = check_random_state(random_state)
     return rng.permutation(n_rows)[:n_select]
-
-
-def _check_count(name: str, value: Any, least: int = 1) -> None:
-    if not (isinstance(value, Integral) and int(value) >= least):
-        # A table given by mistake must not end up in a message.
-        shown = repr(value) if isinstance(value, Real | str | None) else f"a {type(value).__name__}"
-        raise ValueError(f"{name} must be an integer of at least {least}, got {shown}.")
 
 
 def unit_features(feature_map: FourierMap, X: NDArray) -> NDArray:

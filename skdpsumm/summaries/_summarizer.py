@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -25,21 +26,8 @@ from ..schema._schema import TableSchema, allowed, as_schema, schema_of
 from ..schema._vectorizer import n_vector
 from ._auction import Auction
 from ._curator import OTHER_LABELS, Curator
-from ._mmd import (
-    Embedding,
-    RowReader,
-    check_bounds,
-    check_gamma,
-    made_gamma,
-    read_rows,
-)
-from ._owners import (
-    DataOwner,
-    PartitionOwners,
-    read_owners,
-    read_owners_labels,
-    run_protocol,
-)
+from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
+from ._owners import DataOwner, PartitionOwners, read_owners, read_owners_labels, run_protocol
 from ._protocol import COSTS_NOTHING, Pool, Propose, Protocol, Terms
 
 PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool, "auction": Auction}
@@ -76,13 +64,11 @@ class _CuratorOfFit(Curator):
 
 def _label_cells(y: Any, n_rows: int) -> NDArray:
     """Return one label per row, as they are."""
-    try:
+    with suppress(CellError):
         cells = label_cells(y)
-    except CellError:
-        cells = np.empty(0)
-    if len(cells) != n_rows:
-        raise ValueError(_NO_LABELS)
-    return cells
+        if len(cells) == n_rows:
+            return cells
+    raise ValueError(_NO_LABELS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -392,8 +378,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         if faults:
             warn_caller(_LEFT_OUT.format(len(faults), len(members)), UserWarning)
         rng = check_random_state(self.random_state)
-        with drawing_from(noise_seed):
-            curator = self._make_curator(target, list(members), of_owners, rng, target_groups)
+        parts = target, list(members), of_owners, rng, target_groups
+        curator = self._make_curator(noise_seed, *parts)
         parties: dict[Any, Any] = {}
         for k, (name, rows) in enumerate(members.items()):
             seed = self._coins_seed(noise_seed, k, rng)
@@ -438,8 +424,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         parties = PartitionOwners(self, X)
         target = self._target_rows(X_target)
         rng = check_random_state(self.random_state)
-        with drawing_from(noise_seed):
-            curator = self._make_curator(target, list(parties), of_owners, rng)
+        curator = self._make_curator(noise_seed, target, list(parties), of_owners, rng)
         names = list(curator.shares)
         parties.seed({name: self._coins_seed(noise_seed, k, rng) for k, name in enumerate(names)})
         return _Draft(curator, parties, {name: parties.members[name] for name in names})
@@ -454,6 +439,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
 
     def _make_curator(
         self,
+        noise_seed: int | None,
         target: NDArray,
         names: list[Any],
         of_owners: bool,
@@ -462,8 +448,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     ) -> _CuratorOfFit:
         gamma = made_gamma(self.gamma, self._schema_of_table())
         terms = replace(self.terms(gamma), target_is_owners=of_owners)
-        # The estimator pays, so the curator has no ledger.
-        return _CuratorOfFit(target, names, terms, random_state=rng, target_groups=target_groups)
+        own = {"random_state": rng, "target_groups": target_groups}
+        with drawing_from(noise_seed):  # the estimator pays, so the curator has no ledger
+            return _CuratorOfFit(target, names, terms, **own)
 
     def terms(self, gamma: float | None = None) -> Terms:
         """Return the parameters of a run, for a `Curator` whose owners are elsewhere. No data.
