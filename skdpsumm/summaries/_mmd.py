@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -13,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from sklearn.utils import gen_batches
 
-from .._dask import PartitionSchema
 from ..features._feature_maps import GRID, NO_GAMMA, FourierMap, auto_gamma
 from ..schema._columns import Numeric
 from ..schema._reading import (
@@ -24,7 +22,7 @@ from ..schema._reading import (
     validate_table,
 )
 from ..schema._schema import TableSchema, as_schema, public_points, schema_of
-from ..schema._vectorizer import VectorRows, n_vector, vectorize
+from ..schema._vectorizer import VectorRows, vectorize
 
 # Entries of the kernel matrix that are in memory at a time.
 ENTRIES_OF_KERNEL_BLOCK = 2**22
@@ -189,30 +187,6 @@ def read_two(
         n, m = others.shape[1], rows.shape[1]
         raise ValueError(f"{name} has {n} columns and X has {m}; give both the same.")
     return rows, others, made_gamma(gamma, None if known is None else schema_of(reader))
-
-
-@dataclass(frozen=True)
-class PartitionRows(PartitionSchema):
-    """What is public of a table in partitions, whose rows are read as the kernel sees them."""
-
-    known: TableSchema | None = None
-
-    @classmethod
-    def read_by(cls, reader: Any, X: Any) -> PartitionRows:
-        """Check what is known of a Dask collection for something with a parameter `schema`."""
-        table = PartitionSchema.of(reader, X, schema=as_schema(reader.schema))
-        known = None if reader.schema is None else schema_of(reader)
-        return cls(**vars(table), known=known)
-
-    def check(self, rows: Any) -> Any:
-        """Return a partition's rows, whose vectors are made when they are asked for."""
-        cells = super().check(rows)
-        return cells if self.known is None else VectorRows.of(self.known, cells)
-
-    @property
-    def width(self) -> int:
-        """Number of entries of a row as the kernel sees it."""
-        return self.n_columns if self.known is None else n_vector(self.known)
 
 
 def check_bounds(schema: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._computing import one_blas_thread
-from .._dask import compute, on_partitions, partitions, sound
+from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from .._sklearn import validate_parameter_constraints
 from ..privacy._fit import PrivateFit, check_groups
 from ..privacy._noise import secret_key
@@ -29,11 +29,11 @@ from ..schema._reading import (
     sound_labels,
     validate_table,
 )
+from ..schema._schema import TableSchema, as_schema, schema_of
 from ..schema._vectorizer import VectorRows
 from ._mmd import (
     ROWS_OF_TILT,
     Embedding,
-    PartitionRows,
     draw_tilted,
     grid_scores,
     part_of,
@@ -283,11 +283,12 @@ class PartitionOwners:
     """
 
     def __init__(self, estimator: Any, X: Any):
-        self._table = PartitionRows.read_by(estimator, X)
+        table = PartitionSchema.of(estimator, X, schema=as_schema(estimator.schema))
+        self._table = table, None if estimator.schema is None else schema_of(estimator)
         self._parts = partitions(X)
         sizes = sound(compute(on_partitions(_size, self._parts, self._table)))
         ends = np.cumsum(sizes).tolist()
-        self._table.check_size(ends[-1])
+        table.check_size(ends[-1])
         self.members = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
         self._seeds: Mapping[int, Any] = dict.fromkeys(range(len(sizes)))
 
@@ -306,15 +307,25 @@ class PartitionOwners:
         return dict(zip(messages, answers, strict=True))
 
 
-def _size(rows: Any, table: PartitionRows) -> int:
-    return len(table.check(rows))
+# What is public of a table in partitions, and the schema by which vectors are made of its rows.
+_Known = tuple[PartitionSchema, TableSchema | None]
 
 
-def _answer(rows: Any, shared: tuple[PartitionRows, dict[int, Message]], own: Any) -> Any:
-    table, messages = shared
+def _rows_in(partition: Any, known: _Known) -> NDArray | VectorRows:
+    table, schema = known
+    cells = table.check(partition)
+    return cells if schema is None else VectorRows.of(schema, cells)
+
+
+def _size(partition: Any, known: _Known) -> int:
+    return len(_rows_in(partition, known))
+
+
+def _answer(partition: Any, shared: tuple[_Known, dict[int, Message]], own: Any) -> Any:
+    known, messages = shared
     name, seed = own
     # A Fault in its place is no answer to any message, so the curator leaves this owner out.
-    return DataOwner(table.check(rows), seed=seed).answer(messages[name])
+    return DataOwner(_rows_in(partition, known), seed=seed).answer(messages[name])
 
 
 def run_protocol(curator: Any, owners: Any) -> Any:
