@@ -13,10 +13,9 @@ from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.summaries import DataOwner, Pool, Propose
-from skdpsumm.summaries._mmd import Embedding, draw_tilted, tilted_scores
-from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._mmd import Embedding, Quotas, exact_search
+from skdpsumm.summaries._owners import draw_tilted, run_protocol, tilted_scores
 from skdpsumm.summaries._protocol import Rows
-from skdpsumm.summaries._selection import Quotas, exact_search
 
 pytestmark = [
     pytest.mark.simulated(0),

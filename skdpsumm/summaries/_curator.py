@@ -24,10 +24,9 @@ from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import current_seed, derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, check_some_rows, label_array, validate_table
-from ._mmd import Embedding, centred, prefix_objective, unchangeable
+from ._mmd import Embedding, Quotas, centred, exact_search, prefix_objective, unchangeable
 from ._owners import read_label_column
 from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Rows, Terms, state_privacy
-from ._selection import Quotas, exact_search
 
 NO_ANSWER = object()
 OTHER_LABELS = "sent labels of another kind than most owners"

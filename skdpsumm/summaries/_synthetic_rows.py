@@ -22,8 +22,7 @@ from ..schema._reading import column_names
 from ..schema._schema import TableSchema
 from ..schema._vectorizer import vectorize
 from ..sketches import PrivateSketch
-from ._mmd import made_gamma
-from ._selection import exact_search
+from ._mmd import exact_search, made_gamma
 
 # Candidates for the rows of a summary are drawn from the weighted rows: eight for each, and this
 # many at most.
