@@ -134,13 +134,8 @@ class Curator:
         self._X_target = validate_table(NoEstimator(), X_target)
         self._target_groups = self._bound_target(target_groups)
         self.rng = check_random_state(random_state)
-        self.embedding = Embedding.draw(
-            self._X_target.shape[1],
-            terms.n_components,
-            terms.gamma,
-            self.protocol.embedding_kind,
-            self.rng,
-        )
+        width, kind = self._X_target.shape[1], self.protocol.embedding_kind
+        self.embedding = Embedding.draw(width, terms.n_components, terms.gamma, kind, self.rng)
         self._plan = self._make_plan()
         self.privacy = state_privacy(self._plan, terms, simulated=self._noise_seed is not None)
         self.coins = np.random.default_rng(self._coins_seed())
@@ -197,11 +192,8 @@ class Curator:
             raise ValueError("This curator was opened already; make a new one for another run.")
         self._charge()
         if self._plan.target is not None:
-            of_groups = () if self._target_groups is None else (self._target_groups,)
-            released = self._plan.target.release(
-                self._X_target, self._seed(TARGET_SEED), *of_groups
-            )
-            self.target_mean = unchangeable(released)
+            target = self._X_target, self._seed(TARGET_SEED), self._target_groups
+            self.target_mean = unchangeable(self._plan.target.release(*target))
             self.target_noise = self._plan.target.noise_std or None
         self._conversation = self.protocol.converse(self, self._plan)
         return self._go_on(None)
@@ -304,14 +296,8 @@ class Curator:
             return places
         quotas = self._quotas(places)
         # The true target, without noise: what is done with it here reaches no owner.
-        search = exact_search(
-            self.pool.X[places],
-            self._X_target,
-            self.terms.n_select,
-            self.terms.gamma,
-            self._weights,
-            quotas,
-        )
+        tables, terms = (self.pool.X[places], self._X_target), self.terms
+        search = exact_search(*tables, terms.n_select, terms.gamma, self._weights, quotas)
         chosen = search.run(True, "auto", self.rng)
         self._quotas_reached = quotas is not None and quotas.are_reached(chosen)
         return places[chosen]

@@ -379,11 +379,8 @@ class SummaryPrivacy:
     def badge(self) -> str:
         """One line, for headings: the price of each claim, worst first."""
         neighbours = f"{self.owners.unit}, {self.owners.adjacency.replace('_', '-')}"
-        common = f"({neighbours}), against {self.owners.against}"
-        line = (
-            f"chosen rows: no guarantee; target: {self.target.price}; "
-            f"rows of other owners: {self.owners.price} {common}"
-        )
+        line = f"chosen rows: no guarantee; target: {self.target.price}; rows of other owners: "
+        line += f"{self.owners.price} ({neighbours}), against {self.owners.against}"
         simulated = self.target.simulated or self.owners.simulated
         return f"SIMULATED, protects nobody: {line}" if simulated else line
 
@@ -429,7 +426,7 @@ def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivac
             h2 = compose([h2, plan.target.mechanism])
     public = "the parameters, the names of the owners, and which of them answer and when"
     size = "" if terms.n_target is None else ", and n_target"
-    protects = "the rows of other owners"
+    groups = _given_of_groups(terms)
 
     def apart(mechanism: Mechanism) -> str:
         shared = NONE_SHARED.format(ledger_unit(terms.unit))
@@ -439,23 +436,21 @@ def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivac
         is_free = terms.unit == "one row" or mechanism == PureDP(0.0)
         return "" if is_free else GROUP_OF_ONE_OWNER
 
-    def claim(mechanism: Mechanism, protects: str, given: str) -> PrivacyGuarantee:
-        return PrivacyGuarantee(
-            mechanism,
-            terms.adjacency,
-            protects=protects,
-            against="owner coalition",
-            unit=terms.unit,
-            given=given + _given_of_groups(terms),
-            simulated=simulated,
-        )
-
-    given = public + apart(owners) + whole(owners)
-    of_target = public + size + apart(target) + (whole(target) if terms.target_is_owners else "")
+    of_owners = {
+        "adjacency": terms.adjacency,
+        "protects": "the rows of other owners",
+        "against": "owner coalition",
+        "unit": terms.unit,
+        "given": public + apart(owners) + whole(owners) + groups,
+        "simulated": simulated,
+    }
+    one = whole(target) if terms.target_is_owners else ""
+    given = public + size + apart(target) + one + groups
+    of_target = of_owners | {"protects": "the target", "given": given}
     return SummaryPrivacy(
-        claim(target, "the target", of_target),
-        claim(owners, protects, given),
-        None if h2 is None else claim(h2, protects, given),
+        PrivacyGuarantee(target, **of_target),
+        PrivacyGuarantee(owners, **of_owners),
+        None if h2 is None else PrivacyGuarantee(h2, **of_owners),
     )
 
 

@@ -119,31 +119,23 @@ def summary_sketcher(
     table = as_schema(schema)
     table.require_bounds()
     label = None if target is None else table.index(target, "target")
-    bins, groups = public_groups(
-        table,
-        label,
-        int(n_owners),
-        rows_per_owner=int(rows_per_owner),
-        n_bins=None if isinstance(n_bins, str) else int(n_bins),
-        **{name: parameters[name] for name in _BUDGET if name in parameters},
-    )
-    counted: dict[str, Any] = {"n_bins": list(bins), "marginals": [list(group) for group in groups]}
-    return HistogramSketcher(table, **counted, **parameters)
+    budget = {name: parameters[name] for name in _BUDGET if name in parameters}
+    numbers = int(n_owners), int(rows_per_owner), n_bins
+    return HistogramSketcher(table, **_counted(table, label, *numbers, budget), **parameters)
 
 
 # Parameters of `HistogramSketcher` that decide how much noise a cell has.
 _BUDGET = ("epsilon", "delta", "adjacency", "max_rows_per_group")
 
 
-def public_groups(
+def _counted(
     table: TableSchema,
     label: int | None,
     n_owners: int,
-    *,
-    rows_per_owner: int = TYPICAL_ROWS_OF_OWNER,
-    n_bins: int | None = None,
-    **budget: Any,
-) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    rows_per_owner: int,
+    n_bins: Any,
+    budget: Any,
+) -> dict[str, Any]:
     """Return bins of numeric columns, and what to count: from public numbers alone.
 
     Each column is counted with the label, or by itself where there is none. Pairs (with the label)
@@ -151,22 +143,6 @@ def public_groups(
     it would have if all cells were alike. Each pair more makes the noise of all groups larger.
     Bins are the finest at which two fifths of all pairs are counted; where there are none such, the
     finest at which the columns themselves are, or else 4.
-
-    Parameters
-    ----------
-    table : TableSchema
-    label : int or None
-    n_owners : int
-    rows_per_owner : int, default=1000
-    n_bins : int, default=None
-        None chooses among 4, 6, 8 and 12.
-    **budget
-        Of each owner's release.
-
-    Returns
-    -------
-    n_bins : tuple of int, one for each column
-    groups : tuple of tuple of int
     """
     every, own = range(table.n_columns), () if label is None else (label,)
     singles = [(j, *own) for j in every if j != label]
@@ -178,7 +154,7 @@ def public_groups(
     power = 1.0 if budget.get("delta") == 0 else 0.5
     sound = None
     # The finest bins are tried first.
-    for bins in (12, 8, 6, 4) if n_bins is None else (n_bins,):
+    for bins in (12, 8, 6, 4) if n_bins == "auto" else (int(n_bins),):
         sizes = HistogramMap(table, [bins] * table.n_columns, [(j,) for j in every]).n_bins
         cells = {group: math.prod(sizes[j] for j in group) for group in (*singles, *pairs)}
 
@@ -190,7 +166,8 @@ def public_groups(
             if cells[pair] > 2**17 or not is_worth(pair, len(singles) + n_carried + 1):
                 break
             n_carried += 1
-        found = (bins,) * table.n_columns, (*singles, *by_size[:n_carried])
+        groups = [list(group) for group in (*singles, *by_size[:n_carried])]
+        found = {"n_bins": [bins] * table.n_columns, "marginals": groups}
         if not pairs or n_carried / len(pairs) >= MIN_SHARE_OF_PAIRS:
             return found
         if sound is None and all(is_worth(group, len(singles)) for group in singles):
@@ -558,7 +535,9 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
             "target_is_owners": target_is_owners,
             "random_state": random_state,
         }
-        summarizer = cls(inputs, label=columns.label_column, **parameters)
+        if columns.label is not None:
+            parameters["label"] = columns.table.columns[columns.label]
+        summarizer = cls(inputs, **parameters)
         summarizer._check_parameters()
         summarizer.n_features_in_ = inputs.n_columns
         if inputs.names is not None:
