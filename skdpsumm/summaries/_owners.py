@@ -488,7 +488,7 @@ def read_label_column(y: Any) -> NDArray:
 
 
 _UNREADABLE = "has rows that cannot be read"
-_BAD_LABELS = "has labels that are missing or of no one kind"
+BAD_LABELS = "has labels that are missing or of no one kind"
 
 
 @dataclass(frozen=True)
@@ -559,38 +559,6 @@ def read_owners(
     if not any(map(len, rows.values())):  # what is wrong is no matter of one owner
         raise fault
     return OwnersTables(n_rows, members, rows, whole)
-
-
-def read_owners_labels(
-    y: NDArray | None, members: Mapping[Any, NDArray]
-) -> tuple[dict[Any, NDArray], dict[Any, str]]:
-    """Return the labels of each owner that has sound ones, and which owners have others.
-
-    Each owner is judged by its own labels. Which kind most owners have is the curator's to tell,
-    once no message follows: who takes part must not hang on a label of somebody else.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,) or None
-        As `label_cells` returns it.
-    members : mapping from owner to ndarray of int
-        Which rows are whose.
-
-    Raises
-    ------
-    ValueError
-        If no owner has sound labels.
-    """
-    if y is None:
-        return {}, {}
-    labels: dict[Any, NDArray] = {}
-    owners = [name for name, own in members.items() if len(own)]
-    for name in owners:
-        with suppress(ValueError):
-            labels[name] = read_label_column(y[members[name]])
-    if not labels:  # what is wrong is no matter of one owner
-        raise ValueError(_NO_LABELS)
-    return labels, {name: _BAD_LABELS for name in owners if name not in labels}
 
 
 def rows_by_owner(

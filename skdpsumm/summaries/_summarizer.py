@@ -27,7 +27,7 @@ from ..schema._vectorizer import n_vector
 from ._auction import Auction
 from ._curator import OTHER_LABELS, Curator
 from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
-from ._owners import DataOwner, PartitionOwners, read_owners, read_owners_labels, run_protocol
+from ._owners import BAD_LABELS, DataOwner, PartitionOwners, read_owners, run_protocol
 from ._protocol import COSTS_NOTHING, Pool, Propose, Protocol, Terms
 
 PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool, "auction": Auction}
@@ -373,23 +373,30 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         cells = None if y is None else _label_cells(unwrap(y), tables.n_rows)
         groups_read = None if groups is None else Groups.read(groups, tables.n_rows)
         target = tables.whole[:] if is_target else self._target_rows(X_target)
-        labels, bad_labels = read_owners_labels(cells, members)
-        faults = tables.faults | bad_labels
-        if faults:
-            warn_caller(_LEFT_OUT.format(len(faults), len(members)), UserWarning)
         rng = check_random_state(self.random_state)
         parts = target, list(members), of_owners, rng, target_groups
         curator = self._make_curator(noise_seed, *parts)
-        parties: dict[Any, Any] = {}
+        parties: dict[Any, Any] = dict.fromkeys(members)
+        faults = tables.faults
         for k, (name, rows) in enumerate(members.items()):
             seed = self._coins_seed(noise_seed, k, rng)
             own = None
             if groups_read is not None:
                 own = [groups_read.labels[code] for code in groups_read.codes[rows]]
             bound = {"groups": own, "max_rows_per_group": self.max_rows_per_group}
-            parties[name] = None
-            if name not in faults:
-                parties[name] = DataOwner(tables.rows[name], labels.get(name), seed=seed, **bound)
+            if name in faults:
+                continue
+            # Each owner is judged by its own labels. Which kind most owners have is the curator's
+            # to tell, once no message follows: who takes part must not hang on a label of others.
+            try:
+                own_labels = None if cells is None else cells[rows]
+                parties[name] = DataOwner(tables.rows[name], own_labels, seed=seed, **bound)
+            except ValueError as error:
+                faults[name], fault = BAD_LABELS, error
+        if not any(len(members[name]) for name in members if name not in faults):
+            raise fault  # what is wrong is no matter of one owner
+        if faults:
+            warn_caller(_LEFT_OUT.format(len(faults), len(members)), UserWarning)
         return _Draft(curator, parties, members, faults)
 
     def _groups_of_target(self, is_target: bool, groups: Any, target_groups: Any) -> Any:
