@@ -257,7 +257,10 @@ class Curator:
         MMD^2(D_v, S)``, equation 3 of the paper.
         """
         values = dict.fromkeys(self.shares, 0.0)
-        gains = self._gains(self.X) if self.chosen else np.empty(0)
+        if not self.chosen:
+            return values
+        tables = centred(self.X.astype(np.float64), self._X_target)
+        gains = np.diff(prefix_objective(*tables, self.terms.gamma, self._weights), prepend=0.0)
         for (owner, _), gain in zip(self.chosen, gains.tolist(), strict=True):
             values[owner] += gain
         return values
@@ -393,11 +396,6 @@ class Curator:
             return
         claim = replace(self.privacy.owners, mechanism=self.cost)
         charge(self._ledger, claim, f"summary by {type(self.protocol).__name__}")
-
-    def _gains(self, X: NDArray) -> NDArray[np.float64]:
-        """Return what each row of the summary added to J, in the order chosen."""
-        tables = centred(X.astype(np.float64), self._X_target)
-        return np.diff(prefix_objective(*tables, self.terms.gamma, self._weights), prepend=0.0)
 
     def __repr__(self) -> str:
         kind = type(self.protocol).__name__

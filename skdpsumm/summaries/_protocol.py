@@ -405,8 +405,7 @@ class SummaryPrivacy:
 def _given_of_groups(terms: Terms) -> str:
     if terms.max_rows_per_group is None:
         return ""
-    counts = "each group counts as one row"
-    counts = counts if terms.max_rows_per_group == "average" else "rows that are kept count"
+    counts = "each group counts as one row" if terms.averages else "rows that are kept count"
     return f"; max_rows_per_group={terms.max_rows_per_group!r} ({counts})"
 
 

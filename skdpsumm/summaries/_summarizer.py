@@ -402,8 +402,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     def _groups_of_target(self, is_target: bool, groups: Any, target_groups: Any) -> Any:
         """Return whose the rows of the target are; raise ValueError where nobody says so."""
         if not is_target:
-            bound = self.max_rows_per_group
-            check_groups("X_target", bound, target_groups, "target_groups")
+            check_groups("X_target", self.max_rows_per_group, target_groups, "target_groups")
             return target_groups
         if target_groups is not None:
             raise ValueError(
