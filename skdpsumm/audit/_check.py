@@ -174,7 +174,7 @@ def _check_charge(model: Any, X: Any, claim: PrivacyGuarantee, delta: float) -> 
     if "ledger" not in model.get_params(deep=False):
         raise AssertionError(f"{name} needs a parameter ledger, so that its fits can be counted.")
 
-    terms = {"delta": delta, "adjacency": claim.adjacency}
+    terms: dict[str, Any] = {"delta": delta, "adjacency": claim.adjacency}
     terms["accountant"] = "zcdp" if isinstance(claim.mechanism, ZeroConcentratedDP) else None
     terms["unit"] = "row" if claim.unit == "one row" else "group"
     # This ledger has room for ten claims of the estimator, and another, below, for a tenth of one.

@@ -199,10 +199,10 @@ def _check_estimator(estimator: Any) -> None:
             "model, a kernel learner or a PrivateMMDSummarizer, or build a pair by hand."
         )
     inner = getattr(estimator, "release", None)
-    seeds = [estimator.random_state, getattr(inner, "random_state", None)]
+    seeds = [getattr(one, "random_state", None) for one in (estimator, inner)]
     if not any(isinstance(seed, int | np.integer) for seed in seeds):
         raise ValueError(
-            f"random_state must be an int, got {estimator.random_state!r}: the audit needs the "
+            f"random_state must be an int, got {seeds[0]!r}: the audit needs the "
             "same public map at every fit."
         )
 

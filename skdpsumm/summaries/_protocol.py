@@ -435,7 +435,7 @@ def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivac
         is_free = terms.unit == "one row" or mechanism == PureDP(0.0)
         return "" if is_free else GROUP_OF_ONE_OWNER
 
-    of_owners = {
+    of_owners: dict[str, Any] = {
         "adjacency": terms.adjacency,
         "protects": "the rows of other owners",
         "against": "owner coalition",
