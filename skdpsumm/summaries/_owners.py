@@ -31,8 +31,8 @@ from ..schema._reading import (
     validate_table,
 )
 from ..schema._schema import TableSchema, as_schema, schema_of
-from ..schema._vectorizer import VectorRows
-from ._mmd import SCORED_AT_ONCE, Embedding, feature_search, grid_scores, part_of, table_rows
+from ..schema._vectorizer import VectorRows, part_of
+from ._mmd import SCORED_AT_ONCE, Embedding, feature_search, grid_scores, table_rows
 from ._protocol import Bid, CallForBids, HandOver, Message, ProposeRows, Rows, SendBest
 
 # An owner keeps the features of all rows between messages up to so many bytes.

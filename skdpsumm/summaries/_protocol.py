@@ -19,7 +19,7 @@ from .._sklearn import Interval
 from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
-from ..privacy._fit import estimator
+from ..privacy._fit import estimator, given_of_columns
 from ..privacy._guarantee import Explanation, ledger_unit
 from ..privacy._mechanisms import Mechanism, Unprotected
 from ..privacy._noise import Block, IntegerNoise
@@ -150,6 +150,7 @@ class Terms:
     adjacency: str
     max_rows_per_group: Any
     target_is_owners: bool
+    schema: Any
 
     @property
     def n_target(self) -> int | None:
@@ -425,7 +426,7 @@ def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivac
             h2 = compose([h2, plan.target.mechanism])
     public = "the parameters, the names of the owners, and which of them answer and when"
     size = "" if terms.n_target is None else ", and n_target"
-    groups = _given_of_groups(terms)
+    told = given_of_columns(terms.schema) + _given_of_groups(terms)
 
     def apart(mechanism: Mechanism) -> str:
         shared = NONE_SHARED.format(ledger_unit(terms.unit))
@@ -440,11 +441,11 @@ def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivac
         "protects": "the rows of other owners",
         "against": "owner coalition",
         "unit": terms.unit,
-        "given": public + apart(owners) + whole(owners) + groups,
+        "given": public + apart(owners) + whole(owners) + told,
         "simulated": simulated,
     }
     one = whole(target) if terms.target_is_owners else ""
-    given = public + size + apart(target) + one + groups
+    given = public + size + apart(target) + one + told
     of_target = of_owners | {"protects": "the target", "given": given}
     return SummaryPrivacy(
         PrivacyGuarantee(target, **of_target),
