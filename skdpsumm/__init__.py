@@ -10,15 +10,7 @@ from .learners import (
     TDILRegressor,
 )
 from .model_selection import PrivateSearchCV
-from .moments import (
-    KDE,
-    AnswerWarning,
-    Estimate,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
-    Points,
-)
+from .moments import KDE, AnswerWarning, Estimate, M2MClassifier, M2MEstimator, M2MRegressor, Points
 from .privacy import (
     BudgetExceededError,
     BudgetWarning,

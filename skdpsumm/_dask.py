@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,7 @@ def on_partitions(
     ----------
     task : callable
         A function of a module. What it raises becomes a `Fault`.
-    parts : sequence of Delayed
+    parts : sequence of Delayed, or of lists of them
     shared : object
         Public; sent once to a worker, not once per task.
     own : sequence, default=()
@@ -165,15 +166,13 @@ def cut_and_joined(
     """
     from dask import delayed
 
-    pick = delayed(_picked, pure=False, traverse=False)
-    run = delayed(_guarded_pieces, pure=False, traverse=False)
-    sent = delayed(shared, name=_key("shared"), pure=False, traverse=False)
-    cuts, name = on_partitions(cut, parts, shared, own), f"skdpsumm{join.__name__}"
-    tasks = []
-    for i in range(n_cuts):
-        pieces = [pick(found, i, dask_key_name=_key("skdpsumm_pick")) for found in cuts]
-        tasks.append(run(join, pieces, sent, dask_key_name=_key(name)))
-    return tasks
+    pick = delayed(_guarded, pure=False, traverse=False)
+    cuts = on_partitions(cut, parts, shared, own)
+    pieces = [
+        [pick(getitem, found, i, dask_key_name=_key("skdpsumm_pick")) for found in cuts]
+        for i in range(n_cuts)
+    ]
+    return on_partitions(join, pieces, shared)
 
 
 def reduced(merge: Callable[[Sequence[Any]], Any], tasks: Sequence[Any]) -> Any:
@@ -221,9 +220,11 @@ def sound(found: Sequence[Any]) -> Sequence[Any]:
 
 
 def _guarded(task: Callable[..., Any], rows: Any, shared: Any, *own: Any) -> Any:
-    """Run a task on a worker; it never raises."""
+    """Run a task on a worker; it never raises. The first fault of pieces is the fault of all."""
+    pieces = rows if isinstance(rows, list) else [rows]
+    fault = next((piece for piece in pieces if isinstance(piece, Fault)), None)
     try:
-        return task(rows, shared, *own)
+        return task(rows, shared, *own) if fault is None else fault
     except Exception as error:
         kind = type(error)
         if kind in (TypeError, ValueError):  # those of validation, whose messages hold no value
@@ -233,15 +234,6 @@ def _guarded(task: Callable[..., Any], rows: Any, shared: Any, *own: Any) -> Any
             f"A worker failed on a partition: {kind.__name__}. Compute the partitions by "
             "themselves to see why.",
         )
-
-
-def _picked(found: Any, i: int) -> Any:
-    return found if isinstance(found, Fault) else found[i]
-
-
-def _guarded_pieces(task: Callable[..., Any], pieces: Sequence[Any], shared: Any) -> Any:
-    fault = next((piece for piece in pieces if isinstance(piece, Fault)), None)
-    return _guarded(task, pieces, shared) if fault is None else fault
 
 
 def _key(name: str) -> str:

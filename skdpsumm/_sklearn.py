@@ -8,6 +8,7 @@ the original, and no more. `tests/test_sklearn.py` runs both.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from numbers import Integral
 from typing import Any
 
@@ -23,53 +24,39 @@ try:
     )
 except ImportError:
 
-    class Interval:
-        """Numbers of a type between two ends."""
+    class _Allowed:
+        """Values that a parameter may have, and how a message calls them."""
 
-        def __init__(self, type: Any, left: Any, right: Any, *, closed: str):
-            self.type, self.closed = type, closed
-            self.left = -np.inf if left is None else left
-            self.right = np.inf if right is None else right
+        def __init__(self, told: str, is_satisfied_by: Any):
+            self.told, self.is_satisfied_by = told, is_satisfied_by
 
-        def is_satisfied_by(self, value: Any) -> bool:
-            """Whether a value is one of them."""
-            if not isinstance(value, self.type) or value != value:
+        def __str__(self) -> str:
+            return self.told
+
+    def Interval(type: Any, left: Any, right: Any, *, closed: str) -> Any:
+        """Return the numbers of a type between two ends."""
+        low, high = -np.inf if left is None else left, np.inf if right is None else right
+        with_low, with_high = closed in ("left", "both"), closed in ("right", "both")
+
+        def is_inside(value: Any) -> bool:
+            if not isinstance(value, type) or value != value:
                 return False
-            above = value >= self.left if self.closed in ("left", "both") else value > self.left
-            below = value <= self.right if self.closed in ("right", "both") else value < self.right
-            return bool(above and below)
+            above = value >= low if with_low else value > low
+            return bool(above and (value <= high if with_high else value < high))
 
-        def __str__(self) -> str:
-            kind = "an int" if self.type is Integral else "a float"
-            first = "[" if self.closed in ("left", "both") else "("
-            last = "]" if self.closed in ("right", "both") else ")"
-            return f"{kind} in the range {first}{self.left}, {self.right}{last}"
+        kind = "an int" if type is Integral else "a float"
+        ends = f"{'[' if with_low else '('}{low}, {high}{']' if with_high else ')'}"
+        return _Allowed(f"{kind} in the range {ends}", is_inside)
 
-    class StrOptions:
-        """One of a few words."""
+    def StrOptions(options: set[str]) -> Any:
+        """Return a few words."""
+        told = f"a str among {{{', '.join(map(repr, sorted(options)))}}}"
+        return _Allowed(told, lambda value: isinstance(value, str) and value in options)
 
-        def __init__(self, options: set[str]):
-            self.options = options
-
-        def is_satisfied_by(self, value: Any) -> bool:
-            """Whether a value is one of them."""
-            return isinstance(value, str) and value in self.options
-
-        def __str__(self) -> str:
-            return f"a str among {{{', '.join(map(repr, sorted(self.options)))}}}"
-
-    class HasMethods:
-        """An object with these methods."""
-
-        def __init__(self, methods: list[str]):
-            self.methods = methods
-
-        def is_satisfied_by(self, value: Any) -> bool:
-            """Whether a value has them."""
-            return all(callable(getattr(value, name, None)) for name in self.methods)
-
-        def __str__(self) -> str:
-            return f"an object implementing {' and '.join(map(repr, self.methods))}"
+    def HasMethods(methods: list[str]) -> Any:
+        """Return the objects with these methods."""
+        told = f"an object implementing {' and '.join(map(repr, methods))}"
+        return _Allowed(told, lambda value: all(callable(getattr(value, m, None)) for m in methods))
 
     class InvalidParameterError(ValueError, TypeError):
         """A parameter that satisfies none of its constraints."""
@@ -84,12 +71,10 @@ except ImportError:
 
     def _satisfies(value: Any, allowed: Any) -> bool:
         if isinstance(allowed, str) and allowed == "random_state":
-            if value is np.random:  # which `check_random_state` takes for None
-                return False
-            try:
-                return check_random_state(value) is not None
-            except ValueError:
-                return False
+            with suppress(ValueError):
+                # `check_random_state` takes numpy's module for None.
+                return check_random_state(value) is not None and value is not np.random
+            return False
         if isinstance(allowed, str):
             return bool(_KINDS[allowed](value))
         if allowed is callable:

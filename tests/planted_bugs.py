@@ -107,11 +107,11 @@ PLANTED = {
         ("search_moved", "skdpsumm/privacy/_best_of.py", "moved = (1 + self.eta) * (log_ratio + 2 * tail / self._odds)", "moved = 0.0"),
     ],
     "tests/test_private_summary.py::test_a_person_at_several_owners_composes": [
-        ("across_one", "skdpsumm/summaries/_releases.py",
+        ("across_one", "skdpsumm/summaries/_sketch_summarizer.py",
             "mechanism=compose([own.mechanism] * int(n_owners))", "mechanism=own.mechanism"),
     ],
     "tests/test_kit.py::test_targets_cost_what_is_claimed[propose-three rows]": [
-        ("target_count_of_one", "skdpsumm/summaries/_releases.py", "count = moved * GRID", "count = GRID"),
+        ("target_count_of_one", "skdpsumm/summaries/_protocol.py", "count = moved * GRID", "count = GRID"),
     ],
     "tests/test_rounding.py::test_noise_covers_the_rounding_of_coordinates": [
         ("functional_rounding_once", "skdpsumm/learners/mechanisms/_functional.py",
@@ -174,7 +174,7 @@ PLANTED = {
             "counted = float(n_rows), float(deviations[-1])"),
     ],
     "tests/test_kit.py::test_targets_cost_what_is_claimed[propose-row]": [
-        ("target_count_is_exact", "skdpsumm/summaries/_releases.py",
+        ("target_count_is_exact", "skdpsumm/summaries/_protocol.py",
             "counted = float(self._noise.add_block(1, rows, noise_seed)[0]) / GRID",
             "counted = self._noise.add_block(1, rows, noise_seed)[0] * 0 + size"),
     ],

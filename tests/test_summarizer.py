@@ -35,7 +35,7 @@ from skdpsumm.schema._vectorizer import VectorRows, vectorize
 from skdpsumm.summaries import Auction, DataOwner, Propose
 from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._owners import run_protocol
-from skdpsumm.summaries._releases import NONE_SHARED, GaussianMean
+from skdpsumm.summaries._protocol import NONE_SHARED, TargetMean
 
 pytestmark = [
     pytest.mark.simulated(0),
@@ -282,7 +282,7 @@ def test_noise_is_not_taken_for_a_kernel_that_sees_nothing():
     def work():
         for seed in range(50):
             for size, epsilon in (300, 0.03), (300, 1.0), (20, 1.0):
-                mean = GaussianMean(embedding, summarizer(epsilon=epsilon).terms())
+                mean = TargetMean(embedding, summarizer(epsilon=epsilon).terms())
                 mean.release(target[:size], seed)
 
     assert said(work, "near 0 between any") == 0

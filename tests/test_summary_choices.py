@@ -13,10 +13,9 @@ from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.summaries import DataOwner, Pool, Propose
-from skdpsumm.summaries._mmd import Embedding, draw_tilted, tilted_scores
-from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._mmd import Embedding, Quotas, exact_search
+from skdpsumm.summaries._owners import draw_tilted, run_protocol, tilted_scores
 from skdpsumm.summaries._protocol import Rows
-from skdpsumm.summaries._selection import Quotas, exact_search
 
 pytestmark = [
     pytest.mark.simulated(0),
@@ -195,7 +194,7 @@ def test_quotas_are_kept_through_swaps_and_restarts():
         chosen = search.run(True, 20, np.random.RandomState(0))
         assert len(set(chosen.tolist())) == len(chosen) == min(20, sum(most))
         assert np.all(np.bincount(codes[chosen], minlength=2) <= most)
-        assert quotas.are_reached
+        assert quotas.are_reached(chosen)
     loose = exact_search(X, target, 20, 0.5, quotas=Quotas(codes, np.array([20, 20])))
     np.testing.assert_array_equal(loose.run(True, 20, np.random.RandomState(0)), free)
 

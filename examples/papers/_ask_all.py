@@ -19,8 +19,14 @@ from skdpsumm.privacy._fit import estimator
 from skdpsumm.privacy._noise import Block, IntegerNoise
 from skdpsumm.summaries import Curator
 from skdpsumm.summaries._mmd import Embedding, grid_scores
-from skdpsumm.summaries._protocol import SHARED_CONSTRAINTS, Conversation, Protocol, SendBest
-from skdpsumm.summaries._releases import Plan, Terms
+from skdpsumm.summaries._protocol import (
+    SHARED_CONSTRAINTS,
+    Conversation,
+    Plan,
+    Protocol,
+    SendBest,
+    Terms,
+)
 
 
 @estimator

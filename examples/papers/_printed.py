@@ -32,7 +32,7 @@ from skdpsumm.privacy._noise import secret_generator
 from skdpsumm.privacy._threshold import ThresholdDP
 from skdpsumm.summaries import Auction
 from skdpsumm.summaries._auction import FIRST_STEPS, LATER_STEPS, MWEM, MWEMNoise, coth_less_pole
-from skdpsumm.summaries._releases import TargetMean
+from skdpsumm.summaries._protocol import TargetMean
 
 # n lambda of the kernel paper's experiments: LibSVM with C = 0.001.
 REGULARIZATION = 1000.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import joblib
@@ -19,10 +19,18 @@ from joblib import Parallel, delayed, effective_n_jobs
 from scipy.special import gammaln
 from sklearn.utils import check_random_state
 
-from ._events import FAMILIES, Claims, Floats, choose_event, split, take
+from .._sklearn import Interval, StrOptions, validate_parameter_constraints
+from ._events import Claims, Floats, choose_event, split, take
 from ._result import AuditResult
 
-_FEWEST_TRIALS = 100
+# Fewer trials than 100 cannot show anything.
+_CONSTRAINTS: dict[str, list[Any]] = {
+    "delta": [Interval(Real, 0, 1, closed="left")],
+    "n_trials": [Interval(Integral, 100, None, closed="left")],
+    "confidence": [Interval(Real, 0.5, 1, closed="neither")],
+    "statistic": [StrOptions({"auto"}), callable],
+    "family": [None, StrOptions({"gaussian"})],
+}
 
 
 def audit_epsilon(
@@ -141,7 +149,8 @@ def audit_epsilon(
     >>> result.refutes(1.0), result.refutes(2.0)
     (True, False)
     """
-    _check(delta, n_trials, confidence, statistic, family)
+    given = {"delta": delta, "n_trials": n_trials, "confidence": confidence}
+    _check(**given, statistic=statistic, family=family)
     draw = partial(_outputs, release, n_trials=n_trials, n_jobs=n_jobs, verbose=verbose)
     outputs = draw(X), draw(X_neighbour)
     if outputs[0].shape != outputs[1].shape:
@@ -169,25 +178,13 @@ def audit_epsilon(
     )
 
 
-def _check(delta: Any, n_trials: Any, confidence: Any, statistic: Any, family: Any) -> None:
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must lie in [0, 1), got {delta!r}.")
-    if family not in FAMILIES:
-        raise ValueError(f'family must be None or "gaussian", got {family!r}.')
-    if family == "gaussian" and delta == 0:
+def _check(**given: Any) -> None:
+    validate_parameter_constraints(_CONSTRAINTS, given, caller_name="audit_epsilon")
+    if given["family"] == "gaussian" and given["delta"] == 0:
         raise ValueError(
             'delta must be above 0 with family="gaussian", got 0: Gaussian noise has no epsilon '
             "at delta = 0. Give the delta of the claim."
         )
-    if not isinstance(n_trials, Integral) or n_trials < _FEWEST_TRIALS:
-        raise ValueError(
-            f"n_trials must be an integer of at least {_FEWEST_TRIALS}, got {n_trials!r}: fewer "
-            "trials cannot show anything."
-        )
-    if not 0.5 < confidence < 1:
-        raise ValueError(f"confidence must lie in (0.5, 1), got {confidence!r}.")
-    if not (callable(statistic) or statistic == "auto"):
-        raise ValueError(f'statistic must be "auto" or a callable, got {statistic!r}.')
 
 
 # ---- trials

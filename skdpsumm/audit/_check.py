@@ -97,7 +97,9 @@ def check_private_estimator(
 
     def published(data: Any) -> Any:
         fitted = _fit(model, data)
-        return _numbers(fitted) if release is None else release(fitted)
+        if release is not None:
+            return release(fitted)
+        return np.concatenate([values for _, values in _attributes(fitted)])
 
     family = "gaussian" if type(claim.mechanism) is GaussianDP else None
     # One check in a million fails an estimator that keeps its promises.
@@ -137,7 +139,10 @@ def _budget(model: Any) -> tuple[float, float]:
 
 def _fit(model: Any, data: Any, **parameters: Any) -> Any:
     """Return a clone that is fitted to a table, a pair (X, y) or the arguments of `fit`."""
-    model = clone(model).set_params(**parameters)
+    return _fit_to(data, clone(model).set_params(**parameters))
+
+
+def _fit_to(data: Any, model: Any) -> Any:
     if isinstance(data, dict):
         return model.fit(**data)
     return model.fit(*data) if isinstance(data, tuple) else model.fit(data)
@@ -169,28 +174,20 @@ def _check_charge(model: Any, X: Any, claim: PrivacyGuarantee, delta: float) -> 
     if "ledger" not in model.get_params(deep=False):
         raise AssertionError(f"{name} needs a parameter ledger, so that its fits can be counted.")
 
-    accountant = "zcdp" if isinstance(claim.mechanism, ZeroConcentratedDP) else None
-
-    def opened(part: float) -> PrivacyLedger:
-        return PrivacyLedger(
-            epsilon=part * claimed,
-            delta=delta,
-            adjacency=claim.adjacency,
-            accountant=accountant,
-            unit="row" if claim.unit == "one row" else "group",
-        )
-
+    terms: dict[str, Any] = {"delta": delta, "adjacency": claim.adjacency}
+    terms["accountant"] = "zcdp" if isinstance(claim.mechanism, ZeroConcentratedDP) else None
+    terms["unit"] = "row" if claim.unit == "one row" else "group"
     # This ledger has room for ten claims of the estimator, and another, below, for a tenth of one.
-    ledger = opened(10.0)
+    ledger = PrivacyLedger(epsilon=10 * claimed, **terms)
     _fit(model, X, ledger=ledger)
     paid = sum(entry["epsilon"] for entry in ledger.entries())
     if paid < claimed * (1 - 1e-9):
         raise AssertionError(
             f"{name} claims epsilon={claimed:g} in privacy_, and charged its ledger {paid:g}."
         )
-    poor = clone(model).set_params(ledger=opened(0.1))
+    poor = clone(model).set_params(ledger=PrivacyLedger(epsilon=0.1 * claimed, **terms))
     try:
-        poor.fit(**X) if isinstance(X, dict) else poor.fit(*(X if isinstance(X, tuple) else (X,)))
+        _fit_to(X, poor)
     except Exception:
         left = {attribute for attribute in vars(poor) if attribute.endswith("_")} - _OF_COLUMNS
         if left:
@@ -203,10 +200,6 @@ def _check_charge(model: Any, X: Any, claim: PrivacyGuarantee, delta: float) -> 
 
 
 # ---- all that a fitted estimator shows
-
-
-def _numbers(fitted: Any) -> np.ndarray:
-    return np.concatenate([values for _, values in _attributes(fitted)])
 
 
 def _attributes(fitted: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -246,14 +239,8 @@ def _exact_attributes(model: Any, X: Any, X_neighbour: Any) -> list[str]:
     fits = [[dict(_attributes(_fit(model, data))) for _ in range(5)] for data in (X, X_neighbour)]
     first, other = fits[0][0], fits[1][0]
 
-    def same(one: dict[str, np.ndarray], name: str, another: dict[str, np.ndarray]) -> bool:
-        return name in another and np.array_equal(one[name], another[name])
+    def is_same(name: str, *shown: dict[str, np.ndarray]) -> bool:
+        return all(name in one and np.array_equal(shown[0][name], one[name]) for one in shown)
 
-    return [
-        name
-        for name in first
-        if name in other
-        and all(same(first, name, one) for one in fits[0])
-        and all(same(other, name, one) for one in fits[1])
-        and not same(first, name, other)
-    ]
+    shared = [name for name in first if name in other and not is_same(name, first, other)]
+    return [name for name in shared if is_same(name, *fits[0]) and is_same(name, *fits[1])]

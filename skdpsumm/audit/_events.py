@@ -22,8 +22,6 @@ Pair = tuple[Floats, Floats]  # outputs on X and on X_neighbour, each of shape (
 
 # ---- claims
 
-FAMILIES = (None, "gaussian")
-
 
 @dataclass(frozen=True)
 class Claims:

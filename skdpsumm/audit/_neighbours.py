@@ -157,8 +157,7 @@ def worst_case_neighbours(
     >>> X.shape, X_neighbour.shape
     ((20, 1), (21, 1))
     """
-    _require_known(estimator)
-    _require_fixed_map(estimator)
+    _check_estimator(estimator)
     rng = check_random_state(random_state)
     schema = _schema_of_tables(estimator)
     if n_features is None:
@@ -193,20 +192,17 @@ def sketcher_of(estimator: Any, n_features: int) -> tuple[SumsFeatures, int]:
     return estimator.preview_sketcher(n_features, two_labels(estimator)), n_features + 1
 
 
-def _require_known(estimator: Any) -> None:
+def _check_estimator(estimator: Any) -> None:
     if not isinstance(estimator, SumsFeatures | SketchesTables | LearnsFromKernel | MatchesTarget):
         raise TypeError(
             f"No neighbours are known for {type(estimator).__name__}; give a sketcher, an M2M "
             "model, a kernel learner or a PrivateMMDSummarizer, or build a pair by hand."
         )
-
-
-def _require_fixed_map(estimator: Any) -> None:
     inner = getattr(estimator, "release", None)
-    seeds = [estimator.random_state, getattr(inner, "random_state", None)]
+    seeds = [getattr(one, "random_state", None) for one in (estimator, inner)]
     if not any(isinstance(seed, int | np.integer) for seed in seeds):
         raise ValueError(
-            f"random_state must be an int, got {estimator.random_state!r}: the audit needs the "
+            f"random_state must be an int, got {seeds[0]!r}: the audit needs the "
             "same public map at every fit."
         )
 

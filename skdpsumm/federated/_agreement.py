@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from .._sklearn import check_params
 from ..schema._files import read_toml
 from ..schema._schema import TableSchema, as_schema, first_difference
-from ..schema._vectorizer import n_vector
 from ..sketches import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
 from ..sketches._file import packed
 from ..summaries import Curator, Pool, PrivateMMDSummarizer, Propose, summary_sketcher
 from ..summaries._curator import shares_of
 from ..summaries._mmd import Embedding
-from ..summaries._releases import Terms
+from ..summaries._protocol import Terms
 from ._envelope import check_public
 
 CURATOR = "curator"  # the one party that is no owner
@@ -176,8 +174,7 @@ class Agreement:
         return self.schema.take(self.positions)
 
     @cached_property
-    def terms(self) -> Terms:
-        """The terms of the curator, its protocol among them."""
+    def _summarizer(self) -> PrivateMMDSummarizer:
         given = dict(self.rows)
         part, seed = given.pop("protocol", None), given.pop("random_state", None)
         _check_entries("rows", given, _TERMS | _OF_PROTOCOL)
@@ -187,7 +184,12 @@ class Agreement:
             raise ValueError("rows.random_state must be an int, with which owners check the map.")
         protocol = _made("rows.protocol", part, _PROTOCOLS)
         protocol.set_params(**{n: given.pop(n) for n in _OF_PROTOCOL & set(given)})
-        return PrivateMMDSummarizer(schema=self.features, protocol=protocol, **given).terms()
+        return PrivateMMDSummarizer(self.features, protocol=protocol, random_state=seed, **given)
+
+    @cached_property
+    def terms(self) -> Terms:
+        """The terms of the curator, its protocol among them."""
+        return self._summarizer.terms()
 
     def curator(self, X_target: Any, **own: Any) -> Curator:
         """Return the curator, who alone has the target and a ledger."""
@@ -201,18 +203,12 @@ class Agreement:
 
     def rows_asked(self, owner: str) -> int:
         """Return how many rows an owner may be asked for, in one run."""
-        return self.terms.protocol.rows_asked(self.terms.n_select, self._shares[owner])
+        return self.terms.protocol.rows_agreed(self.terms.n_select, self._shares[owner])
 
     @cached_property
     def embedding(self) -> Embedding:
         """The map that the curator will draw."""
-        return Embedding.draw(
-            n_vector(self.features),
-            self.terms.n_components,
-            self.terms.gamma,
-            self.terms.protocol.embedding_kind,
-            check_random_state(self.rows["random_state"]),
-        )
+        return self._summarizer.preview_embedding(self.features.n_columns)
 
     @cached_property
     def empty_sketch(self) -> PrivateSketch:

@@ -28,7 +28,8 @@ from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger, simu
 from ..sketches import PrivateSketch
 from ..sketches._file import read_octets
 from ..summaries import Curator
-from ..summaries._releases import COSTS_NOTHING, claim_of_sum
+from ..summaries._protocol import COSTS_NOTHING
+from ..summaries._sketch_summarizer import claim_of_sum
 from . import _wire
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys, Letter, seal, unseal

@@ -185,7 +185,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         """Raise where `groups` comes without `max_rows_per_group`, or that alone."""
         name, own = type(self).__name__, self.release
         told = name if own is None else f"the sketcher of {name}"
-        check_groups(told, (self if own is None else own).max_rows_per_group, groups)
+        check_groups(f"fit of {told}", (self if own is None else own).max_rows_per_group, groups)
 
     def _seeded(self, sketcher: Any, rng: np.random.RandomState) -> Any:
         """Return the sketcher with a map that is drawn by an int: it can be drawn again."""

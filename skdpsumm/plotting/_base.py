@@ -61,12 +61,6 @@ class Display:
         """Return how many lines on the axes are of a kind, "curve" or "reference"."""
         return sum(line.get_gid() == gid for line in self.ax_.get_lines())
 
-    def _draw_reference(self, x: Any, y: Any) -> None:
-        """Draw public values as crosses, if there are some."""
-        if x is not None and y is not None:
-            x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
-            self.ax_.plot(x, y, "x", color="0.1", ms=7, label="reference")
-
     def _once(self, label: str) -> str:
         """Return a label for the legend, hidden where an artist on the axes has it already."""
         return "_" + label if label in self.ax_.get_legend_handles_labels()[1] else label

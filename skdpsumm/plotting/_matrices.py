@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 
 from .._linear_systems import TINY
 from ..moments import Estimate, M2MEstimator
-from ._base import (
-    TableDisplay,
-    digits,
-    labels_of_numbers,
-    name_ticks,
-    names_of,
-    of_level,
-)
+from ._base import TableDisplay, digits, labels_of_numbers, name_ticks, names_of, of_level
 
 
 class MatrixDisplay(TableDisplay):

@@ -250,7 +250,8 @@ class MomentDisplay(TableDisplay):
         style = {"fmt": "o", "color": "C0", "ms": 4, "capsize": 3, "label": "private"}
         self.errorbar_ = ax.errorbar(middle, places, xerr=reach, **style)
         if self.reference is not None:
-            self._draw_reference(self._share(np.asarray(self.reference)), places)
+            shares = self._share(np.asarray(self.reference, np.float64))
+            ax.plot(shares, places, "x", color="0.1", ms=7, label="reference")
             self._legend_above()
         self.texts_ = [self._write(ax, i) for i in range(k)]
         ax.set_yticks(places, self.names)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..schema._reading import unwrap
-from ..summaries._mmd import RowReader, centred, check_gamma, kernel_matrix, mean_kernel
+from ..summaries._mmd import centred, mean_kernel, prefix_objective, read_two
 from ._base import Display
 
 
+@dataclass(eq=False, repr=False)
 class SummaryDisplay(Display):
     """How well chosen rows match a public target: the MMD of the first s rows, against s.
 
@@ -51,10 +53,10 @@ class SummaryDisplay(Display):
     'rows in the summary'
     """
 
-    def __init__(self, sizes: ArrayLike, mmd: ArrayLike, *, expected: ArrayLike | None = None):
-        self.sizes = np.asarray(sizes)
-        self.mmd = np.asarray(mmd, dtype=np.float64)
-        self.expected = None if expected is None else np.asarray(expected, dtype=np.float64)
+    sizes: ArrayLike
+    mmd: ArrayLike
+    _: KW_ONLY
+    expected: ArrayLike | None = None
 
     def plot(self, ax: Any = None, *, name: str = "chosen rows") -> SummaryDisplay:
         """Draw the curve. Draw several on the same axes to compare them.
@@ -125,27 +127,14 @@ class SummaryDisplay(Display):
             If the two tables have different columns, `gamma` is not above 0, or it is "auto" and
             there is no schema.
         """
-        check_gamma(gamma, schema)
-        reader, public = RowReader(schema), unwrap(X_public)
-        chosen = reader.read(rows).astype(np.float64)
-        target = reader.another("X_public", rows, public).read(public).astype(np.float64)
-        gamma = reader.gamma(gamma)
+        public = unwrap(X_public)
+        chosen, target, gamma = read_two(schema, gamma, rows, "X_public", public)
         # The MMD has the kernel between all pairs of rows of the target, so not all of many count.
         target = target[:: -(-len(target) // 5_000)]
         sizes = np.unique(np.geomspace(1, len(chosen), 60).round().astype(np.int64))
-        squares, within = _prefix_mmd2(chosen, target, gamma)
+        chosen, target = centred(chosen, target)
+        within = float(mean_kernel(target, target, gamma).mean())
+        squares = np.maximum(within - prefix_objective(chosen, target, gamma), 0.0)
         expected = np.sqrt((1 - within) / sizes)
         display = cls(sizes, np.sqrt(squares[sizes - 1]), expected=expected)
         return display.plot(**options)
-
-
-def _prefix_mmd2(rows: NDArray, target: NDArray, gamma: float) -> tuple[NDArray, float]:
-    """Return MMD^2 of the first 1, 2, ... rows to the target, and the target's mean kernel."""
-    rows, target = centred(rows, target)
-    s = np.arange(1, len(rows) + 1)
-    # The sum over a leading square is that over the smaller one, and two edges.
-    lower = np.tril(kernel_matrix(rows, rows, gamma), -1).sum(axis=1)
-    pairs = np.cumsum(2 * lower + 1)
-    across = np.cumsum(mean_kernel(rows, target, gamma))
-    within = float(mean_kernel(target, target, gamma).mean())
-    return np.maximum(pairs / s**2 - 2 * across / s + within, 0.0), within

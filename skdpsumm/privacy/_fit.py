@@ -237,7 +237,7 @@ class PrivateFit(PrivacyReprMixin):
         A claim about groups is never silently one about rows, nor the other way round. Labels are
         not looked at. Estimators that have no groups in `fit` pass None.
         """
-        check_groups(type(self).__name__, self.max_rows_per_group, groups)
+        check_groups(f"fit of {type(self).__name__}", self.max_rows_per_group, groups)
 
     def _check_rows_public(self) -> None:
         """Raise where rows are counted exactly, though groups of any size make their number."""
@@ -375,19 +375,19 @@ def charge(ledger: Any, privacy: PrivacyGuarantee, label: str) -> None:
     ledger.charge(privacy, label=label)
 
 
-def check_groups(name: str, limit: Any, groups: Any) -> None:
+def check_groups(name: str, limit: Any, groups: Any, labels: str = "groups") -> None:
     """Raise where `groups` or `max_rows_per_group` comes without the other; see `PrivateFit`."""
     if limit is None and groups is not None:
         raise ValueError(
-            f"fit of {name} got groups, but max_rows_per_group=None protects single rows, not "
+            f"{name} got {labels}, but max_rows_per_group=None protects single rows, not "
             "groups. Set max_rows_per_group to an int, the most rows that a group may add, or to "
             '"average", which counts each group once.'
         )
     if limit is not None and groups is None:
         raise ValueError(
-            f"max_rows_per_group={limit!r} protects groups, but fit of {name} got none. Pass "
-            "groups, one label for each row, or set max_rows_per_group=None to protect single "
-            "rows. A Pipeline or a search passes groups on only with "
+            f"max_rows_per_group={limit!r} protects groups, but {name} got none. Pass {labels}, "
+            "one label for each row, or set max_rows_per_group=None to protect single rows. A "
+            "Pipeline or a search passes groups on only with "
             "sklearn.set_config(enable_metadata_routing=True)."
         )
 

@@ -148,10 +148,7 @@ def in_utc(dates: NDArray) -> NDArray:
 
 def cells_as_objects(cells: Sequence[Any]) -> NDArray:
     """Return cells as they are, in an array of objects."""
-    column = np.empty(len(cells), dtype=object)
-    for i, cell in enumerate(cells):  # one by one, for numpy looks into sequences
-        column[i] = cell
-    return column
+    return np.fromiter(cells, object, len(cells))  # which does not look into sequences
 
 
 def one_by_one(n_rows: int, read: Callable[[int], Any]) -> NDArray:

@@ -340,10 +340,10 @@ def sound_labels(values: list[Any]) -> list[Any]:
         For a number that float64 (or int64) does not hold, which some containers round to another,
         and for words beside numbers, which some make words of.
     """
-    words = [isinstance(value, str) for value in values]
-    if any(words) and not all(words):
+    kinds = set(map(type, values))
+    if str in kinds and len(kinds) > 1:
         raise CellError(MIXED)
-    if not any(words) and not all(map(_is_sound, set(values))):
+    if str not in kinds and not all(map(_is_sound, set(values))):
         raise CellError(INEXACT)
     return values
 

@@ -2,12 +2,10 @@
 
 from ._auction import Auction
 from ._curator import Curator
-from ._mmd import mmd2
+from ._mmd import greedy_mmd_selection, mmd2, uniform_selection
 from ._owners import DataOwner
 from ._protocol import Pool, Propose
-from ._releases import PrivateSummaryPrivacy
-from ._selection import greedy_mmd_selection, uniform_selection
-from ._sketch_summarizer import SketchSummarizer, summary_sketcher
+from ._sketch_summarizer import PrivateSummaryPrivacy, SketchSummarizer, summary_sketcher
 from ._summarized import SummarizedEstimator
 from ._summarizer import PrivateMMDSummarizer
 

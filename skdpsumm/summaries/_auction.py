@@ -23,8 +23,15 @@ from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zc
 from ..privacy._noise import Block, IntegerNoise, check_scale, exponential_choice
 from ._curator import Curator
 from ._mmd import Embedding, grid_scores
-from ._protocol import SHARED_CONSTRAINTS, CallForBids, Conversation, HandOver, Protocol
-from ._releases import Plan, Terms
+from ._protocol import (
+    SHARED_CONSTRAINTS,
+    CallForBids,
+    Conversation,
+    HandOver,
+    Plan,
+    Protocol,
+    Terms,
+)
 
 # Steps T of the paper's Table 1.
 FIRST_STEPS, LATER_STEPS = 1656, 5
@@ -238,13 +245,13 @@ class Auction(Protocol):
     def converse(self, curator: Curator, plan: Plan) -> Conversation:
         embedding, terms = curator.embedding, curator.terms
         seeds = self._seed_grid(embedding)
-        summary = _Summary(curator, self, plan.release, seeds)
+        mean_of = self._summary_means(curator, plan.release, seeds)
         grid = np.empty((0, embedding.n_features), np.float32)
         asked_before: dict[Any, tuple[int, int]] = {}
         chosen: list[int] = []
         for k in range(terms.n_select):
             direction = embedding.quantise(
-                self.direction(curator.target_mean, summary.mean(k, grid[chosen]), k, len(seeds))
+                self.direction(curator.target_mean, mean_of(k, grid[chosen]), k, len(seeds))
             )
             bids = yield {
                 owner: curator.message(CallForBids, direction=direction)
@@ -263,6 +270,28 @@ class Auction(Protocol):
             scores = grid_scores(grid[free], direction, embedding.unit)
             chosen.append(int(free[scores.argmax()]))
         return np.array(chosen, np.int64)
+
+    def _summary_means(
+        self, curator: Curator, calls: list[MWEM] | None, seeds: NDArray
+    ) -> Callable[[int, NDArray], NDArray]:
+        """Return what computes g_l, the mean of h1 over seeds and chosen rows, by h2."""
+        embedding, noise = curator.embedding, MWEMNoise(curator.release_seed)
+        tilt: NDArray | None = None  # a warm start
+
+        def mean_of(k: int, chosen: NDArray) -> NDArray:
+            # In round l = k + 1 there are q rows, a public number.
+            nonlocal tilt
+            rows, q = np.vstack([seeds, chosen]), k + len(seeds)
+            if q == 0:
+                return np.zeros(rows.shape[1])
+            if calls is None:
+                return rows.sum(axis=0, dtype=np.float64) / q * embedding.unit
+            rounded = self.rounded(rows, embedding, curator.coins)
+            values = rounded.sum(axis=0, dtype=np.float64).astype(np.int64)
+            means, tilt = calls[k].release(values, q, noise, tilt)
+            return means * embedding.scale
+
+        return mean_of
 
     def direction(self, target: NDArray, mean: NDArray, k: int, n_seeds: int) -> NDArray:
         """Return the direction of bids in round l = k + 1."""
@@ -313,30 +342,3 @@ class Auction(Protocol):
                 "give public rows of the same table."
             )
         return embedding.grid(seeds)
-
-
-@dataclass
-class _Summary:
-    """g_l, the mean of h1 over seeds and chosen rows, by h2 with a warm start."""
-
-    curator: Curator
-    auction: Auction
-    calls: list[MWEM] | None
-    seeds: NDArray
-    tilt: NDArray | None = None
-
-    def __post_init__(self) -> None:
-        self.noise = MWEMNoise(self.curator.release_seed)
-
-    def mean(self, k: int, chosen: NDArray) -> NDArray:
-        """Return the mean in round l = k + 1, over ``q = k + len(seeds)`` rows; q is public."""
-        rows = np.vstack([self.seeds, chosen])
-        q = k + len(self.seeds)
-        if q == 0:
-            return np.zeros(rows.shape[1])
-        if self.calls is None:
-            return rows.sum(axis=0, dtype=np.float64) / q * self.curator.embedding.unit
-        rounded = self.auction.rounded(rows, self.curator.embedding, self.curator.coins)
-        values = rounded.sum(axis=0, dtype=np.float64).astype(np.int64)
-        means, self.tilt = self.calls[k].release(values, q, self.noise, self.tilt)
-        return means * self.curator.embedding.scale

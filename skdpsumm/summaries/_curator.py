@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,20 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 
 from .._computing import warn_caller
-from ..privacy._fit import charge, warn_of_seed
+from ..privacy._fit import charge, check_groups, warn_of_seed
 from ..privacy._guarantee import PrivacyGuarantee
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import current_seed, derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, check_some_rows, label_array, validate_table
-from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
-from ._owners import common_owners, read_label_column
-from ._protocol import Bid, Message, Rows
-from ._releases import COSTS_NOTHING, Plan, Terms, state_privacy
-from ._selection import Quotas, exact_search
+from ._mmd import Embedding, Quotas, centred, exact_search, prefix_objective, unchangeable
+from ._owners import read_label_column
+from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Rows, Terms, state_privacy
 
 NO_ANSWER = object()
 OTHER_LABELS = "sent labels of another kind than most owners"
@@ -126,7 +125,7 @@ class Curator:
         random_state: Any = None,
     ):
         self.terms, self.protocol = terms, terms.protocol
-        check_target_groups(terms.max_rows_per_group, target_groups)
+        check_groups("X_target", terms.max_rows_per_group, target_groups, "target_groups")
         self._noise_seed = current_seed()
         self.shares = shares_of(list(owners), self.protocol.shares)
         self._ledger = ledger
@@ -135,13 +134,8 @@ class Curator:
         self._X_target = validate_table(NoEstimator(), X_target)
         self._target_groups = self._bound_target(target_groups)
         self.rng = check_random_state(random_state)
-        self.embedding = Embedding.draw(
-            self._X_target.shape[1],
-            terms.n_components,
-            terms.gamma,
-            self.protocol.embedding_kind,
-            self.rng,
-        )
+        width, kind = self._X_target.shape[1], self.protocol.embedding_kind
+        self.embedding = Embedding.draw(width, terms.n_components, terms.gamma, kind, self.rng)
         self._plan = self._make_plan()
         self.privacy = state_privacy(self._plan, terms, simulated=self._noise_seed is not None)
         self.coins = np.random.default_rng(self._coins_seed())
@@ -198,11 +192,8 @@ class Curator:
             raise ValueError("This curator was opened already; make a new one for another run.")
         self._charge()
         if self._plan.target is not None:
-            of_groups = () if self._target_groups is None else (self._target_groups,)
-            released = self._plan.target.release(
-                self._X_target, self._seed(TARGET_SEED), *of_groups
-            )
-            self.target_mean = unchangeable(released)
+            target = self._X_target, self._seed(TARGET_SEED), self._target_groups
+            self.target_mean = unchangeable(self._plan.target.release(*target))
             self.target_noise = self._plan.target.noise_std or None
         self._conversation = self.protocol.converse(self, self._plan)
         return self._go_on(None)
@@ -266,7 +257,10 @@ class Curator:
         MMD^2(D_v, S)``, equation 3 of the paper.
         """
         values = dict.fromkeys(self.shares, 0.0)
-        gains = self._gains(self.X) if self.chosen else np.empty(0)
+        if not self.chosen:
+            return values
+        tables = centred(self.X.astype(np.float64), self._X_target)
+        gains = np.diff(prefix_objective(*tables, self.terms.gamma, self._weights), prepend=0.0)
         for (owner, _), gain in zip(self.chosen, gains.tolist(), strict=True):
             values[owner] += gain
         return values
@@ -303,18 +297,13 @@ class Curator:
         places = self.pool.usable_places()
         if len(places) == 0:
             return places
+        quotas = self._quotas(places)
         # The true target, without noise: what is done with it here reaches no owner.
-        search = exact_search(
-            self.pool.X[places],
-            self._X_target,
-            self.terms.n_select,
-            self.terms.gamma,
-            self._weights,
-            self._quotas(places),
-        )
-        chosen = places[search.run(True, "auto", self.rng)]
-        self._quotas_reached = search.quotas is not None and search.quotas.are_reached
-        return chosen
+        tables, terms = (self.pool.X[places], self._X_target), self.terms
+        search = exact_search(*tables, terms.n_select, terms.gamma, self._weights, quotas)
+        chosen = search.run(True, "auto", self.rng)
+        self._quotas_reached = quotas is not None and quotas.are_reached(chosen)
+        return places[chosen]
 
     def _quotas(self, places: NDArray) -> Quotas | None:
         """Return how many rows of each owner may be chosen, None where that is no bound."""
@@ -346,11 +335,8 @@ class Curator:
         for owner, message in self._asked.items():
             self.transcript[owner].append(message)
         if self._chosen is not None:
-            self._warn_last()
+            self.warn_of_result()
         return self._asked
-
-    def _warn_last(self) -> None:
-        self.warn_of_result()
 
     def warn_of_result(self) -> None:
         """Warn of what the release shows.
@@ -411,19 +397,6 @@ class Curator:
         claim = replace(self.privacy.owners, mechanism=self.cost)
         charge(self._ledger, claim, f"summary by {type(self.protocol).__name__}")
 
-    def _gains(self, X: NDArray) -> NDArray[np.float64]:
-        """Return what each row of the summary added to J, in the order chosen."""
-        X, wanted = centred(X.astype(np.float64), self._X_target)
-        target = mean_kernel(X, wanted, self.terms.gamma, self._weights)
-        # J of the first k rows for all k at once: each row adds its own column of the kernel.
-        squares = np.empty(len(X))
-        for rows in gen_batches(len(X), 1024):
-            kernel = kernel_matrix(X[rows], X[: rows.stop], self.terms.gamma)
-            squares[rows] = 2 * np.tril(kernel, rows.start - 1).sum(axis=1) + 1  # k(x, x) = 1
-        counts = np.arange(1, len(X) + 1)
-        values = 2 * np.cumsum(target) / counts - np.cumsum(squares) / counts**2
-        return np.diff(values, prepend=0.0)
-
     def __repr__(self) -> str:
         kind = type(self.protocol).__name__
         return f"<Curator of {len(self.shares)} owners by {kind}, holds_private_data=True>"
@@ -432,22 +405,6 @@ class Curator:
         raise TypeError(
             "A curator holds the target and a conversation that is paid for once; it cannot be "
             "pickled or copied. Keep `chosen`, `X`, `y` and `transcript`."
-        )
-
-
-def check_target_groups(bound: Any, target_groups: Any) -> None:
-    """Raise ValueError where one of the two is given without the other."""
-    if bound is None and target_groups is not None:
-        raise ValueError(
-            "fit got target_groups, but max_rows_per_group=None protects single rows of the "
-            "target, not groups. Set max_rows_per_group to an int, the most rows that a group may "
-            'add, or to "average", which counts each group once.'
-        )
-    if bound is not None and target_groups is None:
-        raise ValueError(
-            f"max_rows_per_group={bound!r} protects groups of the target, too: pass target_groups, "
-            "one label for each row of X_target. If each row is a person of its own, "
-            "np.arange(len(X_target)) will do."
         )
 
 
@@ -503,9 +460,9 @@ class ReceivedRows:
     def __init__(self, agreed: Mapping[Any, int], n_columns: int):
         self._agreed, self._width = agreed, n_columns
         self._known: dict[Any, set[int]] = {owner: set() for owner in agreed}
-        self._parts: list[NDArray] = []
-        self._starts: list[int] = []
-        self._labels: list[NDArray | None] = []
+        # Each answer has the place of its first row, and its rows; each row has its label.
+        self._parts: list[tuple[int, NDArray]] = []
+        self._labels: list[Any] = []
         self.origins: list[tuple[Any, int]] = []
 
     def __len__(self) -> int:
@@ -514,20 +471,21 @@ class ReceivedRows:
     @property
     def X(self) -> NDArray:
         """All rows received, shape (len(self), width)."""
-        return np.concatenate(self._parts) if self._parts else np.empty((0, self._width))
+        return np.concatenate(self.parts_from(0)) if self._parts else np.empty((0, self._width))
 
     def parts_from(self, place: int) -> list[NDArray]:
         """Return the answers received from a place on, each in the dtype that it came in."""
-        pairs = zip(self._starts, self._parts, strict=True)
-        return [part for start, part in pairs if start >= place]
+        return [part for start, part in self._parts if start >= place]
 
     def settle_labels(self) -> dict[Any, str]:
         """Return who sent labels of another kind than most owners, and so is out."""
-        answers: dict[Any, list[int]] = {}
-        for k, start in enumerate(self._starts):
-            answers.setdefault(self.origins[start][0], []).append(k)
-        columns = {owner: [self._labels[k] for k in ks] for owner, ks in answers.items()}
-        self._misfits = set(answers) - common_owners(columns)
+        kinds: dict[Any, set[str]] = {}
+        for (owner, _), label in zip(self.origins, self._labels, strict=True):
+            kind = "words" if isinstance(label, str) else "numbers"
+            kinds.setdefault(owner, set()).add("none" if label is None else kind)
+        sound = Counter(kind for found in kinds.values() if len(found) == 1 for kind in found)
+        common = max(sound, key=lambda kind: sound[kind], default="?")
+        self._misfits = {owner for owner, found in kinds.items() if found != {common}}
         return dict.fromkeys(self._misfits, OTHER_LABELS)
 
     def usable_places(self) -> NDArray[np.int64]:
@@ -537,12 +495,7 @@ class ReceivedRows:
 
     def labels_at(self, places: NDArray) -> NDArray | None:
         """Return the labels of usable rows, None where most owners sent none."""
-        labels = self._labels
-        parts = np.searchsorted(self._starts, places, side="right") - 1
-        found = [
-            None if labels[k] is None else labels[k][place - self._starts[k]]
-            for k, place in zip(parts, places, strict=True)
-        ]
+        found = [self._labels[place] for place in places]
         # Their dtype follows from the labels of the summary, and not from others that were sent.
         return None if not found or found[0] is None else label_array(found)
 
@@ -554,28 +507,27 @@ class ReceivedRows:
         UnusableAnswerError
             If it does not.
         """
+        kind = type(reply).__name__
         if reply is NO_ANSWER:
             raise UnusableAnswerError("did not answer")
         if isinstance(reply, BaseException):
-            raise UnusableAnswerError(f"raised {type(reply).__name__}")
+            raise UnusableAnswerError(f"raised {kind}")
         if not isinstance(reply, message.answer):
-            kinds = type(reply).__name__, message.answer.__name__
-            raise UnusableAnswerError("answered with {}, not {}".format(*kinds))
+            raise UnusableAnswerError(f"answered with {kind}, not {message.answer.__name__}")
+        check: Any = self._checked_bid if isinstance(reply, Bid) else self._copy
         try:
-            fault = self._bid_fault(reply) if isinstance(reply, Bid) else None
-            own = reply if isinstance(reply, Bid) else self._copy(owner, message, reply)
+            return check(owner, message, reply)
         except UnusableAnswerError:
             raise
         except Exception:  # whatever it is, it must not end the run of the others
-            fault = "sent what cannot be read"
-        if fault is not None:
-            raise UnusableAnswerError(fault)
-        return own
+            raise UnusableAnswerError("sent what cannot be read") from None
 
-    def _bid_fault(self, reply: Any) -> str | None:
+    def _checked_bid(self, owner: Any, message: Message, reply: Bid) -> Bid:
         if not isinstance(reply.score, Real) or math.isnan(reply.score):
-            return "made a bid that is not a number"
-        return None if isinstance(reply.index, Integral) else "made a bid without an index"
+            raise UnusableAnswerError("made a bid that is not a number")
+        if not isinstance(reply.index, Integral):
+            raise UnusableAnswerError("made a bid without an index")
+        return reply
 
     def _copy(self, owner: Any, message: Message, reply: Any) -> Rows:
         # Before they are copied, which takes memory.
@@ -617,8 +569,7 @@ class ReceivedRows:
         if isinstance(reply, Bid) or len(reply.X) == 0:
             return
         indices = reply.indices.tolist()
-        self._parts.append(reply.X)
-        self._starts.append(len(self))
-        self._labels.append(reply.y)
+        self._parts.append((len(self), reply.X))
+        self._labels += [None] * len(indices) if reply.y is None else reply.y.tolist()
         self._known[owner].update(indices)
         self.origins += [(owner, index) for index in indices]

@@ -1,19 +1,17 @@
-"""The Gaussian kernel: maximum mean discrepancy, block by block, and a public embedding."""
+"""The Gaussian kernel: maximum mean discrepancy, a public embedding, and rows chosen by it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from numbers import Real
+from collections.abc import Callable, Iterator, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
-from sklearn.utils import gen_batches
+from sklearn.utils import check_random_state, check_scalar, gen_batches
 
-from .._dask import PartitionSchema
+from .._computing import one_blas_thread
 from ..features._feature_maps import GRID, NO_GAMMA, FourierMap, auto_gamma
 from ..schema._columns import Numeric
 from ..schema._reading import (
@@ -24,18 +22,15 @@ from ..schema._reading import (
     validate_table,
 )
 from ..schema._schema import TableSchema, as_schema, public_points, schema_of
-from ..schema._vectorizer import VectorRows, n_vector, vectorize
+from ..schema._vectorizer import VectorRows, vectorize
 
 # Entries of the kernel matrix that are in memory at a time.
 ENTRIES_OF_KERNEL_BLOCK = 2**22
 # Entries of rows are clipped to this, so that no distance overflows in float32.
 LARGEST_ENTRY = 1e15
-# What a nat of divergence from the owner's own rows costs, against half a squared standard
-# deviation of the noise. Below 10, noise draws rows where the target is common; above 40, a rare
-# target is missed (examples/benchmarks/summary_choices.py).
-PRICE_OF_A_NAT = 20.0
-# So many rows are enough for the fit of weights.
-ROWS_OF_TILT = 4096
+# Swaps keep the kernel columns of all chosen rows; beyond so many bytes there are none.
+MAX_BYTES_OF_COLUMNS = 2**30
+ROWS_GIVEN_UP = 3
 
 
 def mmd2(
@@ -88,12 +83,7 @@ def mmd2(
     >>> mmd2([["clerk"]], [["clerk"]], schema=[["clerk", "farmer"]])
     0.0
     """
-    reader = RowReader(schema)
-    A = reader.read(X).astype(np.float64)
-    B = reader.another("Y", X, Y).read(Y).astype(np.float64)
-    if A.shape[1] != B.shape[1]:
-        raise ValueError(f"X has {A.shape[1]} columns and Y has {B.shape[1]}; give both the same.")
-    gamma = reader.gamma(gamma)
+    A, B, gamma = read_two(schema, gamma, X, "Y", Y)
     within = [_total(*centred(rows, rows), gamma, same=True) / len(rows) ** 2 for rows in (A, B)]
     across = _total(*centred(A, B), gamma) / (len(A) * len(B))
     return max(0.0, within[0] + within[1] - 2 * across)
@@ -165,48 +155,30 @@ class RowReader(NoEstimator):
         check_bounds(self.schema)
         return read_rows(self, X, **options)
 
-    def another(self, name: str, X: Any, table: Any) -> RowReader:
-        """Return a reader of a table beside X, whose columns stand in another order by name only.
 
-        Raises
-        ------
-        ValueError
-            For a table without rows, and for a frame whose columns would be read by position and
-            are not those of X.
-        """
-        check_some_rows(name, table)
-        known = as_schema(self.schema)
+def read_two(
+    schema: Any, gamma: Any, X: Any, name: str, other: Any, **options: Any
+) -> tuple[NDArray, NDArray, float]:
+    """Return the rows of X, those of a table beside it, None for X itself, and gamma.
+
+    Raises
+    ------
+    ValueError
+        For a bad gamma, a table without rows, one with another number of columns, and a frame whose
+        columns would be read by position and are not those of X.
+    """
+    check_gamma(gamma, schema)
+    reader, known = RowReader(schema), as_schema(schema)
+    rows = others = reader.read(X, **options)
+    if other is not None:
+        check_some_rows(name, other)
         if known is None or known.names is None:
-            check_same_order(name, table, X)
-        return RowReader(self.schema)
-
-    def gamma(self, gamma: Any) -> float:
-        """Return the gamma of the table that was read."""
-        return made_gamma(gamma, None if self.schema is None else schema_of(self))
-
-
-@dataclass(frozen=True)
-class PartitionRows(PartitionSchema):
-    """What is public of a table in partitions, whose rows are read as the kernel sees them."""
-
-    known: TableSchema | None = None
-
-    @classmethod
-    def read_by(cls, reader: Any, X: Any) -> PartitionRows:
-        """Check what is known of a Dask collection for something with a parameter `schema`."""
-        table = PartitionSchema.of(reader, X, schema=as_schema(reader.schema))
-        known = None if reader.schema is None else schema_of(reader)
-        return cls(**vars(table), known=known)
-
-    def check(self, rows: Any) -> Any:
-        """Return a partition's rows, whose vectors are made when they are asked for."""
-        cells = super().check(rows)
-        return cells if self.known is None else VectorRows.of(self.known, cells)
-
-    @property
-    def width(self) -> int:
-        """Number of entries of a row as the kernel sees it."""
-        return self.n_columns if self.known is None else n_vector(self.known)
+            check_same_order(name, other, X)
+        others = RowReader(schema).read(other).astype(rows.dtype)
+    if others.shape[1] != rows.shape[1]:
+        n, m = others.shape[1], rows.shape[1]
+        raise ValueError(f"{name} has {n} columns and X has {m}; give both the same.")
+    return rows, others, made_gamma(gamma, None if known is None else schema_of(reader))
 
 
 def check_bounds(schema: Any) -> None:
@@ -239,6 +211,33 @@ def kernel_column(X: NDArray, squares: NDArray, i: int, gamma: float) -> NDArray
     column = _gaussian(distances, gamma)
     column[i] = 1  # which rounding may have missed, far from the origin
     return column
+
+
+def prefix_objective(
+    X: NDArray, Y: NDArray, gamma: float, weights: NDArray | None = None
+) -> NDArray[np.float64]:
+    """Return J of the first 1, 2, ... rows of X: the mean of k over Y twice, less that over them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    Y : ndarray of shape (m, d)
+        The target. Both tables are `centred`.
+    gamma : float
+    weights : ndarray of shape (m,), default=None
+        Of the rows of Y; they sum to one. None weights all alike.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    target, squares = mean_kernel(X, Y, gamma, weights), np.empty(len(X))
+    # The sum over a leading square is that over the smaller one, and two edges.
+    for rows in gen_batches(len(X), SCORED_AT_ONCE):
+        kernel = kernel_matrix(X[rows], X[: rows.stop], gamma)
+        squares[rows] = 2 * np.tril(kernel, rows.start - 1).sum(axis=1) + 1  # k(x, x) = 1
+    counts = np.arange(1, len(X) + 1)
+    return 2 * np.cumsum(target) / counts - np.cumsum(squares) / counts**2
 
 
 def _total(X: NDArray, Y: NDArray, gamma: float, *, same: bool = False) -> float:
@@ -409,105 +408,339 @@ def grid_scores(grid: NDArray[np.float32], direction: NDArray, unit: float) -> N
     return np.concatenate(scores) * unit
 
 
-def tilted_scores(
-    features: Callable[[NDArray], NDArray[np.float32]],
-    n_rows: int,
-    target_mean: NDArray,
-    noise_std: float,
-    rng: np.random.Generator,
-) -> NDArray[np.float64]:
-    """Return the log-weights under which rows have a mean near that of the target.
+# ---- choosing rows
 
-    They are those of the weights w that minimise ``|sum w_i phi_i - g~|^2 / (2 sigma^2) + kappa
-    KL(w | uniform)``: the rows as they are, tilted no further than the noise warrants. With large
-    noise they are nearly equal, with none they match the target.
+
+def greedy_mmd_selection(
+    X: ArrayLike,
+    X_target: ArrayLike | None = None,
+    n_select: int = 100,
+    *,
+    gamma: float | str = "auto",
+    schema: Any = None,
+    n_components: int | None = None,
+    refine: bool = True,
+    n_perturbations: int | str = "auto",
+    random_state=None,
+) -> NDArray[np.int64]:
+    """Choose rows of X whose distribution is close to the target's, in MMD. Not private.
+
+    It adds, one at a time, the row that raises ``J(S) = 2 mean_{y, x in S} k(y, x) -
+    mean_{x, x' in S} k(x, x')`` most. It then exchanges chosen rows for others while that helps.
 
     Parameters
     ----------
-    features : callable
-        ``features(rows)`` gives phi, of norm one, of rows in a range or an array, shape (r, d).
-    n_rows : int
-        n.
-    target_mean : ndarray of shape (d,)
-        g~, the noisy mean.
-    noise_std : float
-        sigma, the standard deviation of the noise of each entry of it; above 0.
-    rng : Generator
-        Draws the rows that the fit is made with, where there are more than 4,096.
+    X : array-like of shape (n, d)
+        float32 is twice as fast, and exact to an MMD^2 of about 1e-6.
+    X_target : array-like of shape (m, d), default=None
+        The rows to match. None chooses a summary of X itself, where you have no other target.
+    n_select : int, default=100
+        p, the number of rows to choose; at most n are. 100 is a start, as in
+        `PrivateMMDSummarizer`.
+    gamma : "auto" or float, default="auto"
+        Parameter of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns, or of
+        the vectors of a schema. "auto" follows from the schema alone, as in `PrivateMMDSummarizer`.
+        Without a schema, give a number.
+    schema : TableSchema or what stands for one, default=None
+        Public description of the columns. Give one to compare rows with words or missing values:
+        they are compared as vectors (`PublicVectorizer`). None, as numbers need no schema, takes
+        them as they are.
+    n_components : int, default=None
+        Give a number to use so many random Fourier features, which is faster where d or m are
+        large, and coarser: their error, about ``1 / sqrt(n_components)`` per pair, bounds what can
+        be matched. None uses the exact kernel, which has no such bound, one column at a time: time
+        n (m + p d), memory linear in n.
+    refine : bool, default=True
+        Exchange rows after the greedy choice until no exchange helps, for a closer match. It takes
+        memory for n p numbers; where that is above 1 GiB, nothing is refined.
+    n_perturbations : int or "auto", default="auto"
+        How often three neighbouring rows are then given up, chosen again and refined; the result is
+        kept if it is better. Each takes about the time of two passes over n p numbers. "auto" is
+        100, and less where n p is above 300,000, as gains are small there.
+    random_state : int, RandomState or None, default=None
+        For the perturbations and the Fourier features. None draws new ones in each call.
 
     Returns
     -------
-    ndarray of shape (n,)
-        Up to what is the same for all rows.
+    indices : ndarray of shape (min(n_select, n),)
+        Distinct rows of X, in greedy order: the first k of them are a good summary, too.
+
+    Raises
+    ------
+    ValueError
+        For bad parameters, targets with other columns, and where there is neither a schema nor a
+        number as gamma.
 
     Notes
     -----
-    kappa is 20, and more where the rows show that the target differs from them by less. Then the
-    rows need variety rather than weights, and only the part ``20 / kappa`` of them is drawn with
-    these weights, the others at random: what is returned are the logarithms of the mixture.
+    Sources: Kim, Khanna and Koyejo (2016), algorithm 1; section 2 of the data summarization paper.
+    Refinement is a local search with restarts (iterated local search).
 
-    The dual is smooth and has d unknowns: ``min log mean exp <b, phi_i> - <b, g~> + kappa sigma^2
-    |b|^2 / 2``. It is the maximum entropy density ratio of an exponential family (Dudik, Phillips
-    and Schapire 2007; Tsuboi et al. 2009).
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm.summaries import greedy_mmd_selection, mmd2
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> target = X[X[:, 0] > 0]
+    >>> chosen = greedy_mmd_selection(X, target, 20, gamma=1.0, random_state=0)
+    >>> bool(mmd2(X[chosen], target, gamma=1.0) < 0.01 * mmd2(X[:20], target, gamma=1.0))
+    True
     """
-    sample = np.arange(n_rows)
-    if n_rows > ROWS_OF_TILT:
-        sample = np.sort(rng.choice(n_rows, ROWS_OF_TILT, replace=False))
-    fitted = features(sample)
-    mean = fitted.mean(axis=0, dtype=np.float64)
-    strictness = _strictness(fitted, mean, target_mean - mean, noise_std)
-    # Below 1e-5 float32 rounds the gradient away.
-    ridge = max(strictness * noise_std**2, 1e-5)
-
-    def dual(b: NDArray) -> tuple[float, NDArray]:
-        scores = (fitted @ b.astype(np.float32)).astype(np.float64)
-        top = scores.max()
-        weights = np.exp(scores - top)
-        total = weights.sum()
-        found = (weights / total).astype(np.float32) @ fitted
-        value = top + np.log(total / len(scores)) - b @ target_mean + ridge / 2 * (b @ b)
-        return value, found - target_mean + ridge * b
-
-    options = {"maxiter": 60, "maxcor": 10}
-    b = minimize(dual, np.zeros(len(mean)), jac=True, method="L-BFGS-B", options=options).x
-    tilt = b.astype(np.float32)
-    blocks = np.array_split(np.arange(n_rows), 1 + n_rows // SCORED_AT_ONCE)
-    scores = np.concatenate([features(rows) @ tilt for rows in blocks]).astype(np.float64)
-    part = PRICE_OF_A_NAT / strictness
-    if part == 1:
-        return scores
-    weights = np.exp(scores - scores.max())
-    return np.log(part * weights / weights.sum() + (1 - part) / len(weights))
+    check_scalar(n_select, "n_select", Integral, min_val=1)
+    if n_perturbations != "auto":
+        check_scalar(n_perturbations, "n_perturbations", Integral, min_val=0)
+    if n_components is not None:
+        check_scalar(n_components, "n_components", Integral, min_val=1)
+    check_in_memory("X", X)
+    check_in_memory("X_target", X_target)
+    rng = check_random_state(random_state)
+    rows, target, gamma = read_two(schema, gamma, X, "X_target", X_target, keep_float32=True)
+    with one_blas_thread():
+        if n_components is None:
+            search = exact_search(rows, target, n_select, gamma)
+        else:
+            columns = TableSchema([Numeric()] * rows.shape[1])
+            features = FourierMap.draw(columns, n_components + n_components % 2, gamma, rng)
+            target_mean = unit_features(features, target).mean(axis=0)
+            # Column by column, products with one row read memory in order.
+            phi = np.asfortranarray(unit_features(features, rows))
+            search = feature_search(phi, target_mean, n_select)
+        return search.run(refine, n_perturbations, rng)
 
 
-def _strictness(features: NDArray, mean: NDArray, residual: NDArray, noise_std: float) -> float:
-    """Return kappa: more where the target shows no difference from these rows beyond the noise.
+def uniform_selection(n_rows: int, n_select: int, *, random_state=None) -> NDArray[np.int64]:
+    """Choose rows uniformly, without replacement: the baseline of every selection.
 
-    If the log-weights of the rows had the variance ``1 / kappa`` in every direction of phi, the
-    scores of the rows by what the target differs in would have the variance ``tr C^2 / kappa``,
-    with C the covariance of phi, and ``sigma^2 tr C`` more from the noise, give or take ``sigma^2
-    sqrt(2 tr C^2)``.
+    Parameters
+    ----------
+    n_rows : int
+    n_select : int
+        At most `n_rows` are chosen.
+    random_state : int, RandomState or None, default=None
+        Give an int to choose the same rows again; None chooses others in each call.
+
+    Returns
+    -------
+    indices : ndarray of shape (min(n_select, n_rows),)
+
+    Examples
+    --------
+    >>> from skdpsumm.summaries import uniform_selection
+    >>> len(uniform_selection(1000, 10))
+    10
     """
-    # So many rows are enough for the spectrum of features.
-    some = features[:: -(-len(features) // 128)]
-    centred = some - mean.astype(np.float32)
-    products = np.square(centred @ centred.T)
-    n_pairs = max(len(some) * (len(some) - 1), 1)
-    of_pairs = (products.sum(dtype=np.float64) - np.trace(products)) / n_pairs  # tr C^2
-    if of_pairs <= 0:  # rows that are all alike
-        return PRICE_OF_A_NAT
-    of_rows = 1 - mean @ mean  # tr C
-    scores = features @ residual.astype(np.float32)
-    found = (np.var(scores, dtype=np.float64) - noise_std**2 * of_rows) / of_pairs
-    # Its standard error, against what is thought before: the noisier it is, the less it counts.
-    error, prior = noise_std**2 * np.sqrt(2 / of_pairs), 1 / PRICE_OF_A_NAT
-    trust = prior**2 / (prior**2 + error**2)
-    # The price is largest where the scores of the rows vary no more than noise makes them.
-    return 1 / np.clip(trust * found + (1 - trust) * prior, 1e-3, prior)
+    for name, value in (("n_rows", n_rows), ("n_select", n_select)):
+        check_scalar(value, name, Integral, min_val=1)
+    rng = check_random_state(random_state)
+    return rng.permutation(n_rows)[:n_select]
 
 
-def draw_tilted(scores: NDArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw n rows without replacement, each time with probability in proportion to exp(score)."""
-    if n == 0:
-        return np.empty(0, np.int64)
-    return np.argsort(-(scores + rng.gumbel(size=len(scores))), kind="stable")[:n]
+def unit_features(feature_map: FourierMap, X: NDArray) -> NDArray:
+    """Return Fourier features of norm one, shape (n, m), in the dtype of X."""
+    return feature_map.matrix(X) * X.dtype.type(np.sqrt(2 / feature_map.n_features))
+
+
+def exact_search(
+    X: NDArray,
+    X_target: NDArray,
+    n_select: int,
+    gamma: float,
+    weights: NDArray | None = None,
+    quotas: Quotas | None = None,
+) -> SubsetSearch:
+    """Return a search with the exact Gaussian kernel; weights of the target's rows sum to one."""
+    X, X_target = centred(X, X_target)
+    squares = np.einsum("ij,ij->i", X, X)
+    return SubsetSearch(
+        lambda i: kernel_column(X, squares, i, gamma),
+        mean_kernel(X, X_target, gamma, weights).astype(X.dtype),
+        n_select,
+        quotas,
+    )
+
+
+def feature_search(features: NDArray, target_mean: NDArray, n_select: int) -> SubsetSearch:
+    """Return a search with the kernel ``<phi(x), phi(y)>`` of features with one norm.
+
+    The target is its mean embedding, which may be noisy: this is kernel herding.
+    """
+    target = features @ target_mean.astype(features.dtype)
+    return SubsetSearch(lambda i: features @ features[i], target, n_select)
+
+
+class Quotas:
+    """How many rows of each owner may be chosen.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n,)
+        Whose each row is: 0, 1, ...
+    most : ndarray of int, shape (n_owners,)
+        How many of whose rows may be chosen.
+    """
+
+    def __init__(self, codes: NDArray, most: NDArray):
+        self.codes, self._n_owners = codes, len(most)
+        self._n_held = self._counts(slice(None))
+        self.most = np.minimum(most, self._n_held)
+
+    def _counts(self, rows: Any) -> NDArray[np.int64]:
+        return np.bincount(self.codes[rows], minlength=self._n_owners)
+
+    def are_reached(self, chosen: NDArray) -> bool:
+        """Whether an owner is at its bound that has more rows than may be chosen."""
+        return bool(np.any((self._n_held > self.most) & (self._counts(chosen) == self.most)))
+
+    def full(self, is_chosen: NDArray[np.bool_], spare: int | None = None) -> NDArray[np.bool_]:
+        """Return which rows' owners are at their bound, once row `spare` is given up."""
+        full = self._counts(is_chosen) == self.most
+        if spare is not None:
+            full[self.codes[spare]] = False
+        return full[self.codes]
+
+
+class SubsetSearch:
+    """The set S of rows that maximises ``J(S) = 2 mean_S mu(x) - mean_{S, S} k(x, x')``.
+
+    With sums over S of kernel columns at hand, the gain of any row is one subtraction: adding x to
+    q rows changes J by ``2 / (q + 1) (mu(x) - sum_S k(x, x') / (q + 1))`` plus what is the same
+    for all x, for k(x, x) is constant.
+
+    Parameters
+    ----------
+    column : callable
+        ``column(i)`` gives ``k(x, x_i)`` for all candidates x, shape (n,).
+    target : ndarray of shape (n,)
+        mu, the mean kernel to the target (or an estimate of it).
+    n_select : int
+        p.
+    quotas : Quotas, default=None
+        How many rows may be chosen of each owner. None sets no bound.
+
+    Attributes
+    ----------
+    chosen : ndarray of int
+        The rows of S, in order.
+    """
+
+    def __init__(
+        self,
+        column: Callable[[int], NDArray],
+        target: NDArray,
+        n_select: int,
+        quotas: Quotas | None = None,
+    ):
+        self.column, self.target, self.quotas = column, target, quotas
+        self.n_select = min(n_select, len(target) if quotas is None else int(quotas.most.sum()))
+        self.sums = np.zeros_like(target)
+        self.is_chosen = np.zeros(len(target), bool)
+        self.chosen = np.empty(0, np.int64)
+        # Kernel columns of the chosen rows, by slot; only where rows are to be exchanged.
+        self._columns: Any = None
+
+    def run(
+        self, refine: bool, n_perturbations: int | str, rng: np.random.RandomState
+    ) -> NDArray[np.int64]:
+        """Choose greedily, refine if asked and if memory allows, and return the rows."""
+        if isinstance(n_perturbations, str):  # "auto"
+            n_perturbations = min(100, 2**25 // (self.n_select * len(self.target)))
+        n_bytes = self.n_select * self.target.nbytes
+        # With all rows chosen there is nothing to exchange.
+        refine = refine and n_bytes <= MAX_BYTES_OF_COLUMNS and self.n_select < len(self.target)
+        if refine:
+            self._columns = {}
+        self.chosen = np.zeros(self.n_select, np.int64)
+        for slot in range(self.n_select):
+            self._fill(slot, slot)
+        if refine:
+            self._swap(np.arange(self.n_select))
+            for _ in range(n_perturbations if self.n_select > ROWS_GIVEN_UP else 0):
+                self._perturb(rng)
+            self._sort()
+        return self.chosen
+
+    def _sort(self) -> None:
+        """Put the chosen rows in greedy order, so that the first of them are a summary as well."""
+        kernel = np.array([self._columns[slot][self.chosen] for slot in range(self.n_select)])
+        target, sums = self.target[self.chosen], np.zeros(self.n_select)
+        order: list[int] = []
+        for k in range(self.n_select):
+            losses = sums / (k + 1) - target
+            losses[order] = np.inf
+            order.append(int(losses.argmin()))
+            sums += kernel[order[-1]]
+        self.chosen, self._columns = self.chosen[order], None
+
+    def _objective(self) -> float:
+        p = self.n_select
+        chosen = self.chosen
+        return float(
+            2 * self.target[chosen].mean(dtype=np.float64)
+            - self.sums[chosen].sum(dtype=np.float64) / p**2
+        )
+
+    def _fill(self, slot: int, n_others: int, barred: Sequence[int] = ()) -> None:
+        """Put the row into `slot` that raises J most beside `n_others` rows, but none `barred`."""
+        losses = self.sums / (n_others + 1)
+        losses -= self.target
+        losses[self._closed()] = np.inf
+        losses[np.asarray(barred, np.int64)] = np.inf
+        self._put(slot, int(losses.argmin()))
+
+    def _closed(self, spare: int | None = None) -> NDArray[np.bool_]:
+        """Return which rows cannot be chosen, if row `spare` is given up for one."""
+        if self.quotas is None:
+            return self.is_chosen
+        return self.is_chosen | self.quotas.full(self.is_chosen, spare)
+
+    def _put(self, slot: int, row: int) -> None:
+        column = self.column(row)
+        self.chosen[slot] = row
+        self.is_chosen[row] = True
+        self.sums += column
+        if self._columns is not None:
+            self._columns[slot] = column
+
+    def _take(self, slot: int) -> None:
+        self.is_chosen[self.chosen[slot]] = False
+        self.sums -= self._columns[slot]
+
+    def _swap(self, slots: NDArray) -> None:
+        """Exchange one row at a time for the best in its place, until none is worth it."""
+        wanted = self.n_select * self.target
+        for _ in range(100):
+            changed = False
+            for slot in slots:
+                row = self.chosen[slot]
+                losses = self.sums - self._columns[slot]
+                losses -= wanted
+                own = losses[row]
+                losses[self._closed(row)] = np.inf
+                best = int(losses.argmin())
+                # The first exchange that helps is made: to look for the best takes a pass each.
+                # A swap must gain more than the rounding of float32.
+                if losses[best] < own - 1e-6:
+                    self._take(slot)
+                    self._put(slot, best)
+                    changed = True
+            if not changed:
+                return
+
+    def _perturb(self, rng: np.random.RandomState) -> None:
+        """Give up some rows near each other, choose again, refine; keep it if it is better."""
+        before = self._objective()
+        chosen, sums, columns = self.chosen.copy(), self.sums.copy(), dict(self._columns)
+        nearness = columns[rng.randint(self.n_select)][chosen]
+        # Rows near each other stand in each other's way, and a swap of one cannot move them.
+        near = np.argsort(-nearness, kind="stable")[: 3 * ROWS_GIVEN_UP]
+        dropped = rng.choice(near, ROWS_GIVEN_UP, replace=False)
+        for slot in dropped:
+            self._take(slot)
+        for k, slot in enumerate(dropped):
+            barred = chosen[dropped] if k == 0 else []  # else the same three come back
+            self._fill(slot, self.n_select - ROWS_GIVEN_UP + k, barred)
+        self._swap(rng.permutation(self.n_select))
+        if not self._objective() > before:
+            self._columns, self.chosen, self.sums = columns, chosen, sums
+            self.is_chosen[:] = False
+            self.is_chosen[chosen] = True

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import singledispatchmethod
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
 
 from .._computing import one_blas_thread
-from .._dask import compute, on_partitions, partitions, sound
+from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from .._sklearn import validate_parameter_constraints
-from ..privacy._fit import PrivateFit
+from ..privacy._fit import PrivateFit, check_groups
 from ..privacy._noise import secret_key
 from ..schema._frames import n_rows_of, rows_of
 from ..schema._groups import Groups
@@ -29,29 +30,19 @@ from ..schema._reading import (
     sound_labels,
     validate_table,
 )
+from ..schema._schema import TableSchema, as_schema, schema_of
 from ..schema._vectorizer import VectorRows, part_of
-from ._mmd import (
-    ROWS_OF_TILT,
-    Embedding,
-    PartitionRows,
-    draw_tilted,
-    grid_scores,
-    table_rows,
-    tilted_scores,
-)
-from ._protocol import (
-    Bid,
-    CallForBids,
-    HandOver,
-    Message,
-    ProposeRows,
-    Rows,
-    SendBest,
-)
-from ._selection import feature_search
+from ._mmd import SCORED_AT_ONCE, Embedding, feature_search, grid_scores, table_rows
+from ._protocol import Bid, CallForBids, HandOver, Message, ProposeRows, Rows, SendBest
 
 # An owner keeps the features of all rows between messages up to so many bytes.
 MAX_BYTES_OF_PHI = 2**30
+# What a nat of divergence from the owner's own rows costs, against half a squared standard
+# deviation of the noise. Below 10, noise draws rows where the target is common; above 40, a rare
+# target is missed (examples/benchmarks/summary_choices.py).
+PRICE_OF_A_NAT = 20.0
+# So many rows are enough for the fit of weights.
+ROWS_OF_TILT = 4096
 
 
 class DataOwner:
@@ -131,11 +122,7 @@ class DataOwner:
         name = "max_rows_per_group"
         known = {name: PrivateFit._parameter_constraints[name]}
         validate_parameter_constraints(known, {name: self._bound}, caller_name="DataOwner")
-        if (labels is None) != (self._bound is None):
-            raise ValueError(
-                "groups and max_rows_per_group belong together; give both, to protect groups of "
-                "rows, or neither, to protect single rows."
-            )
+        check_groups("DataOwner", self._bound, labels)
         kept = np.ones(len(self._X), bool)
         if labels is None:
             return kept
@@ -263,6 +250,110 @@ class DataOwner:
         return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"
 
 
+def tilted_scores(
+    features: Callable[[NDArray], NDArray[np.float32]],
+    n_rows: int,
+    target_mean: NDArray,
+    noise_std: float,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Return the log-weights under which rows have a mean near that of the target.
+
+    They are those of the weights w that minimise ``|sum w_i phi_i - g~|^2 / (2 sigma^2) + kappa
+    KL(w | uniform)``: the rows as they are, tilted no further than the noise warrants. With large
+    noise they are nearly equal, with none they match the target.
+
+    Parameters
+    ----------
+    features : callable
+        ``features(rows)`` gives phi, of norm one, of rows in a range or an array, shape (r, d).
+    n_rows : int
+        n.
+    target_mean : ndarray of shape (d,)
+        g~, the noisy mean.
+    noise_std : float
+        sigma, the standard deviation of the noise of each entry of it; above 0.
+    rng : Generator
+        Draws the rows that the fit is made with, where there are more than 4,096.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Up to what is the same for all rows.
+
+    Notes
+    -----
+    kappa is 20, and more where the rows show that the target differs from them by less. Then the
+    rows need variety rather than weights, and only the part ``20 / kappa`` of them is drawn with
+    these weights, the others at random: what is returned are the logarithms of the mixture.
+
+    The dual is smooth and has d unknowns: ``min log mean exp <b, phi_i> - <b, g~> + kappa sigma^2
+    |b|^2 / 2``. It is the maximum entropy density ratio of an exponential family (Dudik, Phillips
+    and Schapire 2007; Tsuboi et al. 2009).
+    """
+    sample = np.arange(n_rows)
+    if n_rows > ROWS_OF_TILT:
+        sample = np.sort(rng.choice(n_rows, ROWS_OF_TILT, replace=False))
+    fitted = features(sample)
+    mean = fitted.mean(axis=0, dtype=np.float64)
+    strictness = _strictness(fitted, mean, target_mean - mean, noise_std)
+    # Below 1e-5 float32 rounds the gradient away.
+    ridge = max(strictness * noise_std**2, 1e-5)
+
+    def dual(b: NDArray) -> tuple[float, NDArray]:
+        scores = (fitted @ b.astype(np.float32)).astype(np.float64)
+        top = scores.max()
+        weights = np.exp(scores - top)
+        total = weights.sum()
+        found = (weights / total).astype(np.float32) @ fitted
+        value = top + np.log(total / len(scores)) - b @ target_mean + ridge / 2 * (b @ b)
+        return value, found - target_mean + ridge * b
+
+    options = {"maxiter": 60, "maxcor": 10}
+    b = minimize(dual, np.zeros(len(mean)), jac=True, method="L-BFGS-B", options=options).x
+    tilt = b.astype(np.float32)
+    blocks = np.array_split(np.arange(n_rows), 1 + n_rows // SCORED_AT_ONCE)
+    scores = np.concatenate([features(rows) @ tilt for rows in blocks]).astype(np.float64)
+    part = PRICE_OF_A_NAT / strictness
+    if part == 1:
+        return scores
+    weights = np.exp(scores - scores.max())
+    return np.log(part * weights / weights.sum() + (1 - part) / len(weights))
+
+
+def _strictness(features: NDArray, mean: NDArray, residual: NDArray, noise_std: float) -> float:
+    """Return kappa: more where the target shows no difference from these rows beyond the noise.
+
+    If the log-weights of the rows had the variance ``1 / kappa`` in every direction of phi, the
+    scores of the rows by what the target differs in would have the variance ``tr C^2 / kappa``,
+    with C the covariance of phi, and ``sigma^2 tr C`` more from the noise, give or take ``sigma^2
+    sqrt(2 tr C^2)``.
+    """
+    # So many rows are enough for the spectrum of features.
+    some = features[:: -(-len(features) // 128)]
+    centred = some - mean.astype(np.float32)
+    products = np.square(centred @ centred.T)
+    n_pairs = max(len(some) * (len(some) - 1), 1)
+    of_pairs = (products.sum(dtype=np.float64) - np.trace(products)) / n_pairs  # tr C^2
+    if of_pairs <= 0:  # rows that are all alike
+        return PRICE_OF_A_NAT
+    of_rows = 1 - mean @ mean  # tr C
+    scores = features @ residual.astype(np.float32)
+    found = (np.var(scores, dtype=np.float64) - noise_std**2 * of_rows) / of_pairs
+    # Its standard error, against what is thought before: the noisier it is, the less it counts.
+    error, prior = noise_std**2 * np.sqrt(2 / of_pairs), 1 / PRICE_OF_A_NAT
+    trust = prior**2 / (prior**2 + error**2)
+    # The price is largest where the scores of the rows vary no more than noise makes them.
+    return 1 / np.clip(trust * found + (1 - trust) * prior, 1e-3, prior)
+
+
+def draw_tilted(scores: NDArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw n rows without replacement, each time with probability in proportion to exp(score)."""
+    if n == 0:
+        return np.empty(0, np.int64)
+    return np.argsort(-(scores + rng.gumbel(size=len(scores))), kind="stable")[:n]
+
+
 class PartitionOwners:
     """One owner per partition, named 0, 1, ... Each answers one message, and forgets it.
 
@@ -286,11 +377,12 @@ class PartitionOwners:
     """
 
     def __init__(self, estimator: Any, X: Any):
-        self._table = PartitionRows.read_by(estimator, X)
+        table = PartitionSchema.of(estimator, X, schema=as_schema(estimator.schema))
+        self._table = table, None if estimator.schema is None else schema_of(estimator)
         self._parts = partitions(X)
         sizes = sound(compute(on_partitions(_size, self._parts, self._table)))
         ends = np.cumsum(sizes).tolist()
-        self._table.check_size(ends[-1])
+        table.check_size(ends[-1])
         self.members = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
         self._seeds: Mapping[int, Any] = dict.fromkeys(range(len(sizes)))
 
@@ -309,15 +401,25 @@ class PartitionOwners:
         return dict(zip(messages, answers, strict=True))
 
 
-def _size(rows: Any, table: PartitionRows) -> int:
-    return len(table.check(rows))
+# What is public of a table in partitions, and the schema by which vectors are made of its rows.
+_Known = tuple[PartitionSchema, TableSchema | None]
 
 
-def _answer(rows: Any, shared: tuple[PartitionRows, dict[int, Message]], own: Any) -> Any:
-    table, messages = shared
+def _rows_in(partition: Any, known: _Known) -> NDArray | VectorRows:
+    table, schema = known
+    cells = table.check(partition)
+    return cells if schema is None else VectorRows.of(schema, cells)
+
+
+def _size(partition: Any, known: _Known) -> int:
+    return len(_rows_in(partition, known))
+
+
+def _answer(partition: Any, shared: tuple[_Known, dict[int, Message]], own: Any) -> Any:
+    known, messages = shared
     name, seed = own
     # A Fault in its place is no answer to any message, so the curator leaves this owner out.
-    return DataOwner(table.check(rows), seed=seed).answer(messages[name])
+    return DataOwner(_rows_in(partition, known), seed=seed).answer(messages[name])
 
 
 def run_protocol(curator: Any, owners: Any) -> Any:
@@ -329,7 +431,7 @@ def run_protocol(curator: Any, owners: Any) -> Any:
         Not opened yet.
     owners : mapping from name to DataOwner
         Anything with a method `answer` will do, and so will one object, an iterable of names, with
-        a method `answer_all` from all messages of a round to the answers.
+        a method `answer_all` from all messages of a round to the answers. None does not answer.
 
     Returns
     -------
@@ -380,43 +482,13 @@ def read_label_column(y: Any) -> NDArray:
         If labels are missing, infinite, of several kinds, or neither words nor numbers that float64
         holds. The message names no value.
     """
-    try:
+    with suppress(CellError):
         return cells_as_objects(sound_labels(read_labels(y)))
-    except CellError:
-        pass
     raise ValueError(_NO_LABELS)
 
 
-def common_owners(columns: Mapping[Any, list[NDArray | None]]) -> set[Any]:
-    """Return the owners that sent what most owners sent as labels: words, numbers, or none.
-
-    Parameters
-    ----------
-    columns : mapping from owner to list of (ndarray or None)
-        The labels of each answer of each owner that sent rows, as `read_label_column` returns them.
-    """
-    kinds = {owner: {_kind(part) for part in parts} for owner, parts in columns.items()}
-    sound = Counter(kind for found in kinds.values() if len(found) == 1 for kind in found)
-    common = max(sound, key=lambda kind: sound[kind], default="?")
-    return {owner for owner, found in kinds.items() if found == {common}}
-
-
-def _kind(labels: NDArray | None) -> str:
-    if labels is None:
-        return "none"
-    return "words" if any(isinstance(label, str) for label in labels) else "numbers"
-
-
 _UNREADABLE = "has rows that cannot be read"
-_BAD_LABELS = "has labels that are missing or of no one kind"
-
-
-class AbsentOwner:
-    """An owner whose rows cannot be used: all that others see of it is that it does not answer."""
-
-    def answer(self, message: Any) -> NoReturn:
-        """Raise LookupError."""
-        raise LookupError
+BAD_LABELS = "has labels that are missing or of no one kind"
 
 
 @dataclass(frozen=True)
@@ -425,23 +497,25 @@ class OwnersTables:
 
     Attributes
     ----------
-    rows : dict from owner to ndarray of shape (n_k, n_columns), or VectorRows
-        Without the owners whose rows cannot be read.
-    members : dict from owner to ndarray of int
-        Which rows of X are whose.
-    faults : dict from owner to str
-        Why rows cannot be read.
     n_rows : int
         Of X.
-    whole : ndarray of shape (n_rows, n_columns) or None
+    members : dict from owner to ndarray of int
+        Which rows of X are whose.
+    rows : dict from owner to ndarray of shape (n_k, n_columns), or VectorRows
+        Without the owners whose rows cannot be read.
+    whole : ndarray of shape (n_rows, n_columns), VectorRows or None
         All of X, where it can be read.
     """
 
-    rows: dict[Any, Any]
-    members: dict[Any, NDArray[np.int64]]
-    faults: dict[Any, str]
     n_rows: int
+    members: dict[Any, NDArray[np.int64]]
+    rows: dict[Any, Any]
     whole: Any
+
+    @property
+    def faults(self) -> dict[Any, str]:
+        """Which owners' rows cannot be read."""
+        return {name: _UNREADABLE for name in self.members if name not in self.rows}
 
 
 def read_owners(
@@ -468,66 +542,23 @@ def read_owners(
     """
     try:
         whole = table_rows(estimator, X, keep_float32=True)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError) as error:
         if as_one or owners is None:
             raise
-        return _read_one_by_one(estimator, X, owners, shares)
-    members = rows_by_owner(len(whole), owners, shares)
-    rows = {name: part_of(whole, own) for name, own in members.items()}
-    return OwnersTables(rows, members, {}, len(whole), whole[:] if as_one else None)
-
-
-def _read_one_by_one(estimator: Any, X: Any, owners: Any, shares: Any) -> OwnersTables:
-    n_rows = n_rows_of(X)
+        whole, fault = None, error
+    n_rows = n_rows_of(X) if whole is None else len(whole)
     members = rows_by_owner(n_rows, owners, shares)
-    rows: dict[Any, Any] = {}
-    errors: dict[Any, Exception] = {}
+    rows = {}
     for name, own in members.items():
-        if len(own) == 0:
+        if whole is not None:
+            rows[name] = part_of(whole, own)
             continue
-        try:
-            rows[name] = table_rows(estimator, rows_of(X, own), keep_float32=True)
-        except (ValueError, TypeError) as error:
-            errors[name] = error
-    if not rows:  # nobody is left, so that what is wrong is no matter of one owner
-        raise next(iter(errors.values()))
-    some = next(iter(rows.values()))
-    rows |= {name: part_of(some, own) for name, own in members.items() if len(own) == 0}
-    return OwnersTables(rows, members, dict.fromkeys(errors, _UNREADABLE), n_rows, None)
-
-
-def read_owners_labels(
-    y: NDArray | None, members: Mapping[Any, NDArray]
-) -> tuple[dict[Any, NDArray], dict[Any, str]]:
-    """Return the labels of each owner that has sound ones, and which owners have others.
-
-    Each owner is judged by its own labels. Which kind most owners have is the curator's to tell,
-    once no message follows: who takes part must not hang on a label of somebody else.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,) or None
-        As `label_cells` returns it.
-    members : mapping from owner to ndarray of int
-        Which rows are whose.
-
-    Raises
-    ------
-    ValueError
-        If no owner has sound labels.
-    """
-    if y is None:
-        return {}, {}
-    labels: dict[Any, NDArray] = {}
-    owners = [name for name, own in members.items() if len(own)]
-    for name in owners:
-        try:
-            labels[name] = read_label_column(y[members[name]])
-        except ValueError:
-            continue
-    if not labels:  # what is wrong is no matter of one owner
-        raise ValueError(_NO_LABELS)
-    return labels, {name: _BAD_LABELS for name in owners if name not in labels}
+        options = {"keep_float32": True, "ensure_min_samples": 0}
+        with suppress(ValueError, TypeError):
+            rows[name] = table_rows(estimator, rows_of(X, own), **options)
+    if not any(map(len, rows.values())):  # what is wrong is no matter of one owner
+        raise fault
+    return OwnersTables(n_rows, members, rows, whole)
 
 
 def rows_by_owner(

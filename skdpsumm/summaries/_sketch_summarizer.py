@@ -20,20 +20,23 @@ from .._computing import silence
 from .._sklearn import Interval, RequestMethod, StrOptions, validate_parameter_constraints
 from ..features._histogram import HistogramMap
 from ..moments.inferring._points import check_ranges
-from ..moments.learning._base import warn_of_invisible_inputs
-from ..privacy import PrivacyGuarantee
+from ..moments.learning._base import warn_of_invisible_inputs, with_target
+from ..moments.learning._target import unprotected_target
+from ..privacy import PrivacyGuarantee, PureDP
+from ..privacy._compositions import compose
 from ..privacy._fit import PrivateFit, estimator
+from ..privacy._mechanisms import Unprotected
 from ..privacy._noise import derived_seed, secret_key
 from ..schema._columns import Categorical, Column, Numeric, as_column
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
-from ..schema._reading import Table, beside_X, target_cells, unwrap, validate_table
+from ..schema._reading import Table, beside_X, unwrap, validate_table
 from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import Counted, PlannedRelease
 from ._mmd import check_in_memory
 from ._owners import rows_by_owner
-from ._releases import PrivateSummaryPrivacy, claim_of_sum, state_claims
+from ._protocol import NONE_SHARED, SummaryPrivacy
 from ._synthetic_rows import LabelledTable, SyntheticRows
 
 # Keys of seeds: of the noise of owners, and of which rows of a group stay with an owner.
@@ -49,6 +52,8 @@ MAX_NOISE_OF_CELL = 0.2
 # Coarser bins are worth it if this share of all pairs of columns is then counted. On 16 components
 # of digits, pairs in 4 bins, of which 0.3 were counted, lost to single columns in 12 bins.
 MIN_SHARE_OF_PAIRS = 0.4
+
+OWN_ROWS = "weights follow rows of the target without noise, and these are the owners' own"
 
 COUNTED_CONSTRAINTS: dict[str, list[Any]] = {
     "n_bins": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
@@ -114,31 +119,23 @@ def summary_sketcher(
     table = as_schema(schema)
     table.require_bounds()
     label = None if target is None else table.index(target, "target")
-    bins, groups = public_groups(
-        table,
-        label,
-        int(n_owners),
-        rows_per_owner=int(rows_per_owner),
-        n_bins=None if isinstance(n_bins, str) else int(n_bins),
-        **{name: parameters[name] for name in _BUDGET if name in parameters},
-    )
-    counted: dict[str, Any] = {"n_bins": list(bins), "marginals": [list(group) for group in groups]}
-    return HistogramSketcher(table, **counted, **parameters)
+    budget = {name: parameters[name] for name in _BUDGET if name in parameters}
+    numbers = int(n_owners), int(rows_per_owner), n_bins
+    return HistogramSketcher(table, **_counted(table, label, *numbers, budget), **parameters)
 
 
 # Parameters of `HistogramSketcher` that decide how much noise a cell has.
 _BUDGET = ("epsilon", "delta", "adjacency", "max_rows_per_group")
 
 
-def public_groups(
+def _counted(
     table: TableSchema,
     label: int | None,
     n_owners: int,
-    *,
-    rows_per_owner: int = TYPICAL_ROWS_OF_OWNER,
-    n_bins: int | None = None,
-    **budget: Any,
-) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    rows_per_owner: int,
+    n_bins: Any,
+    budget: Any,
+) -> dict[str, Any]:
     """Return bins of numeric columns, and what to count: from public numbers alone.
 
     Each column is counted with the label, or by itself where there is none. Pairs (with the label)
@@ -146,89 +143,154 @@ def public_groups(
     it would have if all cells were alike. Each pair more makes the noise of all groups larger.
     Bins are the finest at which two fifths of all pairs are counted; where there are none such, the
     finest at which the columns themselves are, or else 4.
-
-    Parameters
-    ----------
-    table : TableSchema
-    label : int or None
-    n_owners : int
-    rows_per_owner : int, default=1000
-    n_bins : int, default=None
-        None chooses among 4, 6, 8 and 12.
-    **budget
-        Of each owner's release.
-
-    Returns
-    -------
-    n_bins : tuple of int, one for each column
-    groups : tuple of tuple of int
     """
+    every, own = range(table.n_columns), () if label is None else (label,)
+    singles = [(j, *own) for j in every if j != label]
+    pairs = [(a, b, *own) for (a, *_), (b, *_) in combinations(singles, 2)]
     # The noise of a cell where one histogram has all the budget, in rows.
     alone = HistogramSketcher(table, n_bins=2, marginals=[[0]], **budget)
     unit = float(alone.preview_noise_std(table.n_columns, table.names)[0]) * math.sqrt(n_owners)
     rows = float(rows_per_owner * n_owners)
     power = 1.0 if budget.get("delta") == 0 else 0.5
+    sound = None
     # The finest bins are tried first.
-    tried = (12, 8, 6, 4) if n_bins is None else (n_bins,)
-    designs = [_Design.of(table, label, bins, rows, unit, power) for bins in tried]
-    with_pairs = [design for design in designs if design.share_of_pairs >= MIN_SHARE_OF_PAIRS]
-    sound = [design for design in designs if design.columns_are_worth_it]
-    best = (with_pairs or sound or designs[-1:])[0]
-    return (best.n_bins,) * table.n_columns, best.groups
-
-
-@dataclass(frozen=True)
-class _Design:
-    """What so many bins allow."""
-
-    n_bins: int
-    groups: tuple[tuple[int, ...], ...]
-    share_of_pairs: float  # that are counted
-    columns_are_worth_it: bool
-
-    @classmethod
-    def of(
-        cls,
-        table: TableSchema,
-        label: int | None,
-        bins: int,
-        rows: float,
-        unit: float,
-        power: float,
-    ) -> _Design:
-        every = range(table.n_columns)
+    for bins in (12, 8, 6, 4) if n_bins == "auto" else (int(n_bins),):
         sizes = HistogramMap(table, [bins] * table.n_columns, [(j,) for j in every]).n_bins
-        inputs = [j for j in every if j != label]
-        own = () if label is None else (label,)
+        cells = {group: math.prod(sizes[j] for j in group) for group in (*singles, *pairs)}
 
-        def cells(group: tuple[int, ...]) -> int:
-            return math.prod(sizes[j] for j in group)
+        def is_worth(group: tuple[int, ...], n_groups: int, cells: dict = cells) -> bool:
+            return unit * n_groups**power <= MAX_NOISE_OF_CELL * rows / cells[group]
 
-        def is_worth(group: tuple[int, ...], n_groups: int) -> bool:
-            return unit * n_groups**power <= MAX_NOISE_OF_CELL * rows / cells(group)
-
-        singles = [(j, *own) for j in inputs]
-        pairs = sorted(((*pair, *own) for pair in combinations(inputs, 2)), key=cells)
-        carried = 0
-        for pair in pairs:
-            too_large = cells(pair) > 2**17
-            if too_large or not is_worth(pair, len(singles) + carried + 1):
+        by_size, n_carried = sorted(pairs, key=cells.__getitem__), 0
+        for pair in by_size:
+            if cells[pair] > 2**17 or not is_worth(pair, len(singles) + n_carried + 1):
                 break
-            carried += 1
-        worth = all(is_worth(group, len(singles)) for group in singles)
-        share = carried / len(pairs) if pairs else 1.0
-        return cls(bins, (*singles, *pairs[:carried]), share, worth)
+            n_carried += 1
+        groups = [list(group) for group in (*singles, *by_size[:n_carried])]
+        found = {"n_bins": [bins] * table.n_columns, "marginals": groups}
+        if not pairs or n_carried / len(pairs) >= MIN_SHARE_OF_PAIRS:
+            return found
+        if sound is None and all(is_worth(group, len(singles)) for group in singles):
+            sound = found
+    return sound or found
 
 
-def with_label(schema: TableSchema, label: Column) -> TableSchema:
-    """Return the schema of the table of X and y: the label is its last column, "target"."""
-    if schema.names is None:
-        return TableSchema([*schema.columns, label]).ruling_out(schema.impossible)
-    name = "target"
-    while name in schema.names:
-        name += "_"
-    named = dict(zip(schema.names, schema.columns, strict=True))
-    return TableSchema({**named, name: label}).ruling_out(schema.impossible)
+@dataclass(frozen=True, repr=False)
+class PrivateSummaryPrivacy(SummaryPrivacy):
+    """What a `SketchSummarizer` promises, to whom.
+
+    Read it in the ``privacy_`` of a fitted one.
+
+    Parameters
+    ----------
+    target : PrivacyGuarantee
+        Of the rows of the target. Nobody learns anything of them, unless you pass on the weighted
+        rows or a model: against whoever receives these they are unprotected, epsilon = inf.
+    owners : PrivacyGuarantee
+        Of the rows of each owner, against everybody.
+    h2 : PrivacyGuarantee, default=None
+        Always None, since only `Auction` has h2.
+    use : str
+        What was made of the sketches.
+    released : PrivacyGuarantee
+        Of the rows of each owner, of the sketches alone.
+    """
+
+    use: str = "the summary consists of synthetic rows"
+    released: Any = None
+
+    @property
+    def consumer(self) -> PrivacyGuarantee:
+        """The guarantee of the owners' rows against the consumer, who knows the target anyway."""
+        given = self.released.given
+        if self.owners.mechanism != self.released.mechanism:  # the target is the owners' own
+            one = self.released.unit.removeprefix("one ")
+            given = f"{given}; the {one} is not in the target, which the consumer has"
+        return replace(self.released, against="consumer", given=given)
+
+    def across(self, n_owners: int) -> PrivacyGuarantee:
+        """Return what is claimed for a person who has rows with so many owners at most.
+
+        Ask it where a person may be with several owners: each of their releases tells of the
+        person, so they compose. Where the target is the owners' own, epsilon is infinite, as in
+        `owners`.
+
+        Raises
+        ------
+        ValueError
+            Unless `n_owners` is a whole number of at least 1.
+        """
+        if not isinstance(n_owners, Integral) or n_owners < 1:
+            raise ValueError(f"n_owners must be a whole number of at least 1, got {n_owners!r}.")
+        own = self.owners
+        unit = "the rows of one person, one with each owner"
+        unit = unit if own.unit == "one row" else "the groups of one person, one with each owner"
+        facts = [part for part in own.given.split("; ") if "is in two of the tables" not in part]
+        apart = NONE_SHARED.format(own.unit.removeprefix("one "))
+        facts = [NONE_SHARED.format("person") if part == apart else part for part in facts]
+        facts.append(f"a person has such rows with at most {int(n_owners)} owners")
+        return replace(
+            own,
+            mechanism=compose([own.mechanism] * int(n_owners)),
+            unit=unit,
+            given="; ".join(facts),
+        )
+
+    @property
+    def badge(self) -> str:
+        """One line, for headings: the price of each claim, worst first."""
+        neighbours = f"{self.owners.unit}, {self.owners.adjacency.replace('_', '-')}"
+        line = f"{self.owners.protects.removeprefix('the ')}: {self.owners.price} ({neighbours})"
+        line += ", against everybody"
+        if self.target.mechanism != PureDP(0.0):  # else there is none
+            passed_on = "where weights or models are passed on"
+            line = f"target: {self.target.price} {passed_on}; {line}"
+        return f"SIMULATED, protects nobody: {line}" if self.owners.simulated else line
+
+
+def state_claims(
+    released: PrivacyGuarantee, target: Any, target_is_owners: bool
+) -> PrivateSummaryPrivacy:
+    """Return the claims of a run.
+
+    Parameters
+    ----------
+    released : PrivacyGuarantee
+        Of the owners' sketches.
+    target : object
+        None where there is none.
+    target_is_owners : bool
+        Whether its rows are the owners' own.
+    """
+    if target is None:
+        nothing = PrivacyGuarantee(
+            PureDP(0.0),
+            released.adjacency,
+            protects="the target",
+            unit=released.unit,
+            given="that there is none",
+        )
+        return PrivateSummaryPrivacy(nothing, released, released=released)
+    # A group with other rows in the target than with an owner is as unprotected as a shared row.
+    apart = NONE_SHARED.format(released.unit.removeprefix("one "))
+    owners = replace(released, given=f"{released.given}; {apart}")
+    if target_is_owners:
+        owners = replace(released, mechanism=Unprotected(OWN_ROWS))
+    unprotected = unprotected_target(released.unit, released.adjacency)
+    return PrivateSummaryPrivacy(unprotected, owners, released=released)
+
+
+def claim_of_sum(own: PrivacyGuarantee) -> PrivacyGuarantee:
+    """Return what is claimed of the rows of each owner, from what their releases claim, added."""
+    one = own.unit.removeprefix("one ")
+    facts = [
+        own.given.split("; ")[0],
+        "the names of the owners, and which of them answer and when",
+        f"no {one} is in two of the tables that were added",
+        *own.given.split("; ")[1:],
+    ]
+    given = "; ".join(dict.fromkeys(facts))
+    return replace(own, protects="the rows of each owner", given=given, counted=True)
 
 
 @dataclass(repr=False)
@@ -473,13 +535,15 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
             "target_is_owners": target_is_owners,
             "random_state": random_state,
         }
-        summarizer = cls(inputs, label=columns.label_column, **parameters)
+        if columns.label is not None:
+            parameters["label"] = columns.table.columns[columns.label]
+        summarizer = cls(inputs, **parameters)
         summarizer._check_parameters()
         summarizer.n_features_in_ = inputs.n_columns
         if inputs.names is not None:
             summarizer.feature_names_in_ = np.array(inputs.names, dtype=object)
         rows = None if X_target is None else summarizer._target_rows(X_target, inputs)
-        claims = state_claims(sketch.privacy, summarizer._kind_of_target(rows))
+        claims = state_claims(sketch.privacy, rows, target_is_owners)
         drawn = summarizer._summarize(sketch, claims, columns, rows)
         if rows is not None:
             drawn.warn_of_reach(rows, int(n_synthetic))
@@ -565,8 +629,11 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         cells, labels = self._read(X, y)
         inputs, label = schema_of(self), label_column(self.label, labels)
         members = list(rows_by_owner(len(cells), owners, None).values())
-        table = inputs if label is None else with_label(inputs, label)
-        columns = LabelledTable(table, None if label is None else table.n_columns - 1)
+        columns = LabelledTable(inputs, None)
+        if label is not None:
+            table = with_target(inputs, label).ruling_out(inputs.impossible)
+            columns = LabelledTable(table, inputs.n_columns)
+        table = columns.table
         budget = {name: getattr(self, name) for name in PrivateFit._parameter_constraints}
         sketcher = summary_sketcher(
             table,
@@ -577,7 +644,8 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
             **{**budget, "ledger": None, "random_state": None},
         )
         target = None if X_target is None else self._target_rows(X_target, inputs)
-        whole = labelled_table(cells, labels, table)
+        known_cells = [cells[:, j] for j in range(cells.shape[1])]
+        whole = Table(known_cells if labels is None else [*known_cells, labels])
         pending = prepared(sketcher, noise_seed)
         pending.feature_map.check_values(whole)  # type: ignore[arg-type]
         pending.check_room(len(whole))
@@ -589,34 +657,27 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
             [(whole[rows], _groups_of(known, rows)) for rows in members],
             sketcher,
             replace(pending.claim_for(self.ledger), given=released.given),
-            state_claims(released, self._kind_of_target(target)),
+            state_claims(released, target, self.target_is_owners),
             columns,
             target,
             noise_seed,
         )
 
-    def _read(self, X: Any, y: Any) -> tuple[Table, NDArray | None]:
+    def _read(self, X: Any, y: Any) -> tuple[NDArray | Table, NDArray | None]:
         """Return the cells of X, and the labels; sets the estimator's columns."""
         known = as_schema(self.schema)
         if y is None:
-            return as_table(validate_table(self, X, schema=known)), None
+            return validate_table(self, X, schema=known), None
         numeric = self.label is not None and isinstance(as_column(self.label), Numeric)
-        cells, labels = validate_table(self, X, unwrap(y), schema=known, y_numeric=numeric)
-        return as_table(cells), labels
+        return validate_table(self, X, unwrap(y), schema=known, y_numeric=numeric)
 
-    def _target_rows(self, X_target: Any, inputs: TableSchema) -> Table:
+    def _target_rows(self, X_target: Any, inputs: TableSchema) -> NDArray | Table:
         """Return the target's rows, checked: they are read here, and by nobody else."""
         with beside_X("X_target", X_target):
             known = as_schema(self.schema)
-            rows = as_table(validate_table(self, X_target, schema=known, reset=False))
+            rows = validate_table(self, X_target, schema=known, reset=False)
             inputs.check(rows)
         return rows
-
-    def _kind_of_target(self, rows: Any) -> str:
-        """Return which target the claims of `state_claims` are about."""
-        if rows is None:
-            return "none"
-        return "owners'" if self.target_is_owners else "apart"
 
     def _publish(self, draft: _Draft) -> None:
         self._forget()
@@ -646,21 +707,6 @@ class SketchSummarizer(PrivateFit, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
         return tags
-
-
-def as_table(cells: NDArray | Table) -> Table:
-    """Return a table of columns."""
-    if isinstance(cells, Table):
-        return cells
-    return Table([cells[:, j] for j in range(cells.shape[1])])
-
-
-def labelled_table(X: Table, y: Any, schema: TableSchema) -> Table:
-    """Return the table of X and y, its cells checked; the message of an error names no value."""
-    columns = [X[:, j] for j in range(X.shape[1])]
-    table = Table(columns if y is None else [*columns, target_cells(y)])
-    schema.check(table)
-    return table
 
 
 def label_column(given: Any, labels: NDArray | None) -> Column | None:

@@ -244,9 +244,8 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         # Not by `clone`, or the ledger would take this fit for a trial of a search.
         summarizer = own_clone(self.summarizer)
         try:
-            whose = {"groups": groups, "target_groups": target_groups}
-            whose = {name: given for name, given in whose.items() if given is not None}
-            summarizer.fit(X, y, X_target=X_target, owners=owners, **whose)
+            whose = {"owners": owners, "groups": groups, "target_groups": target_groups}
+            summarizer.fit(X, y, X_target=X_target, **whose)
         finally:
             if hasattr(summarizer, "privacy_"):  # what is paid for is kept, whatever comes now
                 self.summarizer_ = summarizer

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import in_a_search, warn_caller
 from .._sklearn import Interval, RequestMethod, StrOptions, check_params
 from ..privacy import PrivacyGuarantee
-from ..privacy._fit import PrivateFit, estimator
+from ..privacy._fit import PrivateFit, check_groups, estimator
 from ..privacy._noise import derived_seed, drawing_from
 from ..schema._frames import rows_of
 from ..schema._groups import Groups
@@ -24,25 +25,10 @@ from ..schema._reading import CellError, beside_X, is_dask, label_cells, unwrap
 from ..schema._schema import TableSchema, allowed, as_schema, schema_of
 from ..schema._vectorizer import n_vector
 from ._auction import Auction
-from ._curator import OTHER_LABELS, Curator, check_target_groups
-from ._mmd import (
-    Embedding,
-    RowReader,
-    check_bounds,
-    check_gamma,
-    made_gamma,
-    read_rows,
-)
-from ._owners import (
-    AbsentOwner,
-    DataOwner,
-    PartitionOwners,
-    read_owners,
-    read_owners_labels,
-    run_protocol,
-)
-from ._protocol import Pool, Propose, Protocol
-from ._releases import COSTS_NOTHING, Terms
+from ._curator import OTHER_LABELS, Curator
+from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
+from ._owners import BAD_LABELS, DataOwner, PartitionOwners, read_owners, run_protocol
+from ._protocol import COSTS_NOTHING, Pool, Propose, Protocol, Terms
 
 PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool, "auction": Auction}
 
@@ -72,19 +58,17 @@ class _CuratorOfFit(Curator):
     def _begin(self) -> None:
         """Leave it to the estimator, which has done so before it looked at a row."""
 
-    def _warn_last(self) -> None:
+    def warn_of_result(self) -> None:
         """Leave it to the estimator, which sets its attributes first."""
 
 
 def _label_cells(y: Any, n_rows: int) -> NDArray:
     """Return one label per row, as they are."""
-    try:
+    with suppress(CellError):
         cells = label_cells(y)
-    except CellError:
-        cells = np.empty(0)
-    if len(cells) != n_rows:
-        raise ValueError(_NO_LABELS)
-    return cells
+        if len(cells) == n_rows:
+            return cells
+    raise ValueError(_NO_LABELS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -385,35 +369,40 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             warn_caller(_NO_TARGET, UserWarning)
         shares = self._made_protocol().shares
         tables = read_owners(self, X, owners, shares, as_one=is_target)
-        members, faults = tables.members, dict(tables.faults)
+        members = tables.members
         cells = None if y is None else _label_cells(unwrap(y), tables.n_rows)
         groups_read = None if groups is None else Groups.read(groups, tables.n_rows)
-        target = tables.whole if is_target else self._target_rows(X_target)
-        labels, bad_labels = read_owners_labels(cells, members)
-        faults |= bad_labels
-        if faults:
-            warn_caller(_LEFT_OUT.format(len(faults), len(members)), UserWarning)
+        target = tables.whole[:] if is_target else self._target_rows(X_target)
         rng = check_random_state(self.random_state)
-        with drawing_from(noise_seed):
-            curator = self._make_curator(target, list(members), of_owners, rng, target_groups)
-        parties: dict[Any, Any] = {}
+        parts = target, list(members), of_owners, rng, target_groups
+        curator = self._make_curator(noise_seed, *parts)
+        parties: dict[Any, Any] = dict.fromkeys(members)
+        faults = tables.faults
         for k, (name, rows) in enumerate(members.items()):
             seed = self._coins_seed(noise_seed, k, rng)
             own = None
             if groups_read is not None:
                 own = [groups_read.labels[code] for code in groups_read.codes[rows]]
             bound = {"groups": own, "max_rows_per_group": self.max_rows_per_group}
-            parties[name] = (
-                AbsentOwner()
-                if name in faults
-                else DataOwner(tables.rows[name], labels.get(name), seed=seed, **bound)
-            )
+            if name in faults:
+                continue
+            # Each owner is judged by its own labels. Which kind most owners have is the curator's
+            # to tell, once no message follows: who takes part must not hang on a label of others.
+            try:
+                own_labels = None if cells is None else cells[rows]
+                parties[name] = DataOwner(tables.rows[name], own_labels, seed=seed, **bound)
+            except ValueError as error:
+                faults[name], fault = BAD_LABELS, error
+        if not any(len(members[name]) for name in members if name not in faults):
+            raise fault  # what is wrong is no matter of one owner
+        if faults:
+            warn_caller(_LEFT_OUT.format(len(faults), len(members)), UserWarning)
         return _Draft(curator, parties, members, faults)
 
     def _groups_of_target(self, is_target: bool, groups: Any, target_groups: Any) -> Any:
         """Return whose the rows of the target are; raise ValueError where nobody says so."""
         if not is_target:
-            check_target_groups(self.max_rows_per_group, target_groups)
+            check_groups("X_target", self.max_rows_per_group, target_groups, "target_groups")
             return target_groups
         if target_groups is not None:
             raise ValueError(
@@ -441,8 +430,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         parties = PartitionOwners(self, X)
         target = self._target_rows(X_target)
         rng = check_random_state(self.random_state)
-        with drawing_from(noise_seed):
-            curator = self._make_curator(target, list(parties), of_owners, rng)
+        curator = self._make_curator(noise_seed, target, list(parties), of_owners, rng)
         names = list(curator.shares)
         parties.seed({name: self._coins_seed(noise_seed, k, rng) for k, name in enumerate(names)})
         return _Draft(curator, parties, {name: parties.members[name] for name in names})
@@ -457,6 +445,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
 
     def _make_curator(
         self,
+        noise_seed: int | None,
         target: NDArray,
         names: list[Any],
         of_owners: bool,
@@ -465,8 +454,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     ) -> _CuratorOfFit:
         gamma = made_gamma(self.gamma, self._schema_of_table())
         terms = replace(self.terms(gamma), target_is_owners=of_owners)
-        # The estimator pays, so the curator has no ledger.
-        return _CuratorOfFit(target, names, terms, random_state=rng, target_groups=target_groups)
+        own = {"random_state": rng, "target_groups": target_groups}
+        with drawing_from(noise_seed):  # the estimator pays, so the curator has no ledger
+            return _CuratorOfFit(target, names, terms, **own)
 
     def terms(self, gamma: float | None = None) -> Terms:
         """Return the parameters of a run, for a `Curator` whose owners are elsewhere. No data.
@@ -489,18 +479,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self._check_parameters()
         if gamma is None:
             gamma = made_gamma(self.gamma, as_schema(self.schema))
-        return Terms(
-            n_select=int(self.n_select),
-            protocol=self._made_protocol(),
-            gamma=float(gamma),
-            n_components=int(self.n_components),
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            adjacency=self.adjacency,
-            max_rows_per_group=self.max_rows_per_group,
-            target_is_owners=bool(self.target_is_owners),
-            schema=self.schema,
-        )
+        given = {term.name: getattr(self, term.name) for term in fields(Terms)}
+        return Terms(**given | {"protocol": self._made_protocol(), "gamma": float(gamma)})
 
     def _schema_of_table(self) -> TableSchema | None:
         return None if self.schema is None else schema_of(self)
@@ -532,7 +512,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self.schema_ = self._schema_of_table()
 
     def _warn_last(self, draft: _Draft) -> None:
-        draft.curator.warn_of_result()
+        Curator.warn_of_result(draft.curator)
         misfits = list(draft.curator.dropped_owners.values()).count(OTHER_LABELS)
         if misfits:
             warn_caller(_LEFT_OUT.format(misfits, len(draft.members)), UserWarning)

@@ -17,13 +17,11 @@ from ..moments._numbers import POINTS_PER_INPUT
 from ..moments.inferring._points import absent, systematic
 from ..moments.inferring._table_model import TableModel
 from ..moments.learning._target import TargetEmbedding
-from ..schema._columns import Column
 from ..schema._reading import column_names
 from ..schema._schema import TableSchema
 from ..schema._vectorizer import vectorize
 from ..sketches import PrivateSketch
-from ._mmd import made_gamma
-from ._selection import exact_search
+from ._mmd import exact_search, made_gamma
 
 # Candidates for the rows of a summary are drawn from the weighted rows: eight for each, and this
 # many at most.
@@ -82,11 +80,6 @@ class LabelledTable:
             return inputs
         own = dict(zip(inputs.names, inputs.columns, strict=True))
         return TableSchema(own, extra_columns="drop").ruling_out(inputs.impossible)
-
-    @property
-    def label_column(self) -> Column | None:
-        """What is known of the label."""
-        return None if self.label is None else self.table.columns[self.label]
 
     def without_label(self, rows: NDArray) -> NDArray:
         """Return the inputs of rows."""

@@ -145,7 +145,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         names = getattr(self, "feature_names_in_", None)
         inputs = as_schema(self.schema).for_table(n_features, names)
         inputs.require_bounds()
-        table = _with_target(inputs, self._describe_target(y))
+        table = with_target(inputs, self._describe_target(y))
         if self.release is not None:
             _check_names(self.release, table)
         sketcher = self._made_sketcher(table)
@@ -156,7 +156,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _sketched_schema(self, known: TableSchema | None) -> TableSchema | None:
         if known is None or known.is_for_all:
             return known  # the number of columns is not known
-        return _with_target(known, Numeric(0, 1))
+        return with_target(known, Numeric(0, 1))
 
     def _check_parameters(self) -> None:
         if getattr(self.release, "schema", None) is not None:
@@ -517,7 +517,7 @@ def _all_but(columns: TableSchema, which: int) -> TableSchema:
     return columns.take([j for j in range(columns.n_columns) if j != which])
 
 
-def _with_target(inputs: TableSchema, target: Column) -> TableSchema:
+def with_target(inputs: TableSchema, target: Column) -> TableSchema:
     """Return the schema of the table (X, y)."""
     if inputs.names is None:
         return TableSchema([*inputs.columns, target])
