@@ -27,7 +27,7 @@ HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 LIMITS = {
     "RFFSketcher": 17,
     "TDILClassifier": 24,
-    "PrivateMMDSummarizer": 20,
+    "PrivateMMDSummarizer": 18,
     "M2MClassifier": 36,
     "PrivateSearchCV": 36,
 }
