@@ -8,7 +8,7 @@ import pytest
 from scipy.special import xlogy
 from scipy.stats import chi2
 
-from skdpsumm.sketches._elimination import Elimination, divided
+from skdpsumm.sketches._elimination import divided
 from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree
 from skdpsumm.sketches._junction_tree import within
 from skdpsumm.sketches._raking import rake, solve_block, targets
@@ -586,15 +586,3 @@ def test_variances_hold_where_noise_differs_between_cells():
 
 
 # ---- private-pgm: `mbi` of the extra `bench`
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_tables_of_columns_that_no_clique_holds(seed):
-    rng = np.random.default_rng(seed)
-    tree, _ = random_tree(7, 8, rng)
-    tree.calibrate([rng.normal(0, 1.5, shape) for shape in tree.shapes])
-    joint, tables = joint_of(tree), Elimination(tree, most_kept=200)
-    for size in (1, 2, 3, 4):
-        for group in combinations(rng.permutation(7).tolist(), size):
-            np.testing.assert_allclose(tables.table(group), summed(joint, group), atol=1e-12)
-    assert sum(table.size for table in tables._kept._found.values()) <= 200

@@ -269,13 +269,6 @@ def test_zcdp_with_others_is_accounted_by_renyi():
         assert total.delta(epsilon) >= exact(epsilon)
 
 
-@pytest.mark.parametrize("extra", [PureDP(0.2), GaussianDP(0.2), ZeroConcentratedDP(0.02)])
-@pytest.mark.parametrize("kind", [PureDP, GaussianDP, ZeroConcentratedDP])
-def test_every_part_costs(kind, extra):
-    one = kind(0.5)
-    assert compose([one, extra]).epsilon(1e-6) > one.epsilon(1e-6) * 1.02
-
-
 def coin_and_gaussian(epsilon0, mu):
     """Return the exact curve of randomised response beside a Gaussian."""
     keep = 1 / (1 + math.exp(-epsilon0))
@@ -307,18 +300,6 @@ def test_what_costs_nothing_adds_nothing():
     assert compose([PureDP(0.0), PureDP(0.0)]) == compose([]) == parallel([]) == PureDP(0.0)
     both = Composed((PureDP(0.0), GaussianDP(0.0), GaussianDP(0.24)))
     assert both.epsilon(1e-6) == pytest.approx(gdp_epsilon(0.24, 1e-6))
-
-
-def test_basic_composition_is_never_beaten_by_what_is_claimed():
-    extra = ZeroConcentratedDP(0.01)
-    pure, delta = PureDP(0.3), 1e-5
-    assert (pure + extra).epsilon(delta) <= 0.3 + extra.epsilon(delta)
-    assert (pure + extra).delta(1.5) <= extra.delta(1.2)
-    both = extra + GaussianDP(0.2)
-    assert both.epsilon(delta) <= extra.epsilon(delta / 2) + GaussianDP(0.2).epsilon(delta / 2)
-    exact = coin_and_gaussian(0.3, math.sqrt(0.02))  # which is 0.01-zCDP
-    assert exact((pure + extra).epsilon(delta)) <= delta
-    assert exact(1.5) <= (pure + extra).delta(1.5)
 
 
 @pytest.mark.one_in(2)
@@ -471,14 +452,6 @@ def test_a_subclass_is_all_that_a_kind_takes(approximate):
         one.group(2)
 
 
-@pytest.mark.parametrize("cost", [{"ratio": 1e31}, {"n_updates": 1.5}, {"ratio": True}, {"b": 1}])
-def test_a_threshold_is_read_as_strictly_as_the_others(cost):
-    fields = ThresholdDP(0.1, 5).to_dict()
-    assert mechanism_from_dict(fields) == ThresholdDP(0.1, 5)
-    with pytest.raises(ValueError, match="`to_dict` of a mechanism"):
-        mechanism_from_dict(fields | cost)
-
-
 # ---------------------------------------------------------------------------- parallel and group
 
 
@@ -591,11 +564,6 @@ def test_a_group_may_lie_in_all_parallel_parts():
     assert worst.group(2) == Composed((PureDP(0.2), GaussianDP(2.0)))
 
 
-def test_group_privacy_that_nobody_knows_is_refused():
-    with pytest.raises(ValueError, match="group privacy"):
-        Halved().group(2)
-
-
 # ---------------------------------------------------------------------------------- monotone
 
 
@@ -625,14 +593,6 @@ def test_mechanisms_survive_json(mechanism):
 # -------------------------------------------------------------------------------- guarantees
 
 
-def test_a_guarantee_answers_for_its_mechanism():
-    claim = PrivacyGuarantee(GaussianDP(0.5))
-    assert claim.epsilon(1e-6) == GaussianDP(0.5).epsilon(1e-6)
-    assert claim.delta(1.0) == GaussianDP(0.5).delta(1.0)
-    assert claim.epsilon() == math.inf
-    assert (claim + claim).mechanism == GaussianDP(math.sqrt(0.5))
-
-
 @pytest.mark.parametrize(
     "other",
     [{"adjacency": "replace_one"}, {"protects": "D_v"}, {"against": "analyst"}, {"unit": "user"}],
@@ -655,11 +615,6 @@ def test_addition_keeps_the_fine_print():
     assert total.simulated
     assert total.idealised
     assert PrivacyGuarantee.parallel([one, two]).simulated
-
-
-def test_an_unknown_adjacency_is_refused():
-    with pytest.raises(ValueError, match="add_remove"):
-        PrivacyGuarantee(PureDP(1.0), adjacency="swap")
 
 
 def test_repr_says_first_why_there_is_no_guarantee():

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import ARMS, PastTheWire, has_std, part_used, replayed
+from kit import ARMS, PastTheWire, part_used, replayed
 from simulated import simulate
 from sklearn.pipeline import make_pipeline
 
@@ -224,22 +224,6 @@ def test_a_unit_counts_once_in_a_cell(adjacency, delta, kind):
     )
     used = part_used(finder, *neighbours(adjacency, 4, [kind], alike=True))
     assert 0 < used < 1
-
-
-def test_noise_has_the_law_that_is_claimed():
-    for delta in (0.0, 1e-6):
-        finder = SchemaFinder(["number"] * 3, epsilon=0.7, delta=delta)
-        noise, claim, _ = finder._price(["number"] * 3)
-        wanted = math.sqrt(3) / claim.mu if delta else math.sqrt(2) * 3 / 0.7
-        for i, part in enumerate(_finder._PARTS["number"] * 3):
-            part = math.sqrt(part) if delta else part
-            assert noise.std_of_block(i) == pytest.approx(wanted / part, rel=1e-2)
-        sample = _finder._noisy(noise, 0, np.zeros(20_000, np.int64), None)
-        kurtosis = 3.0 if delta else 6.0
-        std = noise.std_of_block(0)
-        assert has_std(sample, std, kurtosis)
-        assert not has_std(sample, 0.7 * std, kurtosis)
-        assert not has_std(sample, 1.3 * std, kurtosis)
 
 
 # ------------------------------------------------------------------------ what else is told
@@ -496,19 +480,14 @@ def test_the_cell_of_a_number_is_a_matter_of_its_value():
     [
         ([17, 90], Numeric(10, 100, step=1, missing=True)),
         ([0, 1], Numeric(0, 1, step=1, missing=True)),
-        ([0, 0.5], Numeric(0, 0.5, step=0.5, missing=True)),
         ([0], Numeric(0, 1, missing=True)),
         ([1, 100], Numeric(0, 100, step=1, missing=True)),
         ([-3.5, 7], Numeric(-5, 10, step=0.5, missing=True)),
         ([-90, -17], Numeric(-100, -10, step=1, missing=True)),
-        ([-100, -1], Numeric(-100, 0, step=1, missing=True)),
         ([3e20], Numeric(0, 1e15, missing=True)),
-        ([-3e20], Numeric(-1e15, 0, missing=True)),
         ([5e-9, -5e-9], Numeric(-1e-6, 1e-6, missing=True)),
         ([2**62, 5], Numeric(0, 1e15, missing=True)),
         ([20, 50], Numeric(10, 50, step=10, missing=True)),
-        ([5, -15], Numeric(-20, 5, step=5, missing=True)),
-        ([300, 2000], Numeric(200, 2000, step=100, missing=True)),
         ([0.01, 0.07], Numeric(0, 0.1, step=0.01, missing=True)),
         ([0.0001], Numeric(5e-5, 1e-4, missing=True)),
     ],
@@ -613,11 +592,8 @@ class Untouched:
     [
         ({"kinds": {"a": "category"}, "delta": 0.0}, "delta=0 cannot release a category"),
         ({"kinds": {"a": "day"}}, "column 'a' is 'day'; write 'number', 'category' or 'date'"),
-        ({"kinds": [["category"]]}, r"column 0 is \['category'\]"),
         ({"kinds": "number"}, "kinds must be a mapping from name to kind.*got 'number'"),
-        ({"kinds": {}}, "kinds must be a mapping"),
         ({"kinds": {1: "number"}}, "names of columns, which are words"),
-        ({"epsilon": 0.0}, "epsilon"),
         ({"max_rows_per_group": "average"}, "max_rows_per_group"),
         ({"max_rows_per_group": 2}, "got none. Pass groups"),
     ],

@@ -363,20 +363,6 @@ def test_the_last_resort_arrives_as_proved(request, loss, q, table, shared):
     assert np.linalg.norm(W - features.T @ exact) <= (LEARNERS + TIGHT) * step
 
 
-def test_the_last_resort_stops_once_it_is_certified(monkeypatch):
-    """From where Newton's method may not go on, long before all steps are taken."""
-    X, labels = rows_in_ball(30, 2), np.random.default_rng(20).integers(4, size=30)
-    codes, gram = codes_of(Logistic(), 1, labels), X @ X.T
-    exact = solve_dual(gram, codes, Logistic(), 1e-3, 1e-4)
-    looks = []
-    real = _kernel_solver._Dual.careful
-    monkeypatch.setattr(_kernel_solver._Dual, "careful", lambda *a: looks.append(1) or real(*a))
-    monkeypatch.setattr(_newton, "_MAX_NEWTON_STEPS", 0)
-    found = solve_dual(gram, codes, Logistic(), 1e-3, 1.0)
-    assert distance(gram, found, exact) <= 1.0001
-    assert len(looks) == 3  # at what Newton's method left, after a hundred steps, and at the end
-
-
 def adversarial(rng):
     """Return rows that are hard for a solver: far apart in size, equal, nearly equal, opposed."""
     n, d = rng.choice([1, 2, 5, 20]), rng.choice([1, 2, 5])
@@ -585,15 +571,9 @@ def loss_has_many(loss):
     ("loss", "kind", "said"),
     [
         (Huber(), "classifier", "classifier must be"),
-        ("huber", "classifier", "classifier must be"),
         (Logistic(), "regressor", "regressor must be"),
-        (Huber, "regressor", "regressor must be"),
         (HuberizedHinge(-1.0), "classifier", "'width' parameter of HuberizedHinge"),
-        (SoftHinge(np.nan), "classifier", "'margin' parameter of SoftHinge"),
-        (Huber(0.0), "regressor", "'threshold' parameter of Huber"),
-        ("epsilon_insensitive", "classifier", "classifier must be"),
         (EpsilonInsensitive(-0.1), "regressor", "'width' parameter of EpsilonInsensitive"),
-        (EpsilonInsensitive(1.0), "regressor", "'width' parameter of EpsilonInsensitive"),
         (EpsilonInsensitive(smoothing=0.0), "regressor", "'smoothing' parameter of Epsilon"),
     ],
 )
