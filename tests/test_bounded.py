@@ -239,18 +239,11 @@ def described(descr="'|u1'", order="False", shape="(1,)", more=""):
         head(described(shape="(0L,)" + "#\n" * 4960), length=10_200),
         head(described(), b"x", length=182),
         head(described(), b"x", major=2),
-        head(described(order="True"), b"x"),
         head(described(more="'more': 1"), b"x"),
-        head(described("'|O'"), bytes(8)),
         head(described("'>f8'"), bytes(8)),
-        head(described("'<f16'"), bytes(16)),
-        head(described("'<U0'"), b""),
         head(described("[('a', '|u1')]"), b"x"),
         head(described(shape="(2,)"), b"x"),
-        head(described(shape="()"), b"xx"),
-        head(described(shape="(1)"), b"x"),
         head(described(shape="(-1,)"), b"x"),
-        head(described(shape="(1000000000000,)"), b"x"),
         head(described(shape="(1, 1, 1, 1, 1)"), b"x"),
         head(described(), b"xx"),
         npy(np.arange(3.0))[:-1],
@@ -330,17 +323,6 @@ def test_cheap_refusals_come_before_the_search_for_the_farthest_rows(monkeypatch
     ):
         with pytest.raises(ValueError, match=told):
             check_consistent(replace(sketch, feature_map=fresh, **change))
-
-
-def test_who_knows_which_sketch_comes_can_say_how_large_it_is(content, tmp_path):
-    header, arrays = content
-    path = tmp_path / "sketch"
-    path.write_bytes(packed(json.dumps(header), arrays))
-    size = path.stat().st_size
-    assert _file.read_file(path, PrivateSketch._from_contents, 10_000).n_released
-    assert _file.read_file(path, PrivateSketch._from_contents, size).n_released
-    with pytest.raises(ValueError, match="not a sketch file, or is damaged"):
-        _file.read_file(path, PrivateSketch._from_contents, size - 1)
 
 
 def test_a_deep_guarantee_is_refused_and_a_shallow_one_shows_itself(content, tmp_path):

@@ -203,16 +203,12 @@ def test_large_integers_are_no_categories(kind, strange):
     ("values", "message"),
     [
         ([1, "1"], "lists '1' beside numbers"),
-        ([0.5, " 5e-1"], "lists ' 5e-1' beside numbers"),
         ([True, "no", "TRUE"], "lists 'TRUE' beside numbers"),
         (["a", "a\0"], "drops a NUL"),
-        ([b"a", b"b"], "a bytes; list words, numbers"),
         ([np.datetime64("2020-01-01"), np.datetime64("2020-01-02")], "a datetime64; list words"),
         ([np.timedelta64(1, "ns"), 2], "a timedelta64; list words"),
         ([0, np.inf], "inf, which float64 cannot hold"),
-        ([10**400, 1], "which float64 cannot hold"),
         ([0.0, -0.0], "twice"),
-        ([(1, 2), (3, 4)], "a tuple; list words"),
     ],
 )
 def test_values_that_a_container_may_confuse_are_not_listed(values, message):
@@ -227,14 +223,11 @@ def test_values_that_a_container_may_confuse_are_not_listed(values, message):
 
 TIMES = {
     "numpy": np.array([["2020-01-01"], ["2020-01-02"]], "M8[D]"),
-    "numpy differences": np.array([[1], [2]], "m8[s]"),
     "list": [[datetime.date(2020, 1, 1)], [datetime.datetime(2020, 1, 2)]],
     "list of numpy": [[np.datetime64("2020-01-01")], [np.timedelta64(3, "s")]],
     "pandas": pd.DataFrame({"t": pd.to_datetime(["2020-01-01", "2020-01-02"])}),
     "pandas zone": pd.DataFrame({"t": pd.to_datetime(["2020-01-01"] * 2, utc=True)}),
-    "pandas differences": pd.DataFrame({"t": pd.to_timedelta(["1 s", "2 s"])}),
     "polars": pl.DataFrame({"t": [datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 2)]}),
-    "polars days": pl.DataFrame({"t": [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]}),
 }
 
 

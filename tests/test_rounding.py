@@ -453,21 +453,6 @@ def scale_of(mechanism):
     return getattr(plan, known[mechanism]) if mechanism in known else plan._scale * plan._grid
 
 
-def test_grids_are_powers_of_two():
-    for regularization in (0.3, 7.0, 1e3):
-        settings = {"regularization": regularization}
-        for model in (
-            TDILClassifier(**settings),
-            PINPClassifier(gamma=1.0, mechanism="svt", **settings),
-            TDILClassifier(
-                gamma=1.0, mechanism=ExponentialMechanism(candidates=Z2), kernel="rbf", **settings
-            ),
-        ):
-            plan, _ = plan_of(model)
-            step = getattr(plan, "_grid", None) or getattr(plan, "grid", None) or plan.noise._grid
-            assert math.frexp(step)[0] == 0.5
-
-
 # ------------------------------------------------------------------------------- refusals
 
 

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import sklearn
 from curators import curator_of, summarizer_of
@@ -13,7 +12,7 @@ from paper_protocols import AskAll
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 
 from skdpsumm import (
     BudgetExceededError,
@@ -33,9 +32,8 @@ from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.schema._reading import read_table
 from skdpsumm.schema._vectorizer import VectorRows, vectorize
 from skdpsumm.summaries import Auction, DataOwner, Propose
-from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._owners import run_protocol
-from skdpsumm.summaries._releases import NONE_SHARED, GaussianMean
+from skdpsumm.summaries._releases import NONE_SHARED
 
 pytestmark = [
     pytest.mark.simulated(0),
@@ -122,22 +120,6 @@ def test_fewer_rows_than_asked_for():
     assert sorted(s.sample_indices_) == list(range(7))
 
 
-@pytest.mark.parametrize("container", [pd.DataFrame, pl.DataFrame])
-def test_frames_keep_their_kind(container):
-    X, y, owners, target, _ = problem()
-    frame = container({"a": X[:, 0], "b": X[:, 1]})
-    wanted = container({"a": target[:, 0], "b": target[:, 1]})
-    s = summarizer()
-    rows, labels = s.fit_resample(frame, y, X_target=wanted, owners=owners)
-    assert isinstance(rows, container)
-    np.testing.assert_array_equal(rows.to_numpy(), X[s.sample_indices_])
-    np.testing.assert_array_equal(labels, y[s.sample_indices_])
-    plain = summarizer().fit(X, X_target=target, owners=owners)
-    np.testing.assert_array_equal(plain.sample_indices_, s.sample_indices_)
-    if container is pd.DataFrame:
-        assert list(s.feature_names_in_) == ["a", "b"]
-
-
 # --------------------------------------------------------------------------------- money and faults
 
 
@@ -163,17 +145,6 @@ def test_a_full_ledger_refuses_before_anything_is_read():
     assert ledger.entries() == []
     with pytest.raises(ValueError, match="explore"):  # parameters come before the ledger
         summarizer(protocol=Propose(explore=2), ledger=ledger).fit(object())
-
-
-def test_parameters_of_the_protocol_are_its_own():
-    X, _, owners, target, _ = problem()
-    data = {"X_target": target, "owners": owners}
-    named = summarizer(protocol="propose", n_target=300).fit(X, **data)
-    made = summarizer(protocol=Propose(n_target=300)).fit(X, **data)
-    np.testing.assert_array_equal(named.sample_indices_, made.sample_indices_)
-    made.set_params(protocol__parsimony=2).fit(X, **data)
-    assert made.n_accessed_ == 40
-    assert not set(named.get_params()) & {"parsimony", "explore"}
 
 
 @pytest.mark.parametrize(
@@ -275,19 +246,6 @@ def test_a_kernel_that_sees_nothing_of_the_target_is_told(epsilon):
     assert told(1000, protocol="pool") == 0  # which releases nothing
 
 
-def test_noise_is_not_taken_for_a_kernel_that_sees_nothing():
-    target = problem()[3]
-    embedding = Embedding.draw(2, 1000, 0.5, "pairs", np.random.RandomState(0))
-
-    def work():
-        for seed in range(50):
-            for size, epsilon in (300, 0.03), (300, 1.0), (20, 1.0):
-                mean = GaussianMean(embedding, summarizer(epsilon=epsilon).terms())
-                mean.release(target[:size], seed)
-
-    assert said(work, "near 0 between any") == 0
-
-
 def test_held_out_rows_given_to_fit_are_kept_for_score():
     X, y, owners, target, target_y = problem()
     m = model().fit(
@@ -339,20 +297,6 @@ def test_claims_and_charge_do_not_depend_on_which_rows_are_in_the_target(protoco
         assert (SHARED in privacy.owners.given) == (protocol != "pool")
         assert (SHARED in privacy.target.given) == (not isinstance(protocol, str))
     assert len(found) == 1
-
-
-def test_x_itself_behind_a_scaler_has_to_be_said(routing):
-    """A pipeline makes two tables of one, and nobody compares them."""
-    X, y, *_ = problem()
-    for said in (False, True):
-        options = {"gamma": 25.0, "target_is_owners": said}
-        pipeline = Pipeline(
-            [("scale", PublicVectorizer((-2, 8))), ("model", model(**options))],
-            transform_input=["X_target"],
-        ).fit(X, y, X_target=X)
-        claim = pipeline[-1].privacy_.owners
-        assert (claim.epsilon(1e-6) > 0.9) == said
-        assert (SHARED in claim.given) != said
 
 
 @pytest.mark.parametrize(
@@ -411,16 +355,6 @@ def test_rows_are_chosen_in_pipelines_of_imbalanced_learn(routing):
     assert routed[0].owner_counts_["south"] > 45
     assert routed.predict(target).shape == (len(target),)
     routed[0].set_fit_resample_request(owners=False)
-
-
-def test_a_target_that_a_pipeline_did_not_map_is_told_why():
-    X = np.random.default_rng(0).normal(size=(40, 3))
-    with pytest.raises(ValueError, match="features") as caught:
-        PrivateMMDSummarizer(n_select=5, gamma=1.0).fit(X, X_target=X[:, :2])
-    assert "transform_input=['X_target']" in caught.value.__notes__[0]
-    with pytest.raises(ValueError, match="NaN") as caught:
-        PrivateMMDSummarizer(n_select=5, gamma=1.0).fit(np.full((40, 3), np.nan), X_target=X)
-    assert not hasattr(caught.value, "__notes__")
 
 
 # ------------------------------------------------------------------------------------------ schemas

@@ -14,7 +14,6 @@ from skdpsumm import (
     Categorical,
     Numeric,
     PINPClassifier,
-    PINPRegressor,
     Public,
     PublicVectorizer,
     TableSchema,
@@ -138,11 +137,8 @@ MARKS = FunctionalMechanism(n_landmarks=40)
 SETTINGS = {"random_state": 0, "epsilon": 3.0}
 LEARNERS = {
     "linear": TDILClassifier(),
-    "objective": TDILClassifier(mechanism="objective"),
     "numbers": TDILRegressor(y_bounds=(-1, 1)),
-    "numbers alone": TDILClassifier(kernel="linear"),
     "path": PINPClassifier(gamma=0.5),
-    "path, numbers": PINPRegressor(gamma=0.5, y_bounds=(-1, 1)),
     "svt": PINPClassifier(gamma=0.5, mechanism="svt"),
     "poly": PINPClassifier(kernel="poly"),
 }
@@ -331,28 +327,6 @@ def test_interactions_are_products_of_points_of_the_circle():
     assert len(names) == len(set(names)) == found.shape[1]
     assert names[3:6] == ["constant", "x0_cos1_x1_cos1", "x0_cos1_x1_sin1"]
     assert names[-1] == "x1_sin2_x2_sin1"
-
-
-def test_indicators_are_multiplied_with_points_and_with_one_another():
-    cells = np.array([["u", 0.2, 0.9, "z"], ["v", 0.7, 0.1, "x"], [None, 0.5, 0.3, "y"]], object)
-    words = [Categorical(["u", "v"], missing=True), Categorical(["x", "y", "z"])]
-    schema = [words[0], (0, 1), (0, 1), words[1]]
-    vectorizer = PublicVectorizer(schema, interactions=True).fit(cells)
-    found, names = vectorizer.transform(cells), list(vectorizer.get_feature_names_out())
-    one, other = (np.eye(3)[codes] for codes in ([0, 1, 2], [2, 0, 1]))
-    a, b = (waves(2 * cells[:, j].astype(float) - 1, 1).T for j in (1, 2))
-    wanted = [
-        np.einsum("na,nb->nab", *pair).reshape(3, -1)
-        for pair in ((one, a), (one, b), (other, a), (other, b), (one, other))
-    ]
-    # A tenth of the squares of two of four columns, shared by five points.
-    np.testing.assert_allclose(
-        found[:, 20:], np.hstack(wanted) * np.sqrt(0.1 * 2 / 4 / 5), atol=1e-9
-    )
-    np.testing.assert_allclose(found[:, :3], one * np.sqrt(0.9 / 4), atol=1e-9)
-    assert names[20:22] == ["x0_u_x1_cos1", "x0_u_x1_sin1"]
-    assert names[-1] == "x0_missing_x3_z"
-    assert len(set(names)) == len(names) == found.shape[1]
 
 
 @pytest.mark.parametrize(
