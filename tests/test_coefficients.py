@@ -14,7 +14,6 @@ from skdpsumm import (
     M2MEstimator,
     M2MRegressor,
     Numeric,
-    RFFSketcher,
     TableSchema,
 )
 
@@ -186,19 +185,6 @@ def test_inputs_that_were_not_counted_together_have_a_wider_interval():
 # ------------------------------------------------------------------ names, classes, refusals
 
 
-def test_entries_are_called_what_they_are_of(one_shop):
-    answer = one_shop.coefficients()
-    assert answer.labels == (("intercept", "visits", "distance", "city=port", "city=south"),)
-    assert list(answer.value.index) == list(answer.labels[0])
-    assert answer["visits"].shape == ()
-    some = one_shop.coefficients(["city", "visits"])
-    assert some.labels == (("intercept", "city=port", "city=south", "visits"),)
-    assert one_shop.coefficients([2]).labels == (("intercept", "city=port", "city=south"),)
-    for columns in ([], ["visits", "visits"], [0, "visits"], ["weight"], ["target"]):
-        with pytest.raises(ValueError, match=r"at least one input, each once|'weight'|'target'"):
-            one_shop.coefficients(columns)
-
-
 def test_missing_cells_have_an_indicator_and_missing_targets_teach_nothing():
     rng = np.random.default_rng(4)
     x, label = rng.integers(0, 3, 3000).astype(float), rng.integers(0, 2, 3000).astype(object)
@@ -283,19 +269,6 @@ def test_beside_a_class_that_nobody_has_no_coefficient_is_known():
     with pytest.warns(AnswerWarning, match="does not tell the coefficients"):
         answer = model.fit(frame, label).coefficients()
     assert np.isinf(answer[...].interval()).all()
-
-
-def test_a_sketch_without_histograms_has_no_coefficients():
-    rng = np.random.default_rng(0)
-    X = rng.random((500, 2))
-    model = M2MRegressor(
-        (0, 1),
-        release=RFFSketcher(n_components=10, gamma=1.0, epsilon=10.0, random_state=0),
-        y_bounds=(0, 1),
-        **SMALL,
-    )
-    with pytest.raises(ValueError, match="coefficients needs a sketch of histograms"):
-        model.fit(X, X[:, 0]).coefficients()
 
 
 @pytest.mark.statistical

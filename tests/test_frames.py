@@ -1,7 +1,6 @@
 """A frame's columns are found by their labels, whatever library made it, or nothing is charged."""
 
 from decimal import Decimal
-from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -162,18 +161,6 @@ def test_a_column_of_dates_is_one_of_the_days_since_its_first(name):
     np.testing.assert_array_equal(*told)
 
 
-@pytest.mark.parametrize("name", ["m2m", "fourier", "adaptive", "propose"])
-def test_labels_of_a_dask_frame_are_refused_before_the_charge(name):
-    frames = pytest.importorskip("dask.dataframe")
-    ledger = PrivacyLedger(epsilon=1000, delta=0.1)
-    X = frames.from_pandas(FRAME.set_axis([1, 0], axis=1), npartitions=2)
-    model = INSTANCES[name].make(ledger=ledger)
-    given = {"X_target": CELLS} if name == "propose" else {}
-    with pytest.raises(ValueError, match="neither words nor the positions"):
-        model.fit(X, **given)
-    assert ledger.entries() == []
-
-
 # ---- tables beside X
 
 NAMED = {"a": (-1, 1), "b": (-1, 1)}
@@ -272,12 +259,6 @@ def test_drafts_are_by_name_or_of_columns_in_order():
             TableSchema.from_public(rows.set_axis(labels, axis=1))
 
 
-@pytest.mark.parametrize("keys", [[("x", "a"), ("x", "b")], [1.5, 2], [0, 1], ["a", 1]])
-def test_keys_of_a_schema_are_words(keys):
-    with pytest.raises(ValueError, match=r"names of columns, which are words.*set_axis\("):
-        TableSchema(dict.fromkeys(keys, (0, 1)))
-
-
 # ---- cells of Arrow
 
 
@@ -351,20 +332,3 @@ def test_a_table_beside_X_without_rows_is_named(name, nothing):
     with pytest.raises(ValueError, match=rf"\b{parameter} has no rows. Give at least one"):
         BESIDE[name](nothing, schema=NAMED, ledger=ledger, **COMMON)
     assert ledger.entries() == []
-
-
-WEIGHTLESS = [name for name, one in READING.items() if one.kind not in ("summarised", "vectorizer")]
-
-
-@pytest.mark.parametrize("name", WEIGHTLESS)
-def test_no_fit_takes_weights(name):
-    model = INSTANCES[name].make()
-    assert "sample_weight" not in signature(model.fit).parameters
-
-
-def test_a_schema_in_another_encoding_names_the_file_and_the_line(tmp_path):
-    path = tmp_path / "columns.toml"
-    TableSchema({"a": (0, 1), "größe": (0, 1)}).save(path)
-    path.write_text(path.read_text("utf-8"), "latin-1")
-    with pytest.raises(ValueError, match=r"columns\.toml: line 5 is not in UTF-8.*Save the"):
-        TableSchema.load(path)

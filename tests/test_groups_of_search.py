@@ -14,7 +14,6 @@ from stub_learners import Stub
 
 from skdpsumm import (
     M2MClassifier,
-    PINPClassifier,
     PrivacyLedger,
     PrivateSearchCV,
     PublicVectorizer,
@@ -68,13 +67,6 @@ class Spy(Stub):
 
     def predict(self, X):
         return np.full(len(X), 1 if self.label == "fails" else self.label)
-
-
-class Blind(Spy):
-    """A learner that has the parameter, and takes no groups."""
-
-    def fit(self, X, y):
-        return super().fit(X, y)
 
 
 def search(estimator=None, choices=None, **params):
@@ -142,31 +134,14 @@ def test_learners_of_other_kinds(name, limit):
 
 
 OWN = "set max_rows_per_group on PrivateSearchCV"
-KINDS_OF_OBJECTIVE = {"mechanism": ["functional", "objective"]}
 WRONG = {
     "of rows": ({"estimator": Stub()}, LABELS, "Stub takes no groups in fit"),
-    "blind": ({"estimator": Blind()}, LABELS, "Blind takes no groups in fit"),
     "objective": (
         {"estimator": TDILClassifier(mechanism="objective"), "delta": 1e-6},
         LABELS,
         "protects single rows only",
     ),
-    "objective in a grid": (
-        {"estimator": TDILClassifier(), "choices": KINDS_OF_OBJECTIVE},
-        LABELS,
-        "objective",
-    ),
-    "keeps rows": (
-        {"estimator": PINPClassifier(gamma=1.0), "delta": 1e-6},
-        LABELS,
-        "keeps private rows",
-    ),
     "own bound": ({"estimator": Spy(max_rows_per_group=3)}, LABELS, OWN),
-    "own bound and none": (
-        {"estimator": Spy(max_rows_per_group=3), "max_rows_per_group": None},
-        None,
-        OWN,
-    ),
     "own bound of a sketcher": (
         {
             "estimator": M2MClassifier(release=RFFSketcher()),
@@ -226,14 +201,3 @@ def test_a_training_part_without_rows_is_no_failure(learner, limit):
         sums.append(search.best_sum_)
     # A failure would be the worst, whatever the labels are.
     assert sorted(sums) == [-n_units / 2, n_units / 2]
-
-
-def test_a_score_whose_noise_is_too_large_costs_nothing():
-    ledger = PrivacyLedger(epsilon=10, delta=1e-4, unit="group")
-    learner = TDILClassifier(classes=[0, 1])
-    search = PrivateSearchCV(
-        learner, {"regularization": [1.0]}, max_rows_per_group=10**12, ledger=ledger
-    )
-    with pytest.raises(ValueError, match="64-bit"):
-        search.fit(X, Y, groups=LABELS)
-    assert not ledger.entries()

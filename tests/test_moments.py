@@ -12,7 +12,6 @@ from skdpsumm import (
     AnswerWarning,
     Categorical,
     HistogramSketcher,
-    M2MClassifier,
     M2MEstimator,
     Numeric,
     Points,
@@ -157,15 +156,10 @@ GIVEN = HistogramSketcher((0, 1), epsilon=np.inf).fit([[0.5]]).sketch_
     ("mistake", "error", "match"),
     [
         (lambda: M2MEstimator.from_sketch("a.sketch"), TypeError, r"PrivateSketch\.load"),
-        (lambda: M2MClassifier.from_sketch("a.sketch"), TypeError, r"PrivateSketch\.load"),
         (lambda: M2MEstimator(RFFSketcher()).fit([[0.5]]), ValueError, "release=sketcher"),
         (lambda: M2MEstimator((0, 1), release=GIVEN).fit([[0.5]]), TypeError, "from_sketch"),
         (lambda: M2MEstimator((0, 1), ledger="a").fit([[0.5]]), ValueError, "'ledger'"),
         (UNFITTED.mean, NotFittedError, "fit"),
-        (UNFITTED.missing_share, NotFittedError, "fit"),
-        (lambda: UNFITTED.table([0]), NotFittedError, "fit"),
-        (lambda: UNFITTED.quantile(0, 0.5), NotFittedError, "fit"),
-        (lambda: UNFITTED.count(lambda rows: rows[:, 0] > 0), NotFittedError, "fit"),
     ],
 )
 def test_first_mistakes_are_told(mistake, error, match):
@@ -291,16 +285,6 @@ def test_a_name_is_taken_of_whole_rows_alone():
     ):
         with pytest.raises(IndexError):
             model.estimate(part)
-
-
-def test_a_failed_refit_says_nothing_of_the_old_release():
-    model = M2MEstimator(
-        (0, 1), release=RFFSketcher(n_components=10, epsilon=10.0), n_synthetic=500
-    ).fit(table())
-    before = model.privacy_
-    with pytest.raises(ValueError, match="prior"):
-        model.set_params(release__epsilon=0.01, inference=Points(prior="marginals")).fit(table())
-    assert model.privacy_ == before == model.sketch_.privacy
 
 
 @pytest.mark.parametrize(

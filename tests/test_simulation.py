@@ -269,14 +269,6 @@ def test_other_ways_to_a_ledger_in_a_file_are_closed(tmp_path):
     assert ledger.entries() == []
 
 
-def test_a_ledger_in_memory_counts_simulations():
-    ledger = PrivacyLedger(epsilon=3.0, delta=1e-4)
-    with simulation(0):
-        clone(SKETCHER).set_params(ledger=ledger).fit(X)
-    (entry,) = ledger.entries()
-    assert entry["simulated"]
-
-
 class SimulatesItself(TDDLClassifier):
     """A learner of somebody else's, whose noise the claim of a search would hide."""
 

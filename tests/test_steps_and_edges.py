@@ -1,7 +1,6 @@
 """Columns on a grid, bins with edges of their own, and answers that say how good they are."""
 
 import functools
-import re
 import warnings
 from decimal import Decimal
 
@@ -210,32 +209,3 @@ def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
         assert (
             told(lambda m=make: m(release=sketcher, n_synthetic=5000, random_state=0).fit(X)) == []
         )
-
-
-def test_questions_that_hold_nowhere_or_everywhere_are_told():
-    X = people().assign(sex=np.where(np.arange(3000) % 2, "F", "M"))
-    sketcher = HistogramSketcher(schema={**GRIDDED, "sex": ["F", "M"]})
-    model = answering(sketcher, X)
-    questions = {
-        "nowhere": lambda rows: rows["sex"] == "W",
-        "everywhere": lambda rows: rows["age"] < 1000,
-        r"nowhere on the synthetic points \(outputs \[1\]\)": lambda rows: (
-            rows["age"][:, None] > [20, 99]
-        ),
-    }
-    for where, question in questions.items():
-        for ask in (model.count, model.estimate):
-            (text,) = told(lambda a=ask, q=question: a(q))
-            assert re.search(where, text)
-            assert "spelling of categories" in text
-    (text,) = told(lambda: model.cdf("age", [16, 40]))
-    assert "range (17, 90)" in text
-    fine = [
-        lambda: model.count(lambda rows: rows["sex"] == "F"),
-        lambda: model.estimate(lambda rows: np.full(len(rows), 2.0)),  # no condition
-        lambda: model.cdf("age", [17, 40, 90]),
-        lambda: model.histogram("age"),
-        lambda: model.quantile("gain", 0.5),  # in a bin of its own
-        lambda: model.count(lambda rows: rows["age"] > 40).noise_std_error,
-    ]
-    assert [told(work) for work in fine] == [[]] * len(fine)
