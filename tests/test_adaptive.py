@@ -335,29 +335,6 @@ def test_columns_are_joined_before_others_are_counted_again(monkeypatch):
     assert sketch.lone_columns in ([], [13])
 
 
-def test_columns_that_noise_would_drown_stay_out(monkeypatch):
-    """Pairs of coins have less than the odds of their twins, so that about one of them is first."""
-    few_picks(monkeypatch)
-    coins = np.random.default_rng(0).integers(0, 2, (2000, 9))
-    rows = np.column_stack([coins, coins[:, :1]])
-    competed, choose = [], StepBudget.choose
-
-    def listens(self, scores, **options):
-        competed[-1].append(len(scores))
-        return choose(self, scores, **options)
-
-    monkeypatch.setattr(StepBudget, "choose", listens)
-    for seed in range(12):
-        competed.append([])
-        sketch = simulate(AdaptiveSketcher([[0, 1]] * 10), rows, seed=seed).sketch_
-        assert groups_of(sketch)[1][0] == (0, 9)
-        # Each of 45 pairs has a twin, and so has each of 44.
-        assert competed[-1][:2] == [90, 88]
-        assert len(competed[-1]) <= 11
-    joined = [sum(n > 44 for n in one) - 2 for one in competed]
-    assert np.mean(joined) <= 1.5  # of eight coins that are left
-
-
 def test_the_release_says_which_columns_are_in_no_group():
     wide = [Categorical(range(1000)), Categorical(range(1001))]
     rows = np.random.default_rng(0).integers(0, 1000, (500, 2)).astype(float)

@@ -13,25 +13,18 @@ MOST_FINE = 2**15
 COLUMNS = [
     Numeric(17, 90, step=1),
     Numeric(0, 127, step=1),
-    Numeric(0, 128, step=1),
     Numeric(0, 99_999, step=1),
     Numeric(-5, 1e6, step=1),
     Numeric(0, 0.7, step=0.1),
-    Numeric(0.05, 99.95, step=0.1),
-    Numeric(-7.5, 20_003.25, step=0.25),
     Numeric(0, 10**13, step=1),
     Numeric(0, 1),
     Numeric(0, 1000),
     Numeric(-100, 100),
-    Numeric(-1e5, -3),
-    Numeric(2e6, 2.1e6),
     Numeric(1e9, 1e9 + 1e-3),
     Numeric(1e9, np.nextafter(1e9, 2e9)),
-    Numeric(1e15, 1e15 + 4096),
     Numeric(-1e300, 1e300),
     Numeric(-1e-9, 5),
     Numeric(0, 1e-290),
-    Numeric(0, 3e-300),
 ]
 EVERY_COLUMN = pytest.mark.parametrize("column", COLUMNS, ids=str)
 

@@ -273,25 +273,6 @@ def test_codes_stay_in_range(engine, dtype, n_buckets):
 # --- Features and the choice of an engine --------------------------------------------------------
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 5e-6), (np.float64, 1e-13)])
-def test_features(dtype, tolerance):
-    X = np.random.default_rng(6).standard_normal((1000, 10)).astype(dtype)
-    frequencies = make_matrix(10, 100)
-    angles = 2 * np.pi * (X.astype(np.longdouble) @ frequencies.astype(dtype))
-    features = _engine.fourier_features(X, frequencies)
-    assert features.dtype == dtype
-    expected = np.hstack([np.cos(angles), np.sin(angles)]).astype(float)
-    np.testing.assert_allclose(features, expected, rtol=0, atol=tolerance)
-    huge = np.full((1, 10), np.finfo(dtype).max, dtype)
-    assert np.isfinite(_engine.fourier_features(huge, 1e10 * frequencies)).all()
-
-
-def test_unknown_engine(monkeypatch):
-    monkeypatch.setenv("SKDPSUMM_ENGINE", "cuda")
-    with pytest.raises(ValueError, match="must be 'numba' or 'numpy', got 'cuda'"):
-        _engine.fourier_sums(np.ones((1, 1)), np.ones((1, 1)))
-
-
 def test_numpy_serves_where_numba_is_missing(monkeypatch):
     monkeypatch.delenv("SKDPSUMM_ENGINE", raising=False)
     monkeypatch.setitem(sys.modules, "numba", None)

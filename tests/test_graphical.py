@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from skdpsumm.sketches._elimination import divided
 from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree
 from skdpsumm.sketches._junction_tree import within
-from skdpsumm.sketches._raking import rake, solve_block, targets
+from skdpsumm.sketches._raking import rake, targets
 from skdpsumm.sketches._residuals import Marginal, Residuals
 
 
@@ -141,16 +141,6 @@ def test_counts_without_noise_are_fitted_exactly():
     expected = (ab / b).dot(bc) / truth.sum()
     np.testing.assert_allclose(model.marginal((0, 2)), expected, atol=1e-5)
     np.testing.assert_allclose(model.n_rows, truth.sum())
-
-
-def test_exact_beside_noisy_counts():
-    rng = np.random.default_rng(4)
-    truth = a_truth((3, 4), rng)
-    marginals = [*measured(truth, [(0,)], rng, 0.0), *measured(truth, [(0, 1)], rng, 30.0)]
-    model = GraphicalModel((3, 4)).fit(marginals)
-    np.testing.assert_allclose(model.marginal((0,)), truth.sum(axis=1) / 1000, atol=1e-4)
-    np.testing.assert_allclose(model.n_rows, 1000)
-    assert np.isfinite(model.residuals.cell_variances((0, 1))).all()
 
 
 def test_zeros_stay_zero_and_the_rest_is_solved():
@@ -345,47 +335,6 @@ def test_rounded_rows_match_all_that_was_counted():
 
 
 # ---- warm starts
-
-
-def test_a_copy_starts_warm_and_leaves_the_first_alone():
-    rng = np.random.default_rng(25)
-    sizes = (4, 5, 3, 4)
-    truth = a_truth(sizes, rng, 20_000)
-    groups = [(0, 1), (1, 2), (2, 3), (0, 3)]
-    model = GraphicalModel(sizes).fit(measured(truth, groups, rng))
-    before = model.marginal((0, 2))
-    again = measured(model.n_rows * joint_of(model.tree), groups, rng)
-    copy = model.copy_with(again)
-    np.testing.assert_array_equal(model.marginal((0, 2)), before)
-    assert copy.tree.cliques == model.tree.cliques
-    cold = GraphicalModel(sizes).fit(again)
-    for group in groups:
-        missed = (copy.marginal(group) - cold.marginal(group)) * model.n_rows / 10
-        assert np.max(np.abs(missed)) < 0.1
-    # A group less, on the same tree.
-    fewer = model.copy_with(again[:-1])
-    assert fewer.tree.cliques == model.tree.cliques
-    cold = GraphicalModel(sizes).fit(again[:-1])
-    assert 0.5 * np.abs(fewer.marginal((0, 3)) - cold.marginal((0, 3))).sum() < 0.01
-
-
-@pytest.mark.parametrize("slack", [1e-11, 1e-2, 10.0])
-@pytest.mark.parametrize(("scale", "shift"), [(0.0, 0.0), (1.0, -1e5), (300.0, 1e5)])
-def test_a_block_is_solved_from_any_start(slack, scale, shift):
-    rng = np.random.default_rng(27)
-    now, share = rng.dirichlet(np.full(40, 0.05)), rng.normal(1 / 40, 0.02, 40)
-    share += (1 - share.sum()) / 40
-    slacks = slack * rng.uniform(0.5, 2, 40)
-    old = rng.normal(shift, scale, 40)
-    theta, z = solve_block(now, share, slacks, old)
-    assert np.all(theta >= -600)
-    free = theta > -600
-    matched = share - slacks * theta
-    assert abs(matched[free].sum() + np.sum((matched * (slacks == 0))[~free]) - 1) < 1e-3
-    told = np.log(np.maximum(now, 1e-300)) + theta - old - z
-    assert np.all(np.isfinite(theta))
-    kept = free & (matched > 1e-12)
-    np.testing.assert_allclose(np.log(matched[kept]), told[kept], atol=1e-3)
 
 
 # ---- what the tree does not hold

@@ -306,32 +306,6 @@ def test_what_costs_nothing_adds_nothing():
     assert both.epsilon(1e-6) == pytest.approx(gdp_epsilon(0.24, 1e-6))
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize(
-    "parts",
-    [
-        (PureDP(0.4), GaussianDP(0.3, 1e-3, 1e-9)),
-        (PureDP(0.4), ZeroConcentratedDP(0.05), GaussianDP(0.3)),
-        (ThresholdDP(0.03, 5), GaussianDP(0.3)),
-        (ThresholdDP(0.03, 5), PureDP(0.2), ObjectiveDP(0.2, 0.1)),
-        (Worst((PureDP(0.4), GaussianDP(0.3))), GaussianDP(0.5)),
-        (BestOf(StoppingLaw(0.0, 2.0), 0.2), PureDP(0.2), GaussianDP(0.3)),
-    ],
-)
-@pytest.mark.statistical
-def test_curves_of_compositions_are_monotone_and_agree(parts):
-    total = Composed(parts)
-    deltas = (1e-12, 1e-6, 0.1)
-    epsilons = [total.epsilon(d) for d in deltas]
-    assert all(a >= b >= 0 for a, b in pairwise(epsilons))
-    assert all(total.epsilon(d) >= max(p.epsilon(d) for p in parts) * (1 - 1e-4) for d in deltas)
-    back = [total.delta(e) for e in (0.0, 1.0, 20.0)]
-    assert all(1 >= a >= b >= 0 for a, b in pairwise(back))
-    for delta, epsilon in zip(deltas, epsilons, strict=True):
-        if math.isfinite(epsilon):
-            assert total.delta(epsilon * (1 + 1e-9)) <= delta * (1 + 1e-3)
-
-
 @dataclass(frozen=True)
 class Halved(Mechanism):
     """A cost of which nothing but the curve is known: that of half a unit of mu."""

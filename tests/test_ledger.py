@@ -11,7 +11,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -407,21 +406,6 @@ def test_a_data_set_keeps_its_partition():
     ledger.charge(PureDP(0.1), dataset="late")
     with pytest.raises(ValueError, match="another name"):
         ledger.dataset("late", partition="region")
-
-
-def test_entries_make_a_frame():
-    ledger = PrivacyLedger(epsilon=2.0, delta=DELTA)
-    ledger.dataset("north", partition="region").charge(PureDP(np.float64(0.1)), label="ages")
-    ledger.charge(PrivacyGuarantee(GaussianDP(0.01), simulated=True))
-    frame = pd.DataFrame(ledger.entries())
-    assert frame["id"].tolist() == [1, 2]
-    assert frame["partition"].isna().tolist() == [False, True]
-    assert frame["label"].tolist() == ["ages", ""]
-    assert frame["simulated"].tolist() == [False, True]
-    assert frame["pid"].eq(os.getpid()).all()
-    assert frame["epsilon"][0] == 0.1
-    assert mechanism_from_dict(frame["mechanism"][1]) == GaussianDP(0.01)
-    assert pd.to_datetime(frame["time"]).dt.tz is not None
 
 
 # ------------------------------------------------------------------------ parameters and the file

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from simulated import simulate
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from skdpsumm import (
@@ -12,7 +11,6 @@ from skdpsumm import (
     RACESketcher,
     RFFSketcher,
     SketchUnion,
-    _linear_systems,
 )
 from skdpsumm.moments.inferring import _points, _regression
 from skdpsumm.moments.inferring._points import maxent_weights
@@ -76,16 +74,6 @@ def test_dense_and_iterative_agree(name, epsilon, center, monkeypatch):
     assert np.all(np.abs(errors[0] - errors[1]) < close)
 
 
-@pytest.mark.parametrize("name", ["pairs", "triples", "fourier", "union"])
-def test_a_sketch_without_noise_can_be_solved(name, monkeypatch):
-    """Its features depend on one another; both find the same fit."""
-    dense, iterative = both(released(name, np.inf), monkeypatch)
-    values = outputs(dense.points)
-    assert np.allclose(dense.weights @ values, iterative.weights @ values, atol=1e-6)
-    fits = [m.residuals(values, m.coefficients(values)) for m in (dense, iterative)]
-    assert np.allclose(*fits, atol=1e-5)
-
-
 def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
     """And nothing above it is asked for the matrix of all features."""
     monkeypatch.setattr(_regression, "LARGEST_DENSE", 300)
@@ -99,12 +87,6 @@ def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
     assert np.all(model.mean().noise_std_error > 0)
     assert len(sketch.mean) > 300
     assert max(formed) < 100
-
-
-def test_what_does_not_converge_says_so(monkeypatch):
-    monkeypatch.setattr(_linear_systems, "_MOST_CG_PRODUCTS", 2)
-    with pytest.warns(ConvergenceWarning, match="fewer columns"):
-        both(released("pairs", 10.0), monkeypatch)
 
 
 # --- maximum entropy ------------------------------------------------------------------------

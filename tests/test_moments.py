@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 from simulated import simulate
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from skdpsumm import (
     AnswerWarning,
@@ -146,25 +145,6 @@ def test_features_of_one_column_that_depend_on_one_another(seed):
 
 def error_of_its_own(rows):
     raise ValueError("one of its own")
-
-
-UNFITTED = M2MEstimator((0, 1))
-GIVEN = HistogramSketcher((0, 1), epsilon=np.inf).fit([[0.5]]).sketch_
-
-
-@pytest.mark.parametrize(
-    ("mistake", "error", "match"),
-    [
-        (lambda: M2MEstimator.from_sketch("a.sketch"), TypeError, r"PrivateSketch\.load"),
-        (lambda: M2MEstimator(RFFSketcher()).fit([[0.5]]), ValueError, "release=sketcher"),
-        (lambda: M2MEstimator((0, 1), release=GIVEN).fit([[0.5]]), TypeError, "from_sketch"),
-        (lambda: M2MEstimator((0, 1), ledger="a").fit([[0.5]]), ValueError, "'ledger'"),
-        (UNFITTED.mean, NotFittedError, "fit"),
-    ],
-)
-def test_first_mistakes_are_told(mistake, error, match):
-    with pytest.raises(error, match=match):
-        mistake()
 
 
 @pytest.mark.parametrize("kind", [M2MEstimator, RFFSketcher, RACESketcher, PrivateMMDSummarizer])

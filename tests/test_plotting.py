@@ -402,20 +402,3 @@ def test_utility_of_an_estimator_fits_clones_and_pays_for_each():
     assert ledger.spent.epsilon == 3 * (3 + 1)
     assert not hasattr(model, "score_")
     assert display.ax_.get_xlabel() == "epsilon at delta=0 (replace-one)"
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"epsilons": [0.0, 1.0]},
-        {"epsilons": [1.0, np.inf]},
-        {"epsilons": [1.0, 1.0]},
-        {"n_repeats": 0},
-    ],
-    ids=str,
-)
-def test_utility_refuses_before_it_spends(bad):
-    ledger = PrivacyLedger(epsilon=100)
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        PrivacyUtilityDisplay.from_estimator(Constant(ledger=ledger), None, X_test=[0], **bad)
-    assert not ledger.entries()

@@ -217,16 +217,6 @@ def test_a_fork_cannot_go_on(monkeypatch):
         curator.receive({})
 
 
-def test_simulated_releases_share_no_noise():
-    owners = {"a": points(300), "b": points(300, 2.0, seed=1)}
-    curator = run(AskAll(3), owners, points(5000, 2.0), n_components=2000, epsilon=0.01)
-    target = curator.target_mean
-    first, second = (m.direction for m in curator.transcript["a"][1:3])
-    noise = [target, target - first, target - second]
-    correlation = np.corrcoef(noise)[np.triu_indices(3, 1)]
-    assert np.abs(correlation).max() < 8 / np.sqrt(2000)
-
-
 def test_a_huge_row_spoils_nothing():
     for huge in (np.array([[1e308, 0.0]]), np.array([[3e38, -3e38]], np.float32)):
         owners = {

@@ -27,7 +27,6 @@ from skdpsumm import (
     TDDLClassifier,
     TDILClassifier,
 )
-from skdpsumm._dask import PartitionSchema
 from skdpsumm.schema._listed import check_listed
 from skdpsumm.schema._reading import (
     CellError,
@@ -264,21 +263,6 @@ def test_short_floats_hold_the_categories_or_are_refused():
     assert columns.read(np.array([[2.0**24 + 1]]), 0).tolist() == [1]
     with pytest.raises(ValueError, match="float type that is too short"):
         columns.read(np.array([[2.0**24]], np.float32), 0)
-
-
-def test_partitions_of_dask_are_read_cell_by_cell():
-    dd = pytest.importorskip("dask.dataframe")
-    rows = [(k % 3, k / 4, k) for k in range(12)]
-    plain = frame(rows)
-    columns = TableSchema([[0, 1, 2], (-1e9, 1e9), (-1e9, 1e9)])
-    for strange in ((1.0, True, 2.5), (True, BIG + 1, 1e300), (np.float32(2), 2**63, 0.1)):
-        grown = pd.concat([plain, frame([strange])], ignore_index=True)
-        schema = PartitionSchema.of(NoEstimator(), dd.from_pandas(grown, 1), schema=columns)
-        parts = [schema.check(part) for part in (plain.iloc[:5], grown.iloc[5:])]
-        found = np.vstack([np.column_stack([columns.read(p, j) for j in (1, 2)]) for p in parts])
-        codes = np.concatenate([columns.read(p, 0) for p in parts])
-        assert np.array_equal(found[:-1], plain[NAMES[1:]].to_numpy(float))
-        assert np.array_equal(codes[:-1], plain["kind"])
 
 
 MANY = [2, *range(10, 41), 99]  # in order as numbers, not as words

@@ -525,26 +525,6 @@ def test_dtypes_of_the_container_never_matter(values):
             np.testing.assert_array_equal(told(schema, table), expected, err_msg=name)
 
 
-@quick
-@given(st.lists(st.sampled_from(["a", "b", "1"]) | st.none(), min_size=1, max_size=6))
-def test_words_are_read_alike_in_all_containers(values):
-    expected = [3 if value is None else ["a", "b", "1"].index(value) for value in values]
-    series = pd.Series(values, dtype=object)
-    tables = {
-        "list": [[value] for value in values],
-        "pandas": pd.DataFrame({"x": series}),
-        "pandas string": pd.DataFrame({"x": series.astype("string")}),
-        "pandas category": pd.DataFrame({"x": series.astype("category")}),
-        "polars": pl.DataFrame({"x": pl.Series(values, dtype=pl.String)}),
-        "polars categorical": pl.DataFrame({"x": pl.Series(values, dtype=pl.Categorical)}),
-        "polars enum": pl.DataFrame({"x": pl.Series(values, dtype=pl.Enum(["1", "b", "a"]))}),
-    }
-    if None not in values:
-        tables |= {"U": np.array(values)[:, None], "U9": np.array(values, "U9")[:, None]}
-    for name, table in tables.items():
-        assert told(WORDY, table) == expected, name
-
-
 @pytest.mark.parametrize("gap", GAPS, ids=repr)
 def test_all_that_is_missing_is_one_thing(gap):
     for schema, there, code in ((NUMERIC, 2.5, np.nan), (LISTED, 2.5, 4), (WORDY, "a", 3)):

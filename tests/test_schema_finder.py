@@ -596,23 +596,6 @@ def test_mistakes_are_told_before_the_table_is_looked_at(parameters, told):
     assert ledger.entries() == []
 
 
-@pytest.mark.parametrize(
-    ("X", "told"),
-    [
-        (pd.DataFrame({"b": [1]}), "lacks column 'a'"),
-        (pd.DataFrame({"a": [1], "b": [2]}).set_axis(["a", "a"], axis=1), "one name"),
-        (np.zeros((3, 2)), "describes 1 columns, and the table has 2"),
-        (np.zeros((3, 1), complex), "Complex data not supported"),
-        (np.zeros((0, 1)), "0 sample"),
-    ],
-)
-def test_tables_of_another_shape_cost_nothing(X, told):
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
-    with pytest.raises(ValueError, match=told):
-        SchemaFinder({"a": "category"}, ledger=ledger).fit(X)
-    assert ledger.entries() == []
-
-
 def test_one_charge_pays_for_all_columns():
     table = pd.DataFrame({"n": [1.0] * 50, "w": ["a"] * 50})
     kinds = dict(zip(table, BOTH, strict=True))

@@ -464,59 +464,6 @@ def test_a_refusal_comes_before_the_data_are_looked_at(make):
     assert ledger.verbs == ["check"]
 
 
-BAD_DATA = {
-    "NaN": np.full((5, 3), np.nan),
-    "no rows": np.zeros((0, 3)),
-    "text": np.array([["a", "b", "c"]]),
-}
-
-
-@pytest.mark.parametrize("make", [rff, histogram])  # without a schema, and with one
-@pytest.mark.parametrize("X", BAD_DATA.values(), ids=BAD_DATA)
-def test_bad_data_cost_nothing(make, X):
-    ledger = FakeLedger()
-    with pytest.raises(ValueError):  # noqa: PT011
-        make(ledger=ledger).fit(X)
-    assert ledger.verbs == ["check"]
-
-
-BAD_PARAMETERS = [
-    # What all sketchers have.
-    *((rff, {"epsilon": e}) for e in (0, -1.0, np.nan, "1")),
-    *((rff, {"delta": d}) for d in (1, 1.5, -1e-9, np.nan)),
-    (histogram, {"denominator": 0.5}),
-    (rff, {"adjacency": "swap"}),
-    (rff, {"random_state": "a"}),
-    *((make, {"epsilon": 1e-18, "delta": 0.0}) for make in MAKERS.values()),
-    # What each has of its own.
-    *((rff, {"n_components": n}) for n in (0, -2, 3.0)),
-    *((rff, {"gamma": g}) for g in (0, -1.0, np.nan, np.inf, 1e40)),
-    *((race, {"n_repetitions": 0}), (race, {"n_buckets": 1}), (race, {"bandwidth": 0})),
-    (race, {"bandwidth": 1e-40}),
-    *((make, {given: "auto"}) for make, given in ((rff, "gamma"), (race, "bandwidth"))),
-    *((make, {given: "scale"}) for make, given in ((rff, "gamma"), (race, "bandwidth"))),
-    *((make, {"schema": s}) for make in (histogram, union) for s in (None, Numeric(), [["a"]])),
-    *((histogram, {"n_bins": b}) for b in (0, [1, 2], [0, 1, 1], 2.5)),
-    *((histogram, {"marginals": m}) for m in (0, 4, [], [[0, 0]], [[3]], [["a"]])),
-    *((union, {"weights": w}) for w in ([1, 1], [1, 1, 0], [1, 1, -1], [1, 1, np.nan])),
-    (union, {"sketchers": []}),
-    (union, {"sketchers": rff()}),
-    (union, {"sketchers": [rff(n_components=0)]}),
-    (union, {"sketchers": [rff(gamma=-1.0)]}),
-    (union, {"sketchers": [rff(ledger=FakeLedger())]}),
-    (union, {"sketchers": [rff(schema=(0, 1))]}),
-]
-
-
-@pytest.mark.parametrize(("make", "params"), BAD_PARAMETERS)
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-def test_bad_parameters_cost_nothing(make, params):
-    ledger = FakeLedger()
-    with pytest.raises(ValueError):  # noqa: PT011
-        make(**{"ledger": ledger} | params).fit(X3)
-    assert "charge" not in ledger.verbs
-
-
 # ------------------------------------------------------------------------------------------ union
 
 

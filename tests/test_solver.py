@@ -35,12 +35,10 @@ from skdpsumm.learners.erm._losses import (
     Huber,
     HuberizedHinge,
     Logistic,
-    OneVsRest,
     ResidualLoss,
     SoftHinge,
     Softmax,
     Squared,
-    as_loss,
     classifier_loss,
 )
 from skdpsumm.learners.erm._problem import equal_shares
@@ -200,14 +198,6 @@ def test_a_bad_direction_is_slow_but_certified(monkeypatch):
             _kernel_solver._Dual, "direction", lambda _, point, __, f=bad[name]: f(point)
         )
         loose_against_exact(features, codes)
-
-
-def test_a_smooth_step_never_overshoots():
-    """From far away a full Newton step for the logistic loss diverges; ours does not."""
-    X, y = np.ones((1, 1)), np.ones((1, 1))
-    start = np.full((1, 1), -40.0)
-    A = solve_dual(X, y, Logistic(), 1e-3, 1e-3, start=start)
-    assert abs(A[0, 0] - solve_dual(X, y, Logistic(), 1e-3, 1e-6)[0, 0]) <= 1.1e-3
 
 
 def test_tolerance_that_rounding_forbids():
@@ -533,50 +523,3 @@ def parts_of(loss, codes, scores):
     parts = loss.parts(codes)
     columns = [scores] if len(parts) == 1 else [scores[:, [k]] for k in range(len(parts))]
     return [(part, code, s) for (part, code), s in zip(parts, columns, strict=True)]
-
-
-@pytest.mark.parametrize(
-    ("loss", "last"),
-    [
-        (HuberizedHinge(0.5), HuberizedHinge(2.0)),
-        (SoftHinge(3.0), SoftHinge(0.0)),
-        (Softmax(temperature=0.5, margin=1.0), Softmax(temperature=0.5, margin=1.0)),
-        (Huber(0.25), Huber(0.25)),
-        (Logistic(), Logistic()),
-        (OneVsRest(Hinge(), 3), OneVsRest(Hinge(), 3)),
-    ],
-    ids=lambda loss: type(loss).__name__,
-)
-def test_a_default_loss_follows_epsilon_without_a_jump(loss, last):
-    scores = np.linspace(-3, 3, 21)[:, None] * np.linspace(1, 0.2, 3 if loss_has_many(loss) else 1)
-    codes = np.eye(scores.shape[1])[np.zeros(len(scores), dtype=int)]
-
-    def values(epsilon):
-        return loss.relaxed(epsilon).value(scores, codes)
-
-    assert np.array_equal(values(0.1), loss.value(scores, codes))
-    assert np.array_equal(values(10.0), loss.value(scores, codes))
-    assert np.array_equal(values(np.inf), last.value(scores, codes))
-    assert np.abs(values(1e4) - values(np.inf)).max() < 0.01
-    steps = [np.abs(values(low) - values(low * 1.1)).max() for low in np.geomspace(5, 1e5, 104)]
-    assert max(steps) < 0.3
-
-
-def loss_has_many(loss):
-    """Return whether a loss is of the scores of several classes."""
-    return isinstance(loss, Softmax | OneVsRest)
-
-
-@pytest.mark.parametrize(
-    ("loss", "kind", "said"),
-    [
-        (Huber(), "classifier", "classifier must be"),
-        (Logistic(), "regressor", "regressor must be"),
-        (HuberizedHinge(-1.0), "classifier", "'width' parameter of HuberizedHinge"),
-        (EpsilonInsensitive(-0.1), "regressor", "'width' parameter of EpsilonInsensitive"),
-        (EpsilonInsensitive(smoothing=0.0), "regressor", "'smoothing' parameter of Epsilon"),
-    ],
-)
-def test_losses_that_are_refused(loss, kind, said):
-    with pytest.raises(ValueError, match=said):
-        as_loss(loss, kind)

@@ -15,7 +15,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skdpsumm import (
-    BudgetExceededError,
     Categorical,
     Numeric,
     PrivacyLedger,
@@ -24,14 +23,13 @@ from skdpsumm import (
     PublicVectorizer,
     SummarizedEstimator,
     TableSchema,
-    greedy_mmd_selection,
     mmd2,
 )
 from skdpsumm.privacy import PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.schema._reading import read_table
 from skdpsumm.schema._vectorizer import VectorRows, vectorize
-from skdpsumm.summaries import Auction, DataOwner, Propose
+from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._releases import NONE_SHARED
 
@@ -134,41 +132,6 @@ def test_a_fit_is_charged_once(protocol):
     if protocol != "propose":
         expected = expected + s.privacy_.owners.mechanism
     assert ledger.spent.epsilon == pytest.approx(expected.epsilon(1e-5), rel=1e-3)
-
-
-def test_a_full_ledger_refuses_before_anything_is_read():
-    ledger = PrivacyLedger(epsilon=0.5, delta=1e-6)
-    with pytest.raises(BudgetExceededError):
-        summarizer(ledger=ledger).fit(object())
-    with pytest.raises(BudgetExceededError):
-        summarizer(protocol="auction", ledger=ledger).fit(problem()[0])
-    assert ledger.entries() == []
-    with pytest.raises(ValueError, match="explore"):  # parameters come before the ledger
-        summarizer(protocol=Propose(explore=2), ledger=ledger).fit(object())
-
-
-@pytest.mark.parametrize(
-    ("options", "data", "message"),
-    [
-        ({"n_select": 0}, {}, "n_select"),
-        ({"protocol": "vote"}, {}, "protocol"),
-        ({"protocol": Propose(parsimony=0.5)}, {}, "parsimony"),
-        ({"adjacency": "replace_one"}, {}, "n_target is None"),
-        ({"shares": {"north": 1.0}}, {}, "shares"),
-        ({}, {"owners": [1, 2]}, "owners"),
-        ({}, {"X_target": [[1.0]]}, "features"),
-        ({}, {"X_target": [[1.0, np.inf]]}, "infinity"),
-        ({"protocol": Auction(X_seed=[[1.0]]), "epsilon": 20.0}, {}, "X_seed"),
-    ],
-)
-def test_mistakes_cost_nothing(options, data, message):
-    X, _, owners, target, _ = problem()
-    ledger = PrivacyLedger(epsilon=np.inf, adjacency=options.get("adjacency", "add_remove"))
-    with pytest.raises(ValueError, match=message):
-        summarizer(ledger=ledger, **options).fit(
-            X, **{"X_target": target, "owners": owners, **data}
-        )
-    assert ledger.entries() == []
 
 
 # -------------------------------------------------------------------------- summarised estimators
@@ -299,26 +262,6 @@ def test_claims_and_charge_do_not_depend_on_which_rows_are_in_the_target(protoco
     assert len(found) == 1
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ({"X_holdout": [[1.0]], "y_holdout": [1]}, "X_holdout has 1 columns"),
-        ({"X_holdout": [[1.0, 2.0]], "y_holdout": [1, 0]}, "inconsistent"),
-        (
-            {"X_holdout": [["a", "b"]], "y_holdout": [1]},
-            "Input X holds values that are not numbers",
-        ),
-        ({"y": None}, "requires y"),
-    ],
-)
-def test_mistakes_of_a_model_cost_nothing(data, message):
-    X, y, owners, target, _ = problem()
-    ledger = PrivacyLedger(epsilon=np.inf)
-    with pytest.raises(ValueError, match=message):
-        model(ledger=ledger).fit(X, **{"y": y, "X_target": target, "owners": owners, **data})
-    assert ledger.entries() == []
-
-
 @pytest.mark.parametrize("owners", [["a", None], [1.0, np.nan], [None, None], [np.nan, "a"]])
 def test_owners_that_are_missing_are_refused(owners):
     X, *_ = problem()
@@ -410,17 +353,6 @@ def test_a_raw_frame_is_read_through_the_schema_and_returned_as_it_is():
     found = mmd2(rows, target, schema=PEOPLE)
     assert found == mmd2(s.vectors(rows), s.vectors(target), gamma=s.gamma_)
     assert found < 0.2 * mmd2(X[:20], target, schema=PEOPLE)
-
-
-def test_partitions_are_read_through_the_schema():
-    dd = pytest.importorskip("dask.dataframe")
-    X, _, _ = people()
-    target = wanted_people()
-    parts = on_schema(epsilon=np.inf).fit(dd.from_pandas(X, npartitions=2), X_target=target)
-    whole = on_schema(epsilon=np.inf).fit(X, X_target=target, owners=np.repeat([0, 1], 300))
-    np.testing.assert_array_equal(parts.sample_indices_, whole.sample_indices_)
-    with pytest.raises(ValueError, match=r"give X.compute\(\)"):
-        greedy_mmd_selection(dd.from_pandas(X, npartitions=2), target, 20, schema=PEOPLE)
 
 
 def test_owners_of_cells_answer_as_owners_of_vectors_do():

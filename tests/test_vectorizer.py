@@ -21,8 +21,7 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
-from skdpsumm.learners import ExponentialMechanism, FunctionalMechanism
-from skdpsumm.schema._reading import read_table
+from skdpsumm.learners import FunctionalMechanism
 from skdpsumm.schema._vectorizer import vectorize
 
 # Tests of other things set these off, on tables as small as they are.
@@ -182,20 +181,6 @@ def test_public_rows_are_read_as_rows_are(kernel):
 
 
 @quiet
-def test_candidates_are_read_as_rows_are():
-    rows = pd.DataFrame(raw(12, seed=2))
-    scores = []
-    for schema, candidates, X in (
-        (SCHEMA, rows, TABLE),
-        (None, vectorize(SCHEMA, read_table(rows)), VECTORS),
-    ):
-        mechanism = ExponentialMechanism(n_rounds=3, candidates=candidates)
-        model = TDILClassifier(mechanism=mechanism, schema=schema, kernel="linear", **SETTINGS)
-        scores.append(model.fit(X, Y).decision_function(X))
-    assert np.array_equal(*scores)
-
-
-@quiet
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])
 @pytest.mark.parametrize("learner", [TDILClassifier, TDDLClassifier])
 def test_landmarks_of_a_table_of_all_kinds(learner, kernel):
@@ -290,14 +275,6 @@ def test_no_row_is_heard_more_than_another_at_the_end_of_a_narrow_range(mechanis
     assert np.linalg.norm(one - other) < 0.2 * np.linalg.norm(one)
 
 
-def test_wide_tables_of_numbers_have_no_hats():
-    X, y = np.random.default_rng(1).uniform(0, 1, (50, 64)), np.arange(50) % 2
-    wide = TDILClassifier(schema=(0, 1)).fit(X, y)
-    assert wide.predictor_.space.n_features == 65
-    narrow = TDILClassifier(schema=(0, 1)).fit(X[:, :2], y)
-    assert narrow.predictor_.space.n_features == 2 * 7 + 1 + 3 * 4
-
-
 # ---- interactions
 
 
@@ -383,32 +360,6 @@ def test_one_row_more_changes_no_interaction_of_another(name):
     assert alone.tobytes() == whole[:70].tobytes()
     order = np.random.default_rng(1).permutation(N)
     assert vectorizer.transform(TABLE.iloc[order]).tobytes() == whole[order].tobytes()
-
-
-@pytest.mark.parametrize(("n_columns", "n_orders"), [(2, 3), (10, 3), (11, 1), (17, 1), (18, 0)])
-def test_many_numbers_have_few_interactions_or_none(n_columns, n_orders):
-    X = np.random.default_rng(1).uniform(0, 1, (5, n_columns))
-    plain = PublicVectorizer((0, 1)).fit_transform(X)
-    beside = PublicVectorizer((0, 1), interactions=True).fit_transform(X)
-    n_products = n_orders * 4 * n_columns * (n_columns - 1) // 2
-    assert beside.shape[1] == plain.shape[1] + n_products
-    if not n_products:
-        assert np.array_equal(plain, beside)
-
-
-def test_interactions_are_of_classifiers_without_pure_dp():
-    X = np.random.default_rng(1).uniform(0, 1, (50, 2))
-    y = np.arange(50) % 2
-
-    def n_features(learner):
-        return learner.set_params(schema=(0, 1)).fit(X, y).predictor_.space.n_features
-
-    assert n_features(TDILClassifier()) == 15 + 12
-    assert n_features(TDILClassifier(epsilon=np.inf)) == 15 + 12
-    assert n_features(TDILClassifier(mechanism="objective")) == 15 + 12
-    assert n_features(TDILClassifier(delta=0.0)) == 15
-    assert n_features(TDILClassifier(kernel="linear")) == 3
-    assert n_features(TDILRegressor(y_bounds=(0, 1))) == 15
 
 
 def test_interactions_learn_what_no_sum_of_curves_can():
