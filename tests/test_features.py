@@ -275,33 +275,7 @@ def test_a_map_that_a_row_would_leave_is_never_made(make):
         make()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_that_are_no_numbers_stay_in_bounds(engine, dtype):
-    """No sketcher lets them in; whoever asks a map must not write into the process's memory."""
-    feature_map, X = random_map("race"), np.full((600, 3), np.nan, dtype)
-    X[::3] = np.inf
-    try:
-        codes, counts = feature_map.codes(X), feature_map.counts(X)
-    except ValueError:
-        return  # numpy's engine refuses to count them
-    assert codes.min() >= 0
-    assert codes.max() < 7
-    assert counts.reshape(4, 7).sum(axis=1).tolist() == [600] * 4
-
-
 # --------------------------------------------------------------------- a row depends on no other
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", KINDS)
-def test_removing_a_row_removes_what_it_adds(engine, kind, dtype):
-    """Across the boundaries of all blocks, with one thread and with two."""
-    X = np.random.default_rng(0).normal(size=(66_000, 3)).astype(dtype)
-    feature_map = random_map(kind)
-    total = feature_map.grid_sums(X)
-    for i in (0, 16_383, 65_536, 65_999):
-        rest = feature_map.grid_sums(np.delete(X, i, axis=0))
-        assert np.array_equal(total - rest, contribution(feature_map, X[i]))
 
 
 # ------------------------------------------------------------------------------ what phi is
@@ -316,21 +290,6 @@ def test_grid_sums_are_sums_of_the_features(engine, kind, dtype):
     sums = np.asarray(features.sum(axis=0, dtype=float)).ravel()
     assert feature_map.grid_sums(X) / GRID == pytest.approx(sums, abs=200 / GRID)
     assert feature_map.float_sums(X) == pytest.approx(sums, rel=1e-12)
-
-
-def test_fourier_features_are_cosines_and_sines():
-    feature_map = random_map("fourier")
-    X = np.random.default_rng(0).normal(size=(50, 3))
-    angles = X @ feature_map.frequencies
-    exact = np.hstack([np.cos(angles), np.sin(angles)])
-    assert feature_map.matrix(X) == pytest.approx(exact, abs=1e-12)
-
-
-def test_race_buckets_are_those_of_the_formula(engine):
-    feature_map = random_map("race")
-    X = np.random.default_rng(0).normal(size=(300, 3))
-    exact = np.floor(X @ feature_map.projections + feature_map.offsets) % 7
-    assert np.array_equal(feature_map.codes(X), exact)
 
 
 def test_histogram_cells_are_those_of_numpy():

@@ -158,7 +158,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(
     ("name", "place"),
-    [(name, "first") for name in REFUSED] + [("scaler", "later"), ("function", "candidate")],
+    [(name, "first") for name in REFUSED] + [("of all rows", "later"), ("function", "candidate")],
 )
 def test_other_steps_are_refused_before_the_charge_with_what_to_write(name, place):
     ledger, step = PrivacyLedger(epsilon=100.0, delta=1e-5), REFUSED[name]
