@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.kernel_approximation import RBFSampler
-from sklearn.preprocessing import FunctionTransformer
 
 from skdpsumm import PrivacyLedger, TDILClassifier, TDILRegressor
 from skdpsumm.learners import EpsilonInsensitive, GradientDescent, Huber, HuberizedHinge, SoftHinge
@@ -80,18 +78,14 @@ MODELS = {
     "two classes": classifier(),
     "long rows": classifier(norm_bound=3.0, loss=SoftHinge(2.0)),
     "schema": classifier(schema=(-1, 1)),
-    "features": classifier(kernel=RBFSampler(n_components=33, gamma=2.0)),
-    "a function": classifier(kernel=FunctionTransformer(np.tanh)),
     "span": classifier(kernel="rbf", gamma=1.0, schema=(-1, 1), mechanism=_SPAN),
     "span of a polynomial": classifier(3, kernel="poly", schema=(-1, 1), mechanism=_SPAN),
     "five classes": classifier(5),
     "twenty classes": classifier(20),
     "short clip": classifier(5, mechanism=GradientDescent(clip=0.01)),
     "one against the rest": classifier(4, loss="hinge"),
-    "sharp": classifier(3, loss=HuberizedHinge(width=1e-8)),
     "overflow": classifier(3, loss=HuberizedHinge(width=1e-310)),
     "numbers": regressor(),
-    "insensitive": regressor(loss="epsilon_insensitive"),
     "squares": regressor(loss="squared", mechanism=GradientDescent(clip=0.5)),
 }
 LENGTHS = (0.0, 1.0, 1e3, 1e-200, 1e150)
@@ -222,23 +216,16 @@ AUTOMATIC = [
     (classifier(max_rows_per_group=3), "gradient"),
     (classifier(epsilon=30.0), "gradient"),
     (classifier(epsilon=31.0), "objective"),
-    (classifier(epsilon=1e4), "objective"),
     (classifier(epsilon=np.inf), "objective"),
     (classifier(epsilon=31.0, max_rows_per_group="average"), "functional"),
-    (classifier(delta=0.0), "objective"),
     (classifier(delta=0.0, max_rows_per_group=2), "functional"),
-    (classifier(loss="hinge"), "gradient"),
     (classifier(loss="hinge", epsilon=31.0), "functional"),
     (classifier(loss=HuberizedHinge(0.01)), "gradient"),
-    (classifier(loss=HuberizedHinge()), "gradient"),
-    (regressor(loss=Huber(0.5)), "gradient"),
-    (regressor(loss="epsilon_insensitive"), "gradient"),
     (regressor(loss="epsilon_insensitive", epsilon=31.0), "objective"),
     (regressor(loss=EpsilonInsensitive(), delta=0.0), "objective"),
     (regressor(loss=EpsilonInsensitive(smoothing=1e-3)), "gradient"),
     (regressor(loss=EpsilonInsensitive(smoothing=1e-3), epsilon=np.inf), "functional"),
     (classifier(kernel="rbf", schema=(-1, 1)), "gradient"),
-    (classifier(kernel=RBFSampler()), "gradient"),
 ]
 
 

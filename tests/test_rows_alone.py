@@ -22,11 +22,10 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch, RBFSampler
-from sklearn.pipeline import make_pipeline, make_union
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
-    KBinsDiscretizer,
     PolynomialFeatures,
     StandardScaler,
 )
@@ -83,9 +82,7 @@ MAPS = {
     "count sketch": PolynomialCountSketch(n_components=16, random_state=0),
     "kernel": FrozenEstimator(Nystroem(n_components=9, random_state=0).fit(ROWS)),
     "powers": make_pipeline(PublicVectorizer(schema=(-5, 5)), PolynomialFeatures(2)),
-    "bins": FrozenEstimator(KBinsDiscretizer(3, strategy="uniform").fit(ROWS)),
     "in place": StandardScaler(copy=False, with_mean=False),
-    "union": make_union(RBFSampler(n_components=5, random_state=0), Binarizer()),
     "single precision": FunctionTransformer(lambda X: X.astype(np.float32) @ PLANES.astype("f4")),
     **{how: Mixing(how) for how in ("centre", "shortcut", "norm", "subtract")},
 }

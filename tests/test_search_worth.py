@@ -15,7 +15,6 @@ from skdpsumm import (
     PrivateSearchCV,
     TDILClassifier,
 )
-from skdpsumm._computing import progress
 from skdpsumm.model_selection import _choice
 from skdpsumm.model_selection._stopping import (
     StoppingLaw,
@@ -121,12 +120,6 @@ def test_what_is_expected_is_what_a_fit_will_have(params):
     assert enough["difference"] == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize("n_samples", [0, -1, math.nan, math.inf, "many", None])
-def test_a_number_of_rows_that_is_none_is_refused(n_samples):
-    with pytest.raises(ValueError, match="n_samples must be a positive number"):
-        search().expected_noise(n_samples)
-
-
 # ------------------------------------------------------------------------------------- after a fit
 
 
@@ -203,13 +196,3 @@ def test_the_estimator_as_it_is_may_win():
 
 
 # ---------------------------------------------------------------------------------------- progress
-
-
-@seeded
-def test_nothing_is_shown(capfd):
-    """Not even what fits have to tell, for that would count them."""
-    with progress("all", 1):
-        search(epsilon=5.0).fit(*table(1500))
-    shown = capfd.readouterr()
-    assert shown.out == ""
-    assert shown.err.startswith("all: 0 steps")
