@@ -17,7 +17,6 @@ from skdpsumm import (
     M2MEstimator,
     Numeric,
     Points,
-    PrivacyLedger,
     PrivateMMDSummarizer,
     PrivateSearchCV,
     SchemaFinder,
@@ -113,13 +112,11 @@ def test_frames_of_any_library_are_the_same_table(name):
 
 
 @pytest.mark.parametrize("name", READING)
-def test_other_labels_than_words_and_positions_are_refused_before_the_charge(name):
-    ledger = PrivacyLedger(epsilon=1000, delta=0.1)
+def test_other_labels_than_words_and_positions_are_refused_before_the_charge(name, unpaid):
     for X in NEITHER:
         with pytest.raises(ValueError, match="neither words nor") as caught:
-            fitted(name, X, ledger)
+            fitted(name, X, unpaid)
         assert str(caught.value) == OTHER_LABELS
-    assert ledger.entries() == []
 
 
 BY_NAME = of_each_class(
@@ -128,8 +125,8 @@ BY_NAME = of_each_class(
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_a_schema_by_name_finds_columns_in_any_order_and_never_by_position(name):
-    schema, ledger = {"b": (-2, 2), "a": (-1, 1)}, PrivacyLedger(epsilon=1000, delta=0.1)
+def test_a_schema_by_name_finds_columns_in_any_order_and_never_by_position(name, unpaid):
+    schema = {"b": (-2, 2), "a": (-1, 1)}
     model = fitted(name, FRAME, schema=schema)
     expected = said(model, FRAME)
     for X in (SWAPPED, arrow(SWAPPED)):
@@ -137,8 +134,7 @@ def test_a_schema_by_name_finds_columns_in_any_order_and_never_by_position(name)
         np.testing.assert_array_equal(said(model, X), expected)
     for X in (NO_NAMES, *NEITHER):
         with pytest.raises(ValueError, match=r"have no names|have labels that are"):
-            fitted(name, X, ledger, schema=schema)
-    assert ledger.entries() == []
+            fitted(name, X, unpaid, schema=schema)
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -213,7 +209,7 @@ BESIDE = {
 
 
 @pytest.mark.parametrize("name", BESIDE)
-def test_tables_beside_X_are_read_by_name_or_refused_before_the_charge(name):
+def test_tables_beside_X_are_read_by_name_or_refused_before_the_charge(name, unpaid):
     fit = BESIDE[name]
     expected = fit(SIDE, schema=NAMED, **COMMON)
     for kind, X in SIDES.items():
@@ -222,24 +218,20 @@ def test_tables_beside_X_are_read_by_name_or_refused_before_the_charge(name):
                 fit(X, schema=NAMED, **COMMON)
         else:
             np.testing.assert_array_equal(fit(X, schema=NAMED, **COMMON), expected)
-    ledger = PrivacyLedger(epsilon=1000, delta=0.1)
     for labels in (*OTHERS.values(), [0, 1]):
         with pytest.raises(ValueError, match=r"have no names|have labels that are"):
-            fit(SIDE.set_axis(labels, axis=1), schema=NAMED, ledger=ledger, **COMMON)
-    assert ledger.entries() == []
+            fit(SIDE.set_axis(labels, axis=1), schema=NAMED, ledger=unpaid, **COMMON)
 
 
 @pytest.mark.parametrize(
     "name", ["X_public", "X_target", "X_holdout", "Y of mmd2", "X_target of a choice"]
 )
-def test_tables_beside_X_that_are_read_by_position_have_its_columns_in_order(name):
-    ledger = PrivacyLedger(epsilon=1000, delta=0.1)
-    given = {"gamma": 1.0, "ledger": ledger, **COMMON}
+def test_tables_beside_X_that_are_read_by_position_have_its_columns_in_order(name, unpaid):
+    given = {"gamma": 1.0, "ledger": unpaid, **COMMON}
     given |= {"kernel": "rbf"} if name == "X_public" else {}
     for kind in ("swapped", "table"):
         with pytest.raises(ValueError, match="same order"):
             BESIDE[name](SIDES[kind], **given)
-    assert ledger.entries() == []
 
 
 # ---- schemas
@@ -312,23 +304,21 @@ def is_number(cell):
         ([None, *pd.interval_range(0, 5)], "holds intervals.*public edges in a schema"),
     ],
 )
-def test_periods_and_intervals_are_named_with_what_to_give_in_their_place(cells, message):
-    X, ledger = pd.DataFrame({"a": cells, "b": np.arange(6.0)}), PrivacyLedger(epsilon=9, delta=0.1)
+def test_periods_and_intervals_are_named_with_what_to_give_in_their_place(cells, message, unpaid):
+    X = pd.DataFrame({"a": cells, "b": np.arange(6.0)})
     columns = [Numeric(0, 1, missing=True), Categorical([1], missing=True)]
     for column in columns if cells[0] is None else [*columns, (0, 1), ["x", "y"]]:
         with pytest.raises(ValueError, match=message):
-            M2MEstimator({"a": column, "b": (0, 9)}, ledger=ledger).fit(X)
+            M2MEstimator({"a": column, "b": (0, 9)}, ledger=unpaid).fit(X)
     with pytest.raises(ValueError, match=message):
-        TDILClassifier(ledger=ledger).fit(X, [0, 1] * 3)
+        TDILClassifier(ledger=unpaid).fit(X, [0, 1] * 3)
     with pytest.raises(ValueError, match=message.split(".*")[0]):
         TableSchema.from_public(X)
-    assert ledger.entries() == []
 
 
 @pytest.mark.parametrize("name", [name for name in BESIDE if name not in ("prior", "X_holdout")])
 @pytest.mark.parametrize("nothing", [SIDE[:0], CELLS[:0], []])
-def test_a_table_beside_X_without_rows_is_named(name, nothing):
-    ledger, parameter = PrivacyLedger(epsilon=1000, delta=0.1), name.split(" of ")[0]
+def test_a_table_beside_X_without_rows_is_named(name, nothing, unpaid):
+    parameter = name.split(" of ")[0]
     with pytest.raises(ValueError, match=rf"\b{parameter} has no rows. Give at least one"):
-        BESIDE[name](nothing, schema=NAMED, ledger=ledger, **COMMON)
-    assert ledger.entries() == []
+        BESIDE[name](nothing, schema=NAMED, ledger=unpaid, **COMMON)

@@ -589,11 +589,9 @@ class Untouched:
         ({"max_rows_per_group": 2}, "got none. Pass groups"),
     ],
 )
-def test_mistakes_are_told_before_the_table_is_looked_at(parameters, told):
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+def test_mistakes_are_told_before_the_table_is_looked_at(parameters, told, unpaid):
     with pytest.raises(ValueError, match=told):
-        SchemaFinder(**parameters, ledger=ledger).fit(Untouched())
-    assert ledger.entries() == []
+        SchemaFinder(**parameters, ledger=unpaid).fit(Untouched())
 
 
 def test_one_charge_pays_for_all_columns():
