@@ -18,12 +18,7 @@ from skdpsumm import (
     TableSchema,
 )
 
-UNITS = [
-    ("add_remove", None),
-    ("add_remove", 50),
-    ("add_remove", "average"),
-    ("replace_one", None),
-]
+UNITS = [("add_remove", None), ("add_remove", 50), ("add_remove", "average"), ("replace_one", None)]
 
 
 def refused(model, X, message, groups=None):

@@ -288,7 +288,6 @@ def people():
     return M2MEstimator(release=sketcher, random_state=0).fit(PEOPLE)
 
 
-@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_conditions_are_those_of_pandas(people, name):
     condition = CONDITIONS[name]

@@ -11,14 +11,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from skdpsumm import (
-    Categorical,
-    Numeric,
-    PrivacyLedger,
-    PrivateSketch,
-    RFFSketcher,
-    TableSchema,
-)
+from skdpsumm import Categorical, Numeric, PrivacyLedger, PrivateSketch, RFFSketcher, TableSchema
 from skdpsumm.features import _apart
 from skdpsumm.features._apart import LEVELS, _Cover, _differences, least_kernel
 from skdpsumm.features._feature_maps import FourierMap, auto_gamma

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from skdpsumm import (
-    BudgetExceededError,
-    TDDLClassifier,
-    check_private_estimator,
-)
+from skdpsumm import BudgetExceededError, TDDLClassifier, check_private_estimator
 from skdpsumm.learners import LaplaceAnswers
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP, gdp_mu
 
@@ -167,7 +163,6 @@ def test_a_wrong_one_fails(wrong, words):
         check_private_estimator(wrong, *PAIR, n_trials=300)
 
 
-@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
 def test_estimators_of_the_library_need_no_pair():
     """Of a cost in zCDP, with groups, and with labels."""
     model = TDDLClassifier(schema=(0, 1), classes=[0, 1], gamma=1.0, max_rows_per_group=2)

@@ -17,10 +17,7 @@ from skdpsumm import (
     TableSchema,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
 Z95 = 1.959964
 SMALL = {"n_synthetic": 5_000, "random_state": 0}
 
@@ -28,11 +25,7 @@ SMALL = {"n_synthetic": 5_000, "random_state": 0}
 def released(frame, schema, marginals, *, epsilon=np.inf, seed=0, **options):
     """Return the sketch of agreed groups."""
     sketcher = HistogramSketcher(
-        schema=schema,
-        marginals=marginals,
-        epsilon=epsilon,
-        random_state=0,
-        **options,
+        schema=schema, marginals=marginals, epsilon=epsilon, random_state=0, **options
     )
     return simulate(sketcher, frame, seed=None if np.isinf(epsilon) else seed).sketch_
 
@@ -194,10 +187,7 @@ def test_missing_cells_have_an_indicator_and_missing_targets_teach_nothing():
     y = np.array([value == 1 for value in label[known]])
     x_seen = np.where(rng.random(3000) < 0.3, np.nan, x)
     schema = TableSchema(
-        {
-            "x": Numeric(0, 2, step=1, missing=True),
-            "y": Categorical([0, 1], missing=True),
-        }
+        {"x": Numeric(0, 2, step=1, missing=True), "y": Categorical([0, 1], missing=True)}
     )
     frame = pd.DataFrame({"x": x_seen, "y": label})
     sketch = released(frame, schema, [["x", "y"]], n_bins=3)

@@ -34,9 +34,6 @@ from skdpsumm import (
 from skdpsumm.privacy import PrivacyLeakWarning, PrivacyLedger, _noise
 from skdpsumm.privacy._noise import IntegerNoise
 
-# Tests of other things set these off, on tables as small as they are.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
-
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (120, 2))
 Y = (X[:, 0] > 0).astype(int)
@@ -99,11 +96,7 @@ ODD_TABLES = {
         with_cell("b", "secret"),
         "'b' holds a value that is not",
     ),
-    "a range in a list": (
-        SCHEMA | {"a": [-1, 1]},
-        FRAME,
-        "'a' holds a value .*write a tuple, ",
-    ),
+    "a range in a list": (SCHEMA | {"a": [-1, 1]}, FRAME, "'a' holds a value .*write a tuple, "),
     "a word for a number": (SCHEMA, with_cell("a", "secret"), "'a' holds values that are not num"),
     "no number": (SCHEMA, with_cell("a", np.nan), "'a' contains NaN.*missing=True"),
     "a date": (SCHEMA, with_cell("a", pd.Timestamp("2020-01-01")), "'a' holds dates or times"),

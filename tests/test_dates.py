@@ -244,11 +244,7 @@ def people(n=4000):
     return frame.assign(day=frame["day"].where(rng.random(n) < 0.9))
 
 
-SCHEMA = {
-    "day": Date("2022-01-01", "2024-12-31", missing=True),
-    "sex": ["f", "m"],
-    "pay": (0, 1),
-}
+SCHEMA = {"day": Date("2022-01-01", "2024-12-31", missing=True), "sex": ["f", "m"], "pay": (0, 1)}
 
 
 @pytest.fixture(scope="module")

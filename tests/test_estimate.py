@@ -6,19 +6,10 @@ import pytest
 from answers import N_TABLES, answer_of, tables_of
 from scipy.stats import binom, expon, norm, t
 
-from skdpsumm import (
-    Estimate,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    TableSchema,
-)
+from skdpsumm import Estimate, HistogramSketcher, M2MEstimator, Numeric, TableSchema
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
-    pytest.mark.simulated(0),
-]
+pytestmark = pytest.mark.simulated(0)
 
 
 # What an answer's tables differ by; for a population also by 0.4 and 0, which makes 0.5 and 0.2.

@@ -11,13 +11,7 @@ from scipy.optimize import brentq
 
 from skdpsumm import Categorical, Numeric, TableSchema
 from skdpsumm.features import _engine, _feature_maps, _histogram
-from skdpsumm.features._feature_maps import (
-    GRID,
-    FourierMap,
-    RACEMap,
-    UnionMap,
-    project_to_simplex,
-)
+from skdpsumm.features._feature_maps import GRID, FourierMap, RACEMap, UnionMap, project_to_simplex
 from skdpsumm.features._histogram import HistogramMap
 from skdpsumm.summaries._mmd import Embedding
 

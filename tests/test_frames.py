@@ -27,10 +27,7 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm.schema._frames import OTHER_LABELS, to_pandas
-from skdpsumm.schema._reading import (
-    read_column,
-    read_table,
-)
+from skdpsumm.schema._reading import read_column, read_table
 from skdpsumm.summaries import greedy_mmd_selection, mmd2
 
 pa = pytest.importorskip("pyarrow")

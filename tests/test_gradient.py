@@ -23,7 +23,6 @@ from skdpsumm.privacy import NoiseWarning
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore:overflow encountered"),
     pytest.mark.filterwarnings("ignore:invalid value encountered"),
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),

@@ -21,10 +21,7 @@ from skdpsumm.learners.mechanisms._base import LearnerMechanism
 from skdpsumm.model_selection import _private_search
 from skdpsumm.schema._groups import Groups
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 # Claims of these are about single rows, which their own tests see.
 OF_ROWS = {"objective", "objective, numbers", "auction"}

@@ -25,10 +25,7 @@ from skdpsumm.model_selection import _private_search
 from skdpsumm.model_selection._run import Table, groups_held_out
 from skdpsumm.schema._groups import Groups
 
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-]
+pytestmark = pytest.mark.simulated(0)
 KEY = bytes(range(32))
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 100, 600)

@@ -41,11 +41,7 @@ small = st.floats(0.0, 1e-5)
 gaussians = st.builds(GaussianDP, positive, small, small)
 atoms = st.one_of(st.builds(PureDP, positive), gaussians, st.builds(ZeroConcentratedDP, positive))
 mechanisms = st.recursive(
-    st.one_of(
-        atoms,
-        st.builds(Unprotected, st.text()),
-        st.builds(ObjectiveDP, positive, positive),
-    ),
+    st.one_of(atoms, st.builds(Unprotected, st.text()), st.builds(ObjectiveDP, positive, positive)),
     lambda inner: (
         st.lists(inner, min_size=1, max_size=3)
         .map(tuple)

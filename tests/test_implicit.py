@@ -18,11 +18,7 @@ from skdpsumm import (
 )
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
 SMALL = {"schema": (0, 1), "n_synthetic": 4_000, "random_state": 0}
 

@@ -6,21 +6,10 @@ import pytest
 from scipy.stats import gaussian_kde
 from sklearn.base import clone
 
-from skdpsumm import (
-    KDE,
-    M2MEstimator,
-    Numeric,
-    Points,
-    RFFSketcher,
-    TableSchema,
-    simulation,
-)
+from skdpsumm import KDE, M2MEstimator, Numeric, Points, RFFSketcher, TableSchema, simulation
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
 UNIT = TableSchema((0, 1)).for_table(2)
 MIXED = {

@@ -49,10 +49,7 @@ from skdpsumm.privacy import _noise
 from skdpsumm.privacy._mechanisms import mechanism_from_dict
 from skdpsumm.sketches import _steps
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 # What `kit` says that the wire cannot see: these have tests of their own.
 UNSEEN = {"objective", "svt", "threshold"}

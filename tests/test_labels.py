@@ -30,10 +30,7 @@ from skdpsumm.schema._listed import listed_classes
 from skdpsumm.schema._reading import CellError, read_labels, sound_labels
 from skdpsumm.summaries import DataOwner
 
-pytestmark = [
-    pytest.mark.simulated(1),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = [pytest.mark.simulated(1), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 N = 40
 RNG = np.random.default_rng(0)

@@ -40,12 +40,6 @@ from skdpsumm import (
     uniform_selection,
 )
 
-# Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning"),
-]
-
 N = 90
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (N, 2))

@@ -48,7 +48,6 @@ UNITS_AND_ARMS = pytest.mark.parametrize(
 pytestmark = [
     pytest.mark.statistical,
     pytest.mark.usefixtures("quick_fits"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore:If you scale X in a Pipeline"),
     pytest.mark.filterwarnings("ignore:Ask the fitted PINP learner"),
 ]

@@ -45,9 +45,6 @@ from skdpsumm.learners import (
 )
 from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
 
-# Tests of other things set these off, on tables as small as they are.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
-
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (400, 3))
 DISC = np.where(X[:, 0] ** 2 + X[:, 1] ** 2 < 0.6, "in", "out")

@@ -41,9 +41,6 @@ from skdpsumm.privacy._mechanisms import (
 from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise
 from skdpsumm.privacy._threshold import ThresholdDP
 
-# Tests of other things set these off, on tables as small as they are.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning")
-
 DELTA = 1e-6
 
 

@@ -23,12 +23,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skdpsumm import BudgetWarning, HistogramSketcher, M2MClassifier
-from skdpsumm.privacy import (
-    BudgetExceededError,
-    PrivacyLedger,
-    PureDP,
-    _ledger_file,
-)
+from skdpsumm.privacy import BudgetExceededError, PrivacyLedger, PureDP, _ledger_file
 from skdpsumm.privacy._ledger_file import Book
 
 PRICE, CAP = 0.1, 1.0
@@ -36,11 +31,7 @@ X, Y = np.linspace(-1, 1, 24)[:, None], np.arange(24) % 2
 LIMIT = 60  # seconds, after which a child counts as hung
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 def release(truth):

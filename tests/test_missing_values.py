@@ -29,7 +29,6 @@ from skdpsumm.schema._reading import read_table
 
 pytestmark = [
     pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
     pytest.mark.filterwarnings("ignore:Leave column 'height' out"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:invalid value encountered in log"),
@@ -230,7 +229,6 @@ def with_a_column_of_few(n_present, seed=0):
     return pd.DataFrame({"a": a, "b": b, "m": m}), schema
 
 
-@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 @pytest.mark.parametrize("n_present", [0, 30])
 def test_a_column_that_hardly_anybody_has_spoils_no_others(n_present):
     """Its noise moved variances of others from 140 to up to 1,900, to make a possible matrix."""
@@ -252,7 +250,6 @@ def test_a_column_that_hardly_anybody_has_spoils_no_others(n_present):
     assert np.mean(held) >= 0.5  # 27 of 30 releases held it
 
 
-@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 def test_of_values_that_nobody_has_all_is_possible():
     """Without noise the share below a value was 0.5, for certain, and covariances were near 0."""
     frame, schema = with_a_column_of_few(0)

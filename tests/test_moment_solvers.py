@@ -5,25 +5,13 @@ import pytest
 from simulated import simulate
 from sklearn.utils import check_random_state
 
-from skdpsumm import (
-    HistogramSketcher,
-    M2MEstimator,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-)
+from skdpsumm import HistogramSketcher, M2MEstimator, RACESketcher, RFFSketcher, SketchUnion
 from skdpsumm.moments.inferring import _points, _regression
 from skdpsumm.moments.inferring._points import maxent_weights
-from skdpsumm.moments.inferring._regression import (
-    FeatureBlocks,
-    IterativeSolver,
-    MomentRegression,
-)
+from skdpsumm.moments.inferring._regression import FeatureBlocks, IterativeSolver, MomentRegression
 from skdpsumm.schema._schema import TableSchema
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
 
 SKETCHERS = {
     "pairs": HistogramSketcher(n_bins=8, marginals=2),

@@ -23,7 +23,6 @@ from skdpsumm import (
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
     pytest.mark.filterwarnings("ignore:divide by zero encountered"),
     pytest.mark.filterwarnings("ignore:invalid value encountered"),
 ]

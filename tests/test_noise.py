@@ -25,12 +25,7 @@ from scipy.special import ndtr
 
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
-from skdpsumm.privacy._noise import (
-    RESERVE,
-    Block,
-    IntegerNoise,
-    nominal_mechanism,
-)
+from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise, nominal_mechanism
 from skdpsumm.privacy._objective import discrete_slack
 
 DRAWS = {"laplace": 40_000, "gaussian": 25_000}

@@ -16,11 +16,7 @@ from hypothesis import strategies as st
 
 from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP
 from skdpsumm.privacy._compositions import compose
-from skdpsumm.privacy._mechanisms import (
-    ZeroConcentratedDP,
-    gdp_delta,
-    mechanism_from_dict,
-)
+from skdpsumm.privacy._mechanisms import ZeroConcentratedDP, gdp_delta, mechanism_from_dict
 from skdpsumm.privacy._noise import RESERVE
 from skdpsumm.privacy._objective import (
     OUTPUT_SHARE,

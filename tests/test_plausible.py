@@ -14,19 +14,10 @@ import pandas as pd
 import pytest
 from simulated import simulate
 
-from skdpsumm import (
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    PrivateSketch,
-    RFFSketcher,
-)
+from skdpsumm import HistogramSketcher, M2MEstimator, Numeric, PrivateSketch, RFFSketcher
 from skdpsumm.moments.plausible._interactions import Interactions
 
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
-]
+pytestmark = pytest.mark.simulated(0)
 
 N = 20_000
 SCHEMA = {

@@ -41,12 +41,6 @@ from simulated import simulate
 
 from skdpsumm.privacy import PrivacyGuarantee
 
-# Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning"),
-]
-
 SCHEMA = {
     "height": Numeric(100, 220, unit="cm"),
     "weight": Numeric(0, 200, unit="kg"),
@@ -387,12 +381,7 @@ def test_utility_of_an_estimator_fits_clones_and_pays_for_each():
     Constant.fits, ledger = 0, PrivacyLedger(epsilon=100)
     model = Constant(ledger=ledger)
     display = PrivacyUtilityDisplay.from_estimator(
-        model,
-        None,
-        X_test=Public([1, 2]),
-        epsilons=[3, 1],
-        n_repeats=3,
-        fit_params={"bonus": 100},
+        model, None, X_test=Public([1, 2]), epsilons=[3, 1], n_repeats=3, fit_params={"bonus": 100}
     )
     assert display.epsilons.tolist() == [1, 3]
     assert display.values.tolist() == [10 + 5 + 102, 30 + 2 + 102]

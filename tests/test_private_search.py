@@ -32,17 +32,12 @@ from skdpsumm import (
 )
 from skdpsumm.model_selection import _run
 from skdpsumm.model_selection._candidate import Choices
-from skdpsumm.model_selection._stopping import (
-    StoppingLaw,
-    plan_runs,
-    stopping,
-)
+from skdpsumm.model_selection._stopping import StoppingLaw, plan_runs, stopping
 from skdpsumm.privacy import GaussianDP, PureDP, _noise
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
     pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning"),
 ]
 
@@ -105,13 +100,7 @@ class Constant(Stub):
     """A learner that reads nothing, says what it was asked for, and predicts one label."""
 
     def __init__(
-        self,
-        label=0,
-        epsilon=1.0,
-        delta=0.0,
-        adjacency="add_remove",
-        ledger=None,
-        classes=None,
+        self, label=0, epsilon=1.0, delta=0.0, adjacency="add_remove", ledger=None, classes=None
     ):
         super().__init__(epsilon, delta, adjacency, ledger)
         self.label = label

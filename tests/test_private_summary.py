@@ -29,8 +29,6 @@ from skdpsumm.summaries import summary_sketcher
 pytestmark = [
     pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
 ]
 PEOPLE = TableSchema(
     {"age": Numeric(17, 90, step=1), "job": Categorical(["clerk", "farmer"], missing=True)}

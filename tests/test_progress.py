@@ -8,16 +8,9 @@ import sklearn
 from catalogue import of
 from sklearn.kernel_approximation import RBFSampler
 
-from skdpsumm import (
-    TDDLClassifier,
-    TDILClassifier,
-    _computing,
-)
+from skdpsumm import TDDLClassifier, TDILClassifier, _computing
 from skdpsumm._computing import advance, progress
 from skdpsumm.privacy._noise import noisy_integers
-
-# Tests of other things set these off, on tables as small as they are.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
 
 X = np.random.default_rng(0).random((120, 2))
 y = (X[:, 0] > 0.5).astype(int)

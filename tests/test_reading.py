@@ -121,10 +121,7 @@ GROWN = {
     "pandas joined": (frame, stacked(frame, lambda two: pd.concat(two, ignore_index=True))),
     "pandas converted": (frame, lambda rows, one: frame([*rows, one]).convert_dtypes()),
     "polars": (in_polars, None),
-    "polars joined": (
-        in_polars,
-        stacked(in_polars, _joined),
-    ),
+    "polars joined": (in_polars, stacked(in_polars, _joined)),
 }
 
 

@@ -13,20 +13,11 @@ import numpy as np
 import pytest
 from sklearn.kernel_approximation import RBFSampler
 
-from skdpsumm import (
-    PINPClassifier,
-    PrivacyLedger,
-    TDDLClassifier,
-    TDILClassifier,
-)
+from skdpsumm import PINPClassifier, PrivacyLedger, TDDLClassifier, TDILClassifier
 from skdpsumm._linear_systems import power_below
 from skdpsumm.learners import ExponentialMechanism, FunctionalMechanism, PolynomialKernel
 from skdpsumm.learners.erm import _problem
-from skdpsumm.learners.erm._feature_space import (
-    NORM_ERROR,
-    FeatureSpace,
-    clip_rows,
-)
+from skdpsumm.learners.erm._feature_space import NORM_ERROR, FeatureSpace, clip_rows
 from skdpsumm.learners.erm._kernel_space import KernelSpace
 from skdpsumm.learners.erm._losses import (
     EpsilonInsensitive,
@@ -52,9 +43,6 @@ from skdpsumm.learners.erm._problem import (
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise, GaussianPath
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import on_grid
-
-# Tests of other things set these off, on tables as small as they are.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
 
 RNG = np.random.default_rng(0)
 PLANTED = pytest.mark.parametrize("planted", [False, True], ids=["sound", "planted"])
@@ -465,10 +453,7 @@ def scale_of(mechanism):
             ),
             "max_points",
         ),
-        (
-            PINPClassifier(kernel=PolynomialKernel(degree=10**7), gamma=1e-7, loss="hinge"),
-            "degree",
-        ),
+        (PINPClassifier(kernel=PolynomialKernel(degree=10**7), gamma=1e-7, loss="hinge"), "degree"),
     ],
     ids=["points", "degree"],
 )

@@ -23,12 +23,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch, RBFSampler
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import (
-    Binarizer,
-    FunctionTransformer,
-    PolynomialFeatures,
-    StandardScaler,
-)
+from sklearn.preprocessing import Binarizer, FunctionTransformer, PolynomialFeatures, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from threadpoolctl import threadpool_info
 

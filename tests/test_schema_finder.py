@@ -41,19 +41,10 @@ from skdpsumm import (
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
 from skdpsumm.schema import _finder
-from skdpsumm.schema._finder import (
-    N_SCALE_CELLS,
-    _coarsest_steps,
-    _numbers,
-    _places,
-    _range_of,
-)
+from skdpsumm.schema._finder import N_SCALE_CELLS, _coarsest_steps, _numbers, _places, _range_of
 from skdpsumm.sketches._stated import stated_limit
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
 UNITS = list(itertools.product(["add_remove", "replace_one"], [None, 1, 4]))
 BOTH = ["number", "category"]
@@ -662,7 +653,6 @@ def test_what_noise_hides_is_told():
 # ------------------------------------------------------------------------ what it is for
 
 
-@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
 def test_what_is_made_with_a_found_schema_says_so(tmp_path):
     frame = pd.DataFrame({"n": [*range(100)] * 9})
     finder = SchemaFinder({"n": "number"}, epsilon=1.0).fit(frame)

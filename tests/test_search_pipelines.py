@@ -14,12 +14,7 @@ from sklearn.feature_selection import SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import (
-    Binarizer,
-    FunctionTransformer,
-    PolynomialFeatures,
-    StandardScaler,
-)
+from sklearn.preprocessing import Binarizer, FunctionTransformer, PolynomialFeatures, StandardScaler
 from sklearn.utils.fixes import parse_version
 from stub_learners import Stub
 
@@ -43,7 +38,6 @@ from skdpsumm.schema._reading import column_names, validate_table
 
 pytestmark = [
     pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore:Feature .* is constant"),
     pytest.mark.filterwarnings("ignore:The behavior of DataFrame concatenation"),
 ]
@@ -444,14 +438,7 @@ if not NEWER:
 class Reads(Keeps):
     """A learner that reads a table through a schema, and keeps what it was trained on."""
 
-    def __init__(
-        self,
-        schema=None,
-        epsilon=1.0,
-        delta=0.0,
-        adjacency="add_remove",
-        ledger=None,
-    ):
+    def __init__(self, schema=None, epsilon=1.0, delta=0.0, adjacency="add_remove", ledger=None):
         super().__init__(epsilon, delta, adjacency, ledger)
         self.schema = schema
 

@@ -9,18 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdpsumm import (
-    NoiseWarning,
-    PrivacyLedger,
-    PrivateSearchCV,
-    TDILClassifier,
-)
+from skdpsumm import NoiseWarning, PrivacyLedger, PrivateSearchCV, TDILClassifier
 from skdpsumm.model_selection import _choice
-from skdpsumm.model_selection._stopping import (
-    StoppingLaw,
-    plan_runs,
-    stopping,
-)
+from skdpsumm.model_selection._stopping import StoppingLaw, plan_runs, stopping
 from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
 from skdpsumm.privacy._compositions import compose
 
@@ -152,7 +143,6 @@ def test_a_warning_that_is_an_error_comes_after_everything():
 
 
 @seeded
-@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")
 @pytest.mark.parametrize("n", [40, 2000])
 def test_it_is_said_of_what_was_released_alone(n):
     model = search().fit(*table(n))
@@ -169,7 +159,6 @@ def test_it_is_said_of_what_was_released_alone(n):
 
 
 @seeded
-@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")
 def test_the_difference_is_from_above():
     """The rows that a noisy sum needs are seldom more than there were, whatever the scores."""
     score = search(expected_trials=10)._make_score(search(expected_trials=10)._plan(1.0))
@@ -186,7 +175,6 @@ def test_the_difference_is_from_above():
 
 
 @seeded
-@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")
 def test_the_estimator_as_it_is_may_win():
     for bound, is_default in ((LEARNER.norm_bound, True), (LEARNER.norm_bound + 1, False)):
         model = search({"norm_bound": [bound]}).fit(*table(100))

@@ -31,7 +31,6 @@ from skdpsumm.privacy._noise import current_seed, drawing_from
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning"),
     pytest.mark.filterwarnings("ignore:Pass the rows to match"),
     pytest.mark.filterwarnings("ignore:Lower n_select"),
 ]

@@ -26,9 +26,7 @@ from skdpsumm import (
     SketchUnion,
     TableSchema,
 )
-from skdpsumm.privacy import (
-    BudgetExceededError,
-)
+from skdpsumm.privacy import BudgetExceededError
 from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.schema._schema import as_schema
 from skdpsumm.sketches import _file
@@ -292,10 +290,7 @@ common = {
 }
 bounds = st.tuples(st.floats(-9, 0), st.floats(0.5, 9))
 own = {
-    "rff": {
-        "n_components": st.integers(1, 6).map(lambda p: 2 * p),
-        "gamma": st.floats(0.01, 10),
-    },
+    "rff": {"n_components": st.integers(1, 6).map(lambda p: 2 * p), "gamma": st.floats(0.01, 10)},
     "race": {"n_repetitions": st.integers(1, 5), "n_buckets": st.integers(2, 9)},
     "histogram": {
         "n_bins": st.lists(st.integers(1, 6), min_size=3, max_size=3),

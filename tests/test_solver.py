@@ -11,23 +11,11 @@ from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 
-from skdpsumm._linear_systems import (
-    UNIT,
-    careful_product,
-    product_error,
-)
-from skdpsumm.learners.erm import (
-    _feature_space,
-    _half_matrix,
-    _kernel_solver,
-    _newton,
-    _problem,
-)
+from skdpsumm._linear_systems import UNIT, careful_product, product_error
+from skdpsumm.learners.erm import _feature_space, _half_matrix, _kernel_solver, _newton, _problem
 from skdpsumm.learners.erm._feature_space import FeatureRows, clip_rows, solve_primal
 from skdpsumm.learners.erm._half_matrix import HalfMatrix, plain_error
-from skdpsumm.learners.erm._kernel_solver import (
-    solve_dual,
-)
+from skdpsumm.learners.erm._kernel_solver import solve_dual
 from skdpsumm.learners.erm._kernel_space import KernelSpace
 from skdpsumm.learners.erm._losses import (
     EpsilonInsensitive,
@@ -334,8 +322,7 @@ def last_resort(monkeypatch):
 @pytest.mark.statistical
 @pytest.mark.parametrize(("loss", "q"), CASES, ids=CASE_NAMES)
 @pytest.mark.parametrize(
-    ("table", "shared"),
-    [("rank 2", False), ("one row", True), ("duplicates of all labels", True)],
+    ("table", "shared"), [("rank 2", False), ("one row", True), ("duplicates of all labels", True)]
 )
 def test_the_last_resort_arrives_as_proved(request, loss, q, table, shared):
     """All its steps are taken, and the last point keeps the tolerance, without a certificate."""

@@ -27,7 +27,6 @@ from skdpsumm.features._histogram import HistogramMap
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
     pytest.mark.filterwarnings("ignore:Leave column 'age' out"),
 ]
 quick = settings(deadline=None, database=None, derandomize=True, max_examples=40)
@@ -144,7 +143,6 @@ def test_synthetic_points_lie_on_the_grid(prior):
 # -------------------------------------------------------------------------------- the error bars
 
 
-@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 @pytest.mark.parametrize("seed", range(4))
 def test_bounds_hold_for_any_data_among_the_points(seed):
     """Shrinkage makes a large bias; data as unlike the prior as can be must stay within."""
@@ -161,10 +159,7 @@ def test_bounds_hold_for_any_data_among_the_points(seed):
     cuts = np.linspace(0.05, 0.95, 10)
     count = model.count(lambda rows: rows[:, [0, 1]] > 0.4)
     cdf = model.cdf(0, cuts)
-    for answer, truth in (
-        (count, (X > 0.4).sum(axis=0)),
-        (cdf, (X[:, [0]] <= cuts).mean(axis=0)),
-    ):
+    for answer, truth in ((count, (X > 0.4).sum(axis=0)), (cdf, (X[:, [0]] <= cuts).mean(axis=0))):
         low, high = np.moveaxis(answer[...].interval(), -1, 0)
         assert np.all((low - 1e-9 <= truth) & (truth <= high + 1e-9))
         assert np.abs(answer.value - truth).max() > 1e-3, "the bound is put to the test"

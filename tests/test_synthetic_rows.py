@@ -21,7 +21,6 @@ from skdpsumm import (
     SketchUnion,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 SCHEMA = {
     "age": Numeric(20, 60, step=1),
     "pay": Numeric(0, 100, missing=True),
@@ -124,11 +123,7 @@ def test_a_graphical_model_needs_histograms(kind, unpaid):
 @pytest.mark.parametrize(
     ("kind", "points", "said"),
     [
-        (
-            M2MEstimator,
-            {"weights": "ridge"},
-            r"Points\(weights=...\) has no effect in M2ME",
-        ),
+        (M2MEstimator, {"weights": "ridge"}, r"Points\(weights=...\) has no effect in M2ME"),
         (M2MRegressor, {"regularization": "paper"}, "has no effect in M2MRegressor"),
         (M2MClassifier, {"prior": "kde"}, "'prior' parameter of Points of M2MClassifier"),
     ],

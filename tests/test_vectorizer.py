@@ -27,7 +27,6 @@ from skdpsumm.schema._vectorizer import vectorize
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
     pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore:The behavior of DataFrame concatenation"),
 ]
 

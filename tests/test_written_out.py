@@ -139,7 +139,6 @@ ROWS = np.random.default_rng(0).uniform(-1, 1, (60, 2))
 SHORT = {"norm_bound": 1.0}
 
 
-@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")
 @pytest.mark.parametrize(
     ("model", "is_told"),
     [
