@@ -413,16 +413,6 @@ def test_rare_categories_make_one_cell():
     assert max(joined_categories(np.arange(5.0)[:, None], 50.0)) == 2
 
 
-def test_bins_and_rare_categories_are_in_the_map(monkeypatch):
-    few_picks(monkeypatch)
-    sketch = sketcher(epsilon=0.3).fit(X).sketch_
-    parts = sketch.feature_map.parts()
-    assert parts[1].n_bins[3] == 31
-    assert parts[2].n_bins[3] < 31
-    assert parts[1].n_bins[:3] == parts[2].n_bins[:3]
-    assert parts[2].n_bins[0] >= 2
-
-
 def test_edges_of_the_schema_are_kept():
     schema = {**dict(zip(SCHEMA, SCHEMA.columns, strict=True))}
     schema["age"] = Numeric(17, 90, step=1, edges=[17, 30, 65, 90])

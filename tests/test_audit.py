@@ -154,24 +154,10 @@ def randomised_response(epsilon, rng):
     return lambda bit: bit if rng.random() < keep else 1 - bit
 
 
-def geometric(epsilon, rng):
-    p = -math.expm1(-epsilon)
-    return lambda count: count + int(rng.geometric(p)) - int(rng.geometric(p))
-
-
-def exponential(epsilon, rng):
-    odds = np.exp(epsilon * np.arange(5) / 4)  # from one row's best to its worst
-    probabilities = np.stack([odds, odds[::-1]]) / odds.sum()
-    return lambda row: int(rng.choice(5, p=probabilities[row]))
-
-
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(
-    "mechanism", [randomised_response, geometric, exponential], ids=lambda m: m.__name__
-)
-def test_sound_releases_are_not_refuted(mechanism, seed):
-    """Epsilon halved in the claim (noise multiplier 0.5) is detected for discrete outputs."""
-    release = mechanism(2.0, np.random.default_rng(seed))
+def test_sound_releases_are_not_refuted(seed):
+    """Epsilon halved in the claim is detected for an output that is discrete."""
+    release = randomised_response(2.0, np.random.default_rng(seed))
     result = audit(release, 1, 0, n_trials=4000)
     assert not result.refutes(2.0)
     assert result.refutes(1.0)

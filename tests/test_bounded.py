@@ -203,26 +203,6 @@ def test_arrays_are_those_that_the_header_lists(content, change, tmp_path):
         PrivateSketch.load(path)
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
-        *(np.arange(3.0), np.zeros((2, 3), np.float32), np.zeros((2, 1, 3), np.int8), np.ones(0)),
-        *(
-            np.array(1.5),
-            np.array(["a", "\u4e2d"]),
-            np.array([True, False]),
-            np.zeros((0, 4), "u2"),
-        ),
-    ],
-    ids=str,
-)
-def test_arrays_are_read_as_they_are_written(array):
-    found = _file.read_npy(npy(array))
-    assert (found.dtype, found.shape) == (array.dtype, array.shape)
-    assert np.array_equal(found, array)
-    assert found.flags.writeable
-
-
 def head(text, data=b"", major=1, length=None):
     text = text.encode().ljust((length or 118) - 1) + b"\n"
     return b"\x93NUMPY" + bytes([major, 0]) + len(text).to_bytes(2, "little") + text + data

@@ -214,23 +214,6 @@ def test_a_heap_is_never_halved(column, heap, dtype):
 # ------------------------------------------------------------------------------- what stands out
 
 
-@pytest.mark.parametrize("step", [1.0, None])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_values_that_nobody_chose_are_found(step, seed):
-    """Of 26 whole numbers in 0 to 100,000, on three levels, at a noise of ten rows of 20,000."""
-    rng = np.random.default_rng(seed)
-    column = Numeric(0, 100_000, step=step)
-    values = np.sort(rng.choice(100_001, 26, replace=False)).astype(float)
-    rows = rng.choice(values, 20_000)
-    leaves = found_by(column, rows, 10.0, 3, seed)
-    edges = np.array(leaves.edges)
-    own = place_of(edges, values)
-    if step is None:
-        assert set(values) <= set(leaves.points(leaves.edges))
-    assert len(set(own)) == len(values)
-    assert np.all(np.diff(edges)[own] <= 1)
-
-
 @pytest.mark.parametrize("column", [Numeric(0, 1), Numeric(0, 9999, step=1)], ids=str)
 @pytest.mark.parametrize("n_rows", [0, 200, 10**5])
 @pytest.mark.parametrize("pure", [False, True])
@@ -245,16 +228,3 @@ def test_noise_alone_gives_few_leaves(column, n_rows, pure):
         counts = even + draw(0, scale, len(width))
         found += cells.leaves(counts, 40.0, MOST_FINE, pure=pure).edges != cells.edges
     assert found <= 48
-
-
-def test_leaves_are_the_heaviest_and_hold_a_share_of_the_rows():
-    column = Numeric(0, 1000)
-    cells = public_cells(column, (), MOST_FINE)
-    counts = np.zeros(len(cells.fine))
-    at = place_of(np.array(cells.fine_edges), np.array([15.0, 485.0]))
-    counts[at] = 29.0, 50.0
-    counts[0] = 1e4 - counts.sum()
-    edges = cells.fine_edges
-    leaves = cells.leaves(counts, 0.0, MOST_FINE)
-    assert set(leaves.edges) == {*cells.edges, edges[at[1]], edges[at[1] + 1]}
-    assert cells.leaves(counts, 20.0, MOST_FINE).edges == cells.edges  # it may be noise

@@ -20,7 +20,6 @@ from sklearn.multiclass import OneVsRestClassifier
 from skdpsumm import (
     BudgetExceededError,
     HistogramSketcher,
-    M2MEstimator,
     Numeric,
     PrivacyLedger,
     PrivateMMDSummarizer,
@@ -141,18 +140,6 @@ def test_the_dtype_of_a_partition_changes_nothing(whole, part):
     sketcher = RFFSketcher(n_components=20, gamma=50.0, **SEEDED)
     for dtype in (np.float32, np.float64):
         assert same(sketcher.fit(lazily).sketch_, sketcher.fit(X.astype(dtype)).sketch_)
-
-
-def test_models_of_a_sketch_take_partitions():
-    X = rows()
-    model = M2MEstimator(
-        (-4, 4),
-        release=RFFSketcher(n_components=20, gamma=1.0, **SEEDED),
-        n_synthetic=500,
-        random_state=0,
-    )
-    lazily, memory = (model.fit(t).sketch_ for t in (blocks_of_columns(X, None), X))
-    assert same(lazily, memory)
 
 
 # ---- order, cost and words

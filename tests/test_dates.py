@@ -17,10 +17,8 @@ from skdpsumm import (
     M2MRegressor,
     RFFSketcher,
     TableSchema,
-    TDILClassifier,
 )
 from skdpsumm._bounded import parse_toml
-from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.schema._cells import public_cells
 from skdpsumm.schema._reading import NoEstimator, validate_table
 
@@ -354,18 +352,6 @@ def test_numbers_are_learnt_from_dates_and_dates_are_not_learnt(model):
         M2MRegressor.from_sketch(model.sketch_, target="day")
     learnt = M2MRegressor.from_sketch(model.sketch_, target="pay", n_synthetic=500, random_state=0)
     assert learnt.predict(people(9)[["day", "sex"]]).shape == (9,)
-
-
-@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning", "ignore::skdpsumm.AnswerWarning")
-@pytest.mark.parametrize(
-    "estimator", [HistogramSketcher(n_bins=4), TDILClassifier(classes=[0, 1]), M2MEstimator()]
-)
-def test_neighbours_of_an_audit_hold_dates(estimator):
-    estimator.set_params(schema=SCHEMA, random_state=0)
-    for data in worst_case_neighbours(estimator):
-        X, *labels = data if isinstance(data, tuple) else [data]
-        assert all(cell is None or isinstance(cell, datetime.date) for cell in X[:, 0])
-        estimator.fit(X, *labels)
 
 
 def test_cells_of_dates_begin_where_the_calendar_does():

@@ -212,16 +212,6 @@ def test_grid_values_are_those_of_the_row(engine, dtype, tolerance, d):
     assert np.abs(single - expected).max() < tolerance + ANGLE[engine]
 
 
-def test_float64_rows_keep_their_digits_under_a_large_offset(engine):
-    """Time stamps: seconds since 1970 to the millisecond, frequency one per hour."""
-    seconds = 1.7e9 + np.arange(100)[:, None] * 0.217
-    frequencies = np.array([[1 / 3600.0]])
-    angles = 2 * np.pi * (seconds.astype(np.longdouble) * frequencies)
-    expected = GRID * np.hstack([np.cos(angles), np.sin(angles)])
-    single = one_by_one(lambda rows: _engine.fourier_sums(rows, frequencies), seconds)
-    assert np.abs(single - expected).max() < ROUNDING + 0.02 + ANGLE[engine]
-
-
 def test_sums_are_exact_at_their_largest(engine):
     """All angles at half a turn, where the engines' partial sums are largest, or at a quarter."""
     n = 3 * 16384 + 1

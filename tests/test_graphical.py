@@ -308,32 +308,6 @@ def test_draws_follow_the_tree():
         assert np.abs(found - probabilities * n).sum() < 0.5 * independent
 
 
-def counts_of(codes, sizes, group):
-    shape = [sizes[a] for a in group]
-    place = np.ravel_multi_index(codes[:, group].T, shape)
-    return np.bincount(place, minlength=np.prod(shape)).reshape(shape)
-
-
-def test_rounded_rows_match_all_that_was_counted():
-    model, truth, _ = the_rest(std=3.0)
-    n, rng = 30_000, np.random.default_rng(0)
-    drawn, rounded = model.draw(n, rng), model.rounded(n, rng)
-
-    def missed(codes, pairs):
-        tables = ((counts_of(codes, model.sizes, pair) / n, model.table(pair)) for pair in pairs)
-        return float(np.mean([distance(*both) for both in tables]))
-
-    assert model.left_out
-    for pairs in (model.left_out, list(truth)):
-        # The tree is far from what it leaves out, and counts of that are not quite consistent.
-        independent = np.mean([np.sqrt(2 * model.table(p) / np.pi / n).sum() / 2 for p in pairs])
-        assert missed(rounded, pairs) < min(0.4 * independent, 0.4 * missed(drawn, pairs))
-    # What nobody counted is as it was: the first three columns together, say.
-    told = model.marginal((0, 1, 2))
-    independent = np.sqrt(2 * told / np.pi / n).sum() / 2
-    assert distance(counts_of(drawn, model.sizes, (0, 1, 2)) / n, told) < independent
-
-
 # ---- warm starts
 
 
@@ -504,34 +478,6 @@ def test_residuals_are_generalised_least_squares(groups):
         wide = np.broadcast_to(wide, sizes).ravel()
         (found,) = residuals.variances(ordered, weights[..., None])
         np.testing.assert_allclose(found, wide @ covariance @ wide)
-
-
-def test_variances_hold_where_noise_differs_between_cells():
-    rng = np.random.default_rng(32)
-    sizes = (3, 4)
-    noises = [rng.uniform(1, 40, (3, 4)), rng.uniform(1, 40, 3), np.full(4, 5.0)]
-    groups = [(0, 1), (0,), (1,)]
-
-    def estimate(group, counts):
-        marginals = [Marginal(g, c, s) for g, c, s in zip(groups, counts, noises, strict=True)]
-        return Residuals(sizes, marginals).marginal(group)
-
-    zero = [np.zeros(s.shape) for s in noises]
-    residuals = Residuals(
-        sizes, [Marginal(g, c, s) for g, c, s in zip(groups, zero, noises, strict=True)]
-    )
-    for group in groups:
-        weights = rng.normal(size=[sizes[a] for a in group])
-        expected = 0.0
-        for k, noise in enumerate(noises):
-            for cell in np.ndindex(noise.shape):
-                counts = [z.copy() for z in zero]
-                counts[k][cell] = 1
-                expected += (np.sum(weights * estimate(group, counts)) * noise[cell]) ** 2
-        (found,) = residuals.variances(group, weights[..., None])
-        np.testing.assert_allclose(found, expected)
-    expected = residuals.variances((0, 1), np.eye(12).reshape(3, 4, 12))
-    np.testing.assert_allclose(residuals.cell_variances((0, 1)).ravel(), expected)
 
 
 # ---- private-pgm: `mbi` of the extra `bench`

@@ -224,14 +224,6 @@ class TestDask:
             sketcher.fit(X, groups=labels)
         assert ledger.entries() == []
 
-    def test_words_in_one_partition_make_none_of_numbers_in_another(self):
-        parts = [np.array([[1], [1]]), np.array([["a"], ["a"]]), np.array([[2.5], [1.0]])]
-        zeros = da.zeros((2, 1), dtype=object, chunks=2)
-        table = da.concatenate([zeros.map_blocks(lambda _, p=p: p, dtype=object) for p in parts])
-        sketcher = HistogramSketcher(schema=[["a", 1, 2.5]], epsilon=np.inf, max_rows_per_group=1)
-        sketch = sketcher.fit(table, groups=da.from_array(np.arange(6), chunks=2)).sketch_
-        assert sketch.sums.tolist() == [2, 3, 1]
-
 
 class TestClaims:
     def test_sketches_of_other_units_cannot_be_added(self):

@@ -9,16 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from simulated import simulate
-from sklearn.pipeline import make_pipeline
 from stub_learners import Stub
 
 from skdpsumm import (
     M2MClassifier,
     PrivacyLedger,
     PrivateSearchCV,
-    PublicVectorizer,
     RFFSketcher,
-    TDDLClassifier,
     TDILClassifier,
 )
 from skdpsumm.model_selection import _private_search
@@ -107,27 +104,6 @@ def test_a_candidate_that_fails_scores_lowest_of_all(tables, limit):
 
 
 # ---------------------------------------------------------------------------- claims and refusals
-
-
-VECTORS = make_pipeline(PublicVectorizer([(-1, 1), (0, 1)]), TDILClassifier(norm_bound=1.5))
-LEARNERS = {
-    "of public points": TDDLClassifier(kernel="rbf", gamma=1.0, regularization=30.0),
-    "in a pipeline": VECTORS,
-    "on a sketch": M2MClassifier(
-        (-1, 1), release=RFFSketcher(gamma=1.0, n_components=50), classes=[0, 1]
-    ),
-}
-
-
-@pytest.mark.parametrize("limit", [2, "average"])
-@pytest.mark.parametrize("name", LEARNERS)
-def test_learners_of_other_kinds(name, limit):
-    public = {"X_public": X[:50]} if name == "of public points" else {}
-    model = search(LEARNERS[name], max_rows_per_group=limit, delta=1e-6, epsilon=4.0)
-    fitted = model.fit(X, Y, groups=LABELS, **public).best_estimator_
-    last = fitted[-1] if name == "in a pipeline" else fitted
-    assert getattr(last, "sketcher_", last).max_rows_per_group == limit
-    assert model.privacy_.unit == last.privacy_.unit == "one group"
 
 
 OWN = "set max_rows_per_group on PrivateSearchCV"

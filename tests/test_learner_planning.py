@@ -81,19 +81,6 @@ def test_a_plan_costs_nothing_and_changes_nothing(tmp_path):
     assert {key: id(value) for key, value in vars(fitted).items()} == state
 
 
-def test_columns_come_from_the_schema_or_the_public_rows():
-    named = {"age": (17, 90), "sex": ["f", "m"]}
-    for model in (
-        TDILClassifier(schema=named, **WEIGHTS),
-        TDDLClassifier(schema=named, mechanism="functional"),
-    ):
-        assert model.expected_noise(100)["noise"] == pytest.approx(0.5, rel=0.01)
-    with pytest.raises(ValueError, match="n_features must be the number of columns"):
-        TDILClassifier(schema=(0, 1), **WEIGHTS).expected_noise(100)
-    with pytest.raises(ValueError, match="n_features"):
-        TDILClassifier().expected_noise(100, n_features=0)
-
-
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("mechanism", ["functional", "objective", "gradient"])
 def test_rows_and_epsilon_are_two_sides_of_one_rule(mechanism, delta):

@@ -23,9 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
-from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise, nominal_mechanism
+from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise
 from skdpsumm.privacy._objective import discrete_slack
 
 DRAWS = {"laplace": 40_000, "gaussian": 25_000}
@@ -339,19 +338,6 @@ def test_numpy_scalars_count_as_the_numbers_they_are(kind, delta):
     assert noise.mechanism.epsilon(delta) <= float(epsilon)
     if delta == 0:
         assert Fraction(46342.7) / Fraction(noise._scales[0]) <= Fraction(float(epsilon))
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "kind"),
-    [(math.inf, 0.0, Unprotected), (1.0, 0.0, PureDP), (1.0, 1e-6, GaussianDP)],
-)
-def test_the_nominal_cost_is_that_of_the_noise(epsilon, delta, kind):
-    nominal = nominal_mechanism(epsilon, delta)
-    real = IntegerNoise([Block(200, 1e5, 1e5)], epsilon=epsilon, delta=delta).mechanism
-    assert type(nominal) is type(real) is kind
-    assert nominal.epsilon(delta) <= real.epsilon(delta)
-    if kind is GaussianDP:
-        assert nominal.mu == real.mu
 
 
 # ---------------------------------------------------------------------------------------- seeds

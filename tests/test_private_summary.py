@@ -19,7 +19,6 @@ from skdpsumm import (
     Numeric,
     PrivacyLedger,
     PrivateSketch,
-    RFFSketcher,
     SketchSummarizer,
     TableSchema,
 )
@@ -142,25 +141,6 @@ def test_any_column_of_a_sketch_is_the_label(place):
     assert list(every.X_) == list(table)
     assert abs(every.X_.age.mean() - table.age.mean()) < 5
     assert not every.holds_private_data
-
-
-def test_what_no_rows_can_be_drawn_of_is_refused(fitted):
-    from_sketch, sketch = SketchSummarizer.from_sketch, fitted.sketch_
-    with pytest.raises(TypeError, match=r"PrivateSketch\.load"):
-        from_sketch("merged.sketch")
-    features = RFFSketcher([(0, 1)] * 2, n_components=20).fit(rows_of()[0]).sketch_
-    with pytest.raises(ValueError, match="sketch of counts"):
-        from_sketch(features)
-    with pytest.raises(ValueError, match="target names column 5"):
-        from_sketch(sketch, target=5)
-    with pytest.raises(ValueError, match="features"):
-        from_sketch(sketch, X_target=rows_of()[3][:, :1])
-    with pytest.raises(ValueError, match="about X_target"):
-        from_sketch(sketch, X_target=[[0.5], [0.1, 0.2]])
-    with pytest.raises(ValueError, match="n_select"):
-        from_sketch(sketch, 0)
-    with pytest.warns(UserWarning, match="Raise n_synthetic=3000"):
-        from_sketch(sketch, X_target=np.full((300, 2), 0.999), n_synthetic=3000)
 
 
 @pytest.mark.parametrize(

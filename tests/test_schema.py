@@ -126,22 +126,6 @@ def test_a_schema_is_frozen_and_kept():
     assert schema == TableSchema({"age": (0, 1), "job": ["a", "b"]})
 
 
-def test_equal_schemas_are_one_key():
-    same = TableSchema({"age": Numeric(17.0, 90, step=1.0), "hours": (0, 99), "job": JOB})
-    assert len({PEOPLE, same, from_toml(PEOPLE.to_toml())}) == 1
-    others = [
-        TableSchema(dict(reversed([*zip(PEOPLE.names, PEOPLE.columns, strict=True)]))),
-        TableSchema(list(PEOPLE.columns)),
-        TableSchema(dict(zip(PEOPLE.names, PEOPLE.columns, strict=True)), extra_columns="drop"),
-        TableSchema({"age": Numeric(17, 90), "hours": (0, 99), "job": JOB}),
-        TableSchema((0, 1)),
-        TableSchema(Numeric(0, 1, unit="m")),
-        NEVER,
-        PEOPLE.never({"age": [17, 20], "job": ["clerk"]}),
-    ]
-    assert len({PEOPLE, *others}) == 1 + len(others)
-
-
 # ------------------------------------------------------------------------- impossible combinations
 
 
@@ -409,41 +393,6 @@ def test_a_draft_says_what_it_guessed():
     assert array.names is None
     assert [type(column) for column in array.columns] == [Numeric, Categorical]
     assert TableSchema.from_public(pl.DataFrame({"a": [1, None, 3]}))["a"].missing
-
-
-def test_all_faults_of_a_table_are_told_at_once():
-    """Eleven columns: five cannot be guessed, six can; four of these come with a hint."""
-    n = 1100
-    rows = pd.DataFrame(
-        {
-            "row": range(n),
-            "born": ["1990-02-03", "1985-11-30"] * (n // 2),
-            "pay": ["3,5", "1.200,75"] * (n // 2),
-            "day": [20200101, 20211231] * (n // 2),
-            "text": ["1", "-2.5"] * (n // 2),
-            "seen": pd.date_range("2020-01-01", periods=n),
-            "name": [f"n{k}" for k in range(n)],
-            "same": 1,
-            "once": pd.Timestamp("2020-01-01"),
-            "list": [[1]] * n,
-            "when": [f"{1 + k % 28}.{1 + k % 12}.{1900 + k % 29}" for k in range(n)],
-        }
-    )
-    bad = ["name", "same", "once", "list", "when"]
-    with pytest.raises(ValueError, match="table must have two dimensions"):
-        TableSchema.from_public([1, 2, 3])
-    with pytest.raises(ValueError, match=r"Column 'name'") as caught:
-        TableSchema.from_public(rows)
-    lines = str(caught.value).splitlines()
-    assert [line.split("'")[1] for line in lines] == bad
-    assert lines[-1].endswith("convert them with pandas.to_datetime, and write a Date.")
-    schema = TableSchema.from_public(rows.drop(columns=bad))
-    days = "write Date('2020-01-01', '2021-12-31')"
-    hints = ["row numbers", "", "decimal comma", days, "astype(float)", ""]
-    for column, hint in zip(schema.columns, hints, strict=True):
-        assert hint in column.description
-    assert schema["born"].low == "1985-11-30"
-    assert schema["seen"].bounds == (0, n - 1)
 
 
 # ------------------------------------------------------------------------------------ tables of it

@@ -41,7 +41,7 @@ from skdpsumm import (
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
 from skdpsumm.schema import _finder
-from skdpsumm.schema._finder import N_SCALE_CELLS, _coarsest_steps, _numbers, _places, _range_of
+from skdpsumm.schema._finder import N_SCALE_CELLS, _numbers, _places
 from skdpsumm.sketches._stated import stated_limit
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
@@ -494,20 +494,6 @@ def test_years_hold_all_days_where_there_is_no_noise(dates, years):
         assert found(cells[:, None], ["date"])[0] == column
 
 
-def test_every_run_of_cells_has_a_range():
-    for first, last in itertools.combinations_with_replacement(range(N_SCALE_CELLS), 2):
-        low, high = _range_of(first, last)
-        assert Numeric(low, high).bounds == (low, high)
-        for step in _finder._STEPS:
-            if max(-low, high) <= _finder._MOST_ON_STEP * step:
-                first, last = _finder._on_step(low, high, step)
-                assert first <= low < high <= last
-                n_steps = Numeric(first, last, step=step).n_values - 1
-                assert n_steps * step == pytest.approx(last - first)
-        assert math.copysign(1, low) == 1 or low < 0
-        assert math.copysign(1, high) == 1 or high < 0
-
-
 @pytest.mark.parametrize("step", _finder._STEPS)
 def test_a_step_is_found_where_nearly_all_rows_are_on_it(step):
     rng = np.random.default_rng(0)
@@ -520,23 +506,6 @@ def test_a_step_is_found_where_nearly_all_rows_are_on_it(step):
     assert [column.step for column in schema.columns] == [step, step, None, step]
     few = simulate(SchemaFinder(epsilon=0.1), table[:2_000]).schema_
     assert [column.step for column in few.columns] == [None] * 4
-
-
-def test_the_step_of_a_number_is_a_matter_of_its_value():
-    """The float that is closest to a decimal is on a step if the decimal is."""
-    steps = [Fraction(str(step)) for step in _finder._STEPS]
-    rng = np.random.default_rng(0)
-    digits = rng.integers(1, 10 ** rng.integers(1, 12, 5_000))
-    places = rng.integers(-2, 6, 5_000).tolist()
-    decimals = [
-        Fraction(k) / Fraction(10) ** p for k, p in zip(digits.tolist(), places, strict=True)
-    ]
-    wanted = [sum((number / step).denominator == 1 for step in steps) for number in decimals]
-    assert set(wanted) == set(range(len(steps) + 1))
-    numbers = np.array([float(number) for number in decimals])
-    for sign in (1, -1):
-        assert _coarsest_steps(sign * numbers).tolist() == wanted
-    assert _coarsest_steps(np.array([0.0, -0.0, np.nan])).tolist() == [-1] * 3
 
 
 def test_ends_hold_all_but_few_rows_in_spite_of_noise():

@@ -31,7 +31,7 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm.features import _row_alone
-from skdpsumm.model_selection._candidate import STEPS, PublicSteps, alike
+from skdpsumm.model_selection._candidate import STEPS, PublicSteps
 from skdpsumm.model_selection._public_rows import PublicRows, TableForm
 from skdpsumm.model_selection._stopping import StoppingLaw
 from skdpsumm.schema._reading import column_names, validate_table
@@ -171,18 +171,6 @@ def test_a_width_that_is_learned_from_rows_is_refused():
 
 
 # ------------------------------------------------------------------ candidates that are the same
-
-
-def test_alike_takes_nothing_on_trust():
-    fitted = [FrozenEstimator(StandardScaler().fit(k * X)) for k in (1, 2)]
-    functions = [FunctionTransformer(lambda rows, k=k: k * rows) for k in (1, 2)]
-    scalers = [PublicVectorizer(schema=np.array([0.0, k])) for k in (1, 2)]
-    for a, b in (fitted, functions, scalers, (1, True), (1, 1.0), ([1], (1,)), ({1: 2}, {1: 3})):
-        assert not alike(a, b)
-    for a in (fitted[0], functions[0], make_pipeline(*scalers), [np.nan], {"a": [1, "b"]}):
-        assert alike(a, a)
-    assert alike(make_pipeline(SCALE, RBFSampler()), make_pipeline(SCALE, RBFSampler()))
-    assert alike([1.5, {"a": np.arange(3)}], [1.5, {"a": np.arange(3)}])
 
 
 # ------------------------------------------------------------------ names

@@ -124,22 +124,6 @@ def test_quantiles_of_a_wide_range_are_where_the_rows_are(step, high):
     assert np.all(np.diff(ends, axis=1).ravel() < 0.9 * truth)
 
 
-@pytest.mark.parametrize("prior", ["uniform", "auto"])
-def test_synthetic_points_lie_on_the_grid(prior):
-    union = SketchUnion([HistogramSketcher(n_bins=10), RFFSketcher(n_components=20)])
-    model = answering(union, schema=GRIDDED, inference=Points(prior=prior))
-    points = model._regression.points
-    assert np.all(points == np.rint(points))
-    ages, counts = np.unique(points[:, 0], return_counts=True)
-    assert ages.tolist() == list(range(17, 91))
-    if prior == "uniform":
-        assert counts.min() > 0.9 * counts.max(), "the first and the last value are not halved"
-    assert model.schema_ == TableSchema(GRIDDED)
-    again = M2MEstimator.from_sketch(model.sketch_, inference=Points(prior=prior), n_synthetic=500)
-    assert again.schema_ == TableSchema(GRIDDED)
-    assert np.all(again._regression.points % 1 == 0)
-
-
 # -------------------------------------------------------------------------------- the error bars
 
 

@@ -193,22 +193,6 @@ def test_a_missing_target_is_told():
     assert said(lambda: summarizer(target_is_owners=True).fit(X), missing) == 0
 
 
-@pytest.mark.parametrize("epsilon", [1.0, np.inf])
-def test_a_kernel_that_sees_nothing_of_the_target_is_told(epsilon):
-    X, _, _, target, _ = problem(n=1000)
-
-    def told(unit, size=1000, **options):
-        s = summarizer(**{"n_components": 1000, "epsilon": epsilon, **options})
-        return said(
-            lambda: s.fit(unit * X[:200], X_target=unit * target[:size]), "near 0 between any"
-        )
-
-    assert told(1) == told(3) == 0
-    assert told(30) == told(1000) == 1
-    assert told(1000, size=8) == 0  # too few to tell
-    assert told(1000, protocol="pool") == 0  # which releases nothing
-
-
 def test_held_out_rows_given_to_fit_are_kept_for_score():
     X, y, owners, target, target_y = problem()
     m = model().fit(

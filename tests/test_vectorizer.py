@@ -179,22 +179,6 @@ def test_public_rows_are_read_as_rows_are(kernel):
         assert np.array_equal(behind.decision_function(TABLE), inside.decision_function(TABLE))
 
 
-@quiet
-@pytest.mark.parametrize("kernel", ["rbf", "poly"])
-@pytest.mark.parametrize("learner", [TDILClassifier, TDDLClassifier])
-def test_landmarks_of_a_table_of_all_kinds(learner, kernel):
-    """They are vectors of rows that the schema allows, missing cells included."""
-    model = learner(kernel=kernel, schema=SCHEMA, mechanism=MARKS, **SETTINGS).fit(TABLE, Y)
-    points = model.predictor_.points
-    assert points.shape == (40, len(NAMES))
-    assert (np.square(points).sum(axis=1) <= 1).all()
-    assert points[:, 0].min() * np.sqrt(5) < -0.8
-    indicators = points[:, 2:] * np.sqrt(5)
-    assert np.allclose(indicators * (1 - indicators), 0, atol=1e-9)
-    assert indicators.max(axis=0) == pytest.approx(np.ones(10))  # each occurs
-    assert model.predict(TABLE[:5]).shape == (5,)
-
-
 def test_gamma_is_such_that_the_kernel_is_neither_flat_nor_blind():
     """It is exp(-1/2) at a typical distance, whatever the units of the columns are."""
     for far in (1.0, 1e6):
