@@ -11,7 +11,6 @@ from scipy.stats import chi2
 from skdpsumm.sketches._elimination import divided
 from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree
 from skdpsumm.sketches._junction_tree import within
-from skdpsumm.sketches._raking import rake, targets
 from skdpsumm.sketches._residuals import Marginal, Residuals
 
 
@@ -392,31 +391,6 @@ def test_tables_keep_public_zeros():
             pair = table.sum(axis=tuple(k for k, a in enumerate(group) if a > 1))
             pair = pair if group.index(0) < group.index(1) else pair.T
             assert np.all(pair[~possible.T] == 0)
-
-
-@pytest.mark.parametrize("coarse", [False, True])
-def test_raking_solves_the_stated_problem(coarse):
-    rng = np.random.default_rng(43)
-    sizes = (4, 3, 2)
-    halves = {0: np.array([0, 1, 1, 0])} if coarse else {}
-    truth = a_truth(sizes, rng)
-    counts = summed(truth, (0, 1))
-    if coarse:
-        counts = np.stack([counts[[0, 3]].sum(axis=0), counts[1:3].sum(axis=0)])
-    counts = counts + 20 * rng.standard_normal(counts.shape)
-    marginals = [Marginal((0, 1), counts, 20.0, coarse=halves), *measured(truth, [(2,)], rng)]
-    told = targets(sizes, marginals, Residuals(sizes, marginals), 1000.0)
-    codes = np.indices(sizes).reshape(3, -1).T
-    prior, alpha = rng.dirichlet(np.ones(24)), 30.0
-    found = rake(codes, sizes, told, alpha, prior, sweeps=500)
-    # At the solution the slope is the same in all cells.
-    slope = alpha * np.log(found / prior)
-    for t in told:
-        table = t.summed(summed(found.reshape(sizes), t.group))
-        missed = (table - t.share) / t.noise**2
-        shape = [n if a in t.group else 1 for a, n in enumerate(sizes)]
-        slope = slope + np.broadcast_to(t.spread(missed, shape), sizes).ravel()
-    assert np.ptp(slope) < 0.05 * alpha
 
 
 def test_margins_do_not_pay_for_cells_that_cannot_be_negative():

@@ -1,4 +1,3 @@
-import warnings
 from functools import lru_cache, partial
 
 import numpy as np
@@ -8,8 +7,6 @@ from simulated import simulate
 from sklearn.base import clone
 
 from skdpsumm import (
-    AnswerWarning,
-    Categorical,
     HistogramSketcher,
     M2MEstimator,
     Numeric,
@@ -180,52 +177,6 @@ def test_groups_of_numbers_take_bins(sketcher):
             ask(bins=3)
     with pytest.raises(ValueError, match="bins reach outside the range"):
         m2m.mean("age", by="hours", bins=[0, 99])
-
-
-@pytest.mark.parametrize(
-    "sketcher", [None, RFFSketcher(n_components=300)], ids=["graphical", "points"]
-)
-def test_a_column_and_groups_are_asked_by_name(sketcher):
-    rng = np.random.default_rng(0)
-    people = pd.DataFrame({"sex": rng.choice(["f", "m", None], 9000)})
-    people["age"] = rng.integers(20, 80, 9000) + 10 * (people["sex"] == "m")
-    people["pay"] = np.where(rng.random(9000) < 0.2, np.nan, rng.uniform(0, 9, 9000))
-    schema = {"sex": Categorical(["f", "m"], missing=True), "age": Numeric(0, 90, step=1)}
-    schema["pay"] = Numeric(0, 9, missing=True)
-    options = {"n_synthetic": 6000, "random_state": 0}
-    m2m = M2MEstimator(schema, release=sketcher, **options).fit(people)
-    for ask in (m2m.mean, m2m.variance, partial(m2m.moment, 2)):
-        assert ask("age").shape == ()
-        assert float(ask("age")) == pytest.approx(float(ask()["age"]))
-        assert ask("age").std_error == pytest.approx(ask()["age"].std_error, rel=0.2)
-        assert list(ask(["pay"]).value.index) == ["pay"]
-        assert float(ask(1)) == pytest.approx(float(ask("age")))
-    assert float(m2m.missing_share("pay")) == pytest.approx(0.2, abs=0.02)
-    assert list(m2m.missing_share(["pay", "sex"]).value.index) == ["pay", "sex"]
-    by = m2m.mean("age", by="sex")
-    assert list(by.value.index) == ["f", "m"]
-    assert np.allclose(by, m2m.mean(by="sex").value["age"])
-    assert m2m.mean(["age"], by="sex").shape == (2, 1)
-    assert np.allclose(by, people.groupby("sex")["age"].mean(), atol=2)
-    own = m2m.estimate(lambda rows: rows["age"], by="sex")
-    assert np.allclose(own, by)
-    assert list(own.value.index) == ["f", "m"]
-    pay = m2m.estimate(lambda rows: rows["pay"] / 9, by="sex")
-    assert np.allclose(pay, people.groupby("sex")["pay"].mean() / 9, atol=0.1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AnswerWarning)
-        old = m2m.estimate(lambda rows: rows["age"] > 50, by="sex")
-    truth = (people["age"] > 50).groupby(people["sex"]).mean()
-    assert np.all((old[...].interval()[:, 0] <= truth) & (truth <= old[...].interval()[:, 1]))
-    for mistake, told in (
-        (lambda: m2m.mean("sex"), "not numeric; ask `histogram`"),
-        (lambda: m2m.variance("height"), "'height'"),
-        (lambda: m2m.missing_share("age"), "no missing=True"),
-        (lambda: m2m.estimate(lambda rows: rows["age"] / 0, by="sex"), "f must return finite"),
-        (lambda: m2m.estimate(lambda rows: np.ones((len(rows), 2)), by="sex"), "one function"),
-    ):
-        with pytest.raises(ValueError, match=told):
-            mistake()
 
 
 def test_a_name_is_taken_of_whole_rows_alone():

@@ -360,26 +360,3 @@ def test_a_model_for_a_target_beats_one_for_all_rows(sketch):
     assert "holds_private_data=True" in repr(model)
     with pytest.raises(ValueError, match="without X_target"):
         model.coefficients()
-
-
-def test_it_warns_where_the_sketch_has_nothing():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 0.3, (4000, 2))
-    table = np.column_stack([X, X[:, 0] > 0.15]).astype(float)
-    sketch = (
-        HistogramSketcher(
-            schema=[(0, 1), (0, 1), [0.0, 1.0]], n_bins=10, marginals=[[0, 2], [1, 2]]
-        )
-        .fit(table)
-        .sketch_
-    )
-    far = rng.uniform(0.8, 1, (300, 2))
-    with pytest.warns(UserWarning, match="no rows there") as caught:
-        M2MClassifier.from_sketch(sketch, X_target=far, n_synthetic=3000, random_state=0)
-    told = str(caught[0].message)
-    assert told.startswith("Add a sketch")
-    assert told.count(". ") <= 2
-    s = make(label=[0.0, 1.0])
-    with pytest.warns(UserWarning, match="Ask more owners"):
-        s.fit(X, table[:, 2], X_target=far)
-    assert s.X_.shape == (60, 2)  # the release is paid for, and kept
