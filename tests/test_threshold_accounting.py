@@ -125,23 +125,3 @@ def test_the_ends_of_the_ratio():
     assert threshold_ratio(math.inf, 1e-6, 1) == math.inf
     assert threshold_ratio(0.0, 1e-300, 10**9) < 1e-9
     assert threshold_epsilon(threshold_ratio(1e6, 1e-6, 1), 1, 1e-6) <= 1e6
-
-
-BAD = {
-    "ratio": [-0.1, math.nan],
-    "n_updates": [0, 2.5],
-    "n_values": [0, 1.5],
-    "delta": [0.0, 1.0, math.nan],
-}
-
-
-@pytest.mark.parametrize(("name", "value"), [(name, bad) for name in BAD for bad in BAD[name]])
-def test_bad_parameters_are_named(name, value):
-    with pytest.raises(ValueError, match=name):
-        threshold_epsilon(**{"ratio": 0.1, "n_updates": 3, "delta": 1e-6, name: value})
-
-
-@pytest.mark.parametrize("epsilon", [-1.0, math.nan])
-def test_bad_epsilon(epsilon):
-    with pytest.raises(ValueError, match="epsilon"):
-        threshold_ratio(epsilon, 1e-6, 1)

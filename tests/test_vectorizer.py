@@ -114,20 +114,6 @@ def test_names_of_entries():
     assert by_position.get_feature_names_out()[:2].tolist() == ["x0", "x1"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "message"),
-    [
-        (None, "schema is missing"),
-        (Numeric(), r"no range.*\(low, high\)"),
-        ("numbers", "schema must be"),
-        ([(0, 1)], "describes 1 columns"),
-    ],
-)
-def test_what_is_no_schema_of_the_table_is_told(schema, message):
-    with pytest.raises(ValueError, match=message):
-        PublicVectorizer(schema).fit([[0.0, 1.0]])
-
-
 # ---- learners that take a schema
 
 
