@@ -14,7 +14,6 @@ from skdpsumm import (
     Date,
     HistogramSketcher,
     M2MEstimator,
-    M2MRegressor,
     RFFSketcher,
     TableSchema,
 )
@@ -345,13 +344,6 @@ def test_rows_that_are_drawn_hold_dates(model):
     polars = M2MEstimator(SCHEMA, random_state=0).fit(frame)
     assert polars.sample(9, random_state=0)["day"].dtype == pl.Date
     assert polars.mean("day", by="sex").value["value"].dtype == pl.Date
-
-
-def test_numbers_are_learnt_from_dates_and_dates_are_not_learnt(model):
-    with pytest.raises(ValueError, match="column 'day' of the sketch, holds no numbers"):
-        M2MRegressor.from_sketch(model.sketch_, target="day")
-    learnt = M2MRegressor.from_sketch(model.sketch_, target="pay", n_synthetic=500, random_state=0)
-    assert learnt.predict(people(9)[["day", "sex"]]).shape == (9,)
 
 
 def test_cells_of_dates_begin_where_the_calendar_does():

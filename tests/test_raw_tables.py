@@ -99,37 +99,7 @@ def test_no_message_shows_a_table_that_is_given_as_a_schema(given):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("[columns.age\nlow = 0", "line 1"),
-        ('extra_column = "drop"\n[columns.age]\nlow = 0\nhigh = 1', "unknown entry 'extra_column'"),
-        ("[columns]\nage = [0, 1]", "write a table"),
-        ("[columns.age]\nlow = 0\nhihg = 1", "unknown entries .'hihg'"),
-    ],
-)
-def test_a_file_with_a_mistake_is_named(text, told, tmp_path):
-    path = tmp_path / "people.toml"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=rf"people\.toml: .*{told}"):
-        TableSchema.load(path)
-
-
 # ---- questions
-
-
-def test_a_histogram_has_the_bins_of_the_release():
-    m2m = M2MEstimator(
-        SCHEMA, release=HistogramSketcher(epsilon=np.inf), n_synthetic=2000, random_state=0
-    ).fit(FRAME)
-    shares = m2m.histogram("pay")
-    assert shares.labels == m2m.table(["pay"]).labels
-    assert np.sum(shares) == pytest.approx(1.0)
-    asked = m2m.histogram("pay", bins=[0, 1, 100, 1000])
-    expected = np.histogram(FRAME["pay"], [0, 1, 100, 1000])[0] / N
-    np.testing.assert_allclose(asked, expected, atol=1e-6)
-    with pytest.raises(TypeError, match="count takes a function of rows"):
-        m2m.count("age > 40")
 
 
 @pytest.mark.simulated(None)
