@@ -349,20 +349,6 @@ def test_the_release_says_which_columns_are_in_no_group():
 # ---------------------------------------------------------------------------------- persons
 
 
-def test_groups_keep_the_same_rows_in_every_pass():
-    """Rows beyond the limit are in no count: all totals are alike."""
-    groups = np.arange(len(X)) // 5
-    fitted = sketcher(epsilon=1e5, max_rows_per_group=2).fit(X, groups=groups)
-    sketch = fitted.sketch_
-    totals = [sketch.sums[place].sum() for place in sketch.feature_map.row_groups()]
-    assert totals == pytest.approx(np.full(len(totals), 2 * len(X) / 5), abs=1)
-    first, second, _ = (sketch.sums[where] for _, where in sketch.blocks())
-    fine, chosen = sketch.feature_map.parts()[:2]
-    ages = first[fine.row_groups()[0]]
-    starts = np.searchsorted(fine.edges(0), chosen.edges(0)[:-1])
-    assert np.add.reduceat(ages, starts) == pytest.approx(second[chosen.row_groups()[0]], abs=1)
-
-
 # --------------------------------------------------------------------------------- the rest
 
 

@@ -9,7 +9,6 @@ from sklearn import __version__ as sklearn_version
 from sklearn.utils.fixes import parse_version
 
 from skdpsumm import (
-    AnswerWarning,
     Categorical,
     HistogramSketcher,
     M2MEstimator,
@@ -218,13 +217,6 @@ def test_thresholds_in_any_order(fitted, sketcher):
     alone = model.cdf("x", 5)
     assert alone.shape == ()
     assert float(alone) == pytest.approx(float(asked[2]), abs=0.1)
-
-
-def test_a_warning_names_thresholds_as_they_were_asked(fitted):
-    model, _ = fitted("mixed", "pandas", "graphical")
-    with pytest.warns(AnswerWarning, match="within its range") as caught:
-        model.cdf("x", [20.0, 3.0, -1.0])
-    assert caught[0].message.entries == [0, 2]
 
 
 NO_NUMBER, NO_BINS = "must be a number, or a list of numbers", "must be a positive whole number, or"

@@ -90,15 +90,6 @@ def test_each_answer_from_a_drowned_sketch_warns_once(kind):
         assert len(messages) == 1, (name, messages)
 
 
-def test_coefficients_of_a_drowned_sketch_warn_once():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        sketch = sketcher("pairs", epsilon=0.01).fit(table()).sketch_
-        model = M2MClassifier.from_sketch(sketch, target="sex", n_synthetic=5000, random_state=0)
-    messages = said(model.coefficients)[1]
-    assert len(messages) == 1, messages
-
-
 SPANS = {
     "mean": [90, 60],
     "correlation": 2,
@@ -236,16 +227,6 @@ def test_columns_that_are_counted_with_no_other_are_told(lonely):
 def test_what_tells_nothing_of_a_lone_column_is_told_to_a_model(lonely):
     _, (message,) = said(lambda: M2MClassifier.from_sketch(lonely, target="y", n_synthetic=5000))
     assert "AdaptiveSketcher(target='y')" in message
-
-
-def test_questions_of_a_lone_column_alone_warn_of_nothing(lonely):
-    m2m = M2MEstimator.from_sketch(lonely, random_state=0)
-    for ask in (
-        lambda: m2m.mean("age", by="sex"),
-        lambda: m2m.count(by="y"),
-        lambda: m2m.histogram("y"),
-    ):
-        assert not said(ask)[1]
 
 
 @pytest.mark.parametrize(

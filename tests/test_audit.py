@@ -189,11 +189,6 @@ def test_confidence_is_kept(family, most):
     assert sum(bound > truth for bound in bounds) <= most
 
 
-@pytest.mark.parametrize("value", [3.0, [3.0, 4.0]])
-def test_a_constant_gives_nothing_away(value):
-    assert audit_epsilon(lambda X: value, 1, 0, n_trials=200).lower_bound == 0
-
-
 # ---- behaviour
 
 
@@ -204,13 +199,6 @@ def test_statistic_is_used_as_is():
     assert blind.lower_bound == 0
     assert seeing.refutes(3.0)
     assert seeing.event.startswith("statistic ")
-
-
-def test_random_state_fixes_the_result():
-    one, same, other = (
-        audit_epsilon(laplace(), 1.0, 0.0, n_trials=500, random_state=seed) for seed in (3, 3, 4)
-    )
-    assert one == same != other
 
 
 # Fails once in 1e9 runs: so often is the bound wrong; thresholds from 0.5 to 1, of which training
@@ -310,21 +298,6 @@ def test_plot_shows_whether_the_claim_is_refuted(family, multiplier):
 def test_bad_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
         audit_epsilon(laplace(), 1.0, 0.0, **({"n_trials": 100} | parameters))
-
-
-@pytest.mark.parametrize(
-    ("release", "message"),
-    [
-        (lambda X: np.zeros(RNG.integers(1, 3)), "one length"),
-        (lambda X: math.inf * X, "finite"),
-        (lambda X: np.zeros((2, 2)), r"1-D array, got shape \(2, 2\)"),
-        (lambda X: np.zeros(0), "1-D array"),
-        (lambda X: "three", "number"),
-    ],
-)
-def test_bad_outputs(release, message):
-    with pytest.raises(ValueError, match=message):
-        audit_epsilon(release, 1, 2, n_trials=100)
 
 
 # ---- a bug that only whole estimators can have

@@ -149,23 +149,6 @@ def test_a_run_that_is_no_exact_gaussian_costs_what_dominates_it():
         TEN.price(ZeroConcentratedDP(0.1))
 
 
-LAW = {"kind": "truncated negative binomial", "mean": 3.0, "eta": 0.0}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({"mu": -1.0}, {"mu": "1"}, {"tail": 2.0}, {"law": 3}),
-        *({"law": LAW | {"kind": "none of ours"}}, {"law": LAW | {"mean": math.nan}}),
-        *({"law": LAW | {"more": 1.0}}, {"law": LAW | {"mean": 0.5}}, {"law": LAW | {"eta": -1.0}}),
-        {"law": {name: LAW[name] for name in ("kind", "mean")}},
-    ],
-)
-def test_a_description_of_no_search_is_refused(change):
-    with pytest.raises(ValueError, match="`to_dict` of a mechanism"):
-        mechanism_from_dict({**BestOf(TEN, 0.3).to_dict(), **change})
-
-
 def test_sums_groups_and_files_are_those_of_the_dominating_gaussian():
     bound = BestOf(TEN, 0.1, 1e-9, 1e-12)
     both = bound + GaussianDP(0.2)

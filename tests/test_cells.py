@@ -143,18 +143,6 @@ def test_thresholds_begin_cells(step):
     assert np.all(place_of(edges, column.on_grid(below)) < place_of(edges, on_grid))
 
 
-def test_a_threshold_at_a_round_number_ends_no_point():
-    """Rows below it are not said to be at it."""
-    column = Numeric(0, 1000)
-    cells = public_cells(column, (500.0,), MOST_FINE)
-    rows = np.r_[np.full(400, 499.95), np.full(400, 500.0)]
-    leaves = cells.leaves(counted(cells, rows), 0.0, MOST_FINE)
-    assert 500.0 in leaves.points(leaves.edges)
-    edges = np.array(leaves.edges)
-    ends = pairwise(edges[place_of(edges, rows[0]) + np.arange(2)].tolist())
-    assert not set(ends) & set(leaves.line.points)
-
-
 ROUND = [
     (Numeric(0, 1), [0.1, 0.7, 0.5, 0.01, 0.05]),
     (Numeric(0, 10), [0.1, 0.02, 3, 5, 7.5]),

@@ -390,20 +390,6 @@ def test_marginals_of_k_columns():
     assert HistogramMap.build(columns, [2, 3, 4], 1).sizes.tolist() == [2, 3, 4]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_true_means_are_not_moved(kind):
-    X = np.random.default_rng(0).uniform(-1, 1, size=(50, 3))
-    feature_map = random_map(kind)
-    mean = np.asarray(feature_map.matrix(X).mean(axis=0)).ravel()
-    assert feature_map.project(mean) == pytest.approx(mean, abs=1e-12)
-
-
-def test_fourier_means_are_moved_to_the_disk():
-    feature_map = fourier([1.0, 2.0])
-    moved = feature_map.project(np.array([3.0, 0.1, 4.0, 0.2]))
-    assert moved == pytest.approx([0.6, 0.1, 0.8, 0.2])
-
-
 # --------------------------------------------------------------------------------------- simplex
 
 

@@ -234,20 +234,6 @@ def test_tables_beside_X_that_are_read_by_position_have_its_columns_in_order(nam
 # ---- schemas
 
 
-def test_drafts_are_by_name_or_of_columns_in_order():
-    rows = pd.DataFrame({"a": [0, 1, 2], "b": ["x", "y", "x"]})
-    wanted = TableSchema.from_public(rows)
-    assert wanted.names == ("a", "b")
-    for make in (pl.DataFrame, arrow, batch):
-        assert TableSchema.from_public(make(rows)) == wanted
-    in_order = TableSchema.from_public(rows.set_axis([0, 1], axis=1))
-    assert in_order.columns == wanted.columns
-    assert in_order.names is None
-    for labels in OTHERS.values():
-        with pytest.raises(ValueError, match="neither words nor the positions"):
-            TableSchema.from_public(rows.set_axis(labels, axis=1))
-
-
 # ---- cells of Arrow
 
 

@@ -177,12 +177,6 @@ def test_zeros_of_a_whole_cell_of_a_column_and_of_groups_that_nobody_counted():
     assert again.marginal((0, 2))[2, 1] == 0
 
 
-def test_zeros_that_leave_no_row():
-    zeros = [((0,), np.array([True, False])), ((0,), np.array([False, True]))]
-    with pytest.raises(ValueError, match="No row is possible"):
-        GraphicalModel((2,), zeros=zeros).fit([Marginal((0,), np.ones(2), 1.0)])
-
-
 @pytest.mark.parametrize("level", [0.0, -50.0, -1e6, 1e-3, 3.0])
 @pytest.mark.parametrize("std", [1e-9, 1.0, 1e4])
 def test_drowned_totals_give_a_distribution(level, std):
@@ -200,17 +194,6 @@ def test_drowned_totals_give_a_distribution(level, std):
         assert np.all(joint >= 0)
         np.testing.assert_allclose(joint.sum(), 1)
         assert fitted.n_rows >= 1
-
-
-def test_columns_that_nobody_counted_are_uniform_and_independent():
-    rng = np.random.default_rng(9)
-    sizes = (3, 2, 4)
-    model = GraphicalModel(sizes).fit(measured(a_truth(sizes, rng), [(0,), (2,)], rng))
-    one, other = model.marginal((0,)), model.marginal((2,))
-    np.testing.assert_allclose(model.marginal((1,)), 0.5)
-    np.testing.assert_allclose(model.marginal((2, 0)), np.outer(other, one), atol=1e-12)
-    for i, parent in enumerate(model.tree.parents):
-        assert parent < 0 or model.tree.separators[i] == ()
 
 
 def test_coarse_counts():

@@ -468,13 +468,6 @@ def test_tiny_deltas_hold(delta):
 # ---- mechanisms, losses and kernels as objects
 
 
-def test_candidates_of_zeros_leave_the_zero_function():
-    """They have no features, and nothing was left to fit after the charge."""
-    mechanism = ExponentialMechanism(n_rounds=1, candidates=[[0.0] * 3])
-    model = TDILClassifier(mechanism=mechanism).fit(X, DISC)
-    np.testing.assert_array_equal(model.decision_function(X), np.zeros(len(X)))
-
-
 class InterruptAt:
     """Raises KeyboardInterrupt at the k-th line that runs in the file of PINP's updates."""
 

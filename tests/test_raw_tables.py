@@ -139,9 +139,3 @@ def test_rows_that_are_read_once_are_predicted_as_one_by_one(kind):
     assert not isinstance(table.scored_rows(model, unlisted, good)[0], ReadRows)
     good[7] = False
     assert [row is None for row in table.scored_rows(model, rows, good)].index(True) == 7
-
-
-def test_a_name_for_groups_is_told_to_be_a_column():
-    model = TDILClassifier(schema=SCHEMA, max_rows_per_group=2)
-    with pytest.raises(ValueError, match="not a name: give the column"):
-        model.fit(FRAME, FRAME["rich"], groups="id")

@@ -490,21 +490,3 @@ def test_all_candidates_read_the_table_through_one_schema(name, unpaid):
         choices = {"learner": [Reads(SCHEMA), Reads(other)]}
     with pytest.raises(ValueError, match=r"one schema, for all candidates\. Set schema"):
         search(estimator, choices, delta=0.0, ledger=unpaid).fit(ADULT, MALE)
-
-
-def test_a_scoring_function_meets_a_row_as_the_schema_reads_it():
-    met = []
-
-    def right(model, row, label):
-        met.append(row)
-        return model.predict(row) == label
-
-    table = ADULT.astype(object)
-    model = search(Reads(SCHEMA), {}, delta=0.0, scoring=right, score_bounds=(0, 1))
-    model.fit(table, MALE)
-    assert met
-    for row in met:
-        assert row.shape == (1, 5)
-        assert list(row.columns) == list(ADULT.columns)
-        assert row["age"].dtype == float
-        assert row["work"].item() in {"private", "state", "own", None}

@@ -130,19 +130,6 @@ def test_few_rows_are_told_and_many_are_not():
 
 
 @seeded
-def test_a_warning_that_is_an_error_comes_after_everything():
-    ledger = PrivacyLedger(epsilon=10.0, delta=1e-6)
-    model = search(ledger=ledger)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NoiseWarning)
-        with pytest.raises(NoiseWarning):
-            model.fit(*table(40))
-    assert len(ledger.entries()) == 1
-    assert model.noise_.is_drowned
-    assert model.predict(table(5)[0]).shape == (5,)
-
-
-@seeded
 @pytest.mark.parametrize("n", [40, 2000])
 def test_it_is_said_of_what_was_released_alone(n):
     model = search().fit(*table(n))

@@ -232,17 +232,6 @@ def test_a_sum_of_sketches_is_the_sketch_of_the_union(make, seed, cut):
     assert total.n_samples == pytest.approx(30)
 
 
-@each_kind
-def test_noise_variances_add(make):
-    one, other = make().fit(X3).sketch_, make(epsilon=0.5).fit(X3[:9]).sketch_
-    total = one + other
-    assert total.noise_std**2 == pytest.approx(one.noise_std**2 + other.noise_std**2)
-    assert total.n_noise_std == pytest.approx(math.hypot(one.n_noise_std, other.n_noise_std))
-    assert np.array_equal(total.sums, one.sums + other.sums)
-    assert total.n_released == one.n_released + other.n_released
-    assert total.privacy.epsilon(1e-6) == pytest.approx(one.privacy.epsilon(1e-6), rel=1e-6)
-
-
 OTHER_SPACES = {
     "seed": (rff(), rff(random_state=1)),
     "gamma": (rff(), rff(gamma=2.0)),

@@ -96,13 +96,3 @@ def test_what_learners_release_is_an_expansion_in_the_landmarks(make, delta):
     assert model.predictor_.points.shape[0] == 20
     assert model.privacy_.epsilon(1e-6) <= 50.0 * (1 + 1e-9)
     assert model.score(X, y) > 0.7
-
-
-def test_more_rows_than_an_exact_kernel_takes():
-    many = np.tile(X, (210, 1))
-    assert len(many) > 60_000
-    model = TDILClassifier(
-        kernel="rbf", schema=(0, 1), mechanism=FunctionalMechanism(n_landmarks=20)
-    )
-    model.fit(many, np.tile(CODES[:, 0], 210))
-    assert model.score(X, CODES[:, 0]) > 0.8

@@ -183,16 +183,6 @@ def test_a_score_that_is_no_accuracy_says_so():
     assert said(lambda: m.score(X, y), "For an accuracy") == 0
 
 
-def test_a_missing_target_is_told():
-    X, y, *_ = problem()
-    missing = "match as X_target"
-    assert said(lambda: summarizer().fit(X), missing) == 1
-    assert said(lambda: summarizer().fit_resample(X, y), missing) == 1
-    assert said(lambda: model().fit(X, y), missing) == 1
-    assert said(lambda: summarizer().fit(X, X_target=X), missing) == 0
-    assert said(lambda: summarizer(target_is_owners=True).fit(X), missing) == 0
-
-
 def test_held_out_rows_given_to_fit_are_kept_for_score():
     X, y, owners, target, target_y = problem()
     m = model().fit(

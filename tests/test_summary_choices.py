@@ -8,7 +8,6 @@ import pytest
 from curators import curator_of, summarizer_of
 from paper_protocols import AskAll
 
-from skdpsumm import PrivacyLeakWarning
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import IntegerNoise
@@ -150,18 +149,6 @@ def test_no_owner_has_more_than_its_part_of_the_summary(protocol):
     owners["special"] = labelled(300, 2.0, 9)
     free = run(owners, **options, max_share_per_owner=1.0)
     assert sum(owner == "special" for owner, _ in free.chosen) > 5
-
-
-def test_a_bound_that_is_reached_is_told():
-    owners = {k: labelled(100, -4.0, k) for k in range(9)}
-    owners["special"] = labelled(300, 2.0, 9)
-    with pytest.warns(UserWarning, match="max_share_per_owner"):
-        run(owners, epsilon=50.0)
-    owners = {k: labelled(100, 2.0, k) for k in range(10)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        run(owners, epsilon=50.0)
 
 
 @pytest.mark.parametrize(

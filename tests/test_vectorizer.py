@@ -82,15 +82,6 @@ KINDS = st.one_of(
 )
 
 
-def test_a_constant_stands_beside_numbers_alone():
-    """The indicators of a category add up to one already."""
-    vectorizer = PublicVectorizer([(0, 1), (0, 10)]).fit([[0, 5], [1, 10]])
-    wanted = np.array([[-1, 0, 1], [1, 1, 1]]) / np.sqrt(3)
-    assert vectorizer.transform([[0, 5], [1, 10]]) == pytest.approx(wanted)
-    assert vectorizer.get_feature_names_out().tolist() == ["x0", "x1", "constant"]
-    assert np.sum(VECTORS[:, 9:], axis=1) == pytest.approx(np.full(N, 1 / np.sqrt(5)))
-
-
 ADVERSARIES = {
     "far": {"age": 1e300, "gain": -1e300},
     "halves": {"age": 20.5, "gain": 0.1},
@@ -175,19 +166,6 @@ def test_gamma_is_such_that_the_kernel_is_neither_flat_nor_blind():
         vectors = vectorize(TableSchema(schema), rows)
         gram = space.gram(vectors, vectors)[~np.eye(200, dtype=bool)]
         assert gram.mean() == pytest.approx(np.exp(-0.5), abs=0.05)
-
-
-def test_a_schema_says_what_tables_may_hold():
-    for make in (PublicVectorizer, lambda schema: TDILClassifier(schema=schema)):
-        for schema, string, allow_nan in (
-            (None, False, False),
-            ((0, 1), False, False),
-            (SCHEMA, True, False),
-            (Numeric(0, 1, missing=True), False, True),
-            ([Categorical(["a"], missing=True)], True, True),
-        ):
-            tags = make(schema).__sklearn_tags__().input_tags
-            assert (tags.string, tags.allow_nan) == (string, allow_nan)
 
 
 @quiet
