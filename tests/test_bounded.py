@@ -161,16 +161,6 @@ def test_a_header_is_counted_before_it_is_parsed(content, name, tmp_path, monkey
     assert not isinstance(told.value.__cause__, TypeError)
 
 
-def test_nothing_is_parsed_before_the_checksum_is_right(content, tmp_path, monkeypatch):
-    header, arrays = content
-    octets = packed(json.dumps(header), arrays)
-    (tmp_path / "sketch").write_bytes(octets[:-1] + b"x")
-    monkeypatch.setattr(_file, "read_json", None)
-    with pytest.raises(ValueError, match="is damaged") as told:
-        PrivateSketch.load(tmp_path / "sketch")
-    assert "Its checksum does not match" in str(told.value.__cause__)
-
-
 def npy(array):
     stream = io.BytesIO()
     np.save(stream, array)

@@ -159,24 +159,6 @@ def test_zeros_stay_zero_and_the_rest_is_solved():
     assert_solves(model, brute_force(model, np.broadcast_to(possible.T[:, :, None], sizes)))
 
 
-def test_zeros_of_a_whole_cell_of_a_column_and_of_groups_that_nobody_counted():
-    rng = np.random.default_rng(6)
-    sizes = (3, 4, 2)
-    marginals = measured(a_truth(sizes, rng), [(0,), (1,), (1, 2)], rng)
-    nobody = np.array([True, False, True])
-    never = np.ones((3, 2), bool)
-    never[2, 1] = False
-    model = GraphicalModel(sizes, zeros=[((0,), nobody), ((0, 2), never)]).fit(marginals)
-    assert model.marginal((0,))[1] == 0
-    assert model.marginal((0, 2))[2, 1] == 0
-    joint = joint_of(model.tree)
-    assert joint[1].sum() == joint[2, :, 1].sum() == 0
-    np.testing.assert_allclose(joint.sum(), 1)
-    assert set(model.draw(5000, rng)[:, 0]) == {0, 2}
-    again = model.copy_with(marginals)
-    assert again.marginal((0, 2))[2, 1] == 0
-
-
 @pytest.mark.parametrize("level", [0.0, -50.0, -1e6, 1e-3, 3.0])
 @pytest.mark.parametrize("std", [1e-9, 1.0, 1e4])
 def test_drowned_totals_give_a_distribution(level, std):

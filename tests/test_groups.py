@@ -143,18 +143,6 @@ class TestDask:
             assert np.array_equal(found[0], sums)
             assert found[1] == n_units
 
-    def test_types_that_differ_between_partitions_change_no_row(self, same_coins):
-        X, groups = table(40, 6)
-        whole = (X * 8).round()
-        parts = [pd.DataFrame(whole[:20].astype(int)), pd.DataFrame(whole[20:])]
-        labels = [pd.Series(part) for part in np.split(groups, 2)]
-        for name in ("histogram", "rff"):
-            sketcher = sketcher_of(name, "average").set_params(schema=[(0, 8), [*range(9)]])
-            meta = {"meta": parts[1].iloc[:0], "verify_meta": False}
-            frames = dd.from_delayed([*map(delayed, parts)], **meta)
-            found = exact(sketcher, frames, dd.from_delayed([*map(delayed, labels)]))
-            assert np.array_equal(found[0], exact(sketcher, pd.DataFrame(whole), groups)[0])
-
     def test_faults_cost_nothing(self):
         X, groups = table()
         ledger = PrivacyLedger(epsilon=2, delta=1e-5, unit="group")

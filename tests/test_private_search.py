@@ -294,17 +294,6 @@ def test_bad_input_costs_nothing(estimator, choices, params, message, unpaid):
         search(estimator, choices, ledger=unpaid, **params).fit(X, Y)
 
 
-@pytest.mark.statistical
-def test_bad_rows_cost_nothing_and_a_cap_is_asked_first():
-    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
-    with pytest.raises(BudgetExceededError):
-        search(epsilon=30.0, ledger=ledger).fit("no table", None)
-    for rows, labels in ((X[:1], Y[:1]), (np.full_like(X, np.nan), Y), (X, np.zeros(len(X)))):
-        with pytest.raises(ValueError, match=r"minimum of 2|NaN|two classes"):
-            search(epsilon=0.1, ledger=ledger).fit(rows, labels)
-    assert ledger.entries() == []
-
-
 def test_a_candidate_that_fails_counts_as_the_worst():
     labels = [0, "fails"]
     for seed in range(4):

@@ -12,7 +12,6 @@ from simulated import simulate
 from sklearn.base import clone
 
 from skdpsumm import (
-    AdaptiveSketcher,
     Categorical,
     HistogramSketcher,
     M2MClassifier,
@@ -117,32 +116,6 @@ def test_a_sketch_at_home_gives_the_rows_that_fit_does(fitted, tmp_path):
     assert own.privacy_.owners.epsilon(1e-6) == np.inf
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_any_column_of_a_sketch_is_the_label(place):
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.integers(17, 91, 3000), "job": "clerk"})
-    table.loc[rng.random(3000) < 0.3, "job"] = None
-    table.insert(place, "old", np.where(table.age > 50, "yes", "no"))
-    columns = dict(zip(PEOPLE.names, PEOPLE.columns, strict=True)) | {"old": ["no", "yes"]}
-    schema = TableSchema({name: columns[name] for name in table})
-    sketch = AdaptiveSketcher(schema, epsilon=5.0, random_state=0).fit(table).sketch_
-    mine = table[table.age > 70].drop(columns="old")
-    options = {"random_state": 0, "n_synthetic": 5000}
-    mine = mine[["job", "age"]]
-    home = SketchSummarizer.from_sketch(sketch, 200, X_target=mine, **options)
-    told = SketchSummarizer.from_sketch(sketch, 200, X_target=mine, target="old", **options)
-    pd.testing.assert_frame_equal(home.X_, told.X_)
-    assert home.y_.tolist() == told.y_.tolist()
-    assert list(home.X_) == ["age", "job"]
-    assert home.X_.age.mean() > 70
-    assert np.mean(home.y_ == "yes") > 0.95
-    every = SketchSummarizer.from_sketch(sketch, 200, random_state=0)
-    assert every.y_ is None
-    assert list(every.X_) == list(table)
-    assert abs(every.X_.age.mean() - table.age.mean()) < 5
-    assert not every.holds_private_data
-
-
 @pytest.mark.parametrize(
     ("bound", "adjacency"),
     [(None, "add_remove"), (None, "replace_one"), (2, "add_remove"), ("average", "replace_one")],
@@ -218,20 +191,6 @@ def test_weights_of_the_owners_own_rows_leave_them_unprotected():
     assert "the row is not in the target" in s.privacy_.consumer.given
 
 
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-def test_one_fit_is_one_charge(adjacency):
-    X, y, owners, target = rows_of()
-    ledger = PrivacyLedger(epsilon=10.0, delta=1e-4, adjacency=adjacency)
-    s = make(ledger=ledger, adjacency="add_remove")
-    simulate(s, X, y, X_target=target, owners=owners, seed=None)
-    assert len(ledger.entries()) == 1
-    spent, claimed = ledger.spent.epsilon, s.privacy_.owners.epsilon(1e-4)
-    if adjacency == "add_remove":
-        assert spent == pytest.approx(claimed, rel=1e-4)
-    else:  # a row for another moves two cells of each group
-        assert claimed < spent < 2 * claimed
-
-
 # ---- what an owner sends
 
 
@@ -302,22 +261,6 @@ def test_the_merged_noise_is_that_of_all_owners():
 
 
 # ---- groups and defaults
-
-
-@pytest.mark.parametrize("bound", [2, "average"])
-def test_groups_are_protected(bound):
-    X, y, _, target = rows_of(n=1200)
-    s = make(max_rows_per_group=bound)
-    persons = np.arange(1200) // 4
-    s.fit(X, y, X_target=target, owners=persons % 3, groups=persons)
-    assert s.privacy_.owners.unit == "one group"
-    assert "no group is in two of the tables" in s.privacy_.owners.given
-    assert f"max_rows_per_group={bound!r}" in s.privacy_.owners.given
-    n = 600 if bound == 2 else 300
-    assert abs(s.sketch_.n_released - n) < 6 * s.sketch_.n_noise_std
-    plain = make().fit(X, y, X_target=target, owners=persons % 3)
-    ratio = s.sketch_.noise_std[0] / plain.sketch_.noise_std[0]
-    assert ratio == pytest.approx(2.0 if bound == 2 else 1.0, rel=0.05)
 
 
 # ---- models from a sketch, for a target

@@ -21,8 +21,6 @@ from stub_learners import Stub
 from skdpsumm import (
     BudgetExceededError,
     Categorical,
-    HistogramSketcher,
-    M2MClassifier,
     Numeric,
     PrivacyLedger,
     PrivateSearchCV,
@@ -290,7 +288,6 @@ TABLE = pd.DataFrame(
         "job": RNG.choice(["a", "bb"], N),
     }
 )
-RICH = (TABLE["sex"] == 1).to_numpy()
 NUMERIC = ["sex", "age", "kids", "married"]
 RANGES = {"sex": (0, 1), "age": (18, 90), "kids": (0, 5), "married": (0, 1)}
 BOX = PublicVectorizer(schema=list(RANGES.values()))
@@ -308,43 +305,8 @@ class Keeps(Stub):
         return self.classes_[(dense(X)[:, 0] > 0.5).astype(int)]
 
 
-def trained_on(steps, table, **params):
-    """Return a search without a hold-out, and what it trained its learner on."""
-    params = {"holdout": 1e-12, "delta": 0.0} | params
-    model = search(make_pipeline(*steps, Keeps()), {}, **params).fit(table, RICH)
-    assert len(model.best_estimator_[-1].rows_) == N  # not the public rows, of a run that failed
-    return model, model.best_estimator_[-1].rows_
-
-
 def dense(rows):
     return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)
-
-
-def plain(steps, table):
-    """Return what the same steps make of a table outside of a search."""
-    return dense(make_pipeline(*steps).fit(table, RICH).transform(table))
-
-
-STEPS_OF_NUMBERS = {
-    "scaler": [BOX],
-    "frames": [clone(BOX).set_output(transform="pandas")],
-    "polynomials": [BOX, PolynomialFeatures(2)],
-    "signs": [Binarizer(threshold=20)],
-    "passthrough": ["passthrough", BOX],
-    "features": [BOX, RBFSampler(gamma=0.5, n_components=5, random_state=0)],
-}
-
-
-@pytest.mark.statistical
-@pytest.mark.filterwarnings("ignore:X (has|does not have):UserWarning")
-@pytest.mark.parametrize("steps", STEPS_OF_NUMBERS.values(), ids=STEPS_OF_NUMBERS)
-def test_a_search_trains_on_what_the_plain_pipeline_does(steps):
-    numbers = TABLE[NUMERIC].astype(dict.fromkeys(NUMERIC, "float64"))
-    for table in (numbers, numbers.to_numpy(np.float32)):
-        expected = plain(steps, table)
-        model, rows = trained_on(steps, table)
-        np.testing.assert_allclose(rows, expected, rtol=2e-5, atol=1e-6)
-        assert model.best_estimator_.predict(table).shape == RICH.shape
 
 
 # ------------------------------------------------------------------ no row changes another's types
@@ -455,30 +417,6 @@ def test_a_raw_table_is_read_through_a_schema(types, kind):
     learner = model.best_estimator_ if kind == "learner" else model.best_estimator_[-1]
     np.testing.assert_array_equal(learner.rows_, expected)
     assert model.predict(table).shape == MALE.shape
-
-
-@pytest.mark.statistical
-def test_learners_and_models_of_sketches_find_what_is_in_a_raw_table():
-    table, male = adult(3000)
-    learner = TDILClassifier(kernel="linear", classes=[False, True], mechanism="functional")
-    choices = {"regularization": [1.0, 10.0]}
-    named = {f"tdilclassifier__{name}": values for name, values in choices.items()}
-    m2m = M2MClassifier(
-        SCHEMA, release=HistogramSketcher(marginals=[[2, 4], [0, 4]], n_bins=4), n_synthetic=2000
-    )
-    cases = [
-        (make_pipeline(PublicVectorizer(SCHEMA), learner), named),
-        (make_pipeline(PublicVectorizer(SCHEMA), RBFSampler(gamma=0.5), learner), named),
-        (m2m, {"inference": ["points"]}),
-        (m2m, {"release__n_bins": [3, 5]}),
-    ]
-    if "schema" in learner.get_params():
-        cases.append((clone(learner).set_params(schema=SCHEMA), choices))
-    for estimator, candidates in cases:
-        params = {"epsilon": 30.0, "expected_trials": 1.5}
-        model = search(estimator, candidates, **params).fit(table, male)
-        assert model.score(table, male) > 0.95
-        assert list(model.feature_names_in_) == list(table.columns)
 
 
 @pytest.mark.parametrize("name", ["schema", "learner"])

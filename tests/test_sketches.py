@@ -26,9 +26,7 @@ from skdpsumm import (
     SketchUnion,
     TableSchema,
 )
-from skdpsumm.privacy import BudgetExceededError
 from skdpsumm.privacy._mechanisms import Unprotected
-from skdpsumm.schema._schema import as_schema
 from skdpsumm.sketches import _file
 from skdpsumm.sketches._file import VERSION, sealed
 
@@ -62,35 +60,6 @@ def union(**params):
 
 MAKERS = {"rff": rff, "race": race, "histogram": histogram, "union": union}
 each_kind = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-
-
-class FakeLedger:
-    """Records calls; refuses where told to."""
-
-    def __init__(self, refuses=False):
-        self.refuses = refuses
-        self.calls = []
-
-    def check(self, claim):
-        self.calls.append(("check", claim.mechanism, claim.adjacency))
-        if self.refuses:
-            raise BudgetExceededError("no")
-
-    def charge(self, claim, *, label=""):
-        self.calls.append(("charge", claim.mechanism, claim.adjacency, label, claim.simulated))
-
-    @property
-    def verbs(self):
-        return [call[0] for call in self.calls]
-
-    def __sklearn_clone__(self):
-        return self
-
-
-def exact_sums(sketcher, X):
-    """Return what `fit` adds noise to."""
-    _, sums, _ = sketcher._sum_rows(X, None, as_schema(sketcher.schema), None)
-    return sums
 
 
 def same_sketch(one, other):
@@ -127,18 +96,6 @@ def test_a_union_shares_the_budget_by_weight(epsilon):
 
 
 # ------------------------------------------------------------------------------- exact sums
-
-
-@each_kind
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_exact_sums_depend_on_no_order(make, dtype):
-    """Shuffled, and in blocks: the same integers."""
-    X = np.random.default_rng(1).uniform(size=(20_000, 3)).astype(dtype)
-    whole = exact_sums(make(), X)
-    assert whole.dtype == np.int64
-    assert np.array_equal(exact_sums(make(), np.random.default_rng(2).permutation(X)), whole)
-    blocks = [exact_sums(make(), block) for block in np.array_split(X, [1, 7, 5000])]
-    assert np.array_equal(sum(blocks), whole)
 
 
 @each_kind
@@ -409,27 +366,6 @@ def test_any_changed_byte_is_told_before_a_file_is_read(file, monkeypatch):
 
 
 # --------------------------------------------------------------------------------------- ledger
-
-
-@each_kind
-@pytest.mark.parametrize(("delta", "adjacency"), [(0.0, "replace_one"), (1e-6, "add_remove")])
-def test_a_fit_checks_once_and_charges_once(make, delta, adjacency):
-    ledger = FakeLedger()
-    sketcher = make(ledger=ledger, delta=delta, adjacency=adjacency).fit(X3)
-    (_, asked, *where), (_, paid, *rest) = ledger.calls
-    assert ledger.verbs == ["check", "charge"]
-    assert asked.epsilon(delta) <= 1.0
-    assert where == [adjacency]
-    assert paid == sketcher.privacy_.mechanism
-    assert rest == [adjacency, type(sketcher).__name__, False]
-
-
-@each_kind
-def test_a_refusal_comes_before_the_data_are_looked_at(make):
-    ledger = FakeLedger(refuses=True)
-    with pytest.raises(BudgetExceededError):
-        make(ledger=ledger).fit(np.full((5, 3), np.nan))
-    assert ledger.verbs == ["check"]
 
 
 # ------------------------------------------------------------------------------------------ union

@@ -8,7 +8,6 @@ from operator import mul
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 
 from skdpsumm._linear_systems import UNIT, careful_product, product_error
@@ -96,19 +95,6 @@ def test_certificate_is_true(loss, q, table):
         check_certificate(features, codes_of(loss, q, labels), loss, regularization)
 
 
-@pytest.mark.parametrize("regularization", [0.05, 1.0, 20.0])
-def test_logistic_regression(regularization):
-    X, labels = rows_in_ball(300, 8), np.random.default_rng(2).integers(4, size=300)
-    y = codes_of(Logistic(), 1, labels)
-    model = LogisticRegression(C=1 / regularization, fit_intercept=False, tol=1e-12)
-    expected = model.set_params(max_iter=1000).fit(X, y[:, 0]).coef_.T
-    rows = FeatureRows(np.asarray, X, radius=1.5)
-    found = solve_primal(rows, y, Logistic(), regularization, 1e-7)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    A = solve_dual(X @ X.T, y, Logistic(), regularization, 1e-7)
-    np.testing.assert_allclose(X.T @ A, expected, atol=1e-6)
-
-
 @pytest.mark.parametrize("shared", [False, True], ids=["rows", "shares"])
 def test_dual_by_products(shared, monkeypatch):
     """Many rows take conjugate gradients with a low-rank preconditioner."""
@@ -191,22 +177,6 @@ def exact_terms(row, column):
         high_a, high_b = (float(np.float32(v)) for v in (a, b))
         low_a, low_b = a - high_a, b - high_b
         yield from (high_a * high_b, high_a * low_b, low_a * high_b, low_a * low_b)
-
-
-@pytest.mark.parametrize("n", [1, 127, 128, 129, 1300])
-def test_half_of_a_symmetric_matrix(n):
-    rng = np.random.default_rng(24)
-    whole = rng.normal(size=(n, n))
-    whole += whole.T
-    half = HalfMatrix.of(whole)
-    some = np.flatnonzero(rng.random(n) < 0.3)
-    assert np.array_equal(half.diagonal(), np.diag(whole))
-    assert np.array_equal(half.rows(some), whole[some])
-    assert np.array_equal(half.corner(some), whole[np.ix_(some, some)])
-    A = rng.normal(size=(n, 3))
-    for product in (half.times, half.careful_times):
-        np.testing.assert_allclose(product(A), whole @ A, rtol=0, atol=1e-11)
-    assert half.careful_times(A).shape == (n, 3)
 
 
 def test_errors_of_ordinary_products(monkeypatch):

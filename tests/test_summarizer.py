@@ -88,15 +88,6 @@ def test_fitted_attributes(protocol):
     assert pickle.loads(pickle.dumps(s)).sample_indices_.tolist() == s.sample_indices_.tolist()
 
 
-def test_default_matches_the_target():
-    X, _, owners, target, _ = problem(n=300)
-    s = summarizer().fit(X, X_target=target, owners=owners)
-    assert s.n_accessed_ == 320
-    assert s.owner_counts_["south"] >= 16
-    found = mmd2(X[s.sample_indices_], target, gamma=0.5)
-    assert found < 0.1 * mmd2(X[::30], target, gamma=0.5)
-
-
 @pytest.mark.filterwarnings("ignore:X_target is missing:UserWarning")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_without_a_target_x_is_summarised(protocol):
@@ -367,22 +358,3 @@ def test_a_model_of_raw_rows():
     assert m.mmd_ == pytest.approx(
         np.sqrt(mmd2(X.iloc[m.summarizer_.sample_indices_], held, schema=PEOPLE))
     )
-
-
-@pytest.mark.parametrize(
-    ("parameters", "change", "message"),
-    [
-        ({"schema": None}, {}, r"schema=\(0, 1\) or .* gamma to a number"),
-        ({"schema": {"age": Numeric()}}, {}, "'age' has no range"),
-        *(({"gamma": gamma}, {}, "gamma") for gamma in ("scale", np.inf)),
-        ({}, {"job": "SECRET"}, "'job' holds a value that is not among its categories"),
-        ({}, {"age": np.nan}, "'age' contains NaN"),
-    ],
-)
-def test_what_a_schema_does_not_take_of_a_target_costs_nothing(parameters, change, message, unpaid):
-    target = wanted_people().astype({"age": float})
-    for name, value in change.items():
-        target.loc[target.index[3], name] = value
-    with pytest.raises(ValueError, match=message) as caught:
-        on_schema(ledger=unpaid).set_params(**parameters).fit(people()[0], X_target=target)
-    assert "SECRET" not in str(caught.value)
