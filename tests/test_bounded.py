@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsumm import (
@@ -44,6 +44,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(JSON, st.booleans())
 def test_what_is_within_the_limits_is_read_as_it_is(value, ascii_only):
     try:

@@ -572,16 +572,6 @@ def test_clone_keeps_identity(tmp_path, place):
     assert [entry["dataset"] for entry in ledger.entries()] == ["default", "north"]
 
 
-@pytest.mark.parametrize("copier", [copy.deepcopy, copy.copy])
-def test_a_ledger_in_memory_refuses_to_be_copied(copier):
-    ledger = PrivacyLedger(epsilon=1)
-    for target in (ledger, ledger.dataset("north"), Toy(ledger)):
-        if copier is copy.copy and target is not ledger:
-            continue  # a shallow copy shares the ledger, which is right
-        with pytest.raises(TypeError, match="Give it a path"):
-            copier(target)
-
-
 @pytest.mark.parametrize("copier", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy])
 def test_a_ledger_in_a_file_is_copied_by_its_path(tmp_path, copier):
     ledger = PrivacyLedger(

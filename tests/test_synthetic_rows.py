@@ -162,28 +162,3 @@ def test_a_budget_beside_a_sketcher_says_where_to_give_it(kind, given):
         model.fit(np.zeros((3, 2)), np.arange(3))
     with pytest.raises(ValueError, match="beside release="):
         model.check_budget()
-
-
-@pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])
-def test_the_budget_is_that_of_the_default_sketcher(kind):
-    X = np.random.default_rng(0).random((300, 2))
-    y, groups = X[:, 0] > 0.5, np.arange(300) // 2
-    own = {"y_bounds": (0, 1)} if kind is M2MRegressor else {}
-    ledger = PrivacyLedger(epsilon=2.5, delta=1e-5)
-    model = kind(schema=(0, 1), epsilon=2.0, ledger=ledger, n_synthetic=300, **own)
-    model.check_budget()
-    model.fit(X, y)
-    assert model.privacy_.epsilon(1e-6) == pytest.approx(2.0, rel=1e-3)
-    assert len(ledger.entries()) == 1
-    with pytest.raises(RuntimeError, match="Nothing was charged"):
-        model.fit(X, y)
-    with pytest.raises(RuntimeError):
-        model.check_budget()
-    persons = clone(model).set_params(ledger=None, max_rows_per_group=2, adjacency="add_remove")
-    assert persons.fit(X, y, groups=groups).privacy_.unit == "one group"
-    with pytest.raises(ValueError, match="got none"):
-        persons.fit(X, y)
-    with pytest.raises(ValueError, match="max_rows_per_group=None"):
-        clone(persons).set_params(max_rows_per_group=None).fit(X, y, groups=groups)
-    with pytest.raises(ValueError, match="'release' parameter"):
-        clone(persons).set_params(release=1.0).fit(X, y)
