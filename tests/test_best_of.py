@@ -43,10 +43,6 @@ def best_of(law, masses):
     return np.append(-np.diff(levels), levels[-1])
 
 
-def divergence(p, q, epsilon):
-    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
-
-
 # ------------------------------------------------------------------------------------ one Gaussian
 
 

@@ -120,29 +120,6 @@ def test_there_are_no_more_cells_than_were_said(column):
 # --------------------------------------------------------------------------- where cells begin
 
 
-@pytest.mark.parametrize("step", [None, 1.0])
-def test_ends_and_zero_have_cells_of_their_own(step):
-    column = Numeric(-50_000, 200_000, step=step)
-    cells = public_cells(column, (), 0)
-    edges = np.array(cells.edges)
-    own = np.array([-50_000.0, 0.0, 200_000.0])
-    others = np.array(
-        [-49_999.0, -1.0, 1.0, 199_999.0]
-    )  # of the next whole numbers none is in there
-    assert not set(place_of(edges, own)) & set(place_of(edges, others))
-    assert cells.points(cells.edges) == (() if step else tuple(own))
-
-
-@pytest.mark.parametrize("step", [None, 1.0, 0.5])
-def test_thresholds_begin_cells(step):
-    column = Numeric(0, 1000, step=step)
-    thresholds = (14.0, 500.5, 981.0)
-    edges = np.array(public_cells(column, thresholds, MOST_FINE).edges)
-    below = np.array(thresholds) - (step or 1e-9)
-    on_grid = column.on_grid(np.ceil(np.array(thresholds) / (step or 0.5)) * (step or 0.5))
-    assert np.all(place_of(edges, column.on_grid(below)) < place_of(edges, on_grid))
-
-
 ROUND = [
     (Numeric(0, 1), [0.1, 0.7, 0.5, 0.01, 0.05]),
     (Numeric(0, 10), [0.1, 0.02, 3, 5, 7.5]),

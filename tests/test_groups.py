@@ -24,8 +24,7 @@ from skdpsumm.schema._schema import as_schema
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
-da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
-delayed = pytest.importorskip("dask").delayed
+da = pytest.importorskip("dask.array")
 
 KEY = bytes(range(32))
 LIMITS = [1, 3, "average"]

@@ -489,7 +489,12 @@ def test_a_group_may_lie_in_all_parallel_parts():
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.one_of(atoms, st.lists(atoms, min_size=1, max_size=3).map(tuple).map(Worst)),
+    st.one_of(
+        atoms,
+        st.lists(atoms, min_size=1, max_size=3).map(tuple).map(Worst),
+        st.builds(ObjectiveDP, st.floats(1e-3, 6), st.floats(0, 3), st.integers(1, 20)),
+        st.builds(ObjectiveDP, positive, positive, rows=st.just(2), output=positive),
+    ),
     st.floats(1e-9, 0.5),
 )
 def test_curves_fall_and_agree(mechanism, delta):

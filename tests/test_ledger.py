@@ -593,7 +593,7 @@ def test_a_ledger_in_a_file_is_copied_by_its_path(tmp_path, copier):
         pickle.loads(state)
 
 
-X, Y = np.zeros((12, 1)), np.array([0, 1] * 6)
+X = np.zeros((12, 1))
 
 
 @pytest.mark.parametrize(("accountant", "delta"), [("gdp", 1e-5), ("zcdp", 1e-5), ("pure", 0.0)])

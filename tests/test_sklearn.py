@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from skdpsumm import _sklearn
@@ -133,9 +132,6 @@ def test_stand_ins_take_the_same_parameters(stand_ins, kind):
     for value in VALUES:
         first, second = (refusal(module, kind, value) for module in (_sklearn, stand_ins))
         assert first == second, value
-
-
-FRAME = pd.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6], "c": [7, 8, 9]})
 
 
 FITS = """

@@ -6,8 +6,6 @@ import pytest
 from skdpsumm import TDDLClassifier, TDILClassifier
 from skdpsumm.learners import FunctionalMechanism
 from skdpsumm.learners.erm._kernel_space import KernelSpace
-from skdpsumm.learners.erm._losses import HuberizedHinge
-from skdpsumm.learners.erm._problem import Terms
 from skdpsumm.learners.erm._span_space import SpanSpace
 
 RNG = np.random.default_rng(0)
@@ -23,18 +21,6 @@ each_kernel = pytest.mark.parametrize("name", SPACES)
 
 def kernel_space(name):
     return KernelSpace(*SPACES[name], 1.0)
-
-
-def terms_of(space, regularization=0.5, **more):
-    return Terms(
-        **{"epsilon": np.inf, "delta": 1e-6, "adjacency": "add_remove", **more},
-        loss=HuberizedHinge(0.5),
-        regularization=regularization,
-        radius=space.radius,
-        n_scores=1,
-        kernel_error=space.kernel_error,
-        max_rows=space.max_rows,
-    )
 
 
 @each_kernel

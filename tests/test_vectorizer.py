@@ -21,7 +21,6 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
-from skdpsumm.learners import FunctionalMechanism
 from skdpsumm.schema._vectorizer import vectorize
 
 # Tests of other things set these off, on tables as small as they are.
@@ -106,9 +105,6 @@ def test_names_of_entries():
 
 
 # ---- learners that take a schema
-
-
-MARKS = FunctionalMechanism(n_landmarks=40)
 SETTINGS = {"random_state": 0, "epsilon": 3.0}
 LEARNERS = {
     "linear": TDILClassifier(),
