@@ -5,22 +5,12 @@ import pandas as pd
 import pytest
 from simulated import simulate
 
-from skdpsumm import (
-    Categorical,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    SketchUnion,
-    TableSchema,
-)
+from skdpsumm import Categorical, HistogramSketcher, M2MEstimator, Numeric, SketchUnion, TableSchema
 from skdpsumm.moments.asking._functions import AskedFunction
 from skdpsumm.moments.inferring._table_model import TableModel
 from skdpsumm.moments.plausible._plausible import PlausibleTables
 
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore:Add a group of"),
-]
+pytestmark = [pytest.mark.simulated(0), pytest.mark.filterwarnings("ignore:Add a group of")]
 SCHEMA = TableSchema(
     {
         "age": Numeric(0, 63, step=1),
@@ -81,8 +71,7 @@ def test_fine_histograms_tell_where_rows_lie_in_coarse_cells():
     assert abs(pay.mean() - rows["pay"].mean()) < 0.3
     # Four equal bins alone put the spike anywhere in its bin.
     alone = TableModel(
-        HistogramSketcher(schema=SCHEMA, marginals=[["pay"]], n_bins=4).fit(rows).sketch_,
-        SCHEMA,
+        HistogramSketcher(schema=SCHEMA, marginals=[["pay"]], n_bins=4).fit(rows).sketch_, SCHEMA
     )
     assert abs(drawn(alone)[:, 1].astype(float).mean() - rows["pay"].mean()) > 1
 
