@@ -415,6 +415,13 @@ def test_projection_to_the_simplex_is_a_shift_and_a_cut(vector):
 # ---------------------------------------------------------------------------------- round trips
 
 
+def test_a_group_of_many_columns_is_refused_before_they_are_multiplied():
+    """A product of so many numbers takes 20 s, and a stranger's sketch could list many groups."""
+    columns = range(100_000)
+    with pytest.raises(ValueError, match="have at least 281,474,976,710,656:"):
+        HistogramMap(table(len(columns), (0, 1)), [2**24] * len(columns), [columns])
+
+
 @pytest.mark.parametrize("n_values", [0, 1, 3, 5000])
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-1e300, 1e300), (0, 1e-299), (1e9, 1e9 + 1e-3)])
 def test_values_are_found_among_edges_as_by_a_search(low, high, n_values):

@@ -76,6 +76,7 @@ _SPAN = GradientDescent(n_landmarks=20)
 MODELS = {
     "two classes": classifier(),
     "long rows": classifier(norm_bound=3.0, loss=SoftHinge(2.0)),
+    "most units": classifier(norm_bound=np.nextafter(2, 0)),
     "schema": classifier(schema=(-1, 1)),
     "span": classifier(kernel="rbf", gamma=1.0, schema=(-1, 1), mechanism=_SPAN),
     "span of a polynomial": classifier(3, kernel="poly", schema=(-1, 1), mechanism=_SPAN),

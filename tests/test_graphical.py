@@ -8,9 +8,8 @@ import pytest
 from scipy.special import xlogy
 from scipy.stats import chi2
 
-from skdpsumm.sketches._elimination import divided
-from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree
-from skdpsumm.sketches._junction_tree import within
+from skdpsumm.sketches._graphical import GraphicalModel
+from skdpsumm.sketches._junction_tree import JunctionTree, divided, within
 from skdpsumm.sketches._residuals import Marginal, Residuals
 
 
@@ -153,8 +152,8 @@ def test_zeros_stay_zero_and_the_rest_is_solved():
     marginals[0].counts[0, 0] = 50
     model = GraphicalModel(sizes, zeros=[((1, 0), possible)]).fit(marginals, sweeps=100)
     assert np.all(model.marginal((1, 0))[~possible] == 0)
-    assert np.all(model.draw(20000, rng)[:, 1::-1] @ [3, 1] != 0)
-    codes = model.draw(20000, rng)
+    assert np.all(model.tree.draw(20000, rng)[:, 1::-1] @ [3, 1] != 0)
+    codes = model.tree.draw(20000, rng)
     assert np.all(possible[codes[:, 1], codes[:, 0]])
     assert_solves(model, brute_force(model, np.broadcast_to(possible.T[:, :, None], sizes)))
 

@@ -31,6 +31,7 @@ from skdpsumm import (
     NoiseWarning,
     Numeric,
     PrivacyLedger,
+    PrivateMMDSummarizer,
     PrivateSearchCV,
     PrivateSketch,
     PublicVectorizer,
@@ -42,7 +43,7 @@ from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
 from skdpsumm.schema import _finder
 from skdpsumm.schema._finder import N_SCALE_CELLS, _numbers, _places
-from skdpsumm.sketches._stated import stated_limit
+from skdpsumm.sketches._private_sketch import stated_limit
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
@@ -628,13 +629,24 @@ def test_what_is_made_with_a_found_schema_says_so(tmp_path):
     finder.schema_.save(tmp_path / "schema.toml")
     loaded = TableSchema.load(tmp_path / "schema.toml")
     assert loaded == finder.schema_
-    how = "the schema was found privately: (1, 1e-6)-DP for one row, add or remove, and this cost"
+    how = "the schema was found privately: (1, 1e-6)-DP for one row, add or remove, which each"
     column = loaded["n"]
     for schema in (loaded, {"n": column}, [column], column):
         assert how in HistogramSketcher(schema=schema, epsilon=1.0).fit(frame).privacy_.given
     piped = make_pipeline(PublicVectorizer(loaded), TDILClassifier(norm_bound=1.0))
     search = PrivateSearchCV(piped, {"tdilclassifier__regularization": [1.0]}, epsilon=1.0)
     assert how in search.fit(frame, np.array(frame["n"] > 50)).privacy_.given
+    vectorizer = PublicVectorizer({"n": (0, 99)})
+    later = SchemaFinder(epsilon=1.0).fit(vectorizer.fit(frame).transform(frame)).schema_
+    piped = make_pipeline(vectorizer, TDILClassifier(list(later.columns)))
+    search = PrivateSearchCV(piped, {"tdilclassifier__regularization": [1.0]}, epsilon=1.0)
+    assert how in search.fit(frame, np.array(frame["n"] > 50)).privacy_.given
+    search.set_params(param_distributions={"tdilclassifier__schema": [(0, 1)]})
+    with pytest.raises(ValueError, match="one schema"):
+        search.fit(frame, np.array(frame["n"] > 50))
+    summarizer = PrivateMMDSummarizer(n_select=5, schema=loaded).fit(frame, X_target=frame[:50])
+    for claim in (summarizer.privacy_.target, summarizer.privacy_.owners):
+        assert how in claim.given
 
 
 @pytest.mark.parametrize(

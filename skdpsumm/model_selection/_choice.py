@@ -59,7 +59,8 @@ class ChoiceNoise:
 
     def __str__(self) -> str:
         told = (
-            f"Scores closer than {self.difference:.2g}, of {self.size:.4g}, cannot be told apart"
+            f"Scores closer than {self.difference:.2g}, of a range of {self.size:.4g}, cannot be "
+            "told apart"
             if self.difference < self.size
             else "No two candidates can be told apart"
         )
@@ -72,7 +73,8 @@ class ChoiceNoise:
     def advice(self) -> str:
         """What to say where the choice is mostly noise."""
         apart = (
-            f"scores closer than {self.difference:.2g}, of {self.size:.4g}, cannot be told apart"
+            f"scores closer than {self.difference:.2g}, of a range of {self.size:.4g}, cannot be "
+            "told apart"
             if self.difference < self.size
             else "no two can be told apart"
         )

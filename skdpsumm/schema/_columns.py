@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
+from functools import cached_property
 from itertools import islice
 from numbers import Real
 from operator import lt
@@ -56,7 +57,7 @@ _INDICATOR = 0.5**0.5
 OTHER = "other"
 # The steps of dates, as numpy names them.
 _UNITS = {"day": "D", "month": "M", "hour": "h"}
-_CALENDAR = {"day": "M8[D]", "month": "M8[M]", "year": "M8[Y]"}
+_CALENDAR = {"hour": "M8[h]", "day": "M8[D]", "month": "M8[M]", "year": "M8[Y]"}
 
 
 class Column:
@@ -80,7 +81,8 @@ class Column:
         Returns
         -------
         centers, half_widths : ndarray of shape (n_boxes, n_encoded)
-            With each box comes its mirror image.
+            With each box comes its mirror image. Noise under replace-one is set by them, so they
+            must hold all that `encode` returns.
         """
         raise NotImplementedError
 
@@ -485,10 +487,10 @@ class Date(Numeric):
     @property
     def calendar_units(self) -> tuple[str, ...]:
         """The parts of a calendar that hold several steps, or may."""
-        return tuple(_CALENDAR)[self.step != "hour" :]
+        return tuple(_CALENDAR)[1 + (self.step != "hour") :]
 
     def calendar(self, unit: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Return the days, months or years of the range, and the edges between, half a step off."""
+        """Return the days (or the like) of the range, and the edges between, half a step off."""
         first, last = (np.datetime64(end).astype(_CALENDAR[unit]) for end in (self.low, self.high))
         dates = np.arange(first, last + 1)
         steps = (dates.astype(self._first.dtype) - self._first).astype(np.float64)
@@ -565,6 +567,11 @@ class Categorical(Column):
                 "nothing; list all public values of the column, or leave the column out."
             )
         object.__setattr__(self, "categories", known)
+
+    @cached_property
+    def code_of(self) -> dict[Any, int]:
+        """The code of each category: a stranger's schema may ask for many, of a long list."""
+        return {value: code for code, value in enumerate(self.categories)}
 
     @property
     def n_codes(self) -> int:
