@@ -11,7 +11,15 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from skdpsumm import Categorical, Numeric, PrivacyLedger, PrivateSketch, RFFSketcher, TableSchema
+from skdpsumm import (
+    Categorical,
+    Date,
+    Numeric,
+    PrivacyLedger,
+    PrivateSketch,
+    RFFSketcher,
+    TableSchema,
+)
 from skdpsumm.features import _apart
 from skdpsumm.features._apart import LEVELS, _Cover, _differences, least_kernel
 from skdpsumm.features._feature_maps import FourierMap, auto_gamma
@@ -27,6 +35,7 @@ SCHEMAS = {
     "categories": [SEX, JOB],
     "mixed": [AGE, SEX, Numeric(0, 9), JOB],
     "missing": [Numeric(0, 1, missing=True), Numeric(0, 1), Categorical(["x"], missing=True)],
+    "dates": [Date("2020-01-01", "2020-12-31"), SEX],
 }
 SCHEMAS = {name: TableSchema(columns) for name, columns in SCHEMAS.items()}
 ANY = pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))

@@ -7,10 +7,16 @@ import numpy as np
 import pytest
 from catalogue import DEFAULT_LEARNERS, DEFAULT_SKETCHES, INSTANCES, of, payer
 from sklearn.base import BaseEstimator, clone
+from test_apart import SCHEMAS
+from test_kit import TABLES
+from test_rounding import KERNELS
 
 import skdpsumm
-from skdpsumm import summaries
+from skdpsumm import TDILClassifier, summaries
+from skdpsumm._sklearn import StrOptions
 from skdpsumm.learners.mechanisms._base import mechanisms_of
+from skdpsumm.schema._columns import Column
+from skdpsumm.schema._schema import as_schema
 from skdpsumm.summaries._protocol import Protocol
 
 RNG = np.random.default_rng(0)
@@ -104,3 +110,26 @@ def test_without_the_schema_that_it_needs_an_estimator_says_how_to_write_one(nam
         model.fit(X, **more) if name == "summarizer" else model.fit(X, target)
     assert re.search(r"(schema=|such as )\(0, 1\).*{'age': \(17, 90\)", str(caught.value))
     assert ledger.entries() == []
+
+
+def kinds_of(base):
+    """Return all classes of ours that are made of a class."""
+    found = {kind for sub in base.__subclasses__() for kind in (sub, *kinds_of(sub))}
+    return {kind for kind in found if kind.__module__.startswith("skdpsumm.")}
+
+
+@pytest.mark.parametrize(
+    "schemas",
+    [list(SCHEMAS.values()), [schema for _, schema in TABLES.values()]],
+    ids=["apart", "kit"],
+)
+def test_every_kind_of_column_is_where_it_is_tested_what_a_row_moves(schemas):
+    named = {type(column) for schema in schemas for column in as_schema(schema).columns}
+    assert named == kinds_of(Column)
+
+
+def test_every_kernel_is_where_it_is_tested_what_a_row_moves():
+    constraints = TDILClassifier._parameter_constraints["kernel"]
+    (options,) = (one for one in constraints if isinstance(one, StrOptions))
+    explicit = {"linear", "splines"}
+    assert options.options == explicit | {"polynomial"} | {name for name, *_ in KERNELS.values()}

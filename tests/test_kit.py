@@ -29,6 +29,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from skdpsumm import (
     Categorical,
+    Date,
     HistogramSketcher,
     Numeric,
     PINPClassifier,
@@ -141,6 +142,7 @@ TABLES = {
     "categories": (HistogramSketcher(), [["a", "b", "c"], (0, 1)]),
     "grid": (HistogramSketcher(), [Numeric(step=1, edges=[0, 2, 9]), Numeric(0, 9, missing=True)]),
     "missing": (UNION, [Categorical(["a", "b"], missing=True), Numeric(0, 9, missing=True)]),
+    "dates": (UNION, [Date("2020-01-01", "2020-12-31"), ["a", "b"]]),
     "no range": (RFFSketcher(n_components=10, gamma=0.1), [Numeric(missing=True), Numeric(0, 9)]),
 }
 
