@@ -263,6 +263,10 @@ PLANTED = {
         ("finder_budget_for_each_column", "skdpsumm/schema/_finder.py",
             "Block(moved, float(moved), math.sqrt(moved), share)", "Block(moved, moved * share, math.sqrt(moved * share), share)"),
     ],
+    "tests/test_schema_finder.py::test_what_is_made_with_a_found_schema_says_so": [
+        ("summary_forgets_what_its_schema_cost", "skdpsumm/summaries/_releases.py",
+            "given=given + given_of_columns(terms.schema) + _given_of_groups(terms)", "given=given + _given_of_groups(terms)"),
+    ],
     "tests/test_schema_finder.py::test_the_cell_of_a_number_is_a_matter_of_its_value": [
         ("sign_of_zero", "skdpsumm/schema/_finder.py",
             "place = np.where(numbers < 0, -m, m)", "place = np.where(np.signbit(numbers), -m - (m == 0), m)"),

@@ -505,8 +505,23 @@ def test_a_step_is_found_where_nearly_all_rows_are_on_it(step):
     table = np.column_stack([on, few, more, zeros])
     schema = simulate(SchemaFinder(epsilon=1.0), table).schema_
     assert [column.step for column in schema.columns] == [step, step, None, step]
-    few = simulate(SchemaFinder(epsilon=0.1), table[:2_000]).schema_
+    # A tenth of so few rows is off a step, and noise hides them; of zeros nothing can be known.
+    few = simulate(SchemaFinder(epsilon=0.2), table[:2_000]).schema_
+    assert [column.step for column in few.columns] == [step, step, None, None]
+    # More noise could hide half of them.
+    few = simulate(SchemaFinder(epsilon=0.02), table[:2_000]).schema_
     assert [column.step for column in few.columns] == [None] * 4
+
+
+def test_noise_makes_no_step_finer_and_what_it_hides_has_none():
+    """Whole numbers are found to be whole, whatever the noise of the finer steps' counts."""
+    rng, steps = np.random.default_rng(0), []
+    pay = rng.integers(1, 100, 20_000).astype(float)
+    table = np.column_stack([pay, pay + rng.random(20_000), *[rng.random(20_000)] * 10])
+    for seed in range(40):
+        found = simulate(SchemaFinder(epsilon=0.1), table, seed=seed).schema_
+        steps.append((found.columns[0].step, found.columns[1].step))
+    assert set(steps) == {(1.0, None)}
 
 
 def test_ends_hold_all_but_few_rows_in_spite_of_noise():

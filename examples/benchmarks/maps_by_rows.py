@@ -80,7 +80,8 @@ def waves_of_numbers(problem):
     is_number = [isinstance(column, Numeric) for column in columns]
     starts = ends - [column.n_encoded for column in columns]
     numbers = plain[:, starts[is_number]] * len(columns) ** 0.5
-    names = PublicVectorizer(problem.schema, 6, True).fit(problem.X).get_feature_names_out()
+    vectorizer = PublicVectorizer(problem.schema, n_knots=6, interactions=True)
+    names = vectorizer.fit(problem.X).get_feature_names_out()
     of_words = np.array([is_of_word(name, problem.schema) for name in names])
     ours[:, ~of_words] *= np.float32(0.5**0.5)
     made = circle(numbers, np.sqrt(3 * WAVE_GAMMA / numbers.shape[1]), 500)

@@ -33,9 +33,10 @@ N_MADE = 30_000
 CONSTANTS = {
     "_WIDEST_WINDOW": (3, 24),
     "_NEAR_ZERO": (0.0, 1 / 100, 1 / 4),
-    "_MOST_OFF_STEP": (0.002, 0.2),
+    "_MOST_OFF_STEP": (0.002, 0.1),
+    "_STDS_OF_STEP": (2.0, 5.0),
     "_PARTS": tuple(
-        {"number": (1 - part, part), "category": (1.0,), "date": (1.0,)} for part in (1 / 8, 1 / 4)
+        {"number": (1 - part, part), "category": (1.0,), "date": (1.0,)} for part in (1 / 4, 3 / 4)
     ),
 }
 COLUMNS = ["by hand, 1", "by hand, 0.9", "found, 0.1 + 0.9"]

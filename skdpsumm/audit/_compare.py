@@ -336,10 +336,7 @@ class _Comparer(PrivateFit, BaseEstimator):
         """Return the columns of the rows that count, each cell as the schema reads it."""
         if is_dask(X):
             raise ValueError("table is a Dask collection, which is not read: give table.compute().")
-        known = self._known
-        if known.names is not None:
-            columns = dict(zip(known.names, known.columns, strict=True))
-            known = TableSchema(columns, extra_columns="drop")
+        known = self._known.dropping_others()
         table = validate_table(self, X, schema=known)
         rows = np.arange(len(table))
         if groups is not None:
@@ -419,11 +416,6 @@ class _Comparer(PrivateFit, BaseEstimator):
             told = zip(block.names, values.tolist(), errors.tolist(), strict=True)
             entries += [(score, *one) for one in told]
         self.comparison_ = Comparison((*averages, *entries), draft.privacy)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.string = tags.input_tags.allow_nan = True
-        return tags
 
 
 # scikit-learn's messages name the class, and users know the function.

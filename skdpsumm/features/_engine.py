@@ -284,11 +284,14 @@ class ExactProduct:
         for start in range(0, len(X), self.n_cut):
             rows = self._cut_rows(X[start : start + self.n_cut])
             for first in range(0, len(rows[0]), self.n_rows):
-                block = slice(first, first + self.n_rows)
-                product = rows[0][block] @ self.parts[0]
-                product += rows[0][block] @ self.parts[1]
-                product += rows[1][block] @ self.parts[0]
-                yield product
+                yield self._sum(*(part[first : first + self.n_rows] for part in rows))
+
+    def _sum(self, head: Any, rest: Any) -> NDArray[np.float64]:
+        """Return the product of rows that are cut in two."""
+        product = head @ self.parts[0]
+        product += head @ self.parts[1]
+        product += rest @ self.parts[0]
+        return product
 
     def _sparse_product(self, X: SparseRows) -> Iterator[NDArray[np.float64]]:
         units = self.units[:, 0]
@@ -296,12 +299,8 @@ class ExactProduct:
             block = _clipped(X[start : start + self.n_rows])
             values = block.values * units[block.indices]
             head = self._cut_sparse(block, values)
-            rest = block.with_values(self._cut_sparse(block, values - head))
-            head = block.with_values(head)
-            product = head @ self.parts[0]
-            product += head @ self.parts[1]
-            product += rest @ self.parts[0]
-            yield product
+            rest = self._cut_sparse(block, values - head)
+            yield self._sum(block.with_values(head), block.with_values(rest))
 
     def _cut_sparse(self, rows: SparseRows, values: NDArray) -> NDArray:
         """Return values cut to so many bits of the largest of their row, as `_cut` does."""

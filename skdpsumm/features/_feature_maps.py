@@ -169,7 +169,12 @@ class FeatureMap(ABC):
     @property
     def _n_block(self) -> int:
         """Number of rows of which phi may be in memory at once."""
-        return max(1, min(_ROWS_SUMMED_AT_ONCE, _ENTRIES_PER_BLOCK // self.n_features))
+        return max(1, min(_ROWS_SUMMED_AT_ONCE, _ENTRIES_PER_BLOCK // self._n_at_once))
+
+    @property
+    def _n_at_once(self) -> int:
+        """Number of entries of a row that are in memory with it."""
+        return self.n_features
 
     def float_sums(self, X: NDArray, weights: NDArray | None = None) -> NDArray[np.float64]:
         """Return the (weighted) sum of phi in float64, for epsilon = inf."""
@@ -495,12 +500,7 @@ class OneHotMap(FeatureMap):
         return self.sensitivity(adjacency)
 
     @property
-    def _n_block(self) -> int:
-        return max(1, min(_ROWS_SUMMED_AT_ONCE, _ENTRIES_PER_BLOCK // self._n_codes_at_once))
-
-    @property
-    def _n_codes_at_once(self) -> int:
-        """Number of codes of a row that `group_codes` has in memory."""
+    def _n_at_once(self) -> int:
         return len(self.sizes)
 
     def _grid_averages(

@@ -212,7 +212,7 @@ class HistogramMap(OneHotMap):
         return total
 
     @property
-    def _n_codes_at_once(self) -> int:
+    def _n_at_once(self) -> int:
         return len(self.seen_columns())
 
     def edges(self, j: int) -> NDArray[np.float64]:

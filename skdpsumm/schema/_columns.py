@@ -101,8 +101,7 @@ class Column:
         given: Any = self.missing_values
         is_none = isinstance(given, tuple) and not given
         codes, says_missing = ((), False) if is_none else check_missing_values(given)
-        object.__setattr__(self, "missing_values", codes)
-        object.__setattr__(self, "missing", bool(self.missing or says_missing))
+        vars(self).update(missing_values=codes, missing=bool(self.missing or says_missing))
 
     def decode(self, read: NDArray) -> NDArray:
         """Return the cells that stand for what `read` returns: dates, categories, or numbers."""
@@ -188,15 +187,14 @@ class Numeric(Column):
         if edges is not None and given == (None, None):
             given = edges[0], edges[-1]
         bounds = _check_range(given)
-        for name, value in zip(("low", "high"), bounds or (None, None), strict=True):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "edges", edges)
+        low, high = bounds or (None, None)
+        vars(self).update(low=low, high=high, edges=edges)
         if edges is not None and (edges[0], edges[-1]) != bounds:
             raise ValueError(
                 f"edges={list(edges)!r} must begin and end at the range of the column, {bounds}."
             )
         if self.step is not None:
-            object.__setattr__(self, "step", self._check_step(self.step))
+            vars(self).update(step=self._check_step(self.step))
         for word in self.missing_values:
             if isinstance(word, str) and not isinstance(number_of_word(word), str):
                 raise ValueError(
@@ -404,8 +402,8 @@ class Date(Numeric):
             raise ValueError(f"step={self.step!r} must be one of {list(_UNITS)}.")
         self._zone_of_cells()
         self._check_words()
-        for name in ("low", "high"):
-            object.__setattr__(self, name, str(self._value(name, getattr(self, name))))
+        ends = {name: str(self._value(name, getattr(self, name))) for name in ("low", "high")}
+        vars(self).update(ends)
         if self._first >= np.datetime64(self.high):
             raise ValueError(f"low={self.low!r} must be before high={self.high!r}.")
         self._check_codes()
@@ -552,7 +550,7 @@ class Categorical(Column):
         self._check_words()
         if not isinstance(self.other, bool | np.bool_):
             raise ValueError(f"other must be True or False, got {self.other!r}.")
-        object.__setattr__(self, "other", bool(self.other))
+        vars(self).update(other=bool(self.other))
         known = check_listed("categories", self.categories)
         if self.other and OTHER not in known:
             known = check_listed("categories", [*known, OTHER])
@@ -566,7 +564,7 @@ class Categorical(Column):
                 f"categories lists {len(known)} value(s), and a column with fewer than two tells "
                 "nothing; list all public values of the column, or leave the column out."
             )
-        object.__setattr__(self, "categories", known)
+        vars(self).update(categories=known)
 
     @cached_property
     def code_of(self) -> dict[Any, int]:

@@ -82,6 +82,7 @@ from ._reading import (
     exact_dates,
     is_dask,
     is_missing,
+    plain_label,
     read_date,
     validate_table,
 )
@@ -110,10 +111,10 @@ _NEAR_ZERO = 1 / 20
 # Steps that a column may have. Each is a multiple of the one before, so that the coarsest step
 # which a number is on says all others.
 _STEPS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 1000.0)
-# A step is found where this part of the rows is off it, with so many deviations of the noise on
-# their number, and where a range has so many steps: float64 divides it by a step to a millionth.
-# With a part of 0.002, the same script has pairs a third farther off.
-_MOST_OFF_STEP, _STDS_OF_STEP, _MOST_ON_STEP = 0.02, 2.0, 1e9
+# A step is too coarse where more than this part of the rows is off it, by so many deviations of the
+# noise on their number. With 2 or 5 deviations, the same script has distances within 3 per cent of
+# these. No range has more steps than the last number: float64 divides it by one to a millionth.
+_MOST_OFF_STEP, _STDS_OF_STEP, _MOST_ON_STEP = 0.02, 3.0, 1e9
 # Part of delta that pays for new values. A quarter or a half would lower the threshold by 2 per
 # cent, and cost a ledger 1 or 3 per cent of its mu: this costs half a per cent.
 _OF_DELTA = 1 / 10
@@ -122,8 +123,8 @@ _OF_RESERVE = 1 / 16
 # A value that fewer units have is never released.
 _FEWEST_UNITS = 2
 # Parts of the budget of a column that its blocks have: of numbers, the scale and the steps. With
-# 1/8 or 1/4 for steps, the same script has pairs up to 15 per cent farther off.
-_PARTS = {NUMBER: (0.5, 0.5), CATEGORY: (1.0,), DATE: (1.0,)}
+# 1/2 or 3/4 for steps, the same script has distances a fifth larger, for more is clipped.
+_PARTS = {NUMBER: (0.75, 0.25), CATEGORY: (1.0,), DATE: (1.0,)}
 # What is said of columns of which noise hides everything.
 _HIDDEN: dict[str, Numeric | Categorical] = {
     NUMBER: Numeric(0, 1, missing=True),
@@ -142,7 +143,8 @@ class SchemaFinder(PrivateFit, BaseEstimator):
     *Numbers* get a range whose ends are 0, or 1, 2 or 5 times a power of ten. It leaves out ends
     that hold so few rows that noise hides them: later estimators clip numbers to it. The step is
     the coarsest of 0.001, 0.01, 0.1, 0.5, 1, 5, 10, 50, 100 and 1000 that fits all but some two
-    rows in a hundred. These are then rounded. A column with finer numbers has none.
+    rows in a hundred, and those that noise hides. These are then rounded. A column with finer
+    numbers has none.
 
     *Categories* are the values that enough rows have, in sorted order. All others become "other".
     How many rows are enough depends on the noise, and `min_count_` says it. A value that a single
@@ -322,23 +324,21 @@ class SchemaFinder(PrivateFit, BaseEstimator):
                 f"'category'}}, or a list with an entry for each column; got {self.kinds!r}."
             )
         named = isinstance(self.kinds, Mapping)
-        names = list(self.kinds) if named else range(len(self.kinds))
-        for name, kind in zip(names, self._kinds, strict=True):
+        kinds = dict(self.kinds if named else enumerate(self.kinds))
+        for name, kind in kinds.items():
             if not isinstance(kind, str) or kind not in _HIDDEN:
                 raise ValueError(
                     f"kinds says that column {name!r} is {kind!r}; write 'number', 'category' or "
                     "'date', and leave other columns out."
                 )
-        plain = [Numeric()] * len(names)
+        plain = dict.fromkeys(kinds, Numeric())
         if named:
-            return TableSchema(dict(zip(names, plain, strict=True)), extra_columns="drop")
-        return TableSchema(plain)
+            return TableSchema(plain, extra_columns="drop")
+        return TableSchema(list(plain.values()))
 
     def _ask_ledger(self) -> None:
-        if self.ledger is None or self.kinds is None:
-            super()._ask_ledger()
-        else:
-            self._ask(self._price(self._kinds)[1])
+        if self.ledger is not None:
+            self._ask(self._price(self._kinds or [NUMBER])[1])
 
     def _price(self, kinds: Sequence[str]) -> tuple[IntegerNoise, Mechanism, float]:
         """Return the noise of all counts, what a release costs, and the threshold of new values."""
@@ -516,14 +516,12 @@ def _read_each(cells: NDArray, read: Callable[[Any], T], unread: T) -> list[T]:
 
 def _value(cell: Any) -> Any:
     """Return a category as Python's word or number, one form for each value; None for no value."""
-    cell = number_of_word(cell) if isinstance(cell, str) else cell
-    if isinstance(cell, str):
-        cell.encode()  # raises for half a pair of surrogates, which no file holds
-        return None if cell.endswith("\0") else cell
-    number = _number(cell)
-    if not abs(number) < 2.0**53:  # float64, to which some containers convert, rounds others
-        return None
-    return int(number) if number.is_integer() else number
+    value = plain_label(number_of_word(cell) if isinstance(cell, str) else cell)
+    if isinstance(value, str):
+        value.encode()  # raises for half a pair of surrogates, which no file holds
+        return value
+    # No list holds fractions; float64, to which some containers convert, rounds larger numbers.
+    return value if isinstance(value, int | float) and abs(value) < 2**53 else None
 
 
 def _number(cell: Any) -> float:
@@ -616,13 +614,24 @@ def _found_range(
     if run is None:
         return None
     low, high = _range_of(*run)
-    spread = _STDS_OF_STEP * std_on_steps * np.sqrt(np.arange(1, len(on_steps)))
-    off = np.cumsum(on_steps)[:-1] + spread
-    found = np.flatnonzero(off < _MOST_OFF_STEP * on_steps.sum())
-    step = _STEPS[found[-1]] if len(found) else None
+    step = _found_step(on_steps, std_on_steps)
     if step is None or max(-low, high) > _MOST_ON_STEP * step:
         return Numeric(low, high, missing=True)
     return Numeric(*_on_step(low, high, step), step=step, missing=True)
+
+
+def _found_step(on_steps: NDArray, std: float) -> float | None:
+    """Return the finest step that rows are seen to need; None if they need finer ones, or hide.
+
+    They do where noise could hide as many rows off a step as are on it.
+    """
+    spread = _STDS_OF_STEP * std * np.sqrt(np.arange(1, len(on_steps) + 1))
+    most_off = _MOST_OFF_STEP * on_steps.sum() + spread
+    # Rows on each step or a finer one: those that the next coarser one would round.
+    seen = np.cumsum(on_steps) > most_off
+    finest = int(np.argmax(seen))
+    is_sure = seen[finest] and 2 * most_off[finest] < on_steps.sum()
+    return _STEPS[finest - 1] if is_sure and finest else None
 
 
 def _on_step(low: float, high: float, step: float) -> tuple[float, float]:

@@ -7,15 +7,14 @@ closed range (low, high), of categories their codes. Missing cells are in none.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._columns import Categorical, Column, Date, Numeric, told
+from ._columns import Categorical, Column, Date, Numeric, short_number, told
 
 Combination = tuple[tuple[int, tuple[Any, ...]], ...]
 
@@ -107,14 +106,16 @@ def _is_all(column: Column, taken: tuple[Any, ...]) -> bool:
     return taken[0] <= low and high <= taken[1]
 
 
-def written(column: Column, taken: tuple[Any, ...]) -> tuple[Any, ...]:
+def written(column: Column, taken: tuple[Any, ...]) -> list[Any]:
     """Return what a combination takes of a column in the words of `TableSchema.never`."""
     if isinstance(column, Categorical):
-        return tuple(column.categories[code] for code in taken)
-    return tuple(map(column.label, taken)) if isinstance(column, Date) else taken
+        values = [column.categories[code] for code in taken]
+    else:
+        values = list(map(column.label, taken) if isinstance(column, Date) else taken)
+    return [short_number(value) if isinstance(value, float) else value for value in values]
 
 
-def thresholds(column: Column, ranges: Sequence[tuple[float, float]]) -> tuple[float, ...]:
+def thresholds(column: Column, taken: Iterable[tuple[float, float]]) -> tuple[float, ...]:
     """Return the edges of bins that no range of a combination cuts, inside the column's range.
 
     A bin holds its left edge. Where the column has no step, the value at which a range ends is in
@@ -122,7 +123,7 @@ def thresholds(column: Column, ranges: Sequence[tuple[float, float]]) -> tuple[f
     """
     if not isinstance(column, Numeric) or column.bounds is None:
         return ()
-    (low, high), step = column.bounds, column.spacing
+    (low, high), step, ranges = column.bounds, column.spacing, list(taken)
     if step is None:
         last = math.nextafter(high, -math.inf)  # the last bin holds its right edge
         found = {x for a, b in ranges for x in (min(a, last), math.nextafter(b, math.inf))}
@@ -182,8 +183,3 @@ def _holds(column: Column, taken: tuple[Any, ...], content: Sequence[Any] | None
     step = column.spacing  # type: ignore[attr-defined]
     spare = [4 * np.spacing(abs(end)) if step is None else _OF_A_STEP * step for end in taken]
     return bool(taken[0] - spare[0] <= content[0] and content[1] <= taken[1] + spare[1])
-
-
-def ranges_of(combinations: Sequence[Combination], j: int) -> list[tuple[float, float]]:
-    """Return the ranges of numeric column `j` in all combinations."""
-    return [taken for k, taken in chain.from_iterable(combinations) if k == j]

@@ -220,19 +220,14 @@ def label_cells(labels: Any, name: str = "y") -> NDArray:
     if isinstance(cells, Table) or cells.ndim != 1:
         if cells.ndim != 2 or cells.shape[1] != 1:
             raise CellError(SHAPE)
-        warn_of_a_table(name)
+        warn_caller(
+            # The first sentence is scikit-learn's, which its checks look for.
+            f"A column-vector {name} was passed when a 1d array was expected. Give the one column "
+            "itself, as a series, or with ravel().",
+            DataConversionWarning,
+        )
         cells = cells[:, 0]
     return cells
-
-
-def warn_of_a_table(name: str) -> None:
-    """Warn that y, groups or owners came as a table of one column."""
-    warn_caller(
-        # The first sentence is scikit-learn's, which its checks look for.
-        f"A column-vector {name} was passed when a 1d array was expected. Give the one column "
-        "itself, as a series, or with ravel().",
-        DataConversionWarning,
-    )
 
 
 def target_cells(y: Any) -> NDArray:
@@ -288,10 +283,11 @@ def plain_labels(column: NDArray) -> list[Any]:
     cells = column.tolist()
     if column.dtype.kind in "biu":
         return list(map(int, cells))
-    return [cell if type(cell) is int else _plain_label(cell) for cell in cells]
+    return [cell if type(cell) is int else plain_label(cell) for cell in cells]
 
 
-def _plain_label(cell: Any) -> Any:
+def plain_label(cell: Any) -> Any:
+    """Return one cell as `read_labels` does."""
     if isinstance(cell, str):
         if cell.endswith("\0"):
             raise CellError(NUL)
@@ -507,11 +503,8 @@ def is_missing(value: Any) -> bool:
     kind = type(value)
     is_na = kind.__name__ == "NAType" and kind.__module__.startswith("pandas.")
     is_nan = isinstance(value, Real) and value != value
-    return value is None or is_na or is_nan or _is_not_a_time(value)
-
-
-def _is_not_a_time(value: Any) -> bool:
-    return isinstance(value, TIME_TYPES) and value != value  # NaT alone is not itself
+    is_nat = isinstance(value, TIME_TYPES) and value != value  # NaT alone is not itself
+    return value is None or is_na or is_nan or is_nat
 
 
 class Public(tuple):
@@ -922,10 +915,14 @@ def is_float32(table: NDArray | Table) -> bool:
 
 def _table_error(table: NDArray | Table, X: Any) -> Exception:
     """Return what to raise for a table that is not all finite numbers: its worst kind of fault."""
-    faults = {j: _column_fault(table[:, j]) for j in range(table.shape[1])}
-    told = {j: fault for j, fault in faults.items() if fault is not None}
-    worst = min(told.values(), key=lambda fault: list(_TOLD).index(fault.fault))
-    at_fault = [j for j, fault in told.items() if fault.fault == worst.fault]
+    faults: dict[int, CellError] = {}
+    for j in range(table.shape[1]):
+        try:
+            finite_numbers(table[:, j])
+        except CellError as error:
+            faults[j] = error
+    worst = min(faults.values(), key=lambda fault: list(_TOLD).index(fault.fault))
+    at_fault = [j for j, fault in faults.items() if fault.fault == worst.fault]
     names = column_names(X) or [f"x{j}" for j in range(table.shape[1])]
     return cell_error(worst, "Input X", f" in {listed_columns([names[j] for j in at_fault])}")
 
@@ -944,14 +941,6 @@ def finite_numbers(column: NDArray, *, missing: bool = False) -> NDArray[np.floa
     if np.isinf(numbers).any():
         raise CellError(INFINITE)
     return numbers
-
-
-def _column_fault(column: NDArray) -> CellError | None:
-    try:
-        finite_numbers(column)
-    except CellError as error:
-        return error
-    return None
 
 
 def cell_error(error: CellError, who: str, where: str = "") -> Exception:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .._bounded import MOST_CHARACTERS, check_nested
 from .._html import MOST_ROWS_SHOWN, cut, html_table, more_of, some_of
+from . import _files, _impossible
 from ._columns import (
     Categorical,
     Column,
@@ -24,30 +25,10 @@ from ._columns import (
     as_column,
     is_range,
     read_cells,
-    short_number,
     told,
 )
-from ._files import (
-    from_table,
-    guess,
-    position,
-    read_toml,
-    state_of,
-    toml_entry,
-    toml_key,
-    toml_lines,
-)
 from ._frames import AS_WORDS
-from ._impossible import (
-    MOST_COMBINATIONS,
-    Combination,
-    checked,
-    combination,
-    possible_cells,
-    ranges_of,
-    thresholds,
-    written,
-)
+from ._impossible import MOST_COMBINATIONS, Combination
 from ._listed import check_text
 from ._reading import (
     Table,
@@ -148,13 +129,8 @@ class TableSchema:
             )
         labels = names or (["all columns"] if for_all else range(len(given)))
         described = tuple(_described(label, one) for label, one in zip(labels, given, strict=True))
-        for name, value in (
-            ("columns", described),
-            ("names", names),
-            ("is_for_all", for_all),
-            (_EXTRA, extra_columns),
-        ):
-            object.__setattr__(self, name, value)
+        said = {"columns": described, "names": names, "is_for_all": for_all}
+        vars(self).update(said, extra_columns=extra_columns)
 
     def never(self, values: Mapping[Any, Sequence[Any]]) -> TableSchema:
         """Return a schema that also says: no row has all of these values.
@@ -205,7 +181,7 @@ class TableSchema:
         if len(given) < len(values):
             raise ValueError("never names a column twice; list all its values in one entry.")
         try:
-            return combination(self.columns, given)
+            return _impossible.combination(self.columns, given)
         except ValueError as error:
             raise ValueError(f"never, {', '.join(map(repr, values))}: {error}") from None
 
@@ -214,8 +190,8 @@ class TableSchema:
         if len(impossible) > MOST_COMBINATIONS:
             raise ValueError(f"never can rule out at most {MOST_COMBINATIONS:,} combinations.")
         other = copy(self)
-        kept = dict.fromkeys(checked(self.columns, one) for one in impossible)
-        object.__setattr__(other, "impossible", tuple(kept))
+        kept = dict.fromkeys(_impossible.checked(self.columns, one) for one in impossible)
+        vars(other).update(impossible=tuple(kept))
         return other
 
     def thresholds(self, j: int) -> tuple[float, ...]:
@@ -223,7 +199,8 @@ class TableSchema:
 
         These are edges strictly inside the column's range. A bin holds its left edge.
         """
-        return thresholds(self.columns[j], ranges_of(self.impossible, j))
+        taken = (of_column for one in self.impossible for k, of_column in one if k == j)
+        return _impossible.thresholds(self.columns[j], taken)
 
     def possible_cells(
         self, contents: Any, **limit: int
@@ -243,7 +220,7 @@ class TableSchema:
             The columns, and an array with an axis for each. An entry is False only if all that its
             cell may hold is impossible.
         """
-        return possible_cells(self.columns, self.impossible, contents, **limit)
+        return _impossible.possible_cells(self.columns, self.impossible, contents, **limit)
 
     def __len__(self) -> int:
         return self.n_columns
@@ -283,10 +260,7 @@ class TableSchema:
     def _never(self, one: Combination) -> dict[Any, list[Any]]:
         """Return a combination as `never` takes it."""
         keys = list(self)
-        return {
-            keys[j]: [short_number(v) if isinstance(v, float) else v for v in values]
-            for j, values in ((j, written(self.columns[j], taken)) for j, taken in one)
-        }
+        return {keys[j]: _impossible.written(self.columns[j], taken) for j, taken in one}
 
     # ---- which columns of a table are meant
 
@@ -310,15 +284,12 @@ class TableSchema:
         which = self.positions(n_columns, names)
         if self.names is not None and names is None:
             return self
-        columns = list(self.columns * n_columns if self.is_for_all else self.columns)
-        if names is None:
-            return self._alike(columns)
-        known = [str(names[j]) for j in which]
-        return self._alike(dict(zip(known, columns, strict=True)))
+        columns = self.columns * n_columns if self.is_for_all else self.columns
+        return self._alike(columns, None if names is None else [str(names[j]) for j in which])
 
-    def _alike(self, columns: Any) -> TableSchema:
-        """Return a schema of other columns, in the same order."""
-        other = TableSchema(columns, extra_columns=self.extra_columns)
+    def _alike(self, columns: Sequence[Column], names: Sequence[str] | None) -> TableSchema:
+        """Return a schema of other columns, or of other names, in the same order."""
+        other = TableSchema(_by_name(names, columns), extra_columns=self.extra_columns)
         return other.ruling_out(self.impossible) if self.impossible else other
 
     def positions(self, n_columns: int, names: Sequence[str] | None = None) -> list[int]:
@@ -335,10 +306,14 @@ class TableSchema:
                 f"The table has two columns of one name, {listed_columns(twice)}. Rename one of "
                 "them."
             )
-        if self.is_for_all:
+        if self.is_for_all or self.names is None or names is None:
+            if not self.is_for_all and n_columns != len(self.columns):
+                raise ValueError(
+                    f"The schema describes {len(self.columns)} columns, and the table has "
+                    f"{n_columns}. Describe each, or leave out of the table what you do not "
+                    "describe."
+                )
             return list(range(n_columns))
-        if self.names is None or names is None:
-            return self._in_order(n_columns)
         there = {str(name): j for j, name in enumerate(names)}
         missing = [name for name in self.names if name not in there]
         if missing:
@@ -356,14 +331,6 @@ class TableSchema:
             )
         return [there[name] for name in self.names]
 
-    def _in_order(self, n_columns: int) -> list[int]:
-        if n_columns != len(self.columns):
-            raise ValueError(
-                f"The schema describes {len(self.columns)} columns, and the table has {n_columns}. "
-                "Describe each, or leave out of the table what you do not describe."
-            )
-        return list(range(n_columns))
-
     # ---- a schema of a table, by its columns (after `for_table`)
 
     @property
@@ -375,8 +342,9 @@ class TableSchema:
         """Return the position of a column given by name or index."""
         if isinstance(key, str):
             if self.names is None or key not in self.names:
+                known = "" if self.names is None else f"; they have {some_of(self.names)}"
                 raise ValueError(
-                    f"{parameter} names column {key!r}, which the data do not have{self._named()}."
+                    f"{parameter} names column {key!r}, which the data do not have{known}."
                 )
             return self.names.index(key)
         if not (isinstance(key, Integral) and 0 <= int(key) < self.n_columns):
@@ -385,10 +353,6 @@ class TableSchema:
                 f"the data have columns 0 to {self.n_columns - 1}."
             )
         return int(key)
-
-    def _named(self) -> str:
-        """Return which columns there are, the first of many, for errors."""
-        return "" if self.names is None else f"; they have {some_of(self.names)}"
 
     def name(self, j: int) -> str:
         """Return the name of column `j`, or ``x<j>``."""
@@ -427,15 +391,18 @@ class TableSchema:
 
     def with_columns(self, columns: Sequence[Column]) -> TableSchema:
         """Return a schema of the same table with other descriptions of its columns."""
-        named = list(columns) if self.names is None else dict(zip(self.names, columns, strict=True))
-        return self._alike(named)
+        return self._alike(columns, self.names)
+
+    def dropping_others(self) -> TableSchema:
+        """Return the same schema, which leaves out of a table what it does not name."""
+        other = copy(self)
+        vars(other).update(extra_columns="drop")
+        return other
 
     def take(self, which: Sequence[int]) -> TableSchema:
         """Return the schema of some of the columns, with what is impossible in these."""
-        columns = [self.columns[j] for j in which]
-        named: Any = columns
-        if self.names is not None:
-            named = {self.names[j]: c for j, c in zip(which, columns, strict=True)}
+        names = None if self.names is None else [self.names[j] for j in which]
+        named = _by_name(names, [self.columns[j] for j in which])
         place = {j: k for k, j in enumerate(which)}
         kept = [
             tuple(sorted((place[j], taken) for j, taken in one))
@@ -588,7 +555,7 @@ class TableSchema:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description of a schema of a table."""
         names = self.names or (None,) * self.n_columns
-        columns = zip(names, map(state_of, self.columns), strict=True)
+        columns = zip(names, map(_files.state_of, self.columns), strict=True)
         # In a list, for the order of columns counts.
         told: dict[str, Any] = {"columns": [{"name": name, **state} for name, state in columns]}
         if self.impossible:
@@ -614,7 +581,7 @@ class TableSchema:
         if any(name is not None for name in names):
             if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
                 raise ValueError("Each column must have a name of its own, or none of them any.")
-            columns = dict(zip(names, columns, strict=True))
+            columns = _by_name(names, columns)
         return cls.from_tables({"columns": columns, _NEVER: description.get(_NEVER, [])})
 
     def save(self, path: str | os.PathLike) -> None:
@@ -644,10 +611,11 @@ class TableSchema:
         parts = [] if self.extra_columns == "refuse" else [f'{_EXTRA} = "{self.extra_columns}"\n']
         for key, column in zip(self, self.columns, strict=True):
             title = f"[{_ALL}]" if self.is_for_all else "[[columns]]"
-            title = title if self.names is None else f"[columns.{toml_key(key)}]"
-            parts.append("\n".join([title, *toml_lines(column)]) + "\n")
+            title = title if self.names is None else f"[columns.{_files.toml_key(key)}]"
+            parts.append("\n".join([title, *_files.toml_lines(column)]) + "\n")
         for one in self.impossible:
-            lines = [toml_entry(str(key), taken) for key, taken in self._never(one).items()]
+            told = self._never(one).items()
+            lines = [_files.toml_entry(str(key), taken) for key, taken in told]
             parts.append("\n".join([f"[[{_NEVER}]]", *lines]) + "\n")
         return "\n".join(parts)
 
@@ -666,7 +634,7 @@ class TableSchema:
             If entries are unknown or do not describe a column. The message names them. Also if the
             file is not in UTF-8, has more than 1,048,576 characters, or nests tables too deeply.
         """
-        tables = read_toml(path)
+        tables = _files.read_toml(path)
         try:
             return cls.from_tables(tables)
         except ValueError as error:
@@ -691,20 +659,20 @@ class TableSchema:
         ((kind, given),) = tables.items()
         columns: Any
         if kind == _ALL:
-            columns = from_table(_ALL, given)
+            columns = _files.from_table(_ALL, given)
         elif isinstance(given, list):
-            columns = [from_table(k, table) for k, table in enumerate(given)]
+            columns = [_files.from_table(k, table) for k, table in enumerate(given)]
         elif not isinstance(given, dict):
             raise ValueError("columns of a schema must be a table with one entry per column.")
         else:
-            columns = {name: from_table(name, table) for name, table in given.items()}
+            columns = {name: _files.from_table(name, table) for name, table in given.items()}
         known = cls(columns, extra_columns=extra)
         if not isinstance(never, list) or not all(isinstance(one, dict) for one in never):
             raise ValueError("never of a schema must be tables: write [[never]] above each.")
         # Many rules of many columns: each name is looked up in a dict.
         places = None if known.names is None else {n: j for j, n in enumerate(known.names)}
         given = [
-            {position(k) if places is None else places.get(k, k): one[k] for k in one}
+            {_files.position(k) if places is None else places.get(k, k): one[k] for k in one}
             for one in never
         ]
         return known.ruling_out(list(map(known._combination, given)))
@@ -745,12 +713,12 @@ class TableSchema:
         faults = []
         for j in range(rows.shape[1]):
             try:
-                columns.append(guess(rows[:, j], names[j] if names else f"x{j}"))
+                columns.append(_files.guess(rows[:, j], names[j] if names else f"x{j}"))
             except ValueError as error:
                 faults.append(str(error))
         if faults:
             raise ValueError("\n".join(faults))
-        return cls(dict(zip(names, columns, strict=True)) if names else columns)
+        return cls(_by_name(names, columns))
 
     def __getitem__(self, key: Any) -> Any:
         return self.columns[self.index(key, "schema[...]")]
@@ -845,6 +813,11 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         return f"{len(value)} entries"
     return "nothing" if value is None else repr(value)[:80]
+
+
+def _by_name(names: Sequence[str] | None, columns: Sequence[Any]) -> Any:
+    """Return columns as `TableSchema` takes them: by their names if they have any."""
+    return list(columns) if names is None else dict(zip(names, columns, strict=True))
 
 
 def _check_names(columns: Mapping[Any, Any]) -> tuple[str, ...]:

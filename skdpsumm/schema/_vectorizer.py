@@ -95,7 +95,7 @@ class PublicVectorizer(ListedMixin, TransformerMixin, BaseEstimator):
     array(['age', 'job_clerk', 'job_farmer'], dtype=object)
     """
 
-    def __init__(self, schema, n_knots=0, interactions=False):
+    def __init__(self, schema, *, n_knots=0, interactions=False):
         self.schema = schema
         self.n_knots = n_knots
         self.interactions = interactions
@@ -406,15 +406,8 @@ def _chosen_pairs(numbers: list[int], words: dict[int, int]) -> tuple[list[_Pair
 
 def _orders(n_numbers: int) -> tuple[tuple[int, int], ...]:
     """Return the orders of the waves that are multiplied, the first alone for many numbers."""
-    n_pairs = n_numbers * (n_numbers - 1) // 2
-    if n_pairs == 0:
-        return ()
-    affordable = (
-        some
-        for some in (_WAVE_ORDERS, _WAVE_ORDERS[:1])
-        if 4 * len(some) * n_pairs <= _MOST_INTERACTIONS
-    )
-    return next(affordable, ())
+    most = _MOST_INTERACTIONS // (4 * max(math.comb(n_numbers, 2), 1))
+    return _WAVE_ORDERS if len(_WAVE_ORDERS) <= most else _WAVE_ORDERS[: min(most, 1)]
 
 
 def _waves(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -431,7 +424,7 @@ def _waves(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
 
 def keeps_zero(schema: TableSchema) -> bool:
     """Return whether zero is an entry of zero of the vectors, whatever column it stands in."""
-    return schema.keeps_zero(_entry)
+    return schema.keeps_zero(_block)
 
 
 def vectorize_sparse(schema: TableSchema, X: SparseRows) -> SparseRows:
@@ -442,13 +435,9 @@ def vectorize_sparse(schema: TableSchema, X: SparseRows) -> SparseRows:
     ValueError
         For a schema under which zero does not stay zero.
     """
-    rows, scale = schema.map_sparse(X, _entry), _scale(schema)
+    rows, scale = schema.map_sparse(X, _block), _scale(schema)
     rows = rows.with_values(rows.values * scale)
     return rows.with_constant(scale) if _n_constant(schema) else rows
-
-
-def _entry(column: Column, values: NDArray) -> NDArray[np.float64]:
-    return _block(column, values)
 
 
 def _knots(column: Column, n_knots: int) -> NDArray[np.float64]:
@@ -484,12 +473,10 @@ def _block(column: Column, values: NDArray) -> NDArray[np.float64]:
     if isinstance(column, Categorical):
         return np.eye(column.n_codes)[values]
     assert isinstance(column, Numeric)
-    low, high = column.bounds  # type: ignore[misc]
-    scaled = np.clip((values - low) / (high - low) * 2.0 - 1.0, -1, 1)
-    if not column.missing:
-        return scaled[:, None]
-    absent = np.isnan(values)
-    return np.column_stack([np.where(absent, 0.0, scaled), absent])
+    entries = column.encode(values)
+    entries[:, 0] = np.clip(entries[:, 0] * 2.0 - 1.0, -1, 1)  # 0 for a missing number
+    entries[:, 1:] = entries[:, 1:] > 0  # which of them are missing
+    return entries
 
 
 def _names(name: str, column: Column, n_knots: int) -> list[str]:
