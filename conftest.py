@@ -106,6 +106,16 @@ def reseed(monkeypatch, request):
 
 
 @pytest.fixture
+def unpaid():
+    """Give a ledger that would hold everything, and must be empty at the end of the test."""
+    from skdpsumm import PrivacyLedger
+
+    ledger = PrivacyLedger(epsilon=math.inf, delta=1e-3)
+    yield ledger
+    assert ledger.entries() == []
+
+
+@pytest.fixture
 def quick_fits():
     """Leave out what takes long in helpers that an audit calls thousands of times.
 

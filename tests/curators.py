@@ -20,13 +20,7 @@ def summarizer_of(n_select=100, *, protocol="propose", **parameters):
 
 
 def curator_of(
-    X_target,
-    owners,
-    *,
-    target_groups=None,
-    ledger=None,
-    random_state=None,
-    **parameters,
+    X_target, owners, *, target_groups=None, ledger=None, random_state=None, **parameters
 ):
     """Return a curator with the terms of such a summarizer."""
     own = {"ledger": ledger, "random_state": random_state}

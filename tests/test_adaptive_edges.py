@@ -18,12 +18,7 @@ from skdpsumm import (
     TableSchema,
 )
 
-UNITS = [
-    ("add_remove", None),
-    ("add_remove", 50),
-    ("add_remove", "average"),
-    ("replace_one", None),
-]
+UNITS = [("add_remove", None), ("add_remove", 50), ("add_remove", "average"), ("replace_one", None)]
 
 
 def refused(model, X, message, groups=None):
@@ -92,15 +87,13 @@ def rows_of(schema, n=60):
 
 
 @pytest.mark.parametrize("name", ["square", "cycle", "ranges"])
-def test_a_schema_that_leaves_no_row_costs_nothing(name):
+def test_a_schema_that_leaves_no_row_costs_nothing(name, unpaid):
     schema = all_ruled_out()[name]
     X = rows_of(schema)
     assert refused(AdaptiveSketcher(schema=schema), X, "leave no possible row")
     assert refused(M2MEstimator(schema), X, "leave no possible row")
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
     with pytest.raises(ValueError, match="leave no possible row"):
-        M2MEstimator(schema, release=HistogramSketcher(ledger=ledger)).fit(X)
-    assert not ledger.entries()
+        M2MEstimator(schema, release=HistogramSketcher(ledger=unpaid)).fit(X)
 
 
 def test_one_combination_less_leaves_rows():

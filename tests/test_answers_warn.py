@@ -31,11 +31,6 @@ CUT = {"age": [0, 30, 60, 90]}
 
 QUESTIONS = {
     "mean": lambda m2m: m2m.mean(),
-    "mean by": lambda m2m: m2m.mean(by="sex"),
-    "mean of a column by": lambda m2m: m2m.mean("age", by="sex"),
-    "moment": lambda m2m: m2m.moment(2),
-    "variance": lambda m2m: m2m.variance(),
-    "covariance": lambda m2m: m2m.covariance(),
     "correlation": lambda m2m: m2m.correlation(),
     "missing share": lambda m2m: m2m.missing_share(),
     "cdf": lambda m2m: m2m.cdf("age", [20, 40]),
@@ -44,19 +39,13 @@ QUESTIONS = {
     "histogram": lambda m2m: m2m.histogram("age", 4),
     "histogram of categories": lambda m2m: m2m.histogram("sex"),
     "histogram of two columns": lambda m2m: m2m.histogram(["sex", "age"], CUT),
-    "table": lambda m2m: m2m.table("sex"),
     "table of two columns": lambda m2m: m2m.table(["sex", "age"], bins=CUT),
     "count": lambda m2m: m2m.count(lambda rows: rows["age"] > 40),
     "count by": lambda m2m: m2m.count(lambda rows: rows["age"] > 40, by="sex"),
-    "count of groups": lambda m2m: m2m.count(by="sex"),
     "estimate": lambda m2m: m2m.estimate(lambda rows: rows["hours"]),
     "estimate of a condition": lambda m2m: m2m.estimate(lambda rows: rows["age"] > 40),
-    "estimate by": lambda m2m: m2m.estimate(lambda rows: rows["age"] > 40, by="sex"),
     "estimate of several": lambda m2m: m2m.estimate(
         lambda rows: np.column_stack([rows["age"] > 40, rows["sex"] == "f"])
-    ),
-    "estimate of all columns": lambda m2m: m2m.estimate(
-        lambda rows: (rows["age"] > 40) & (rows["hours"] > 30) & (rows["sex"] == "f")
     ),
 }
 OF_A_MODEL = {
@@ -99,15 +88,6 @@ def test_each_answer_from_a_drowned_sketch_warns_once(kind):
     for name, ask in (QUESTIONS | (OF_A_MODEL if kind in GRAPHICAL else {})).items():
         messages = said(lambda ask=ask: ask(m2m))[1]
         assert len(messages) == 1, (name, messages)
-
-
-def test_coefficients_of_a_drowned_sketch_warn_once():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        sketch = sketcher("pairs", epsilon=0.01).fit(table()).sketch_
-        model = M2MClassifier.from_sketch(sketch, target="sex", n_synthetic=5000, random_state=0)
-    messages = said(model.coefficients)[1]
-    assert len(messages) == 1, messages
 
 
 SPANS = {
@@ -247,16 +227,6 @@ def test_columns_that_are_counted_with_no_other_are_told(lonely):
 def test_what_tells_nothing_of_a_lone_column_is_told_to_a_model(lonely):
     _, (message,) = said(lambda: M2MClassifier.from_sketch(lonely, target="y", n_synthetic=5000))
     assert "AdaptiveSketcher(target='y')" in message
-
-
-def test_questions_of_a_lone_column_alone_warn_of_nothing(lonely):
-    m2m = M2MEstimator.from_sketch(lonely, random_state=0)
-    for ask in (
-        lambda: m2m.mean("age", by="sex"),
-        lambda: m2m.count(by="y"),
-        lambda: m2m.histogram("y"),
-    ):
-        assert not said(ask)[1]
 
 
 @pytest.mark.parametrize(

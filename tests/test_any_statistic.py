@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LinearRegression
 
 from skdpsumm import AnswerWarning, M2MEstimator, Numeric
 from skdpsumm.moments._numbers import N_TABLES
@@ -89,16 +88,6 @@ def test_numbers_go_together_as_in_the_signed_tables(m2m):
     np.testing.assert_allclose(kept, signed, rtol=1e-6)
 
 
-def test_a_fit_of_scikit_learn_has_an_interval(m2m):
-    def slope(rows, weights):
-        fit = LinearRegression().fit(rows[["hours"]], np.log1p(rows["pay"]), sample_weight=weights)
-        return fit.coef_[0]
-
-    rows = people()
-    low, high = m2m.statistic(slope, ["hours", "pay"]).interval()
-    assert low < slope(rows, np.ones(len(rows))) < high
-
-
 def test_tables_are_whole_rows_of_the_schema(m2m):
     tables = m2m.draw_tables(3)
     assert [len(one) for one in tables] == [round(m2m.sketch_.n_samples)] * 3
@@ -132,30 +121,6 @@ def test_rows_count_by_their_survey_weight(m2m):
     assert float(women) == pytest.approx(float(m2m.count(by="sex", survey_weight="w")["f"]))
     with pytest.raises(ValueError, match="not how they were chosen"):
         answer.interval(covers="population")
-
-
-def test_a_count_without_a_condition_is_of_all_rows(m2m):
-    assert float(m2m.count()) == pytest.approx(m2m.sketch_.n_samples)
-    women = m2m.where(lambda rows: rows["sex"] == "f").count()
-    assert float(women) == pytest.approx(float(m2m.count(by="sex")["f"]))
-
-
-def test_a_survey_weight_is_checked(m2m):
-    with pytest.raises(ValueError, match="not numeric"):
-        m2m.mean("hours", survey_weight="sex")
-    schema = SCHEMA | {"w": Numeric(-1, 4, step=1)}
-    other = M2MEstimator(schema, random_state=0).fit(people(500))
-    with pytest.raises(ValueError, match="survey_weight must not be negative"):
-        other.mean("hours", survey_weight="w")
-
-
-def test_a_weight_that_was_not_counted_with_the_column_is_told():
-    from skdpsumm import HistogramSketcher
-
-    sketcher = HistogramSketcher(schema=SCHEMA, marginals=1)
-    m2m = M2MEstimator(release=sketcher, random_state=0).fit(people())
-    with pytest.warns(AnswerWarning, match="survey_weight in no group"):
-        m2m.mean("hours", survey_weight="w")
 
 
 def test_a_frame_describes_all_columns(m2m):

@@ -22,7 +22,7 @@ from skdpsumm import (
 )
 from skdpsumm.features import _apart
 from skdpsumm.features._apart import LEVELS, _Cover, _differences, least_kernel
-from skdpsumm.features._feature_maps import FourierMap, UnionMap, auto_gamma
+from skdpsumm.features._feature_maps import FourierMap, auto_gamma
 from skdpsumm.schema._schema import public_points
 from skdpsumm.schema._sparse import SparseRows
 from skdpsumm.sketches._file import VERSION
@@ -151,21 +151,6 @@ def test_a_box_is_bounded_at_all_its_points(seed):
     assert 1 - small < 2 * (1 - corners)
 
 
-def test_halves_cover_the_boxes_they_are_of():
-    frequencies = drawn(SCHEMAS["mixed"]).frequencies
-    whole = _differences(SCHEMAS["mixed"], 10**6)
-    cover = _Cover(frequencies, *whole)
-    size = np.where(whole[1] > 0, 2 * whole[1], 1).prod(axis=1).sum()
-    assert cover.proves(LEVELS[0])
-    assert cover.proves(LEVELS[2])
-    _, _, centers, halves = cover.boxes
-    assert np.where(halves > 0, 2 * halves, 1).prod(axis=1).sum() == pytest.approx(size)
-    rng = np.random.default_rng(0)
-    for c, h in zip(*whole, strict=True):
-        t = c + h * rng.uniform(-1, 1, len(h))
-        assert np.any(np.all(np.abs(t - centers) <= halves + 1e-12, axis=1))
-
-
 # ----------------------------------------------------------------------------------------- its use
 
 
@@ -184,10 +169,6 @@ def test_without_a_bound_the_claim_is_twice_a_row(columns):
     feature_map = FourierMap(schema, np.full((schema.n_encoded, 3), 0.01))
     one, two = (feature_map.sensitivity(kind) for kind in ("add_remove", "replace_one"))
     assert two == pytest.approx([2 * size for size in one], rel=1e-15)
-
-
-def test_frequencies_too_large_for_the_engine_are_not_bounded():
-    assert least_kernel(TableSchema([Numeric(0, 1)]), np.array([[1e-3, 1025.0]])) == -1
 
 
 @pytest.mark.parametrize("n_features", [20, 2000])
@@ -210,13 +191,6 @@ def test_what_is_proved_is_a_matter_of_the_format():
         (-0.75, -0.625, -0.5, -0.375, -0.25, -0.1875, -0.125, -0.0625, 0.0),
         *(6_000_000, 100, 64, 2**-11),
     )
-
-
-def test_a_union_has_few_parts_that_take_long_to_prove():
-    feature_map = drawn(TableSchema([Numeric(0, 1)]))
-    UnionMap([feature_map] * 8)
-    with pytest.raises(ValueError, match="at most 8 Fourier maps"):
-        UnionMap([feature_map] * 9)
 
 
 @ANY

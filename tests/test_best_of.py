@@ -43,10 +43,6 @@ def best_of(law, masses):
     return np.append(-np.diff(levels), levels[-1])
 
 
-def divergence(p, q, epsilon):
-    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
-
-
 # ------------------------------------------------------------------------------------ one Gaussian
 
 
@@ -57,7 +53,7 @@ def divergence(p, q, epsilon):
 def test_the_dominating_gaussian_is_above_the_curve(law, mu):
     bound = BestOf(law, mu)
     larger = bound.dominating_mu()
-    epsilons = np.linspace(0, 10 * mu + mu * mu, 60)
+    epsilons = np.linspace(0, 10 * mu + mu * mu, 30)
     assert all(bound.delta(e) <= gdp_delta(larger, e) for e in epsilons)
     if mu in (RUN, 2.0, 7.0):  # elsewhere sums of floats hide a delta, or 1 - delta
         assert any(bound.delta(e) > gdp_delta(0.99 * larger, e) for e in epsilons)
@@ -147,23 +143,6 @@ def test_a_run_that_is_no_exact_gaussian_costs_what_dominates_it():
     assert isinstance(TEN.price(PureDP(0.1)), PureDP)
     with pytest.raises(TypeError, match="A search cannot be priced"):
         TEN.price(ZeroConcentratedDP(0.1))
-
-
-LAW = {"kind": "truncated negative binomial", "mean": 3.0, "eta": 0.0}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({"mu": -1.0}, {"mu": "1"}, {"tail": 2.0}, {"law": 3}),
-        *({"law": LAW | {"kind": "none of ours"}}, {"law": LAW | {"mean": math.nan}}),
-        *({"law": LAW | {"more": 1.0}}, {"law": LAW | {"mean": 0.5}}, {"law": LAW | {"eta": -1.0}}),
-        {"law": {name: LAW[name] for name in ("kind", "mean")}},
-    ],
-)
-def test_a_description_of_no_search_is_refused(change):
-    with pytest.raises(ValueError, match="`to_dict` of a mechanism"):
-        mechanism_from_dict({**BestOf(TEN, 0.3).to_dict(), **change})
 
 
 def test_sums_groups_and_files_are_those_of_the_dominating_gaussian():

@@ -13,25 +13,18 @@ MOST_FINE = 2**15
 COLUMNS = [
     Numeric(17, 90, step=1),
     Numeric(0, 127, step=1),
-    Numeric(0, 128, step=1),
     Numeric(0, 99_999, step=1),
     Numeric(-5, 1e6, step=1),
     Numeric(0, 0.7, step=0.1),
-    Numeric(0.05, 99.95, step=0.1),
-    Numeric(-7.5, 20_003.25, step=0.25),
     Numeric(0, 10**13, step=1),
     Numeric(0, 1),
     Numeric(0, 1000),
     Numeric(-100, 100),
-    Numeric(-1e5, -3),
-    Numeric(2e6, 2.1e6),
     Numeric(1e9, 1e9 + 1e-3),
     Numeric(1e9, np.nextafter(1e9, 2e9)),
-    Numeric(1e15, 1e15 + 4096),
     Numeric(-1e300, 1e300),
     Numeric(-1e-9, 5),
     Numeric(0, 1e-290),
-    Numeric(0, 3e-300),
 ]
 EVERY_COLUMN = pytest.mark.parametrize("column", COLUMNS, ids=str)
 
@@ -127,41 +120,6 @@ def test_there_are_no_more_cells_than_were_said(column):
 # --------------------------------------------------------------------------- where cells begin
 
 
-@pytest.mark.parametrize("step", [None, 1.0])
-def test_ends_and_zero_have_cells_of_their_own(step):
-    column = Numeric(-50_000, 200_000, step=step)
-    cells = public_cells(column, (), 0)
-    edges = np.array(cells.edges)
-    own = np.array([-50_000.0, 0.0, 200_000.0])
-    others = np.array(
-        [-49_999.0, -1.0, 1.0, 199_999.0]
-    )  # of the next whole numbers none is in there
-    assert not set(place_of(edges, own)) & set(place_of(edges, others))
-    assert cells.points(cells.edges) == (() if step else tuple(own))
-
-
-@pytest.mark.parametrize("step", [None, 1.0, 0.5])
-def test_thresholds_begin_cells(step):
-    column = Numeric(0, 1000, step=step)
-    thresholds = (14.0, 500.5, 981.0)
-    edges = np.array(public_cells(column, thresholds, MOST_FINE).edges)
-    below = np.array(thresholds) - (step or 1e-9)
-    on_grid = column.on_grid(np.ceil(np.array(thresholds) / (step or 0.5)) * (step or 0.5))
-    assert np.all(place_of(edges, column.on_grid(below)) < place_of(edges, on_grid))
-
-
-def test_a_threshold_at_a_round_number_ends_no_point():
-    """Rows below it are not said to be at it."""
-    column = Numeric(0, 1000)
-    cells = public_cells(column, (500.0,), MOST_FINE)
-    rows = np.r_[np.full(400, 499.95), np.full(400, 500.0)]
-    leaves = cells.leaves(counted(cells, rows), 0.0, MOST_FINE)
-    assert 500.0 in leaves.points(leaves.edges)
-    edges = np.array(leaves.edges)
-    ends = pairwise(edges[place_of(edges, rows[0]) + np.arange(2)].tolist())
-    assert not set(ends) & set(leaves.line.points)
-
-
 ROUND = [
     (Numeric(0, 1), [0.1, 0.7, 0.5, 0.01, 0.05]),
     (Numeric(0, 10), [0.1, 0.02, 3, 5, 7.5]),
@@ -221,23 +179,6 @@ def test_a_heap_is_never_halved(column, heap, dtype):
 # ------------------------------------------------------------------------------- what stands out
 
 
-@pytest.mark.parametrize("step", [1.0, None])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_values_that_nobody_chose_are_found(step, seed):
-    """Of 26 whole numbers in 0 to 100,000, on three levels, at a noise of ten rows of 20,000."""
-    rng = np.random.default_rng(seed)
-    column = Numeric(0, 100_000, step=step)
-    values = np.sort(rng.choice(100_001, 26, replace=False)).astype(float)
-    rows = rng.choice(values, 20_000)
-    leaves = found_by(column, rows, 10.0, 3, seed)
-    edges = np.array(leaves.edges)
-    own = place_of(edges, values)
-    if step is None:
-        assert set(values) <= set(leaves.points(leaves.edges))
-    assert len(set(own)) == len(values)
-    assert np.all(np.diff(edges)[own] <= 1)
-
-
 @pytest.mark.parametrize("column", [Numeric(0, 1), Numeric(0, 9999, step=1)], ids=str)
 @pytest.mark.parametrize("n_rows", [0, 200, 10**5])
 @pytest.mark.parametrize("pure", [False, True])
@@ -252,16 +193,3 @@ def test_noise_alone_gives_few_leaves(column, n_rows, pure):
         counts = even + draw(0, scale, len(width))
         found += cells.leaves(counts, 40.0, MOST_FINE, pure=pure).edges != cells.edges
     assert found <= 48
-
-
-def test_leaves_are_the_heaviest_and_hold_a_share_of_the_rows():
-    column = Numeric(0, 1000)
-    cells = public_cells(column, (), MOST_FINE)
-    counts = np.zeros(len(cells.fine))
-    at = place_of(np.array(cells.fine_edges), np.array([15.0, 485.0]))
-    counts[at] = 29.0, 50.0
-    counts[0] = 1e4 - counts.sum()
-    edges = cells.fine_edges
-    leaves = cells.leaves(counts, 0.0, MOST_FINE)
-    assert set(leaves.edges) == {*cells.edges, edges[at[1]], edges[at[1] + 1]}
-    assert cells.leaves(counts, 20.0, MOST_FINE).edges == cells.edges  # it may be noise

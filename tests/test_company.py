@@ -9,8 +9,6 @@ import pytest
 from skdpsumm import Categorical, Numeric, PublicVectorizer, SchemaFinder, TableSchema
 from skdpsumm.schema._reading import read_table
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")
-
 
 def arrow_text(octets):
     """Return texts of Arrow, of octets that may be no UTF-8, as files hold them."""

@@ -69,10 +69,7 @@ TUNED = {
     "laplace": {"loss": "hinge", **BOXED},
     "answers of features": EXPLICIT,
     "weights, numbers": EXPLICIT | NUMBER,
-    "random features, numbers": {
-        "kernel": RBFSampler(gamma=0.01, random_state=0),
-        **NUMBER,
-    },
+    "random features, numbers": {"kernel": RBFSampler(gamma=0.01, random_state=0), **NUMBER},
     "objective, numbers": {"norm_bound": 10.0, "loss": "squared", **NUMBER},
     "exponential, numbers": {"mechanism__n_rounds": 30, **NUMBER},
     "landmarks, numbers": {"loss": EpsilonInsensitive(0.2, 0.01), **BOXED, **NUMBER},
@@ -208,7 +205,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Lower n_select"),
     pytest.mark.filterwarnings("ignore:Take a gamma of about"),
     pytest.mark.filterwarnings("ignore:Use Points"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
 ]
 
 

@@ -14,14 +14,10 @@ from skdpsumm import (
     Date,
     HistogramSketcher,
     M2MEstimator,
-    M2MRegressor,
-    PrivacyLedger,
     RFFSketcher,
     TableSchema,
-    TDILClassifier,
 )
 from skdpsumm._bounded import parse_toml
-from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.schema._cells import public_cells
 from skdpsumm.schema._reading import NoEstimator, validate_table
 
@@ -119,19 +115,14 @@ def test_cells_with_a_zone_are_read_by_one_clock(name):
 STRANGE = {
     "nanoseconds": np.datetime64("2020-01-01T00:00:00.000000001", "ns"),
     "attoseconds": np.datetime64(1, "as"),
-    "centuries": np.datetime64(2**60, "100Y"),
-    "days beyond": np.datetime64(-(2**62), "D"),
     "another zone": pd.Timestamp("2020-01-01 01:00", tz="Pacific/Auckland"),
     "no zone": pd.Timestamp("2020-01-01 01:00"),
-    "pandas, far away": pd.Timestamp(np.datetime64("12000-02-01", "s")),
     "the last moment": datetime.datetime.max.replace(tzinfo=ZoneInfo("America/New_York")),
     "the first moment": datetime.datetime.min.replace(tzinfo=ZoneInfo("Asia/Tokyo")),
     "a date": datetime.date(9999, 12, 31),
     "a word": "2020-01-01T12:00:00.123456+13:00",
     "NaT": np.datetime64("NaT"),
     "not a time": pd.NaT,
-    "nan": np.nan,
-    "NA": pd.NA,
 }
 
 
@@ -194,23 +185,19 @@ def test_hostile_cells_are_no_dates_and_tell_nothing():
 
 NO_DATES = {
     "a number": 20200101,
-    "a float": 1.5e9,
     "a span": np.timedelta64(3, "D"),
     "a time": datetime.time(1, 2),
     "a word": "1 February 2020",
-    "digits": "20200101",
     "a week": "2020-W05-1",
     "a period": pd.Period("2020-01"),
     "no such day": "2021-02-29",
-    "bytes": b"2020-01-01",
 }
 
 
 @pytest.mark.parametrize("name", NO_DATES)
-def test_what_is_no_date_is_refused_before_the_charge(name):
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+def test_what_is_no_date_is_refused_before_the_charge(name, unpaid):
     for column in (DAYS, Date("2020-01-01", "2021-01-01", zone="UTC")):
-        model = M2MEstimator({"d": column, "x": (0, 1)}, ledger=ledger)
+        model = M2MEstimator({"d": column, "x": (0, 1)}, ledger=unpaid)
         X = pd.DataFrame({"d": pd.Series(["2020-01-01", NO_DATES[name]], dtype=object), "x": 0.5})
         with pytest.raises(ValueError, match="Column 'd' holds cells that are no dates") as caught:
             model.fit(X)
@@ -220,8 +207,7 @@ def test_what_is_no_date_is_refused_before_the_charge(name):
     with pytest.raises(ValueError, match="'d' contains NaN"):
         model.fit(pd.DataFrame({"d": ["2020-01-01", None], "x": 0.5}))
     with pytest.raises(ValueError, match="zero must stay zero"):
-        RFFSketcher(DAYS, gamma=1.0, ledger=ledger).fit(sparse.eye(3))
-    assert ledger.entries() == []
+        RFFSketcher(DAYS, gamma=1.0, ledger=unpaid).fit(sparse.eye(3))
 
 
 def test_codes_of_missing_dates():
@@ -235,12 +221,9 @@ def test_codes_of_missing_dates():
     [
         (lambda: Date("2020-01-01", "2020-01-01"), "low='2020-01-01' must be before"),
         (lambda: Date("2020", "2021"), "low='2020' is no date"),
-        (lambda: Date("2020-01-01", np.nan), "high=nan is no date"),
         (lambda: Date(20200101, 20210101), "low=20200101 is no date"),
         (lambda: Date("2020-01-01", "2021-01-01", step="week"), "step='week' must be one of"),
-        (lambda: Date("2020-01-01", "2021-01-01", step=1), "step=1 must be one of"),
         (lambda: Date("2020-01-01", "2021-01-01", zone="../x"), "no known time zone"),
-        (lambda: Date("2020-01-01", "2021-01-01", zone=3), "no known time zone"),
         (lambda: Date("2020-01-01T00:00Z", "2021-01-01"), "low=.* is no date"),
         (lambda: Date("2020-01-01", "2021-01-01", missing_values=[-9]), "date=-9 is no date"),
         (lambda: Date("2020-01-01", "2021-01-01", missing_values="2020-05-05"), "2020-05-05.*lies"),
@@ -258,11 +241,7 @@ def people(n=4000):
     return frame.assign(day=frame["day"].where(rng.random(n) < 0.9))
 
 
-SCHEMA = {
-    "day": Date("2022-01-01", "2024-12-31", missing=True),
-    "sex": ["f", "m"],
-    "pay": (0, 1),
-}
+SCHEMA = {"day": Date("2022-01-01", "2024-12-31", missing=True), "sex": ["f", "m"], "pay": (0, 1)}
 
 
 @pytest.fixture(scope="module")
@@ -373,25 +352,6 @@ def test_rows_that_are_drawn_hold_dates(model):
     polars = M2MEstimator(SCHEMA, random_state=0).fit(frame)
     assert polars.sample(9, random_state=0)["day"].dtype == pl.Date
     assert polars.mean("day", by="sex").value["value"].dtype == pl.Date
-
-
-def test_numbers_are_learnt_from_dates_and_dates_are_not_learnt(model):
-    with pytest.raises(ValueError, match="column 'day' of the sketch, holds no numbers"):
-        M2MRegressor.from_sketch(model.sketch_, target="day")
-    learnt = M2MRegressor.from_sketch(model.sketch_, target="pay", n_synthetic=500, random_state=0)
-    assert learnt.predict(people(9)[["day", "sex"]]).shape == (9,)
-
-
-@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning", "ignore::skdpsumm.AnswerWarning")
-@pytest.mark.parametrize(
-    "estimator", [HistogramSketcher(n_bins=4), TDILClassifier(classes=[0, 1]), M2MEstimator()]
-)
-def test_neighbours_of_an_audit_hold_dates(estimator):
-    estimator.set_params(schema=SCHEMA, random_state=0)
-    for data in worst_case_neighbours(estimator):
-        X, *labels = data if isinstance(data, tuple) else [data]
-        assert all(cell is None or isinstance(cell, datetime.date) for cell in X[:, 0])
-        estimator.fit(X, *labels)
 
 
 def test_cells_of_dates_begin_where_the_calendar_does():

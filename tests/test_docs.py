@@ -171,8 +171,6 @@ def test_a_how_to_fits_one_screen_and_is_listed(page):
 
 
 @pytest.mark.statistical
-@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
-@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")  # labels are coins here
 def test_adult_runs_on_files_like_adults(tmp_path, monkeypatch, capsys):
     example = runpy.run_path(str(ROOT / "examples/adult.py"))
     schema = example["SCHEMA"]

@@ -212,16 +212,6 @@ def test_grid_values_are_those_of_the_row(engine, dtype, tolerance, d):
     assert np.abs(single - expected).max() < tolerance + ANGLE[engine]
 
 
-def test_float64_rows_keep_their_digits_under_a_large_offset(engine):
-    """Time stamps: seconds since 1970 to the millisecond, frequency one per hour."""
-    seconds = 1.7e9 + np.arange(100)[:, None] * 0.217
-    frequencies = np.array([[1 / 3600.0]])
-    angles = 2 * np.pi * (seconds.astype(np.longdouble) * frequencies)
-    expected = GRID * np.hstack([np.cos(angles), np.sin(angles)])
-    single = one_by_one(lambda rows: _engine.fourier_sums(rows, frequencies), seconds)
-    assert np.abs(single - expected).max() < ROUNDING + 0.02 + ANGLE[engine]
-
-
 def test_sums_are_exact_at_their_largest(engine):
     """All angles at half a turn, where the engines' partial sums are largest, or at a quarter."""
     n = 3 * 16384 + 1
@@ -235,19 +225,6 @@ def test_sums_are_exact_at_their_largest(engine):
 
 
 # --- RACE ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n_buckets", [1, 7, 1000])
-def test_counts_are_counts_of_the_codes(engine, dtype, n_buckets):
-    X, matrix = make_rows(20_000, 6, dtype), make_matrix(6, 11)
-    offsets = np.random.default_rng(5).uniform(size=11)
-    codes = _engine.race_codes(X, matrix, offsets, n_buckets)
-    counts = _engine.race_counts(X, matrix, offsets, n_buckets).reshape(11, n_buckets)
-    assert codes.dtype == np.int32
-    assert codes.shape == (20_000, 11)
-    for column, expected in zip(codes.T, counts, strict=True):
-        np.testing.assert_array_equal(np.bincount(column, minlength=n_buckets), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -271,25 +248,6 @@ def test_codes_stay_in_range(engine, dtype, n_buckets):
 
 
 # --- Features and the choice of an engine --------------------------------------------------------
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 5e-6), (np.float64, 1e-13)])
-def test_features(dtype, tolerance):
-    X = np.random.default_rng(6).standard_normal((1000, 10)).astype(dtype)
-    frequencies = make_matrix(10, 100)
-    angles = 2 * np.pi * (X.astype(np.longdouble) @ frequencies.astype(dtype))
-    features = _engine.fourier_features(X, frequencies)
-    assert features.dtype == dtype
-    expected = np.hstack([np.cos(angles), np.sin(angles)]).astype(float)
-    np.testing.assert_allclose(features, expected, rtol=0, atol=tolerance)
-    huge = np.full((1, 10), np.finfo(dtype).max, dtype)
-    assert np.isfinite(_engine.fourier_features(huge, 1e10 * frequencies)).all()
-
-
-def test_unknown_engine(monkeypatch):
-    monkeypatch.setenv("SKDPSUMM_ENGINE", "cuda")
-    with pytest.raises(ValueError, match="must be 'numba' or 'numpy', got 'cuda'"):
-        _engine.fourier_sums(np.ones((1, 1)), np.ones((1, 1)))
 
 
 def test_numpy_serves_where_numba_is_missing(monkeypatch):

@@ -3,22 +3,13 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from answers import N_TABLES, SCORES, answer_of, tables_of
+from answers import N_TABLES, answer_of, tables_of
 from scipy.stats import binom, expon, norm, t
 
-from skdpsumm import (
-    Estimate,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    TableSchema,
-)
+from skdpsumm import Estimate, HistogramSketcher, M2MEstimator, Numeric, TableSchema
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
-    pytest.mark.simulated(0),
-]
+pytestmark = pytest.mark.simulated(0)
 
 
 # What an answer's tables differ by; for a population also by 0.4 and 0, which makes 0.5 and 0.2.
@@ -38,15 +29,6 @@ def two(frame=None, **options):
         return tables_of([1.0, 2.0], ERRORS[covers])
 
     return Estimate(ask, labels=[["a", "b"]], frame=frame, **options)
-
-
-def test_nothing_changes_an_answer():
-    answer = two()
-    for change in (lambda: answer.__iadd__(1), lambda: np.add.at(answer, 0, 1)):
-        with pytest.raises(TypeError, match="a = a \\+ b"):
-            change()
-    answer.value[0] = 100.0
-    np.testing.assert_array_equal(answer, [1, 2])
 
 
 @COVERS
@@ -159,15 +141,6 @@ def test_simultaneous_intervals_hold_all_entries_at_once(law, level):
     assert law != "normal" or np.median(widths) < 1.1 * alone
 
 
-def test_a_band_around_constants_is_no_wider_than_they_are():
-    tables = np.zeros((1 + N_TABLES, 3))
-    tables[1:, 1] = SCORES
-    tables[7, 2] = 1.0  # of one table in a hundred
-    ends = Estimate(tables).interval(0.95, simultaneous=True)
-    assert ends[0].tolist() == [0, 0]
-    assert np.all(np.abs(ends) < 3)
-
-
 # ---- answers of one release are joint
 
 
@@ -223,24 +196,6 @@ def test_arithmetic_follows_the_rules_of_arrays():
         (a - Estimate(np.zeros((5, 3)))).interval()
 
 
-def test_answers_of_a_release_are_asked_of_the_same_tables():
-    """Of the two sexes, one has the rows that the other lacks."""
-    rng = np.random.default_rng(0)
-    people = pd.DataFrame({"sex": rng.choice(["f", "m"], 2000), "age": rng.integers(0, 90, 2000)})
-    schema = {"sex": ["f", "m"], "age": Numeric(0, 89, step=1)}
-    m2m = M2MEstimator(schema, epsilon=1.0, random_state=0).fit(people)
-    again = M2MEstimator.from_sketch(m2m.sketch_, random_state=1)
-    women = m2m.where(lambda r: r["sex"] == "f")
-    for name, same in {
-        "asked twice": m2m.mean("age") - m2m.mean("age"),
-        "asked of a copy": m2m.mean("age") - again.mean("age"),
-        "shares": m2m.histogram("sex")["f"] + m2m.histogram("sex")["m"],
-    }.items():
-        assert same.std_error < 1e-9, name
-    gap = women.mean("age") - m2m.mean("age")
-    assert 0 < gap.std_error < np.hypot(women.mean("age").std_error, m2m.mean("age").std_error)
-
-
 # ---- tables without an answer
 
 
@@ -269,19 +224,7 @@ def test_ratios_that_are_nothing_break_no_interval():
     assert nobody.interval().tolist() == [[-np.inf, np.inf]]
 
 
-def test_tables_are_those_of_the_model_and_two_more():
-    for few in (3.0, np.zeros(2), np.zeros((2, 5))):
-        with pytest.raises(ValueError, match="two or more plausible tables"):
-            Estimate(few)
-
-
 # ---- threads
-
-
-@pytest.mark.parametrize("bad", [{"level": 0}, {"level": 1.0}, {"covers": "everything"}])
-def test_interval_refuses(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        two().interval(**bad)
 
 
 def test_a_population_that_is_not_known_is_refused_with_the_reason():
@@ -328,22 +271,6 @@ def on_grid(std):
 def test_intervals_on_a_grid_end_at_values():
     assert on_grid([0.0, 0.5]).interval(0.95).tolist() == [[40, 40], [48, 52]]
     assert on_grid([1.5, 0.5])["a"].interval(0.95).tolist() == [36, 44]
-
-
-def test_units_are_printed_and_names_stay_names():
-    ages = np.random.default_rng(0).integers(17, 91, (2000, 1)).astype(float)
-    schema = TableSchema({"age": Numeric(17, 90, step=1, unit="years")})
-    bins = HistogramSketcher(schema=schema, n_bins=74)
-    m2m = M2MEstimator(release=bins, n_synthetic=2000, random_state=0).fit(
-        pd.DataFrame(ages, columns=["age"])
-    )
-    for answer in (m2m.mean(), m2m.quantile("age", [0.5])):
-        assert "age" in repr(answer)
-        assert "(years)" in repr(answer)
-        assert "(years)" in answer._repr_html_()
-        assert "years" not in str(answer.to_frame())
-    assert float(m2m.mean()["age"]) == pytest.approx(ages.mean(), abs=2)
-    assert "years" not in repr(m2m.variance())
 
 
 QUESTIONS = {

@@ -8,10 +8,7 @@ import pytest
 import scripts
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning"),
-    pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:Raise max_share_per_owner")
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")

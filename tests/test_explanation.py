@@ -131,9 +131,3 @@ def test_as_many_releases_as_were_planned_fit_and_no_more(cap):
     assert len(frame) == 8
     assert frame["epsilon"].iloc[1:].nunique() == 1
     assert all(isinstance(text, str) for text in frame["mechanism"])
-
-
-@pytest.mark.parametrize("n_releases", [0, 1.5, "2"])
-def test_a_plan_is_for_a_number_of_releases(n_releases):
-    with pytest.raises(ValueError, match="n_releases must be a whole number"):
-        PrivacyLedger(epsilon=1.0).dataset("a").plan(n_releases)

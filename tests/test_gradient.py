@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.kernel_approximation import RBFSampler
-from sklearn.preprocessing import FunctionTransformer
 
 from skdpsumm import PrivacyLedger, TDILClassifier, TDILRegressor
 from skdpsumm.learners import EpsilonInsensitive, GradientDescent, Huber, HuberizedHinge, SoftHinge
@@ -25,7 +23,6 @@ from skdpsumm.privacy import NoiseWarning
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore:overflow encountered"),
     pytest.mark.filterwarnings("ignore:invalid value encountered"),
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
@@ -81,18 +78,14 @@ MODELS = {
     "long rows": classifier(norm_bound=3.0, loss=SoftHinge(2.0)),
     "most units": classifier(norm_bound=np.nextafter(2, 0)),
     "schema": classifier(schema=(-1, 1)),
-    "features": classifier(kernel=RBFSampler(n_components=33, gamma=2.0)),
-    "a function": classifier(kernel=FunctionTransformer(np.tanh)),
     "span": classifier(kernel="rbf", gamma=1.0, schema=(-1, 1), mechanism=_SPAN),
     "span of a polynomial": classifier(3, kernel="poly", schema=(-1, 1), mechanism=_SPAN),
     "five classes": classifier(5),
     "twenty classes": classifier(20),
     "short clip": classifier(5, mechanism=GradientDescent(clip=0.01)),
     "one against the rest": classifier(4, loss="hinge"),
-    "sharp": classifier(3, loss=HuberizedHinge(width=1e-8)),
     "overflow": classifier(3, loss=HuberizedHinge(width=1e-310)),
     "numbers": regressor(),
-    "insensitive": regressor(loss="epsilon_insensitive"),
     "squares": regressor(loss="squared", mechanism=GradientDescent(clip=0.5)),
 }
 LENGTHS = (0.0, 1.0, 1e3, 1e-200, 1e150)
@@ -223,23 +216,16 @@ AUTOMATIC = [
     (classifier(max_rows_per_group=3), "gradient"),
     (classifier(epsilon=30.0), "gradient"),
     (classifier(epsilon=31.0), "objective"),
-    (classifier(epsilon=1e4), "objective"),
     (classifier(epsilon=np.inf), "objective"),
     (classifier(epsilon=31.0, max_rows_per_group="average"), "functional"),
-    (classifier(delta=0.0), "objective"),
     (classifier(delta=0.0, max_rows_per_group=2), "functional"),
-    (classifier(loss="hinge"), "gradient"),
     (classifier(loss="hinge", epsilon=31.0), "functional"),
     (classifier(loss=HuberizedHinge(0.01)), "gradient"),
-    (classifier(loss=HuberizedHinge()), "gradient"),
-    (regressor(loss=Huber(0.5)), "gradient"),
-    (regressor(loss="epsilon_insensitive"), "gradient"),
     (regressor(loss="epsilon_insensitive", epsilon=31.0), "objective"),
     (regressor(loss=EpsilonInsensitive(), delta=0.0), "objective"),
     (regressor(loss=EpsilonInsensitive(smoothing=1e-3)), "gradient"),
     (regressor(loss=EpsilonInsensitive(smoothing=1e-3), epsilon=np.inf), "functional"),
     (classifier(kernel="rbf", schema=(-1, 1)), "gradient"),
-    (classifier(kernel=RBFSampler()), "gradient"),
 ]
 
 
@@ -258,12 +244,10 @@ def test_the_choice_is_made_by_public_numbers(model, name):
 
 
 @pytest.mark.parametrize("loss", [HuberizedHinge(0), HuberizedHinge("wide"), "square", 3, Huber()])
-def test_a_loss_that_is_none_is_named_before_a_mechanism_is_chosen(loss):
-    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+def test_a_loss_that_is_none_is_named_before_a_mechanism_is_chosen(loss, unpaid):
     for mechanism in ("auto", "gradient"):
         with pytest.raises(ValueError, match=r"loss|width"):
-            classifier(loss=loss, mechanism=mechanism, ledger=ledger).fit(np.eye(3), [0, 1, 0])
-    assert ledger.entries() == []
+            classifier(loss=loss, mechanism=mechanism, ledger=unpaid).fit(np.eye(3), [0, 1, 0])
 
 
 # ------------------------------------------------------------------------------ failures, leaks

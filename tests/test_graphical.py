@@ -8,8 +8,8 @@ import pytest
 from scipy.special import xlogy
 from scipy.stats import chi2
 
-from skdpsumm.sketches._graphical import GraphicalModel, rake, solve_block, targets
-from skdpsumm.sketches._junction_tree import Elimination, JunctionTree, divided, within
+from skdpsumm.sketches._graphical import GraphicalModel
+from skdpsumm.sketches._junction_tree import JunctionTree, divided, within
 from skdpsumm.sketches._residuals import Marginal, Residuals
 
 
@@ -141,16 +141,6 @@ def test_counts_without_noise_are_fitted_exactly():
     np.testing.assert_allclose(model.n_rows, truth.sum())
 
 
-def test_exact_beside_noisy_counts():
-    rng = np.random.default_rng(4)
-    truth = a_truth((3, 4), rng)
-    marginals = [*measured(truth, [(0,)], rng, 0.0), *measured(truth, [(0, 1)], rng, 30.0)]
-    model = GraphicalModel((3, 4)).fit(marginals)
-    np.testing.assert_allclose(model.marginal((0,)), truth.sum(axis=1) / 1000, atol=1e-4)
-    np.testing.assert_allclose(model.n_rows, 1000)
-    assert np.isfinite(model.residuals.cell_variances((0, 1))).all()
-
-
 def test_zeros_stay_zero_and_the_rest_is_solved():
     rng = np.random.default_rng(5)
     sizes = (3, 4, 2)
@@ -166,30 +156,6 @@ def test_zeros_stay_zero_and_the_rest_is_solved():
     codes = model.tree.draw(20000, rng)
     assert np.all(possible[codes[:, 1], codes[:, 0]])
     assert_solves(model, brute_force(model, np.broadcast_to(possible.T[:, :, None], sizes)))
-
-
-def test_zeros_of_a_whole_cell_of_a_column_and_of_groups_that_nobody_counted():
-    rng = np.random.default_rng(6)
-    sizes = (3, 4, 2)
-    marginals = measured(a_truth(sizes, rng), [(0,), (1,), (1, 2)], rng)
-    nobody = np.array([True, False, True])
-    never = np.ones((3, 2), bool)
-    never[2, 1] = False
-    model = GraphicalModel(sizes, zeros=[((0,), nobody), ((0, 2), never)]).fit(marginals)
-    assert model.marginal((0,))[1] == 0
-    assert model.marginal((0, 2))[2, 1] == 0
-    joint = joint_of(model.tree)
-    assert joint[1].sum() == joint[2, :, 1].sum() == 0
-    np.testing.assert_allclose(joint.sum(), 1)
-    assert set(model.tree.draw(5000, rng)[:, 0]) == {0, 2}
-    again = model.copy_with(marginals)
-    assert again.marginal((0, 2))[2, 1] == 0
-
-
-def test_zeros_that_leave_no_row():
-    zeros = [((0,), np.array([True, False])), ((0,), np.array([False, True]))]
-    with pytest.raises(ValueError, match="No row is possible"):
-        GraphicalModel((2,), zeros=zeros).fit([Marginal((0,), np.ones(2), 1.0)])
 
 
 @pytest.mark.parametrize("level", [0.0, -50.0, -1e6, 1e-3, 3.0])
@@ -209,17 +175,6 @@ def test_drowned_totals_give_a_distribution(level, std):
         assert np.all(joint >= 0)
         np.testing.assert_allclose(joint.sum(), 1)
         assert fitted.n_rows >= 1
-
-
-def test_columns_that_nobody_counted_are_uniform_and_independent():
-    rng = np.random.default_rng(9)
-    sizes = (3, 2, 4)
-    model = GraphicalModel(sizes).fit(measured(a_truth(sizes, rng), [(0,), (2,)], rng))
-    one, other = model.marginal((0,)), model.marginal((2,))
-    np.testing.assert_allclose(model.marginal((1,)), 0.5)
-    np.testing.assert_allclose(model.marginal((2, 0)), np.outer(other, one), atol=1e-12)
-    for i, parent in enumerate(model.tree.parents):
-        assert parent < 0 or model.tree.separators[i] == ()
 
 
 def test_coarse_counts():
@@ -316,74 +271,7 @@ def test_draws_follow_the_tree():
         assert np.abs(found - probabilities * n).sum() < 0.5 * independent
 
 
-def counts_of(codes, sizes, group):
-    shape = [sizes[a] for a in group]
-    place = np.ravel_multi_index(codes[:, group].T, shape)
-    return np.bincount(place, minlength=np.prod(shape)).reshape(shape)
-
-
-def test_rounded_rows_match_all_that_was_counted():
-    model, truth, _ = the_rest(std=3.0)
-    n, rng = 30_000, np.random.default_rng(0)
-    drawn, rounded = model.tree.draw(n, rng), model.rounded(n, rng)
-
-    def missed(codes, pairs):
-        tables = ((counts_of(codes, model.sizes, pair) / n, model.table(pair)) for pair in pairs)
-        return float(np.mean([distance(*both) for both in tables]))
-
-    assert model.left_out
-    for pairs in (model.left_out, list(truth)):
-        # The tree is far from what it leaves out, and counts of that are not quite consistent.
-        independent = np.mean([np.sqrt(2 * model.table(p) / np.pi / n).sum() / 2 for p in pairs])
-        assert missed(rounded, pairs) < min(0.4 * independent, 0.4 * missed(drawn, pairs))
-    # What nobody counted is as it was: the first three columns together, say.
-    told = model.marginal((0, 1, 2))
-    independent = np.sqrt(2 * told / np.pi / n).sum() / 2
-    assert distance(counts_of(drawn, model.sizes, (0, 1, 2)) / n, told) < independent
-
-
 # ---- warm starts
-
-
-def test_a_copy_starts_warm_and_leaves_the_first_alone():
-    rng = np.random.default_rng(25)
-    sizes = (4, 5, 3, 4)
-    truth = a_truth(sizes, rng, 20_000)
-    groups = [(0, 1), (1, 2), (2, 3), (0, 3)]
-    model = GraphicalModel(sizes).fit(measured(truth, groups, rng))
-    before = model.marginal((0, 2))
-    again = measured(model.n_rows * joint_of(model.tree), groups, rng)
-    copy = model.copy_with(again)
-    np.testing.assert_array_equal(model.marginal((0, 2)), before)
-    assert copy.tree.cliques == model.tree.cliques
-    cold = GraphicalModel(sizes).fit(again)
-    for group in groups:
-        missed = (copy.marginal(group) - cold.marginal(group)) * model.n_rows / 10
-        assert np.max(np.abs(missed)) < 0.1
-    # A group less, on the same tree.
-    fewer = model.copy_with(again[:-1])
-    assert fewer.tree.cliques == model.tree.cliques
-    cold = GraphicalModel(sizes).fit(again[:-1])
-    assert 0.5 * np.abs(fewer.marginal((0, 3)) - cold.marginal((0, 3))).sum() < 0.01
-
-
-@pytest.mark.parametrize("slack", [1e-11, 1e-2, 10.0])
-@pytest.mark.parametrize(("scale", "shift"), [(0.0, 0.0), (1.0, -1e5), (300.0, 1e5)])
-def test_a_block_is_solved_from_any_start(slack, scale, shift):
-    rng = np.random.default_rng(27)
-    now, share = rng.dirichlet(np.full(40, 0.05)), rng.normal(1 / 40, 0.02, 40)
-    share += (1 - share.sum()) / 40
-    slacks = slack * rng.uniform(0.5, 2, 40)
-    old = rng.normal(shift, scale, 40)
-    theta, z = solve_block(now, share, slacks, old)
-    assert np.all(theta >= -600)
-    free = theta > -600
-    matched = share - slacks * theta
-    assert abs(matched[free].sum() + np.sum((matched * (slacks == 0))[~free]) - 1) < 1e-3
-    told = np.log(np.maximum(now, 1e-300)) + theta - old - z
-    assert np.all(np.isfinite(theta))
-    kept = free & (matched > 1e-12)
-    np.testing.assert_allclose(np.log(matched[kept]), told[kept], atol=1e-3)
 
 
 # ---- what the tree does not hold
@@ -469,31 +357,6 @@ def test_tables_keep_public_zeros():
             assert np.all(pair[~possible.T] == 0)
 
 
-@pytest.mark.parametrize("coarse", [False, True])
-def test_raking_solves_the_stated_problem(coarse):
-    rng = np.random.default_rng(43)
-    sizes = (4, 3, 2)
-    halves = {0: np.array([0, 1, 1, 0])} if coarse else {}
-    truth = a_truth(sizes, rng)
-    counts = summed(truth, (0, 1))
-    if coarse:
-        counts = np.stack([counts[[0, 3]].sum(axis=0), counts[1:3].sum(axis=0)])
-    counts = counts + 20 * rng.standard_normal(counts.shape)
-    marginals = [Marginal((0, 1), counts, 20.0, coarse=halves), *measured(truth, [(2,)], rng)]
-    told = targets(sizes, marginals, Residuals(sizes, marginals), 1000.0)
-    codes = np.indices(sizes).reshape(3, -1).T
-    prior, alpha = rng.dirichlet(np.ones(24)), 30.0
-    found = rake(codes, sizes, told, alpha, prior, sweeps=500)
-    # At the solution the slope is the same in all cells.
-    slope = alpha * np.log(found / prior)
-    for t in told:
-        table = t.summed(summed(found.reshape(sizes), t.group))
-        missed = (table - t.share) / t.noise**2
-        shape = [n if a in t.group else 1 for a, n in enumerate(sizes)]
-        slope = slope + np.broadcast_to(t.spread(missed, shape), sizes).ravel()
-    assert np.ptp(slope) < 0.05 * alpha
-
-
 def test_margins_do_not_pay_for_cells_that_cannot_be_negative():
     # Most cells are empty: what noise takes below zero adds up.
     rng = np.random.default_rng(45)
@@ -555,44 +418,4 @@ def test_residuals_are_generalised_least_squares(groups):
         np.testing.assert_allclose(found, wide @ covariance @ wide)
 
 
-def test_variances_hold_where_noise_differs_between_cells():
-    rng = np.random.default_rng(32)
-    sizes = (3, 4)
-    noises = [rng.uniform(1, 40, (3, 4)), rng.uniform(1, 40, 3), np.full(4, 5.0)]
-    groups = [(0, 1), (0,), (1,)]
-
-    def estimate(group, counts):
-        marginals = [Marginal(g, c, s) for g, c, s in zip(groups, counts, noises, strict=True)]
-        return Residuals(sizes, marginals).marginal(group)
-
-    zero = [np.zeros(s.shape) for s in noises]
-    residuals = Residuals(
-        sizes, [Marginal(g, c, s) for g, c, s in zip(groups, zero, noises, strict=True)]
-    )
-    for group in groups:
-        weights = rng.normal(size=[sizes[a] for a in group])
-        expected = 0.0
-        for k, noise in enumerate(noises):
-            for cell in np.ndindex(noise.shape):
-                counts = [z.copy() for z in zero]
-                counts[k][cell] = 1
-                expected += (np.sum(weights * estimate(group, counts)) * noise[cell]) ** 2
-        (found,) = residuals.variances(group, weights[..., None])
-        np.testing.assert_allclose(found, expected)
-    expected = residuals.variances((0, 1), np.eye(12).reshape(3, 4, 12))
-    np.testing.assert_allclose(residuals.cell_variances((0, 1)).ravel(), expected)
-
-
 # ---- private-pgm: `mbi` of the extra `bench`
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_tables_of_columns_that_no_clique_holds(seed):
-    rng = np.random.default_rng(seed)
-    tree, _ = random_tree(7, 8, rng)
-    tree.calibrate([rng.normal(0, 1.5, shape) for shape in tree.shapes])
-    joint, tables = joint_of(tree), Elimination(tree, most_kept=200)
-    for size in (1, 2, 3, 4):
-        for group in combinations(rng.permutation(7).tolist(), size):
-            np.testing.assert_allclose(tables.table(group), summed(joint, group), atol=1e-12)
-    assert sum(table.size for table in tables._kept._found.values()) <= 200

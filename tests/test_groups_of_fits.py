@@ -15,16 +15,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skdpsumm import PINPClassifier, PrivacyLedger, TDILClassifier, TDILRegressor
+from skdpsumm import PINPClassifier, PrivacyLedger, TDILClassifier
 from skdpsumm.learners.erm._problem import equal_shares
 from skdpsumm.learners.mechanisms._base import LearnerMechanism
 from skdpsumm.model_selection import _private_search
 from skdpsumm.schema._groups import Groups
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 # Claims of these are about single rows, which their own tests see.
 OF_ROWS = {"objective", "objective, numbers", "auction"}
@@ -163,14 +160,6 @@ def test_average_is_a_weighted_fit(kind):
     reference.fit(X, y, sample_weight=1 / np.bincount(groups)[groups])
     found, expected = scores.decision_function(X), reference.decision_function(X)
     assert np.abs(found - expected).max() <= model.sensitivity_ * 1e-3
-
-
-def test_labels_and_rows_stay_together():
-    rows = np.arange(60.0)[:, None]
-    model = TDILRegressor(y_bounds=(0, 200), max_rows_per_group=2)
-    problem = model._pose(None, rows, rows[:, 0] * 3 + 1, None, np.arange(60) // 6)[0]
-    np.testing.assert_allclose(problem.codes[:, 0] * 100 + 100, problem.X[:, 0] * 3 + 1)
-    assert len(problem.X) == 20
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])

@@ -9,27 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from simulated import simulate
-from sklearn.pipeline import make_pipeline
 from stub_learners import Stub
 
-from skdpsumm import (
-    M2MClassifier,
-    PINPClassifier,
-    PrivacyLedger,
-    PrivateSearchCV,
-    PublicVectorizer,
-    RFFSketcher,
-    TDDLClassifier,
-    TDILClassifier,
-)
+from skdpsumm import M2MClassifier, PrivacyLedger, PrivateSearchCV, RFFSketcher, TDILClassifier
 from skdpsumm.model_selection import _private_search
 from skdpsumm.model_selection._run import Table, groups_held_out
 from skdpsumm.schema._groups import Groups
 
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-]
+pytestmark = pytest.mark.simulated(0)
 KEY = bytes(range(32))
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 100, 600)
@@ -68,13 +55,6 @@ class Spy(Stub):
 
     def predict(self, X):
         return np.full(len(X), 1 if self.label == "fails" else self.label)
-
-
-class Blind(Spy):
-    """A learner that has the parameter, and takes no groups."""
-
-    def fit(self, X, y):
-        return super().fit(X, y)
 
 
 def search(estimator=None, choices=None, **params):
@@ -120,53 +100,15 @@ def test_a_candidate_that_fails_scores_lowest_of_all(tables, limit):
 # ---------------------------------------------------------------------------- claims and refusals
 
 
-VECTORS = make_pipeline(PublicVectorizer([(-1, 1), (0, 1)]), TDILClassifier(norm_bound=1.5))
-LEARNERS = {
-    "of public points": TDDLClassifier(kernel="rbf", gamma=1.0, regularization=30.0),
-    "in a pipeline": VECTORS,
-    "on a sketch": M2MClassifier(
-        (-1, 1), release=RFFSketcher(gamma=1.0, n_components=50), classes=[0, 1]
-    ),
-}
-
-
-@pytest.mark.parametrize("limit", [2, "average"])
-@pytest.mark.parametrize("name", LEARNERS)
-def test_learners_of_other_kinds(name, limit):
-    public = {"X_public": X[:50]} if name == "of public points" else {}
-    model = search(LEARNERS[name], max_rows_per_group=limit, delta=1e-6, epsilon=4.0)
-    fitted = model.fit(X, Y, groups=LABELS, **public).best_estimator_
-    last = fitted[-1] if name == "in a pipeline" else fitted
-    assert getattr(last, "sketcher_", last).max_rows_per_group == limit
-    assert model.privacy_.unit == last.privacy_.unit == "one group"
-
-
 OWN = "set max_rows_per_group on PrivateSearchCV"
-KINDS_OF_OBJECTIVE = {"mechanism": ["functional", "objective"]}
 WRONG = {
     "of rows": ({"estimator": Stub()}, LABELS, "Stub takes no groups in fit"),
-    "blind": ({"estimator": Blind()}, LABELS, "Blind takes no groups in fit"),
     "objective": (
         {"estimator": TDILClassifier(mechanism="objective"), "delta": 1e-6},
         LABELS,
         "protects single rows only",
     ),
-    "objective in a grid": (
-        {"estimator": TDILClassifier(), "choices": KINDS_OF_OBJECTIVE},
-        LABELS,
-        "objective",
-    ),
-    "keeps rows": (
-        {"estimator": PINPClassifier(gamma=1.0), "delta": 1e-6},
-        LABELS,
-        "keeps private rows",
-    ),
     "own bound": ({"estimator": Spy(max_rows_per_group=3)}, LABELS, OWN),
-    "own bound and none": (
-        {"estimator": Spy(max_rows_per_group=3), "max_rows_per_group": None},
-        None,
-        OWN,
-    ),
     "own bound of a sketcher": (
         {
             "estimator": M2MClassifier(release=RFFSketcher()),
@@ -194,46 +136,3 @@ def test_mistakes_cost_nothing(mistake):
     assert ledger.entries() == []
     assert not hasattr(model, "privacy_")
     assert "600" not in str(caught.value)
-
-
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("limit", [None, 5, "average"])
-@pytest.mark.parametrize(
-    "learner",
-    [
-        TDILClassifier(),
-        TDILClassifier(mechanism="objective"),
-        M2MClassifier((-1, 1), release=RFFSketcher(n_components=4), n_synthetic=200),
-    ],
-)
-@pytest.mark.statistical
-def test_a_training_part_without_rows_is_no_failure(learner, limit):
-    """All is held out. What a fit to no rows predicts is scored, as with one group more it is."""
-    if limit is not None and getattr(learner, "mechanism", None) == "objective":
-        pytest.skip("for single rows")
-    X, groups = np.full((10, 2), 0.5), None if limit is None else np.repeat([0, 1], 5)
-    n_units = 2 if limit == "average" else 10
-    sums = []
-    for label in (0, 1):
-        search = PrivateSearchCV(
-            learner.__class__(**{**learner.get_params(deep=False), "classes": [0, 1]}),
-            {"random_state": [0]},
-            holdout=1 - 1e-12,
-            epsilon=np.inf,
-            max_rows_per_group=limit,
-            random_state=0,
-        ).fit(X, np.full(10, label), groups=groups)
-        sums.append(search.best_sum_)
-    # A failure would be the worst, whatever the labels are.
-    assert sorted(sums) == [-n_units / 2, n_units / 2]
-
-
-def test_a_score_whose_noise_is_too_large_costs_nothing():
-    ledger = PrivacyLedger(epsilon=10, delta=1e-4, unit="group")
-    learner = TDILClassifier(classes=[0, 1])
-    search = PrivateSearchCV(
-        learner, {"regularization": [1.0]}, max_rows_per_group=10**12, ledger=ledger
-    )
-    with pytest.raises(ValueError, match="64-bit"):
-        search.fit(X, Y, groups=LABELS)
-    assert not ledger.entries()

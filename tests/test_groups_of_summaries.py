@@ -12,12 +12,9 @@ import pandas as pd
 import pytest
 from curators import summarizer_of
 from paper_protocols import AskAll
-from sklearn import config_context
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
-from skdpsumm import PrivacyLedger, Public, summaries
+from skdpsumm import PrivacyLedger, summaries
 from skdpsumm.privacy import PureDP
 from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
@@ -116,24 +113,8 @@ WRONG = {
         {"X_target": None, "groups": None, "target_groups": None},
         "groups",
     ),
-    "copy": (
-        {"target_is_owners": True},
-        {"X_target": X.copy(), "target_groups": None},
-        "Pass target_groups",
-    ),
-    "too few of the target": (
-        {},
-        {"target_groups": TARGET_LABELS[:-1]},
-        "target_groups and X_target have different",
-    ),
-    "missing of the target": (
-        {},
-        {"target_groups": [None, *TARGET_LABELS[1:]]},
-        "Input target_groups contains NaN",
-    ),
     "auction": ({"protocol": "auction"}, {}, "take protocol='propose' or 'pool'"),
     "own protocol": ({"protocol": Whisper()}, {}, "Whisper has no proof for groups"),
-    "ask_all": ({"protocol": AskAll(3)}, {}, "AskAll has no proof for groups"),
 }
 
 
@@ -187,14 +168,3 @@ def test_average_chooses_for_persons_and_not_for_rows():
     across = rbf_kernel(chosen, target, gamma=0.5) @ weights / 101
     objective = 2 * across.mean() - rbf_kernel(chosen, gamma=0.5).mean()
     assert sum(model.owner_values_.values()) == pytest.approx(objective, abs=1e-9)
-
-
-def test_a_pipeline_without_routing_says_how_to_route_groups():
-    with pytest.raises(ValueError, match="enable_metadata_routing=True"):
-        make_pipeline(FunctionTransformer(), summarizer()).fit(X)
-    labelled = {
-        name: Public(given) if "target" in name else given for name, given in GROUPED.items()
-    }
-    pipe = make_pipeline(FunctionTransformer(), summarizer())
-    with config_context(enable_metadata_routing=True):
-        pipe.fit(X, **labelled)

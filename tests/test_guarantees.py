@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -41,7 +40,7 @@ small = st.floats(0.0, 1e-5)
 gaussians = st.builds(GaussianDP, positive, small, small)
 atoms = st.one_of(st.builds(PureDP, positive), gaussians, st.builds(ZeroConcentratedDP, positive))
 mechanisms = st.recursive(
-    st.one_of(atoms, st.builds(Unprotected, st.text())),
+    st.one_of(atoms, st.builds(Unprotected, st.text()), st.builds(ObjectiveDP, positive, positive)),
     lambda inner: (
         st.lists(inner, min_size=1, max_size=3)
         .map(tuple)
@@ -145,17 +144,6 @@ def test_pure_delta_is_that_of_randomised_response(epsilon0, share):
     assert PureDP(epsilon0).delta(epsilon) == pytest.approx(exact, abs=1e-12)
 
 
-@pytest.mark.parametrize("epsilon0", [0.01, 1.0, 8.0, 800.0])
-@pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.4])
-def test_pure_epsilon_inverts_its_delta(epsilon0, delta):
-    mechanism = PureDP(epsilon0)
-    epsilon = mechanism.epsilon(delta)
-    assert mechanism.delta(epsilon) <= delta + 1e-14  # epsilon is rounded to a float
-    assert epsilon <= epsilon0
-    if 0 < epsilon < 700:
-        assert mechanism.delta(epsilon) == pytest.approx(delta, rel=1e-6)
-
-
 @pytest.mark.parametrize(("epsilon0", "count"), [(0.1, 10), (0.5, 8), (1.0, 3)])
 @pytest.mark.parametrize("delta", [1e-6, 1e-2])
 def test_composed_pure_is_the_optimal_composition(epsilon0, count, delta):
@@ -177,20 +165,14 @@ def test_composed_pure_sums_at_delta_zero():
 
 
 @pytest.mark.parametrize("rho", [1e-4, 0.02, 0.5, 10.0])
-@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
-def test_zcdp_epsilon_is_the_best_order_of_dp_accounting(rho, delta):
+def test_zcdp_is_the_best_order_of_dp_accounting(rho):
     orders = 1 + np.exp(np.linspace(-6, 12, 4000))
     accountant = RdpAccountant(orders).compose(dp_event.ZCDpEvent(rho))
-    assert zcdp_epsilon(rho, delta) == pytest.approx(accountant.get_epsilon(delta), rel=1e-4)
-
-
-@pytest.mark.parametrize("rho", [1e-4, 0.02, 0.5, 10.0])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 12.0])
-def test_zcdp_delta_is_the_best_order_of_dp_accounting(rho, epsilon):
-    orders = 1 + np.exp(np.linspace(-6, 12, 4000))
-    accountant = RdpAccountant(orders).compose(dp_event.ZCDpEvent(rho))
-    ours = zcdp_delta(rho, epsilon)
-    assert ours == pytest.approx(accountant.get_delta(epsilon), rel=1e-2, abs=1e-100)
+    for delta in (1e-12, 1e-6, 1e-2):
+        assert zcdp_epsilon(rho, delta) == pytest.approx(accountant.get_epsilon(delta), rel=1e-4)
+    for epsilon in (0.1, 1.0, 12.0):
+        expected = accountant.get_delta(epsilon)
+        assert zcdp_delta(rho, epsilon) == pytest.approx(expected, rel=1e-2, abs=1e-100)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -269,13 +251,6 @@ def test_zcdp_with_others_is_accounted_by_renyi():
         assert total.delta(epsilon) >= exact(epsilon)
 
 
-@pytest.mark.parametrize("extra", [PureDP(0.2), GaussianDP(0.2), ZeroConcentratedDP(0.02)])
-@pytest.mark.parametrize("kind", [PureDP, GaussianDP, ZeroConcentratedDP])
-def test_every_part_costs(kind, extra):
-    one = kind(0.5)
-    assert compose([one, extra]).epsilon(1e-6) > one.epsilon(1e-6) * 1.02
-
-
 def coin_and_gaussian(epsilon0, mu):
     """Return the exact curve of randomised response beside a Gaussian."""
     keep = 1 / (1 + math.exp(-epsilon0))
@@ -287,85 +262,11 @@ def coin_and_gaussian(epsilon0, mu):
     return exact
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("mu", [0.24, 60.0])
-@pytest.mark.parametrize("epsilon0", [0.0, 1e-300, 1e-6, 1e-3, 0.1, 1e6])
-def test_any_pure_part_beside_a_gaussian_is_quick_and_true(epsilon0, mu):
-    """Points of the loss distribution are limited, whatever the costs."""
-    total, start = Composed((PureDP(epsilon0), GaussianDP(mu))), time.process_time()
-    epsilon, delta = total.epsilon(1e-6), total.delta(1.5)
-    assert time.process_time() - start < 4  # two calls, of at most half a second when idle
-    assert epsilon <= epsilon0 + gdp_epsilon(mu, 1e-6)
-    if epsilon0 <= 1:
-        exact = coin_and_gaussian(epsilon0, mu)
-        assert exact(epsilon) <= 1e-6 * (1 + 1e-9)
-        assert delta >= exact(1.5) * (1 - 1e-9)
-
-
 def test_what_costs_nothing_adds_nothing():
     assert compose([PureDP(0.0), GaussianDP(0.24)]) == GaussianDP(0.24)
     assert compose([PureDP(0.0), PureDP(0.0)]) == compose([]) == parallel([]) == PureDP(0.0)
     both = Composed((PureDP(0.0), GaussianDP(0.0), GaussianDP(0.24)))
     assert both.epsilon(1e-6) == pytest.approx(gdp_epsilon(0.24, 1e-6))
-
-
-def test_basic_composition_is_never_beaten_by_what_is_claimed():
-    extra = ZeroConcentratedDP(0.01)
-    pure, delta = PureDP(0.3), 1e-5
-    assert (pure + extra).epsilon(delta) <= 0.3 + extra.epsilon(delta)
-    assert (pure + extra).delta(1.5) <= extra.delta(1.2)
-    both = extra + GaussianDP(0.2)
-    assert both.epsilon(delta) <= extra.epsilon(delta / 2) + GaussianDP(0.2).epsilon(delta / 2)
-    exact = coin_and_gaussian(0.3, math.sqrt(0.02))  # which is 0.01-zCDP
-    assert exact((pure + extra).epsilon(delta)) <= delta
-    assert exact(1.5) <= (pure + extra).delta(1.5)
-
-
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize(
-    "parts",
-    [
-        (PureDP(0.4), GaussianDP(0.3, 1e-3, 1e-9)),
-        (PureDP(0.4), ZeroConcentratedDP(0.05), GaussianDP(0.3)),
-        (ThresholdDP(0.03, 5), GaussianDP(0.3)),
-        (ThresholdDP(0.03, 5), PureDP(0.2), ObjectiveDP(0.2, 0.1)),
-        (Worst((PureDP(0.4), GaussianDP(0.3))), GaussianDP(0.5)),
-        (BestOf(StoppingLaw(0.0, 2.0), 0.2), PureDP(0.2), GaussianDP(0.3)),
-    ],
-)
-@pytest.mark.statistical
-def test_curves_of_compositions_are_monotone_and_agree(parts):
-    total = Composed(parts)
-    deltas = (1e-12, 1e-6, 0.1)
-    epsilons = [total.epsilon(d) for d in deltas]
-    assert all(a >= b >= 0 for a, b in pairwise(epsilons))
-    assert all(total.epsilon(d) >= max(p.epsilon(d) for p in parts) * (1 - 1e-4) for d in deltas)
-    back = [total.delta(e) for e in (0.0, 1.0, 20.0)]
-    assert all(1 >= a >= b >= 0 for a, b in pairwise(back))
-    for delta, epsilon in zip(deltas, epsilons, strict=True):
-        if math.isfinite(epsilon):
-            assert total.delta(epsilon * (1 + 1e-9)) <= delta * (1 + 1e-3)
-
-
-@dataclass(frozen=True)
-class Halved(Mechanism):
-    """A cost of which nothing but the curve is known: that of half a unit of mu."""
-
-    kind = "halved"
-
-    def epsilon(self, delta):
-        return gdp_epsilon(0.5, delta)
-
-    def delta(self, epsilon):
-        return gdp_delta(0.5, epsilon)
-
-
-def test_kinds_with_no_accountant_in_common_are_added_up():
-    parts = (Halved(), ThresholdDP(0.03, 5))
-    total = Composed(parts)
-    assert total.epsilon(1e-6) == pytest.approx(sum(p.epsilon(5e-7) for p in parts))
-    assert total.delta(3.0) == pytest.approx(sum(p.delta(1.5) for p in parts))
-    assert total.epsilon(0.0) == math.inf
 
 
 def test_slack_counts_at_a_negative_epsilon_of_the_ideal():
@@ -469,14 +370,6 @@ def test_a_subclass_is_all_that_a_kind_takes(approximate):
             ledger.charge(total)
     with pytest.raises(ValueError, match="group privacy"):
         one.group(2)
-
-
-@pytest.mark.parametrize("cost", [{"ratio": 1e31}, {"n_updates": 1.5}, {"ratio": True}, {"b": 1}])
-def test_a_threshold_is_read_as_strictly_as_the_others(cost):
-    fields = ThresholdDP(0.1, 5).to_dict()
-    assert mechanism_from_dict(fields) == ThresholdDP(0.1, 5)
-    with pytest.raises(ValueError, match="`to_dict` of a mechanism"):
-        mechanism_from_dict(fields | cost)
 
 
 # ---------------------------------------------------------------------------- parallel and group
@@ -591,17 +484,17 @@ def test_a_group_may_lie_in_all_parallel_parts():
     assert worst.group(2) == Composed((PureDP(0.2), GaussianDP(2.0)))
 
 
-def test_group_privacy_that_nobody_knows_is_refused():
-    with pytest.raises(ValueError, match="group privacy"):
-        Halved().group(2)
-
-
 # ---------------------------------------------------------------------------------- monotone
 
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.one_of(atoms, st.lists(atoms, min_size=1, max_size=3).map(tuple).map(Worst)),
+    st.one_of(
+        atoms,
+        st.lists(atoms, min_size=1, max_size=3).map(tuple).map(Worst),
+        st.builds(ObjectiveDP, st.floats(1e-3, 6), st.floats(0, 3), st.integers(1, 20)),
+        st.builds(ObjectiveDP, positive, positive, rows=st.just(2), output=positive),
+    ),
     st.floats(1e-9, 0.5),
 )
 def test_curves_fall_and_agree(mechanism, delta):
@@ -623,14 +516,6 @@ def test_mechanisms_survive_json(mechanism):
 
 
 # -------------------------------------------------------------------------------- guarantees
-
-
-def test_a_guarantee_answers_for_its_mechanism():
-    claim = PrivacyGuarantee(GaussianDP(0.5))
-    assert claim.epsilon(1e-6) == GaussianDP(0.5).epsilon(1e-6)
-    assert claim.delta(1.0) == GaussianDP(0.5).delta(1.0)
-    assert claim.epsilon() == math.inf
-    assert (claim + claim).mechanism == GaussianDP(math.sqrt(0.5))
 
 
 @pytest.mark.parametrize(
@@ -655,11 +540,6 @@ def test_addition_keeps_the_fine_print():
     assert total.simulated
     assert total.idealised
     assert PrivacyGuarantee.parallel([one, two]).simulated
-
-
-def test_an_unknown_adjacency_is_refused():
-    with pytest.raises(ValueError, match="add_remove"):
-        PrivacyGuarantee(PureDP(1.0), adjacency="swap")
 
 
 def test_repr_says_first_why_there_is_no_guarantee():

@@ -1,30 +1,22 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from skdpsumm import (
-    BudgetExceededError,
     HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
     Points,
-    PrivacyLedger,
     PrivateSketch,
-    RACESketcher,
     RFFSketcher,
     SketchUnion,
 )
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
 SMALL = {"schema": (0, 1), "n_synthetic": 4_000, "random_state": 0}
 
@@ -56,19 +48,6 @@ def test_more_budget_does_not_collapse_the_weights(epsilon):
 def test_methods_are_those_of_the_estimator():
     assert hasattr(M2MClassifier(), "predict_proba")
     assert not hasattr(M2MClassifier(estimator=LinearSVC()), "predict_proba")
-
-
-@pytest.mark.parametrize(
-    "sketcher",
-    [
-        RACESketcher(n_repetitions=20, n_buckets=20, bandwidth=0.5),
-        SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(n_components=60, gamma=2.0)]),
-    ],
-)
-def test_other_sketches_learn_too(sketcher):
-    X, y = two_classes()
-    model = M2MClassifier(release=clone(sketcher).set_params(epsilon=5.0), **SMALL).fit(X, y)
-    assert model.score(X, y) > 0.8
 
 
 def test_declared_classes_close_the_leak_and_may_be_absent():
@@ -182,29 +161,6 @@ def test_regression():
         M2MRegressor(**SMALL).fit(X, y)
 
 
-@pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])
-def test_a_full_ledger_refuses_before_it_sees_the_data(kind):
-    ledger = PrivacyLedger(epsilon=0.5, delta=1e-6)
-    model = kind(release=RFFSketcher(n_components=20, ledger=ledger), schema=(0, 1))
-    with pytest.raises(BudgetExceededError):
-        model.fit(np.full((10, 2), np.nan), np.arange(10))
-    assert ledger.entries() == []
-
-
-@pytest.mark.parametrize(
-    "sketcher",
-    [
-        RFFSketcher((0, 1), n_components=4),
-        RFFSketcher([[0, 1]], n_components=4),
-        SketchUnion([RFFSketcher(n_components=4)], schema=(0, 1)),
-    ],
-)
-def test_the_schema_belongs_to_the_model(sketcher):
-    X, y = two_classes(100)
-    with pytest.raises(ValueError, match="schema of X to the model"):
-        M2MRegressor((0, 1), release=sketcher, y_bounds=(0, 100)).fit(X, y)
-
-
 def test_labels_taken_as_public_are_in_every_guarantee(tmp_path):
     X, y = two_classes(500)
     model = M2MClassifier(release=RFFSketcher(n_components=10), **SMALL).fit(X, y)
@@ -216,13 +172,3 @@ def test_labels_taken_as_public_are_in_every_guarantee(tmp_path):
         assert "the set of labels in y" in privacy.given
     model.set_params(classes=[0, 1]).fit(X, y)
     assert "labels" not in model.sketch_.privacy.given
-
-
-def test_errors_about_the_target_name_no_value():
-    X, _ = two_classes(3)
-    for y in (["Alice", "1", "2"], [1.0, 2.0]):
-        with pytest.raises(ValueError) as caught:  # noqa: PT011
-            M2MRegressor(y_bounds=(0, 1), **SMALL).fit(X, y)
-        assert "Alice" not in str(caught.value)
-        assert "2]" not in str(caught.value)
-        assert caught.value.__context__ is None

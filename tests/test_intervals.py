@@ -18,10 +18,7 @@ from skdpsumm import (
     SketchUnion,
 )
 
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
-]
+pytestmark = pytest.mark.simulated(0)
 QUICK = {"n_synthetic": 1000, "random_state": 0}
 
 NORMALIZE = [True, False, "index", "columns"]

@@ -40,12 +40,6 @@ from skdpsumm import (
     uniform_selection,
 )
 
-# Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning"),
-]
-
 N = 90
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (N, 2))
@@ -144,17 +138,6 @@ def test_the_probe_sees_what_is_there(keep):
     assert not holds(clone(RFFSketcher(gamma=1.0)))
 
 
-@pytest.mark.parametrize("name", INTERACTIVE)
-def test_copies_of_interactive_learners_hold_no_canary(name):
-    model = fitted(INTERACTIVE[name], Y)
-    model.predict(NEW)
-    assert holds(model)
-    assert "holds_private_data=True" in repr(model)
-    blob = pickle.dumps(model)
-    assert not in_bytes(blob)
-    assert not holds(pickle.loads(blob))
-
-
 def whatever_is_fitted(epsilon):
     """Yield all kinds of fitted objects, by name; those that answer have been asked at rows."""
     for name, (model, y) in RELEASED.items():
@@ -215,21 +198,6 @@ def test_a_copy_that_was_asked_public_points_alone_holds_no_private_data(name):
     assert "holds_private_data=True" in repr(twice)
     exact = fitted(clone(model).set_params(epsilon=np.inf), Y)
     assert pickle.loads(pickle.dumps(exact)).holds_private_data
-
-
-@pytest.mark.parametrize("protocol", ["propose", "pool"])
-def test_what_owners_see_holds_no_canary(protocol):
-    """The canary is a row of the target, and one of an owner."""
-    summarizer = PrivateMMDSummarizer(n_select=5, protocol=protocol, n_components=16, gamma=0.5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        summarizer.fit(X, X_target=X[30:60], owners=np.arange(N) % 3)
-    assert "holds_private_data=True" in repr(summarizer)
-    seen = [vars(m) for messages in summarizer.transcript_.values() for m in messages]
-    assert seen
-    assert not holds(seen)
-    assert not in_bytes(pickle.dumps(seen))
-    assert not in_text(repr(summarizer) + summarizer._repr_html_() + repr(summarizer.privacy_))
 
 
 @pytest.mark.parametrize("name", RELEASED)

@@ -48,7 +48,6 @@ UNITS_AND_ARMS = pytest.mark.parametrize(
 pytestmark = [
     pytest.mark.statistical,
     pytest.mark.usefixtures("quick_fits"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore:If you scale X in a Pipeline"),
     pytest.mark.filterwarnings("ignore:Ask the fitted PINP learner"),
 ]
@@ -325,12 +324,6 @@ def test_the_output_noise_covers_its_own_rounding(epsilon, delta):
     roundings = plan.noise_scale / terms.regularization / 2, plan.output_scale / 2
     distance = plan._tolerance + 2.0**-24 * math.sqrt(5000) * sum(roundings)
     assert distance <= plan.output_scale * math.sqrt(1e-3) / plan.noise_scale / 2
-
-
-def test_too_many_features_for_a_tiny_epsilon_are_refused():
-    terms = Terms(1e-4, 1e-9, "add_remove", Logistic(), 1e4, 1.0, 1, None)
-    with pytest.raises(ValueError, match="too small for so many features"):
-        _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0), terms)
 
 
 # ---- Algorithm 3

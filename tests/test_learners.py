@@ -30,7 +30,6 @@ from skdpsumm import (
     Public,
     PublicVectorizer,
     TDDLClassifier,
-    TDDLRegressor,
     TDILClassifier,
     TDILRegressor,
 )
@@ -40,15 +39,11 @@ from skdpsumm.learners import (
     FunctionalMechanism,
     Huber,
     HuberizedHinge,
-    LaplaceAnswers,
     NoisyThreshold,
     PolynomialKernel,
     SparseVector,
 )
 from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
-
-# Tests of other things set these off, on tables as small as they are.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (400, 3))
@@ -60,39 +55,6 @@ NEW = RNG.uniform(-1, 1, (30, 3))
 NO_NOISE = {"epsilon": np.inf}
 
 quiet = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
-
-
-def every_classifier(**settings):
-    return [
-        PINPClassifier(gamma=1.0, **settings),
-        PINPClassifier(gamma=1.0, mechanism="svt", **settings),
-        PINPClassifier(gamma=1.0, mechanism="threshold", **settings),
-        TDDLClassifier(schema=(-1, 1), **settings),
-        TDDLClassifier(mechanism="laplace", schema=(-1, 1), **settings),
-        TDILClassifier(**settings),
-        TDILClassifier(mechanism="objective", **settings),
-        TDILClassifier(mechanism="exponential", **settings),
-        TDILClassifier(kernel="rbf", schema=(-1, 1), **settings),
-    ]
-
-
-def every_regressor(**settings):
-    settings = {"y_bounds": (-1, 1), **settings}
-    return [
-        PINPRegressor(gamma=1.0, **settings),
-        PINPRegressor(gamma=1.0, mechanism="svt", **settings),
-        PINPRegressor(gamma=1.0, mechanism="threshold", **settings),
-        TDDLRegressor(schema=(-1, 1), **settings),
-        TDDLRegressor(mechanism="laplace", schema=(-1, 1), **settings),
-        TDILRegressor(**settings),
-        TDILRegressor(mechanism="objective", **settings),
-        TDILRegressor(mechanism="exponential", **settings),
-        TDILRegressor(kernel="rbf", schema=(-1, 1), **settings),
-    ]
-
-
-def name_of(model):
-    return f"{type(model).__name__}-{model.mechanism}-{model.kernel}"
 
 
 # ---- without noise they are what scikit-learn has
@@ -223,22 +185,11 @@ def test_public_points_that_pass_by_a_scaler_are_warned_of(routed, recwarn):
     assert all("scale X_public as well" in text for text in told)
 
 
-def test_public_points_that_pass_by_a_vectorizer_are_refused():
-    """They have fewer columns than vectors."""
-    pipeline = make_pipeline(PublicVectorizer((-1, 1)), TDDLClassifier(gamma=4.0))
-    refused = pytest.raises(ValueError, match="expecting 4 features")
-    with config_context(enable_metadata_routing=True), refused as caught:
-        pipeline.fit(X, DISC, X_public=Z)
-    assert "transform_input=['X_public']" in caught.value.__notes__[0]
-
-
-def test_isolated_public_points_are_told_of_before_anything_is_charged():
-    ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
+def test_isolated_public_points_are_told_of_before_anything_is_charged(unpaid):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match=r"a gamma of about 0\.5 or less"):
-            TDDLClassifier(gamma=1e4, ledger=ledger).fit(X, DISC, X_public=Z)
-    assert not ledger.entries()
+            TDDLClassifier(gamma=1e4, ledger=unpaid).fit(X, DISC, X_public=Z)
 
 
 def test_a_search_does_not_cut_public_points():
@@ -365,19 +316,6 @@ def test_updates_are_counted_and_then_over():
 # ---- what is released
 
 
-@pytest.mark.parametrize("model", every_classifier() + every_regressor(), ids=name_of)
-def test_guarantee_is_the_one_asked_for(model):
-    y = CURVE if "Regressor" in type(model).__name__ else DISC
-    privacy = clone(model).fit(X, y).privacy_
-    assert 0.9 < privacy.epsilon(1e-6) <= 1 + 1e-9
-    assert 0.9e-7 < privacy.delta(1.0) <= 1e-6 * (1 + 1e-6)
-    assert not privacy.simulated
-    ball = model.mechanism == "exponential" and model.kernel == "splines"
-    assert privacy.idealised == ball
-    labels = "the set of labels in y" in privacy.given
-    assert labels == ("Classifier" in type(model).__name__)
-
-
 # ---- what is refused, and at what price
 
 
@@ -387,18 +325,12 @@ WRONG = [
     (PINPClassifier, {"mechanism": "functional", "delta": 0.0}, "needs explicit features"),
     *((PINPClassifier, {"kernel": kernel}, "kernel") for kernel in ("sigmoid", rbf_kernel)),
     (PINPClassifier, {"kernel": PolynomialKernel(degree=0)}, "degree"),
-    (PINPClassifier, {"norm_bound": 0.0}, "norm_bound"),
-    (PINPClassifier, {"epsilon": -1.0}, "epsilon"),
-    (PINPClassifier, {"regularization": 0.0}, "regularization"),
     (PINPClassifier, {"classes": ["in", "other"]}, "classes"),
-    (PINPClassifier, {"classes": ["in"]}, "class"),
     (PINPClassifier, {"mechanism": ObjectivePerturbation()}, "SparseVector"),
-    (PINPClassifier, {"loss": HuberizedHinge(width=0.0)}, "width"),
     (PINPClassifier, {"loss": "huber"}, "classifier"),
     (PINPClassifier, {"gamma": "auto"}, r"needs a schema.*Or set gamma to a number"),
     (TDDLClassifier, KERNEL, "X_public"),
     (TDDLClassifier, {"kernel": "linear", "mechanism": "laplace"}, "X_public"),
-    (TDDLClassifier, {"mechanism": LaplaceAnswers(norm_constraint=-1.0)}, "norm_constraint"),
     (TDILClassifier, KERNEL, "give a schema"),
     (
         TDILClassifier,
@@ -411,9 +343,7 @@ WRONG = [
     (TDILClassifier, {"mechanism": "objective", "regularization": 0.01}, "regularization"),
     (TDILClassifier, {"mechanism": "svt"}, "exponential"),
     (TDILClassifier, {"mechanism": SparseVector()}, "FunctionalMechanism"),
-    (TDILClassifier, {"mechanism": None}, "mechanism"),
     (TDILClassifier, {"kernel": RBFSampler(), "mechanism": "exponential"}, "candidates"),
-    (TDILClassifier, {"mechanism": ExponentialMechanism(n_rounds=0)}, "n_rounds"),
     (TDILClassifier, {"mechanism": ExponentialMechanism(candidates=[[0.0]])}, "features"),
     (TDILClassifier, {"mechanism": ExponentialMechanism(candidates=[[np.nan] * 3])}, "NaN"),
     # Of an interval as short as the last, 1.5 was the place of its end, and a row moved sums by it.
@@ -425,32 +355,10 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("learner", "settings", "message"), WRONG, ids=range(len(WRONG)))
-def test_bad_parameters_cost_nothing(learner, settings, message):
-    ledger = PrivacyLedger(epsilon=10, delta=1e-5)
-    model = learner(**{"gamma": 1.0, "ledger": ledger} | settings)
+def test_bad_parameters_cost_nothing(learner, settings, message, unpaid):
+    model = learner(**{"gamma": 1.0, "ledger": unpaid} | settings)
     with pytest.raises(ValueError, match=message):
         model.fit(X, CURVE if learner is TDILRegressor else DISC)
-    assert ledger.entries() == []
-
-
-def test_bad_data_cost_nothing_and_are_not_told():
-    ledger = PrivacyLedger(epsilon=10, delta=1e-5)
-    bad = X.copy()
-    bad[7, 1] = np.nan
-    words = np.where(X > 0, "secret", "other")
-    for table, labels, message in (
-        (bad, DISC, "NaN"),
-        (X, DISC[:-1], "different numbers"),
-        (words, DISC, r"not numbers.*schema.*leave the column out"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            TDILClassifier(ledger=ledger).fit(table, labels)
-    with pytest.raises(ValueError, match="2 features"):
-        TDDLClassifier(gamma=1.0, ledger=ledger).fit(X, DISC, X_public=Z[:, :2])
-    with pytest.raises(ValueError, match="not in `classes`") as error:
-        TDILClassifier(ledger=ledger, classes=["a", "b"]).fit(X, DISC)
-    assert "out" not in str(error.value).replace("without", "")
-    assert ledger.entries() == []
 
 
 def test_a_ledger_of_concentrated_dp_takes_the_papers_mechanisms():
@@ -466,16 +374,14 @@ HOT = np.eye(7)[RNG.integers(7, size=(200, 7))].reshape(200, 49)
 
 
 @pytest.mark.parametrize("learner", [TDILClassifier, TDDLClassifier])
-def test_landmarks_that_see_nothing_are_warned_of_before_anything_is_charged(learner):
-    ledger = PrivacyLedger(epsilon=10.0)
+def test_landmarks_that_see_nothing_are_warned_of_before_anything_is_charged(learner, unpaid):
     marks = FunctionalMechanism(n_landmarks=64)
-    settings = {"mechanism": marks, "random_state": 0, "ledger": ledger}
+    settings = {"mechanism": marks, "random_state": 0, "ledger": unpaid}
     model = learner(kernel="rbf", gamma=20.0, schema=(0, 1), delta=0, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match=r"Take a gamma of about 2 or less"):
             model.fit(HOT, DISC[:200])
-    assert not ledger.entries()
 
 
 # ---- rows that no one expects
@@ -539,20 +445,7 @@ def test_large_weights_are_clipped_and_do_not_wrap():
     assert 0 < one <= two
 
 
-@pytest.mark.parametrize("delta", [1e-20, 1e-30])
-def test_tiny_deltas_hold(delta):
-    model = TDILClassifier(mechanism="objective", delta=delta).fit(X, DISC)
-    assert model.privacy_.epsilon(delta) <= 1
-
-
 # ---- mechanisms, losses and kernels as objects
-
-
-def test_candidates_of_zeros_leave_the_zero_function():
-    """They have no features, and nothing was left to fit after the charge."""
-    mechanism = ExponentialMechanism(n_rounds=1, candidates=[[0.0] * 3])
-    model = TDILClassifier(mechanism=mechanism).fit(X, DISC)
-    np.testing.assert_array_equal(model.decision_function(X), np.zeros(len(X)))
 
 
 class InterruptAt:

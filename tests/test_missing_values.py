@@ -29,7 +29,6 @@ from skdpsumm.schema._reading import read_table
 
 pytestmark = [
     pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
     pytest.mark.filterwarnings("ignore:Leave column 'height' out"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:invalid value encountered in log"),
@@ -82,15 +81,10 @@ LEVELS = [0.1, 0.5, 0.9]
 # Each question, and what is true of a frame.
 QUESTIONS = {
     "mean": (lambda m: m.mean(), lambda X: X[NUMBERS].mean()),
-    "moment": (lambda m: m.moment(2), lambda X: (X[NUMBERS] ** 2).mean()),
     "variance": (lambda m: m.variance(), lambda X: X[NUMBERS].var(ddof=0)),
     "cdf": (
         lambda m: m.cdf("pay", CUTS),
         lambda X: [(X["pay"].dropna() <= c).mean() for c in CUTS],
-    ),
-    "cdf of a grid": (
-        lambda m: m.cdf("age", CUTS),
-        lambda X: [(X["age"].dropna() <= c).mean() for c in CUTS],
     ),
     "histogram": (
         lambda m: m.histogram("pay", 5),
@@ -104,10 +98,6 @@ QUESTIONS = {
         lambda m: m.quantile("pay", LEVELS),
         lambda X: np.quantile(X["pay"].dropna(), LEVELS, method="inverted_cdf"),
     ),
-    "quantile of a grid": (
-        lambda m: m.quantile("age", LEVELS),
-        lambda X: np.quantile(X["age"].dropna(), LEVELS, method="inverted_cdf"),
-    ),
     "missing": (lambda m: m.missing_share(), lambda X: X[["age", "pay", "job"]].isna().mean()),
     "a mean of those with a value": (
         lambda m: m.estimate(lambda rows: rows["age"] ** 2),
@@ -117,15 +107,10 @@ QUESTIONS = {
         lambda m: m.estimate(lambda rows: np.where(np.isnan(rows["age"]), np.nan, older(rows))),
         lambda X: (X["age"].dropna() > 40).mean(),
     ),
-    "a share of all": (lambda m: m.estimate(older), lambda X: (X["age"] > 40).mean()),
     "a count": (lambda m: m.count(older), lambda X: (X["age"] > 40).sum()),
     "a count of the missing": (
         lambda m: m.count(lambda rows: np.isnan(rows["age"])),
         lambda X: X["age"].isna().sum(),
-    ),
-    "a category": (
-        lambda m: m.count(lambda rows: rows["job"] == "smith"),
-        lambda X: (X["job"] == "smith").sum(),
     ),
     "categories that are missing": (
         lambda m: m.count(lambda rows: pd.isna(rows["job"])),
@@ -163,14 +148,14 @@ def test_answers_are_about_those_present(exact, name):
 @pytest.fixture(scope="module", params=[2.0, 0.3, 0.02])
 def released(request):
     X = people()
-    return X, [asked(X, request.param, seed) for seed in range(25)]
+    return X, [asked(X, request.param, seed) for seed in range(20)]
 
 
 @pytest.mark.one_in(3)  # each question once, at one of three epsilons
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_intervals_hold_the_truth(released, name):
-    """In 25 releases, always the same, three entries may be missed by one tail of the noise."""
+    """In 20 releases, always the same, three entries may be missed by one tail of the noise."""
     X, models = released
     ask, truth = QUESTIONS[name]
     expected, found = np.asarray(truth(X), float), []
@@ -244,7 +229,6 @@ def with_a_column_of_few(n_present, seed=0):
     return pd.DataFrame({"a": a, "b": b, "m": m}), schema
 
 
-@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 @pytest.mark.parametrize("n_present", [0, 30])
 def test_a_column_that_hardly_anybody_has_spoils_no_others(n_present):
     """Its noise moved variances of others from 140 to up to 1,900, to make a possible matrix."""
@@ -266,7 +250,6 @@ def test_a_column_that_hardly_anybody_has_spoils_no_others(n_present):
     assert np.mean(held) >= 0.5  # 27 of 30 releases held it
 
 
-@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 def test_of_values_that_nobody_has_all_is_possible():
     """Without noise the share below a value was 0.5, for certain, and covariances were near 0."""
     frame, schema = with_a_column_of_few(0)
@@ -329,12 +312,9 @@ def test_a_float_that_is_too_short_for_a_code_is_refused():
     [
         (lambda: Numeric(0, 120, missing_values=[99]), "lies in the range"),
         (lambda: Numeric(0, 1, missing_values=[2**53]), "below 2"),
-        (lambda: Numeric(0, 1, missing_values=[[2]]), "missing_values lists"),
         (lambda: Numeric(0, 1, missing_values=[-1, -1.0]), "twice"),
-        (lambda: Categorical(["a", "b"], missing_values="b"), "twice"),
         (lambda: Categorical([1, 2], missing_values="3"), "beside numbers"),
         (lambda: Numeric(0, 1, missing=[-9]), "missing_values"),
-        (lambda: Numeric(0, 1, missing_values=b"NA"), "a bytes"),
         (lambda: Numeric(0, 1, missing_values="-9"), "without quotes"),
     ],
 )

@@ -1,6 +1,5 @@
 """Models take tables with columns of names, and say where the sketch is too weak for them."""
 
-import inspect
 import pickle
 import warnings
 
@@ -14,13 +13,10 @@ from skdpsumm import (
     Categorical,
     HistogramSketcher,
     M2MClassifier,
-    M2MEstimator,
     M2MRegressor,
     Numeric,
     PINPClassifier,
-    PrivacyLedger,
     RFFSketcher,
-    SketchUnion,
     TDDLClassifier,
     TDILClassifier,
 )
@@ -71,26 +67,6 @@ def test_the_release_is_that_of_the_sketcher_on_the_same_table():
     known = {**NAMED, "target": ["no", "yes"]}
     sketcher = clone(EXACT).set_params(schema=known).fit(X.assign(target=Y))
     assert np.array_equal(model.sketch_.sums, sketcher.sketch_.sums)
-
-
-@pytest.mark.parametrize("kind", [M2MClassifier, M2MRegressor, M2MEstimator])
-def test_a_schema_has_to_be_given(kind):
-    ledger = PrivacyLedger(epsilon=2, delta=1e-5)
-    model = kind(release=RFFSketcher(n_components=20, ledger=ledger))
-    with pytest.raises(ValueError, match="schema is missing"):
-        model.fit(X, Y)
-    with pytest.raises(ValueError, match="schema is missing"):
-        model.preview_sketcher(3, Y)
-    assert ledger.entries() == []
-
-
-def test_values_that_cannot_be_predicted_are_named_by_column_alone():
-    model = M2MClassifier(NAMED, release=EXACT, **QUICK).fit(X, Y)
-    for column in ("job", "height"):
-        with pytest.raises(ValueError, match=f"Column '{column}'") as caught:
-            model.predict(X.head(3).assign(**{column: "Alice"}))
-        assert "Alice" not in str(caught.value)
-        assert caught.value.__context__ is None
 
 
 # ------------------------------------------------------------- inputs that the sketch does not see
@@ -172,46 +148,6 @@ def test_more_than_half_of_the_inputs_unseen_are_named_and_no_others():
 
 
 # -------------------------------------------------------------------- whose line a warning names
-
-
-def line(work):
-    """Return the line of a lambda."""
-    return inspect.getsourcelines(work)[1]
-
-
-def lambdas():
-    """Return what warns, by name."""
-    frame = table_of(10)
-    rows, labels = frame.drop(columns="ill").to_numpy(), frame["ill"]
-    weak = sketch_of(frame, RFFSketcher(n_components=100, gamma=2.0))
-    few = {"n_synthetic": 50, "random_state": 0}
-    sketcher = RFFSketcher(n_components=100, gamma=2.0, epsilon=np.inf, random_state=0)
-    classifier = M2MClassifier((0, 1), release=sketcher, **few)
-    number = M2MRegressor((0, 1), release=sketcher, y_bounds=(0, 1), **few)
-    union = SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(n_components=20)], epsilon=1e-4)
-    m2m = M2MEstimator((0, 1), release=union, **QUICK)
-    asked = M2MEstimator.from_sketch(weak, **QUICK)
-    return {
-        "fit of a classifier": lambda: classifier.fit(rows, labels),
-        "fit of a regressor": lambda: number.fit(rows, rows[:, 0]),
-        "from_sketch": lambda: M2MClassifier.from_sketch(weak, **few),
-        "fit": lambda: m2m.fit(rows[:500]),
-        "cdf": lambda: asked.cdf("x0", [2.0]),
-        "a question that holds nowhere": lambda: asked.count(lambda x: x["x0"] > 2),
-    }
-
-
-WORK = lambdas()
-
-
-@pytest.mark.simulated(0)
-@pytest.mark.parametrize("name", WORK)
-def test_warnings_name_the_line_that_asked(name):
-    _, found = said(WORK[name])
-    assert found
-    assert {(w.filename, w.lineno) for w in found} == {(__file__, line(WORK[name]))}
-    if name.endswith("regressor") or name == "from_sketch":
-        assert len(found) == 2, "few points, and inputs that are not seen"
 
 
 def test_the_default_sketch_serves_many_columns():

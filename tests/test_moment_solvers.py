@@ -3,29 +3,14 @@
 import numpy as np
 import pytest
 from simulated import simulate
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from skdpsumm import (
-    HistogramSketcher,
-    M2MEstimator,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-    _linear_systems,
-)
-from skdpsumm.moments.inferring import _points, _regression
-from skdpsumm.moments.inferring._points import maxent_weights
-from skdpsumm.moments.inferring._regression import (
-    FeatureBlocks,
-    IterativeSolver,
-    MomentRegression,
-)
+from skdpsumm import HistogramSketcher, M2MEstimator, RACESketcher, RFFSketcher, SketchUnion
+from skdpsumm.moments.inferring import _regression
+from skdpsumm.moments.inferring._regression import FeatureBlocks, IterativeSolver, MomentRegression
 from skdpsumm.schema._schema import TableSchema
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
 
 SKETCHERS = {
     "pairs": HistogramSketcher(n_bins=8, marginals=2),
@@ -76,16 +61,6 @@ def test_dense_and_iterative_agree(name, epsilon, center, monkeypatch):
     assert np.all(np.abs(errors[0] - errors[1]) < close)
 
 
-@pytest.mark.parametrize("name", ["pairs", "triples", "fourier", "union"])
-def test_a_sketch_without_noise_can_be_solved(name, monkeypatch):
-    """Its features depend on one another; both find the same fit."""
-    dense, iterative = both(released(name, np.inf), monkeypatch)
-    values = outputs(dense.points)
-    assert np.allclose(dense.weights @ values, iterative.weights @ values, atol=1e-6)
-    fits = [m.residuals(values, m.coefficients(values)) for m in (dense, iterative)]
-    assert np.allclose(*fits, atol=1e-5)
-
-
 def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
     """And nothing above it is asked for the matrix of all features."""
     monkeypatch.setattr(_regression, "LARGEST_DENSE", 300)
@@ -101,33 +76,4 @@ def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
     assert max(formed) < 100
 
 
-def test_what_does_not_converge_says_so(monkeypatch):
-    monkeypatch.setattr(_linear_systems, "_MOST_CG_PRODUCTS", 2)
-    with pytest.warns(ConvergenceWarning, match="fewer columns"):
-        both(released("pairs", 10.0), monkeypatch)
-
-
 # --- maximum entropy ------------------------------------------------------------------------
-
-
-def dual_gradient(features, weights, target, slack):
-    """Return the dual's gradient, in units of slack, at the theta that the weights tell."""
-    exponent = np.log(weights) - np.log(weights).mean()
-    # exponent = (P - mean P) theta; the gradient is the mismatch plus slack * theta.
-    stacked = np.hstack([getattr(b, "toarray", lambda b=b: b)() for b in features.blocks])
-    theta = np.linalg.lstsq(stacked - stacked.mean(axis=0), exponent, rcond=None)[0]
-    return (features.tdot(weights) - target + slack * theta) / np.sqrt(slack)
-
-
-@pytest.mark.parametrize("largest", [0, 2000])
-def test_the_dual_is_solved_to_its_tolerance(largest, monkeypatch):
-    monkeypatch.setattr(_points, "MOST_FEATURES_OF_MODEL", largest)
-    monkeypatch.setattr(_points, "N_POINTS", 2000)
-    sketch = released("fourier", 3.0)
-    points = TableSchema([(0, 1)] * 4).sample(4000, check_random_state(0))
-    features = FeatureBlocks.of(sketch.feature_map, points)
-    slack = (sketch.noise_std / sketch.n_samples) ** 2 + 1e-5
-    weights = maxent_weights(features, sketch.mean, slack, tol=1e-3)
-    gradient = dual_gradient(features, weights, sketch.mean, slack)
-    assert np.linalg.norm(gradient) < 1e-3 * np.sqrt(len(slack)) * 1.01
-    assert np.linalg.norm(dual_gradient(features, np.full(4000, 1 / 4000), sketch.mean, slack)) > 1

@@ -1,4 +1,3 @@
-import warnings
 from functools import lru_cache, partial
 
 import numpy as np
@@ -6,13 +5,9 @@ import pandas as pd
 import pytest
 from simulated import simulate
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from skdpsumm import (
-    AnswerWarning,
-    Categorical,
     HistogramSketcher,
-    M2MClassifier,
     M2MEstimator,
     Numeric,
     Points,
@@ -25,7 +20,6 @@ from skdpsumm import (
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
     pytest.mark.filterwarnings("ignore:divide by zero encountered"),
     pytest.mark.filterwarnings("ignore:invalid value encountered"),
 ]
@@ -149,30 +143,6 @@ def error_of_its_own(rows):
     raise ValueError("one of its own")
 
 
-UNFITTED = M2MEstimator((0, 1))
-GIVEN = HistogramSketcher((0, 1), epsilon=np.inf).fit([[0.5]]).sketch_
-
-
-@pytest.mark.parametrize(
-    ("mistake", "error", "match"),
-    [
-        (lambda: M2MEstimator.from_sketch("a.sketch"), TypeError, r"PrivateSketch\.load"),
-        (lambda: M2MClassifier.from_sketch("a.sketch"), TypeError, r"PrivateSketch\.load"),
-        (lambda: M2MEstimator(RFFSketcher()).fit([[0.5]]), ValueError, "release=sketcher"),
-        (lambda: M2MEstimator((0, 1), release=GIVEN).fit([[0.5]]), TypeError, "from_sketch"),
-        (lambda: M2MEstimator((0, 1), ledger="a").fit([[0.5]]), ValueError, "'ledger'"),
-        (UNFITTED.mean, NotFittedError, "fit"),
-        (UNFITTED.missing_share, NotFittedError, "fit"),
-        (lambda: UNFITTED.table([0]), NotFittedError, "fit"),
-        (lambda: UNFITTED.quantile(0, 0.5), NotFittedError, "fit"),
-        (lambda: UNFITTED.count(lambda rows: rows[:, 0] > 0), NotFittedError, "fit"),
-    ],
-)
-def test_first_mistakes_are_told(mistake, error, match):
-    with pytest.raises(error, match=match):
-        mistake()
-
-
 @pytest.mark.parametrize("kind", [M2MEstimator, RFFSketcher, RACESketcher, PrivateMMDSummarizer])
 def test_a_number_in_the_place_of_the_schema_is_told_its_name(kind):
     with pytest.raises(ValueError, match=r"got 50\. Give a number by its name"):
@@ -207,52 +177,6 @@ def test_groups_of_numbers_take_bins(sketcher):
             ask(bins=3)
     with pytest.raises(ValueError, match="bins reach outside the range"):
         m2m.mean("age", by="hours", bins=[0, 99])
-
-
-@pytest.mark.parametrize(
-    "sketcher", [None, RFFSketcher(n_components=300)], ids=["graphical", "points"]
-)
-def test_a_column_and_groups_are_asked_by_name(sketcher):
-    rng = np.random.default_rng(0)
-    people = pd.DataFrame({"sex": rng.choice(["f", "m", None], 9000)})
-    people["age"] = rng.integers(20, 80, 9000) + 10 * (people["sex"] == "m")
-    people["pay"] = np.where(rng.random(9000) < 0.2, np.nan, rng.uniform(0, 9, 9000))
-    schema = {"sex": Categorical(["f", "m"], missing=True), "age": Numeric(0, 90, step=1)}
-    schema["pay"] = Numeric(0, 9, missing=True)
-    options = {"n_synthetic": 6000, "random_state": 0}
-    m2m = M2MEstimator(schema, release=sketcher, **options).fit(people)
-    for ask in (m2m.mean, m2m.variance, partial(m2m.moment, 2)):
-        assert ask("age").shape == ()
-        assert float(ask("age")) == pytest.approx(float(ask()["age"]))
-        assert ask("age").std_error == pytest.approx(ask()["age"].std_error, rel=0.2)
-        assert list(ask(["pay"]).value.index) == ["pay"]
-        assert float(ask(1)) == pytest.approx(float(ask("age")))
-    assert float(m2m.missing_share("pay")) == pytest.approx(0.2, abs=0.02)
-    assert list(m2m.missing_share(["pay", "sex"]).value.index) == ["pay", "sex"]
-    by = m2m.mean("age", by="sex")
-    assert list(by.value.index) == ["f", "m"]
-    assert np.allclose(by, m2m.mean(by="sex").value["age"])
-    assert m2m.mean(["age"], by="sex").shape == (2, 1)
-    assert np.allclose(by, people.groupby("sex")["age"].mean(), atol=2)
-    own = m2m.estimate(lambda rows: rows["age"], by="sex")
-    assert np.allclose(own, by)
-    assert list(own.value.index) == ["f", "m"]
-    pay = m2m.estimate(lambda rows: rows["pay"] / 9, by="sex")
-    assert np.allclose(pay, people.groupby("sex")["pay"].mean() / 9, atol=0.1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AnswerWarning)
-        old = m2m.estimate(lambda rows: rows["age"] > 50, by="sex")
-    truth = (people["age"] > 50).groupby(people["sex"]).mean()
-    assert np.all((old[...].interval()[:, 0] <= truth) & (truth <= old[...].interval()[:, 1]))
-    for mistake, told in (
-        (lambda: m2m.mean("sex"), "not numeric; ask `histogram`"),
-        (lambda: m2m.variance("height"), "'height'"),
-        (lambda: m2m.missing_share("age"), "no missing=True"),
-        (lambda: m2m.estimate(lambda rows: rows["age"] / 0, by="sex"), "f must return finite"),
-        (lambda: m2m.estimate(lambda rows: np.ones((len(rows), 2)), by="sex"), "one function"),
-    ):
-        with pytest.raises(ValueError, match=told):
-            mistake()
 
 
 def test_a_name_is_taken_of_whole_rows_alone():
@@ -291,16 +215,6 @@ def test_a_name_is_taken_of_whole_rows_alone():
     ):
         with pytest.raises(IndexError):
             model.estimate(part)
-
-
-def test_a_failed_refit_says_nothing_of_the_old_release():
-    model = M2MEstimator(
-        (0, 1), release=RFFSketcher(n_components=10, epsilon=10.0), n_synthetic=500
-    ).fit(table())
-    before = model.privacy_
-    with pytest.raises(ValueError, match="prior"):
-        model.set_params(release__epsilon=0.01, inference=Points(prior="marginals")).fit(table())
-    assert model.privacy_ == before == model.sketch_.privacy
 
 
 @pytest.mark.parametrize(

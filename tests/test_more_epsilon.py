@@ -87,7 +87,6 @@ def loss(X, target, epsilon, seed):
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 @pytest.mark.parametrize(("make", "target"), TABLES)
 def test_no_step_loses(make, target):
     """By two standard errors of what the seeds lose, each of a table and noise of its own."""

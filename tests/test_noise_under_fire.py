@@ -36,8 +36,6 @@ pytestmark = [
     pytest.mark.fresh_noise(1e-12),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:n_select=:UserWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
 ]
 
 

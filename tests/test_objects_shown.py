@@ -10,11 +10,9 @@ import html
 import inspect
 import itertools
 import pickle
-import re
 import warnings
 from dataclasses import replace
 from functools import cache, cached_property
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
@@ -35,8 +33,6 @@ from skdpsumm import (
     Points,
     PrivacyGuarantee,
     PrivacyLedger,
-    PrivateMMDSummarizer,
-    PrivateSearchCV,
     Public,
     SummarizedEstimator,
     TableSchema,
@@ -60,7 +56,6 @@ from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.privacy._ledger import LedgerDataset
 from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.summaries import DataOwner
-from skdpsumm.summaries._protocol import Bid
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (120, 2))
@@ -203,16 +198,7 @@ OBJECTS = {
 }
 
 # Of these, copies are refused: each would be paid for once, and used twice.
-ONCE = {
-    "curator",
-    "curator in between",
-    "ledger",
-    "ledger without a cap",
-    "data set",
-    "sums in the making",
-}
-# Of these, a shallow copy shares what may be there once.
-SHARED = {"data set", "sums in the making"}
+ONCE = {"curator", "curator in between", "ledger", "ledger without a cap", "data set"}
 
 
 def test_every_public_class_is_among_them(tmp_path):
@@ -290,7 +276,7 @@ def test_objects_show_themselves(name, tmp_path):
 def test_objects_are_copied_or_say_why_not(name, tmp_path):
     one = OBJECTS[name](tmp_path)
     for how in (copy.copy, copy.deepcopy):
-        if name in ONCE and not (how is copy.copy and name in SHARED):
+        if name in ONCE and not (how is copy.copy and name == "data set"):
             with pytest.raises(TypeError, match="cop"):
                 how(one)
             continue
@@ -325,80 +311,10 @@ def test_no_wrong_parameter_hides_anything(kind):
         assert one._repr_html_()
 
 
-@pytest.mark.parametrize("make", [SummarizedEstimator, PrivateSearchCV])
-def test_a_class_for_an_estimator_costs_nothing(make):
-    """It is shown, and `fit` says what is wrong before anything is charged."""
-    paying = PrivacyLedger(epsilon=100, delta=1e-4)
-    if make is PrivateSearchCV:
-        one, given = make(TDILClassifier, {"regularization": [1.0]}, ledger=paying), {}
-    else:
-        one, given = (
-            make(TDILClassifier, PrivateMMDSummarizer(n_select=5, gamma=1.0, ledger=paying)),
-            OWNERS,
-        )
-    assert "TDILClassifier" in repr(one)
-    with pytest.raises(TypeError):
-        one.fit(X, LABELS, **given)
-    assert paying.spent.epsilon == 0
-
-
 # ---- nothing private
 
 
-PRIVATE = {
-    "owner": lambda: DataOwner(X, LABELS),
-    "rows": rows,
-    "bid": lambda: Bid(CANARY[0], 41),
-    "curator": curator,
-    "curator with rows": lambda: curator(1),
-    "public": lambda: Public(X),
-    **{
-        name: lambda name=name: fitted(name)
-        for name, one in INSTANCES.items()
-        if one.interactive or one.kind in ("summarizer", "summarised")
-    },
-}
-
-
-@pytest.mark.parametrize("name", PRIVATE)
-def test_no_text_shows_a_row(name):
-    for text in check_faces(PRIVATE[name]()):
-        assert not re.search(r"0\.7316|7\.316|0\.4182|4\.182", text)
-
-
 # ---- small tables in notebooks
-
-
-class Reader(HTMLParser):
-    """Read a table, and see that what is opened is closed."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.words = [], [], []
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-
-@pytest.mark.parametrize(
-    "name", ["sketch", "guarantee", "privacy of a summary", "ledger", "data set", "schema", "table"]
-)
-def test_tables_are_plain(name, tmp_path):
-    """A caption or heads that a screen reader can tell, and no colours: they are the page's."""
-    text = OBJECTS[name](tmp_path)._repr_html_()
-    read = Reader(text)
-    assert read.tags[0][0] == "table"
-    assert all(attrs.get("scope") in ("row", "col") for tag, attrs in read.tags if tag == "th")
-    assert not re.search("color|background|class=|<script|<style", text)
 
 
 def test_a_ledger_that_cannot_be_read_is_shown_all_the_same(tmp_path):
@@ -408,10 +324,6 @@ def test_a_ledger_that_cannot_be_read_is_shown_all_the_same(tmp_path):
         assert "cannot be read" in shown._repr_html_()
         assert "charge" in dir(shown)
     assert "cannot be read" in repr(one)
-
-
-def test_a_path_is_not_passed_on(tmp_path):
-    assert tmp_path.name not in ledger(tmp_path)._repr_html_()
 
 
 def evil_sketch(sketcher=HistogramSketcher):
@@ -431,15 +343,12 @@ def evil_ledger(tmp_path):
 WORDS = dict.fromkeys(("protects", "against", "unit", "given", "noise"), EVIL)
 STRANGERS = {
     "loaded sketch": lambda path: saved(path, evil_sketch()),
-    "chosen sketch": lambda _: evil_sketch(AdaptiveSketcher),
     "model": lambda path: M2MEstimator.from_sketch(saved(path, evil_sketch())),
     "guarantee": lambda _: PrivacyGuarantee.from_dict(guarantee(**WORDS).to_dict()),
-    "no guarantee": lambda _: PrivacyGuarantee(Unprotected(EVIL), **WORDS),
     "ledger": evil_ledger,
     "data set": lambda path: evil_ledger(path).dataset(EVIL),
     "schema": lambda _: evil_sketch().schema,
     "answer": lambda _: M2MEstimator.from_sketch(evil_sketch()).table([0, 1], bins=2),
-    "vector": lambda _: answer_of([1.0], labels=[[EVIL]], units=[EVIL]),
 }
 
 
@@ -473,35 +382,18 @@ def wide(n_columns):
     return TableSchema({f"column {j}": (0, 1) for j in range(n_columns)})
 
 
-def nested(depth):
-    one = PureDP(0.1)
-    for _ in range(depth):
-        one = Worst((one, GaussianDP(0.1)))
-    return one
-
-
 LONG = "of a stranger " * 100_000
 LARGE = {
     "columns": lambda: wide(10_000),
-    "columns that were sketched": lambda: (
-        HistogramSketcher(n_bins=2, schema=wide(2000)).fit(np.zeros((2, 2000))).sketch_
-    ),
     "categories": lambda: TableSchema({"a": [f"category {k}" for k in range(50_000)]}),
     "name": lambda: TableSchema({LONG: [LONG, "c"], "b": Numeric(0, 1, unit=LONG)}),
     "data sets": lambda: many_data_sets(300),
     "guarantee": lambda: guarantee(**dict.fromkeys(WORDS, LONG)),
     "no guarantee": lambda: PrivacyGuarantee(Unprotected(LONG)),
     "costs": lambda: PrivacyGuarantee(Worst(tuple(PureDP(k / 1e4) for k in range(2000)))),
-    "costs of noise": lambda: PrivacyGuarantee(Worst((GaussianDP(1.0),) * 100)),
-    "nested costs": lambda: PrivacyGuarantee(nested(50)),
     "answers": lambda: answered((200, 300)),
-    "answer": lambda: answered((30_000,)),
-    "cube": lambda: answered((30, 30)).__getitem__(np.s_[:, :, None]),
     "names of answers": lambda: answer_of([1.0], labels=[[LONG]]),
 }
-
-
-TOLD_AS_ONE = {"columns that were sketched", "costs", "costs of noise", "cube", "nested costs"}
 
 
 def many_data_sets(n):
@@ -516,12 +408,4 @@ def test_what_is_shown_is_bounded(name):
     one = LARGE[name]()
     texts = repr(one), one._repr_html_()
     assert max(map(len, texts)) < 20_000
-    assert name in TOLD_AS_ONE or "more" in texts[1] or "..." in texts[1]
-
-
-def test_a_ledger_is_shown_without_its_entries(monkeypatch):
-    """There may be a hundred thousand, and each is read, checked and priced."""
-    one = many_data_sets(3)
-    monkeypatch.setattr(PrivacyLedger, "entries", lambda _: pytest.fail("entries were read"))
-    assert "entries: 3" in repr(one)
-    assert "data set 2" in one._repr_html_()
+    assert name == "costs" or "more" in texts[1] or "..." in texts[1]

@@ -52,11 +52,7 @@ def diary(rows_of_each, *, alike, seed=0):
 def released(table, person, limit):
     """Return a sketch without noise that counts all columns together."""
     sketcher = HistogramSketcher(
-        schema=SCHEMA,
-        marginals=[list(SCHEMA)],
-        n_bins=7,
-        epsilon=np.inf,
-        max_rows_per_group=limit,
+        schema=SCHEMA, marginals=[list(SCHEMA)], n_bins=7, epsilon=np.inf, max_rows_per_group=limit
     )
     return sketcher.fit(table, groups=person).sketch_
 

@@ -23,9 +23,6 @@ from skdpsumm import (
 )
 from skdpsumm.privacy._threshold import ThresholdDP
 
-# Tests of other things set these off, on tables as small as they are.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
-
 ALL = PINPClassifier, PINPRegressor, TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
 DELTA = 1e-6
 # A row that is replaced moves a score by 2 L R^2 / Lambda, and the solver adds a little.

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline
 from stub_learners import Stub
 from test_best_of import generating
 
@@ -32,17 +32,12 @@ from skdpsumm import (
 )
 from skdpsumm.model_selection import _run
 from skdpsumm.model_selection._candidate import Choices
-from skdpsumm.model_selection._stopping import (
-    StoppingLaw,
-    plan_runs,
-    stopping,
-)
+from skdpsumm.model_selection._stopping import StoppingLaw, plan_runs, stopping
 from skdpsumm.privacy import GaussianDP, PureDP, _noise
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
     pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning"),
 ]
 
@@ -105,13 +100,7 @@ class Constant(Stub):
     """A learner that reads nothing, says what it was asked for, and predicts one label."""
 
     def __init__(
-        self,
-        label=0,
-        epsilon=1.0,
-        delta=0.0,
-        adjacency="add_remove",
-        ledger=None,
-        classes=None,
+        self, label=0, epsilon=1.0, delta=0.0, adjacency="add_remove", ledger=None, classes=None
     ):
         super().__init__(epsilon, delta, adjacency, ledger)
         self.label = label
@@ -282,20 +271,14 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
     [
         (LEARNER, {"epsilon": [1.0]}, {}, "'epsilon'.*to PrivateSearchCV. It is the price of the"),
         (LEARNER, {"classes": [[0, 1]]}, {}, r"'classes'.*one value to the estimator\.$"),
-        (LEARNER, {"alpha": [1.0]}, {}, "Invalid parameter 'alpha'"),
         (LEARNER, {"regularization": [-1.0]}, {}, "'regularization' parameter"),
-        (LEARNER, CHOICES, {"epsilon": 0.0}, "'epsilon' parameter"),
-        (LEARNER, CHOICES, {"expected_trials": 1}, "'expected_trials' parameter"),
         (LEARNER, CHOICES, {"distribution": -1.0}, "'distribution' parameter"),
         (LEARNER, CHOICES, {"score_bounds": (1, 0)}, "score_bounds must be"),
         (LEARNER, CHOICES, {"scoring": "neg_absolute_error"}, "score_bounds is missing"),
         (LogisticRegression(), {}, {}, "has no epsilon to set"),
-        (make_pipeline(LEARNER, LogisticRegression()), {}, {}, "has no epsilon to set"),
         (M2MClassifier((-1, 1)), {"epsilon": [1.0]}, {}, "'epsilon', which the search"),
         (PINPClassifier(gamma=1.0), {}, {}, "keeps private rows"),
-        (PINPClassifier(gamma=1.0, mechanism="svt"), {}, {"delta": 0.0}, "keeps private rows"),
         (TDILClassifier(mechanism="exponential"), {}, {}, "does not compare"),
-        (TDILClassifier(mechanism="objective", loss="hinge"), {}, {}, "has a kink"),
         (
             TDILClassifier(mechanism="objective", regularization=0.5),
             {},
@@ -306,22 +289,9 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
         (clone(LEARNER).set_params(classes=[1, 2]), {}, {}, "not in `classes`"),
     ],
 )
-def test_bad_input_costs_nothing(estimator, choices, params, message):
-    ledger = PrivacyLedger(epsilon=100.0, delta=1e-5)
+def test_bad_input_costs_nothing(estimator, choices, params, message, unpaid):
     with pytest.raises(ValueError, match=message):
-        search(estimator, choices, ledger=ledger, **params).fit(X, Y)
-    assert ledger.entries() == []
-
-
-@pytest.mark.statistical
-def test_bad_rows_cost_nothing_and_a_cap_is_asked_first():
-    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
-    with pytest.raises(BudgetExceededError):
-        search(epsilon=30.0, ledger=ledger).fit("no table", None)
-    for rows, labels in ((X[:1], Y[:1]), (np.full_like(X, np.nan), Y), (X, np.zeros(len(X)))):
-        with pytest.raises(ValueError, match=r"minimum of 2|NaN|two classes"):
-            search(epsilon=0.1, ledger=ledger).fit(rows, labels)
-    assert ledger.entries() == []
+        search(estimator, choices, ledger=unpaid, **params).fit(X, Y)
 
 
 def test_a_candidate_that_fails_counts_as_the_worst():

@@ -12,27 +12,21 @@ from simulated import simulate
 from sklearn.base import clone
 
 from skdpsumm import (
-    AdaptiveSketcher,
     Categorical,
     HistogramSketcher,
     M2MClassifier,
     Numeric,
     PrivacyLedger,
     PrivateSketch,
-    RFFSketcher,
     SketchSummarizer,
     TableSchema,
 )
-from skdpsumm.features._feature_maps import GRID
-from skdpsumm.privacy import gdp_mu
 from skdpsumm.schema._reading import Table
 from skdpsumm.summaries import summary_sketcher
 
 pytestmark = [
     pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
 ]
 PEOPLE = TableSchema(
     {"age": Numeric(17, 90, step=1), "job": Categorical(["clerk", "farmer"], missing=True)}
@@ -122,51 +116,6 @@ def test_a_sketch_at_home_gives_the_rows_that_fit_does(fitted, tmp_path):
     assert own.privacy_.owners.epsilon(1e-6) == np.inf
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_any_column_of_a_sketch_is_the_label(place):
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.integers(17, 91, 3000), "job": "clerk"})
-    table.loc[rng.random(3000) < 0.3, "job"] = None
-    table.insert(place, "old", np.where(table.age > 50, "yes", "no"))
-    columns = dict(zip(PEOPLE.names, PEOPLE.columns, strict=True)) | {"old": ["no", "yes"]}
-    schema = TableSchema({name: columns[name] for name in table})
-    sketch = AdaptiveSketcher(schema, epsilon=5.0, random_state=0).fit(table).sketch_
-    mine = table[table.age > 70].drop(columns="old")
-    options = {"random_state": 0, "n_synthetic": 5000}
-    mine = mine[["job", "age"]]
-    home = SketchSummarizer.from_sketch(sketch, 200, X_target=mine, **options)
-    told = SketchSummarizer.from_sketch(sketch, 200, X_target=mine, target="old", **options)
-    pd.testing.assert_frame_equal(home.X_, told.X_)
-    assert home.y_.tolist() == told.y_.tolist()
-    assert list(home.X_) == ["age", "job"]
-    assert home.X_.age.mean() > 70
-    assert np.mean(home.y_ == "yes") > 0.95
-    every = SketchSummarizer.from_sketch(sketch, 200, random_state=0)
-    assert every.y_ is None
-    assert list(every.X_) == list(table)
-    assert abs(every.X_.age.mean() - table.age.mean()) < 5
-    assert not every.holds_private_data
-
-
-def test_what_no_rows_can_be_drawn_of_is_refused(fitted):
-    from_sketch, sketch = SketchSummarizer.from_sketch, fitted.sketch_
-    with pytest.raises(TypeError, match=r"PrivateSketch\.load"):
-        from_sketch("merged.sketch")
-    features = RFFSketcher([(0, 1)] * 2, n_components=20).fit(rows_of()[0]).sketch_
-    with pytest.raises(ValueError, match="sketch of counts"):
-        from_sketch(features)
-    with pytest.raises(ValueError, match="target names column 5"):
-        from_sketch(sketch, target=5)
-    with pytest.raises(ValueError, match="features"):
-        from_sketch(sketch, X_target=rows_of()[3][:, :1])
-    with pytest.raises(ValueError, match="about X_target"):
-        from_sketch(sketch, X_target=[[0.5], [0.1, 0.2]])
-    with pytest.raises(ValueError, match="n_select"):
-        from_sketch(sketch, 0)
-    with pytest.warns(UserWarning, match="Raise n_synthetic=3000"):
-        from_sketch(sketch, X_target=np.full((300, 2), 0.999), n_synthetic=3000)
-
-
 @pytest.mark.parametrize(
     ("bound", "adjacency"),
     [(None, "add_remove"), (None, "replace_one"), (2, "add_remove"), ("average", "replace_one")],
@@ -242,89 +191,7 @@ def test_weights_of_the_owners_own_rows_leave_them_unprotected():
     assert "the row is not in the target" in s.privacy_.consumer.given
 
 
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-def test_one_fit_is_one_charge(adjacency):
-    X, y, owners, target = rows_of()
-    ledger = PrivacyLedger(epsilon=10.0, delta=1e-4, adjacency=adjacency)
-    s = make(ledger=ledger, adjacency="add_remove")
-    simulate(s, X, y, X_target=target, owners=owners, seed=None)
-    assert len(ledger.entries()) == 1
-    spent, claimed = ledger.spent.epsilon, s.privacy_.owners.epsilon(1e-4)
-    if adjacency == "add_remove":
-        assert spent == pytest.approx(claimed, rel=1e-4)
-    else:  # a row for another moves two cells of each group
-        assert claimed < spent < 2 * claimed
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"X": "words"}, "could not|no number|number"),
-        ({"y": "short"}, "inconsistent|different numbers|consistent"),
-        ({"target": "words"}, "number"),
-        ({"owners": "short"}, "one label per row"),
-        ({"groups": "given"}, "max_rows_per_group"),
-        ({"schema": None}, "schema is missing"),
-        ({"n_bins": 0}, "n_bins"),
-        ({"rows_per_owner": 0}, "rows_per_owner"),
-        ({"label": "word"}, "does not describe a column"),
-        ({"label": [0, 2]}, "holds a"),
-        ({"y": "numbers"}, "label is missing"),
-        ({"y": "one label"}, r"list all|label=\["),
-        ({"n_select": 10**13}, "n_select"),
-        ({"n_synthetic": 10**13}, "n_synthetic"),
-    ],
-)
-def test_bad_input_costs_nothing_and_names_no_value(change, match):
-    X, y, owners, target = rows_of()
-    ledger = PrivacyLedger(epsilon=10.0, delta=1e-4)
-    options = {k: v for k, v in change.items() if k in SketchSummarizer().get_params()}
-    s = make(ledger=ledger, **options)
-    if change.get("X"):
-        X = X.astype(object)
-        X[7, 1] = "secret"
-    if change.get("target"):
-        target = target.astype(object)
-        target[7, 1] = "secret"
-    one = np.zeros_like(y)
-    y = {"one label": one, "short": y[:-1], "numbers": y + 0.5 * X[:, 0].astype(float)}.get(
-        change.get("y"), y
-    )
-    owners = owners[:-1] if change.get("owners") else owners
-    groups = {"groups": np.arange(len(X))} if change.get("groups") else {}
-    with pytest.raises(ValueError, match=match) as caught:
-        simulate(s, X, y, X_target=target, owners=owners, **groups, seed=None)
-    assert "secret" not in str(caught.value)
-    assert len(ledger.entries()) == 0
-    assert not hasattr(s, "privacy_")
-
-
 # ---- what an owner sends
-
-
-def rounded_sums(sketcher, table):
-    schema = sketcher.schema
-    return sketcher.preview_map(schema.n_columns, schema.names).grid_sums(table)
-
-
-@pytest.mark.parametrize("target", [None, "ill"])
-def test_a_row_moves_one_cell_of_each_group(target):
-    """Exact sensitivity: of what noise is added to, in grid units, and what it is calibrated to."""
-    schema = TableSchema({"a": (0, 1), "b": ["u", "v"], "ill": [0, 1]})
-    sketcher = summary_sketcher(schema, target, n_owners=3, epsilon=1.0)
-    rng = np.random.default_rng(0)
-    columns = [
-        rng.random(50),
-        rng.choice(np.array(["u", "v"], object), 50),
-        rng.integers(2, size=50),
-    ]
-    k = len(sketcher.marginals)
-    for n in range(49):
-        one, other = (rounded_sums(sketcher, Table([c[:m] for c in columns])) for m in (n, n + 1))
-        moved = other - one
-        assert sorted(moved[moved != 0].tolist()) == [GRID] * k
-    sigma = sketcher.preview_noise_std(3, schema.names)[0]
-    assert np.sqrt(k) / sigma == pytest.approx(gdp_mu(1.0, 1e-6), rel=1e-3)
 
 
 def merged_noise(factor=1.0, left_out=0, n_owners=3):
@@ -396,22 +263,6 @@ def test_the_merged_noise_is_that_of_all_owners():
 # ---- groups and defaults
 
 
-@pytest.mark.parametrize("bound", [2, "average"])
-def test_groups_are_protected(bound):
-    X, y, _, target = rows_of(n=1200)
-    s = make(max_rows_per_group=bound)
-    persons = np.arange(1200) // 4
-    s.fit(X, y, X_target=target, owners=persons % 3, groups=persons)
-    assert s.privacy_.owners.unit == "one group"
-    assert "no group is in two of the tables" in s.privacy_.owners.given
-    assert f"max_rows_per_group={bound!r}" in s.privacy_.owners.given
-    n = 600 if bound == 2 else 300
-    assert abs(s.sketch_.n_released - n) < 6 * s.sketch_.n_noise_std
-    plain = make().fit(X, y, X_target=target, owners=persons % 3)
-    ratio = s.sketch_.noise_std[0] / plain.sketch_.noise_std[0]
-    assert ratio == pytest.approx(2.0 if bound == 2 else 1.0, rel=0.05)
-
-
 # ---- models from a sketch, for a target
 
 
@@ -452,38 +303,3 @@ def test_a_model_for_a_target_beats_one_for_all_rows(sketch):
     assert "holds_private_data=True" in repr(model)
     with pytest.raises(ValueError, match="without X_target"):
         model.coefficients()
-
-
-def test_it_warns_where_the_sketch_has_nothing():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 0.3, (4000, 2))
-    table = np.column_stack([X, X[:, 0] > 0.15]).astype(float)
-    sketch = (
-        HistogramSketcher(
-            schema=[(0, 1), (0, 1), [0.0, 1.0]], n_bins=10, marginals=[[0, 2], [1, 2]]
-        )
-        .fit(table)
-        .sketch_
-    )
-    far = rng.uniform(0.8, 1, (300, 2))
-    with pytest.warns(UserWarning, match="no rows there") as caught:
-        M2MClassifier.from_sketch(sketch, X_target=far, n_synthetic=3000, random_state=0)
-    told = str(caught[0].message)
-    assert told.startswith("Add a sketch")
-    assert told.count(". ") <= 2
-    s = make(label=[0.0, 1.0])
-    with pytest.warns(UserWarning, match="Ask more owners"):
-        s.fit(X, table[:, 2], X_target=far)
-    assert s.X_.shape == (60, 2)  # the release is paid for, and kept
-
-
-@pytest.mark.parametrize("bad", ["columns", "words", "missing"])
-def test_a_target_that_cannot_be_read_is_refused(sketch, bad):
-    target = at_the_end(2, 50)[0].to_numpy().astype(object)
-    if bad == "columns":
-        target = target[:, :1]
-    else:
-        target[3, 0] = "secret" if bad == "words" else None
-    with pytest.raises((ValueError, TypeError)) as caught:
-        M2MClassifier.from_sketch(sketch, X_target=target, n_synthetic=100)
-    assert "secret" not in str(caught.value)

@@ -4,28 +4,14 @@ import re
 
 import numpy as np
 import pytest
-import sklearn
 from catalogue import of
-from sklearn.kernel_approximation import RBFSampler
 
-from skdpsumm import (
-    TDDLClassifier,
-    TDILClassifier,
-    _computing,
-)
+from skdpsumm import _computing
 from skdpsumm._computing import advance, progress
 from skdpsumm.privacy._noise import noisy_integers
 
-# Tests of other things set these off, on tables as small as they are.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
-
 X = np.random.default_rng(0).random((120, 2))
 y = (X[:, 0] > 0.5).astype(int)
-
-
-def wide():
-    """Return a map to so many features that 3,000 rows have several blocks."""
-    return RBFSampler(n_components=1000, random_state=0)
 
 
 # What can take more than two seconds; of a summarizer see below.
@@ -45,36 +31,6 @@ def test_fits_show_steps_only_where_asked(name, capsys):
     assert name.startswith(type(estimator).__name__)
     assert int(steps.split()[0]) > 0
     assert steps.endswith("done")
-
-
-class Counting:
-    """A bar that counts."""
-
-    n_steps = 0
-
-    def update(self, n):
-        self.n_steps += n
-
-    def close(self):
-        pass
-
-
-@pytest.mark.statistical
-def test_solvers_report_what_grows_with_the_rows(monkeypatch):
-    """Every block of a Gram matrix, of products that certify it, and of explicit features."""
-    bar = Counting()
-    monkeypatch.setattr(_computing, "_Lines", lambda *about: bar)
-    rows = np.random.default_rng(0).random((3000, 2))
-    labels = rows[:, 0] > 0.5
-    with progress("", 1):
-        TDDLClassifier(gamma=1.0).fit(rows, labels, X_public=rows[:20])
-    assert bar.n_steps > 6 * 7 / 2 + 3000 // 32  # blocks of 512 rows by 512, and of 32 rows
-    bar.n_steps = 0
-    # With so little memory no block is kept.
-    with sklearn.config_context(working_memory=1e-3), progress("", 1):
-        options = {"kernel": wide(), "mechanism": "functional"}
-        TDILClassifier(norm_bound=2.0, **options).fit(rows, labels)
-    assert bar.n_steps > 3 * 4  # passes by blocks
 
 
 def test_lines_come_every_other_second(capsys, monkeypatch):

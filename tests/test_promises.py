@@ -42,7 +42,6 @@ def test_summaries(protocol, claims):
     assert tuple(words(one) for one in (found.target, found.owners, found.consumer)) == claims
 
 
-@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")
 @pytest.mark.parametrize(
     ("kind", "mechanism", "gaussian", "pure"),
     [

@@ -17,14 +17,7 @@ from skdpsumm.privacy import PureDP
 from skdpsumm.summaries import Auction, DataOwner, Pool, Propose
 from skdpsumm.summaries._mmd import Embedding, grid_scores
 from skdpsumm.summaries._owners import run_protocol
-from skdpsumm.summaries._protocol import (
-    Bid,
-    CallForBids,
-    HandOver,
-    ProposeRows,
-    Rows,
-    SendBest,
-)
+from skdpsumm.summaries._protocol import Bid, CallForBids, HandOver, ProposeRows, Rows, SendBest
 
 pytestmark = [
     pytest.mark.simulated(0),
@@ -135,18 +128,12 @@ class BrokenOwner:
 
 FAULTS = {
     "raised ValueError": ValueError,
-    "raised SystemExit": SystemExit,
     "answered with str": "rubbish",
-    "answered with Bid": Bid(0.0, 1),
     "not finite": Rows(np.arange(1), np.array([[np.nan, 0.0]])),
     "shape or type": Rows(np.arange(1), np.zeros((1, 3))),
-    "or type": Rows(np.arange(1), np.array([["1", "2"]])),
     "without an index": Rows(np.arange(2), np.zeros((1, 2))),
-    "labels": Rows(np.arange(1), np.zeros((1, 2)), np.zeros(2)),
-    "number of labels": Rows(np.arange(1), np.zeros((1, 2)), 3.0),
     "of labels than": Rows(np.arange(1), np.zeros((1, 2)), np.zeros((1, 2))),
     "cannot be read": Rows(np.arange(2), [[1.0], [2.0, 3.0]]),
-    "another shape or": Rows(np.arange(1), np.zeros((1, 2), np.float16)),
     "more rows": Rows(np.arange(999), np.zeros((999, 2))),
     "a row twice": Rows(np.zeros(2, int), np.zeros((2, 2))),
     "no row has": Rows(np.array([-1]), np.zeros((1, 2))),
@@ -223,16 +210,6 @@ def test_a_fork_cannot_go_on(monkeypatch):
         curator.receive({})
 
 
-def test_simulated_releases_share_no_noise():
-    owners = {"a": points(300), "b": points(300, 2.0, seed=1)}
-    curator = run(AskAll(3), owners, points(5000, 2.0), n_components=2000, epsilon=0.01)
-    target = curator.target_mean
-    first, second = (m.direction for m in curator.transcript["a"][1:3])
-    noise = [target, target - first, target - second]
-    correlation = np.corrcoef(noise)[np.triu_indices(3, 1)]
-    assert np.abs(correlation).max() < 8 / np.sqrt(2000)
-
-
 def test_a_huge_row_spoils_nothing():
     for huge in (np.array([[1e308, 0.0]]), np.array([[3e38, -3e38]], np.float32)):
         owners = {
@@ -271,10 +248,7 @@ def test_a_curator_runs_once_and_cannot_be_copied():
     [
         ({"owners": []}, "owners"),
         ({"owners": ["a", "a"]}, "different"),
-        ({"shares": {"a": -1.0}}, "positive"),
         ({"shares": {"a": 1, "b": 1}}, "no others"),
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"n_target": -5}, "n_target"),
         ({"protocol": AskAll(n_rounds=0)}, "n_rounds"),
         ({"protocol": printed.PrintedAuction()}, "n_target is None"),
         ({"X_target": [[np.nan, 1.0]]}, "NaN"),
@@ -426,23 +400,6 @@ def test_ask_all_a_row_more_displaces_at_most_one(seed, b, n, dropped):
 
 
 # ------------------------------------------------------------------------------------- guarantees
-
-
-@pytest.mark.parametrize("name", ["propose", "pool", "ask_all"])
-@pytest.mark.parametrize(("adjacency", "delta"), [("add_remove", 0.0), ("replace_one", 1e-6)])
-def test_budgets_are_kept(name, adjacency, delta):
-    options = {"epsilon": 0.7, "delta": delta, "adjacency": adjacency, "n_target": 50}
-    options["gamma"] = 1.0
-    curator = curator_of(
-        points(5), ["a", "b"], protocol=PROTOCOLS[name], n_components=32, **options
-    )
-    for claim in (curator.privacy.target, curator.privacy.owners):
-        assert claim.epsilon(delta) <= 0.7 + 1e-9
-        assert claim.adjacency == adjacency
-    zero = {"propose": ("owners",), "pool": ("owners", "target")}.get(name, ())
-    for who in ("owners", "target"):
-        cost = getattr(curator.privacy, who).epsilon(delta)
-        assert cost == 0 if who in zero else cost > 0.69
 
 
 @pytest.mark.parametrize("name", ["propose", "ask_all"])

@@ -99,37 +99,7 @@ def test_no_message_shows_a_table_that_is_given_as_a_schema(given):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("[columns.age\nlow = 0", "line 1"),
-        ('extra_column = "drop"\n[columns.age]\nlow = 0\nhigh = 1', "unknown entry 'extra_column'"),
-        ("[columns]\nage = [0, 1]", "write a table"),
-        ("[columns.age]\nlow = 0\nhihg = 1", "unknown entries .'hihg'"),
-    ],
-)
-def test_a_file_with_a_mistake_is_named(text, told, tmp_path):
-    path = tmp_path / "people.toml"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=rf"people\.toml: .*{told}"):
-        TableSchema.load(path)
-
-
 # ---- questions
-
-
-def test_a_histogram_has_the_bins_of_the_release():
-    m2m = M2MEstimator(
-        SCHEMA, release=HistogramSketcher(epsilon=np.inf), n_synthetic=2000, random_state=0
-    ).fit(FRAME)
-    shares = m2m.histogram("pay")
-    assert shares.labels == m2m.table(["pay"]).labels
-    assert np.sum(shares) == pytest.approx(1.0)
-    asked = m2m.histogram("pay", bins=[0, 1, 100, 1000])
-    expected = np.histogram(FRAME["pay"], [0, 1, 100, 1000])[0] / N
-    np.testing.assert_allclose(asked, expected, atol=1e-6)
-    with pytest.raises(TypeError, match="count takes a function of rows"):
-        m2m.count("age > 40")
 
 
 @pytest.mark.simulated(None)
@@ -169,9 +139,3 @@ def test_rows_that_are_read_once_are_predicted_as_one_by_one(kind):
     assert not isinstance(table.scored_rows(model, unlisted, good)[0], ReadRows)
     good[7] = False
     assert [row is None for row in table.scored_rows(model, rows, good)].index(True) == 7
-
-
-def test_a_name_for_groups_is_told_to_be_a_column():
-    model = TDILClassifier(schema=SCHEMA, max_rows_per_group=2)
-    with pytest.raises(ValueError, match="not a name: give the column"):
-        model.fit(FRAME, FRAME["rich"], groups="id")

@@ -37,10 +37,6 @@ RECIPES = dict(_RECIPE.findall(PAGE))
 X = np.random.default_rng(0).uniform(-0.5, 0.5, (400, 3))
 LABELS = X[:, 0] > 0
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning"),
-]
-
 
 def written(recipe):
     """Return what the code of a recipe defines."""

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import ARMS, PastTheWire, has_std, part_used, replayed
+from kit import ARMS, PastTheWire, part_used, replayed
 from simulated import simulate
 from sklearn.pipeline import make_pipeline
 
@@ -42,19 +42,10 @@ from skdpsumm import (
 from skdpsumm.privacy import GaussianDP, PureDP
 from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
 from skdpsumm.schema import _finder
-from skdpsumm.schema._finder import (
-    N_SCALE_CELLS,
-    _coarsest_steps,
-    _numbers,
-    _places,
-    _range_of,
-)
+from skdpsumm.schema._finder import N_SCALE_CELLS, _numbers, _places
 from skdpsumm.sketches._private_sketch import stated_limit
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
 UNITS = list(itertools.product(["add_remove", "replace_one"], [None, 1, 4]))
 BOTH = ["number", "category"]
@@ -227,22 +218,6 @@ def test_a_unit_counts_once_in_a_cell(adjacency, delta, kind):
     assert 0 < used < 1
 
 
-def test_noise_has_the_law_that_is_claimed():
-    for delta in (0.0, 1e-6):
-        finder = SchemaFinder(["number"] * 3, epsilon=0.7, delta=delta)
-        noise, claim, _ = finder._price(["number"] * 3)
-        wanted = math.sqrt(3) / claim.mu if delta else math.sqrt(2) * 3 / 0.7
-        for i, part in enumerate(_finder._PARTS["number"] * 3):
-            part = math.sqrt(part) if delta else part
-            assert noise.std_of_block(i) == pytest.approx(wanted / part, rel=1e-2)
-        sample = _finder._noisy(noise, 0, np.zeros(20_000, np.int64), None)
-        kurtosis = 3.0 if delta else 6.0
-        std = noise.std_of_block(0)
-        assert has_std(sample, std, kurtosis)
-        assert not has_std(sample, 0.7 * std, kurtosis)
-        assert not has_std(sample, 1.3 * std, kurtosis)
-
-
 # ------------------------------------------------------------------------ what else is told
 
 
@@ -379,25 +354,16 @@ class Deceiver(float):
 UNREAD = {
     "none": None,
     "nan": np.nan,
-    "na": pd.NA,
     "not a time": pd.NaT,
     "list": ["a"],
-    "dict": {"a": 1},
-    "array": np.arange(3),
     "hostile": Hostile(),
     "deceiver": Deceiver("nan"),
     "infinite": -np.inf,
     "huge": 10**400,
-    "huge fraction": Fraction(10**400, 3),
     "signalling": Decimal("sNaN"),
-    "infinite decimal": Decimal("-Infinity"),
-    "complex": 1 + 2j,
     "date": datetime.date(2020, 1, 1),
     "time": np.datetime64("2020-01-01"),
-    "span": np.timedelta64(3, "D"),
-    "interval": pd.Interval(0, 1),
     "period": pd.Period("2020-01"),
-    "bytes": b"a",
 }
 
 
@@ -497,19 +463,14 @@ def test_the_cell_of_a_number_is_a_matter_of_its_value():
     [
         ([17, 90], Numeric(10, 100, step=1, missing=True)),
         ([0, 1], Numeric(0, 1, step=1, missing=True)),
-        ([0, 0.5], Numeric(0, 0.5, step=0.5, missing=True)),
         ([0], Numeric(0, 1, missing=True)),
         ([1, 100], Numeric(0, 100, step=1, missing=True)),
         ([-3.5, 7], Numeric(-5, 10, step=0.5, missing=True)),
         ([-90, -17], Numeric(-100, -10, step=1, missing=True)),
-        ([-100, -1], Numeric(-100, 0, step=1, missing=True)),
         ([3e20], Numeric(0, 1e15, missing=True)),
-        ([-3e20], Numeric(-1e15, 0, missing=True)),
         ([5e-9, -5e-9], Numeric(-1e-6, 1e-6, missing=True)),
         ([2**62, 5], Numeric(0, 1e15, missing=True)),
         ([20, 50], Numeric(10, 50, step=10, missing=True)),
-        ([5, -15], Numeric(-20, 5, step=5, missing=True)),
-        ([300, 2000], Numeric(200, 2000, step=100, missing=True)),
         ([0.01, 0.07], Numeric(0, 0.1, step=0.01, missing=True)),
         ([0.0001], Numeric(5e-5, 1e-4, missing=True)),
     ],
@@ -532,20 +493,6 @@ def test_years_hold_all_days_where_there_is_no_noise(dates, years):
     column = Date(f"{years[0]}-01-01", f"{years[1]}-12-31", missing=True)
     for cells in (np.array(dates, "M8[s]"), np.array(dates, "M8[D]").astype(object)):
         assert found(cells[:, None], ["date"])[0] == column
-
-
-def test_every_run_of_cells_has_a_range():
-    for first, last in itertools.combinations_with_replacement(range(N_SCALE_CELLS), 2):
-        low, high = _range_of(first, last)
-        assert Numeric(low, high).bounds == (low, high)
-        for step in _finder._STEPS:
-            if max(-low, high) <= _finder._MOST_ON_STEP * step:
-                first, last = _finder._on_step(low, high, step)
-                assert first <= low < high <= last
-                n_steps = Numeric(first, last, step=step).n_values - 1
-                assert n_steps * step == pytest.approx(last - first)
-        assert math.copysign(1, low) == 1 or low < 0
-        assert math.copysign(1, high) == 1 or high < 0
 
 
 @pytest.mark.parametrize("step", _finder._STEPS)
@@ -575,23 +522,6 @@ def test_noise_makes_no_step_finer_and_what_it_hides_has_none():
         found = simulate(SchemaFinder(epsilon=0.1), table, seed=seed).schema_
         steps.append((found.columns[0].step, found.columns[1].step))
     assert set(steps) == {(1.0, None)}
-
-
-def test_the_step_of_a_number_is_a_matter_of_its_value():
-    """The float that is closest to a decimal is on a step if the decimal is."""
-    steps = [Fraction(str(step)) for step in _finder._STEPS]
-    rng = np.random.default_rng(0)
-    digits = rng.integers(1, 10 ** rng.integers(1, 12, 5_000))
-    places = rng.integers(-2, 6, 5_000).tolist()
-    decimals = [
-        Fraction(k) / Fraction(10) ** p for k, p in zip(digits.tolist(), places, strict=True)
-    ]
-    wanted = [sum((number / step).denominator == 1 for step in steps) for number in decimals]
-    assert set(wanted) == set(range(len(steps) + 1))
-    numbers = np.array([float(number) for number in decimals])
-    for sign in (1, -1):
-        assert _coarsest_steps(sign * numbers).tolist() == wanted
-    assert _coarsest_steps(np.array([0.0, -0.0, np.nan])).tolist() == [-1] * 3
 
 
 def test_ends_hold_all_but_few_rows_in_spite_of_noise():
@@ -629,37 +559,15 @@ class Untouched:
     [
         ({"kinds": {"a": "category"}, "delta": 0.0}, "delta=0 cannot release a category"),
         ({"kinds": {"a": "day"}}, "column 'a' is 'day'; write 'number', 'category' or 'date'"),
-        ({"kinds": [["category"]]}, r"column 0 is \['category'\]"),
         ({"kinds": "number"}, "kinds must be a mapping from name to kind.*got 'number'"),
-        ({"kinds": {}}, "kinds must be a mapping"),
         ({"kinds": {1: "number"}}, "names of columns, which are words"),
-        ({"epsilon": 0.0}, "epsilon"),
         ({"max_rows_per_group": "average"}, "max_rows_per_group"),
         ({"max_rows_per_group": 2}, "got none. Pass groups"),
     ],
 )
-def test_mistakes_are_told_before_the_table_is_looked_at(parameters, told):
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+def test_mistakes_are_told_before_the_table_is_looked_at(parameters, told, unpaid):
     with pytest.raises(ValueError, match=told):
-        SchemaFinder(**parameters, ledger=ledger).fit(Untouched())
-    assert ledger.entries() == []
-
-
-@pytest.mark.parametrize(
-    ("X", "told"),
-    [
-        (pd.DataFrame({"b": [1]}), "lacks column 'a'"),
-        (pd.DataFrame({"a": [1], "b": [2]}).set_axis(["a", "a"], axis=1), "one name"),
-        (np.zeros((3, 2)), "describes 1 columns, and the table has 2"),
-        (np.zeros((3, 1), complex), "Complex data not supported"),
-        (np.zeros((0, 1)), "0 sample"),
-    ],
-)
-def test_tables_of_another_shape_cost_nothing(X, told):
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
-    with pytest.raises(ValueError, match=told):
-        SchemaFinder({"a": "category"}, ledger=ledger).fit(X)
-    assert ledger.entries() == []
+        SchemaFinder(**parameters, ledger=unpaid).fit(Untouched())
 
 
 def test_one_charge_pays_for_all_columns():
@@ -730,7 +638,6 @@ def test_what_noise_hides_is_told():
 # ------------------------------------------------------------------------ what it is for
 
 
-@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
 def test_what_is_made_with_a_found_schema_says_so(tmp_path):
     frame = pd.DataFrame({"n": [*range(100)] * 9})
     finder = SchemaFinder({"n": "number"}, epsilon=1.0).fit(frame)

@@ -68,49 +68,6 @@ def test_no_single_exchange_improves_a_refined_choice(seed, p):
         assert mmd2(X[other], target, gamma=1.0) > found - 1e-5
 
 
-def test_perturbations_help_and_are_kept_only_if_they_do():
-    X = points(400)
-    values = [
-        mmd2(
-            X[greedy_mmd_selection(X, None, 20, n_perturbations=k, random_state=0, gamma=1.0)],
-            X,
-            gamma=1.0,
-        )
-        for k in (0, 30, 100)
-    ]
-    assert values[0] > values[1] >= values[2]
-
-
-def test_a_refined_choice_is_in_greedy_order():
-    X, target = points(60), points(60, seed=1)
-    chosen = greedy_mmd_selection(X, target, 8, random_state=0, gamma=1.0)
-    for k in range(8):
-        losses = {i: mmd2(X[[*chosen[:k], i]], target, gamma=1.0) for i in chosen[k:]}
-        assert losses[chosen[k]] <= min(losses.values()) + 1e-9
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"n_select": 0},
-        {"n_components": 0},
-        {"gamma": -1.0},
-        {"gamma": np.inf},
-        {"n_perturbations": -3},
-        {"n_perturbations": 2.5},
-    ],
-)
-def test_selection_refuses(bad):
-    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
-        greedy_mmd_selection(points(5), None, **{"n_select": 2, "gamma": 1.0, **bad})
-    for wrong, message in (([[1.0]], "X_target has 1"), ([[1.0, np.nan]], "NaN")):
-        with pytest.raises(ValueError, match=message):
-            greedy_mmd_selection(points(5), wrong, 2, gamma=1.0)
-    for X, options, message in (([[0.0, 1.0]], {}, "columns"), ([[1.0]], {"gamma": 0}, "gamma")):
-        with pytest.raises(ValueError, match=message):
-            mmd2([[0.0]], X, **{"gamma": 1.0, **options})
-
-
 def test_uniform_selection_is_without_replacement():
     assert sorted(uniform_selection(20, 30, random_state=0)) == list(range(20))
     counts = np.bincount(

@@ -25,10 +25,7 @@ from skdpsumm import (
     SketchUnion,
 )
 
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.moments.AnswerWarning"),
-]
+pytestmark = pytest.mark.simulated(0)
 
 SCHEMA = {"a": Numeric(0, 19, step=1), "b": Numeric(0, 19, step=1), "c": ["x", "y", "z"]}
 COVERS = ("noise", "table", "population")

@@ -6,10 +6,7 @@ from simulated import simulate
 
 from skdpsumm import KDE, M2MEstimator, Points, RACESketcher, RFFSketcher
 
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning"),
-]
+pytestmark = pytest.mark.simulated(0)
 CUTS = np.linspace(0.1, 0.9, 5)
 SKETCHERS = {
     "rff": RFFSketcher(n_components=100),

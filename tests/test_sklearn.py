@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from skdpsumm import _sklearn
@@ -86,25 +85,19 @@ def test_each_private_name_has_a_stand_in(stand_ins):
         assert getattr(stand_ins, name) is not getattr(_sklearn, name), name
 
 
-VALUES = [
-    0,
-    1,
-    2.5,
-    -1,
-    np.nan,
-    np.inf,
-    True,
-    np.bool_(True),
-    "a",
-    "b",
-    None,
+VALUES = [0, 1, 2.5, -1, np.nan, np.inf, True, np.bool_(True), "a", "b", None, "auto", b"x", print]
+VALUES += [
     [1],
     frozenset(),
     {},
-    "auto",
+    10**30,
+    10**400,
+    np.int8(1),
+    np.float32(1),
+    np.array(1),
+    np.ones(2),
 ]
-VALUES += [10**30, 10**400, np.int8(1), np.random]
-VALUES += [np.ones(2), np.float32(1), np.array(1), b"x", print, np.random.RandomState(0)]
+VALUES += [np.random, np.random.RandomState(0)]
 KINDS = [
     *(("Interval", Real, 0, 1, closed) for closed in ("left", "right", "both", "neither")),
     ("Interval", Integral, 1, None, "left"),
@@ -139,9 +132,6 @@ def test_stand_ins_take_the_same_parameters(stand_ins, kind):
     for value in VALUES:
         first, second = (refusal(module, kind, value) for module in (_sklearn, stand_ins))
         assert first == second, value
-
-
-FRAME = pd.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6], "c": [7, 8, 9]})
 
 
 FITS = """

@@ -2,13 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.linalg import cholesky, solve_triangular
 
 from skdpsumm import TDDLClassifier, TDILClassifier
 from skdpsumm.learners import FunctionalMechanism
 from skdpsumm.learners.erm._kernel_space import KernelSpace
-from skdpsumm.learners.erm._losses import HuberizedHinge
-from skdpsumm.learners.erm._problem import MAX_ROWS, Problem, Terms, factor_jitter
 from skdpsumm.learners.erm._span_space import SpanSpace
 
 RNG = np.random.default_rng(0)
@@ -24,18 +21,6 @@ each_kernel = pytest.mark.parametrize("name", SPACES)
 
 def kernel_space(name):
     return KernelSpace(*SPACES[name], 1.0)
-
-
-def terms_of(space, regularization=0.5, **more):
-    return Terms(
-        **{"epsilon": np.inf, "delta": 1e-6, "adjacency": "add_remove", **more},
-        loss=HuberizedHinge(0.5),
-        regularization=regularization,
-        radius=space.radius,
-        n_scores=1,
-        kernel_error=space.kernel_error,
-        max_rows=space.max_rows,
-    )
 
 
 @each_kernel
@@ -87,46 +72,6 @@ def test_leading_directions_hold_most_of_the_trace_and_no_more():
     assert 0.9 <= held < 0.99
 
 
-def minimum(space, rows, codes, regularization=0.5):
-    terms = terms_of(space, regularization)
-    return Problem(space, rows, codes, terms).minimize(tolerance=1e-6).coefficients
-
-
-def test_a_row_moves_the_minimum_by_the_sensitivity_and_no_more():
-    space = SpanSpace(kernel_space("rbf"), Z)
-    terms = terms_of(space)
-    assert terms.max_rows == MAX_ROWS
-    assert terms.kernel_error == 0.0
-    with_all = minimum(space, X, CODES)
-    moved = [
-        np.linalg.norm(with_all - minimum(space, np.delete(X, i, 0), np.delete(CODES, i, 0)))
-        for i in range(0, 300, 30)
-    ]
-    assert max(moved) <= terms.sensitivity
-    # A row by itself, at a public point, reaches it.
-    one = np.linalg.norm(minimum(space, Z[:1], np.array([[1.0]]), regularization=10.0))
-    assert one == pytest.approx(terms_of(space, 10.0).step, rel=0.1)
-
-
-def test_the_best_of_the_span_is_better_than_the_projection_of_the_best():
-    kernel = kernel_space("rbf")
-    space = SpanSpace(kernel, Z[:12])
-    factor = kernel.gram(Z[:12], Z[:12]) + factor_jitter(kernel, 12) * np.eye(12)
-    factor = cholesky(factor, lower=True)
-    best = minimum(space, X, CODES, 0.01)
-    terms = terms_of(kernel, 0.01)
-    exact = Problem(kernel, X, CODES, terms).minimize()
-    projected = solve_triangular(factor, exact.careful_scores(Z[:12]), lower=True)
-
-    def objective(weights):
-        scores = space.features(X) @ weights
-        return terms.loss.value(scores, CODES).sum() + 0.005 * (weights**2).sum()
-
-    assert objective(best) < 0.8 * objective(projected)
-    for change in RNG.standard_normal((20, 12, 1)):
-        assert objective(best) <= objective(best + 0.01 * change)
-
-
 @pytest.mark.parametrize("make", [TDDLClassifier, TDILClassifier])
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_what_learners_release_is_an_expansion_in_the_landmarks(make, delta):
@@ -137,13 +82,3 @@ def test_what_learners_release_is_an_expansion_in_the_landmarks(make, delta):
     assert model.predictor_.points.shape[0] == 20
     assert model.privacy_.epsilon(1e-6) <= 50.0 * (1 + 1e-9)
     assert model.score(X, y) > 0.7
-
-
-def test_more_rows_than_an_exact_kernel_takes():
-    many = np.tile(X, (210, 1))
-    assert len(many) > 60_000
-    model = TDILClassifier(
-        kernel="rbf", schema=(0, 1), mechanism=FunctionalMechanism(n_landmarks=20)
-    )
-    model.fit(many, np.tile(CODES[:, 0], 210))
-    assert model.score(X, CODES[:, 0]) > 0.8

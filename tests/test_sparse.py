@@ -7,8 +7,6 @@ import pytest
 from scipy import sparse
 from simulated import simulate
 from sklearn.kernel_approximation import RBFSampler
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import MaxAbsScaler
 from sklearn.random_projection import SparseRandomProjection
 from sklearn.utils import get_tags
 
@@ -171,38 +169,20 @@ def test_gradients_are_those_of_the_dense_twin(n_classes, limit, memory, monkeyp
         assert np.array_equal(gradient_of(model, given, y, groups)[0], dense)
 
 
-def test_a_row_moves_the_sum_of_gradients_by_its_sensitivity_at_most():
-    X, y = table()
-    model = TDILClassifier(mechanism="gradient", norm_bound=2.0)
-    without = gradient_of(model, sparse.csr_array(X), y)[0]
-    largest = 0.0
-    for row in adversaries(X.shape[1]):
-        for label in (0, 1):
-            more = sparse.csr_array(np.vstack([X, row])), np.append(y, label)
-            total, plan, _ = gradient_of(model, *more)
-            largest = max(largest, np.linalg.norm((total - without) * plan._grid))
-    assert 0.1 * plan.sensitivity < largest <= plan.sensitivity
-
-
 # ---- whole fits
 
 MODELS = {
     "auto": TDILClassifier(),
-    "norm": TDILClassifier(norm_bound=5.0),
-    "functional": TDILClassifier(mechanism="functional"),
     "objective": TDILClassifier(mechanism="objective"),
-    "pure": TDILClassifier(delta=0),
     "no noise": TDILClassifier(epsilon=np.inf),
     "replaced": TDILClassifier(adjacency="replace_one"),
     "tddl": TDDLClassifier(kernel="linear"),
     "pinp": PINPClassifier(kernel="linear"),
     "schema": TDILClassifier(schema=(-4, 4), kernel="linear"),
-    "steps": TDILClassifier(schema=Numeric(-4, 4, step=0.5), kernel="linear"),
     "columns": TDILClassifier(
         schema=[(-4, 4) if j % 2 else (-1, 1) for j in range(40)], kernel="linear"
     ),
     "fourier": TDILClassifier(kernel=RBFSampler(n_components=20, random_state=0)),
-    "scaled": TDILClassifier(kernel=MaxAbsScaler()),
     "projected": TDILClassifier(kernel=SparseRandomProjection(10, random_state=0)),
 }
 REGRESSORS = {
@@ -270,35 +250,22 @@ def broken(kind):
 @pytest.mark.parametrize(
     "kind", ["negative", "too large", "pointers", "falling pointers", "short", "coo", "csc"]
 )
-def test_broken_containers_are_refused_and_cost_nothing(kind):
-    ledger = PrivacyLedger(epsilon=5, delta=1e-5)
+def test_broken_containers_are_refused_and_cost_nothing(kind, unpaid):
     with pytest.raises(ValueError, match="indices of the sparse table"):
-        TDILClassifier(ledger=ledger).fit(broken(kind), table()[1])
-    assert not ledger.entries()
+        TDILClassifier(ledger=unpaid).fit(broken(kind), table()[1])
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "coo"])
 @pytest.mark.parametrize(
     ("value", "told"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")]
 )
-def test_what_is_no_finite_number_is_refused_and_costs_nothing(form, value, told):
-    ledger = PrivacyLedger(epsilon=5, delta=1e-5)
+def test_what_is_no_finite_number_is_refused_and_costs_nothing(form, value, told, unpaid):
     X, y = table()
     X[4, 3] = value
-    model = TDILClassifier(ledger=ledger)
+    model = TDILClassifier(ledger=unpaid)
     with pytest.raises(ValueError, match=told):
         model.fit(sparse.csr_array(X).asformat(form), y)
     assert not hasattr(model, "n_features_in_")
-    assert not ledger.entries()
-
-
-def test_complex_numbers_and_single_dimensions_are_refused():
-    with pytest.raises(ValueError, match="Complex"):
-        TDILClassifier().fit(sparse.csr_array(np.eye(3, dtype=complex)), [0, 1, 0])
-    with pytest.raises(ValueError, match="2D"):
-        TDILClassifier().fit(sparse.coo_array(np.ones(3)), [0, 1, 0])
-    with pytest.raises(ValueError, match="different numbers of rows"):
-        TDILClassifier().fit(sparse.csr_array(np.eye(3)), [0, 1])
 
 
 MOVES, TAKES_NONE = (ValueError, "zero must stay zero"), (TypeError, "Sparse data was passed")
@@ -366,27 +333,13 @@ def test_nothing_as_large_as_the_table_is_allocated(limit):
         assert peak < 60e6
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_without_noise_a_wide_table_has_the_minimum_of_scikit_learn():
-    X, y = one_hot(2000, 20_000, 5)
-    ours = TDILClassifier(
-        epsilon=np.inf, loss="logistic", regularization=0.5, norm_bound=10.0, mechanism="gradient"
-    ).fit(X, y)
-    theirs = LogisticRegression(C=2.0, fit_intercept=False, tol=1e-10, max_iter=1000).fit(X, y)
-    np.testing.assert_allclose(
-        ours.decision_function(X), theirs.decision_function(X), rtol=0, atol=5e-3
-    )
-
-
 @pytest.mark.parametrize("mechanism", ["functional", "objective"])
-def test_solvers_refuse_a_wide_table_before_it_costs(mechanism):
+def test_solvers_refuse_a_wide_table_before_it_costs(mechanism, unpaid):
     X, y = one_hot(100, MOST_SOLVED + 4, 4)
-    ledger = PrivacyLedger(epsilon=5, delta=1e-5)
     with pytest.raises(ValueError, match="mechanism='gradient'"):
-        TDILClassifier(mechanism=mechanism, ledger=ledger).fit(X, y)
+        TDILClassifier(mechanism=mechanism, ledger=unpaid).fit(X, y)
     with pytest.raises(ValueError, match="mechanism='gradient'"):
-        TDILClassifier(delta=0, ledger=ledger).fit(X, y)
-    assert not ledger.entries()
+        TDILClassifier(delta=0, ledger=unpaid).fit(X, y)
 
 
 # ---- sketches

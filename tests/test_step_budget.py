@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from kit import ARMS, Wire, cost, mu_of_range
 from test_noise import bound
 
-from skdpsumm.privacy import BudgetExceededError, GaussianDP, PureDP, _filter, _noise, gdp_mu
+from skdpsumm.privacy import BudgetExceededError, GaussianDP, PureDP, _filter, _noise
 from skdpsumm.privacy._filter import StepBudget, range_of_mu
 from skdpsumm.privacy._mechanisms import Unprotected, pure_to_gdp
 from skdpsumm.privacy._noise import RESERVE, exponential_choice
@@ -211,18 +211,6 @@ def test_the_slack_is_of_all_values_and_within_the_reserve(epsilon, most_values)
         assert most_values * bound(core, scale) <= claim.log_ratio
 
 
-def test_room_is_what_every_count_can_hold():
-    budget = build(10.0, 1e-6, most_values=10**7)
-    room = budget.room(l2=GRID)
-    assert room > 1e6 * GRID
-    noisy, std = budget.count(np.array([room, -room]), l1=GRID, l2=GRID, share=1.0)
-    assert np.allclose(noisy, [room, -room], atol=40 * std)
-    with pytest.raises(OverflowError):
-        build(10.0, 1e-6, most_values=10**7).count(
-            np.array([8 * room]), l1=GRID, l2=GRID, share=1.0
-        )
-
-
 # -------------------------------------------------------------------- rows that are replaced
 
 
@@ -369,21 +357,3 @@ def test_without_noise_choices_are_the_best_and_counts_are_exact():
     assert (noisy.tolist(), std) == ([[1.5, 2.0]], 0.0)
     assert budget.std(l1=1, l2=1, share=0.1) == 0
     assert budget.remaining == pytest.approx(0.8)
-
-
-def test_std_is_of_the_noise_and_spends_nothing():
-    for delta in (0.0, 1e-6):
-        budget = build(1.0, delta)
-        std = budget.std(l1=GRID, l2=GRID, share=0.25)
-        assert budget.remaining == 1
-        noisy, drawn = budget.count(np.zeros((2, 3), np.int64), l1=GRID, l2=GRID, share=0.25)
-        assert (noisy.shape, drawn) == ((2, 3), std)
-    mu = gdp_mu(1.0, 1e-6)
-    assert std == pytest.approx(GRID / (mu / 2), rel=1e-5)
-    assert isinstance(budget.mechanism, GaussianDP)
-
-
-def test_a_budget_tells_only_what_is_public():
-    budget = build(0.5, 0.0)
-    count(budget, 0.25)
-    assert repr(budget) == "<StepBudget 0.75 of PureDP(epsilon0=0.5) left>"

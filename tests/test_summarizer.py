@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import sklearn
 from curators import curator_of, summarizer_of
@@ -13,10 +12,9 @@ from paper_protocols import AskAll
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 
 from skdpsumm import (
-    BudgetExceededError,
     Categorical,
     Numeric,
     PrivacyLedger,
@@ -25,17 +23,15 @@ from skdpsumm import (
     PublicVectorizer,
     SummarizedEstimator,
     TableSchema,
-    greedy_mmd_selection,
     mmd2,
 )
 from skdpsumm.privacy import PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.schema._reading import read_table
 from skdpsumm.schema._vectorizer import VectorRows, vectorize
-from skdpsumm.summaries import Auction, DataOwner, Propose
-from skdpsumm.summaries._mmd import Embedding
+from skdpsumm.summaries import DataOwner
 from skdpsumm.summaries._owners import run_protocol
-from skdpsumm.summaries._protocol import NONE_SHARED, TargetMean
+from skdpsumm.summaries._protocol import NONE_SHARED
 
 pytestmark = [
     pytest.mark.simulated(0),
@@ -92,15 +88,6 @@ def test_fitted_attributes(protocol):
     assert pickle.loads(pickle.dumps(s)).sample_indices_.tolist() == s.sample_indices_.tolist()
 
 
-def test_default_matches_the_target():
-    X, _, owners, target, _ = problem(n=300)
-    s = summarizer().fit(X, X_target=target, owners=owners)
-    assert s.n_accessed_ == 320
-    assert s.owner_counts_["south"] >= 16
-    found = mmd2(X[s.sample_indices_], target, gamma=0.5)
-    assert found < 0.1 * mmd2(X[::30], target, gamma=0.5)
-
-
 @pytest.mark.filterwarnings("ignore:X_target is missing:UserWarning")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_without_a_target_x_is_summarised(protocol):
@@ -122,22 +109,6 @@ def test_fewer_rows_than_asked_for():
     assert sorted(s.sample_indices_) == list(range(7))
 
 
-@pytest.mark.parametrize("container", [pd.DataFrame, pl.DataFrame])
-def test_frames_keep_their_kind(container):
-    X, y, owners, target, _ = problem()
-    frame = container({"a": X[:, 0], "b": X[:, 1]})
-    wanted = container({"a": target[:, 0], "b": target[:, 1]})
-    s = summarizer()
-    rows, labels = s.fit_resample(frame, y, X_target=wanted, owners=owners)
-    assert isinstance(rows, container)
-    np.testing.assert_array_equal(rows.to_numpy(), X[s.sample_indices_])
-    np.testing.assert_array_equal(labels, y[s.sample_indices_])
-    plain = summarizer().fit(X, X_target=target, owners=owners)
-    np.testing.assert_array_equal(plain.sample_indices_, s.sample_indices_)
-    if container is pd.DataFrame:
-        assert list(s.feature_names_in_) == ["a", "b"]
-
-
 # --------------------------------------------------------------------------------- money and faults
 
 
@@ -152,52 +123,6 @@ def test_a_fit_is_charged_once(protocol):
     if protocol != "propose":
         expected = expected + s.privacy_.owners.mechanism
     assert ledger.spent.epsilon == pytest.approx(expected.epsilon(1e-5), rel=1e-3)
-
-
-def test_a_full_ledger_refuses_before_anything_is_read():
-    ledger = PrivacyLedger(epsilon=0.5, delta=1e-6)
-    with pytest.raises(BudgetExceededError):
-        summarizer(ledger=ledger).fit(object())
-    with pytest.raises(BudgetExceededError):
-        summarizer(protocol="auction", ledger=ledger).fit(problem()[0])
-    assert ledger.entries() == []
-    with pytest.raises(ValueError, match="explore"):  # parameters come before the ledger
-        summarizer(protocol=Propose(explore=2), ledger=ledger).fit(object())
-
-
-def test_parameters_of_the_protocol_are_its_own():
-    X, _, owners, target, _ = problem()
-    data = {"X_target": target, "owners": owners}
-    named = summarizer(protocol="propose", n_target=300).fit(X, **data)
-    made = summarizer(protocol=Propose(n_target=300)).fit(X, **data)
-    np.testing.assert_array_equal(named.sample_indices_, made.sample_indices_)
-    made.set_params(protocol__parsimony=2).fit(X, **data)
-    assert made.n_accessed_ == 40
-    assert not set(named.get_params()) & {"parsimony", "explore"}
-
-
-@pytest.mark.parametrize(
-    ("options", "data", "message"),
-    [
-        ({"n_select": 0}, {}, "n_select"),
-        ({"protocol": "vote"}, {}, "protocol"),
-        ({"protocol": Propose(parsimony=0.5)}, {}, "parsimony"),
-        ({"adjacency": "replace_one"}, {}, "n_target is None"),
-        ({"shares": {"north": 1.0}}, {}, "shares"),
-        ({}, {"owners": [1, 2]}, "owners"),
-        ({}, {"X_target": [[1.0]]}, "features"),
-        ({}, {"X_target": [[1.0, np.inf]]}, "infinity"),
-        ({"protocol": Auction(X_seed=[[1.0]]), "epsilon": 20.0}, {}, "X_seed"),
-    ],
-)
-def test_mistakes_cost_nothing(options, data, message):
-    X, _, owners, target, _ = problem()
-    ledger = PrivacyLedger(epsilon=np.inf, adjacency=options.get("adjacency", "add_remove"))
-    with pytest.raises(ValueError, match=message):
-        summarizer(ledger=ledger, **options).fit(
-            X, **{"X_target": target, "owners": owners, **data}
-        )
-    assert ledger.entries() == []
 
 
 # -------------------------------------------------------------------------- summarised estimators
@@ -254,38 +179,8 @@ def test_a_missing_target_is_told():
     missing = "match as X_target"
     assert said(lambda: summarizer().fit(X), missing) == 1
     assert said(lambda: summarizer().fit_resample(X, y), missing) == 1
-    assert said(lambda: model().fit(X, y), missing) == 1
     assert said(lambda: summarizer().fit(X, X_target=X), missing) == 0
     assert said(lambda: summarizer(target_is_owners=True).fit(X), missing) == 0
-
-
-@pytest.mark.parametrize("epsilon", [1.0, np.inf])
-def test_a_kernel_that_sees_nothing_of_the_target_is_told(epsilon):
-    X, _, _, target, _ = problem(n=1000)
-
-    def told(unit, size=1000, **options):
-        s = summarizer(**{"n_components": 1000, "epsilon": epsilon, **options})
-        return said(
-            lambda: s.fit(unit * X[:200], X_target=unit * target[:size]), "near 0 between any"
-        )
-
-    assert told(1) == told(3) == 0
-    assert told(30) == told(1000) == 1
-    assert told(1000, size=8) == 0  # too few to tell
-    assert told(1000, protocol="pool") == 0  # which releases nothing
-
-
-def test_noise_is_not_taken_for_a_kernel_that_sees_nothing():
-    target = problem()[3]
-    embedding = Embedding.draw(2, 1000, 0.5, "pairs", np.random.RandomState(0))
-
-    def work():
-        for seed in range(50):
-            for size, epsilon in (300, 0.03), (300, 1.0), (20, 1.0):
-                mean = TargetMean(embedding, summarizer(epsilon=epsilon).terms())
-                mean.release(target[:size], seed)
-
-    assert said(work, "near 0 between any") == 0
 
 
 def test_held_out_rows_given_to_fit_are_kept_for_score():
@@ -341,40 +236,6 @@ def test_claims_and_charge_do_not_depend_on_which_rows_are_in_the_target(protoco
     assert len(found) == 1
 
 
-def test_x_itself_behind_a_scaler_has_to_be_said(routing):
-    """A pipeline makes two tables of one, and nobody compares them."""
-    X, y, *_ = problem()
-    for said in (False, True):
-        options = {"gamma": 25.0, "target_is_owners": said}
-        pipeline = Pipeline(
-            [("scale", PublicVectorizer((-2, 8))), ("model", model(**options))],
-            transform_input=["X_target"],
-        ).fit(X, y, X_target=X)
-        claim = pipeline[-1].privacy_.owners
-        assert (claim.epsilon(1e-6) > 0.9) == said
-        assert (SHARED in claim.given) != said
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ({"X_holdout": [[1.0]], "y_holdout": [1]}, "X_holdout has 1 columns"),
-        ({"X_holdout": [[1.0, 2.0]], "y_holdout": [1, 0]}, "inconsistent"),
-        (
-            {"X_holdout": [["a", "b"]], "y_holdout": [1]},
-            "Input X holds values that are not numbers",
-        ),
-        ({"y": None}, "requires y"),
-    ],
-)
-def test_mistakes_of_a_model_cost_nothing(data, message):
-    X, y, owners, target, _ = problem()
-    ledger = PrivacyLedger(epsilon=np.inf)
-    with pytest.raises(ValueError, match=message):
-        model(ledger=ledger).fit(X, **{"y": y, "X_target": target, "owners": owners, **data})
-    assert ledger.entries() == []
-
-
 @pytest.mark.parametrize("owners", [["a", None], [1.0, np.nan], [None, None], [np.nan, "a"]])
 def test_owners_that_are_missing_are_refused(owners):
     X, *_ = problem()
@@ -411,16 +272,6 @@ def test_rows_are_chosen_in_pipelines_of_imbalanced_learn(routing):
     assert routed[0].owner_counts_["south"] > 45
     assert routed.predict(target).shape == (len(target),)
     routed[0].set_fit_resample_request(owners=False)
-
-
-def test_a_target_that_a_pipeline_did_not_map_is_told_why():
-    X = np.random.default_rng(0).normal(size=(40, 3))
-    with pytest.raises(ValueError, match="features") as caught:
-        PrivateMMDSummarizer(n_select=5, gamma=1.0).fit(X, X_target=X[:, :2])
-    assert "transform_input=['X_target']" in caught.value.__notes__[0]
-    with pytest.raises(ValueError, match="NaN") as caught:
-        PrivateMMDSummarizer(n_select=5, gamma=1.0).fit(np.full((40, 3), np.nan), X_target=X)
-    assert not hasattr(caught.value, "__notes__")
 
 
 # ------------------------------------------------------------------------------------------ schemas
@@ -478,17 +329,6 @@ def test_a_raw_frame_is_read_through_the_schema_and_returned_as_it_is():
     assert found < 0.2 * mmd2(X[:20], target, schema=PEOPLE)
 
 
-def test_partitions_are_read_through_the_schema():
-    dd = pytest.importorskip("dask.dataframe")
-    X, _, _ = people()
-    target = wanted_people()
-    parts = on_schema(epsilon=np.inf).fit(dd.from_pandas(X, npartitions=2), X_target=target)
-    whole = on_schema(epsilon=np.inf).fit(X, X_target=target, owners=np.repeat([0, 1], 300))
-    np.testing.assert_array_equal(parts.sample_indices_, whole.sample_indices_)
-    with pytest.raises(ValueError, match=r"give X.compute\(\)"):
-        greedy_mmd_selection(dd.from_pandas(X, npartitions=2), target, 20, schema=PEOPLE)
-
-
 def test_owners_of_cells_answer_as_owners_of_vectors_do():
     """Vectors are made block by block, of few rows and of many; the choice is the same."""
     names = list(PEOPLE.names)
@@ -527,23 +367,3 @@ def test_a_model_of_raw_rows():
     assert m.mmd_ == pytest.approx(
         np.sqrt(mmd2(X.iloc[m.summarizer_.sample_indices_], held, schema=PEOPLE))
     )
-
-
-@pytest.mark.parametrize(
-    ("parameters", "change", "message"),
-    [
-        ({"schema": None}, {}, r"schema=\(0, 1\) or .* gamma to a number"),
-        ({"schema": {"age": Numeric()}}, {}, "'age' has no range"),
-        *(({"gamma": gamma}, {}, "gamma") for gamma in ("scale", np.inf)),
-        ({}, {"job": "SECRET"}, "'job' holds a value that is not among its categories"),
-        ({}, {"age": np.nan}, "'age' contains NaN"),
-    ],
-)
-def test_what_a_schema_does_not_take_of_a_target_costs_nothing(parameters, change, message):
-    target, ledger = wanted_people().astype({"age": float}), PrivacyLedger(epsilon=np.inf)
-    for name, value in change.items():
-        target.loc[target.index[3], name] = value
-    with pytest.raises(ValueError, match=message) as caught:
-        on_schema(ledger=ledger).set_params(**parameters).fit(people()[0], X_target=target)
-    assert "SECRET" not in str(caught.value)
-    assert ledger.entries() == []

@@ -1,7 +1,5 @@
 """Synthetic rows as a table, and what an M2M estimator releases where no sketcher is given."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -23,7 +21,6 @@ from skdpsumm import (
     SketchUnion,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
 SCHEMA = {
     "age": Numeric(20, 60, step=1),
     "pay": Numeric(0, 100, missing=True),
@@ -71,18 +68,6 @@ def test_rows_are_of_the_frame_and_like_the_table(sketcher, inference):
         assert abs(found["age"].corr(found["pay"]) - rows["age"].corr(rows["pay"])) < 0.1
 
 
-def test_a_seed_gives_the_same_rows_and_the_guarantee_goes_with_them(tmp_path):
-    m2m = fitted(inference="graphical")
-    once, again, other = (m2m.sample(50, random_state=k) for k in (0, 0, 1))
-    assert once.equals(again)
-    assert not once.equals(other)
-    assert "the rows of X, against everyone" in once.attrs["privacy"]
-    json.dumps(once.attrs)  # as files of tables hold it
-    for wrong in (0, -1, 2.5):
-        with pytest.raises(ValueError, match="n_samples must be a positive integer"):
-            m2m.sample(wrong)
-
-
 def test_a_frame_of_polars_and_an_array_give_their_own_kind():
     table = as_polars(people())
     found = fitted(X=table, inference="graphical").sample(40, random_state=0)
@@ -126,56 +111,31 @@ def test_rows_are_as_near_to_the_table_as_the_model_is(epsilon):
 # ---------------------------------------------------------------- how a release is read
 
 
-def test_histograms_are_read_by_a_graphical_model_and_others_by_points():
-    X, y = people()[["age", "rooms"]], people()["job"].fillna("clerk")
-    known = {name: SCHEMA[name] for name in X}
-    pairs = HistogramSketcher(marginals=[["age", "target"], ["rooms", "target"]], n_bins=8)
-    options = {"schema": known, "classes": ["baker", "clerk"]} | QUICK
-    drawn = M2MClassifier(release=pairs, **options).fit(X, y)
-    assert drawn.effective_sample_size_ == pytest.approx(QUICK["n_synthetic"])
-    weighted = M2MClassifier(release=pairs, inference="points", **options).fit(X, y)
-    assert weighted.effective_sample_size_ < QUICK["n_synthetic"] - 1
-    by_prior = M2MClassifier(release=pairs, inference=Points(prior="uniform"), **options).fit(X, y)
-    assert by_prior.effective_sample_size_ < QUICK["n_synthetic"] - 1
-
-
 @pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])
-def test_a_graphical_model_needs_histograms(kind):
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+def test_a_graphical_model_needs_histograms(kind, unpaid):
     own = {"y_bounds": (0, 1)} if kind is M2MRegressor else {}
     X = np.random.default_rng(0).random((30, 2))
-    model = kind((0, 1), release=RFFSketcher(ledger=ledger), inference="graphical", **own)
+    model = kind((0, 1), release=RFFSketcher(ledger=unpaid), inference="graphical", **own)
     with pytest.raises(ValueError, match="needs a histogram"):
         model.fit(X, X[:, 0] > 0.5)
-    assert ledger.entries() == []
 
 
 @pytest.mark.parametrize(
     ("kind", "points", "said"),
     [
-        (
-            M2MEstimator,
-            {"weights": "ridge"},
-            r"Points\(weights=...\) has no effect in M2ME",
-        ),
+        (M2MEstimator, {"weights": "ridge"}, r"Points\(weights=...\) has no effect in M2ME"),
         (M2MRegressor, {"regularization": "paper"}, "has no effect in M2MRegressor"),
-        (M2MClassifier, {"center": False}, "has no effect in M2MClassifier"),
         (M2MClassifier, {"prior": "kde"}, "'prior' parameter of Points of M2MClassifier"),
-        (M2MClassifier, {"regularization": 1.0}, "'regularization' parameter of Points of M2MC"),
-        (M2MRegressor, {"weights": "printed"}, "'weights' parameter of Points of M2MRegressor"),
-        (M2MEstimator, {"regularization": -1.0}, "'regularization' parameter of Points must"),
     ],
 )
-def test_what_points_do_not_do_for_an_estimator_is_refused(kind, points, said):
-    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+def test_what_points_do_not_do_for_an_estimator_is_refused(kind, points, said, unpaid):
     own = {"y_bounds": (0, 1)} if kind is M2MRegressor else {}
-    model = kind(schema=(0, 1), inference=Points(**points), ledger=ledger, **own)
+    model = kind(schema=(0, 1), inference=Points(**points), ledger=unpaid, **own)
     with pytest.raises(ValueError, match=said):
         model.fit(np.eye(2), [0, 1])
     sketch = HistogramSketcher([(0, 1), (0, 1), [0, 1]]).fit(np.eye(3)[:, [0, 1, 1]]).sketch_
     with pytest.raises(ValueError, match=said):
         kind.from_sketch(sketch, inference=Points(**points))
-    assert ledger.entries() == []
 
 
 # ---------------------------------------------------------------- the default sketcher
@@ -186,11 +146,8 @@ def test_what_points_do_not_do_for_an_estimator_is_refused(kind, points, said):
     "given",
     [
         {"epsilon": 0.5},
-        {"epsilon": 1.0},  # as by default: what is said is meant
-        {"delta": 0.0},
         {"delta": 1e-6},
         {"adjacency": "replace_one"},
-        {"adjacency": "add_remove"},
         {"max_rows_per_group": 2},
         {"ledger": PrivacyLedger(epsilon=1.0)},
     ],
@@ -205,28 +162,3 @@ def test_a_budget_beside_a_sketcher_says_where_to_give_it(kind, given):
         model.fit(np.zeros((3, 2)), np.arange(3))
     with pytest.raises(ValueError, match="beside release="):
         model.check_budget()
-
-
-@pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])
-def test_the_budget_is_that_of_the_default_sketcher(kind):
-    X = np.random.default_rng(0).random((300, 2))
-    y, groups = X[:, 0] > 0.5, np.arange(300) // 2
-    own = {"y_bounds": (0, 1)} if kind is M2MRegressor else {}
-    ledger = PrivacyLedger(epsilon=2.5, delta=1e-5)
-    model = kind(schema=(0, 1), epsilon=2.0, ledger=ledger, n_synthetic=300, **own)
-    model.check_budget()
-    model.fit(X, y)
-    assert model.privacy_.epsilon(1e-6) == pytest.approx(2.0, rel=1e-3)
-    assert len(ledger.entries()) == 1
-    with pytest.raises(RuntimeError, match="Nothing was charged"):
-        model.fit(X, y)
-    with pytest.raises(RuntimeError):
-        model.check_budget()
-    persons = clone(model).set_params(ledger=None, max_rows_per_group=2, adjacency="add_remove")
-    assert persons.fit(X, y, groups=groups).privacy_.unit == "one group"
-    with pytest.raises(ValueError, match="got none"):
-        persons.fit(X, y)
-    with pytest.raises(ValueError, match="max_rows_per_group=None"):
-        clone(persons).set_params(max_rows_per_group=None).fit(X, y, groups=groups)
-    with pytest.raises(ValueError, match="'release' parameter"):
-        clone(persons).set_params(release=1.0).fit(X, y)

@@ -5,22 +5,12 @@ import pandas as pd
 import pytest
 from simulated import simulate
 
-from skdpsumm import (
-    Categorical,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    SketchUnion,
-    TableSchema,
-)
+from skdpsumm import Categorical, HistogramSketcher, M2MEstimator, Numeric, SketchUnion, TableSchema
 from skdpsumm.moments.asking._functions import AskedFunction
 from skdpsumm.moments.inferring._table_model import TableModel
 from skdpsumm.moments.plausible._plausible import PlausibleTables
 
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore:Add a group of"),
-]
+pytestmark = [pytest.mark.simulated(0), pytest.mark.filterwarnings("ignore:Add a group of")]
 SCHEMA = TableSchema(
     {
         "age": Numeric(0, 63, step=1),
@@ -64,18 +54,6 @@ def test_without_noise_tables_are_those_of_the_rows():
     assert abs(np.mean(pay) * np.mean(job) - np.mean(pay & job)) > 0.02
 
 
-def test_rows_have_the_distribution_of_the_tables():
-    model = model_of([["age", "pay"], ["age", "job"], ["sex"]])
-    rows = drawn(model)
-    counted = pd.crosstab(rows[:, 0] // 4, np.minimum(rows[:, 1] // 6.25, 15), normalize="all")
-    counted = counted.reindex(index=range(16), columns=range(16), fill_value=0.0).to_numpy()
-    assert np.abs(counted - model.table([0, 1])).sum() / 2 < 0.02
-    ages = rows[:, 0].astype(float)
-    assert set(ages) <= set(range(64))
-    assert abs(ages.mean() - people()["age"].mean()) < 0.05
-    assert abs(pd.isna(rows[:, 2]).mean() - 0.1) < 0.01
-
-
 def drawn(model, n=50_000):
     return model.sample(n, np.random.default_rng(0))
 
@@ -93,21 +71,9 @@ def test_fine_histograms_tell_where_rows_lie_in_coarse_cells():
     assert abs(pay.mean() - rows["pay"].mean()) < 0.3
     # Four equal bins alone put the spike anywhere in its bin.
     alone = TableModel(
-        HistogramSketcher(schema=SCHEMA, marginals=[["pay"]], n_bins=4).fit(rows).sketch_,
-        SCHEMA,
+        HistogramSketcher(schema=SCHEMA, marginals=[["pay"]], n_bins=4).fit(rows).sketch_, SCHEMA
     )
     assert abs(drawn(alone)[:, 1].astype(float).mean() - rows["pay"].mean()) > 1
-
-
-def test_what_the_schema_rules_out_has_no_probability():
-    rows = people()
-    ruled = SCHEMA.never({"age": [0, 15], "job": ["a"]})
-    sketcher = HistogramSketcher(
-        schema=ruled, marginals=[["age", "job"], ["pay"], ["sex"]], n_bins=16
-    )
-    model = TableModel(sketcher.fit(rows).sketch_, ruled)
-    assert model.table([0, 2])[:4, 0].sum() == 0
-    assert model.table([0, 2])[:4].sum() > 0
 
 
 # ---------------------------------------------------------- functions of whole arrays of rows

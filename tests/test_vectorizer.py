@@ -14,7 +14,6 @@ from skdpsumm import (
     Categorical,
     Numeric,
     PINPClassifier,
-    PINPRegressor,
     Public,
     PublicVectorizer,
     TableSchema,
@@ -22,14 +21,11 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
-from skdpsumm.learners import ExponentialMechanism, FunctionalMechanism
-from skdpsumm.schema._reading import read_table
 from skdpsumm.schema._vectorizer import vectorize
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [
     pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.filterwarnings("ignore:The behavior of DataFrame concatenation"),
 ]
 
@@ -85,15 +81,6 @@ KINDS = st.one_of(
 )
 
 
-def test_a_constant_stands_beside_numbers_alone():
-    """The indicators of a category add up to one already."""
-    vectorizer = PublicVectorizer([(0, 1), (0, 10)]).fit([[0, 5], [1, 10]])
-    wanted = np.array([[-1, 0, 1], [1, 1, 1]]) / np.sqrt(3)
-    assert vectorizer.transform([[0, 5], [1, 10]]) == pytest.approx(wanted)
-    assert vectorizer.get_feature_names_out().tolist() == ["x0", "x1", "constant"]
-    assert np.sum(VECTORS[:, 9:], axis=1) == pytest.approx(np.full(N, 1 / np.sqrt(5)))
-
-
 ADVERSARIES = {
     "far": {"age": 1e300, "gain": -1e300},
     "halves": {"age": 20.5, "gain": 0.1},
@@ -117,32 +104,12 @@ def test_names_of_entries():
     assert by_position.get_feature_names_out()[:2].tolist() == ["x0", "x1"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "message"),
-    [
-        (None, "schema is missing"),
-        (Numeric(), r"no range.*\(low, high\)"),
-        ("numbers", "schema must be"),
-        ([(0, 1)], "describes 1 columns"),
-    ],
-)
-def test_what_is_no_schema_of_the_table_is_told(schema, message):
-    with pytest.raises(ValueError, match=message):
-        PublicVectorizer(schema).fit([[0.0, 1.0]])
-
-
 # ---- learners that take a schema
-
-
-MARKS = FunctionalMechanism(n_landmarks=40)
 SETTINGS = {"random_state": 0, "epsilon": 3.0}
 LEARNERS = {
     "linear": TDILClassifier(),
-    "objective": TDILClassifier(mechanism="objective"),
     "numbers": TDILRegressor(y_bounds=(-1, 1)),
-    "numbers alone": TDILClassifier(kernel="linear"),
     "path": PINPClassifier(gamma=0.5),
-    "path, numbers": PINPRegressor(gamma=0.5, y_bounds=(-1, 1)),
     "svt": PINPClassifier(gamma=0.5, mechanism="svt"),
     "poly": PINPClassifier(kernel="poly"),
 }
@@ -185,36 +152,6 @@ def test_public_rows_are_read_as_rows_are(kernel):
         assert np.array_equal(behind.decision_function(TABLE), inside.decision_function(TABLE))
 
 
-@quiet
-def test_candidates_are_read_as_rows_are():
-    rows = pd.DataFrame(raw(12, seed=2))
-    scores = []
-    for schema, candidates, X in (
-        (SCHEMA, rows, TABLE),
-        (None, vectorize(SCHEMA, read_table(rows)), VECTORS),
-    ):
-        mechanism = ExponentialMechanism(n_rounds=3, candidates=candidates)
-        model = TDILClassifier(mechanism=mechanism, schema=schema, kernel="linear", **SETTINGS)
-        scores.append(model.fit(X, Y).decision_function(X))
-    assert np.array_equal(*scores)
-
-
-@quiet
-@pytest.mark.parametrize("kernel", ["rbf", "poly"])
-@pytest.mark.parametrize("learner", [TDILClassifier, TDDLClassifier])
-def test_landmarks_of_a_table_of_all_kinds(learner, kernel):
-    """They are vectors of rows that the schema allows, missing cells included."""
-    model = learner(kernel=kernel, schema=SCHEMA, mechanism=MARKS, **SETTINGS).fit(TABLE, Y)
-    points = model.predictor_.points
-    assert points.shape == (40, len(NAMES))
-    assert (np.square(points).sum(axis=1) <= 1).all()
-    assert points[:, 0].min() * np.sqrt(5) < -0.8
-    indicators = points[:, 2:] * np.sqrt(5)
-    assert np.allclose(indicators * (1 - indicators), 0, atol=1e-9)
-    assert indicators.max(axis=0) == pytest.approx(np.ones(10))  # each occurs
-    assert model.predict(TABLE[:5]).shape == (5,)
-
-
 def test_gamma_is_such_that_the_kernel_is_neither_flat_nor_blind():
     """It is exp(-1/2) at a typical distance, whatever the units of the columns are."""
     for far in (1.0, 1e6):
@@ -225,19 +162,6 @@ def test_gamma_is_such_that_the_kernel_is_neither_flat_nor_blind():
         vectors = vectorize(TableSchema(schema), rows)
         gram = space.gram(vectors, vectors)[~np.eye(200, dtype=bool)]
         assert gram.mean() == pytest.approx(np.exp(-0.5), abs=0.05)
-
-
-def test_a_schema_says_what_tables_may_hold():
-    for make in (PublicVectorizer, lambda schema: TDILClassifier(schema=schema)):
-        for schema, string, allow_nan in (
-            (None, False, False),
-            ((0, 1), False, False),
-            (SCHEMA, True, False),
-            (Numeric(0, 1, missing=True), False, True),
-            ([Categorical(["a"], missing=True)], True, True),
-        ):
-            tags = make(schema).__sklearn_tags__().input_tags
-            assert (tags.string, tags.allow_nan) == (string, allow_nan)
 
 
 @quiet
@@ -294,14 +218,6 @@ def test_no_row_is_heard_more_than_another_at_the_end_of_a_narrow_range(mechanis
     assert np.linalg.norm(one - other) < 0.2 * np.linalg.norm(one)
 
 
-def test_wide_tables_of_numbers_have_no_hats():
-    X, y = np.random.default_rng(1).uniform(0, 1, (50, 64)), np.arange(50) % 2
-    wide = TDILClassifier(schema=(0, 1)).fit(X, y)
-    assert wide.predictor_.space.n_features == 65
-    narrow = TDILClassifier(schema=(0, 1)).fit(X[:, :2], y)
-    assert narrow.predictor_.space.n_features == 2 * 7 + 1 + 3 * 4
-
-
 # ---- interactions
 
 
@@ -331,28 +247,6 @@ def test_interactions_are_products_of_points_of_the_circle():
     assert len(names) == len(set(names)) == found.shape[1]
     assert names[3:6] == ["constant", "x0_cos1_x1_cos1", "x0_cos1_x1_sin1"]
     assert names[-1] == "x1_sin2_x2_sin1"
-
-
-def test_indicators_are_multiplied_with_points_and_with_one_another():
-    cells = np.array([["u", 0.2, 0.9, "z"], ["v", 0.7, 0.1, "x"], [None, 0.5, 0.3, "y"]], object)
-    words = [Categorical(["u", "v"], missing=True), Categorical(["x", "y", "z"])]
-    schema = [words[0], (0, 1), (0, 1), words[1]]
-    vectorizer = PublicVectorizer(schema, interactions=True).fit(cells)
-    found, names = vectorizer.transform(cells), list(vectorizer.get_feature_names_out())
-    one, other = (np.eye(3)[codes] for codes in ([0, 1, 2], [2, 0, 1]))
-    a, b = (waves(2 * cells[:, j].astype(float) - 1, 1).T for j in (1, 2))
-    wanted = [
-        np.einsum("na,nb->nab", *pair).reshape(3, -1)
-        for pair in ((one, a), (one, b), (other, a), (other, b), (one, other))
-    ]
-    # A tenth of the squares of two of four columns, shared by five points.
-    np.testing.assert_allclose(
-        found[:, 20:], np.hstack(wanted) * np.sqrt(0.1 * 2 / 4 / 5), atol=1e-9
-    )
-    np.testing.assert_allclose(found[:, :3], one * np.sqrt(0.9 / 4), atol=1e-9)
-    assert names[20:22] == ["x0_u_x1_cos1", "x0_u_x1_sin1"]
-    assert names[-1] == "x0_missing_x3_z"
-    assert len(set(names)) == len(names) == found.shape[1]
 
 
 @pytest.mark.parametrize(
@@ -409,32 +303,6 @@ def test_one_row_more_changes_no_interaction_of_another(name):
     assert alone.tobytes() == whole[:70].tobytes()
     order = np.random.default_rng(1).permutation(N)
     assert vectorizer.transform(TABLE.iloc[order]).tobytes() == whole[order].tobytes()
-
-
-@pytest.mark.parametrize(("n_columns", "n_orders"), [(2, 3), (10, 3), (11, 1), (17, 1), (18, 0)])
-def test_many_numbers_have_few_interactions_or_none(n_columns, n_orders):
-    X = np.random.default_rng(1).uniform(0, 1, (5, n_columns))
-    plain = PublicVectorizer((0, 1)).fit_transform(X)
-    beside = PublicVectorizer((0, 1), interactions=True).fit_transform(X)
-    n_products = n_orders * 4 * n_columns * (n_columns - 1) // 2
-    assert beside.shape[1] == plain.shape[1] + n_products
-    if not n_products:
-        assert np.array_equal(plain, beside)
-
-
-def test_interactions_are_of_classifiers_without_pure_dp():
-    X = np.random.default_rng(1).uniform(0, 1, (50, 2))
-    y = np.arange(50) % 2
-
-    def n_features(learner):
-        return learner.set_params(schema=(0, 1)).fit(X, y).predictor_.space.n_features
-
-    assert n_features(TDILClassifier()) == 15 + 12
-    assert n_features(TDILClassifier(epsilon=np.inf)) == 15 + 12
-    assert n_features(TDILClassifier(mechanism="objective")) == 15 + 12
-    assert n_features(TDILClassifier(delta=0.0)) == 15
-    assert n_features(TDILClassifier(kernel="linear")) == 3
-    assert n_features(TDILRegressor(y_bounds=(0, 1))) == 15
 
 
 def test_interactions_learn_what_no_sum_of_curves_can():

@@ -117,16 +117,6 @@ def test_a_parameter_that_several_estimators_share_is_described_alike():
     assert not unlike
 
 
-@pytest.mark.parametrize(
-    "kinds", [LEARNERS, SKETCHERS, MODELS], ids=["learners", "sketches", "m2m"]
-)
-def test_families_describe_their_own_parameters_alike(kinds):
-    unlike = {n: said for n, said in shared(kinds).items() if len(said) > 1}
-    if kinds is not LEARNERS:
-        unlike = {n: said for n, said in unlike.items() if n not in OWN_MEANING}
-    assert not unlike
-
-
 def test_another_description_is_seen():
     class Other(TDILClassifier):
         __doc__ = TDILClassifier.__doc__.replace("Where `fit` charges its cost.", "A ledger.")
@@ -139,7 +129,6 @@ ROWS = np.random.default_rng(0).uniform(-1, 1, (60, 2))
 SHORT = {"norm_bound": 1.0}
 
 
-@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")
 @pytest.mark.parametrize(
     ("model", "is_told"),
     [

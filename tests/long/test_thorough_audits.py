@@ -16,11 +16,7 @@ from paper_protocols import AskAll
 from releases import LEARNERS, Released
 from sklearn.base import clone
 
-from skdpsumm import (
-    PrivateMMDSummarizer,
-    RACESketcher,
-    audit_epsilon,
-)
+from skdpsumm import PrivateMMDSummarizer, RACESketcher, audit_epsilon
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.privacy import GaussianDP
 from skdpsumm.summaries import Propose
@@ -35,7 +31,6 @@ DELTAS = pytest.mark.parametrize("delta", [1e-6, 0.0], ids=["gaussian", "pure"])
 pytestmark = [
     pytest.mark.long,
     pytest.mark.usefixtures("quick_fits"),
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
     pytest.mark.fresh_noise(1e-8),
 ]
 
