@@ -1,4 +1,16 @@
-"""Numbers of answers and plausible tables that were chosen: what each is, and who measured it."""
+"""Numbers of answers and plausible tables that were chosen: what each is, and who measured it.
+
+Beside them are the arrays of numbers that all modules name.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+# Columns of the table, by their numbers.
+Group = tuple[int, ...]
+
 
 # Parts of a whole up to this are rounding errors: of a step, a row, a share, a singular value, or
 # of what a solver leaves.

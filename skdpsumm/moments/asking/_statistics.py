@@ -20,11 +20,10 @@ from ...schema._columns import Date
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of, framed
-from .._numbers import N_TABLES
+from .._numbers import N_TABLES, Floats
 from ..plausible._rows import Rows
 from ._estimate import Estimate, likeliest, near_the_middle
 from ._functions import AskedFunction
-from ._tables import positive_tables, rounded_rows
 from ._warnings import (
     AnswerWarning,
     first_of,
@@ -41,10 +40,11 @@ from ._weighted import (
     grouped,
     model_axis,
     nearest_possible,
+    positive_tables,
     ratio,
+    rounded_rows,
 )
 
-Floats = NDArray[np.float64]
 # The column of a survey weight.
 Weight = int | str | None
 

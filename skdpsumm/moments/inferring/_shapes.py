@@ -19,10 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ..._linear_systems import TINY
-from .._numbers import PSEUDO_ROWS, SPIKE, TOLD_SHARE, UNTOLD_SHARE
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from .._numbers import PSEUDO_ROWS, SPIKE, TOLD_SHARE, UNTOLD_SHARE, Codes, Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,8 +38,8 @@ from .._numbers import (
     POINTS_PER_INPUT,
 )
 from ..asking._estimate import Estimate
-from ..asking._tables import encoded
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
+from ..asking._weighted import encoded
 from ..inferring._points import (
     absent,
     counted_columns,

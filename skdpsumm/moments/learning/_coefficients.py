@@ -25,14 +25,12 @@ from sklearn.utils import check_random_state
 from ..._computing import warn_caller
 from ...schema._columns import Categorical
 from ...schema._schema import TableSchema
-from .._numbers import LEAST_CURVATURE, ROUNDING
+from .._numbers import LEAST_CURVATURE, ROUNDING, Floats
 from ..asking._estimate import Estimate, near_the_middle
-from ..asking._tables import encoded
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
+from ..asking._weighted import encoded
 from ..inferring._table_model import TableModel
 from ..plausible._plausible import PlausibleTables
-
-Floats = NDArray[np.float64]
 
 
 class Design:

@@ -14,7 +14,6 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
 from ...sketches._residuals import Marginal
@@ -25,12 +24,11 @@ from .._numbers import (
     SHARE_BEYOND_PAIRS,
     SHARE_OVERLOOKED,
     TYPICAL_SQUARE,
+    Floats,
+    Group,
 )
 from ..inferring._table_model import TableModel
 from ._noise import generator
-
-Floats = NDArray[np.float64]
-Group = tuple[int, ...]
 
 
 class Interactions:

@@ -19,13 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
-from .._numbers import EVEN_CHANCE, ROUNDING, STEEPER_THAN_NEIGHBOURS
+from .._numbers import EVEN_CHANCE, ROUNDING, STEEPER_THAN_NEIGHBOURS, Codes, Floats, Group
 from ..inferring._table_model import TableModel
 from ._places import Places
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
-Group = tuple[int, ...]
 # Fractional parts whose multiples fill a line, a square or a cube evenly (Roberts 2018: the golden
 # ratio, the R2 and the R3 sequence).
 _EVEN = (0.6180339887,), (0.7548776662, 0.5698402910), (0.8191725134, 0.6710436067, 0.5497004779)

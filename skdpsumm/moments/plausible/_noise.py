@@ -22,11 +22,9 @@ from numpy.typing import NDArray
 
 from ..._computing import Kept
 from ...sketches._residuals import subsets
-from .._numbers import MOST_KEPT, N_TABLES
+from .._numbers import MOST_KEPT, N_TABLES, Floats, Group
 from ..inferring._table_model import TableModel
 
-Floats = NDArray[np.float64]
-Group = tuple[int, ...]
 _LABEL = "skdpsumm: plausible tables"
 
 

@@ -36,12 +36,11 @@ from .._numbers import (
     ROWS_OF_TABLE,
     STD_OF_SHARED_SHIFT,
     SURE_MASS,
+    Codes,
+    Floats,
 )
 from ..inferring._shapes import by_a_jump, smooth_pieces
 from ..inferring._table_model import TableModel
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 class Places:

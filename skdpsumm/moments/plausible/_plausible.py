@@ -35,6 +35,8 @@ from .._numbers import (
     ROUNDING,
     ROWS_OF_MODEL,
     ROWS_OF_TABLE,
+    Floats,
+    Group,
 )
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
@@ -43,8 +45,6 @@ from ._noise import RedrawnCounts, generator
 from ._places import Places
 from ._rows import NamedRows, Rows, possible_rows
 
-Floats = NDArray[np.float64]
-Group = tuple[int, ...]
 Meets = Callable[[Rows], NDArray[np.bool_]]
 NOISE, UNCOUNTED, PLACES, SAMPLING = "noise", "uncounted", "places", "sampling"
 # In what plausible tables differ, by what an interval covers.

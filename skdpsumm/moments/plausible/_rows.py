@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from ...schema._columns import Date
 from ...schema._reading import date_of_word, is_missing
 from ...schema._schema import TableSchema, stack_columns
+from .._numbers import Floats
 from ..inferring._points import absent
 from ..inferring._table_model import TableModel
-
-Floats = NDArray[np.float64]
 
 _NO_SERIES = (
     "The columns of a question are NumPy arrays, not Series of pandas. Of the methods of a Series "

@@ -28,7 +28,7 @@ from ...schema._cells import N_EVEN
 from ...schema._schema import TableSchema
 from ...sketches._rounding import evenly, in_order
 from ...sketches._stated import most_rows_of_a_unit
-from .._numbers import EVEN_CHANCE, N_TABLES
+from .._numbers import EVEN_CHANCE, N_TABLES, Floats
 from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
@@ -37,8 +37,6 @@ from ._joint import at_quantiles
 from ._noise import generator, white_noise
 from ._plausible import NOISE, PLACES, SAMPLING, DrawnTables
 from ._rows import NamedRows, Rows, column_of
-
-Floats = NDArray[np.float64]
 
 
 class PlausiblePoints:
