@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, reduce
 from itertools import combinations_with_replacement, islice, product
 from numbers import Integral, Real
@@ -589,7 +590,7 @@ class StatisticsMixin:
             by_output: dict[int, Floats] = {}
             for outputs, columns in asked.parts:
                 rows = rows_of(columns, covers)
-                values = np.moveaxis(asked.at(rows.rows, outputs), -1, 0)
+                values = np.moveaxis(asked.at(rows, outputs), -1, 0)
                 for k, at in zip(outputs.tolist(), values, strict=True):
                     by_output[k] = rows.sums(at) if counts else rows.mean(at, low[k], high[k])
             found = np.stack([by_output[k] for k in range(asked.n_outputs)], axis=-1)
@@ -661,7 +662,7 @@ class StatisticsMixin:
             x = rows.numbers(j)
             # The first threshold that a value is at most.
             codes = np.where(np.isnan(x), -1, np.searchsorted(ordered, x))
-            sums = GroupedRows(rows.rows, codes, len(ordered) + 1).sums()
+            sums = replace(rows, codes=codes, n_groups=len(ordered) + 1).sums()
             below = np.cumsum(sums, axis=1)[:, :-1]
             return ratio(below, sums.sum(axis=1, keepdims=True), 0.0, 1.0)
 
@@ -863,7 +864,7 @@ class StatisticsMixin:
             if over:
                 whole = found[:, *(slice(-1 if k in over else None, None) for k in every)]
             elif over is not None:
-                present = rows.rows
+                present = rows
                 for axis in axes:
                     present = present.where(~present.absent(axis.column))
                 whole = present.weights.sum(axis=1).reshape(-1, *(1 for _ in every))
@@ -931,7 +932,7 @@ class StatisticsMixin:
 
         @cache  # the value is asked of the same tables
         def ask(covers: str) -> Floats:
-            rows = rows_of(which, covers).rows
+            rows = rows_of(which, covers)
             kept = np.any(rows.weights > 0, axis=0)
 
             def frame_of_kept(cells: Sequence[NDArray], known: Mapping[str, Any]) -> Any:
@@ -1021,7 +1022,7 @@ class StatisticsMixin:
         if not (isinstance(n, Integral) and n > 0):
             raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
         which = list(range(self._asked.n_columns))
-        rows, of_noise = (self._told()(which, covers).rows for covers in ("table", "noise"))
+        rows, of_noise = (self._told()(which, covers) for covers in ("table", "noise"))
         tables = positive_tables(rows, which, of_noise)
         some = [rounded_rows(*one, int(n)) for one in islice(tables, 1, 1 + int(n_tables))]
         return [framed(one, self._asked, self._frame, self.sketch_.privacy.badge) for one in some]
@@ -1090,7 +1091,7 @@ def _total(rows: GroupedRows, j: int) -> Floats:
 
 
 def _missing_share(rows: GroupedRows, j: int) -> Floats:
-    return ratio(rows.sums(rows.rows.absent(j)), rows.sums(), 0.0, 1.0)
+    return ratio(rows.sums(rows.absent(j)), rows.sums(), 0.0, 1.0)
 
 
 def _variance(rows: GroupedRows, j: int) -> Floats:

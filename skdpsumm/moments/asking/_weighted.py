@@ -9,7 +9,7 @@ Values and codes have that shape, or (1, n) where all tables have the same rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
 from math import prod
 from typing import Any
@@ -88,30 +88,19 @@ def model_axis(model: TableModel, j: int) -> Axis:
     return Axis(schema, j, tuple(labels), edges)
 
 
-@dataclass(frozen=True)
-class GroupedRows:
+@dataclass(frozen=True, eq=False)
+class GroupedRows(Rows):
     """Rows of all tables, each in a group.
 
     Parameters
     ----------
-    rows : Rows
     codes : ndarray of int, shape (n_tables, n) or (1, n)
         The group of each row; -1 for rows of none.
     n_groups : int
     """
 
-    rows: Rows
-    codes: Codes
-    n_groups: int
-
-    @property
-    def weights(self) -> Floats:
-        """How many rows of the table each row stands for, shape (n_tables, n)."""
-        return self.rows.weights
-
-    def numbers(self, j: int) -> Floats:
-        """Return a column of numbers, shape (1 or n_tables, n)."""
-        return self.rows.numbers(j)
+    codes: Codes = field(default_factory=lambda: np.zeros((1, 1), np.int64))
+    n_groups: int = 1
 
     def sums(self, values: NDArray | float = 1.0) -> Floats:
         """Return the sums of weights times values in each group, shape (n_tables, n_groups)."""
@@ -134,8 +123,8 @@ class GroupedRows:
         """
         present = self.of_present(values)
         sums = present.sums(np.where(np.isnan(values), 0.0, values))
-        if self.rows.n_rows is not None and self.n_groups == 1 and np.all(present.codes == 0):
-            return sums / self.rows.n_rows
+        if self.n_rows is not None and self.n_groups == 1 and np.all(present.codes == 0):
+            return sums / self.n_rows
         return ratio(sums, present.sums(), low, high)
 
     def quantiles(self, values: Floats, levels: Floats) -> Floats:
@@ -169,7 +158,7 @@ def grouped(rows: Rows, axes: Sequence[Axis]) -> GroupedRows:
         values = rows.column(axis.column)
         own = axis.codes(values.ravel()).reshape(values.shape)
         codes = np.where((codes < 0) | (own < 0), -1, codes * len(axis) + own)
-    return GroupedRows(rows, codes, prod(map(len, axes)))
+    return GroupedRows(**vars(rows), codes=codes, n_groups=prod(map(len, axes)))
 
 
 def ratio(above: Floats, below: Floats, low: Floats | float, high: Floats | float) -> Floats:

@@ -11,6 +11,7 @@ error of any function's mean follows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -48,6 +49,26 @@ class Shape:
     end: Codes
     std: Floats
     of_count: Floats
+
+    @cached_property
+    def by_cell(self) -> Codes:
+        """The atoms in the order of their cells."""
+        return np.argsort(self.cell_of_atom, kind="stable")
+
+    @cached_property
+    def firsts(self) -> Codes:
+        """Where in that order each cell begins, and where the last one ends."""
+        return np.searchsorted(self.cell_of_atom[self.by_cell], np.arange(self.n_cells + 1))
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, that of missing values included."""
+        return int(self.cell_of_atom.max()) + 1
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return len(self.cell_of_atom)
 
 
 def _summed(values: Floats) -> Floats:
@@ -279,7 +300,8 @@ def fitted_shape(
     order = np.argsort(cell_of_atom, kind="stable")
     pieces = piece_of_atom[order]
     pieces = np.cumsum(np.diff(pieces, prepend=pieces[:1]) != 0)  # in the order of cells
-    tree = _Tree(expected, order, pieces, counted, ends_of_range[order])
+    counted_to = None if counted is None else Counts(*map(_summed, counted))
+    tree = _Tree(_summed(expected.masses[order]), pieces, counted_to, ends_of_range[order])
     ends = np.searchsorted(cell_of_atom[order], np.arange(len(masses) + 1))
     for cell, (start, end) in enumerate(pairwise(ends.tolist())):
         rows = 0.0 if blind[cell] else max(float(masses[cell]), 0.0)
@@ -299,20 +321,17 @@ def fitted_shape(
 
 
 class _Tree:
-    """Divides the rows of cells among their atoms, a node after the other."""
+    """Divides the rows of cells among their atoms, a node after the other.
+
+    Atoms are in the order of cells. What is expected and what was counted are sums from the first
+    atom, or piece, on.
+    """
 
     def __init__(
-        self,
-        expected: Expected,
-        order: NDArray[np.intp],
-        pieces: Codes,
-        counted: Counts | None,
-        ends_of_range: NDArray[np.bool_],
+        self, expected: Floats, pieces: Codes, counted: Counts | None, at_end: NDArray[np.bool_]
     ):
-        self._ends_of_range = ends_of_range
-        self._expected = _summed(expected.masses[order])
-        self._pieces, self._counted = pieces, counted and Counts(*map(_summed, counted))
-        self.shares = np.zeros(len(order))
+        self._expected, self._pieces, self._counted = expected, pieces, counted
+        self._ends_of_range, self.shares = at_end, np.zeros(len(pieces))
         self.nodes: list[tuple[int, int, int, float]] = []
 
     def split(self, start: int, end: int, rows: float, places: float) -> None:

@@ -64,8 +64,8 @@ def counted_groups(sketch: PrivateSketch) -> list[Counted]:
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnCells:
-    """How one column is divided.
+class ColumnCells(Shape):
+    """How one column is divided, and how its rows are spread.
 
     Parameters
     ----------
@@ -74,8 +74,6 @@ class ColumnCells:
     edges : ndarray or None
         Of the atoms of a numeric column, half a step beside its values where it has a step. None
         for categories, of which each is an atom. Missing values are the last atom of either.
-    shape : Shape
-        Of the atoms in their cells.
     piece_of_atom : ndarray of int, shape (n_atoms,)
         What histograms did not divide is one piece.
     points : ndarray of shape (n_present,)
@@ -87,30 +85,9 @@ class ColumnCells:
     schema: TableSchema
     column: int
     edges: Floats | None
-    shape: Shape
     piece_of_atom: Codes
     points: Floats
     blind: NDArray[np.bool_]
-
-    @property
-    def cell_of_atom(self) -> Codes:
-        """The cell of each atom."""
-        return self.shape.cell_of_atom
-
-    @property
-    def shares(self) -> Floats:
-        """Probability of each atom within its cell."""
-        return self.shape.shares
-
-    @property
-    def n_cells(self) -> int:
-        """Number of cells, that of missing values included."""
-        return int(self.cell_of_atom.max()) + 1
-
-    @property
-    def n_atoms(self) -> int:
-        """Number of atoms."""
-        return len(self.cell_of_atom)
 
     @property
     def n_present(self) -> int:
@@ -129,12 +106,10 @@ class ColumnCells:
 
     def at(self, codes: Codes, u: Floats) -> tuple[Codes, Floats]:
         """Return the atom at each quantile `u`, in [0, 1), of a cell, and where in the atom."""
-        by_cell = np.argsort(self.cell_of_atom, kind="stable")
-        ends = np.cumsum(self.shares[by_cell])  # each cell's shares sum to one
+        ends = np.cumsum(self.shares[self.by_cell])  # each cell's shares sum to one
         found = np.searchsorted(ends, codes + u, side="right")
-        first = np.searchsorted(self.cell_of_atom[by_cell], np.arange(self.n_cells + 1))
-        found = np.clip(found, first[codes], first[codes + 1] - 1)
-        atoms = by_cell[found]
+        found = np.clip(found, self.firsts[codes], self.firsts[codes + 1] - 1)
+        atoms = self.by_cell[found]
         inside = codes + u - (ends[found] - self.shares[atoms])
         return atoms, np.clip(inside / np.maximum(self.shares[atoms], TINY), 0, 1 - 1e-12)
 
@@ -166,7 +141,7 @@ class ColumnCells:
 
     def contents(self) -> list[Any]:
         """Return what each cell may hold, as `TableSchema.possible_cells` takes it."""
-        cells = [np.flatnonzero(self.cell_of_atom == k) for k in range(self.n_cells)]
+        cells = np.split(self.by_cell, self.firsts[1:-1])
         if self.edges is None:
             return [tuple(atoms.tolist()) for atoms in cells]
         half = (self.schema.step(self.column) or 0.0) / 2
@@ -187,9 +162,7 @@ class ColumnCells:
         """
         kind, upper = rng.integers(4, size=n), rng.random(n) < 0.5
         cells, atoms = rng.integers(self.n_cells, size=n), rng.integers(self.n_atoms, size=n)
-        by_cell = np.argsort(self.cell_of_atom, kind="stable")
-        firsts = np.searchsorted(self.cell_of_atom[by_cell], np.arange(self.n_cells + 1))
-        of_cells = by_cell[np.where(upper, firsts[cells + 1] - 1, firsts[cells])]
+        of_cells = self.by_cell[np.where(upper, self.firsts[cells + 1] - 1, self.firsts[cells])]
         of_range = np.where(upper, self.n_present - 1, 0)
         atoms = np.where(kind == 0, of_range, np.where(kind == 1, of_cells, atoms))
         found = self.values(atoms, np.where(kind == 3, rng.random(n), upper) * (1 - 1e-12))
@@ -223,11 +196,43 @@ def column_cells(schema: TableSchema, groups: Sequence[Counted], j: int) -> Colu
     own = [group for group in groups if j in group.columns]
     edges = _atom_edges(schema, [group.part for group in own], j)
     divisions = [_division(group.part, j, edges) for group in own]
-    column = schema.columns[j]
-    n_atoms = column.n_codes if edges is None else len(edges) - 1 + column.missing
+    column, step = schema.columns[j], schema.step(j)
+    n = column.n_codes if edges is None else len(edges) - 1 + column.missing
     joint = [d for d, group in zip(divisions, own, strict=True) if len(group.columns) > 1]
-    cells = _chosen(joint or divisions, n_atoms)
-    return _with_shape(schema, own, divisions, cells, edges, j)
+    cells = _chosen(joint or divisions, n)
+    masses, noise = _masses(own, divisions, cells, j)
+    piece, points, at_end = np.arange(n), np.full(n, np.nan), np.zeros(n, np.bool_)
+    # No category tells of another, and one row of each cell is known.
+    sizes, one_row, isolated = np.ones(n), np.ones(len(masses)), np.zeros(len(masses), np.bool_)
+    expected = Expected(sizes, one_row, isolated)
+    if edges is not None:
+        pieces, known = edges, _points([group.part for group in own], j, edges)
+        edges, piece = subdivided(edges, step, ~np.isnan(known))
+        points, sizes = known[piece], np.append(np.diff(pieces), sizes)[:n]
+        expected = expected_masses(edges, pieces, cells[piece], masses, noise)
+        at_end = np.zeros(len(piece) + column.missing, np.bool_)
+        # A bin of one value of a column with a step stands for a number, too.
+        is_point = ~np.isnan(known) | (np.diff(pieces) < 1.5 * (step or 0.0))
+        at_end[[0, len(piece) - 1]] = is_point[[0, -1]]
+        if column.missing:
+            piece = np.append(piece, n - 1)
+            expected = expected._replace(masses=np.append(expected.masses, 1.0))
+    counted = _finest(own, divisions, cells, sizes, j)
+    blind = expected.isolated & _told_nothing(cells, counted, masses)
+    cell, is_categorical = cells[piece], edges is None
+    shape = fitted_shape(
+        cell, piece, expected, masses, counted, blind, at_end, is_categorical=is_categorical
+    )
+    joined = _joined(piece, cell, blind)
+    return ColumnCells(
+        **vars(shape),
+        schema=schema,
+        column=j,
+        edges=edges,
+        piece_of_atom=joined,
+        points=points,
+        blind=blind,
+    )
 
 
 def _atom_edges(schema: TableSchema, parts: Sequence[HistogramMap], j: int) -> Floats | None:
@@ -274,42 +279,6 @@ def _chosen(divisions: Sequence[Codes], n_atoms: int) -> Codes:
     _, first, inverse = np.unique(best, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))
     return rank[inverse].astype(np.int64)
-
-
-def _with_shape(
-    schema: TableSchema,
-    own: Sequence[Counted],
-    divisions: Sequence[Codes],
-    cells: Codes,
-    edges: Floats | None,
-    j: int,
-) -> ColumnCells:
-    """Return cells with the shape of what is in them; pieces are divided into atoms."""
-    n, (masses, noise) = len(cells), _masses(own, divisions, cells, j)
-    piece, points, at_end = np.arange(n), np.full(n, np.nan), np.zeros(n, np.bool_)
-    # No category tells of another, and one row of each cell is known.
-    sizes, one_row, isolated = np.ones(n), np.ones(len(masses)), np.zeros(len(masses), np.bool_)
-    expected = Expected(sizes, one_row, isolated)
-    if edges is not None:
-        step, pieces = schema.step(j), edges
-        known = _points([group.part for group in own], j, edges)
-        edges, piece = subdivided(edges, step, ~np.isnan(known))
-        points, sizes = known[piece], np.append(np.diff(pieces), sizes)[:n]
-        expected = expected_masses(edges, pieces, cells[piece], masses, noise)
-        at_end = np.zeros(len(piece) + schema.missing(j), np.bool_)
-        # A bin of one value of a column with a step stands for a number, too.
-        is_point = ~np.isnan(known) | (np.diff(pieces) < 1.5 * (step or 0.0))
-        at_end[[0, len(piece) - 1]] = is_point[[0, -1]]
-        if schema.missing(j):
-            piece = np.append(piece, n - 1)
-            expected = expected._replace(masses=np.append(expected.masses, 1.0))
-    counted = _finest(own, divisions, cells, sizes, j)
-    blind = expected.isolated & _told_nothing(cells, counted, masses)
-    cell, is_categorical = cells[piece], edges is None
-    shape = fitted_shape(
-        cell, piece, expected, masses, counted, blind, at_end, is_categorical=is_categorical
-    )
-    return ColumnCells(schema, j, edges, shape, _joined(piece, cell, blind), points, blind)
 
 
 def _points(parts: Sequence[HistogramMap], j: int, edges: Floats) -> Floats:

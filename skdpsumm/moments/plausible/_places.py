@@ -142,8 +142,7 @@ class Places:
     def _fill(self, step: float | None) -> None:
         """Set places in all atoms, and their weights."""
         column = self.column
-        order = np.argsort(column.cell_of_atom, kind="stable")
-        shares = self._shares(order)
+        order, shares = column.by_cell, self._shares()
         exact = column.single
         several = np.clip(ROWS_OF_TABLE // max((~exact).sum(), 1), FEWEST_IN_CELL, N_QUANTILES)
         counts = np.where(exact, 1, several)
@@ -166,9 +165,9 @@ class Places:
             known = np.minimum(self.atom, column.n_present - 1)
             self._jump(column.edges[known] + rank / counts[at] * np.diff(column.edges)[known])
 
-    def _shares(self, order: Codes) -> Floats:
+    def _shares(self) -> Floats:
         """Return the share of each atom in its cell, atoms in the order of cells."""
-        shape = self.column.shape
+        shape, order = self.column, self.column.by_cell
         shares, cell = shape.shares[order], shape.cell_of_atom[order]
         found = np.repeat(shares[None], 1 + self._n_tables, axis=0)
         if not self._n_tables:
@@ -211,7 +210,7 @@ class Places:
 
     def _left(self, shares: Floats, cell: Codes) -> Floats:
         """Return the part of each node that is on its left, shape (n_tables, n_nodes)."""
-        shape, rng = self.column.shape, self._stream("nodes")
+        shape, rng = self.column, self._stream("nodes")
         mass = np.concatenate([[0.0], np.cumsum(shares)])
         whole = mass[shape.end] - mass[shape.start]
         known = whole > 1e-9

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import combinations, islice
 from typing import Any
 
@@ -48,7 +49,7 @@ from ._rows import NamedRows, Rows, possible_rows
 Meets = Callable[[Rows], NDArray[np.bool_]]
 NOISE, UNCOUNTED, PLACES, SAMPLING = "noise", "uncounted", "places", "sampling"
 # In what plausible tables differ, by what an interval covers.
-_PRIORS = {
+PRIORS = {
     "model": (),
     "noise": (NOISE,),
     "uncounted": (UNCOUNTED,),
@@ -78,12 +79,22 @@ class PlausibleTables:
         self.model, self.schema, self.sketch = model, model.schema, model.sketch
         self.n_rows, self.draws = model.n_rows, model.sketch.key
         self._drawn: dict[str, DrawnTables] = {}
-        self._interactions, self._counts = Interactions(model), RedrawnCounts(model)
         self._anywhere = Kept(MOST_KEPT)
 
     def __getstate__(self) -> dict[str, Any]:
         # Tables take much room, and come out the same when they are asked again.
-        return self.__dict__ | {"_drawn": {}, "_counts": RedrawnCounts(self.model)}
+        kept = {name: one for name, one in self.__dict__.items() if name != "redrawn"}
+        return kept | {"_drawn": {}}
+
+    @cached_property
+    def interactions(self) -> Interactions:
+        """How columns may go together that nobody counted together."""
+        return Interactions(self.model)
+
+    @cached_property
+    def redrawn(self) -> RedrawnCounts:
+        """What the noise of counts may have been."""
+        return RedrawnCounts(self.model)
 
     def rows(
         self,
@@ -117,17 +128,13 @@ class PlausibleTables:
         """
         if not isinstance(covers, str):
             return covers.rows(columns, SAMPLING, meets)
-        return self._tables_of(covers).rows(columns, meets, empty=empty)
+        return self.tables_of(covers).rows(columns, meets, empty=empty)
 
-    def _tables_of(self, covers: str) -> DrawnTables:
+    def tables_of(self, covers: str) -> DrawnTables:
+        """Return the tables that an interval covers; what they draw is kept."""
         if covers not in self._drawn:
-            shared = self._interactions, self._counts
-            self._drawn[covers] = DrawnTables(self.model, _PRIORS[covers], *shared)
+            self._drawn[covers] = DrawnTables(self, PRIORS[covers])
         return self._drawn[covers]
-
-    def places(self, j: int) -> Places:
-        """Return where in their cells the rows of a column may lie."""
-        return self._tables_of("table").places(j)
 
     def apart(self, columns: Sequence[int]) -> dict[tuple[int, int], float]:
         """Return the model's covariances of all pairs of numbers that nobody counted together.
@@ -139,7 +146,7 @@ class PlausibleTables:
         together += [tuple(j for j, _ in ruled) for ruled in self.schema.impossible]
         known = {pair for group in together for pair in combinations(sorted(group), 2)}
         pairs = [pair for pair in combinations(columns, 2) if pair not in known]
-        means = {j: self._tables_of("model").places(j).cell_means() for j in columns}
+        means = {j: self.tables_of("model").places(j).cell_means() for j in columns}
         found = {}
         for k, (a, b) in enumerate(pairs):
             self.model.model.ahead(islice(pairs, k, None))
@@ -186,24 +193,14 @@ class DrawnTables:
 
     Parameters
     ----------
-    model : TableModel
+    release : PlausibleTables
+        What all tables of a release share.
     priors : sequence of {"noise", "uncounted", "places", "sampling"}
         Of none there is the model alone.
-    interactions : Interactions, default=None
-    counts : RedrawnCounts, default=None
-        What other tables of the model share; by default they are made.
     """
 
-    def __init__(
-        self,
-        model: TableModel,
-        priors: Sequence[str],
-        interactions: Interactions | None = None,
-        counts: RedrawnCounts | None = None,
-    ):
-        self.model, self.priors = model, frozenset(priors)
-        self._interactions = interactions or Interactions(model)
-        self._counts = counts or RedrawnCounts(model)
+    def __init__(self, release: PlausibleTables, priors: Sequence[str]):
+        self._release, self.model, self.priors = release, release.model, frozenset(priors)
         self.n_tables = N_TABLES if self.priors else 0
         self._kept, self._rows = Kept(MOST_KEPT), Kept(MOST_KEPT)
 
@@ -227,7 +224,7 @@ class DrawnTables:
             return own[None]
         if self.model.model.residuals.covers(group):
             counts = self.model.model.residuals.marginal(group)[None]
-            drawn = self._counts.table(group) if NOISE in self.priors else counts
+            drawn = self._release.redrawn.table(group) if NOISE in self.priors else counts
             drawn = np.repeat(drawn, self.n_tables // len(drawn), axis=0)
             drawn += self._other_people(group)
             drawn = np.where(self.model.model.possible(group), drawn, 0.0)
@@ -247,19 +244,18 @@ class DrawnTables:
         """
         if SAMPLING not in self.priors:
             return 0.0
-        codes, off = self._kept.get("people", self._drawn_people)
+        codes, base = self._kept.get("points", self._drawn)
         sizes = [self.model.sizes[a] for a in group]
         place = np.ravel_multi_index([codes[:, a] for a in group], sizes)
         n_cells = math.prod(sizes)
-        found = [np.bincount(place, one, n_cells) for one in off]
+        found = [np.bincount(place, one, n_cells) for one in self._people(base)]
         return np.reshape(found, (self.n_tables, *sizes))
 
-    def _drawn_people(self) -> tuple[NDArray[np.int64], Floats]:
-        codes, own = self._kept.get("points", self._drawn)
-        return codes, self._other_draw(own)
-
-    def _other_draw(self, own: Floats, *use: object) -> Floats:
+    def _people(self, own: Floats, *use: object) -> Floats:
         """Return by how much weights of points differ in tables of other people."""
+        return self._kept.get(("people", use), lambda: self._drawn_people(own, *use))
+
+    def _drawn_people(self, own: Floats, *use: object) -> Floats:
         # All rows that one person may have may be alike.
         alike = float(most_rows_of_a_unit(self.model.sketch.privacy))
         off = self._stream("people", *use).standard_normal((self.n_tables, len(own)))
@@ -294,7 +290,7 @@ class DrawnTables:
         """Return the interaction of a part of a group in all of its cells, in shares of rows."""
         found = self._kept.get(
             ("interaction", part),
-            lambda: self._interactions.drawn(part, self.n_tables, self._stream),
+            lambda: self._release.interactions.drawn(part, self.n_tables, self._stream),
         )
         for k, a in enumerate(group):
             if a not in part:
@@ -408,22 +404,15 @@ class DrawnTables:
     def _exact_values(self, j: int, unit: NDArray, cell: NDArray) -> NDArray:
         """Return the values of rows of a column whose units have one each."""
         column, places = self.model.cells[j], self.places(j)
-        if column.edges is None:
-            atoms = unit if column.n_atoms != column.n_cells else places.atom[cell]
-            return column.values(atoms, np.full(len(atoms), 0.5))
+        if column.edges is None and column.n_atoms != column.n_cells:
+            return column.values(unit, np.full(len(unit), 0.5))
         return places.values()[np.searchsorted(places.cell, cell)]
 
     # ---- points, of more columns
 
     def _points(self, columns: Group, *, empty: bool = True) -> Rows:
         """Return rows drawn from the model's tree, with weights that follow each table's counts."""
-        codes, base = self._kept.get("points", self._drawn)
-        weights = np.repeat(base[None], 1 + self.n_tables, axis=0)
-        if SAMPLING in self.priors:
-            weights[1:] += self._kept.get("people", self._drawn_people)[1]
-        if UNCOUNTED in self.priors:
-            weights[1:] += self._kept.get("beyond", lambda: self._beyond(base, "all"))
-        return self._rows_of_points(columns, codes, base, weights, empty=empty)
+        return self._rows_of_points(columns, *self._kept.get("points", self._drawn), empty=empty)
 
     def _about(self, columns: Group, meets: Meets, pool: Rows) -> Rows:
         """Return points of which many meet a condition that hardly one of the pool meets.
@@ -446,12 +435,7 @@ class DrawnTables:
         own = np.where(met, base * n / ROWS_OF_MODEL, base)
         base = np.concatenate([own, np.full(len(more), rare), np.full(len(others), one_row)])
         codes = np.concatenate([codes, more, others])
-        weights = np.repeat(base[None], 1 + self.n_tables, axis=0)
-        if SAMPLING in self.priors:
-            weights[1:] += self._other_draw(base, "about", columns)
-        if UNCOUNTED in self.priors:
-            weights[1:] += self._beyond(base, "about", columns)
-        return self._rows_of_points(columns, codes, base, weights)
+        return self._rows_of_points(columns, codes, base, "about", columns)
 
     def _valued(self, codes: dict[int, NDArray], rng: np.random.Generator) -> Rows:
         """Return rows of the model in these cells."""
@@ -462,9 +446,14 @@ class DrawnTables:
         return self._made(values, np.ones((1, len(next(iter(codes.values()))))))
 
     def _rows_of_points(
-        self, columns: Group, codes: NDArray, base: Floats, weights: Floats, *, empty: bool = True
+        self, columns: Group, codes: NDArray, base: Floats, *use: object, empty: bool = True
     ) -> Rows:
         """Return points in these cells, moved to the counts of groups and of pairs."""
+        weights = np.repeat(base[None], 1 + self.n_tables, axis=0)
+        if SAMPLING in self.priors:
+            weights[1:] += self._people(base, *use)
+        if UNCOUNTED in self.priors:
+            weights[1:] += self._kept.get(("beyond", use), lambda: self._beyond(base, *use))
         groups = self.model.counted_together(columns)
         more = self._in_empty_cells(groups if empty else [], codes)
         codes = np.concatenate([codes, more])
@@ -540,8 +529,10 @@ class DrawnTables:
 
     def _beyond(self, base: Floats, *use: object) -> Floats:
         """Return how points go together beyond their pairs: white, in rows of each table."""
-        white = self._stream("beyond", *use).standard_normal((self.n_tables, len(base)), np.float32)
-        return white * (self._interactions.beyond * np.sqrt(base.sum() * base))
+        white = self._stream("beyond", *(use or ("all",))).standard_normal(
+            (self.n_tables, len(base)), np.float32
+        )
+        return white * (self._release.interactions.beyond * np.sqrt(base.sum() * base))
 
     def _drawn(self) -> tuple[NDArray[np.int64], Floats]:
         """Return the cells of points, and their weights: rows of the table."""
