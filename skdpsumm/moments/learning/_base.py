@@ -49,6 +49,7 @@ from ..inferring._points import (
 )
 from ..inferring._regression import MomentRegression
 from ..inferring._table_model import TableModel
+from ..plausible._plausible import PlausibleTables
 from ._coefficients import Regression
 from ._target import TargetedPrivacy, TargetEmbedding
 
@@ -254,7 +255,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         embedding: TargetEmbedding | None = None,
     ):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
-        for name in ("estimator_", "effective_sample_size_"):
+        for name in ("estimator_", "effective_sample_size_", "_plausible"):
             self.__dict__.pop(name, None)
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy if embedding is None else TargetedPrivacy.of(sketch.privacy)
@@ -294,7 +295,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """Return rows of the graphical model, shape (n, d), and their weights, which are equal."""
         with progress(type(self).__name__, self.verbose):
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            rows = TableModel(sketch, columns).sample(self.n_synthetic, generator)
+            self._plausible = PlausibleTables(TableModel(sketch, columns))
+            rows = self._plausible.model.sample(self.n_synthetic, generator)
         return rows, np.full(len(rows), 1 / len(rows))
 
     def _trained(

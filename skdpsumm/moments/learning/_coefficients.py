@@ -29,8 +29,6 @@ from .._numbers import LEAST_CURVATURE, ROUNDING, Floats
 from ..asking._estimate import Estimate, near_the_middle
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..asking._weighted import encoded
-from ..inferring._table_model import TableModel
-from ..plausible._plausible import PlausibleTables
 
 
 class Design:
@@ -83,7 +81,7 @@ class Regression:
 
     def __init__(self, model: Any, inputs: Sequence[int]):
         self._model, self._target = model, model._target
-        self._plausible = PlausibleTables(TableModel(model.sketch_, model._table))
+        self._plausible = model._plausible
         self._design = Design(model._table, inputs)
         rows, cells, weights = next(self._tables("model"))
         kept = weights > ROUNDING * weights.mean()  # other rows teach nothing

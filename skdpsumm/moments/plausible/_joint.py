@@ -12,20 +12,29 @@ What is likely moves these quantiles, one table beside the other:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from ..._linear_systems import TINY
 from .._numbers import EVEN_CHANCE, ROUNDING, STEEPER_THAN_NEIGHBOURS, Codes, Floats, Group
 from ..inferring._table_model import TableModel
 from ._places import Places
 
-# Fractional parts whose multiples fill a line, a square or a cube evenly (Roberts 2018: the golden
-# ratio, the R2 and the R3 sequence).
-_EVEN = (0.6180339887,), (0.7548776662, 0.5698402910), (0.8191725134, 0.6710436067, 0.5497004779)
+
+@cache
+def evenly_filling(n_axes: int) -> Floats:
+    """Return fractional parts whose multiples fill a line, a square or a cube evenly.
+
+    They are powers of 1 / g, where ``g**(n_axes + 1) = g + 1`` (Roberts 2018): the golden ratio,
+    and the R2 and R3 sequences.
+    """
+    g = brentq(lambda g: g ** (n_axes + 1) - g - 1, 1.0, 2.0)
+    return g ** -np.arange(1.0, n_axes + 1)
 
 
 def lattice(m: int, shifts: NDArray) -> NDArray:
@@ -42,7 +51,7 @@ def lattice(m: int, shifts: NDArray) -> NDArray:
     -------
     ndarray of shape (n_axes, n_tables, n_cells * m)
     """
-    others = _EVEN[len(shifts) - 2] if len(shifts) > 1 else ()
+    others = evenly_filling(len(shifts) - 1) if len(shifts) > 1 else ()
     steps = [1, *(2 * round((m * part - 1) / 2) + 1 for part in others)]
     even = (np.outer(steps, np.arange(m)) % m / m).astype(shifts.dtype)
     found = even[:, None, None] + shifts[..., None]
@@ -52,7 +61,7 @@ def lattice(m: int, shifts: NDArray) -> NDArray:
 
 def even_shifts(n_axes: int, n_cells: int) -> Floats:
     """Return shifts of the cells that are spread evenly, shape (n_axes, 1, n_cells)."""
-    return np.outer(_EVEN[2][:n_axes], 0.5 + np.arange(n_cells))[:, None] % 1.0
+    return np.outer(evenly_filling(3)[:n_axes], 0.5 + np.arange(n_cells))[:, None] % 1.0
 
 
 def slopes(model: TableModel, j: int, other: int) -> Floats:
@@ -132,12 +141,21 @@ def correlation(model: TableModel, a: int, b: int) -> Correlation:
     return Correlation(found, float(mass @ found[0, :n] ** 2))
 
 
-def drawn_correlation(expected: Floats, n_tables: int, rng: np.random.Generator) -> Floats:
-    """Return the correlation in each cell, by the model and in each table, (1 + n_tables, n)."""
+def drawn_odds(expected: Floats, n_tables: int, rng: np.random.Generator) -> Floats:
+    """Return the odds ratio in each cell, by the model and in each table, (1 + n_tables, n).
+
+    It is that of the Plackett copula that has a correlation. By ranks this is
+    ``(x**2 - 2 x log(x) - 1) / (x - 1)**2`` for odds of x [1]_, which is ``tanh(log(x) / 3)`` to
+    first order, and to 0.016 anywhere.
+
+    References
+    ----------
+    .. [1] Nelsen (2006), "An Introduction to Copulas", exercise 5.20.
+    """
     own, alike = np.arctanh(expected)
     z = own + rng.random((n_tables, 1)) * (alike - own)
     z = z * np.where(rng.random((n_tables, 1)) < EVEN_CHANCE, STEEPER_THAN_NEIGHBOURS, 1.0)
-    return np.tanh(np.concatenate([[(own + alike) / 2], z]))
+    return np.exp(3 * np.concatenate([[(own + alike) / 2], z]))
 
 
 def conditional_shares(model: TableModel, a: int, b: int) -> tuple[Floats, Floats]:
@@ -157,17 +175,6 @@ def plackett_quantiles(u: Floats, rank: Floats, odds: Floats) -> Floats:
     c = 2 * a * (rank * (odds**2 - 1) + 1) + odds * (1 - 2 * a)
     d = np.sqrt(odds * (odds + 4 * a * rank * (1 - rank) * (1 - odds) ** 2))
     return np.clip((c - (1 - 2 * u) * d) / (2 * b), 0.0, 1.0)
-
-
-_ODDS = np.exp(np.linspace(-12, 12, 400))
-with np.errstate(all="ignore"):
-    # Spearman's correlation of Plackett's copula (Nelsen, An Introduction to Copulas, ex. 5.20).
-    _OF_ODDS = (_ODDS + 1) / (_ODDS - 1) - 2 * _ODDS * np.log(_ODDS) / (_ODDS - 1) ** 2
-
-
-def odds_ratio(correlation: Floats) -> Floats:
-    """Return the odds ratio of Plackett's copula that has a correlation by ranks."""
-    return np.exp(np.interp(correlation, _OF_ODDS, np.log(_ODDS)))
 
 
 def tilted(u: Floats, slope: Floats) -> Floats:
@@ -344,7 +351,7 @@ class InsideCells:
         return a, b, self._coupling(told, a, (i, j), b), self._coupling(back, b, (j, i), a)
 
     def _coupling(self, told: Correlation, k: int, pair: Group, other: int) -> tuple:
-        odds = odds_ratio(drawn_correlation(told.expected, self._n_tables, self._rng))
+        odds = drawn_odds(told.expected, self._n_tables, self._rng)
         start, share = conditional_shares(self._model, *pair)
         cells = self._code[k], self._code[other]
         return tuple(one.astype(np.float32) for one in (odds, start[cells], share[cells]))

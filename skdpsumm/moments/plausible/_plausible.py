@@ -512,20 +512,24 @@ class DrawnTables:
         base : ndarray of shape (n,)
         groups : sequence of tuple of int
         """
-        cells = []
+        cells, n = [], len(base)
         for g in [g for g in groups if not any(set(g) < set(other) for other in groups)]:
             shape = [self.model.sizes[a] for a in g]
             place = np.ravel_multi_index([codes[:, a] for a in g], shape)
-            where = csr_array((np.ones(len(base)), place, np.arange(len(base) + 1)))
-            where.resize(len(base), math.prod(shape))
-            whole = np.maximum(where.T @ base, TINY)
-            cells.append((where, self.counts(g).reshape(1 + self.n_tables, -1).T, whole))
-        moved = weights.T.copy()
-        for _ in range(RAKING_SWEEPS):
-            for where, counts, whole in cells:
-                off = (counts - where.T @ moved) / whole[:, None]
-                moved += base[:, None] * (where @ off)
-        return moved.T
+            shared = csr_array((base, place, np.arange(n + 1)), (n, math.prod(shape)))
+            summed = csr_array((np.ones(n), place, np.arange(n + 1)), shared.shape).T
+            whole = np.maximum(summed @ base, TINY)[:, None]
+            cells.append((shared, summed, self.counts(g).reshape(1 + self.n_tables, -1).T, whole))
+        found = np.empty_like(weights)
+        # So few tables at once that they stay in the processor's cache, which is four times faster.
+        step = max(2**18 // n, 1)
+        for some in (slice(k, k + step) for k in range(0, len(weights), step)):
+            moved = weights[some].T.copy()
+            for _ in range(RAKING_SWEEPS):
+                for shared, summed, counts, whole in cells:
+                    moved += shared @ ((counts[:, some] - summed @ moved) / whole)
+            found[some] = moved.T
+        return found
 
     def _beyond(self, base: Floats, *use: object) -> Floats:
         """Return how points go together beyond their pairs: white, in rows of each table."""
