@@ -281,7 +281,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if embedding is not None:
             weights = embedding.weights(rows)
         inputs = self._encoded(rows)
-        learnt = self._training_target(points[:, target])
+        learnt = self._learnt(self._observed(points[:, target]))
         each = weights * len(weights)
         self.estimator_ = self._trained(self._unfitted, inputs, learnt, each, rng)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))

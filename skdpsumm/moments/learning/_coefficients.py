@@ -83,10 +83,10 @@ class Regression:
         self._model, self._target = model, model._target
         self._plausible = model._plausible
         self._design = Design(model._table, inputs)
-        rows, cells, weights = next(self._tables("model"))
+        rows, observed, weights = next(self._tables("model"))
         kept = weights > ROUNDING * weights.mean()  # other rows teach nothing
-        self._rows, self._cells, self._weights = rows[kept], cells[kept], weights[kept]
-        learnt, rng = model._training_target(self._cells), check_random_state(model._seed)
+        self._rows, self._observed, self._weights = rows[kept], observed[kept], weights[kept]
+        learnt, rng = model._learnt(self._observed), check_random_state(model._seed)
         plain, inputs = model._plain_estimator(), self._rows[:, 1:]
         self._estimator = model._trained(plain, inputs, learnt, self._weights, rng)
         self._is_of_classes = hasattr(self._estimator, "predict_proba")
@@ -114,7 +114,7 @@ class Regression:
 
     def _steps(self, covers: str) -> Iterator[Floats]:
         """Yield how far the coefficients of each plausible table are from the model's."""
-        root = _inverse_root(self._newton(self._rows, self._cells, self._weights)[1])
+        root = _inverse_root(self._newton(self._rows, self._observed, self._weights)[1])
         tables = self._tables(covers)
         next(tables)  # the model's own
         for table in tables:
@@ -123,12 +123,13 @@ class Regression:
             moved = vectors.T @ (root.T @ score) / np.maximum(values, LEAST_CURVATURE)
             yield (root @ (vectors @ moved)).reshape(self._start.shape)
 
-    def _tables(self, covers: str) -> Iterator[tuple[Floats, NDArray, Floats]]:
-        """Yield the rows of each table, 1 and their inputs; cells of the target; and weights."""
+    def _tables(self, covers: str) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Yield the rows of each table, 1 and their inputs; what is observed there; and weights."""
         design = self._design
         found = self._plausible.rows(sorted((*design.columns, self._target)), covers, empty=False)
-        cells, present = found.column(self._target), ~found.absent(self._target)
+        present = ~found.absent(self._target)
         # Columns that are alike in all tables are encoded once.
+        observed = [self._model._observed(one) for one in found.column(self._target)]
         known = [(design.schema.columns[j], found.column(j)) for j in design.columns]
         parts = [np.array([encoded(column, one) for one in own]) for column, own in known]
         ends = np.cumsum([1, *(part.shape[1] for part in parts)])
@@ -139,7 +140,7 @@ class Regression:
                     rows[:, start : start + part.shape[1]] = part[k].T
             kept = present[k % len(present)]
             whole = rows if kept.all() else rows[kept]
-            yield whole, cells[k % len(cells)][kept], weights[kept]
+            yield whole, observed[k % len(observed)][kept], weights[kept]
 
     def _unknown(self) -> NDArray[np.bool_]:
         """Return which coefficients hang on rows that the release does not show.
@@ -180,10 +181,10 @@ class Regression:
         expected = self._estimator.predict_proba(rows[:, 1:])
         return expected[:, 1:] if expected.shape[1] == 2 else expected
 
-    def _newton(self, rows: Floats, cells: NDArray, weights: Floats) -> tuple[Floats, Floats]:
+    def _newton(self, rows: Floats, observed: Floats, weights: Floats) -> tuple[Floats, Floats]:
         """Return the slope of the loss, shape (n_outputs * (1 + k),), and its curvature."""
         expected = self._predicted(rows)
-        score = ((self._model._observed(cells) - expected) * weights[:, None]).T @ rows
+        score = ((observed - expected) * weights[:, None]).T @ rows
         slope = np.ones((len(weights), 1, 1))
         if self._is_of_classes:
             slope = expected[:, :, None] * (np.eye(expected.shape[1]) - expected[:, None, :])

@@ -21,7 +21,7 @@ from ..._sklearn import StrOptions
 from ...privacy import PrivacyLedger
 from ...privacy._ledger import LedgerDataset
 from ...schema._columns import Categorical, Numeric
-from ...schema._listed import known_classes, listed_classes
+from ...schema._listed import class_codes, known_classes, listed_classes
 from ...schema._reading import validate_table
 from ...schema._schema import SchemaLike, as_schema
 from ...sketches._sketchers import TableSketcher
@@ -280,16 +280,13 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         name = f"The target, column {columns.name(target)!r},"
         self.classes_ = listed_classes(known, name)  # sorted, as those of `estimator_`
 
-    def _training_target(self, target):
-        return self.classes_[self._codes(target)]
-
     def _observed(self, cells):
-        indicators = np.eye(len(self.classes_))[self._codes(cells)]
+        indicators = np.eye(len(self.classes_))[class_codes(cells, self.classes_)]
         return indicators[:, 1:] if len(self.classes_) == 2 else indicators
 
-    def _codes(self, cells):
-        codes = {value: k for k, value in enumerate(self.classes_.tolist())}
-        return [codes[value] for value in cells.tolist()]
+    def _learnt(self, observed):
+        codes = np.arange(len(self.classes_))[-observed.shape[1] :]
+        return self.classes_[(observed @ codes).astype(np.int64)]
 
     def _completed(self, inputs, learnt, weights):
         # An estimator must see every class: of one without rows some other row is taken.
@@ -475,8 +472,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
                 "use M2MClassifier, which learns classes."
             )
 
-    def _training_target(self, target):
-        return target.astype(np.float64)
-
     def _observed(self, cells):
         return np.asarray(cells, dtype=np.float64)[:, None]
+
+    def _learnt(self, observed):
+        return observed[:, 0]
