@@ -147,8 +147,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         inputs = as_schema(self.schema).for_table(n_features, names)
         inputs.require_bounds()
         table = _with_target(inputs, self._describe_target(y))
-        if self.release is not None:
-            _check_names(self.release, table)
         sketcher = self._made_sketcher(table)
         if isinstance(sketcher, AdaptiveSketcher) and sketcher.target is None:
             sketcher.target = table.n_columns - 1
@@ -487,22 +485,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """
         inputs = self._read_rows(X)  # which raises where nothing is fitted
         return self.estimator_.predict(inputs)
-
-
-def _check_names(sketcher: Any, table: TableSchema) -> None:
-    """Raise ValueError where a sketcher names a column that the table (X, y) lacks."""
-    names = table.names or ()
-    of_y = repr(names[-1]) if names else f"number {table.n_columns - 1}"
-    marginals = (
-        getattr(s, "marginals", None) for s in [sketcher, *getattr(sketcher, "sketchers", ())]
-    )
-    groups = (group for known in marginals if isinstance(known, list | tuple) for group in known)
-    for name in (name for group in groups if isinstance(group, list | tuple) for name in group):
-        if isinstance(name, str) and name not in names:
-            raise ValueError(
-                f"marginals names column {name!r}, which is not in the sketched table: it has the "
-                f"columns of X, and y as column {of_y}."
-            )
 
 
 def weight_parameter(estimator: Any) -> str | None:

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ..._linear_systems import TINY
-from .._numbers import EVEN_CHANCE, ROUNDING, STEEPER_THAN_NEIGHBOURS, Codes, Floats, Group
+from .._numbers import ROUNDING, STEEPER_THAN_NEIGHBOURS, Codes, Floats, Group
 from ..inferring._table_model import TableModel
+from ._noise import coins
 from ._places import Places
 
 
@@ -154,7 +155,7 @@ def drawn_odds(expected: Floats, n_tables: int, rng: np.random.Generator) -> Flo
     """
     own, alike = np.arctanh(expected)
     z = own + rng.random((n_tables, 1)) * (alike - own)
-    z = z * np.where(rng.random((n_tables, 1)) < EVEN_CHANCE, STEEPER_THAN_NEIGHBOURS, 1.0)
+    z = z * np.where(coins(rng, n_tables, 1), STEEPER_THAN_NEIGHBOURS, 1.0)
     return np.exp(3 * np.concatenate([[(own + alike) / 2], z]))
 
 
@@ -360,7 +361,7 @@ class InsideCells:
         """Let rows lie where another column's cell has more of its share, evenly or by a jump."""
         i, j = self._places[k].j, self._places[other].j
         cells = self._code[k], self._code[other]
-        coin = self._rng.random((1 + self._n_tables, self._model.sizes[i])) < EVEN_CHANCE
+        coin = coins(self._rng, 1 + self._n_tables, self._model.sizes[i])
         coin[0] = False
         n = self._model.sizes[i] - self._model.schema.missing(i)
         tables = self._counts((i, j))[: 1 + self._n_tables]

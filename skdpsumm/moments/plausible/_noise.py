@@ -45,6 +45,15 @@ def generator(key: str, *use: object) -> np.random.Generator:
     return np.random.default_rng(np.frombuffer(digest, np.uint32))
 
 
+def coins(rng: np.random.Generator, *shape: int) -> NDArray[np.bool_]:
+    """Return fair coins: of two ways in which rows may lie, one is as likely as the other.
+
+    So it is taken to be whether a density, or the share of another column's cell, jumps inside a
+    cell, and whether hidden rows are at an end of it.
+    """
+    return rng.random(shape) < 0.5
+
+
 def white_noise(
     sources: Iterable[tuple[str, float]], shape: tuple[int, ...], *use: object
 ) -> NDArray[np.float64]:

@@ -29,7 +29,6 @@ from scipy.special import betaincinv, ndtr
 
 from ..._linear_systems import TINY
 from .._numbers import (
-    EVEN_CHANCE,
     FEWEST_IN_CELL,
     N_QUANTILES,
     PSEUDO_ROWS,
@@ -41,6 +40,7 @@ from .._numbers import (
 )
 from ..inferring._shapes import by_a_jump, smooth_pieces
 from ..inferring._table_model import TableModel
+from ._noise import coins
 
 
 class Places:
@@ -197,7 +197,7 @@ class Places:
         piece = column.piece_of_atom[self.atom[:n]]
         firsts = np.flatnonzero(np.diff(piece, prepend=-1))
         rank = np.cumsum(np.diff(piece, prepend=piece[:1]) != 0)
-        coin = rng.random((self._n_tables, column.n_cells)) < EVEN_CHANCE
+        coin = coins(rng, self._n_tables, column.n_cells)
         coin &= ~column.blind
         rows = np.maximum(self._counts[1:], 0.0)
         rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
@@ -266,8 +266,8 @@ class Places:
         self.cell = column.cell_of_atom[self.atom]
         values = self.values().astype(np.float64)
         # Low, high, outer or inner ends, of all pieces alike in half of the tables.
-        common, alike = rng.integers(4, size=n), rng.random(n) < EVEN_CHANCE
-        heaped = (self._stream("cuts").random(n) < EVEN_CHANCE) & self._is_cut
+        common, alike = rng.integers(4, size=n), coins(rng, n)
+        heaped = coins(self._stream("cuts"), n) & self._is_cut
         for k, p in enumerate(at.tolist()):
             first, last = starts[p] + 2 * k, stops[p] + 2 * k + 1
             side = np.where(alike, common, rng.integers(2, size=n))
@@ -276,10 +276,10 @@ class Places:
             place, crowd = np.where(low, first, last), np.full(n, part[p])
             if column.blind[cell[p]]:
                 # Nothing tells that these rows are at one place, either.
-                crowd = np.where(rng.random(n) < EVEN_CHANCE, 0.0, crowd)
+                crowd = np.where(coins(rng, n), 0.0, crowd)
                 between = values[first] + rng.random(n) * (values[last] - values[first])
                 even = first + np.searchsorted(values[first : last + 1], between)
-                place = np.where(rng.random(n) < EVEN_CHANCE, even, place)
+                place = np.where(coins(rng, n), even, place)
             place, moved = np.where(heaped, first, place), np.where(heaped, 1.0, crowd)
             whole = self.weights[1:, first : last + 1].sum(axis=1)
             self.weights[1:, first : last + 1] *= (1 - moved)[:, None]

@@ -28,12 +28,12 @@ from ...schema._cells import N_EVEN
 from ...schema._schema import TableSchema
 from ...sketches._rounding import evenly, in_order
 from ...sketches._stated import most_rows_of_a_unit
-from .._numbers import EVEN_CHANCE, N_TABLES, Floats
+from .._numbers import N_TABLES, Floats
 from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
 from ._joint import at_quantiles
-from ._noise import generator, white_noise
+from ._noise import coins, generator, white_noise
 from ._plausible import NOISE, PLACES, PRIORS, SAMPLING, UNCOUNTED, PlausibleTables
 from ._rows import NamedRows, Rows, column_of
 
@@ -141,7 +141,7 @@ class PlausiblePoints:
         low, high = self.schema.bound(j) or (0.0, 1.0)
         near, rng = (high - low) / N_EVEN, self._stream("ends", j)
         found = np.repeat(own[None], 1 + N_TABLES, axis=0)
-        at_low, at_high = rng.random((2, N_TABLES, 1)) < EVEN_CHANCE
+        at_low, at_high = coins(rng, 2, N_TABLES, 1)
         found[1:] = np.where(at_low & (own < low + near), low, found[1:])
         found[1:] = np.where(at_high & (own > high - near), high, found[1:])
         return found
