@@ -36,6 +36,7 @@ from .._numbers import (
     ROUNDING,
     ROWS_OF_MODEL,
     ROWS_OF_TABLE,
+    Codes,
     Floats,
     Group,
 )
@@ -79,11 +80,11 @@ class PlausibleTables:
         self.model, self.schema, self.sketch = model, model.schema, model.sketch
         self.n_rows, self.draws = model.n_rows, model.sketch.key
         self._drawn: dict[str, DrawnTables] = {}
-        self._anywhere = Kept(MOST_KEPT)
+        self._kept = Kept(MOST_KEPT)
 
     def __getstate__(self) -> dict[str, Any]:
         # Tables take much room, and come out the same when they are asked again.
-        kept = {name: one for name, one in self.__dict__.items() if name != "redrawn"}
+        kept = {k: v for k, v in self.__dict__.items() if k not in ("redrawn", "points")}
         return kept | {"_drawn": {}}
 
     @cached_property
@@ -155,6 +156,19 @@ class PlausibleTables:
             found[a, b] = float(both - of_a * of_b)
         return found
 
+    @cached_property
+    def points(self) -> tuple[Codes, Floats]:
+        """The cells of points of the model, and their weights: rows of the table."""
+        codes = self.model.model.rounded(N_POINTS, generator(self.draws, "codes"))
+        return codes, self.model.model.rake(codes) * self.n_rows
+
+    def more_points(self) -> Codes:
+        """Return the cells of more points, as many as the model has rows with those."""
+        stream = generator(self.draws, "more codes")
+        return self._kept.get(
+            "more", lambda: self.model.model.rounded(ROWS_OF_MODEL - N_POINTS, stream)
+        )
+
     def some_rows(self, n: int) -> NamedRows:
         """Return rows to try a function on."""
         return NamedRows(self.schema, n, lambda j: self.model.some_values(j, n))
@@ -164,7 +178,7 @@ class PlausibleTables:
 
         def column(j: int) -> NDArray:
             rng = np.random.default_rng(j)
-            return self._anywhere.get((j, n), lambda: self.model.cells[j].anywhere(n, rng))
+            return self._kept.get((j, n), lambda: self.model.cells[j].anywhere(n, rng))
 
         return NamedRows(self.schema, n, column)
 
@@ -244,7 +258,7 @@ class DrawnTables:
         """
         if SAMPLING not in self.priors:
             return 0.0
-        codes, base = self._kept.get("points", self._drawn)
+        codes, base = self._release.points
         sizes = [self.model.sizes[a] for a in group]
         place = np.ravel_multi_index([codes[:, a] for a in group], sizes)
         n_cells = math.prod(sizes)
@@ -412,7 +426,7 @@ class DrawnTables:
 
     def _points(self, columns: Group, *, empty: bool = True) -> Rows:
         """Return rows drawn from the model's tree, with weights that follow each table's counts."""
-        return self._rows_of_points(columns, *self._kept.get("points", self._drawn), empty=empty)
+        return self._rows_of_points(columns, *self._release.points, empty=empty)
 
     def _about(self, columns: Group, meets: Meets, pool: Rows) -> Rows:
         """Return points of which many meet a condition that hardly one of the pool meets.
@@ -420,10 +434,10 @@ class DrawnTables:
         More are drawn from the model, and from anywhere, as one row of the table may be anywhere:
         so what noise says of a cell that the model has empty is heard.
         """
-        codes, base = self._kept.get("points", self._drawn)
+        codes, base = self._release.points
         rng, n = self._stream("about", columns), len(codes)
         met = meets(pool)[:n]  # beyond these are the points of empty cells
-        drawn = self.model.model.rounded(ROWS_OF_MODEL - n, self._stream("more codes"))
+        drawn = self._release.more_points()
         more = drawn[meets(self._valued({j: drawn[:, j] for j in columns}, rng))]
         anywhere = {j: rng.integers(self.model.sizes[j], size=N_ANYWHERE) for j in columns}
         found = np.flatnonzero(meets(self._valued(anywhere, rng)))
@@ -537,11 +551,6 @@ class DrawnTables:
             (self.n_tables, len(base)), np.float32
         )
         return white * (self._release.interactions.beyond * np.sqrt(base.sum() * base))
-
-    def _drawn(self) -> tuple[NDArray[np.int64], Floats]:
-        """Return the cells of points, and their weights: rows of the table."""
-        codes = self.model.model.rounded(N_POINTS, self._stream("codes"))
-        return codes, self.model.model.rake(codes) * self.model.n_rows
 
     def _by_chance(self, weights: Floats, cell: NDArray, columns: Group) -> Floats:
         """Let rows of plausible tables fall by chance inside their cells.
