@@ -407,11 +407,16 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         return self._default_estimator()
 
     def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
-        """Return points, shape (n, d), and weights that are not negative and sum to one."""
-        points = draw_points(self._points.prior, sketch, columns, self.n_synthetic, rng)
+        """Return points, shape (n, d), and weights that sum to one, if they are not printed."""
+        own = self._points
+        points = draw_points(own.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
-            if self._points.weights == "maxent":
+            if own.weights == "maxent":
                 return maxent_points(sketch, points, columns, rng)
+            if own.weights == "printed":
+                means, penalty = sketch.unprojected(), own.regularization
+                ridge = MomentRegression(means, points, regularization=penalty, center=False)
+                return points, ridge.weights
             # The ridge's weights (section 3.5) can be negative, which no estimator takes and which
             # makes losses unbounded below. Their projection on the simplex keeps what can be kept.
             ridge = MomentRegression(sketch, points, regularization="theory", center=True)

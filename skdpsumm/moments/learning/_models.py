@@ -26,8 +26,7 @@ from ...schema._reading import validate_table
 from ...schema._schema import SchemaLike, as_schema
 from ...sketches._sketchers import TableSketcher
 from .._base import of_paper
-from ..inferring._points import Points, draw_points
-from ..inferring._regression import MomentRegression
+from ..inferring._points import Points
 from ._base import BaseImplicitM2M, weight_parameter
 
 
@@ -236,16 +235,6 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
                 "Points(weights='printed') needs an estimator whose fit takes sample_weight: rows "
                 "cannot be drawn by negative weights. Take weights='maxent' or another estimator."
             )
-
-    def _weighted_points(self, sketch, columns, rng):
-        if self._points.weights != "printed":
-            return super()._weighted_points(sketch, columns, rng)
-        own = self._points
-        points = draw_points(own.prior, sketch, columns, self.n_synthetic, rng)
-        ridge = MomentRegression(
-            sketch.unprojected(), points, regularization=own.regularization, center=False
-        )
-        return points, ridge.weights
 
     def _checked_table(self, X, y):
         checked, labels = validate_table(self, X, y, schema=as_schema(self.schema))

@@ -92,10 +92,10 @@ class RedrawnCounts:
 
     def _error(self, part: Group) -> Floats:
         """Return the error of a residual, shape (n_tables, *sizes of the part)."""
-        return self._errors.get(part, lambda: self._told_of(part))
-
-    def _told_of(self, part: Group) -> Floats:
-        return np.sum([w * self._of(k, part) for k, w in self._residuals.tellers(part)], axis=0)
+        tellers = self._residuals.tellers
+        return self._errors.get(
+            part, lambda: np.sum([w * self._of(k, part) for k, w in tellers(part)], axis=0)
+        )
 
     def _of(self, k: int, part: Group) -> Floats:
         """Return what the noise of one marginal does to a residual.

@@ -4,7 +4,7 @@ Whatever is asked is a statistic of rows and weights. `PlausibleTables.rows` has
 of the release, and for each of B tables that are as plausible: a question is asked of each, and its
 interval is where the answers lie. Three priors say what a release does not tell, each in its file:
 what noise has done to counts (`_noise.py`), how columns go together that nobody counted together
-(`_interactions.py`), and where in their cells rows lie (`_places.py`, `_joint.py`).
+(`_interactions.py`), and where in their cells rows lie (`_places.py`).
 
 Nothing in a plausible table is clipped: its counts may be negative, as unbiased counts are. Only
 answers are moved to what is possible.
@@ -42,9 +42,8 @@ from .._numbers import (
 )
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
-from ._joint import InsideCells, at_quantiles
 from ._noise import RedrawnCounts, generator
-from ._places import Places
+from ._places import InsideCells, Places, at_quantiles
 from ._rows import NamedRows, Rows, possible_rows
 
 Meets = Callable[[Rows], NDArray[np.bool_]]

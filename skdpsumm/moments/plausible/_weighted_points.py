@@ -32,8 +32,8 @@ from .._numbers import N_TABLES, Floats
 from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
-from ._joint import at_quantiles
 from ._noise import coins, generator, white_noise
+from ._places import at_quantiles
 from ._plausible import NOISE, PLACES, PRIORS, SAMPLING, UNCOUNTED, PlausibleTables
 from ._rows import NamedRows, Rows, column_of
 
