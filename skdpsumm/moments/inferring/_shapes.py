@@ -166,12 +166,13 @@ def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
 
 
 def by_a_jump(
-    edges: Floats, cell_of_atom: Codes, masses: Floats, beyond: float = 0.0
+    edges: Floats, cell_of_atom: Codes, masses: Floats
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the mass of each atom if a cell has the densities of its neighbours, side by side.
 
     As where nobody is below 18: the mass of the cell tells where one density ends. A cell denser
-    than both neighbours, or than none, is even; which atoms are in no such cell comes second.
+    than both neighbours, or than none, is even; which atoms are in no such cell comes second. Where
+    the range ends, rows may well, so nothing jumps there.
 
     Parameters
     ----------
@@ -180,16 +181,12 @@ def by_a_jump(
     cell_of_atom : ndarray of int
         Increasing from 0.
     masses : ndarray of shape (n_cells,)
-    beyond : float, default=0.0
-        The density beyond the range, as a part of that of the cell at its end. By default there is
-        nobody.
     """
     ends, own = _cells(edges, cell_of_atom, masses)
     width, at = np.diff(ends), cell_of_atom
     density, smooth = own / width, smooth_pieces(own, width)
     left, right = density.copy(), density.copy()
     beside = np.pad(density[smooth], 1, mode="edge")
-    beside[[0, -1]] *= beyond
     left[smooth], right[smooth] = beside[:-2], beside[2:]
     is_between = (left - density) * (density - right) > 0
     left, right = np.where(is_between, left, density), np.where(is_between, right, density)

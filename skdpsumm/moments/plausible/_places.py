@@ -217,8 +217,7 @@ class Places:
         rows = np.maximum(self._counts[1:], 0.0)
         rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
         for own, here, there in zip(self.weights[1:], coin, rows, strict=True):
-            # Where a range ends, rows may well, so nothing jumps there.
-            jumped, is_between = by_a_jump(edges, self.cell[:n], there, beyond=1.0)
+            jumped, is_between = by_a_jump(edges, self.cell[:n], there)
             whole = np.maximum(np.add.reduceat(jumped, firsts), TINY)
             jumped *= (np.add.reduceat(own[:n], firsts) / whole)[rank]
             np.copyto(own[:n], jumped, where=is_between & here[self.cell[:n]])
@@ -369,11 +368,6 @@ def lattice(m: int, shifts: NDArray) -> NDArray:
     found = even[:, None, None] + shifts[..., None]
     found -= found >= 1.0
     return found.reshape(*shifts.shape[:2], -1)
-
-
-def even_shifts(n_axes: int, n_cells: int) -> Floats:
-    """Return shifts of the cells that are spread evenly, shape (n_axes, 1, n_cells)."""
-    return np.outer(evenly_filling(3)[:n_axes], 0.5 + np.arange(n_cells))[:, None] % 1.0
 
 
 def slopes(model: TableModel, j: int, other: int) -> Floats:
@@ -592,7 +586,9 @@ class InsideCells:
         self.loose = [k for k, one in enumerate(places) if not one.is_exact]
         n, n_units = len(self.loose), len(code[0]) // m
         drawn = rng.random((n, n_tables, n_units))
-        shifts = np.concatenate([even_shifts(n, n_units), drawn], axis=1)
+        # Those of the model are spread evenly over the cells.
+        even = np.outer(evenly_filling(3)[:n], 0.5 + np.arange(n_units))[:, None] % 1.0
+        shifts = np.concatenate([even, drawn], axis=1)
         # A value is one of few quantiles of its cell: half of the digits tell which.
         self._shifts = shifts.astype(np.float32)
         # What neighbours tell of a pair that nobody counted is a part of its interaction.

@@ -337,7 +337,10 @@ class DrawnTables:
         columns = tuple(sorted(columns))
         if not empty and not self._fills_cells(columns):
             return self._points(columns, empty=False)
-        found = self._rows.get(columns, lambda: self._made_rows(columns))
+        if len(columns) == 1:
+            return self._rows.get(columns, lambda: self._rows_of_one(columns[0]))
+        make = self._joint if self._fills_cells(columns) else self._points
+        found = self._rows.get(columns, lambda: make(columns))
         if meets is None or self._fills_cells(columns):
             return found
         pool = found.of_model()
@@ -349,11 +352,6 @@ class DrawnTables:
     def _fills_cells(self, columns: Group) -> bool:
         few = len(columns) <= 3 and self.model.n_units(columns) <= N_POINTS
         return len(columns) == 1 or few
-
-    def _made_rows(self, columns: Group) -> Rows:
-        if len(columns) == 1:
-            return self._rows_of_one(columns[0])
-        return self._joint(columns) if self._fills_cells(columns) else self._points(columns)
 
     def _made(self, values: dict[int, NDArray], weights: Floats) -> Rows:
         return Rows(self.model.schema, values, weights, self.model.some_values)
@@ -546,9 +544,7 @@ class DrawnTables:
 
     def _beyond(self, base: Floats, *use: object) -> Floats:
         """Return how points go together beyond their pairs: white, in rows of each table."""
-        white = self._stream("beyond", *(use or ("all",))).standard_normal(
-            (self.n_tables, len(base)), np.float32
-        )
+        white = self._stream("beyond", *use).standard_normal((self.n_tables, len(base)), np.float32)
         return white * (self._release.interactions.beyond * np.sqrt(base.sum() * base))
 
     def _by_chance(self, weights: Floats, cell: NDArray, columns: Group) -> Floats:
