@@ -9,9 +9,16 @@ import sys
 import warnings
 
 import numpy as np
+import pandas as pd
 
 import skdpsumm
-from skdpsumm import M2MClassifier, PrivateMMDSummarizer, RFFSketcher, TDILClassifier
+from skdpsumm import (
+    M2MClassifier,
+    M2MEstimator,
+    PrivateMMDSummarizer,
+    RFFSketcher,
+    TDILClassifier,
+)
 from skdpsumm.features._engine import check_engine
 from skdpsumm.privacy import PrivacyLedger
 
@@ -19,7 +26,8 @@ from skdpsumm.privacy import PrivacyLedger
 NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 # The schema of tables is one of them.
-LIMITS = {"RFFSketcher": 17, "TDILClassifier": 19, "PrivateMMDSummarizer": 19, "M2MClassifier": 36}
+LIMITS = {"RFFSketcher": 17, "TDILClassifier": 19, "PrivateMMDSummarizer": 19}
+LIMITS |= {"M2MEstimator": 36, "M2MClassifier": 35}
 
 
 def files_entered(call):
@@ -55,11 +63,14 @@ def fits():
     summarizer = PrivateMMDSummarizer(
         n_select=20, n_components=50, random_state=0, ledger=ledger(), gamma=1.0
     )
+    table = pd.DataFrame({"age": X[:, 0], "job": np.where(y, "clerk", "nurse")})
+    m2m = M2MEstimator({"age": (0, 1), "job": ["clerk", "nurse"]}, random_state=0)
     model = M2MClassifier((0, 1), n_synthetic=1000, random_state=0)
     return {
         "RFFSketcher": lambda: sketcher.fit(X),
         "TDILClassifier": lambda: learner.fit(X, y),
         "PrivateMMDSummarizer": lambda: summarizer.fit(X, X_target=X[:100] / 2),
+        "M2MEstimator": lambda: m2m.fit(table),
         "M2MClassifier": lambda: model.fit(X, y),
     }
 

@@ -49,7 +49,6 @@ from ..inferring._points import (
 )
 from ..inferring._regression import MomentRegression
 from ..inferring._table_model import TableModel
-from ..plausible._plausible import PlausibleTables
 from ._coefficients import Regression
 from ._target import TargetedPrivacy, TargetEmbedding
 
@@ -293,8 +292,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """Return rows of the graphical model, shape (n, d), and their weights, which are equal."""
         with progress(type(self).__name__, self.verbose):
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            self._plausible = PlausibleTables(TableModel(sketch, columns))
-            rows = self._plausible.model.sample(self.n_synthetic, generator)
+            self._model = TableModel(sketch, columns)
+            rows = self._model.sample(self.n_synthetic, generator)
         return rows, np.full(len(rows), 1 / len(rows))
 
     def _trained(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from ..._computing import warn_caller
-from ...schema._columns import Categorical, Column
+from ...schema._columns import Categorical
 from .._numbers import LEAST_CURVATURE, ROUNDING, Floats
 from ..asking._estimate import Estimate, near_the_middle
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
@@ -65,7 +65,7 @@ class Regression:
         # Intercepts and slopes for scaled inputs, shape (n_outputs, 1 + k).
         self._start = np.column_stack([starts, slopes])
 
-    def _terms(self, j: int, own: Column) -> list[tuple[str, tuple[float, float] | None]]:
+    def _terms(self, j: int, own: Any) -> list[tuple[str, tuple[float, float] | None]]:
         """Return the name of each input that a column makes, and the range of one of numbers."""
         name = self._model._table.name(j)
         if isinstance(own, Categorical):
@@ -112,9 +112,11 @@ class Regression:
         """Yield the rows of each table, 1 and their inputs; what is observed there; and weights."""
         columns = sorted((self._target, *(j for j, _ in self._columns)))
         found = self._plausible.rows(columns, covers, empty=False)
-        present = ~found.absent(self._target)
+        cells, present = found.column(self._target), ~found.absent(self._target)
         # Columns that are alike in all tables are encoded once.
-        observed = [self._model._observed(one) for one in found.column(self._target)]
+        observed = [
+            self._model._observed(one[kept]) for one, kept in zip(cells, present, strict=True)
+        ]
         parts = [
             np.array([encoded(column, one) for one in found.column(j)])
             for j, column in self._columns
@@ -127,7 +129,7 @@ class Regression:
                     rows[:, start : start + part.shape[1]] = part[k].T
             kept = present[k % len(present)]
             whole = rows if kept.all() else rows[kept]
-            yield whole, observed[k % len(observed)][kept], weights[kept]
+            yield whole, observed[k % len(observed)], weights[kept]
 
     def _unknown(self) -> NDArray[np.bool_]:
         """Return which coefficients hang on rows that the release does not show.
