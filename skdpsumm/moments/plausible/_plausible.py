@@ -472,13 +472,13 @@ class DrawnTables:
         weights = np.concatenate([weights, np.zeros((len(weights), len(more)))], axis=1)
         rng, values, n = self._stream("points", columns), {}, len(base)
         for j in columns:
-            places = self.places(j)
-            cell = codes[:, j]
+            places, column, cell = self.places(j), self.model.cells[j], codes[:, j]
             if places.is_exact:
-                atom, where = self.model.cells[j].at(cell, rng.random(n))
-                values[j] = self.model.cells[j].values(atom, where)
-                shares = places.atom_shares()[:, atom]
-                weights *= shares / np.maximum(shares[:1], TINY)
+                atom, where = column.at(cell, rng.random(n))
+                values[j] = column.values(atom, where)
+                if column.n_atoms > column.n_cells:
+                    shares = places.atom_shares()[:, atom]
+                    weights *= shares / np.maximum(shares[:1], TINY)
             else:
                 u = rng.random((len(places.quantiles), n))
                 values[j] = at_quantiles(places.quantiles, cell, u)
