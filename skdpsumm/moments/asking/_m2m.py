@@ -133,9 +133,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     AdaptiveSketcher : The sketch that is the default.
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseM2M._parameter_constraints,
-    }
     _of_points: ClassVar[dict[str, Any]] = {
         name: Points._parameter_constraints[name] for name in ("prior", "regularization", "center")
     }

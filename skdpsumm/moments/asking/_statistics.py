@@ -166,13 +166,14 @@ class StatisticsMixin:
         survey_weight: Weight = None,
         has_units: bool = False,
         names: Sequence[str] = (),
+        slope: float | None = None,
         **how: Any,
     ) -> Estimate:
         """Return a statistic of columns in each group of rows, `told` with the name of each.
 
         It takes rows and a column. Answers have an axis for each of `axes`, and a last one: of the
         columns, or of what the statistic returns of a single one, which has `names`. They are
-        without that one where a single thing was `asked`.
+        without that one where a single thing was `asked`. It warns of clipped values by a `slope`.
         """
         last, names = ("quantile", names) if names else ("column", self._names(which))
         rows_of, groups = self._told(axes, survey_weight, which), groups_of(axes)
@@ -192,6 +193,8 @@ class StatisticsMixin:
             refused=None if survey_weight is None else _NO_DESIGN,
             **how,
         )
+        if slope is not None:
+            warn_of_the_clipped(self._plausible, answer, which, slope)
         if asked is None or np.ndim(asked):
             return answer
         one = answer[..., 0]
@@ -346,13 +349,11 @@ class StatisticsMixin:
             found = np.array([_variance(rows_of([j], "model"), j)[0] for j in which])
             spread = np.where(found > 0, 2 * np.sqrt(np.abs(found)), np.inf)  # points may have none
         step = None if dates is None else 1.0
-        how: dict[str, Any] = {"spread": spread, "dates": dates, "step": step}
-        answer = self._in_groups(
+        slope = 1.0 if units else None
+        how: dict[str, Any] = {"spread": spread, "dates": dates, "step": step, "slope": slope}
+        return self._in_groups(
             means, told, column, which, possible, axes, survey_weight, units, **how
         )
-        if units:
-            warn_of_the_clipped(self._plausible, answer, which, 1.0)
-        return answer
 
     def _dates(self, which: Sequence[int], *, refused: bool = False) -> Date | None:
         """Return the column if it is of dates; raise ValueError for it beside others, or at all."""
@@ -387,13 +388,11 @@ class StatisticsMixin:
         """
         axes, (which, low, high) = self._axes_by(by, bins), self._numeric(column)
         self._dates(which, refused=True)
-        most = self._most_rows(survey_weight)
+        most, slope = self._most_rows(survey_weight), self._plausible.n_rows
         possible = np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)
-        answer = self._in_groups(
-            _total, "the total of {!r}", column, which, possible, axes, survey_weight, True
-        )
-        warn_of_the_clipped(self._plausible, answer, which, self._plausible.n_rows)
-        return answer
+        how: dict[str, Any] = {"has_units": True, "slope": slope}
+        told = "the total of {!r}"
+        return self._in_groups(_total, told, column, which, possible, axes, survey_weight, **how)
 
     def missing_share(self, column: Any = None) -> Estimate:
         """Return the share of rows without a value, for each column that may lack values.
@@ -734,7 +733,7 @@ class StatisticsMixin:
         if not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must lie in [0, 1], got {q!r}.")
         axes = self._axes_by(by, bins)
-        answer = self._in_groups(
+        return self._in_groups(
             lambda rows, j: rows.quantiles(rows.numbers(j), levels),
             "the quantile {}",
             q,
@@ -747,9 +746,8 @@ class StatisticsMixin:
             step=self._asked.step(j),
             dates=self._dates([j]),
             judged=len(levels) <= MOST_ROWS_SHOWN,
+            slope=0.0,
         )
-        warn_of_the_clipped(self._plausible, answer, [j], 0.0)
-        return answer
 
     def histogram(self, column: Any, bins: Any = None) -> Estimate:
         """Return the shares of a column's values in bins, or in categories.
