@@ -60,6 +60,45 @@ PRIORS = {
 }
 
 
+class SharedDraws:
+    """What is drawn once for all tables of a release. A pickle holds none of it.
+
+    Parameters
+    ----------
+    model : TableModel
+    """
+
+    def __init__(self, model: TableModel):
+        self.model = model
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"model": self.model}
+
+    @cached_property
+    def interactions(self) -> Interactions:
+        """How columns may go together that nobody counted together."""
+        return Interactions(self.model)
+
+    @cached_property
+    def redrawn(self) -> RedrawnCounts:
+        """What the noise of counts may have been."""
+        return RedrawnCounts(self.model)
+
+    @cached_property
+    def points(self) -> tuple[Codes, Floats]:
+        """The cells of points of the model, and their weights: rows of the table."""
+        codes = self._rounded(N_POINTS, "codes")
+        return codes, self.model.model.rake(codes) * self.model.n_rows
+
+    @cached_property
+    def more_points(self) -> Codes:
+        """The cells of more points, as many as the model has rows with those."""
+        return self._rounded(ROWS_OF_MODEL - N_POINTS, "more codes")
+
+    def _rounded(self, n: int, use: str) -> Codes:
+        return self.model.model.rounded(n, generator(self.model.sketch.key, use))
+
+
 class PlausibleTables:
     """What a release's histograms tell of a table: the model, and B tables that are as plausible.
 
@@ -79,22 +118,11 @@ class PlausibleTables:
         self.model, self.schema, self.sketch = model, model.schema, model.sketch
         self.n_rows, self.draws = model.n_rows, model.sketch.key
         self._drawn: dict[str, DrawnTables] = {}
-        self._kept = Kept(MOST_KEPT)
+        self.shared, self._anywhere = SharedDraws(model), Kept(MOST_KEPT)
 
     def __getstate__(self) -> dict[str, Any]:
         # Tables take much room, and come out the same when they are asked again.
-        kept = {k: v for k, v in self.__dict__.items() if k not in ("redrawn", "points")}
-        return kept | {"_drawn": {}}
-
-    @cached_property
-    def interactions(self) -> Interactions:
-        """How columns may go together that nobody counted together."""
-        return Interactions(self.model)
-
-    @cached_property
-    def redrawn(self) -> RedrawnCounts:
-        """What the noise of counts may have been."""
-        return RedrawnCounts(self.model)
+        return self.__dict__ | {"_drawn": {}}
 
     def rows(
         self,
@@ -133,7 +161,7 @@ class PlausibleTables:
     def tables_of(self, covers: str) -> DrawnTables:
         """Return the tables that an interval covers; what they draw is kept."""
         if covers not in self._drawn:
-            self._drawn[covers] = DrawnTables(self, PRIORS[covers])
+            self._drawn[covers] = DrawnTables(self.shared, PRIORS[covers])
         return self._drawn[covers]
 
     def apart(self, columns: Sequence[int]) -> dict[tuple[int, int], float]:
@@ -155,19 +183,6 @@ class PlausibleTables:
             found[a, b] = float(both - of_a * of_b)
         return found
 
-    @cached_property
-    def points(self) -> tuple[Codes, Floats]:
-        """The cells of points of the model, and their weights: rows of the table."""
-        codes = self.model.model.rounded(N_POINTS, generator(self.draws, "codes"))
-        return codes, self.model.model.rake(codes) * self.n_rows
-
-    def more_points(self) -> Codes:
-        """Return the cells of more points, as many as the model has rows with those."""
-        stream = generator(self.draws, "more codes")
-        return self._kept.get(
-            "more", lambda: self.model.model.rounded(ROWS_OF_MODEL - N_POINTS, stream)
-        )
-
     def some_rows(self, n: int) -> NamedRows:
         """Return rows to try a function on."""
         return NamedRows(self.schema, n, lambda j: self.model.some_values(j, n))
@@ -177,7 +192,7 @@ class PlausibleTables:
 
         def column(j: int) -> NDArray:
             rng = np.random.default_rng(j)
-            return self._kept.get((j, n), lambda: self.model.cells[j].anywhere(n, rng))
+            return self._anywhere.get((j, n), lambda: self.model.cells[j].anywhere(n, rng))
 
         return NamedRows(self.schema, n, column)
 
@@ -206,14 +221,13 @@ class DrawnTables:
 
     Parameters
     ----------
-    release : PlausibleTables
-        What all tables of a release share.
+    shared : SharedDraws
     priors : sequence of {"noise", "uncounted", "places", "sampling"}
         Of none there is the model alone.
     """
 
-    def __init__(self, release: PlausibleTables, priors: Sequence[str]):
-        self._release, self.model, self.priors = release, release.model, frozenset(priors)
+    def __init__(self, shared: SharedDraws, priors: Sequence[str]):
+        self._shared, self.model, self.priors = shared, shared.model, frozenset(priors)
         self.n_tables = N_TABLES if self.priors else 0
         self._kept, self._rows = Kept(MOST_KEPT), Kept(MOST_KEPT)
 
@@ -237,7 +251,7 @@ class DrawnTables:
             return own[None]
         if self.model.model.residuals.covers(group):
             counts = self.model.model.residuals.marginal(group)[None]
-            drawn = self._release.redrawn.table(group) if NOISE in self.priors else counts
+            drawn = self._shared.redrawn.table(group) if NOISE in self.priors else counts
             drawn = np.repeat(drawn, self.n_tables // len(drawn), axis=0)
             drawn += self._other_people(group)
             drawn = np.where(self.model.model.possible(group), drawn, 0.0)
@@ -257,7 +271,7 @@ class DrawnTables:
         """
         if SAMPLING not in self.priors:
             return 0.0
-        codes, base = self._release.points
+        codes, base = self._shared.points
         sizes = [self.model.sizes[a] for a in group]
         place = np.ravel_multi_index([codes[:, a] for a in group], sizes)
         n_cells = math.prod(sizes)
@@ -303,7 +317,7 @@ class DrawnTables:
         """Return the interaction of a part of a group in all of its cells, in shares of rows."""
         found = self._kept.get(
             ("interaction", part),
-            lambda: self._release.interactions.drawn(part, self.n_tables, self._stream),
+            lambda: self._shared.interactions.drawn(part, self.n_tables, self._stream),
         )
         for k, a in enumerate(group):
             if a not in part:
@@ -423,7 +437,7 @@ class DrawnTables:
 
     def _points(self, columns: Group, *, empty: bool = True) -> Rows:
         """Return rows drawn from the model's tree, with weights that follow each table's counts."""
-        return self._rows_of_points(columns, *self._release.points, empty=empty)
+        return self._rows_of_points(columns, *self._shared.points, empty=empty)
 
     def _about(self, columns: Group, meets: Meets, pool: Rows) -> Rows:
         """Return points of which many meet a condition that hardly one of the pool meets.
@@ -431,10 +445,10 @@ class DrawnTables:
         More are drawn from the model, and from anywhere, as one row of the table may be anywhere:
         so what noise says of a cell that the model has empty is heard.
         """
-        codes, base = self._release.points
+        codes, base = self._shared.points
         rng, n = self._stream("about", columns), len(codes)
         met = meets(pool)[:n]  # beyond these are the points of empty cells
-        drawn = self._release.more_points()
+        drawn = self._shared.more_points
         more = drawn[meets(self._valued({j: drawn[:, j] for j in columns}, rng))]
         anywhere = {j: rng.integers(self.model.sizes[j], size=N_ANYWHERE) for j in columns}
         found = np.flatnonzero(meets(self._valued(anywhere, rng)))
@@ -545,7 +559,7 @@ class DrawnTables:
     def _beyond(self, base: Floats, *use: object) -> Floats:
         """Return how points go together beyond their pairs: white, in rows of each table."""
         white = self._stream("beyond", *use).standard_normal((self.n_tables, len(base)), np.float32)
-        return white * (self._release.interactions.beyond * np.sqrt(base.sum() * base))
+        return white * (self._shared.interactions.beyond * np.sqrt(base.sum() * base))
 
     def _by_chance(self, weights: Floats, cell: NDArray, columns: Group) -> Floats:
         """Let rows of plausible tables fall by chance inside their cells.

@@ -62,7 +62,7 @@ class PlausiblePoints:
         self._regression, self.shift, self.schema = regression, shift, schema
         # What histograms do not tell of columns together may be as much as of pairs that they tell.
         self._counted = None if of_histograms is None else PlausibleTables(of_histograms)
-        phi = 0.0 if self._counted is None else self._counted.interactions.of_pair
+        phi = 0.0 if self._counted is None else self._counted.shared.interactions.of_pair
         self._square = max(shift.of_residuals, phi**2)
         self.sketch = regression.sketch
         self.n_rows = self.sketch.n_samples
