@@ -26,7 +26,7 @@ from skdpsumm.privacy import PrivacyLedger
 NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 # The schema of tables is one of them.
-LIMITS = {"RFFSketcher": 17, "TDILClassifier": 19, "PrivateMMDSummarizer": 19}
+LIMITS = {"RFFSketcher": 17, "TDILClassifier": 19, "PrivateMMDSummarizer": 20}
 LIMITS |= {"M2MEstimator": 36, "M2MClassifier": 35}
 
 

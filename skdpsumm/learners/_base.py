@@ -24,6 +24,7 @@ from ..schema._groups import Groups
 from ..schema._reading import ReadRows, unwrap, validate_table
 from ..schema._schema import allowed, as_schema
 from ..schema._sparse import SparseRows
+from ..schema._vectorizer import part_of
 from ._public_points import MOST_COLUMNS, even_points
 from ._space import Reading, open_space
 from .erm._kernel_space import PolynomialKernel
@@ -345,7 +346,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             y_numeric=is_regressor(self),
             accept_sparse=reading.takes_sparse,
         )
-        X = reading.vectors(X, self)
+        X = reading.rows(X, self)
         loss, coding, given = self._describe_target(y)
         n_rows, codes = len(X), coding.encode(y)
         if n_rows == 0:  # which a search lets be; solvers are for one row at least
@@ -385,7 +386,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             return replace(problem, shares=shares, units=groups.codes)
         kept = groups.kept(self._rows_per_group, self._group_key(problem.terms.noise_seed))
         units = groups.codes[kept]
-        return replace(problem, X=problem.X[kept], codes=problem.codes[kept], units=units)
+        return replace(problem, X=part_of(problem.X, kept), codes=problem.codes[kept], units=units)
 
     @property
     def _reading(self) -> Reading:

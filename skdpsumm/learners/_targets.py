@@ -212,7 +212,9 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
             low, high = (float(end) for end in self.y_bounds)
         except (TypeError, ValueError):
             low = high = np.nan
-        if not (np.isfinite([low, high, high - low]).all() and low < high):
+        # Halves of narrower intervals are rounded, and codes then lie outside [-1, 1].
+        is_wide = high - low >= 2 * np.finfo(np.float64).tiny
+        if not (np.isfinite([low, high, high - low]).all() and is_wide):
             raise ValueError(
                 f"y_bounds must be a pair of finite numbers low < high, got {self.y_bounds!r}."
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -42,6 +43,7 @@ from ._candidate import (
     check_steps,
     last_step,
     schema_of,
+    schemas_of,
     set_claim,
 )
 from ._choice import DROWNED_SHARE_OF_SIZE, ChoiceNoise, epsilon_of_fit, rows_to_tell, told_apart
@@ -538,8 +540,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         )
 
     @property
-    def _described_by(self) -> Any:
-        return schema_of(self.estimator)
+    def _described_by(self) -> Sequence[Any]:
+        return schemas_of(self.estimator)
 
     # ---- the result
 
