@@ -18,7 +18,6 @@ from skdpsumm import (
     RFFSketcher,
 )
 from skdpsumm.moments.plausible import _plausible
-from skdpsumm.moments.plausible._plausible import DrawnTables
 
 Z95 = 1.959964
 N_TABLES = 2000  # which tell a standard deviation to 1.6 per cent
@@ -32,7 +31,6 @@ N_PERSONS = 400
 
 @pytest.fixture(autouse=True)
 def many_tables(monkeypatch):
-    monkeypatch.setattr(DrawnTables.__init__, "__defaults__", (N_TABLES,))
     monkeypatch.setattr(_plausible, "N_TABLES", N_TABLES)
 
 

@@ -4,8 +4,7 @@ from .asking._estimate import Estimate
 from .asking._m2m import M2MEstimator
 from .asking._warnings import AnswerWarning
 from .inferring._points import KDE, Points
-from .learning._classifier import M2MClassifier
-from .learning._regressor import M2MRegressor
+from .learning._models import M2MClassifier, M2MRegressor
 
 __all__ = [
     "KDE",

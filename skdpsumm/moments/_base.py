@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -35,6 +36,7 @@ from ..sketches._sketchers import BaseSketcher
 from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
 from .inferring._points import Points, check_answerable
+from .plausible._plausible import PlausibleTables
 
 # Parameters of the budget. They are those of the default sketcher; `release` has its own.
 PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "ledger")
@@ -67,6 +69,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     }
     # Parameters of `Points` that have an effect here.
     _of_points: ClassVar[dict[str, Any]]
+    # What the histograms of the release tell, if it has some.
+    _model: Any
 
     schema: Any
     release: Any
@@ -166,6 +170,11 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 "or add a HistogramSketcher to a SketchUnion."
             )
         return all(kinds) if self.inference == "auto" else self.inference == "graphical"
+
+    @cached_property
+    def _plausible(self) -> Any:
+        """Tables that the release may have come from, once they are asked for."""
+        return PlausibleTables(self._model)
 
     def _require_schema(self) -> None:
         """Raise ValueError unless one schema is given, here or to the sketcher."""

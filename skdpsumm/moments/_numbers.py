@@ -1,4 +1,16 @@
-"""Numbers of answers and plausible tables that were chosen: what each is, and who measured it."""
+"""Numbers of answers and plausible tables that were chosen: what each is, and who measured it.
+
+Beside them are the arrays of numbers that all modules name.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+# Columns of the table, by their numbers.
+Group = tuple[int, ...]
+
 
 # Parts of a whole up to this are rounding errors: of a step, a row, a share, a singular value, or
 # of what a solver leaves.
@@ -36,9 +48,6 @@ SHARE_OVERLOOKED = 0.1
 # Standard deviation of a shift that all cells of a column share, to one side or outwards; that of
 # each cell's own is 1.
 STD_OF_SHARED_SHIFT = 0.5
-# Chance of one of two ways in which rows may lie, as likely as not: that a density, or the share of
-# another column's cell, jumps inside a cell, and that hidden rows are at no end of it.
-EVEN_CHANCE = 0.5
 # Two numbers may go up and down together inside a cell this many times as steeply as neighbours
 # tell (as Fisher's z). Without it covariances of columns with correlations of 0.8 were off by 5 to
 # 10 per cent more (tables of examples/benchmarks/intervals.py).

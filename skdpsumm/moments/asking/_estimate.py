@@ -17,9 +17,7 @@ from ..._html import MOST_COLUMNS_SHOWN, MOST_ROWS_SHOWN, cut, html_table, more_
 from ..._linear_systems import TINY
 from ...schema._columns import Date
 from .._frames import chosen, distinct, labelled
-from .._numbers import LIKE_GAUSSIAN, REACH_OF_ANSWER, ROUNDING
-
-Floats = NDArray[np.float64]
+from .._numbers import LIKE_GAUSSIAN, REACH_OF_ANSWER, ROUNDING, Floats
 
 # What an interval may cover, and what its parts are called.
 _COVERS = ("table", "noise", "population")

@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._numbers import FEWEST_POINTS, N_ANYWHERE, N_POINTS
+from .._numbers import FEWEST_POINTS, N_ANYWHERE, N_POINTS, Floats, Group
 from ..inferring._table_model import TableModel
 from ..plausible._rows import NamedRows, Rows, check_each_row, values_at
 from ._warnings import warn_of_constants
-
-Floats = NDArray[np.float64]
-Group = tuple[int, ...]
 
 
 class AskedFunction:

@@ -33,7 +33,6 @@ from ..inferring._points import (
 )
 from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
-from ..plausible._plausible import PlausibleTables
 from ..plausible._rows import NamedRows, values_at
 from ..plausible._weighted_points import PlausiblePoints
 from ._estimate import Estimate
@@ -134,9 +133,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     AdaptiveSketcher : The sketch that is the default.
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseM2M._parameter_constraints,
-    }
     _of_points: ClassVar[dict[str, Any]] = {
         name: Points._parameter_constraints[name] for name in ("prior", "regularization", "center")
     }
@@ -519,9 +515,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             counted = histogram_columns(sketch.feature_map)
             self._model = TableModel(sketch, columns) if counted else None
             if self._is_graphical(sketch.feature_map):
-                assert self._model is not None  # of histograms alone
                 self._regression = None
-                self._plausible = PlausibleTables(self._model)
             else:
                 self._prepare_points(sketch, columns, rng)
         warn_of_the_drowned(sketch, "answers tell next to nothing")

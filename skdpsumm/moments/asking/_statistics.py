@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, reduce
 from itertools import combinations_with_replacement, islice, product
 from numbers import Integral, Real
@@ -20,11 +21,10 @@ from ...schema._columns import Date
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
 from .._frames import chosen, frame_of, framed
-from .._numbers import N_TABLES
+from .._numbers import N_TABLES, Floats
 from ..plausible._rows import Rows
 from ._estimate import Estimate, likeliest, near_the_middle
 from ._functions import AskedFunction
-from ._tables import positive_tables, rounded_rows
 from ._warnings import (
     AnswerWarning,
     first_of,
@@ -41,10 +41,11 @@ from ._weighted import (
     grouped,
     model_axis,
     nearest_possible,
+    positive_tables,
     ratio,
+    rounded_rows,
 )
 
-Floats = NDArray[np.float64]
 # The column of a survey weight.
 Weight = int | str | None
 
@@ -165,13 +166,14 @@ class StatisticsMixin:
         survey_weight: Weight = None,
         has_units: bool = False,
         names: Sequence[str] = (),
+        slope: float | None = None,
         **how: Any,
     ) -> Estimate:
         """Return a statistic of columns in each group of rows, `told` with the name of each.
 
         It takes rows and a column. Answers have an axis for each of `axes`, and a last one: of the
         columns, or of what the statistic returns of a single one, which has `names`. They are
-        without that one where a single thing was `asked`.
+        without that one where a single thing was `asked`. It warns of clipped values by a `slope`.
         """
         last, names = ("quantile", names) if names else ("column", self._names(which))
         rows_of, groups = self._told(axes, survey_weight, which), groups_of(axes)
@@ -191,6 +193,8 @@ class StatisticsMixin:
             refused=None if survey_weight is None else _NO_DESIGN,
             **how,
         )
+        if slope is not None:
+            warn_of_the_clipped(self._plausible, answer, which, slope)
         if asked is None or np.ndim(asked):
             return answer
         one = answer[..., 0]
@@ -345,13 +349,11 @@ class StatisticsMixin:
             found = np.array([_variance(rows_of([j], "model"), j)[0] for j in which])
             spread = np.where(found > 0, 2 * np.sqrt(np.abs(found)), np.inf)  # points may have none
         step = None if dates is None else 1.0
-        how: dict[str, Any] = {"spread": spread, "dates": dates, "step": step}
-        answer = self._in_groups(
+        slope = 1.0 if units else None
+        how: dict[str, Any] = {"spread": spread, "dates": dates, "step": step, "slope": slope}
+        return self._in_groups(
             means, told, column, which, possible, axes, survey_weight, units, **how
         )
-        if units:
-            warn_of_the_clipped(self._plausible, answer, which, 1.0)
-        return answer
 
     def _dates(self, which: Sequence[int], *, refused: bool = False) -> Date | None:
         """Return the column if it is of dates; raise ValueError for it beside others, or at all."""
@@ -386,13 +388,11 @@ class StatisticsMixin:
         """
         axes, (which, low, high) = self._axes_by(by, bins), self._numeric(column)
         self._dates(which, refused=True)
-        most = self._most_rows(survey_weight)
+        most, slope = self._most_rows(survey_weight), self._plausible.n_rows
         possible = np.minimum(low * most, 0.0), np.maximum(high * most, 0.0)
-        answer = self._in_groups(
-            _total, "the total of {!r}", column, which, possible, axes, survey_weight, True
-        )
-        warn_of_the_clipped(self._plausible, answer, which, self._plausible.n_rows)
-        return answer
+        how: dict[str, Any] = {"has_units": True, "slope": slope}
+        told = "the total of {!r}"
+        return self._in_groups(_total, told, column, which, possible, axes, survey_weight, **how)
 
     def missing_share(self, column: Any = None) -> Estimate:
         """Return the share of rows without a value, for each column that may lack values.
@@ -589,7 +589,7 @@ class StatisticsMixin:
             by_output: dict[int, Floats] = {}
             for outputs, columns in asked.parts:
                 rows = rows_of(columns, covers)
-                values = np.moveaxis(asked.at(rows.rows, outputs), -1, 0)
+                values = np.moveaxis(asked.at(rows, outputs), -1, 0)
                 for k, at in zip(outputs.tolist(), values, strict=True):
                     by_output[k] = rows.sums(at) if counts else rows.mean(at, low[k], high[k])
             found = np.stack([by_output[k] for k in range(asked.n_outputs)], axis=-1)
@@ -661,7 +661,7 @@ class StatisticsMixin:
             x = rows.numbers(j)
             # The first threshold that a value is at most.
             codes = np.where(np.isnan(x), -1, np.searchsorted(ordered, x))
-            sums = GroupedRows(rows.rows, codes, len(ordered) + 1).sums()
+            sums = replace(rows, codes=codes, n_groups=len(ordered) + 1).sums()
             below = np.cumsum(sums, axis=1)[:, :-1]
             return ratio(below, sums.sum(axis=1, keepdims=True), 0.0, 1.0)
 
@@ -733,7 +733,7 @@ class StatisticsMixin:
         if not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must lie in [0, 1], got {q!r}.")
         axes = self._axes_by(by, bins)
-        answer = self._in_groups(
+        return self._in_groups(
             lambda rows, j: rows.quantiles(rows.numbers(j), levels),
             "the quantile {}",
             q,
@@ -746,9 +746,8 @@ class StatisticsMixin:
             step=self._asked.step(j),
             dates=self._dates([j]),
             judged=len(levels) <= MOST_ROWS_SHOWN,
+            slope=0.0,
         )
-        warn_of_the_clipped(self._plausible, answer, [j], 0.0)
-        return answer
 
     def histogram(self, column: Any, bins: Any = None) -> Estimate:
         """Return the shares of a column's values in bins, or in categories.
@@ -863,7 +862,7 @@ class StatisticsMixin:
             if over:
                 whole = found[:, *(slice(-1 if k in over else None, None) for k in every)]
             elif over is not None:
-                present = rows.rows
+                present = rows
                 for axis in axes:
                     present = present.where(~present.absent(axis.column))
                 whole = present.weights.sum(axis=1).reshape(-1, *(1 for _ in every))
@@ -931,7 +930,7 @@ class StatisticsMixin:
 
         @cache  # the value is asked of the same tables
         def ask(covers: str) -> Floats:
-            rows = rows_of(which, covers).rows
+            rows = rows_of(which, covers)
             kept = np.any(rows.weights > 0, axis=0)
 
             def frame_of_kept(cells: Sequence[NDArray], known: Mapping[str, Any]) -> Any:
@@ -1021,7 +1020,7 @@ class StatisticsMixin:
         if not (isinstance(n, Integral) and n > 0):
             raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
         which = list(range(self._asked.n_columns))
-        rows, of_noise = (self._told()(which, covers).rows for covers in ("table", "noise"))
+        rows, of_noise = (self._told()(which, covers) for covers in ("table", "noise"))
         tables = positive_tables(rows, which, of_noise)
         some = [rounded_rows(*one, int(n)) for one in islice(tables, 1, 1 + int(n_tables))]
         return [framed(one, self._asked, self._frame, self.sketch_.privacy.badge) for one in some]
@@ -1090,7 +1089,7 @@ def _total(rows: GroupedRows, j: int) -> Floats:
 
 
 def _missing_share(rows: GroupedRows, j: int) -> Floats:
-    return ratio(rows.sums(rows.rows.absent(j)), rows.sums(), 0.0, 1.0)
+    return ratio(rows.sums(rows.absent(j)), rows.sums(), 0.0, 1.0)
 
 
 def _variance(rows: GroupedRows, j: int) -> Floats:

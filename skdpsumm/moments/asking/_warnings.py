@@ -190,7 +190,7 @@ def warn_of_the_clipped(
     for j, value, error in zip(which, values, errors, strict=True):
         if (
             plausible.model.cells[j].edges is None
-            or not (places := plausible.places(j)).at_ends.any()
+            or not (places := plausible.tables_of("table").places(j)).at_ends.any()
         ):
             continue
         cells, column = plausible.model.cells[j], plausible.schema.columns[j]

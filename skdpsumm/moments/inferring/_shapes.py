@@ -11,6 +11,7 @@ error of any function's mean follows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,10 +20,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ..._linear_systems import TINY
-from .._numbers import PSEUDO_ROWS, SPIKE, TOLD_SHARE, UNTOLD_SHARE
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from .._numbers import PSEUDO_ROWS, SPIKE, TOLD_SHARE, UNTOLD_SHARE, Codes, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +49,26 @@ class Shape:
     end: Codes
     std: Floats
     of_count: Floats
+
+    @cached_property
+    def by_cell(self) -> Codes:
+        """The atoms in the order of their cells."""
+        return np.argsort(self.cell_of_atom, kind="stable")
+
+    @cached_property
+    def firsts(self) -> Codes:
+        """Where in that order each cell begins, and where the last one ends."""
+        return np.searchsorted(self.cell_of_atom[self.by_cell], np.arange(self.n_cells + 1))
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, that of missing values included."""
+        return int(self.cell_of_atom.max()) + 1
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return len(self.cell_of_atom)
 
 
 def _summed(values: Floats) -> Floats:
@@ -148,12 +166,13 @@ def _by_densities(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
 
 
 def by_a_jump(
-    edges: Floats, cell_of_atom: Codes, masses: Floats, beyond: float = 0.0
+    edges: Floats, cell_of_atom: Codes, masses: Floats
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the mass of each atom if a cell has the densities of its neighbours, side by side.
 
     As where nobody is below 18: the mass of the cell tells where one density ends. A cell denser
-    than both neighbours, or than none, is even; which atoms are in no such cell comes second.
+    than both neighbours, or than none, is even; which atoms are in no such cell comes second. Where
+    the range ends, rows may well, so nothing jumps there.
 
     Parameters
     ----------
@@ -162,16 +181,12 @@ def by_a_jump(
     cell_of_atom : ndarray of int
         Increasing from 0.
     masses : ndarray of shape (n_cells,)
-    beyond : float, default=0.0
-        The density beyond the range, as a part of that of the cell at its end. By default there is
-        nobody.
     """
     ends, own = _cells(edges, cell_of_atom, masses)
     width, at = np.diff(ends), cell_of_atom
     density, smooth = own / width, smooth_pieces(own, width)
     left, right = density.copy(), density.copy()
     beside = np.pad(density[smooth], 1, mode="edge")
-    beside[[0, -1]] *= beyond
     left[smooth], right[smooth] = beside[:-2], beside[2:]
     is_between = (left - density) * (density - right) > 0
     left, right = np.where(is_between, left, density), np.where(is_between, right, density)
@@ -282,7 +297,8 @@ def fitted_shape(
     order = np.argsort(cell_of_atom, kind="stable")
     pieces = piece_of_atom[order]
     pieces = np.cumsum(np.diff(pieces, prepend=pieces[:1]) != 0)  # in the order of cells
-    tree = _Tree(expected, order, pieces, counted, ends_of_range[order])
+    counted_to = None if counted is None else Counts(*map(_summed, counted))
+    tree = _Tree(_summed(expected.masses[order]), pieces, counted_to, ends_of_range[order])
     ends = np.searchsorted(cell_of_atom[order], np.arange(len(masses) + 1))
     for cell, (start, end) in enumerate(pairwise(ends.tolist())):
         rows = 0.0 if blind[cell] else max(float(masses[cell]), 0.0)
@@ -302,20 +318,17 @@ def fitted_shape(
 
 
 class _Tree:
-    """Divides the rows of cells among their atoms, a node after the other."""
+    """Divides the rows of cells among their atoms, a node after the other.
+
+    Atoms are in the order of cells. What is expected and what was counted are sums from the first
+    atom, or piece, on.
+    """
 
     def __init__(
-        self,
-        expected: Expected,
-        order: NDArray[np.intp],
-        pieces: Codes,
-        counted: Counts | None,
-        ends_of_range: NDArray[np.bool_],
+        self, expected: Floats, pieces: Codes, counted: Counts | None, at_end: NDArray[np.bool_]
     ):
-        self._ends_of_range = ends_of_range
-        self._expected = _summed(expected.masses[order])
-        self._pieces, self._counted = pieces, counted and Counts(*map(_summed, counted))
-        self.shares = np.zeros(len(order))
+        self._expected, self._pieces, self._counted = expected, pieces, counted
+        self._ends_of_range, self.shares = at_end, np.zeros(len(pieces))
         self.nodes: list[tuple[int, int, int, float]] = []
 
     def split(self, start: int, end: int, rows: float, places: float) -> None:

@@ -4,26 +4,384 @@
 probabilities of the cells of a group that was counted are its own counts, made consistent with all
 others; any other group's are the tree's. What no group has counted, the model takes to be as
 independent as the counts allow.
+
+Histograms of one sketch may divide a column in several ways: fine cells found first, bins that were
+chosen from them, rare categories taken together. Atoms are the pieces between all these cuts. The
+model has one division, the cells; what is known of the atoms inside a cell is its shape, which is
+taken to be independent of the other columns.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
+from ...features._histogram import HistogramMap
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches._graphical import GraphicalModel
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._residuals import Marginal
-from .._numbers import MOST_TABLE_CELLS
-from ._cells import ColumnCells, column_cells, counted_groups, in_cells
+from ...sketches._rounding import evenly, in_order
+from .._numbers import MOST_TABLE_CELLS, Codes, Floats, Group
+from ._shapes import Counts, Expected, Shape, expected_masses, fitted_shape, subdivided
 
-Group = tuple[int, ...]
-Floats = NDArray[np.float64]
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A group as a histogram of the sketch counted it."""
+
+    columns: tuple[int, ...]
+    counts: Floats
+    std: float
+    phase: int
+    part: HistogramMap
+
+    def margin(self, j: int) -> tuple[Floats, float]:
+        """Return the counts of a column's bins, and the variance of the noise of each."""
+        others = tuple(axis for axis, a in enumerate(self.columns) if a != j)
+        counts = self.counts.sum(axis=others)
+        return counts, self.std**2 * (self.counts.size // len(counts))
+
+
+def counted_groups(sketch: PrivateSketch) -> list[Counted]:
+    """Return the groups of all histograms of a sketch, in the order of its parts."""
+    found = []
+    for phase, (part, where) in enumerate(sketch.blocks()):
+        if not isinstance(part, HistogramMap):
+            continue
+        own, noise = sketch.sums[where], sketch.noise_std[where]
+        for group, cells in zip(part.groups, part.row_groups(), strict=True):
+            counts = own[cells].reshape([part.n_bins[j] for j in group])
+            found.append(Counted(tuple(group), counts, float(noise[cells][0]), phase, part))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnCells(Shape):
+    """How one column is divided, and how its rows are spread.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    column : int
+    edges : ndarray or None
+        Of the atoms of a numeric column, half a step beside its values where it has a step. None
+        for categories, of which each is an atom. Missing values are the last atom of either.
+    piece_of_atom : ndarray of int, shape (n_atoms,)
+        What histograms did not divide is one piece.
+    points : ndarray of shape (n_present,)
+        The number at which all rows of an atom are, NaN where they lie between its edges.
+    blind : ndarray of bool, shape (n_cells,)
+        Cells, of one piece each, of which nothing tells where in them rows lie.
+    """
+
+    schema: TableSchema
+    column: int
+    edges: Floats | None
+    piece_of_atom: Codes
+    points: Floats
+    blind: NDArray[np.bool_]
+
+    @property
+    def n_present(self) -> int:
+        """Number of atoms that hold values."""
+        return self.n_atoms - self.schema.missing(self.column)
+
+    @property
+    def single(self) -> NDArray[np.bool_]:
+        """Which atoms have a single value."""
+        found = np.ones(self.n_atoms, np.bool_)
+        if self.edges is not None:
+            found[: self.n_present] = ~np.isnan(self.points)
+            if step := self.schema.step(self.column):
+                found[: self.n_present] = np.rint(np.diff(self.edges) / step) <= 1
+        return found
+
+    def at(self, codes: Codes, u: Floats) -> tuple[Codes, Floats]:
+        """Return the atom at each quantile `u`, in [0, 1), of a cell, and where in the atom."""
+        ends = np.cumsum(self.shares[self.by_cell])  # each cell's shares sum to one
+        found = np.searchsorted(ends, codes + u, side="right")
+        found = np.clip(found, self.firsts[codes], self.firsts[codes + 1] - 1)
+        atoms = self.by_cell[found]
+        inside = codes + u - (ends[found] - self.shares[atoms])
+        return atoms, np.clip(inside / np.maximum(self.shares[atoms], TINY), 0, 1 - 1e-12)
+
+    def values(self, atoms: Codes, inside: Floats) -> NDArray:
+        """Return the values at these places in atoms: floats, or categories; NaN, None: missing."""
+        schema, j = self.schema, self.column
+        if self.edges is None:
+            return schema.decode(j, atoms)
+        gone = atoms >= self.n_present
+        known = np.where(gone, 0, atoms)
+        low, width = self.edges[known], np.diff(self.edges)[known]
+        step = schema.step(j)
+        if step is None:
+            points = self.points[known]
+            values = np.where(np.isnan(points), low + inside * width, points)
+        else:  # one of the whole values between two edges
+            n_values = np.rint(width / step)
+            values = low + (np.floor(inside * n_values) + 0.5) * step
+        return np.where(gone, np.nan, schema.on_grid(values, j))
+
+    def find(self, values: NDArray) -> Codes:
+        """Return the atom of each value, or category, as `values` gives them."""
+        read = self.schema.columns[self.column].read(values)
+        if self.edges is None:
+            return read
+        found = np.searchsorted(self.edges, read, side="right") - 1
+        found = np.clip(found, 0, self.n_present - 1)
+        return np.where(np.isnan(read), self.n_atoms - 1, found)
+
+    def contents(self) -> list[Any]:
+        """Return what each cell may hold, as `TableSchema.possible_cells` takes it."""
+        cells = np.split(self.by_cell, self.firsts[1:-1])
+        if self.edges is None:
+            return [tuple(atoms.tolist()) for atoms in cells]
+        half = (self.schema.step(self.column) or 0.0) / 2
+        low, high = self.edges[:-1] + half, self.edges[1:] - half
+        kept = [atoms[atoms < self.n_present] for atoms in cells]
+        return [(low[a[0]], high[a[-1]]) if len(a) else None for a in kept]
+
+    def draw(self, codes: Codes, rng: np.random.Generator) -> NDArray:
+        """Return a value in each cell that is asked for, spread over it evenly by `shares`."""
+        order, u = in_order(rng.permutation(len(codes)), codes), np.empty(len(codes))
+        u[order] = evenly(rng.random(), len(codes))
+        return self.values(*self.at(codes, u))
+
+    def anywhere(self, n: int, rng: np.random.Generator) -> NDArray:
+        """Return values of the column, whatever is likely, to find what depends on it.
+
+        A quarter each are ends of its range, ends of cells, ends of atoms, and places in atoms.
+        """
+        kind, upper = rng.integers(4, size=n), rng.random(n) < 0.5
+        cells, atoms = rng.integers(self.n_cells, size=n), rng.integers(self.n_atoms, size=n)
+        of_cells = self.by_cell[np.where(upper, self.firsts[cells + 1] - 1, self.firsts[cells])]
+        of_range = np.where(upper, self.n_present - 1, 0)
+        atoms = np.where(kind == 0, of_range, np.where(kind == 1, of_cells, atoms))
+        found = self.values(atoms, np.where(kind == 3, rng.random(n), upper) * (1 - 1e-12))
+        if self.edges is None or self.schema.step(self.column) is not None:
+            return found
+        at_top = upper & (kind < 3) & (atoms == self.n_present - 1) & np.isnan(self.points[-1])
+        return np.where(at_top, self.edges[-1], found)
+
+    def all_values(self) -> NDArray | None:
+        """Return all values that the schema allows, or None where they are on no grid."""
+        column = self.schema.columns[self.column]
+        if self.edges is None:
+            return column.decode(np.arange(self.n_atoms))
+        if column.n_values is None:
+            return None
+        values = column.on_grid(column.bounds[0] + column.spacing * np.arange(column.n_values))
+        return np.append(values, np.nan) if column.missing else values
+
+
+def column_cells(schema: TableSchema, groups: Sequence[Counted], j: int) -> ColumnCells:
+    """Return the cells of a column: those of most groups of several columns, and what is in them.
+
+    Parameters
+    ----------
+    schema : TableSchema
+        With the range of every numeric column.
+    groups : sequence of Counted
+        All of the sketch.
+    j : int
+    """
+    own = [group for group in groups if j in group.columns]
+    edges = _atom_edges(schema, [group.part for group in own], j)
+    divisions = [_division(group.part, j, edges) for group in own]
+    column, step = schema.columns[j], schema.step(j)
+    n = column.n_codes if edges is None else len(edges) - 1 + column.missing
+    joint = [d for d, group in zip(divisions, own, strict=True) if len(group.columns) > 1]
+    cells = _chosen(joint or divisions, n)
+    masses, noise = _masses(own, divisions, cells, j)
+    piece, points, at_end = np.arange(n), np.full(n, np.nan), np.zeros(n, np.bool_)
+    # No category tells of another, and one row of each cell is known.
+    sizes, one_row, isolated = np.ones(n), np.ones(len(masses)), np.zeros(len(masses), np.bool_)
+    expected = Expected(sizes, one_row, isolated)
+    if edges is not None:
+        pieces, known = edges, _points([group.part for group in own], j, edges)
+        edges, piece = subdivided(edges, step, ~np.isnan(known))
+        points, sizes = known[piece], np.append(np.diff(pieces), sizes)[:n]
+        expected = expected_masses(edges, pieces, cells[piece], masses, noise)
+        at_end = np.zeros(len(piece) + column.missing, np.bool_)
+        # A bin of one value of a column with a step stands for a number, too.
+        is_point = ~np.isnan(known) | (np.diff(pieces) < 1.5 * (step or 0.0))
+        at_end[[0, len(piece) - 1]] = is_point[[0, -1]]
+        if column.missing:
+            piece = np.append(piece, n - 1)
+            expected = expected._replace(masses=np.append(expected.masses, 1.0))
+    counted = _finest(own, divisions, cells, sizes, j)
+    blind = expected.isolated & _told_nothing(cells, counted, masses)
+    cell, is_categorical = cells[piece], edges is None
+    shape = fitted_shape(
+        cell, piece, expected, masses, counted, blind, at_end, is_categorical=is_categorical
+    )
+    joined = _joined(piece, cell, blind)
+    return ColumnCells(
+        **vars(shape),
+        schema=schema,
+        column=j,
+        edges=edges,
+        piece_of_atom=joined,
+        points=points,
+        blind=blind,
+    )
+
+
+def _atom_edges(schema: TableSchema, parts: Sequence[HistogramMap], j: int) -> Floats | None:
+    """Return all edges of a numeric column, None for categories."""
+    if schema.values(j) is not None:
+        return None
+    low, high = schema.bound(j) or (0.0, 1.0)
+    half = (schema.step(j) or 0.0) / 2
+    ends = np.array([low - half, high + half])
+    edges = np.unique(np.concatenate([ends, *(part.edges(j) for part in parts)]))
+    # Edges this close are one edge, rounded in two ways; no bin of one value is narrower.
+    same = min(2.0**-45 * (high - low), half / 2 or np.inf)
+    close = np.concatenate([[False], np.diff(edges) <= same])
+    return edges[~close]
+
+
+def _division(part: HistogramMap, j: int, edges: Floats | None) -> Codes:
+    """Return the cell of a histogram that holds each atom."""
+    if edges is None:
+        return part.cell_of_codes(j)
+    middle = edges[:-1] / 2 + edges[1:] / 2
+    cells = np.searchsorted(part.edges(j)[1:-1], middle, side="right").astype(np.int64)
+    missing = part.schema.missing(j)
+    return np.append(cells, part.n_present(j)) if missing else cells
+
+
+def _refines(fine: Codes, coarse: Codes) -> bool:
+    """Return whether each cell of one division lies in a single cell of the other."""
+    return len(np.unique(np.stack([fine, coarse]), axis=1).T) == len(np.unique(fine))
+
+
+def _chosen(divisions: Sequence[Codes], n_atoms: int) -> Codes:
+    """Return the division of most groups, refined by those that cut across it."""
+    if not divisions:
+        return np.zeros(n_atoms, np.int64)
+    votes = Counter(division.tobytes() for division in divisions)
+    by_name = {division.tobytes(): division for division in divisions}
+    # A tie goes to the coarser division: what is finer can be summed, and tells the shape.
+    best = by_name[max(votes, key=lambda name: (votes[name], -int(by_name[name].max())))]
+    for other in by_name.values():
+        if not (_refines(other, best) or _refines(best, other)):
+            best = np.unique(best * (other.max() + 1) + other, return_inverse=True)[1]
+    # Numbered in the order of their first atoms, whatever the histograms called them.
+    _, first, inverse = np.unique(best, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    return rank[inverse].astype(np.int64)
+
+
+def _points(parts: Sequence[HistogramMap], j: int, edges: Floats) -> Floats:
+    """Return the number that each piece stands for, NaN where none."""
+    found = np.full(len(edges) - 1, np.nan)
+    for part in parts:
+        own = np.array(part.points.get(j, ()))
+        found[np.clip(np.searchsorted(edges, own, side="right") - 1, 0, len(found) - 1)] = own
+    return found
+
+
+def _told_nothing(cells: Codes, counted: Counts | None, masses: Floats) -> NDArray[np.bool_]:
+    """Return of which cells noise hides whether a half has none of the rows or all of them."""
+    if counted is None:
+        return np.ones(len(masses), np.bool_)
+    variance = np.bincount(np.sort(cells), counted.variance)
+    # Two halves of this variance tell the share of one of them with a quarter of it.
+    return np.sqrt(variance) / 2 >= np.maximum(masses, 0.0) / 2
+
+
+def _joined(piece: Codes, cell: Codes, blind: NDArray[np.bool_]) -> Codes:
+    """Return the piece of each atom, where each blind cell is one."""
+    first = np.searchsorted(piece, piece[np.unique(cell, return_index=True)[1]])
+    joined = np.where(blind[cell], piece[first][cell], piece)
+    return np.cumsum(np.diff(joined, prepend=joined[:1]) != 0)
+
+
+def _masses(
+    own: Sequence[Counted], divisions: Sequence[Codes], cells: Codes, j: int
+) -> tuple[Floats, Floats]:
+    """Return the rows of each cell by all histograms that tell them, and their standard errors."""
+    total, variance = np.zeros((2, cells.max() + 1))
+    precision = TINY
+    for group, division in zip(own, divisions, strict=True):
+        if _refines(division, cells):
+            found, noise = group.margin(j)
+            cell = _image(division, cells, len(found))
+            weight = 1 / max(noise, TINY) / len(division)
+            total += weight * np.bincount(cell, found, len(total))
+            # The square of the weight, times the noise of a bin.
+            variance += weight / len(division) * np.bincount(cell, minlength=len(total))
+            precision += weight
+    return total / precision, np.sqrt(variance) / precision
+
+
+def _finest(
+    own: Sequence[Counted], divisions: Sequence[Codes], cells: Codes, sizes: Floats, j: int
+) -> Counts | None:
+    """Return the counts of pieces of the histogram with the most bins, None if none divides cells.
+
+    In the order of pieces by their cells. A bin may be cut by a cell's edge: its rows are spread by
+    the sizes of the pieces.
+    """
+    finer = [k for k, d in enumerate(divisions) if d.max() > cells.max()]
+    if not finer:
+        return None
+    best = max(finer, key=lambda k: (divisions[k].max(), -own[k].margin(j)[1]))
+    division, (counts, variance) = divisions[best], own[best].margin(j)
+    of_bin = np.bincount(_image(division, division, len(counts)), counts, len(counts))
+    part = sizes / np.bincount(division, sizes)[division]
+    order = np.argsort(cells, kind="stable")
+    return Counts((of_bin[division] * part)[order], (variance * part**2)[order])
+
+
+def in_cells(group: Counted, cells: Sequence[ColumnCells]) -> Marginal | None:
+    """Return the counts of a group in the model's cells.
+
+    Bins that divide cells are summed, and cells that divide bins are told to the model. None where
+    the two cut across one another.
+    """
+    counts, n_summed = group.counts, np.ones(1)
+    coarse: dict[int, Codes] = {}
+    for axis, j in enumerate(group.columns):
+        column = cells[j]
+        division = _division(group.part, j, column.edges)
+        into = column.cell_of_atom
+        if not _refines(division, into):
+            if not _refines(into, division):
+                return None
+            coarse[j] = _image(into, division, column.n_cells)
+            into = division
+        cell = _image(division, into, counts.shape[axis])
+        size = int(into.max()) + 1
+        n_summed = np.multiply.outer(n_summed, np.bincount(cell, minlength=size))
+        moved = np.moveaxis(counts, axis, 0)
+        summed = np.zeros((size, *moved.shape[1:]))
+        np.add.at(summed, cell, moved)
+        counts = np.moveaxis(summed, 0, axis)
+    std = group.std * np.sqrt(n_summed.reshape(counts.shape))
+    even = std if np.ptp(std) else float(std.flat[0])
+    return Marginal(group.columns, counts, even, group.phase, coarse)
+
+
+def _image(fine: Codes, coarse: Codes, n_fine: int) -> Codes:
+    """Return the cell of a coarse division that holds each of so many cells of a fine one.
+
+    A bin too narrow for an atom of its own goes where its neighbour goes.
+    """
+    found = np.full(n_fine, -1, np.int64)
+    found[fine] = coarse
+    known = np.flatnonzero(found >= 0)
+    place = np.searchsorted(known, np.arange(n_fine), side="right") - 1
+    return found[known[np.maximum(place, 0)]]
 
 
 class TableModel:

@@ -38,8 +38,8 @@ from .._numbers import (
     POINTS_PER_INPUT,
 )
 from ..asking._estimate import Estimate
-from ..asking._tables import encoded
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
+from ..asking._weighted import encoded
 from ..inferring._points import (
     absent,
     counted_columns,
@@ -146,8 +146,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         inputs = as_schema(self.schema).for_table(n_features, names)
         inputs.require_bounds()
         table = with_target(inputs, self._describe_target(y))
-        if self.release is not None:
-            _check_names(self.release, table)
         sketcher = self._made_sketcher(table)
         if isinstance(sketcher, AdaptiveSketcher) and sketcher.target is None:
             sketcher.target = table.n_columns - 1
@@ -254,7 +252,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         embedding: TargetEmbedding | None = None,
     ):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
-        for name in ("estimator_", "effective_sample_size_"):
+        for name in ("estimator_", "effective_sample_size_", "_plausible"):
             self.__dict__.pop(name, None)
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy if embedding is None else TargetedPrivacy.of(sketch.privacy)
@@ -280,7 +278,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if embedding is not None:
             weights = embedding.weights(rows)
         inputs = self._encoded(rows)
-        learnt = self._training_target(points[:, target])
+        learnt = self._learnt(self._observed(points[:, target]))
         each = weights * len(weights)
         self.estimator_ = self._trained(self._unfitted, inputs, learnt, each, rng)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
@@ -294,7 +292,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """Return rows of the graphical model, shape (n, d), and their weights, which are equal."""
         with progress(type(self).__name__, self.verbose):
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            rows = TableModel(sketch, columns).sample(self.n_synthetic, generator)
+            self._model = TableModel(sketch, columns)
+            rows = self._model.sample(self.n_synthetic, generator)
         return rows, np.full(len(rows), 1 / len(rows))
 
     def _trained(
@@ -407,11 +406,16 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         return self._default_estimator()
 
     def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
-        """Return points, shape (n, d), and weights that are not negative and sum to one."""
-        points = draw_points(self._points.prior, sketch, columns, self.n_synthetic, rng)
+        """Return points, shape (n, d), and weights that sum to one, if they are not printed."""
+        own = self._points
+        points = draw_points(own.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
-            if self._points.weights == "maxent":
+            if own.weights == "maxent":
                 return maxent_points(sketch, points, columns, rng)
+            if own.weights == "printed":
+                means, penalty = sketch.unprojected(), own.regularization
+                ridge = MomentRegression(means, points, regularization=penalty, center=False)
+                return points, ridge.weights
             # The ridge's weights (section 3.5) can be negative, which no estimator takes and which
             # makes losses unbounded below. Their projection on the simplex keeps what can be kept.
             ridge = MomentRegression(sketch, points, regularization="theory", center=True)
@@ -485,22 +489,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """
         inputs = self._read_rows(X)  # which raises where nothing is fitted
         return self.estimator_.predict(inputs)
-
-
-def _check_names(sketcher: Any, table: TableSchema) -> None:
-    """Raise ValueError where a sketcher names a column that the table (X, y) lacks."""
-    names = table.names or ()
-    of_y = repr(names[-1]) if names else f"number {table.n_columns - 1}"
-    marginals = (
-        getattr(s, "marginals", None) for s in [sketcher, *getattr(sketcher, "sketchers", ())]
-    )
-    groups = (group for known in marginals if isinstance(known, list | tuple) for group in known)
-    for name in (name for group in groups if isinstance(group, list | tuple) for name in group):
-        if isinstance(name, str) and name not in names:
-            raise ValueError(
-                f"marginals names column {name!r}, which is not in the sketched table: it has the "
-                f"columns of X, and y as column {of_y}."
-            )
 
 
 def weight_parameter(estimator: Any) -> str | None:

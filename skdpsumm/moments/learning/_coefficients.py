@@ -24,56 +24,17 @@ from sklearn.utils import check_random_state
 
 from ..._computing import warn_caller
 from ...schema._columns import Categorical
-from ...schema._schema import TableSchema
-from .._numbers import LEAST_CURVATURE, ROUNDING
+from .._numbers import LEAST_CURVATURE, ROUNDING, Floats
 from ..asking._estimate import Estimate, near_the_middle
-from ..asking._tables import encoded
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
-from ..inferring._table_model import TableModel
-from ..plausible._plausible import PlausibleTables
-
-Floats = NDArray[np.float64]
-
-
-class Design:
-    """The inputs of a regression: numbers, and an indicator of each category but the first.
-
-    Numbers are scaled to [0, 1] for the fit, and coefficients back to the columns' units.
-
-    Parameters
-    ----------
-    schema : TableSchema
-        Of the whole table.
-    columns : sequence of int
-        The inputs.
-    """
-
-    def __init__(self, schema: TableSchema, columns: Sequence[int]):
-        self.schema, self.columns = schema, tuple(columns)
-        terms = [term for j in self.columns for term in self._terms(j)]
-        self.names = ["intercept", *(name for name, *_ in terms)]
-        self.indicators = np.array([not bound for _, bound in terms], bool)
-        self._low, high = np.array([bound or (0.0, 1.0) for _, bound in terms]).reshape(-1, 2).T
-        self._width = high - self._low
-
-    def _terms(self, j: int) -> list[tuple[str, tuple[float, float] | None]]:
-        """Return the name of each input that a column makes, and the range of one of numbers."""
-        own, name = self.schema.columns[j], self.schema.name(j)
-        if isinstance(own, Categorical):
-            terms: list = [(f"{name}={value}", None) for value in own.categories[1:]]
-        else:
-            terms = [(name, own.bounds)]
-        return [*terms, (f"{name} is missing", None)] if own.missing else terms
-
-    def in_units(self, scaled: Floats) -> Floats:
-        """Return intercepts and slopes, on the last axis, in the units of the columns."""
-        slopes = scaled[..., 1:] / self._width
-        start = scaled[..., :1] - (slopes @ self._low)[..., None]
-        return np.concatenate([start, slopes], axis=-1)
+from ..asking._weighted import encoded
 
 
 class Regression:
     """A regression on what a release tells of a table.
+
+    Its inputs are numbers, and an indicator of each category but the first. Numbers are scaled to
+    [0, 1] for the fit, and coefficients back to the columns' units.
 
     Parameters
     ----------
@@ -85,12 +46,17 @@ class Regression:
 
     def __init__(self, model: Any, inputs: Sequence[int]):
         self._model, self._target = model, model._target
-        self._plausible = PlausibleTables(TableModel(model.sketch_, model._table))
-        self._design = Design(model._table, inputs)
-        rows, cells, weights = next(self._tables("model"))
+        self._plausible = model._plausible
+        self._columns = [(j, model._table.columns[j]) for j in inputs]
+        terms = [term for j, column in self._columns for term in self._terms(j, column)]
+        self._names = ["intercept", *(name for name, *_ in terms)]
+        self._indicators = np.array([not bound for _, bound in terms], bool)
+        self._low, high = np.array([bound or (0.0, 1.0) for _, bound in terms]).reshape(-1, 2).T
+        self._width = high - self._low
+        rows, observed, weights = next(self._tables("model"))
         kept = weights > ROUNDING * weights.mean()  # other rows teach nothing
-        self._rows, self._cells, self._weights = rows[kept], cells[kept], weights[kept]
-        learnt, rng = model._training_target(self._cells), check_random_state(model._seed)
+        self._rows, self._observed, self._weights = rows[kept], observed[kept], weights[kept]
+        learnt, rng = model._learnt(self._observed), check_random_state(model._seed)
         plain, inputs = model._plain_estimator(), self._rows[:, 1:]
         self._estimator = model._trained(plain, inputs, learnt, self._weights, rng)
         self._is_of_classes = hasattr(self._estimator, "predict_proba")
@@ -99,9 +65,24 @@ class Regression:
         # Intercepts and slopes for scaled inputs, shape (n_outputs, 1 + k).
         self._start = np.column_stack([starts, slopes])
 
+    def _terms(self, j: int, own: Any) -> list[tuple[str, tuple[float, float] | None]]:
+        """Return the name of each input that a column makes, and the range of one of numbers."""
+        name = self._model._table.name(j)
+        if isinstance(own, Categorical):
+            terms: list = [(f"{name}={value}", None) for value in own.categories[1:]]
+        else:
+            terms = [(name, own.bounds)]
+        return [*terms, (f"{name} is missing", None)] if own.missing else terms
+
+    def _in_units(self, scaled: Floats) -> Floats:
+        """Return intercepts and slopes, on the last axis, in the units of the columns."""
+        slopes = scaled[..., 1:] / self._width
+        start = scaled[..., :1] - (slopes @ self._low)[..., None]
+        return np.concatenate([start, slopes], axis=-1)
+
     def to_estimate(self) -> Estimate:
         """Return the coefficients as users see them."""
-        unknown, is_single, labels = self._unknown(), len(self._start) == 1, [self._design.names]
+        unknown, is_single, labels = self._unknown(), len(self._start) == 1, [self._names]
         if not is_single:
             labels.insert(0, [str(label) for label in self._model.classes_])
         self._warn_of(unknown)
@@ -109,7 +90,7 @@ class Regression:
         @cache  # the value is asked of the same tables
         def ask(covers: str) -> Floats:
             steps = [np.zeros_like(self._start), *self._steps(covers)]
-            found = self._design.in_units(self._start + np.array(steps))
+            found = self._in_units(self._start + np.array(steps))
             found[1:, unknown] = np.nan
             return found[:, 0] if is_single else found
 
@@ -118,7 +99,7 @@ class Regression:
 
     def _steps(self, covers: str) -> Iterator[Floats]:
         """Yield how far the coefficients of each plausible table are from the model's."""
-        root = _inverse_root(self._newton(self._rows, self._cells, self._weights)[1])
+        root = _inverse_root(self._newton(self._rows, self._observed, self._weights)[1])
         tables = self._tables(covers)
         next(tables)  # the model's own
         for table in tables:
@@ -127,14 +108,19 @@ class Regression:
             moved = vectors.T @ (root.T @ score) / np.maximum(values, LEAST_CURVATURE)
             yield (root @ (vectors @ moved)).reshape(self._start.shape)
 
-    def _tables(self, covers: str) -> Iterator[tuple[Floats, NDArray, Floats]]:
-        """Yield the rows of each table, 1 and their inputs; cells of the target; and weights."""
-        design = self._design
-        found = self._plausible.rows(sorted((*design.columns, self._target)), covers, empty=False)
+    def _tables(self, covers: str) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Yield the rows of each table, 1 and their inputs; what is observed there; and weights."""
+        columns = sorted((self._target, *(j for j, _ in self._columns)))
+        found = self._plausible.rows(columns, covers, empty=False)
         cells, present = found.column(self._target), ~found.absent(self._target)
         # Columns that are alike in all tables are encoded once.
-        known = [(design.schema.columns[j], found.column(j)) for j in design.columns]
-        parts = [np.array([encoded(column, one) for one in own]) for column, own in known]
+        observed = [
+            self._model._observed(one[kept]) for one, kept in zip(cells, present, strict=True)
+        ]
+        parts = [
+            np.array([encoded(column, one) for one in found.column(j)])
+            for j, column in self._columns
+        ]
         ends = np.cumsum([1, *(part.shape[1] for part in parts)])
         rows = np.ones((found.n, ends[-1]))
         for k, weights in enumerate(found.weights):
@@ -143,7 +129,7 @@ class Regression:
                     rows[:, start : start + part.shape[1]] = part[k].T
             kept = present[k % len(present)]
             whole = rows if kept.all() else rows[kept]
-            yield whole, cells[k % len(cells)][kept], weights[kept]
+            yield whole, observed[k % len(observed)], weights[kept]
 
     def _unknown(self) -> NDArray[np.bool_]:
         """Return which coefficients hang on rows that the release does not show.
@@ -153,17 +139,17 @@ class Regression:
         """
         expected = self._predicted(self._rows)
         worth = expected * (1 - expected) if self._is_of_classes else np.ones_like(expected)
-        found = np.zeros((worth.shape[1], len(self._design.names)), bool)
+        found = np.zeros((worth.shape[1], len(self._names)), bool)
         # Fewer rows, each worth the variance of its label, say nothing of an indicator.
         fewest = 0.5
         rows = (worth * self._weights[:, None]).T @ self._rows[:, 1:]
-        found[:, 1:] = self._design.indicators & (rows < fewest)
+        found[:, 1:] = self._indicators & (rows < fewest)
         found |= (worth.T @ self._weights < fewest)[:, None]  # a class that nobody has
         # Of several classes each coefficient is less their mean: one is known with all others.
         return found | found.any(axis=0)
 
     def _warn_of(self, unknown: NDArray[np.bool_]) -> None:
-        names = [repr(self._design.names[k]) for k in np.flatnonzero(unknown.any(axis=0))]
+        names = [repr(self._names[k]) for k in np.flatnonzero(unknown.any(axis=0))]
         if names:
             message = (
                 "Leave columns out, merge rare categories, or ask `M2MEstimator.statistic` for a "
@@ -184,10 +170,10 @@ class Regression:
         expected = self._estimator.predict_proba(rows[:, 1:])
         return expected[:, 1:] if expected.shape[1] == 2 else expected
 
-    def _newton(self, rows: Floats, cells: NDArray, weights: Floats) -> tuple[Floats, Floats]:
+    def _newton(self, rows: Floats, observed: Floats, weights: Floats) -> tuple[Floats, Floats]:
         """Return the slope of the loss, shape (n_outputs * (1 + k),), and its curvature."""
         expected = self._predicted(rows)
-        score = ((self._model._observed(cells) - expected) * weights[:, None]).T @ rows
+        score = ((observed - expected) * weights[:, None]).T @ rows
         slope = np.ones((len(weights), 1, 1))
         if self._is_of_classes:
             slope = expected[:, :, None] * (np.eye(expected.shape[1]) - expected[:, None, :])

@@ -14,7 +14,6 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._linear_systems import TINY
 from ...sketches._residuals import Marginal
@@ -25,12 +24,11 @@ from .._numbers import (
     SHARE_BEYOND_PAIRS,
     SHARE_OVERLOOKED,
     TYPICAL_SQUARE,
+    Floats,
+    Group,
 )
 from ..inferring._table_model import TableModel
 from ._noise import generator
-
-Floats = NDArray[np.float64]
-Group = tuple[int, ...]
 
 
 class Interactions:
@@ -98,13 +96,10 @@ class Interactions:
         together = [self._association(m) for m in self._pairs]
         return math.sqrt(max(float(np.mean(together or [0.0])), 0.0) + self._unknown)
 
-    def uncounted_pairs(self, columns: Group) -> list[Group]:
-        """Return the pairs of some columns that no group has."""
-        return [p for p in combinations(columns, 2) if not self._model.model.residuals.covers(p)]
-
     def square_of(self, columns: Group) -> float:
         """Return the square of phi for a group of columns that was not counted."""
-        uncounted = self.uncounted_pairs(columns)
+        covers = self._model.model.residuals.covers
+        uncounted = [pair for pair in combinations(columns, 2) if not covers(pair)]
         if len(columns) > 2:
             return max(self.of_pair if uncounted else 0.0, self.beyond) ** 2
         return self.of_pair**2 + sum(map(self._overlooked, uncounted))

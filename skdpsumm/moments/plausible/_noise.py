@@ -22,11 +22,9 @@ from numpy.typing import NDArray
 
 from ..._computing import Kept
 from ...sketches._residuals import subsets
-from .._numbers import MOST_KEPT, N_TABLES
+from .._numbers import MOST_KEPT, N_TABLES, Floats, Group
 from ..inferring._table_model import TableModel
 
-Floats = NDArray[np.float64]
-Group = tuple[int, ...]
 _LABEL = "skdpsumm: plausible tables"
 
 
@@ -45,6 +43,15 @@ def generator(key: str, *use: object) -> np.random.Generator:
     """
     digest = hashlib.sha256((_LABEL + key + repr(use)).encode()).digest()
     return np.random.default_rng(np.frombuffer(digest, np.uint32))
+
+
+def coins(rng: np.random.Generator, *shape: int) -> NDArray[np.bool_]:
+    """Return fair coins: of two ways in which rows may lie, one is as likely as the other.
+
+    So it is taken to be whether a density, or the share of another column's cell, jumps inside a
+    cell, and whether hidden rows are at an end of it.
+    """
+    return rng.random(shape) < 0.5
 
 
 def white_noise(
@@ -85,10 +92,10 @@ class RedrawnCounts:
 
     def _error(self, part: Group) -> Floats:
         """Return the error of a residual, shape (n_tables, *sizes of the part)."""
-        return self._errors.get(part, lambda: self._told_of(part))
-
-    def _told_of(self, part: Group) -> Floats:
-        return np.sum([w * self._of(k, part) for k, w in self._residuals.tellers(part)], axis=0)
+        tellers = self._residuals.tellers
+        return self._errors.get(
+            part, lambda: np.sum([w * self._of(k, part) for k, w in tellers(part)], axis=0)
+        )
 
     def _of(self, k: int, part: Group) -> Floats:
         """Return what the noise of one marginal does to a residual.

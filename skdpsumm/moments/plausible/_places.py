@@ -16,32 +16,46 @@ binary tree (`Shape`): a mean share and its standard deviation. In a plausible t
 
 Errors of single cells average out over a column. So each of these priors has a part that is alike
 in all cells: without it, intervals of variances held in 0.80 for 0.95.
+
+How rows of several columns lie inside their common cells is another matter (`InsideCells`). Each
+cell has a few rows of each table, at quantiles u of its columns: a lattice, shifted at random. What
+is likely moves these quantiles, one table beside the other:
+
+- two numbers go up and down together inside a cell (`conditional_shares`), as far as the step tells
+  that one makes across the cells of the other;
+- rows of one category, or of one cell of another column, lie more to one side (`slopes`): the share
+  of that cell grows evenly from one end to the other, or it jumps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import betaincinv, ndtr
 
 from ..._linear_systems import TINY
 from .._numbers import (
-    EVEN_CHANCE,
     FEWEST_IN_CELL,
     N_QUANTILES,
     PSEUDO_ROWS,
+    ROUNDING,
     ROWS_OF_TABLE,
     STD_OF_SHARED_SHIFT,
+    STEEPER_THAN_NEIGHBOURS,
     SURE_MASS,
+    Codes,
+    Floats,
+    Group,
 )
 from ..inferring._shapes import by_a_jump, smooth_pieces
 from ..inferring._table_model import TableModel
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from ._noise import coins
 
 
 class Places:
@@ -143,8 +157,7 @@ class Places:
     def _fill(self, step: float | None) -> None:
         """Set places in all atoms, and their weights."""
         column = self.column
-        order = np.argsort(column.cell_of_atom, kind="stable")
-        shares = self._shares(order)
+        order, shares = column.by_cell, self._shares()
         exact = column.single
         several = np.clip(ROWS_OF_TABLE // max((~exact).sum(), 1), FEWEST_IN_CELL, N_QUANTILES)
         counts = np.where(exact, 1, several)
@@ -167,9 +180,9 @@ class Places:
             known = np.minimum(self.atom, column.n_present - 1)
             self._jump(column.edges[known] + rank / counts[at] * np.diff(column.edges)[known])
 
-    def _shares(self, order: Codes) -> Floats:
+    def _shares(self) -> Floats:
         """Return the share of each atom in its cell, atoms in the order of cells."""
-        shape = self.column.shape
+        shape, order = self.column, self.column.by_cell
         shares, cell = shape.shares[order], shape.cell_of_atom[order]
         found = np.repeat(shares[None], 1 + self._n_tables, axis=0)
         if not self._n_tables:
@@ -199,20 +212,19 @@ class Places:
         piece = column.piece_of_atom[self.atom[:n]]
         firsts = np.flatnonzero(np.diff(piece, prepend=-1))
         rank = np.cumsum(np.diff(piece, prepend=piece[:1]) != 0)
-        coin = rng.random((self._n_tables, column.n_cells)) < EVEN_CHANCE
+        coin = coins(rng, self._n_tables, column.n_cells)
         coin &= ~column.blind
         rows = np.maximum(self._counts[1:], 0.0)
         rows = np.maximum(rows + np.sqrt(rows) * rng.standard_normal(rows.shape), 0.0)
         for own, here, there in zip(self.weights[1:], coin, rows, strict=True):
-            # Where a range ends, rows may well, so nothing jumps there.
-            jumped, is_between = by_a_jump(edges, self.cell[:n], there, beyond=1.0)
+            jumped, is_between = by_a_jump(edges, self.cell[:n], there)
             whole = np.maximum(np.add.reduceat(jumped, firsts), TINY)
             jumped *= (np.add.reduceat(own[:n], firsts) / whole)[rank]
             np.copyto(own[:n], jumped, where=is_between & here[self.cell[:n]])
 
     def _left(self, shares: Floats, cell: Codes) -> Floats:
         """Return the part of each node that is on its left, shape (n_tables, n_nodes)."""
-        shape, rng = self.column.shape, self._stream("nodes")
+        shape, rng = self.column, self._stream("nodes")
         mass = np.concatenate([[0.0], np.cumsum(shares)])
         whole = mass[shape.end] - mass[shape.start]
         known = whole > 1e-9
@@ -268,8 +280,8 @@ class Places:
         self.cell = column.cell_of_atom[self.atom]
         values = self.values().astype(np.float64)
         # Low, high, outer or inner ends, of all pieces alike in half of the tables.
-        common, alike = rng.integers(4, size=n), rng.random(n) < EVEN_CHANCE
-        heaped = (self._stream("cuts").random(n) < EVEN_CHANCE) & self._is_cut
+        common, alike = rng.integers(4, size=n), coins(rng, n)
+        heaped = coins(self._stream("cuts"), n) & self._is_cut
         for k, p in enumerate(at.tolist()):
             first, last = starts[p] + 2 * k, stops[p] + 2 * k + 1
             side = np.where(alike, common, rng.integers(2, size=n))
@@ -278,10 +290,10 @@ class Places:
             place, crowd = np.where(low, first, last), np.full(n, part[p])
             if column.blind[cell[p]]:
                 # Nothing tells that these rows are at one place, either.
-                crowd = np.where(rng.random(n) < EVEN_CHANCE, 0.0, crowd)
+                crowd = np.where(coins(rng, n), 0.0, crowd)
                 between = values[first] + rng.random(n) * (values[last] - values[first])
                 even = first + np.searchsorted(values[first : last + 1], between)
-                place = np.where(rng.random(n) < EVEN_CHANCE, even, place)
+                place = np.where(coins(rng, n), even, place)
             place, moved = np.where(heaped, first, place), np.where(heaped, 1.0, crowd)
             whole = self.weights[1:, first : last + 1].sum(axis=1)
             self.weights[1:, first : last + 1] *= (1 - moved)[:, None]
@@ -320,3 +332,345 @@ def clipped(
         if sure[k] and not smooth[k] and far[k] < width.sum():
             share[k] = mass[k] / mass.sum()
     return share, far
+
+
+# ---- several columns
+
+
+@cache
+def evenly_filling(n_axes: int) -> Floats:
+    """Return fractional parts whose multiples fill a line, a square or a cube evenly.
+
+    They are powers of 1 / g, where ``g**(n_axes + 1) = g + 1`` (Roberts 2018): the golden ratio,
+    and the R2 and R3 sequences.
+    """
+    g = brentq(lambda g: g ** (n_axes + 1) - g - 1, 1.0, 2.0)
+    return g ** -np.arange(1.0, n_axes + 1)
+
+
+def lattice(m: int, shifts: NDArray) -> NDArray:
+    """Return m places in each cell, evenly along each axis.
+
+    Parameters
+    ----------
+    m : int
+        A power of two.
+    shifts : ndarray of shape (n_axes, n_tables, n_cells)
+        In [0, 1).
+
+    Returns
+    -------
+    ndarray of shape (n_axes, n_tables, n_cells * m)
+    """
+    others = evenly_filling(len(shifts) - 1) if len(shifts) > 1 else ()
+    steps = [1, *(2 * round((m * part - 1) / 2) + 1 for part in others)]
+    even = (np.outer(steps, np.arange(m)) % m / m).astype(shifts.dtype)
+    found = even[:, None, None] + shifts[..., None]
+    found -= found >= 1.0
+    return found.reshape(*shifts.shape[:2], -1)
+
+
+def slopes(model: TableModel, j: int, other: int) -> Floats:
+    """Return how another column goes along inside the cells of a numeric one.
+
+    Between the middles of two cells the shares of the other column's cells change evenly, as the
+    rows do, from what they are in the one to what they are in the next. Of the changes, all squared
+    together, noise makes a part: they are taken for as much smaller (as James and Stein do).
+
+    Returns
+    -------
+    ndarray of shape (n_cells of j, n_cells of the other)
+        By what part of itself a share grows from the lowest to the highest row of a cell.
+    """
+    n = model.sizes[j] - model.schema.missing(j)
+    table = np.maximum(model.table((j, other)), 0.0)[:n]
+    mass = table.sum(axis=1) + TINY
+    shares = table / mass[:, None]
+    before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
+    middle = np.cumsum(mass) - mass / 2
+    distance = np.maximum(middle[after] - middle[before], TINY)
+    apart = shares[after] - shares[before]
+    noise = model.noise_of_cells((j, other))[:n] / model.n_rows
+    off = np.minimum(noise / mass[:, None], 1.0)
+    of_noise = mass**2 @ (off[after] ** 2 + off[before] ** 2)
+    told = np.maximum(1 - of_noise / np.maximum(mass**2 @ apart**2, TINY), 0.0)
+    step = np.minimum(mass / distance, 1.0)[:, None] * apart * told
+    found = np.zeros((model.sizes[j], model.sizes[other]))
+    # A share that grows by twice itself grows from 0.
+    found[: len(mass)] = np.clip(step / np.maximum(shares, TINY), -2.0, 2.0)
+    return found
+
+
+class Correlation(NamedTuple):
+    """How two numbers go up and down together inside the cells of the first.
+
+    Parameters
+    ----------
+    expected : ndarray of shape (2, n_cells)
+        The correlation by ranks, if only the step across the cell makes it, and if what is left
+        beside the steps is alike in all cells.
+    size : float
+        Mean square of the former.
+    """
+
+    expected: Floats
+    size: float
+
+
+def correlation(model: TableModel, a: int, b: int) -> Correlation:
+    """Return how b goes along with a inside the cells of a, by what neighbours tell.
+
+    The median of b changes from cell to cell of a by a step that neighbours tell, and b has
+    quartiles in the cell. If a is even in its cell and b the step times a plus normal errors, with
+    x = step / (distance of the quartiles), the correlation is about 0.389 x = x 1.349 / sqrt(12);
+    it is 1 at x = 2, where steps alone make the quartiles.
+    """
+    n = model.sizes[a] - model.schema.missing(a)
+    table = np.maximum(model.table((a, b)), 0.0)[:n]
+    mass = table.sum(axis=1) + TINY
+    ends = np.concatenate([[0.0], np.cumsum(np.maximum(model.table((b,)), 0.0))])
+    curves = np.concatenate([np.zeros((n, 1)), np.cumsum(table, axis=1)], axis=1) / mass[:, None]
+    low, median, high = np.array([np.interp([0.25, 0.5, 0.75], c, ends) for c in curves]).T
+    at = np.cumsum(mass) - mass / 2
+    before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
+    step = mass * (median[after] - median[before]) / np.maximum(at[after] - at[before], TINY)
+    spread = np.maximum(high - low, 1e-6)
+    x = step / spread
+    own = np.clip(0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4, -0.99, 0.99)
+    # Coarse cells of b hide what is left beside the steps: the least of a quarter of the rows.
+    left = np.maximum(spread**2 / 1.82 - 0.137 * step**2, 1e-8)
+    order = np.argsort(left)
+    quarter = np.searchsorted(np.cumsum(mass[order]), 0.25 * mass.sum())
+    alike = step / np.sqrt(step**2 + 12 * left[order][min(quarter, n - 1)])
+    found = np.zeros((2, model.sizes[a]))
+    found[:, :n] = own, np.clip(alike, -0.99, 0.99)
+    return Correlation(found, float(mass @ found[0, :n] ** 2))
+
+
+def drawn_odds(expected: Floats, n_tables: int, rng: np.random.Generator) -> Floats:
+    """Return the odds ratio in each cell, by the model and in each table, (1 + n_tables, n).
+
+    It is that of the Plackett copula that has a correlation. By ranks this is
+    ``(x**2 - 2 x log(x) - 1) / (x - 1)**2`` for odds of x [1]_, which is ``tanh(log(x) / 3)`` to
+    first order, and to 0.016 anywhere.
+
+    References
+    ----------
+    .. [1] Nelsen (2006), "An Introduction to Copulas", exercise 5.20.
+    """
+    own, alike = np.arctanh(expected)
+    z = own + rng.random((n_tables, 1)) * (alike - own)
+    z = z * np.where(coins(rng, n_tables, 1), STEEPER_THAN_NEIGHBOURS, 1.0)
+    return np.exp(3 * np.concatenate([[(own + alike) / 2], z]))
+
+
+def conditional_shares(model: TableModel, a: int, b: int) -> tuple[Floats, Floats]:
+    """Return where each cell of b begins in the rows of a cell of a, and how many it has of them.
+
+    Both have shape (n_cells of a, n_cells of b).
+    """
+    table = np.maximum(model.table((a, b)), 0.0) + TINY
+    share = table / table.sum(axis=1, keepdims=True)
+    return np.cumsum(share, axis=1) - share, share
+
+
+def plackett_quantiles(u: Floats, rank: Floats, odds: Floats) -> Floats:
+    """Return quantiles u that go along with a rank, by Plackett's copula of these odds ratios."""
+    a = u * (1 - u)
+    b = odds + a * (odds - 1) ** 2
+    c = 2 * a * (rank * (odds**2 - 1) + 1) + odds * (1 - 2 * a)
+    d = np.sqrt(odds * (odds + 4 * a * rank * (1 - rank) * (1 - odds) ** 2))
+    return np.clip((c - (1 - 2 * u) * d) / (2 * b), 0.0, 1.0)
+
+
+def tilted(u: Floats, slope: Floats) -> Floats:
+    """Return quantiles under the density ``1 + slope (x - 1/2)`` for even ones."""
+    slope = np.clip(slope, -2.0, 2.0)  # at which it is 0 at one end
+    first = 1 - slope / 2
+    return 2 * u / np.maximum(first + np.sqrt(first**2 + 2 * slope * u), ROUNDING)
+
+
+def at_quantiles(quantiles: NDArray, cell: Codes, u: Floats) -> NDArray:
+    """Return the values of rows at quantiles of their cells.
+
+    Parameters
+    ----------
+    quantiles : ndarray of shape (n_tables, n_cells, n_steps)
+    cell : ndarray of int, shape (n,)
+    u : ndarray of shape (n_tables, n)
+    """
+    n = quantiles.shape[2]
+    place = np.minimum((u * n).astype(np.int32), n - 1)
+    place += (cell * n).astype(np.int32)
+    place += np.arange(len(u), dtype=np.int32)[:, None] * quantiles[0].size
+    return quantiles.ravel()[place]
+
+
+class Jumps(NamedTuple):
+    """The share p of another column's cell is a up to a place of a cell, and b from there on.
+
+    Parameters
+    ----------
+    place, first : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
+        Where, and how many of the rows are before it: place a / p.
+    possible : ndarray of bool
+        Whether p lies between a and b.
+    """
+
+    place: Floats
+    first: Floats
+    possible: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, tables: Floats, n: int, rng: np.random.Generator) -> Jumps:
+        """Return the jumps that the neighbours of each cell let expect, in each table.
+
+        All cells have the rows that they have by chance.
+
+        Parameters
+        ----------
+        tables : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
+        n : int
+            Cells of j that hold values.
+        rng : Generator
+        """
+        tables = np.maximum(tables, 0.0)
+        tables = np.maximum(tables + np.sqrt(tables) * rng.standard_normal(tables.shape), 0.0)
+        p = tables / np.maximum(tables.sum(axis=2, keepdims=True), TINY)
+        a, b = np.roll(p, 1, axis=1), np.roll(p, -1, axis=1)
+        a[:, 0], b[:, n - 1 :] = p[:, 0], p[:, n - 1 :]
+        possible = (a - p) * (p - b) > 0
+        place = np.where(possible, (p - b) / np.where(possible, a - b, 1.0), 0.5)
+        first = np.where(possible, place * a / np.maximum(p, TINY), 0.5)
+        return cls(place.astype(np.float32), first.astype(np.float32), possible)
+
+    def moved(self, u: Floats, rows: tuple) -> Floats:
+        """Return quantiles of rows, of which ``array[rows]`` are the jumps."""
+        place, first = self.place[rows], self.first[rows]
+        before = u * (place / np.maximum(first, 1e-9))
+        after = 1 - (1 - u) * ((1 - place) / np.maximum(1 - first, 1e-9))
+        return np.where(u < first, before, after)
+
+
+class InsideCells:
+    """Where in the common cells of several columns rows lie, in the model and in each table.
+
+    Parameters
+    ----------
+    model : TableModel
+    places : sequence of Places
+        Of each column.
+    code : sequence of ndarray of int, shape (n,)
+        The cell of each row, for each column. Rows of one unit follow one another.
+    m : int
+        Rows of a unit.
+    n_tables : int
+    rng : Generator
+    counts : callable
+        Takes two columns and returns the rows in their cells, in each table.
+    """
+
+    def __init__(
+        self,
+        model: TableModel,
+        places: Sequence[Places],
+        code: Sequence[Codes],
+        m: int,
+        n_tables: int,
+        rng: np.random.Generator,
+        counts: Callable[[Group], Floats],
+    ):
+        self._model, self._places, self._code, self._m = model, places, code, m
+        self._counts = counts
+        self._n_tables, self._rng = n_tables, rng
+        self.loose = [k for k, one in enumerate(places) if not one.is_exact]
+        n, n_units = len(self.loose), len(code[0]) // m
+        drawn = rng.random((n, n_tables, n_units))
+        # Those of the model are spread evenly over the cells.
+        even = np.outer(evenly_filling(3)[:n], 0.5 + np.arange(n_units))[:, None] % 1.0
+        shifts = np.concatenate([even, drawn], axis=1)
+        # A value is one of few quantiles of its cell: half of the digits tell which.
+        self._shifts = shifts.astype(np.float32)
+        # What neighbours tell of a pair that nobody counted is a part of its interaction.
+        told = [
+            (a, b)
+            for a, b in combinations(self.loose, 2)
+            if model.counts_together((places[a].j, places[b].j))
+        ]
+        self._pairs = [self._pair(a, b) for a, b in told]
+        others = [k for k in range(len(places)) if k not in self.loose]
+        self._beside = {k: [self._other(k, other) for other in others] for k in self.loose}
+
+    def values(self) -> dict[int, NDArray]:
+        """Return the values of the columns whose cells hold several, (1 + n_tables, n) each."""
+        if not self.loose:
+            return {}
+        shape = (1 + self._n_tables, len(self._code[0]))
+        found = {k: np.empty(shape) for k in self.loose}
+        # So few tables at once that all that is computed of them stays in the processor's cache.
+        step = max(2**15 // shape[1], 1)
+        for start in range(0, shape[0], step):
+            block = slice(start, start + step)
+            for k, u in self._quantiles(block).items():
+                quantiles = self._places[k].quantiles[block]
+                found[k][block] = at_quantiles(quantiles, self._code[k], u)
+        return found
+
+    def _quantiles(self, block: slice) -> dict[int, Floats]:
+        """Return at which quantiles of their cells the rows of some tables lie."""
+        u = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
+        for a, b, of_a, of_b in self._pairs:
+            between = (u[a] + u[b]) % 1.0  # even, and independent of either
+            u[b] = self._coupled(b, of_b, u[b], between, block)
+            u[a] = self._coupled(a, of_a, u[a], self._ranks(u[b]), block)
+        for k in self.loose:
+            slope, jumps = np.zeros_like(u[k]), []
+            for own, coin, jump, cells in self._beside[k]:
+                rows = (block, *cells)
+                jumped = coin[block][:, self._code[k]] & jump.possible[rows]
+                slope = slope + np.where(jumped, 0.0, own)
+                jumps.append((jumped, jump, rows))
+            u[k] = tilted(u[k], slope)
+            for jumped, jump, rows in jumps:  # at last: where nobody is, there stays nobody
+                u[k] = np.where(jumped, jump.moved(u[k], rows), u[k])
+        return u
+
+    def _coupled(self, k: int, how: tuple, u: Floats, other: Floats, block: slice) -> Floats:
+        """Return quantiles that go along with those of another column in the same unit."""
+        odds, start, share = how
+        return plackett_quantiles(u, start + share * other, odds[block][:, self._code[k]])
+
+    def _ranks(self, u: Floats) -> Floats:
+        """Return where in its unit each row is by its quantile, from 0 to 1."""
+        order = np.argsort(u.reshape(len(u), -1, self._m), axis=2)
+        found, ranks = np.empty_like(u), (np.arange(self._m, dtype=u.dtype) + 0.5) / self._m
+        np.put_along_axis(found.reshape(order.shape), order, ranks[None, None], axis=2)
+        return found
+
+    def _pair(self, a: int, b: int) -> tuple:
+        """Let two numbers go up and down together in their cells, first in those of the latter.
+
+        It is the one of which neighbours tell less.
+        """
+        i, j = self._places[a].j, self._places[b].j
+        told, back = correlation(self._model, i, j), correlation(self._model, j, i)
+        if back.size > told.size:
+            a, b, i, j, told, back = b, a, j, i, back, told
+        return a, b, self._coupling(told, a, (i, j), b), self._coupling(back, b, (j, i), a)
+
+    def _coupling(self, told: Correlation, k: int, pair: Group, other: int) -> tuple:
+        odds = drawn_odds(told.expected, self._n_tables, self._rng)
+        start, share = conditional_shares(self._model, *pair)
+        cells = self._code[k], self._code[other]
+        return tuple(one.astype(np.float32) for one in (odds, start[cells], share[cells]))
+
+    def _other(self, k: int, other: int) -> tuple:
+        """Let rows lie where another column's cell has more of its share, evenly or by a jump."""
+        i, j = self._places[k].j, self._places[other].j
+        cells = self._code[k], self._code[other]
+        coin = coins(self._rng, 1 + self._n_tables, self._model.sizes[i])
+        coin[0] = False
+        n = self._model.sizes[i] - self._model.schema.missing(i)
+        tables = self._counts((i, j))[: 1 + self._n_tables]
+        jumps = Jumps.of(tables, n, self._rng)
+        return slopes(self._model, i, j)[cells].astype(np.float32), coin, jumps, cells

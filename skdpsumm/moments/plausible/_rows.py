@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -14,10 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from ...schema._columns import Date
 from ...schema._reading import date_of_word, is_missing
 from ...schema._schema import TableSchema, stack_columns
+from .._numbers import Floats
 from ..inferring._points import absent
 from ..inferring._table_model import TableModel
-
-Floats = NDArray[np.float64]
 
 _NO_SERIES = (
     "The columns of a question are NumPy arrays, not Series of pandas. Of the methods of a Series "
@@ -297,6 +297,7 @@ def _holds(model: TableModel, j: int, taken: Any, values: AskedColumn) -> NDArra
     return values.isin(model.schema.decode(j, np.asarray(taken)).tolist())
 
 
+@dataclass(frozen=True, eq=False)
 class Rows:
     """Rows of a few columns in the model and in each plausible table.
 
@@ -314,16 +315,11 @@ class Rows:
         What weights are shares of, where they do not sum to it. None, where they do.
     """
 
-    def __init__(
-        self,
-        schema: TableSchema,
-        columns: Mapping[int, NDArray],
-        weights: Floats,
-        others: Callable[[int, int], NDArray],
-        n_rows: float | None = None,
-    ):
-        self.schema, self.columns, self.weights, self._others = schema, columns, weights, others
-        self.n_rows = n_rows
+    schema: TableSchema
+    columns: Mapping[int, NDArray]
+    weights: Floats
+    others: Callable[[int, int], NDArray]
+    n_rows: float | None = None
 
     @property
     def n(self) -> int:
@@ -357,7 +353,7 @@ class Rows:
             if j in self.columns:
                 return np.broadcast_to(self.columns[j], shape).reshape(-1)
             # The function does not depend on this column, so a few values are repeated.
-            return np.resize(self._others(j, 256), shape).reshape(-1)
+            return np.resize(self.others(j, 256), shape).reshape(-1)
 
         found = function(NamedRows(self.schema, shape[0] * shape[1], column))
         return found.reshape(*shape, -1)
@@ -365,9 +361,8 @@ class Rows:
     def of_model(self) -> Rows:
         """Return the rows of the model alone."""
         own = {j: values if values.ndim == 1 else values[0] for j, values in self.columns.items()}
-        return Rows(self.schema, own, self.weights[:1], self._others, self.n_rows)
+        return replace(self, columns=own, weights=self.weights[:1])
 
-    def where(self, truths: NDArray) -> Rows:
+    def where(self, truths: NDArray) -> Self:
         """Return the same rows with weights times `truths`, shape (1 or 1 + B, n)."""
-        weights = self.weights * np.nan_to_num(truths)
-        return Rows(self.schema, self.columns, weights, self._others)
+        return replace(self, weights=self.weights * np.nan_to_num(truths), n_rows=None)

@@ -28,17 +28,14 @@ from ...schema._cells import N_EVEN
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import most_rows_of_a_unit
 from ...sketches._rounding import evenly, in_order
-from .._numbers import EVEN_CHANCE, N_TABLES
+from .._numbers import N_TABLES, Floats
 from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression, Shift
 from ..inferring._table_model import TableModel
-from ._interactions import Interactions
-from ._joint import at_quantiles
-from ._noise import generator, white_noise
-from ._plausible import NOISE, PLACES, SAMPLING, DrawnTables
+from ._noise import coins, generator, white_noise
+from ._places import at_quantiles
+from ._plausible import NOISE, PLACES, PRIORS, SAMPLING, UNCOUNTED, PlausibleTables
 from ._rows import NamedRows, Rows, column_of
-
-Floats = NDArray[np.float64]
 
 
 class PlausiblePoints:
@@ -63,9 +60,9 @@ class PlausiblePoints:
         of_histograms: TableModel | None,
     ):
         self._regression, self.shift, self.schema = regression, shift, schema
-        self._of_histograms = of_histograms
         # What histograms do not tell of columns together may be as much as of pairs that they tell.
-        phi = 0.0 if of_histograms is None else Interactions(of_histograms).of_pair
+        self._counted = None if of_histograms is None else PlausibleTables(of_histograms)
+        phi = 0.0 if self._counted is None else self._counted.shared.interactions.of_pair
         self._square = max(shift.of_residuals, phi**2)
         self.sketch = regression.sketch
         self.n_rows = self.sketch.n_samples
@@ -74,7 +71,7 @@ class PlausiblePoints:
         self._kept: dict[str, Floats] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        left = {"_of_noise", "_unexplained", "_inside"}
+        left = {"_of_noise", "_unexplained"}
         return {k: v for k, v in self.__dict__.items() if k not in left} | {"_kept": {}}
 
     def rows(
@@ -93,8 +90,8 @@ class PlausiblePoints:
             return covers.rows(columns, SAMPLING, meets)
         if covers not in self._kept:
             self._kept[covers] = self._weights(covers)
-        moves = covers in ("places", "table", "population")
-        known = {j: self._moved(j) if moves else self._column(j) for j in columns}
+        place = self._moved if PLACES in PRIORS[covers] else self._column
+        known = {j: place(j) for j in columns}
         whole = None if self._regression.center else self.n_rows
         return Rows(self.schema, known, self._kept[covers], self._some, whole)
 
@@ -118,18 +115,12 @@ class PlausiblePoints:
     def _column(self, j: int) -> NDArray:
         return column_of(self._regression.points, self.schema, j)
 
-    @cached_property
-    def _inside(self) -> DrawnTables | None:
-        """Where inside the bins of histograms rows may lie."""
-        model = self._of_histograms
-        return None if model is None else DrawnTables(model, (PLACES,))
-
     def _moved(self, j: int) -> NDArray:
         """Return a column of each table: points that move inside their bins."""
-        own, tables = self._column(j), self._inside
-        if tables is None or j not in histogram_columns(self.sketch.feature_map):
+        own = self._column(j)
+        if self._counted is None or j not in histogram_columns(self.sketch.feature_map):
             return own if self.schema.bound(j) is None else self._at_ends(j, own)
-        places, column = tables.places(j), tables.model.cells[j]
+        places, column = self._counted.tables_of(PLACES).places(j), self._counted.model.cells[j]
         if places.is_exact or column.edges is None:
             return own
         present = np.flatnonzero(~np.isnan(own))
@@ -150,7 +141,7 @@ class PlausiblePoints:
         low, high = self.schema.bound(j) or (0.0, 1.0)
         near, rng = (high - low) / N_EVEN, self._stream("ends", j)
         found = np.repeat(own[None], 1 + N_TABLES, axis=0)
-        at_low, at_high = rng.random((2, N_TABLES, 1)) < EVEN_CHANCE
+        at_low, at_high = coins(rng, 2, N_TABLES, 1)
         found[1:] = np.where(at_low & (own < low + near), low, found[1:])
         found[1:] = np.where(at_high & (own > high - near), high, found[1:])
         return found
@@ -162,21 +153,19 @@ class PlausiblePoints:
         return generator(self.sketch.key, *use)
 
     def _weights(self, covers: str) -> Floats:
-        own = self.n_rows * self._regression.weights[None]
-        if covers == "model":
+        own, priors = self.n_rows * self._regression.weights[None], PRIORS[covers]
+        if not priors:
             return own
-        drawn = self._of_noise if covers in ("noise", "table", "population") else own + 0.0
-        if covers in ("uncounted", "table", "population"):
+        drawn = self._of_noise if NOISE in priors else np.repeat(own, N_TABLES, axis=0)
+        if UNCOUNTED in priors:
             drawn = drawn + self._unexplained
-        if covers in ("population", "sampling"):
+        if SAMPLING in priors:
             there = np.maximum(own, 0.0)
             alike = most_rows_of_a_unit(self.sketch.privacy)
             rng = self._stream("population")
             off = rng.standard_normal((N_TABLES, own.shape[1])) * np.sqrt(alike * there)
             off -= there * (off.sum(axis=1, keepdims=True) / max(there.sum(), TINY))
             drawn = drawn + off
-        if len(drawn) == 1:
-            drawn = np.repeat(drawn, N_TABLES, axis=0)
         return np.concatenate([own, drawn])
 
     @cached_property
@@ -193,22 +182,21 @@ class PlausiblePoints:
         if not self._regression.center:  # then z is a share of as many rows as it says
             n_rows = np.full(N_TABLES, self.n_rows)
         weights = n_rows[:, None] * self._regression.weights_for(means.T).T
-        return weights if self._of_histograms is None else self._counted(weights)
+        return weights if self._counted is None else self._followed(self._counted, weights)
 
-    def _counted(self, weights: Floats) -> Floats:
+    def _followed(self, counted: PlausibleTables, weights: Floats) -> Floats:
         """Return weights that follow the counts of histograms.
 
         The regression hardly hears a cell that noise has emptied, for few points are there.
         """
-        model: Any = self._of_histograms
+        model = counted.model
         codes = np.zeros((weights.shape[1], self.schema.n_columns), np.int64)
         columns = sorted(histogram_columns(self.sketch.feature_map))
         for j in columns:
             codes[:, j] = model.cells[j].cell_of_atom[model.cells[j].find(self._column(j))]
-        tables = DrawnTables(model, (NOISE,))
         groups = model.counted_together(tuple(columns))
         both = np.concatenate([weights[:1], weights])
-        found = tables.followed(both, codes, np.ones(len(codes)), groups)[1:]
+        found = counted.tables_of(NOISE).followed(both, codes, np.ones(len(codes)), groups)[1:]
         if not self._regression.center:  # then these are shares, too
             found *= self.n_rows / np.maximum(found.sum(axis=1, keepdims=True), 1.0)
         return found
