@@ -6,10 +6,9 @@ from scipy.linalg import cholesky, solve_triangular
 
 from skdpsumm import TDDLClassifier, TDILClassifier
 from skdpsumm.learners import FunctionalMechanism
-from skdpsumm.learners.erm._kernel_space import KernelSpace
+from skdpsumm.learners.erm._kernel_space import KernelSpace, SpanSpace
 from skdpsumm.learners.erm._losses import HuberizedHinge
 from skdpsumm.learners.erm._problem import MAX_ROWS, Problem, Terms, factor_jitter
-from skdpsumm.learners.erm._span_space import SpanSpace
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (300, 3))
@@ -72,8 +71,7 @@ def test_features_are_coordinates_of_the_projection(name):
 def test_rows_longer_than_the_radius_are_clipped():
     kernel = kernel_space("rbf")
     space = SpanSpace(kernel, Z)
-    space._basis = 3 * space._basis
-    space._product = type(space._product)(np.ascontiguousarray(space._basis.T))
+    space._product = type(space._product)(3 * space._matrix)
     lengths = np.linalg.norm(space.features(X), axis=1)
     assert (lengths <= kernel.radius * (1 + 1e-12)).all()
     assert lengths.max() > 0.999

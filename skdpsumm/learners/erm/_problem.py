@@ -320,12 +320,8 @@ class Space(ABC):
     n_features: int | None = None
     is_whole_ball: bool = False
     max_rows: int
+    kernel_error: float
     entry_error: float
-
-    @property
-    @abstractmethod
-    def kernel_error(self) -> float:
-        """See above."""
 
     @abstractmethod
     def gram(self, X: NDArray, Y: NDArray) -> Floats:
@@ -424,14 +420,13 @@ class Minimizer:
 
     def careful_scores(self, X: NDArray) -> Floats:
         """Return the scores within `score_rounding` of the exact ones, for noise to be added."""
-        parts = [
-            careful_product(_dense(self.space.factors(X[rows], self.points)), self.coefficients)
-            for rows in gen_batches(len(X), 512)
-        ]
+        blocks = (self.space.factors(X[rows], self.points) for rows in gen_batches(len(X), 512))
+        parts = [careful_product(dense_factors(block), self.coefficients) for block in blocks]
         return np.concatenate([np.zeros((0, self.coefficients.shape[1])), *parts])
 
 
-def _dense(factors: Any) -> Floats:
+def dense_factors(factors: Any) -> Floats:
+    """Return factors that may be `SparseRows` as an array."""
     return factors.toarray() if isinstance(factors, SparseRows) else factors
 
 

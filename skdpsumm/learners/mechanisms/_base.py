@@ -17,9 +17,8 @@ from ..._linear_systems import Floats
 from ..._sklearn import check_params
 from ...privacy._mechanisms import Mechanism, register
 from ...schema._sparse import SparseRows
-from ..erm._kernel_space import KernelSpace
+from ..erm._kernel_space import KernelSpace, SpanSpace
 from ..erm._problem import Minimizer, Problem, Space, Terms
-from ..erm._span_space import SpanSpace
 from ._planning import Curvature, ScoreNoise, noise_multiplier
 
 # Times the least Lambda of explicit features: all of a kernel's space has more to overfit with.
@@ -165,7 +164,8 @@ class LearnerMechanism(BaseEstimator):
     def narrowed(self, space: Space, public: Any, *, is_pure: bool) -> tuple[Space, Any]:
         """Return the space in which the minimiser is sought, and the public points left to use.
 
-        Mechanisms that work on weights take the span of the points.
+        Mechanisms that work on weights take the span of the points: for a kernel, and for pure
+        noise on explicit features, which costs more than that on their values at the points.
 
         Parameters
         ----------
@@ -180,7 +180,8 @@ class LearnerMechanism(BaseEstimator):
         -------
         tuple of Space, and ndarray or None
         """
-        if self.spans_points and public is not None and isinstance(space, KernelSpace):
+        is_spanned = self.spans_points and (is_pure or isinstance(space, KernelSpace))
+        if is_spanned and public is not None:
             return SpanSpace(space, public, leading=is_pure), None
         return space, public
 

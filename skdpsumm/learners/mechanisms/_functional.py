@@ -19,7 +19,7 @@ from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils import gen_batches
 
 from ..._computing import advance
-from ..._linear_systems import UNIT, Floats, power_below
+from ..._linear_systems import Floats, power_below
 from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism
@@ -35,10 +35,7 @@ from ..erm._problem import (
     check_rounding,
     coordinate_rounding,
     factor_jitter,
-    largest_weight,
-    score_rounding,
 )
-from ..erm._span_space import leading_directions
 from ._base import (
     AnsweredQueries,
     FrozenAnswers,
@@ -198,12 +195,9 @@ class FunctionalMechanism(LearnerMechanism):
         return min(max(2 * products, _LANDMARKS), most)
 
     def plan(self, space, terms, public):
-        is_pure = terms.is_private and terms.delta == 0
-        # All features cost no more than their values at public points; pure noise on them does.
         if space.n_features is not None:
-            alone = public is None or not is_pure
-            return WeightNoise(space, terms) if alone else SpanNoise(space, public, terms)
-        if is_pure:
+            return WeightNoise(space, terms)
+        if terms.is_private and terms.delta == 0:
             raise ValueError(
                 "mechanism='functional' of a PINP learner needs explicit features for delta=0: "
                 "set kernel='linear' or to a transformer, or set delta > 0, or mechanism='svt'."
@@ -253,53 +247,6 @@ class WeightNoise(ExactNoise):
         return FrozenAnswers(self.terms.n_scores, {}, self.release(problem), is_public=is_public)
 
 
-class SpanNoise(ExactNoise):
-    """Pure noise on explicit features in the span of phi(Z), for public points Z.
-
-    Parameters
-    ----------
-    space : Space
-    points : ndarray of shape (T, n_columns)
-        Z. Repeated points are of no use, and no harm.
-    terms : Terms
-        The noise grows with the square root of the dimension, so only the leading directions of
-        K_ZZ are released, those that hold 9/10 of its trace.
-    """
-
-    def __init__(self, space: Space, points: NDArray, terms: Terms):
-        self.space, self.points, self.terms = space, points, terms
-        gram = space.gram(points, points)
-        self._to_coordinates = leading_directions(gram)
-        size = len(self._to_coordinates) * terms.n_scores
-        self.set_noise(PureNoise(terms, self._pure_sensitivity(gram), size))
-
-    def _pure_sensitivity(self, gram: Floats) -> float:
-        """Return how far coordinates can move, with all that keeps these from being orthonormal."""
-        space, terms, (k, n) = self.space, self.terms, self._to_coordinates.shape
-        size, radius = float(np.linalg.norm(self._to_coordinates)), terms.radius
-        products = 2 * (n + 4) * UNIT * size**2 * float(np.linalg.norm(gram))
-        entries = n * space.entry_error * (size * radius) ** 2
-        identity = self._to_coordinates @ gram @ self._to_coordinates.T
-        longer = float(np.linalg.norm(identity - np.eye(k))) + products + entries
-        product = (n + 4) * UNIT * radius * largest_weight(terms)
-        rounding = size * math.sqrt(n) * (score_rounding(space, terms) + product)
-        check_coordinates(rounding, terms, "X_public (n_landmarks)")
-        return math.sqrt(1 + longer) * terms.sensitivity + 2 * rounding
-
-    def release(self, problem: Problem) -> Minimizer:
-        """Return the projection of the minimiser on the span, with noise."""
-        values = problem.minimize().careful_scores(self.points)
-        coordinates = self.noise.add(self._to_coordinates @ values)
-        return Minimizer(self.space, self._to_coordinates.T @ coordinates, self.points)
-
-
-def check_coordinates(rounding: float, terms: Terms, points: str) -> None:
-    """Raise ValueError where rounding would take a good part of the sensitivity."""
-    if terms.is_private:
-        remedy = f"take fewer {points}, or a smaller regularization"
-        check_rounding(rounding, terms.sensitivity, remedy)
-
-
 class GaussianPath(ExactNoise):
     """The functional mechanism, one coordinate per new point.
 
@@ -315,7 +262,9 @@ class GaussianPath(ExactNoise):
         self.space, self.terms, self.max_points = space, terms, max_points
         self.jitter = factor_jitter(space, max_points)
         rounding = coordinate_rounding(space, terms, max_points)
-        check_coordinates(rounding, terms, "max_points")
+        if terms.is_private:
+            remedy = "take fewer max_points, or a smaller regularization"
+            check_rounding(rounding, terms.sensitivity, remedy)
         self.set_noise(CoordinateNoise(max_points * terms.n_scores, terms, rounding))
 
     def open(self, problem: Problem) -> PathAnswers:

@@ -33,7 +33,7 @@ from ..._computing import warn_caller
 from ..._linear_systems import Floats
 from ...privacy import GaussianDP, NoiseWarning, gdp_mu
 from ..erm._losses import ResidualLoss
-from ..erm._problem import Minimizer, Space, Terms
+from ..erm._problem import Minimizer, Problem, Space, Terms
 
 # Rows needed, in units of m. On breast cancer, digits and Adult models had half of the accuracy
 # that is to be gained (over a constant) from 70 to 300 m rows on, and a tenth of it at 25 to 40 m.
@@ -330,18 +330,18 @@ def noise_of(
         return found
 
 
-def warn_of_public_noise(plan: Any, name: str, n_known: int | None) -> None:
-    """Warn of noise that public numbers show to be too large.
+def warn_of_public_noise(plan: Any, problem: Problem, name: str) -> None:
+    """Warn, before the charge, of noise that public numbers show to be too large.
 
     Parameters
     ----------
     plan : Plan
+    problem : Problem
+        Its number of rows is public if these are single rows, of which one is replaced.
     name : str
         The mechanism's.
-    n_known : int or None
-        The number of rows, if it is public.
     """
-    terms = plan.terms
+    terms, n_rows = plan.terms, len(problem.X)
     if plan.sigma > HOPELESS:
         warn_caller(
             "Set mechanism='functional', or raise epsilon or `regularization`: the answers will "
@@ -350,13 +350,14 @@ def warn_of_public_noise(plan: Any, name: str, n_known: int | None) -> None:
             "y_bounds).",
             NoiseWarning,
         )
-    if n_known is None or not plan.rows_divide_noise:
+    are_single = problem.units is None and problem.shares is None
+    if not (plan.rows_divide_noise and are_single and terms.adjacency == "replace_one"):
         return
     needed = rows_needed(plan, plan.space, terms, 1)
-    if n_known < FEW * needed:
+    if n_rows < FEW * needed:
         warn_caller(
             f"Take about {float(f'{needed:.2g}'):,.0f} rows, or "
-            f"epsilon={epsilon_for(terms, needed / n_known):.2g}: with {n_known} rows and "
+            f"epsilon={epsilon_for(terms, needed / n_rows):.2g}: with {n_rows} rows and "
             f"epsilon={terms.epsilon:g} the model will be mostly noise.",
             NoiseWarning,
         )
