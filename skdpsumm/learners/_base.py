@@ -36,8 +36,18 @@ from .erm._problem import (
     check_radius,
     equal_shares,
 )
-from .mechanisms import _planning
-from .mechanisms._base import LearnerMechanism, Plan, check_mechanism, mechanisms_of
+from .mechanisms._base import (
+    N_JUDGED_POINTS,
+    Curvature,
+    LearnerMechanism,
+    Plan,
+    check_mechanism,
+    epsilon_for,
+    mechanisms_of,
+    noise_of,
+    rows_needed,
+    warn_of_public_noise,
+)
 from .mechanisms._gradient import SHARPEST
 
 
@@ -153,7 +163,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         _check_size(len(problem.X), problem.terms)
         plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
         plan.check(problem)
-        _planning.warn_of_public_noise(plan, problem, self._chosen_mechanism().name)
+        warn_of_public_noise(plan, problem, self._chosen_mechanism().name)
         # Even points of a schema fill all columns: nothing public says how few a sparse row fills.
         points = getattr(problem.space, "points", public)
         places = points if isinstance(problem.X, SparseRows) else self._places(points)
@@ -184,7 +194,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _publish(self, draft: Draft) -> None:
         released = self._release(draft.plan, draft.problem)
         terms, self._coding = draft.problem.terms, draft.coding
-        self.noise_ = _planning.noise_of(draft.plan, terms, draft.coding, draft.places, released)
+        self.noise_ = noise_of(draft.plan, terms, draft.coding, draft.places, released)
         is_told = terms.is_private and not math.isnan(self.noise_.noise)
         self.privacy_ = replace(draft.privacy, noise=str(self.noise_) if is_told else "")
         self._read_as = self._reading  # and later tables are, whatever becomes of parameters
@@ -257,14 +267,14 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         space, public = copy._open_space(table, X_public)
         terms = copy._make_terms(space, loss, coding.n_scores, public)
         plan = copy._chosen_mechanism().plan(space, terms, public)
-        curvature = _planning.Curvature.of(space, places, coding.codes)
+        curvature = Curvature.of(space, places, coding.codes)
         noise = plan.expected_score_noise(curvature, float(n_samples)).noise
-        enough = _planning.rows_needed(plan, space, terms, 1 if public is None else len(public))
+        enough = rows_needed(plan, space, terms, 1 if public is None else len(public))
         return {
             "noise": coding.half * noise,
             "size": coding.half,
             "n_samples": enough,
-            "epsilon": _planning.epsilon_for(terms, enough / float(n_samples)),
+            "epsilon": epsilon_for(terms, enough / float(n_samples)),
         }
 
     def _public_table(self, n_features: Any, X_public: Any) -> tuple[NDArray, NDArray | None]:
@@ -297,7 +307,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         table = self._reading.of_table(self)
         if table.n_columns > MOST_COLUMNS:
             return None
-        return self._reading.vectors(even_points(table, _planning.N_JUDGED_POINTS, 0), self)
+        return self._reading.vectors(even_points(table, N_JUDGED_POINTS, 0), self)
 
     def kernel_diag(self, X: Any) -> NDArray[np.float64]:
         """Return k(x, x) for each row. Nothing is fitted or charged.

@@ -13,7 +13,7 @@ from ..privacy import NoiseWarning
 from ..schema._reading import Public, unwrap
 from ._base import BaseKernelLearner
 from ._targets import ClassifierTarget, RegressorTarget
-from .mechanisms._base import FrozenAnswers
+from .mechanisms._answers import FrozenAnswers
 from .mechanisms._functional import PathAnswers
 
 
@@ -94,7 +94,11 @@ class BasePINP(BaseKernelLearner):
         return hasattr(self, "answers_") and self.answers_.holds_private_data
 
     def _release(self, plan, problem):
-        self.answers_ = plan.open(problem)
+        if plan.terms.is_private:
+            self.answers_ = plan.open(problem)
+        else:  # all that could be asked is known
+            known = problem.minimize()
+            self.answers_ = FrozenAnswers(plan.terms.n_scores, {}, known, is_public=False)
         return self.answers_.hypothesis() if isinstance(self.answers_, FrozenAnswers) else None
 
     def _scores(self, X):

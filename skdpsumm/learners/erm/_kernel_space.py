@@ -248,7 +248,7 @@ class SpanSpace(FeatureSpace):
         self._matrix = basis.T
         if isinstance(space, FeatureSpace):
             self._expansion, self.is_users = None, space.is_users
-            self._matrix = (basis @ space.features(points)).T
+            self._matrix = space.features(points).T @ basis.T
         self._product = ExactProduct(np.ascontiguousarray(self._matrix))
         self.transformer, self.is_whole_ball = None, False
         self.norm_bound = self.radius = space.radius

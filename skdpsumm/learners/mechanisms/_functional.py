@@ -36,12 +36,8 @@ from ..erm._problem import (
     coordinate_rounding,
     factor_jitter,
 )
-from ._base import (
-    AnsweredQueries,
-    FrozenAnswers,
-    LearnerMechanism,
-    Plan,
-)
+from ._answers import AnsweredQueries, FrozenAnswers
+from ._base import LearnerMechanism, Plan
 
 # Landmarks of "auto", and the most of them. Digits (64 columns) had 0.971 with 1,024 of them, 0.973
 # with 2,048, 0.978 with 4,096; more than 1,024 gained nothing on Adult (6 numeric columns).
@@ -97,16 +93,12 @@ class CoordinateNoise:
 class PureNoise:
     """Noise for coordinates that is pure epsilon-DP, in floating point.
 
-    Its density is proportional to exp(-|xi| epsilon / sensitivity).
+    Its density is proportional to exp(-|xi| epsilon / sensitivity) of all coordinates together.
 
     Parameters
     ----------
-    terms : Terms
-    sensitivity : float
-        How far all coordinates together can move.
-
     n_coordinates : int
-        How many those are.
+    terms : Terms
 
     Attributes
     ----------
@@ -118,8 +110,8 @@ class PureNoise:
 
     idealised = True
 
-    def __init__(self, terms: Terms, sensitivity: float, n_coordinates: int):
-        self._terms, self._scale = terms, sensitivity / terms.epsilon
+    def __init__(self, n_coordinates: int, terms: Terms):
+        self._terms, self._scale = terms, terms.sensitivity / terms.epsilon
         self.std = self._scale * math.sqrt(n_coordinates + 1)
         self.mechanism: Mechanism = PureDP(terms.epsilon)
 
@@ -231,10 +223,8 @@ class WeightNoise(ExactNoise):
     def __init__(self, space: FeatureSpace, terms: Terms):
         self.space, self.terms = space, terms
         size = space.n_features * terms.n_scores
-        if terms.is_private and terms.delta == 0:
-            self.set_noise(PureNoise(terms, terms.sensitivity, size))
-        else:
-            self.set_noise(CoordinateNoise(size, terms))
+        is_pure = terms.is_private and terms.delta == 0
+        self.set_noise(PureNoise(size, terms) if is_pure else CoordinateNoise(size, terms))
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser with noise on all its weights."""
@@ -243,8 +233,7 @@ class WeightNoise(ExactNoise):
 
     def open(self, problem: Problem) -> FrozenAnswers:
         """Return an answering object that holds the release, and nothing private."""
-        is_public = self.terms.is_private
-        return FrozenAnswers(self.terms.n_scores, {}, self.release(problem), is_public=is_public)
+        return FrozenAnswers(self.terms.n_scores, {}, self.release(problem), is_public=True)
 
 
 class GaussianPath(ExactNoise):
@@ -282,13 +271,13 @@ class PathAnswers(AnsweredQueries):
 
     def __init__(self, minimizer: Minimizer, plan: GaussianPath):
         n_scores = minimizer.coefficients.shape[1]
-        super().__init__(n_scores, is_public=plan.terms.is_private)
+        super().__init__(n_scores)
         self._minimizer, self._plan = minimizer, plan
         self._points: Floats | None = None
         self._factor = np.zeros((0, 0))
         self._exact = np.zeros((0, n_scores))
         self._noisy = np.zeros((0, n_scores))
-        self._is_judged = not plan.terms.is_private
+        self._is_judged = False
 
     @property
     def points(self) -> Floats | None:
@@ -304,16 +293,12 @@ class PathAnswers(AnsweredQueries):
 
     def hypothesis(self) -> Minimizer:
         """Return the path's conditional mean, as an expansion in the points asked."""
-        if not self._plan.terms.is_private:
-            return self._minimizer
         if self._points is None:
             return Minimizer.zero(self._plan.space, self._n_scores)
         coefficients = solve_triangular(self._factor, self._noisy, lower=True, trans=1)
         return Minimizer(self._plan.space, coefficients, self._points)
 
     def _draw(self, X):
-        if not self._plan.terms.is_private:
-            return self._minimizer.scores(X), np.ones(len(X), dtype=bool)
         parts = []
         for rows in gen_batches(len(X), 512):
             parts.append(self._extend(X[rows]))

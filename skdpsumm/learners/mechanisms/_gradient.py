@@ -45,8 +45,7 @@ from ...schema._sparse import SparseRows
 from ..erm._feature_space import FeatureSpace, row_lengths, zero_where_undefined
 from ..erm._losses import Loss, ResidualLoss
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
-from ._base import LearnerMechanism, Plan
-from ._planning import Curvature, ScoreNoise
+from ._base import Curvature, LearnerMechanism, Plan, ScoreNoise
 
 # Parts of R and of C that features and slopes are cut off to, and of their norm that weights are
 # rounded to: 2^19 times 2^31 leaves room below 2^53, and 2^24 rows of 2^15 times 2^19 below 2^60.

@@ -33,8 +33,7 @@ from ...privacy._objective import (
 from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
-from ._base import LearnerMechanism, Plan
-from ._planning import Curvature, ScoreNoise
+from ._base import Curvature, LearnerMechanism, Plan, ScoreNoise
 
 # The grid of the noise, as a part of its scale.
 _GRID_PER_SCALE = 2.0**-24
