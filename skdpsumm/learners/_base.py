@@ -27,15 +27,7 @@ from ..schema._sparse import SparseRows
 from ._space import MOST_COLUMNS, Reading, even_points, open_space
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import EpsilonInsensitive, Huber, HuberizedHinge, Loss, SoftHinge, as_loss
-from .erm._problem import (
-    ROUNDED_UP,
-    Minimizer,
-    Problem,
-    Space,
-    Terms,
-    check_radius,
-    equal_shares,
-)
+from .erm._problem import ROUNDED_UP, Minimizer, Problem, Space, Terms, check_radius, equal_shares
 from .mechanisms._base import (
     N_JUDGED_POINTS,
     Curvature,

@@ -18,13 +18,7 @@ from ..features._feature_maps import auto_gamma
 from ..schema._reading import beside_X, unwrap, validate_table
 from ..schema._schema import TableSchema, public_points
 from ..schema._sparse import SparseRows
-from ..schema._vectorizer import (
-    Interactions,
-    keeps_zero,
-    n_splines,
-    vectorize,
-    vectorize_sparse,
-)
+from ..schema._vectorizer import Interactions, keeps_zero, n_splines, vectorize, vectorize_sparse
 from .erm._feature_space import FeatureSpace, fitted_alone
 from .erm._kernel_space import KernelSpace, PolynomialKernel
 from .erm._problem import Space, check_radius, factor_jitter

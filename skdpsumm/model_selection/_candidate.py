@@ -30,10 +30,7 @@ from ..schema._vectorizer import PublicVectorizer
 from ._public_rows import PublicRows
 
 # Parameters that the search sets in every run.
-OWNED = (
-    *("epsilon", "delta", "adjacency", "ledger"),
-    *("max_rows_per_group", "classes"),
-)
+OWNED = (*("epsilon", "delta", "adjacency", "ledger"), *("max_rows_per_group", "classes"))
 _ON_BUDGET = (
     " It is the price of the whole search, and nothing to tune: the largest one always fits best. "
     "`expected_noise(n_samples)` tells what each is worth, before anything is charged."

@@ -35,15 +35,7 @@ from ..schema._reading import (
     unwrap,
     validate_table,
 )
-from ._candidate import (
-    Choices,
-    Leaf,
-    alike,
-    check_steps,
-    last_step,
-    schema_of,
-    set_claim,
-)
+from ._candidate import Choices, Leaf, alike, check_steps, last_step, schema_of, set_claim
 from ._choice import DROWNED_SHARE_OF_SIZE, ChoiceNoise, epsilon_of_fit, rows_to_tell, told_apart
 from ._public_rows import PublicRows, TableForm
 from ._rehearsal import Rehearsal

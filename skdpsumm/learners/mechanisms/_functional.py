@@ -169,12 +169,7 @@ class FunctionalMechanism(LearnerMechanism):
         "max_points": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        *,
-        n_landmarks: int | str = "auto",
-        max_points: int = 5000,
-    ):
+    def __init__(self, *, n_landmarks: int | str = "auto", max_points: int = 5000):
         self.n_landmarks = n_landmarks
         self.max_points = max_points
 

@@ -152,11 +152,7 @@ class GradientDescent(LearnerMechanism):
     }
 
     def __init__(
-        self,
-        *,
-        n_steps: int | str = "auto",
-        clip: float | str = "auto",
-        n_landmarks: int = 256,
+        self, *, n_steps: int | str = "auto", clip: float | str = "auto", n_landmarks: int = 256
     ):
         self.n_steps = n_steps
         self.clip = clip

@@ -17,19 +17,8 @@ import numpy as np
 
 from ..._linear_systems import Floats, power_below
 from ...privacy._mechanisms import Mechanism
-from ...privacy._noise import (
-    RESERVE,
-    noisy_integers,
-    on_grid,
-    radial_noise,
-    secret_generator,
-)
-from ...privacy._objective import (
-    ObjectiveDP,
-    calibrate,
-    discrete_slack,
-    regularization_of_share,
-)
+from ...privacy._noise import RESERVE, noisy_integers, on_grid, radial_noise, secret_generator
+from ...privacy._objective import ObjectiveDP, calibrate, discrete_slack, regularization_of_share
 from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance

@@ -168,11 +168,7 @@ class UpdateMechanism(LearnerMechanism):
     }
 
     def __init__(
-        self,
-        *,
-        n_updates: int = 5,
-        max_queries: int = 1000,
-        failure_probability: float = 0.05,
+        self, *, n_updates: int = 5, max_queries: int = 1000, failure_probability: float = 0.05
     ):
         self.n_updates = n_updates
         self.max_queries = max_queries
