@@ -224,14 +224,6 @@ def _score_error(
     return UNIT * score + math.sqrt(n_scores) * entry
 
 
-def _norm_error(rows: FeatureRows, slopes: float, rest: float) -> float:
-    """Return a bound on the error of a gradient: of the sums over the rows of blocks, and the rest.
-
-    Sums of blocks keep what they lose.
-    """
-    return UNIT * ((rows.block_rows + 4) * slopes + 4 * rest)
-
-
 def _through_dual(rows, codes, loss, regularization, linear, shares, tolerance):
     """Return the minimum by its coefficients of rows, of which there are fewer."""
     gram = np.empty((rows.n_rows, rows.n_rows))
@@ -257,7 +249,7 @@ def _head_minimum(rows, codes, loss, regularization, linear, shares):
     n = min(_HEAD_ROWS * linear.size, rows.n_rows // 4)
     if n < linear.size:
         return start
-    smooth = next((wide for wide, _ in loss.narrowing()), loss)
+    smooth = next((wide for wide, *_ in loss.narrowing()), loss)
     part = n / rows.n_rows
     less = part * regularization, part * linear, None if shares is None else shares[:n]
     objective = _Primal(rows.head(n), codes[:n], smooth, *less)
@@ -335,7 +327,10 @@ class _Primal(Objective):
         score_error = _score_error(self.rows, point.x.shape[1], largest, weight)
         score_error += argument_error(self.loss, largest)
         rest = self.regularization * weight + self.tilt
-        return score_error, _norm_error(self.rows, self.loss.lipschitz * self.norms, rest)
+        # The errors of a gradient: of the sums over the rows of blocks, and of the rest. Sums of
+        # blocks keep what they lose.
+        slopes = (self.rows.block_rows + 4) * self.loss.lipschitz * self.norms
+        return score_error, UNIT * (slopes + 4 * rest)
 
     def direction(self, point: Point, accuracy: float) -> Floats:
         roots = self.roots(point.scores)

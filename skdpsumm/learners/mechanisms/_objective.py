@@ -73,8 +73,9 @@ class ObjectivePerturbation(LearnerMechanism):
         share = _CURVATURE_SHARE_IN_A_LEDGER if charged and one_corner else _CURVATURE_SHARE
         if terms.delta == 0:
             share = _CURVATURE_SHARE_IF_PURE
-        row = _curvature_of_row(terms, space.radius)
-        least = regularization_of_share(terms.epsilon, share, **row)
+        row = terms.loss.corners(terms.n_scores)
+        curvature = {"smoothness": row["smoothness"], "rank": row["rank"], "radius": space.radius}
+        least = regularization_of_share(terms.epsilon, share, **curvature)
         return max(least, terms.loss.least_regularization * space.radius**2)
 
     def price_advice(self, epsilon):
@@ -83,12 +84,6 @@ class ObjectivePerturbation(LearnerMechanism):
             f"a ledger what it says: mechanism='objective' costs more than its epsilon={epsilon:g} "
             "there."
         )
-
-
-def _curvature_of_row(terms: Terms, radius: float) -> dict[str, Any]:
-    """Return what one row adds to the curvature at most, as `determinant_cost` asks for it."""
-    row = terms.loss.corners(terms.n_scores)
-    return {"smoothness": row["smoothness"], "rank": row["rank"], "radius": radius}
 
 
 class ObjectivePlan(Plan):
