@@ -212,8 +212,7 @@ def warn_of_blindness(space: Space, landmarks: NDArray, points: NDArray, kernel:
             "transformer, fewer columns, or a TDDL learner with public rows as X_public. "
             f"kernel={kernel!r} is near 0 between most points of the schema, so the model will be "
             f"near chance: {len(landmarks)} points drawn from it see {share:.1g} of the kernel at "
-            "a typical other one.",
-            UserWarning,
+            "a typical other one."
         )
 
 
@@ -230,8 +229,7 @@ def warn_of_isolation(space: Space, points: NDArray, kernel: object) -> None:
             "which reads both, in place of a scaler. Else take "
             f"{_longer_reach(kernel, some, others)}, or kernel='linear' or 'poly'. "
             f"kernel={kernel!r} is near 0 between rows of X_public ({share:.1g} of it is seen), so "
-            "the model will be near chance.",
-            UserWarning,
+            "the model will be near chance."
         )
 
 

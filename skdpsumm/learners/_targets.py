@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ..privacy import PrivacyLedger
 from ..privacy._ledger import LedgerDataset
-from ..schema._listed import class_codes, known_classes
+from ..schema._listed import class_codes, known_classes, public_interval
 from ..schema._schema import SchemaLike
 from ._base import BaseKernelLearner
 from .erm._kernel_space import PolynomialKernel
@@ -273,15 +273,7 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
     def _interval(self) -> IntervalCoding:
         if self.y_bounds is None:
             raise ValueError("y_bounds is missing: give the public (low, high) of y.")
-        try:
-            low, high = (float(end) for end in self.y_bounds)
-        except (TypeError, ValueError):
-            low = high = np.nan
-        if not (np.isfinite([low, high, high - low]).all() and low < high):
-            raise ValueError(
-                f"y_bounds must be a pair of finite numbers low < high, got {self.y_bounds!r}."
-            )
-        return IntervalCoding(low, high)
+        return IntervalCoding(*public_interval("y_bounds", self.y_bounds))
 
     def _publish(self, draft):
         super()._publish(draft)

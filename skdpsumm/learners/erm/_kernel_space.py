@@ -235,7 +235,6 @@ class SpanSpace(FeatureSpace):
     """
 
     def __init__(self, space: Space, points: NDArray, *, leading: bool = False):
-        self.space, self.points = space, points
         gram = space.gram(points, points)
         if leading:
             basis = leading_directions(gram)
@@ -243,17 +242,15 @@ class SpanSpace(FeatureSpace):
             jitter = factor_jitter(space, len(points)) * np.eye(len(points))
             factor = cholesky(gram + jitter, lower=True)
             basis = solve_triangular(factor, np.eye(len(points)), lower=True)
-        # A function is an expansion in the points, or weights of the features of which these are.
-        self._expansion, self.is_users = points, False
+        super().__init__(None, len(basis), space.radius)
+        self.space, self.points, self.is_whole_ball = space, points, False
+        # A function is an expansion in the points, or weights of the features that these have.
+        self._expansion: NDArray | None = points
         self._matrix = basis.T
         if isinstance(space, FeatureSpace):
             self._expansion, self.is_users = None, space.is_users
             self._matrix = space.features(points).T @ basis.T
         self._product = ExactProduct(np.ascontiguousarray(self._matrix))
-        self.transformer, self.is_whole_ball = None, False
-        self.norm_bound = self.radius = space.radius
-        self.n_features = self.n_costly = len(basis)
-        self.entry_error = (self.n_features + 4) * UNIT
 
     def features(self, X: NDArray) -> Floats:
         """Return the coordinates of phi of each row, shape (n, n_features)."""

@@ -299,11 +299,8 @@ def mechanisms_of(kind: str) -> dict[str, type[LearnerMechanism]]:
 
 def check_mechanism(learner: Any) -> None:
     """Raise ValueError for a mechanism that a learner cannot use."""
-    known, given, class_name = (
-        mechanisms_of(learner._kind),
-        learner.mechanism,
-        type(learner).__name__,
-    )
+    known, class_name = mechanisms_of(learner._kind), type(learner).__name__
+    given = learner.mechanism
     names = {"auto", *known}
     is_name = isinstance(given, str) and given in names
     if not is_name and (isinstance(given, str) or learner._kind not in given.learners):
