@@ -155,8 +155,8 @@ PLANTED = {
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[functional-pure row]": [
         ("pure_noise_halved", "skdpsumm/learners/mechanisms/_functional.py",
-            "self._terms, self._scale = terms, sensitivity / terms.epsilon",
-            "self._terms, self._scale = terms, sensitivity / terms.epsilon / 2"),
+            "self._terms, self._scale = terms, terms.sensitivity / terms.epsilon",
+            "self._terms, self._scale = terms, terms.sensitivity / terms.epsilon / 2"),
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[union-pure row]": [
         ("epsilon_spent_on_each_block", "skdpsumm/privacy/_noise.py",
