@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 from scipy.linalg import cholesky, solve_triangular
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.preprocessing import FunctionTransformer
 
-from skdpsumm import TDDLClassifier, TDILClassifier
+from skdpsumm import PrivacyLedger, TDDLClassifier, TDILClassifier
 from skdpsumm.learners import FunctionalMechanism
+from skdpsumm.learners.erm._feature_space import FeatureSpace, fitted_alone
 from skdpsumm.learners.erm._kernel_space import KernelSpace, SpanSpace
 from skdpsumm.learners.erm._losses import HuberizedHinge
 from skdpsumm.learners.erm._problem import MAX_ROWS, Problem, Terms, factor_jitter
@@ -83,6 +86,38 @@ def test_leading_directions_hold_most_of_the_trace_and_no_more():
     assert leading.n_features < whole.n_features == len(Z)
     held = (leading.features(Z) ** 2).sum() / (whole.features(Z) ** 2).sum()
     assert 0.9 <= held < 0.99
+
+
+def test_explicit_features_have_a_span_as_well():
+    mapped = fitted_alone(RBFSampler(n_components=50, random_state=0), 3, 0)
+    whole = FeatureSpace(mapped, 3, 1.0)
+    span = SpanSpace(whole, Z, leading=True)
+    together = span.features(X)
+    assert np.array_equal(together, np.vstack([span.features(row[None]) for row in X]))
+    held = (span.features(Z) ** 2).sum() / (whole.features(Z) ** 2).sum()
+    assert 0.9 <= held < 1
+    weights = RNG.standard_normal((span.n_features, 1))
+    found = span.of_weights(weights)
+    assert found.points is None
+    assert found.coefficients.shape == (50, 1)
+    assert np.allclose(found.scores(X), together @ weights, atol=1e-12)
+
+
+def fails_on_long_rows(rows):
+    if (rows > 0.99).any():
+        raise RuntimeError("a private value")
+    return rows
+
+
+def test_a_map_that_fails_on_a_row_is_refused_before_the_charge_of_pure_noise():
+    ledger = PrivacyLedger(epsilon=1.0, delta=0.0)
+    model = TDDLClassifier(kernel=FunctionTransformer(fails_on_long_rows), delta=0, ledger=ledger)
+    y = CODES[:, 0].astype(int)
+    with pytest.raises(ValueError, match="fails on a row of the table"):
+        model.fit(np.vstack([X[:-1], [[0.1, 1.0, 0.1]]]), y, X_public=Z * 0.9)
+    assert not ledger.entries()
+    assert model.fit(X * 0.9, y, X_public=Z * 0.9).predictor_.points is None
+    assert ledger.spent.epsilon == pytest.approx(1.0)
 
 
 def minimum(space, rows, codes, regularization=0.5):

@@ -325,7 +325,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _pose(
         self, noise_seed: int | None, X: Any, y: Any, X_public: Any, groups: Any
     ) -> tuple[Problem, Any, str, NDArray | None]:
-        """Return what is to be minimised, what codes of y mean, what is given, and public points."""
+        """Return what is to be minimised, what y's codes mean, what is given, and public points."""
         reading = self._reading
         X, y = reading.cells(self, X, y, y_numeric=is_regressor(self))
         X = reading.vectors(X, self)

@@ -494,10 +494,11 @@ class Rehearsal:
                 f"{name} keeps private rows to answer from, and cannot be the result of a search; "
                 "take a TDDL or TDIL learner, which releases a predictor."
             )
-        if step.privacy_.adjacency != self.search.adjacency:
+        adjacency = self.search.adjacency
+        if step.privacy_.adjacency != adjacency:
             raise ValueError(
-                f"{name} claims {step.privacy_.adjacency!r} with adjacency={self.search.adjacency!r}; set "
-                "the search's adjacency to what it claims."
+                f"{name} claims {step.privacy_.adjacency!r} with adjacency={adjacency!r}; set the "
+                "search's adjacency to what it claims."
             )
         if step.privacy_.unit != self.search._unit:
             raise ValueError(

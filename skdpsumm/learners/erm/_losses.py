@@ -126,7 +126,7 @@ class Loss(ListedMixin, BaseEstimator, ABC):
         return [(self, codes)]
 
     def narrowing(self) -> Iterator[tuple[Loss, Loss, float]]:
-        """Yield losses that are easier to minimise, with what predicts the next minimum, and widths.
+        """Yield losses that are easier to minimise, what predicts the next minimum, and widths.
 
         Losses that Newton's method minimises from anywhere have none.
         """
