@@ -64,15 +64,6 @@ def score_units(space: Space, terms: Terms) -> tuple[float, float]:
     return grid, (moved + 2 * rounding) / grid
 
 
-def cost_of_answers(terms: Terms) -> Mechanism:
-    """Return what all answers of a fit cost together."""
-    if not terms.is_private:
-        return nominal_mechanism(terms.epsilon, terms.delta)
-    if terms.delta == 0:
-        return PureDP(terms.epsilon)
-    return ZeroConcentratedDP(zcdp_rho(terms.epsilon, terms.delta))
-
-
 # ---- Algorithm 2
 
 
@@ -154,15 +145,21 @@ class LaplacePlan(Plan):
         if terms.is_private:
             check_rounding(rounding, moved, "take fewer X_public, or a smaller regularization")
         norm = ((moved + 2 * rounding) / self._grid + math.sqrt(size)) * ROUNDED_UP
-        self.mechanism, scale = cost_of_answers(terms), 0.0
-        if isinstance(self.mechanism, ZeroConcentratedDP):
-            scale = norm / math.sqrt(2 * self.mechanism.rho)
-        elif terms.is_private:
-            scale = norm * math.sqrt(size) / terms.epsilon
+        self.mechanism, scale = self._calibrate(norm, size)
         check_scale(scale)
         self.scale = scale * self._grid
         # The noise of an answer. The function that is fitted to all of them has less.
         self.score_noise = math.sqrt(2.0) * self.scale
+
+    def _calibrate(self, norm: float, size: int) -> tuple[Mechanism, float]:
+        """Return the cost, and gamma in grid units, for answers that move by `norm`."""
+        epsilon, delta = self.terms.epsilon, self.terms.delta
+        if not self.terms.is_private:
+            return nominal_mechanism(epsilon, delta), 0.0
+        if delta == 0:
+            return PureDP(epsilon), norm * math.sqrt(size) / epsilon
+        rho = zcdp_rho(epsilon, delta)
+        return ZeroConcentratedDP(rho), norm / math.sqrt(2 * rho)
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the function fitted to the noisy answers."""
@@ -311,23 +308,27 @@ class ExponentialPlan(Plan):
         # below 2**48, is rounded by less than q units.
         self._selection_unit = self._unit + 1 + terms.n_scores
         self._largest = largest_weight(terms) * terms.radius
-        self.mechanism = cost_of_answers(terms)
-        if terms.is_private:
-            self._calibrate()
-            check_scale(max(self._scale, 2 * self._selection_unit / self._select))
+        self.mechanism = self._calibrate()
         # The noise of a measurement. The function that is fitted to all of them has less.
         self.score_noise = math.sqrt(self._variance)
+        if terms.is_private:
+            check_scale(max(self._scale, 2 * self._selection_unit / self._select))
 
-    def _calibrate(self) -> None:
-        """Set e_s, and the kind and scale of the noise of measurements."""
-        if isinstance(self.mechanism, ZeroConcentratedDP):
-            part = self.mechanism.rho / (2 * self.n_rounds)
-            self._select, self._kind = math.sqrt(8 * part), "gaussian"
-            self._scale = self._unit / math.sqrt(2 * part)
-        else:
-            self._select = self.terms.epsilon / (2 * self.n_rounds)
+    def _calibrate(self) -> Mechanism:
+        """Set e_s and the scale of the measurements, and return the cost of all rounds."""
+        epsilon, delta = self.terms.epsilon, self.terms.delta
+        if not self.terms.is_private:
+            return nominal_mechanism(epsilon, delta)
+        if delta == 0:
+            self._select = part = epsilon / (2 * self.n_rounds)
             self._kind = "laplace"
-            self._scale = self._unit * math.sqrt(self.terms.n_scores) / self._select
+            self._scale = self._unit * math.sqrt(self.terms.n_scores) / part
+            return PureDP(epsilon)
+        rho = zcdp_rho(epsilon, delta)
+        part = rho / (2 * self.n_rounds)
+        self._select, self._kind = math.sqrt(8 * part), "gaussian"
+        self._scale = self._unit / math.sqrt(2 * part)
+        return ZeroConcentratedDP(rho)
 
     @property
     def _variance(self) -> float:

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from ..._linear_systems import Floats
 from ..._sklearn import Interval
-from ...privacy._mechanisms import Unprotected, ZeroConcentratedDP
+from ...privacy import PureDP
+from ...privacy._mechanisms import Unprotected, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers, on_grid
 from ...privacy._threshold import ThresholdDP, threshold_ratio
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Space, Terms
 from ._answers import AnsweredQueries
-from ._answers_at_points import cost_of_answers, score_units
+from ._answers_at_points import score_units
 from ._base import LearnerMechanism, Plan
 
 Integers = NDArray[np.int64]
@@ -110,13 +111,15 @@ class SparseVectorPlan(UpdatePlan):
     def _calibrate(self):
         # This part of the budget of an epoch of "svt" is spent on the test.
         terms, part = self.terms, 0.8
-        self.mechanism = cost_of_answers(terms)
-        if isinstance(self.mechanism, ZeroConcentratedDP):
-            each = 2 * self.mechanism.rho / self.n_updates
-            self._test, reply = math.sqrt(part * each), math.sqrt((1 - part) * each)
-        else:
+        if terms.delta == 0:
             each = terms.epsilon / self.n_updates
             self._test, reply = part * each, (1 - part) * each / math.sqrt(terms.n_scores)
+            self.mechanism = PureDP(terms.epsilon)
+        else:
+            rho = zcdp_rho(terms.epsilon, terms.delta)
+            self._test = math.sqrt(2 * part * rho / self.n_updates)
+            reply = math.sqrt(2 * (1 - part) * rho / self.n_updates)
+            self.mechanism = ZeroConcentratedDP(rho)
         self._scale = self.norm / reply
         self.sigma = 4 * self.unit / self._test * self._log * self.grid
 
