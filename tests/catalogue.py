@@ -6,7 +6,8 @@ Tests take instances by name, by what they are and by what they fit, and change 
         model = one.make(epsilon=2.0)
 
 A new estimator, mechanism or protocol gets one line in `INSTANCES`, and is then checked by
-scikit-learn, fuzzed, searched for leaks, and shown. `test_catalogue` sees what is missing.
+scikit-learn, fuzzed, searched for leaks, and shown. `test_catalogue` sees which class is missing,
+but not which value of a parameter, such as a kernel by its name.
 """
 
 from dataclasses import dataclass

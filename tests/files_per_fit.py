@@ -19,7 +19,7 @@ from skdpsumm.privacy import PrivacyLedger
 NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 # The schema of tables is one of them.
-LIMITS = {"RFFSketcher": 17, "TDILClassifier": 18, "PrivateMMDSummarizer": 19, "M2MClassifier": 36}
+LIMITS = {"RFFSketcher": 17, "TDILClassifier": 18, "PrivateMMDSummarizer": 20, "M2MClassifier": 36}
 
 
 def files_entered(call):

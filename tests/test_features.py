@@ -544,6 +544,13 @@ def test_an_unknown_map_is_refused():
         feature_map_from_state({"kind": "wavelet"}, {})
 
 
+def test_a_group_of_many_columns_is_refused_before_they_are_multiplied():
+    """A product of so many numbers takes 20 s, and a stranger's sketch could list many groups."""
+    columns = range(100_000)
+    with pytest.raises(ValueError, match="have at least 281,474,976,710,656:"):
+        HistogramMap(table(len(columns), (0, 1)), [2**24] * len(columns), [columns])
+
+
 @pytest.mark.parametrize("n_values", [0, 1, 3, 5000])
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-1e300, 1e300), (0, 1e-299), (1e9, 1e9 + 1e-3)])
 def test_values_are_found_among_edges_as_by_a_search(low, high, n_values):

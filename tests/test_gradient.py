@@ -79,6 +79,7 @@ _SPAN = GradientDescent(n_landmarks=20)
 MODELS = {
     "two classes": classifier(),
     "long rows": classifier(norm_bound=3.0, loss=SoftHinge(2.0)),
+    "most units": classifier(norm_bound=np.nextafter(2, 0)),
     "schema": classifier(schema=(-1, 1)),
     "features": classifier(kernel=RBFSampler(n_components=33, gamma=2.0)),
     "a function": classifier(kernel=FunctionTransformer(np.tanh)),

@@ -453,7 +453,11 @@ def test_random_groups_are_in_one_part_of_a_search(unit):
 
 
 def broadcast(model, world, owner="observer"):
-    """Return a fit, and all numbers that one owner is sent."""
+    """Return a fit, and what one owner is sent under these names.
+
+    Of other fields, such as how many rows are asked for, `test_summary_choices` sees that they
+    follow from releases alone.
+    """
     fitted = clone(model).fit(**world)
     names = "direction", "threshold", "rate", "n"
     sent = [[getattr(m, name, None) for name in names] for m in fitted.transcript_[owner]]

@@ -416,7 +416,11 @@ WRONG = [
     (TDILClassifier, {"mechanism": ExponentialMechanism(n_rounds=0)}, "n_rounds"),
     (TDILClassifier, {"mechanism": ExponentialMechanism(candidates=[[0.0]])}, "features"),
     (TDILClassifier, {"mechanism": ExponentialMechanism(candidates=[[np.nan] * 3])}, "NaN"),
-    *((TDILRegressor, {"y_bounds": given}, "y_bounds") for given in (None, (1, 0), (0, np.inf), 3)),
+    # Of an interval as short as the last, 1.5 was the place of its end, and a row moved sums by it.
+    *(
+        (TDILRegressor, {"y_bounds": given}, "y_bounds")
+        for given in (None, (1, 0), (0, np.inf), 3, (0, 5e-324), (0, 2.5e-323))
+    ),
 ]
 
 

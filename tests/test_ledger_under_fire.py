@@ -255,6 +255,23 @@ def test_a_process_killed_before_any_statement_of_a_charge(tmp_path):
     assert_true(path, truth)
 
 
+def test_a_second_name_takes_no_charge_that_the_first_would_undo(tmp_path):
+    """Killed at its commit, a charge leaves a journal beside the one name alone.
+
+    What was charged under the other name was gone, once the first was opened again.
+    """
+    path, other, truth = tmp_path / "ledger", tmp_path / "other", tmp_path / "truth"
+    ledger = PrivacyLedger(path, epsilon=4.0)
+    os.link(path, other)
+    for name in (path, other):
+        with pytest.raises(OSError, match=r"second name.*Nothing was charged"):
+            PrivacyLedger.open(name).charge(PureDP(PRICE))
+    os.unlink(other)
+    ledger.charge(PureDP(PRICE))
+    release(truth)
+    assert_true(path, truth)
+
+
 @forks
 def test_killed_processes_do_not_stop_the_others(tmp_path):
     """Eight at once, of which every other one dies inside its third transaction."""

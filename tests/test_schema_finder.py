@@ -31,6 +31,7 @@ from skdpsumm import (
     NoiseWarning,
     Numeric,
     PrivacyLedger,
+    PrivateMMDSummarizer,
     PrivateSearchCV,
     PrivateSketch,
     PublicVectorizer,
@@ -728,6 +729,17 @@ def test_what_is_made_with_a_found_schema_says_so(tmp_path):
     piped = make_pipeline(PublicVectorizer(loaded), TDILClassifier(norm_bound=1.0))
     search = PrivateSearchCV(piped, {"tdilclassifier__regularization": [1.0]}, epsilon=1.0)
     assert how in search.fit(frame, np.array(frame["n"] > 50)).privacy_.given
+    vectorizer = PublicVectorizer({"n": (0, 99)})
+    later = SchemaFinder(epsilon=1.0).fit(vectorizer.fit(frame).transform(frame)).schema_
+    piped = make_pipeline(vectorizer, TDILClassifier(list(later.columns)))
+    search = PrivateSearchCV(piped, {"tdilclassifier__regularization": [1.0]}, epsilon=1.0)
+    assert how in search.fit(frame, np.array(frame["n"] > 50)).privacy_.given
+    search.set_params(param_distributions={"tdilclassifier__schema": [(0, 1)]})
+    with pytest.raises(ValueError, match="one schema"):
+        search.fit(frame, np.array(frame["n"] > 50))
+    summarizer = PrivateMMDSummarizer(n_select=5, schema=loaded).fit(frame, X_target=frame[:50])
+    for claim in (summarizer.privacy_.target, summarizer.privacy_.owners):
+        assert how in claim.given
 
 
 @pytest.mark.parametrize(

@@ -269,8 +269,8 @@ def check_size(n_features: int) -> int:
     """Return the length of phi, or raise ValueError for more than `MOST_FEATURES`."""
     if n_features > MOST_FEATURES:
         raise ValueError(
-            f"A feature map can have {MOST_FEATURES:,} features, and this one would have "
-            f"{n_features:,}: take fewer bins, buckets, components or marginals."
+            f"A feature map can have {MOST_FEATURES:,} features, and this one would have at "
+            f"least {n_features:,}: take fewer bins, buckets, components or marginals."
         )
     return n_features
 

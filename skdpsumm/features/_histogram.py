@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from functools import reduce
 from itertools import combinations
 from typing import Any
 
@@ -93,8 +94,9 @@ class HistogramMap(OneHotMap):
         self.groups = tuple(tuple(self.schema.index(j, "marginals") for j in g) for g in groups)
         if not self.groups or any(len(set(g)) < max(len(g), 1) for g in self.groups):
             raise ValueError(f"marginals must list groups of different columns, got {groups!r}.")
-        # Python's integers do not overflow.
-        sizes = [math.prod(self.n_bins[j] for j in group) for group in self.groups]
+        # A product is too large long before all columns of a stranger's group are multiplied.
+        bins = ([self.n_bins[j] for j in group] for group in self.groups)
+        sizes = [reduce(lambda size, n: check_size(size * n), own, 1) for own in bins]
         self.n_features = check_size(sum(sizes))
         self.sizes = np.array(sizes, np.int64)
 

@@ -173,7 +173,8 @@ def _summary(value: Any) -> Any:
 
 
 def _is_real(array: Any) -> bool:
-    is_float = isinstance(array, np.ndarray) and array.dtype == np.float64
+    # An empty one may state a length of a billion in a few bytes.
+    is_float = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.size > 0
     return is_float and bool(np.isfinite(array).all())
 
 

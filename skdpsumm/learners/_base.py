@@ -24,6 +24,7 @@ from ..schema._groups import Groups
 from ..schema._reading import ReadRows, unwrap
 from ..schema._schema import allowed, as_schema
 from ..schema._sparse import SparseRows
+from ..schema._vectorizer import part_of
 from ._space import MOST_COLUMNS, Reading, even_points, open_space
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import EpsilonInsensitive, Huber, HuberizedHinge, Loss, SoftHinge, as_loss
@@ -328,7 +329,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         """Return what is to be minimised, what y's codes mean, what is given, and public points."""
         reading = self._reading
         X, y = reading.cells(self, X, y, y_numeric=is_regressor(self))
-        X = reading.vectors(X, self)
+        X = reading.rows(X, self)
         loss, coding, given = self._describe_target(y)
         n_rows, codes = len(X), coding.encode(y)
         if n_rows == 0:  # which a search lets be; solvers are for one row at least
@@ -352,7 +353,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             return replace(problem, shares=shares, units=groups.codes)
         kept = groups.kept(self._rows_per_group, self._group_key(problem.terms.noise_seed))
         units = groups.codes[kept]
-        return replace(problem, X=problem.X[kept], codes=problem.codes[kept], units=units)
+        return replace(problem, X=part_of(problem.X, kept), codes=problem.codes[kept], units=units)
 
     @property
     def _reading(self) -> Reading:

@@ -18,7 +18,14 @@ from ..features._feature_maps import auto_gamma
 from ..schema._reading import beside_X, unwrap, validate_table
 from ..schema._schema import TableSchema, public_points
 from ..schema._sparse import SparseRows
-from ..schema._vectorizer import Interactions, keeps_zero, n_splines, vectorize, vectorize_sparse
+from ..schema._vectorizer import (
+    Interactions,
+    VectorRows,
+    keeps_zero,
+    n_splines,
+    vectorize,
+    vectorize_sparse,
+)
 from .erm._feature_space import FeatureSpace, fitted_alone
 from .erm._kernel_space import KernelSpace, PolynomialKernel
 from .erm._problem import Space, check_radius, factor_jitter
@@ -70,6 +77,13 @@ class Reading(NamedTuple):
                 )
             return vectorize_sparse(table, cells)
         return vectorize(table, cells, n_knots=n_knots)
+
+    def rows(self, cells: Any, model: Any) -> Any:
+        """Return cells that were read for a fit; explicit features take their vectors in blocks."""
+        if self.schema is None or isinstance(cells, SparseRows) or not model._is_explicit:
+            return self.vectors(cells, model)
+        table = self.of_table(model)
+        return VectorRows.of(table, cells, n_knots=self._n_knots(model))
 
     def interactions(self, model: Any) -> Interactions | None:
         """Return the products that go beside a learner's vectors, if there are any."""

@@ -157,8 +157,14 @@ def schema_of(estimator: Any) -> TableSchema | None:
 
     It is that of the first step, which meets the table: of the learner, or a `PublicVectorizer`.
     """
-    first = [*_steps_before(estimator), last_step(estimator)][0]
-    return as_schema(getattr(first, "schema", None))
+    return schemas_of(estimator)[0]
+
+
+def schemas_of(estimator: Any) -> list[TableSchema | None]:
+    """Return the same, and the schemas of the steps after the first."""
+    steps = [*_steps_before(estimator), last_step(estimator)]
+    first, *later = (as_schema(getattr(step, "schema", None)) for step in steps)
+    return [first, *(schema for schema in later if schema is not None)]
 
 
 def check_steps(estimator: Any) -> None:
@@ -179,8 +185,8 @@ def check_steps(estimator: Any) -> None:
 
 
 def check_same_schema(candidate: Any, estimator: Any) -> None:
-    """Raise ValueError for a candidate that reads the table through another schema."""
-    if schema_of(candidate) != schema_of(estimator):
+    """Raise ValueError for a candidate that reads the table, or a later step, through another."""
+    if schemas_of(candidate) != schemas_of(estimator):
         raise ValueError(
             "A search reads the table through one schema, for all candidates. Set schema on the "
             "estimator, and leave it out of param_distributions."

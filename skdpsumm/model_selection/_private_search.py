@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -43,6 +44,7 @@ from ._candidate import (
     check_steps,
     last_step,
     schema_of,
+    schemas_of,
     set_claim,
 )
 from ._public_rows import PublicRows, TableForm
@@ -518,8 +520,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         )
 
     @property
-    def _described_by(self) -> Any:
-        return schema_of(self.estimator)
+    def _described_by(self) -> Sequence[Any]:
+        return schemas_of(self.estimator)
 
     # ---- the result
 

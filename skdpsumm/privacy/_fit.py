@@ -11,7 +11,7 @@ private value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
@@ -39,21 +39,32 @@ _NOT_FITTED = "no scaler or other step that prepared the columns was fitted to p
 _COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 
-def given_of_columns(schema: Any) -> str:
+def given_of_columns(*schemas: Any) -> str:
     """Return what a guarantee's `given` adds of columns that nobody described, or not by hand.
 
     A schema does what a scaler would be fitted for. Without one, somebody else may have done it.
+
+    Parameters
+    ----------
+    *schemas : TableSchema, what stands for one, or None
+        First what a table is read by, None where its columns have to be prepared.
     """
-    if schema is None:
-        return f"; {_NOT_FITTED}"
-    columns = getattr(schema, "columns", schema)  # or what stands for a schema
-    columns = columns.values() if isinstance(columns, Mapping) else columns
-    columns = columns if isinstance(columns, Iterable) else [columns]
-    told = [getattr(column, "description", "") or "" for column in columns]
+    told = [getattr(column, "description", "") or "" for one in schemas for column in _listed(one)]
     # Others may have written the text: it must not pass for more promises, nor spoil the file.
     words = (text.partition(";")[0][:_LONGEST_FOUND] for text in told if text.startswith(FOUND))
     found = dict.fromkeys(map(cut, words))
-    return "".join(f"; the schema was {text}, and this cost adds to that" for text in found)
+    facts = [_NOT_FITTED] if schemas[0] is None else []
+    # Finders of equal cost write equal texts, and each of them has looked.
+    cost = "and this cost adds to that, once for each finder"
+    facts += [f"the schema was {text}, {cost}" for text in found]
+    return "".join(f"; {fact}" for fact in facts)
+
+
+def _listed(schema: Any) -> Iterable[Any]:
+    """Return the columns of a schema, or of what stands for one."""
+    columns = getattr(schema, "columns", schema)
+    columns = columns.values() if isinstance(columns, Mapping) else columns
+    return columns if isinstance(columns, Iterable) else [columns]
 
 
 @contextmanager
@@ -282,16 +293,16 @@ class PrivateFit(PrivacyReprMixin):
             mechanism,
             self.adjacency,
             unit=self._unit,
-            given=given + given_of_columns(self._described_by) + self._given_groups,
+            given=given + given_of_columns(*self._described_by) + self._given_groups,
             simulated=noise_seed is not None,
             counted=self.ledger is not None,
             **more,
         )
 
     @property
-    def _described_by(self) -> Any:
+    def _described_by(self) -> Sequence[Any]:
         """The schema that a table is read by, None where the columns have to be prepared."""
-        return getattr(self, "schema", "")
+        return [getattr(self, "schema", "")]
 
     def _group_key(self, noise_seed: int | None) -> bytes:
         """Return the secret key of the coins that choose among the rows of a group.

@@ -242,12 +242,13 @@ class PrivacyLedger:
     that nobody listed (`SchemaFinder`), because it is made before anything is released.
 
     Keep the file where SQLite's locks work (not on most network drives), and never charge a copy of
-    it: a copy is another ledger, whose cap adds to this one's. A charge is one transaction. It is
-    on disk before `charge` returns, and a process that dies before the commit has charged nothing.
-    Digests chain entries and settings, and every use verifies all of them, in ten microseconds
-    an entry: damage opens no budget. But digests are not signatures. And only an object (or a
-    pickle of one) that has seen more can tell that a file was deleted, or set back to an earlier
-    copy.
+    it: a copy is another ledger, whose cap adds to this one's. Give it one name: hard links are
+    refused. Move or mount it with its folder, where a killed process may have left a journal, or
+    that journal may undo later charges. A charge is one transaction. It is on disk before `charge`
+    returns, and a process that dies before the commit has charged nothing. Digests chain entries
+    and settings, and every use verifies all of them, in ten microseconds an entry: damage opens no
+    budget. But digests are not signatures. And only an object (or a pickle of one) that has seen
+    more can tell that a file was deleted, or set back to an earlier copy.
 
     Only you can read and write a new file (mode 0600). Change its mode, and that of its folder, to
     share it with other users of the machine.

@@ -19,6 +19,7 @@ import os
 import secrets
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -48,6 +49,8 @@ _SET_BACK = (
     "missing"
 )
 _TIMEOUT = 60.0
+# A new ledger has two names, its own and that of its draft, for some microseconds.
+_SECONDS_OF_DRAFT = 1.0
 
 # One connection at a time in a process, and none across a fork: SQLite's POSIX locks belong to
 # the process, and a child that inherited the record of one would wait for it in vain.
@@ -291,6 +294,8 @@ class LedgerStore:
     def writing(self) -> Iterator[Book]:
         """Yield the same, which may grow, in a transaction that excludes all other writers."""
         with _LOCK:
+            if self.path is not None:
+                _check_one_name(self.path)
             with self._transaction("BEGIN IMMEDIATE") as (db, before):
                 book = before.copy()
                 yield book
@@ -381,6 +386,24 @@ def _make(path: Path, settings: dict[str, Any]) -> None:
             os.link(draft, target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _check_one_name(path: Path) -> None:
+    """Raise OSError where the file has a second name (a hard link), before it is charged.
+
+    The journal, by which SQLite undoes what a killed process has begun, is named after the ledger.
+    Under another name nobody finds it. It would undo what was charged there, too, later.
+    """
+    deadline = time.monotonic() + _SECONDS_OF_DRAFT
+    with suppress(FileNotFoundError, NotADirectoryError):  # which is told where it is opened
+        while os.stat(path).st_nlink > 1:
+            if time.monotonic() > deadline:
+                raise OSError(
+                    f"The privacy ledger {path} has a second name, a hard link: charges under two "
+                    "names may undo each other. Nothing was charged. Find the other name (find "
+                    "-samefile), and remove it; for a backup, copy the file."
+                )
+            time.sleep(0.01)
 
 
 @contextmanager

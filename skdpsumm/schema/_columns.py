@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
+from functools import cached_property
 from itertools import islice
 from numbers import Real
 from operator import lt
@@ -80,7 +81,8 @@ class Column:
         Returns
         -------
         centers, half_widths : ndarray of shape (n_boxes, n_encoded)
-            With each box comes its mirror image.
+            With each box comes its mirror image. Noise under replace-one is set by them, so they
+            must hold all that `encode` returns.
         """
         raise NotImplementedError
 
@@ -565,6 +567,11 @@ class Categorical(Column):
                 "nothing; list all public values of the column, or leave the column out."
             )
         object.__setattr__(self, "categories", known)
+
+    @cached_property
+    def code_of(self) -> dict[Any, int]:
+        """The code of each category: a stranger's schema may ask for many, of a long list."""
+        return {value: code for code, value in enumerate(self.categories)}
 
     @property
     def n_codes(self) -> int:

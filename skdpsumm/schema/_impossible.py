@@ -60,7 +60,7 @@ def _taken(column: Column, given: Any) -> tuple[Any, ...]:
             raise ValueError(f"{told(given)} is not a range; write [low, high], both included.")
         return tuple(column.asked(listed) if isinstance(column, Date) else map(_number, listed))
     assert isinstance(column, Categorical)
-    codes = {value: code for code, value in enumerate(column.categories)}
+    codes = column.code_of
     if not listed or not all(_is_key(value) and value in codes for value in listed):
         raise ValueError(
             f"{told(given)} must be a list of categories that the schema has, such as "

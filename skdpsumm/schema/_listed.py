@@ -330,6 +330,8 @@ def public_interval(name: str, given: Any) -> tuple[float, float]:
         low, high = (float(end) for end in given)
     except (TypeError, ValueError):
         low = high = np.nan
-    if not (np.isfinite([low, high, high - low]).all() and low < high):
+    # Halves of narrower intervals are rounded, and what is scaled by them leaves [-1, 1].
+    is_wide = high - low >= 2 * np.finfo(np.float64).tiny
+    if not (np.isfinite([low, high, high - low]).all() and is_wide):
         raise ValueError(f"{name} must be a pair of finite numbers low < high, got {given!r}.")
     return low, high

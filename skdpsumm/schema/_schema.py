@@ -701,8 +701,12 @@ class TableSchema:
         known = cls(columns, extra_columns=extra)
         if not isinstance(never, list) or not all(isinstance(one, dict) for one in never):
             raise ValueError("never of a schema must be tables: write [[never]] above each.")
-        by_name = known.names is not None
-        given = [{k if by_name else position(k): one[k] for k in one} for one in never]
+        # Many rules of many columns: each name is looked up in a dict.
+        places = None if known.names is None else {n: j for j, n in enumerate(known.names)}
+        given = [
+            {position(k) if places is None else places.get(k, k): one[k] for k in one}
+            for one in never
+        ]
         return known.ruling_out(list(map(known._combination, given)))
 
     @classmethod

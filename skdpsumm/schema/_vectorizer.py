@@ -237,33 +237,40 @@ class VectorRows:
     schema : TableSchema
     read : list of ndarray of shape (n,)
         Each column as the schema reads it.
+    n_knots : int, default=0
+        Number of hats of each number.
     """
 
     ndim = 2
 
-    def __init__(self, schema: TableSchema, read: list[NDArray]):
-        self.schema, self._read = schema, read
-        self.shape = len(read[0]), n_vector(schema)
+    def __init__(self, schema: TableSchema, read: list[NDArray], n_knots: int = 0):
+        self.schema, self._read, self._n_knots = schema, read, n_knots
+        self.shape = len(read[0]), n_vector(schema) + n_splines(schema, n_knots)
 
     @classmethod
-    def of(cls, schema: TableSchema, X: NDArray | Table) -> VectorRows:
+    def of(cls, schema: TableSchema, X: NDArray | Table, *, n_knots: int = 0) -> VectorRows:
         """Read the cells of a table."""
         read = [schema.read(X, j) for j in range(schema.n_columns)]
         for j, column in enumerate(schema.columns):
             if isinstance(column, Categorical):
                 read[j] = read[j].astype(np.min_scalar_type(column.n_codes))
-        return cls(schema, read)
+        return cls(schema, read, n_knots)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, rows: slice | NDArray) -> NDArray[np.float64]:
         read = [values[rows] for values in self._read]
-        return _vectors(self.schema, len(read[0]), read)
+        return _vectors(self.schema, len(read[0]), read, self._n_knots)
 
     def part(self, rows: NDArray) -> VectorRows:
         """Return the table of some rows."""
-        return VectorRows(self.schema, [values[rows] for values in self._read])
+        return VectorRows(self.schema, [values[rows] for values in self._read], self._n_knots)
+
+
+def part_of(X: Any, rows: NDArray) -> Any:
+    """Return the table of some rows."""
+    return X.part(rows) if isinstance(X, VectorRows) else X[rows]
 
 
 class Interactions:

@@ -154,11 +154,6 @@ def table_rows(reader: Any, X: Any, **options: Any) -> NDArray | VectorRows:
     return cells if known is None else VectorRows.of(schema_of(reader), cells)
 
 
-def part_of(X: NDArray | VectorRows, rows: NDArray) -> NDArray | VectorRows:
-    """Return the table of some rows."""
-    return X.part(rows) if isinstance(X, VectorRows) else X[rows]
-
-
 class RowReader(NoEstimator):
     """Reads rows for functions, which are no estimators."""
 

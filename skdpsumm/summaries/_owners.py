@@ -29,14 +29,13 @@ from ..schema._reading import (
     sound_labels,
     validate_table,
 )
-from ..schema._vectorizer import VectorRows
+from ..schema._vectorizer import VectorRows, part_of
 from ._mmd import (
     ROWS_OF_TILT,
     Embedding,
     PartitionRows,
     draw_tilted,
     grid_scores,
-    part_of,
     table_rows,
     tilted_scores,
 )

@@ -17,6 +17,7 @@ from ..features._feature_maps import GRID
 from ..moments.learning._target import unprotected_target
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
+from ..privacy._fit import given_of_columns
 from ..privacy._guarantee import Explanation, ledger_unit
 from ..privacy._mechanisms import Mechanism, Unprotected
 from ..privacy._noise import Block, IntegerNoise
@@ -43,6 +44,7 @@ class Terms:
     adjacency: str
     max_rows_per_group: Any
     target_is_owners: bool
+    schema: Any
 
     @property
     def n_target(self) -> int | None:
@@ -363,7 +365,7 @@ def state_privacy(plan: Plan, terms: Terms, *, simulated: bool) -> SummaryPrivac
             protects=protects,
             against="owner coalition",
             unit=terms.unit,
-            given=given + _given_of_groups(terms),
+            given=given + given_of_columns(terms.schema) + _given_of_groups(terms),
             simulated=simulated,
         )
 

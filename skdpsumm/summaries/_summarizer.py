@@ -499,6 +499,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             adjacency=self.adjacency,
             max_rows_per_group=self.max_rows_per_group,
             target_is_owners=bool(self.target_is_owners),
+            schema=self.schema,
         )
 
     def _schema_of_table(self) -> TableSchema | None:

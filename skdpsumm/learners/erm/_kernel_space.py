@@ -87,7 +87,7 @@ class KernelSpace(Space):
     Parameters
     ----------
     kernel : str
-        "rbf" or "poly".
+        "rbf" or "poly". Learners check it; what is not "poly" is "rbf" here.
     params : dict
         Keyword arguments of the kernel.
     norm_bound : float

@@ -62,6 +62,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -416,12 +417,17 @@ class Minimizer:
         """Return the q scores of each row of X."""
         if self.is_zero:
             return np.zeros((len(X), self.coefficients.shape[1]))
-        return self.space.factors(X, self.points) @ self.coefficients
+        return self._in_batches(X, lambda factors: factors @ self.coefficients)
 
     def careful_scores(self, X: NDArray) -> Floats:
         """Return the scores within `score_rounding` of the exact ones, for noise to be added."""
-        blocks = (self.space.factors(X[rows], self.points) for rows in gen_batches(len(X), 512))
-        parts = [careful_product(dense_factors(block), self.coefficients) for block in blocks]
+        return self._in_batches(X, lambda f: careful_product(dense_factors(f), self.coefficients))
+
+    def _in_batches(self, X: NDArray, product: Callable[[Any], Floats]) -> Floats:
+        """Return a product of the factors of all rows, of which few are in memory at a time."""
+        parts = [
+            product(self.space.factors(X[rows], self.points)) for rows in gen_batches(len(X), 512)
+        ]
         return np.concatenate([np.zeros((0, self.coefficients.shape[1])), *parts])
 
 

@@ -42,14 +42,16 @@ from ..._sklearn import Interval, StrOptions
 from ...privacy import gdp_mu
 from ...privacy._noise import Block, IntegerNoise
 from ...schema._sparse import SparseRows
+from ...schema._vectorizer import part_of
 from ..erm._feature_space import FeatureSpace, row_lengths, scaled_rows, zero_where_undefined
 from ..erm._losses import Loss, ResidualLoss
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
 from ._base import Curvature, LearnerMechanism, Plan, ScoreNoise
 
 # Parts of R and of C that features and slopes are cut off to, and of their norm that weights are
-# rounded to: 2^19 times 2^31 leaves room below 2^53, and 2^24 rows of 2^15 times 2^19 below 2^60.
-_FEATURE_GRID, _SLOPE_GRID, _WEIGHT_GRID = 2.0**-18, 2.0**-14, 2.0**-30
+# rounded to: 2^15 times 2^31 leaves room below 2^53, and 2^24 rows of 2^15 times 2^15 below 2^60.
+# A feature has less than 2^15 units, as R is rounded up, so it fits into two bytes.
+_FEATURE_GRID, _SLOPE_GRID, _WEIGHT_GRID = 2.0**-14, 2.0**-14, 2.0**-30
 _LARGEST_SUM = 60
 # What is no longer than this times a bound is within it, rounding of the norm and all.
 _WITHIN = 1 - 2.0**-40
@@ -57,7 +59,7 @@ _WITHIN = 1 - 2.0**-40
 # rounds otherwise.
 _SLOPES_AT_ONCE = 64
 # The most entries and rows of a sparse block, whose sum is as wide as the table: sums of so many
-# rows, of products below 2^34, stay below 2^53.
+# rows, of products below 2^30, stay below 2^53.
 _SPARSE_ENTRIES, _MOST_SPARSE_ROWS = 2**20, 2**16
 # Parts of mu^2 that pay for the number of rows, which only bounds the rate, and for each of the two
 # sums that place numbers; and the grid of all three, on which their noise is as wide as that of the
@@ -444,9 +446,8 @@ class _Run(NamedTuple):
 class IntegerRows:
     """phi of rows in whole units, and the sums of their gradients.
 
-    As many blocks are kept as fit into the `working_memory` of scikit-learn's configuration, in
-    single precision, which holds these numbers exactly. Sparse rows stay sparse: their products
-    are the same whole numbers.
+    As many blocks are kept as fit into the `working_memory` of scikit-learn's configuration, two
+    bytes a number. Sparse rows stay sparse: their products are the same whole numbers.
 
     Parameters
     ----------
@@ -465,7 +466,7 @@ class IntegerRows:
         self._X, units = X, problem.units if terms.rows_of_unit > 1 else None
         if units is not None:  # rows of a group stand together
             order = np.argsort(units, kind="stable")
-            self._X, self._codes, units = X[order], self._codes[order], units[order]
+            self._X, self._codes, units = part_of(X, order), self._codes[order], units[order]
         self._is_sparse = isinstance(X, SparseRows) and not problem.space.is_users
         times = 1 if units is None else terms.n_scores
         # So many numbers stay in the cache. A quarter of them took half as long again for 500
@@ -483,7 +484,7 @@ class IntegerRows:
         left = int(get_config()["working_memory"] * 2**20)
         for run in self._runs:
             block = self._integers(run.here)
-            block = block if self._is_sparse else block.astype(np.float32)
+            block = block if self._is_sparse else block.astype(np.int16)
             left -= 16 * len(block.values) if self._is_sparse else block.nbytes
             if left >= 0:
                 self._kept.append(block)
