@@ -91,6 +91,7 @@ if EXAMPLES:
         "download_all_examples": False,
         "show_memory": False,
         "min_reported_time": 1,
+        "image_srcset": ["2x"],  # on screens with twice the dots
         "backreferences_dir": "generated/backreferences",  # which example uses what
         "doc_module": "skdpsumm",
     }

@@ -12,16 +12,12 @@ error bars, at no further cost.
 # -----------
 # A schema says what is public about each column: what such measurements can be in adults, not what
 # they are in this table. Numbers beyond the range would be clipped. Units are for the reader.
-#
-# 442 rows are few, and these are all numbers. For such a table Fourier features beside histograms
-# cost less than counts of pairs do. (The last example has a large table of all kinds, and needs no
-# sketcher by hand.)
 
 import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.datasets import load_diabetes
 
-from skdpsumm import HistogramSketcher, M2MEstimator, Numeric, RFFSketcher, SketchUnion
+from skdpsumm import AdaptiveSketcher, M2MEstimator, Numeric
 from skdpsumm.plotting import CovarianceDisplay, MomentDisplay
 
 plt.rc("font", size=8)
@@ -36,14 +32,7 @@ schema = {
 columns = load_diabetes(scaled=False, as_frame=True).data
 table = columns[["age", "bmi", "bp", "s6"]].set_axis(list(schema), axis=1)
 
-sketcher = SketchUnion(
-    [HistogramSketcher(n_bins=20), RFFSketcher(n_components=200)],
-    schema=schema,
-    epsilon=10.0,
-    delta=1e-6,
-    random_state=0,  # of the public features; the noise is fresh in every run
-)
-sketch = sketcher.fit(table).sketch_
+sketch = AdaptiveSketcher(schema, epsilon=10.0, delta=1e-6).fit(table).sketch_
 sketch
 
 # %%
@@ -57,7 +46,7 @@ sketch.privacy
 # An analyst who holds the sketch asks. Each answer comes with its standard error: of the privacy
 # noise, and of where in their bins the rows lie.
 
-m2m = M2MEstimator.from_sketch(sketch, n_synthetic=20_000, random_state=0)
+m2m = M2MEstimator.from_sketch(sketch, random_state=0)
 means = m2m.mean()
 means
 
@@ -65,7 +54,7 @@ means
 # The table is public in truth, so that we may draw its exact means as crosses. Those of a private
 # table must not be drawn.
 
-fig, ax = plt.subplots(figsize=(5.2, 2.0), layout="constrained")
+fig, ax = plt.subplots(figsize=(4.4, 2.1), layout="constrained")
 MomentDisplay.from_estimator(m2m, reference=table.mean(), ax=ax)
 ax.set_xlim(0.25, 0.55)
 worst = max(abs(float(mean.std_error) / float(mean)) for mean in means)

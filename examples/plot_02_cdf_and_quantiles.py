@@ -64,7 +64,7 @@ m2m.count(lambda rows: (rows[:, 0] > 30) | (rows[:, 1] > 240))
 QUARTILES = np.array([0.25, 0.5, 0.75])
 
 held = []
-fig, axes = plt.subplots(1, 2, figsize=(6.9, 2.6), sharey=True, layout="constrained")
+fig, axes = plt.subplots(2, 1, figsize=(4, 4.6), layout="constrained")
 for ax, column in zip(axes, schema, strict=True):
     grid = np.linspace(schema[column].low, schema[column].high, 141)
     exact = (table[column].to_numpy() <= grid[:, None]).mean(axis=1)
@@ -76,7 +76,6 @@ for ax, column in zip(axes, schema, strict=True):
     style = {"fmt": "ks", "ms": 4, "mfc": "w", "capsize": 3, "label": "private quartiles"}
     ax.errorbar(np.asarray(found), QUARTILES, xerr=reach, **style)
     ax.legend(frameon=False, fontsize="small", loc="lower right")
-axes[1].set_ylabel("")
 share = np.mean(held)
 fig.suptitle(f"The band holds the exact curve at {share:.0%} of the thresholds", fontsize="medium")
 plt.show()

@@ -60,44 +60,44 @@ ledger
 # Rows are in the order in which the curator chose them, so the first s of them are the summary of
 # size s. The run without privacy is there for comparison: on private rows it would be no release.
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(6.9, 2.9), layout="constrained")
+fig, (above, below) = plt.subplots(2, 1, figsize=(4, 5.6), layout="constrained")
 names = {0.1: "epsilon = 0.1", 1.0: "epsilon = 1", np.inf: "no privacy"}
 uniform = uniform_selection(len(X), N_SELECT, random_state=0)
 curves = {"uniform choice": uniform}
 curves |= {name: runs[epsilon].sample_indices_ for epsilon, name in names.items()}
 last = {}
 for name, rows in curves.items():
-    display = SummaryDisplay.from_rows(X[rows], public, schema=PIXELS, ax=left, name=name)
+    display = SummaryDisplay.from_rows(X[rows], public, schema=PIXELS, ax=above, name=name)
     display.line_.set_markevery(5)
     last[name] = display.mmd[-1]
-left.set_title(
+above.set_title(
     f"60 rows at epsilon = 1: MMD {last['epsilon = 1']:.2f};\n"
     f"60 random rows of the target: {display.expected[-1]:.2f}",
     fontsize="medium",
 )
-left.set_xticks([1, 3, 10, 30, 60], ["1", "3", "10", "30", "60"])
-left.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
-left.minorticks_off()
-left.legend(frameon=False, fontsize="small", loc="lower left")
+above.set_xticks([1, 3, 10, 30, 60], ["1", "3", "10", "30", "60"])
+above.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
+above.minorticks_off()
+above.legend(frameon=False, fontsize="small", loc="lower left")
 
 sizes = np.arange(1, N_SELECT + 1)
 whose = owners[runs[1.0].sample_indices_]
 for owner, line in zip("ABCDE", ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1))), strict=True):
-    right.plot(sizes, np.cumsum(whose == owner), ls=line, label=f"owner {owner}")
-right.set(xlabel="rows in the summary", ylabel="of them, rows of the owner")
-right.legend(frameon=False, fontsize="small", title="at epsilon = 1")
+    below.plot(sizes, np.cumsum(whose == owner), ls=line, label=f"owner {owner}")
+below.set(xlabel="rows in the summary", ylabel="of them, rows of the owner")
+below.legend(frameon=False, fontsize="small", title="at epsilon = 1")
 share = np.isin(whose, ["B", "D", "E"]).mean()
-right.set_title(f"{share:.0%} come from the three owners\nwho have such digits", fontsize="medium")
+below.set_title(f"{share:.0%} come from the three owners\nwho have such digits", fontsize="medium")
 plt.show()
 
 # %%
-# *Left: MMD between the first s rows chosen and 210 public rows like the target's, Gaussian
+# *Above: MMD between the first s rows chosen and 210 public rows like the target's, Gaussian
 # kernel, delta = 1e-6; dotted: the root mean squared MMD of s rows drawn at random from
-# those public rows themselves. Right: how many of the first s rows at epsilon = 1 came from each
+# those public rows themselves. Below: how many of the first s rows at epsilon = 1 came from each
 # owner.* There are no error bars, for each curve is one run with noise of its own. Expect the curve
 # of epsilon = 1 close to that without privacy, and that of 0.1 to flatten earlier. A uniform choice
 # keeps the distance that the populations have. All curves have a floor, as the public rows are not
 # the target's.
 #
-# Owner B has the threes, D the eights and E the nines. The right panel is drawn by the curator: how
+# Owner B has the threes, D the eights and E the nines. The lower panel is drawn by the curator: how
 # many rows each owner sold is exact, and no epsilon covers its publication.

@@ -78,7 +78,8 @@ def boundary(ax, fit, **style):
     ax.contour(*grid, heights, levels=[0], **style)
 
 
-fig, axes = plt.subplots(1, 3, figsize=(6.9, 2.8), sharey=True, layout="constrained")
+fig, axes = plt.subplots(2, 2, figsize=(4, 4.6), sharex=True, sharey=True, layout="constrained")
+*axes, corner = axes.flat
 for ax, (epsilon, models) in zip(axes, fits.items(), strict=True):
     for label, marker, face in (("benign", "o", "w"), ("malignant", "^", "0.3")):
         of = y_test == label
@@ -89,19 +90,21 @@ for ax, (epsilon, models) in zip(axes, fits.items(), strict=True):
     boundary(ax, exact, colors="k", linewidths=1.8, linestyles="--")
     accuracy = np.median([one.score(X_test, y_test) for one in models])
     ax.set_title(f"epsilon = {epsilon:g}, accuracy {accuracy:.2f}", fontsize=8)
-    ax.set_xlabel("worst radius (data set's unit)")
-axes[0].set_ylabel("worst texture (grey levels)")
+axes[1].tick_params(labelbottom=True)
+fig.supxlabel("worst radius (data set's unit)", fontsize=8)
+fig.supylabel("worst texture (grey levels)", fontsize=8)
 axes[0].plot([], [], color="C0", lw=0.9, label="private, one line per fit")
 axes[0].plot([], [], "k--", lw=1.8, label="without privacy")
 axes[0].set(xlim=schema["worst radius"], ylim=schema["worst texture"])
 labels = {e: np.array([one.predict(X_test) for one in models]) for e, models in fits.items()}
 alike = {e: (found == found[0]).all(axis=0).mean() for e, found in labels.items()}
 fig.suptitle(
-    f"Eight fits agree on {alike[0.3]:.0%} of the test rows at epsilon = 0.3, "
-    f"on {alike[10.0]:.0%} at 10",
+    f"Eight fits agree on {alike[0.3]:.0%} of the test rows\n"
+    f"at epsilon = 0.3, on {alike[10.0]:.0%} at 10",
     fontsize="medium",
 )
-fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+corner.set_axis_off()
+corner.legend(*axes[0].get_legend_handles_labels(), loc="center", frameon=False)
 plt.show()
 
 # %%

@@ -100,7 +100,7 @@ private_search.privacy_
 # The picture
 # -----------
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(6.9, 2.6), layout="constrained")
+fig, (above, below) = plt.subplots(2, 1, figsize=(4, 5), height_ratios=(3, 2), layout="constrained")
 display = PrivacyUtilityDisplay(
     EPSILONS,
     means,
@@ -109,36 +109,33 @@ display = PrivacyUtilityDisplay(
     label="accuracy (share of public rows)",
     delta=1e-6,
 )
-display.plot(left, name="cross-validation on public rows")
-left.axhline(0.8, color="0.4", lw=1, ls="--", label="asked for")
-left.axvline(epsilon, color="0.4", ls=":", label="chosen")
-left.set_title(
+display.plot(above, name="cross-validation on public rows")
+above.axhline(0.8, color="0.4", lw=1, ls="--", label="asked for")
+above.axvline(epsilon, color="0.4", ls=":", label="chosen")
+above.set_title(
     f"Epsilon = {epsilon:g} has an accuracy of {means[EPSILONS.index(epsilon)]:.2f}",
-    fontsize="small",
-    loc="left",
+    fontsize="medium",
 )
-left.legend(edgecolor="none", framealpha=1, fontsize="small", loc="lower right")
+above.legend(edgecolor="none", framealpha=1, fontsize="small", loc="lower right")
 
 bills = {
     "grid search:\nas it looks": search.best_params_["epsilon"],
     "grid search:\nas charged": naive.spent.epsilon,
     "public rows and\nprivate search": private_search.privacy_.epsilon(1e-6),
 }
-bars = right.barh(list(bills), list(bills.values()), 0.6, edgecolor="0.2", linewidth=0.6)
+bars = below.barh(list(bills), list(bills.values()), 0.6, edgecolor="0.2", linewidth=0.6)
 for k, bar in enumerate(bars):
     bar.set(hatch=("", "///", "...")[k], facecolor=f"C{k}")
-right.bar_label(bars, [f"{bill:.3g}" for bill in bills.values()], padding=3)
-right.invert_yaxis()
-right.margins(x=0.15)
-right.set_xlabel("epsilon spent on private rows (delta=1e-06)")
+below.bar_label(bars, [f"{bill:.3g}" for bill in bills.values()], padding=3)
+below.invert_yaxis()
+below.margins(x=0.15)
+below.set_xlabel("epsilon spent on private rows (delta=1e-06)")
 times = naive.spent.epsilon / search.best_params_["epsilon"]
-right.set_title(
-    f"The grid search costs {times:.1f} times what it says", fontsize="small", loc="right"
-)
+below.set_title(f"The grid search costs {times:.1f} times what it says", fontsize="medium")
 plt.show()
 
 # %%
-# *Left: accuracy in a five-fold cross-validation on 800 public rows; markers: mean of the folds,
-# bars: least and largest fold; dashed: the accuracy asked for; dotted: the epsilon chosen. Right:
+# *Above: accuracy in a five-fold cross-validation on 800 public rows; markers: mean of the folds,
+# bars: least and largest fold; dashed: the accuracy asked for; dotted: the epsilon chosen. Below:
 # what each way spends on the private rows.* The grid search tends to choose a large epsilon, for
 # nothing in it asks for a small one.

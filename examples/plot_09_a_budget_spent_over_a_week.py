@@ -97,28 +97,25 @@ pd.DataFrame(
 
 days = [question.split(":")[0] for question in QUESTIONS]
 
-fig, (left, right) = plt.subplots(
-    1, 2, figsize=(6.9, 2.4), width_ratios=(1.2, 1), layout="constrained"
-)
-LedgerDisplay.from_ledger(ledger, ax=left)
-left.set_yticklabels(f"{k}. {question}" for k, question in enumerate(single, 1))
-left.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+fig, (above, below) = plt.subplots(2, 1, figsize=(4, 4.6), layout="constrained")
+LedgerDisplay.from_ledger(ledger, ax=above)
+above.set_yticklabels(f"{k}. {question}" for k, question in enumerate(single, 1))
+above.set_xlabel("epsilon (delta=1e-05)")
+above.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 at_once = [saving.spent.epsilon] * 5
 style = {"where": "post", "ms": 4, "markevery": slice(1, None)}
-right.step(range(6), [0, *spent], "o-", label="own releases", **style)
-right.step(range(6), [0, *at_once], "s--", label="one sketch", **style)
-right.axhline(ledger.epsilon, color="k", lw=1.4, label="cap")
-right.set_xticks(range(1, 6), days)
-right.set(ylim=(0, 1.12), xlim=(0, 5.2), ylabel="epsilon spent (delta=1e-05)")
-right.legend(frameon=False, fontsize="small", loc="lower right")
-right.set_title(
-    f"Answered: {len(single)} of 5, {len(shared)} from one sketch", fontsize="small", loc="right"
-)
+below.step(range(6), [0, *spent], "o-", label="own releases", **style)
+below.step(range(6), [0, *at_once], "s--", label="one sketch", **style)
+below.axhline(ledger.epsilon, color="k", lw=1.4, label="cap")
+below.set_xticks(range(1, 6), days)
+below.set(ylim=(0, 1.12), xlim=(0, 5.2), ylabel="epsilon spent (delta=1e-05)")
+below.legend(frameon=False, fontsize="small", loc="lower right")
+below.set_title(f"Answered: {len(single)} of 5, {len(shared)} from one sketch", fontsize="medium")
 plt.show()
 folder.cleanup()
 
 # %%
-# *Left: the charges of the week's own releases, and all together (dashed) against the cap. Right:
+# *Above: the charges of the week's own releases, and all together (dashed) against the cap. Below:
 # what had been spent after each day's question.* A refusal costs nothing, and answers nothing. The
 # sketch is charged once; its answers are less exact where a release of its own had one histogram
 # to pay for, and exist on all days.

@@ -73,17 +73,19 @@ results["half the noise"]
 # The picture
 # -----------
 
-fig, axes = plt.subplots(1, 3, figsize=(6.9, 3.4), sharey=True, layout="compressed")
+fig, axes = plt.subplots(2, 2, figsize=(4, 4.8), layout="compressed")
+*axes, corner = axes.flat
 for ax, (name, result) in zip(axes, results.items(), strict=True):
     result.plot(ax, epsilon=CLAIM)
     ax.set_title(f"{name}:\nepsilon ≥ {result.lower_bound:.2f}", fontsize=8)
     entries = ax.get_legend_handles_labels()
     ax.get_legend().remove()
-for ax in axes[1:]:
-    ax.set_ylabel("")
+axes[0].set_xlabel("")
+axes[1].set_ylabel("")
 refuted = [name for name, result in results.items() if result.refutes(CLAIM)]
 fig.suptitle(f"Refuted: {', '.join(refuted) or 'none'}", fontsize="medium")
-fig.legend(*entries, loc="outside lower center", ncols=3, frameon=False)
+corner.set_axis_off()
+corner.legend(*entries, loc="center", frameon=False)
 plt.show()
 
 # %%

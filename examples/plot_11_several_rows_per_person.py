@@ -85,20 +85,20 @@ for k, limit in enumerate(LIMITS):
             answers[k, seed] = m2m.fit(table, groups=person).mean()[1]
 truths = {"visits": pressure.mean(), "people": table.pressure.groupby(person).mean().mean()}
 
-fig, axes = plt.subplots(1, 2, figsize=(6.9, 2.6), sharey=True, layout="constrained")
+fig, axes = plt.subplots(2, 1, figsize=(4, 4.6), sharex=True, sharey=True, layout="constrained")
 for ax, (about, truth) in zip(axes, truths.items(), strict=True):
     parts = {"bias": np.abs(answers.mean(axis=1) - truth), "noise": answers.std(axis=1)}
     for k, (name, error) in enumerate(parts.items()):
         style = {"facecolor": f"C{k}", "edgecolor": "0.2", "hatch": ("", "///")[k]}
         ax.bar(np.arange(len(LIMITS)) + 0.4 * k - 0.2, error, 0.4, label=name, **style)
     ax.set_xticks(range(len(LIMITS)), LIMITS)
-    ax.set_xlabel("max_rows_per_group")
+    ax.set_ylabel("error (mmHg)")
     ax.set_title(f"mean over {about}: {truth:.1f} mmHg", fontsize=8)
-axes[0].set_ylabel("error (mmHg)")
+axes[1].set_xlabel("max_rows_per_group")
 axes[1].legend(frameon=False)
 noise = dict(zip(LIMITS, answers.std(axis=1), strict=True))
 fig.suptitle(
-    f"Noise of {noise[1]:.1f} mmHg if one row of a person may count, {noise[40]:.1f} if 40 may",
+    f"Noise of {noise[1]:.1f} mmHg if one row of a person counts,\n{noise[40]:.1f} if 40 may",
     fontsize="medium",
 )
 plt.show()
@@ -106,7 +106,7 @@ plt.show()
 # %%
 # *Errors of the mean pressure in twenty releases of one table at epsilon = 0.3, delta = 1e-6, each
 # a guarantee for persons. Plain: distance of their mean from the truth, which is that of the visits
-# on the left, of the people on the right; hatched: their standard deviation.* Over visits a limit
+# above, of the people below; hatched: their standard deviation.* Over visits a limit
 # between the extremes is best, and which one depends on the table: choose it by public knowledge of
 # how often people come. (With 40 no row is left out: much noise draws answers to the middle of the
 # range.) Over people 1 and "average" are right, for both count everybody once.

@@ -18,7 +18,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from skdpsumm import AdaptiveSketcher, M2MEstimator, Numeric, TableSchema
+from skdpsumm import (
+    AdaptiveSketcher,
+    M2MEstimator,
+    M2MRegressor,
+    Numeric,
+    SchemaFinder,
+    TableSchema,
+)
 from skdpsumm.plotting import ColumnGraphDisplay
 
 plt.rc("font", size=8)
@@ -125,20 +132,20 @@ def reach(answers):
     return np.abs(answers[...].interval(0.95) - np.asarray(answers)[..., None]).T
 
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(6.9, 2.6), layout="constrained")
+fig, (above, below) = plt.subplots(2, 1, figsize=(4, 5), layout="constrained")
 for k, (name, marker) in enumerate(zip(SCHOOLS, "os^", strict=True)):
     where = np.arange(len(JOBS)) + 0.22 * (k - 1)
     style = {"fmt": marker, "ms": 4, "mfc": "w", "color": f"C{k}", "capsize": 2}
-    left.errorbar(where, np.asarray(shares)[k], reach(shares[k]), label=name, **style)
-    left.plot(where, exact_shares.loc[name, JOBS], "x", color="0.1", ms=5, zorder=3)
-left.set_xticks(range(len(JOBS)), JOBS)
-left.set(ylabel="share of those with this school", ylim=(-0.03, 0.75))
-left.legend(title="school", frameon=False)
+    above.errorbar(where, np.asarray(shares)[k], reach(shares[k]), label=name, **style)
+    above.plot(where, exact_shares.loc[name, JOBS], "x", color="0.1", ms=5, zorder=3)
+above.set_xticks(range(len(JOBS)), JOBS)
+above.set(ylabel="share of those with this school", ylim=(-0.03, 0.75))
+above.legend(title="school", frameon=False)
 mine = pays[:, column]
-right.errorbar(range(len(JOBS)), np.asarray(mine), reach(mine), fmt="C0o", ms=4, mfc="w", capsize=2)
-right.plot(range(len(JOBS)), exact_pay[JOBS], "x", color="0.1", ms=5, zorder=3)
-right.set_xticks(range(len(JOBS)), JOBS)
-right.set(ylabel="mean pay (thousands)")
+below.errorbar(range(len(JOBS)), np.asarray(mine), reach(mine), fmt="C0o", ms=4, mfc="w", capsize=2)
+below.plot(range(len(JOBS)), exact_pay[JOBS], "x", color="0.1", ms=5, zorder=3)
+below.set_xticks(range(len(JOBS)), JOBS)
+below.set(ylabel="mean pay (thousands)")
 exact = np.append(exact_shares.loc[SCHOOLS, JOBS].to_numpy().ravel(), exact_pay[JOBS])
 ends = np.vstack([shares[...].interval(0.95).reshape(-1, 2), mine[...].interval(0.95)])
 held = np.sum((ends[:, 0] <= exact) & (exact <= ends[:, 1]))
@@ -159,3 +166,19 @@ m2m.sample(5, random_state=0)
 # %%
 # They are people as the model knows them, and nobody among them is real. For numbers ask the model
 # itself, as above: counts of synthetic rows have no error bar.
+#
+# A regression
+# ------------
+# The release is enough for models, too, and coefficients have errors of their own: thousands more
+# pay for each year of age, which is none, and for each hour of work.
+
+M2MRegressor.from_sketch(sketch, target="pay", random_state=0).coefficients(["age", "hours"])
+
+# %%
+# If nobody knows the ranges
+# --------------------------
+# We wrote the schema by hand. If you cannot, a `SchemaFinder` finds it for a part of the budget.
+
+SchemaFinder({"pay": "number", "savings": "number", "job": "category"}, epsilon=0.1).fit(
+    people
+).schema_

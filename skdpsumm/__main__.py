@@ -106,7 +106,10 @@ def show(path: Path) -> None:
     if not is_ledger:
         return print(PrivateSketch.load(path).explain())
     ledger = PrivacyLedger.open(path)
-    print(ledger)
+    print(
+        f"Spent: epsilon={ledger.spent.epsilon:.4g} of {ledger.epsilon:g} at "
+        f"delta={ledger.delta:g}, for one {ledger.unit}, {ledger.adjacency.replace('_', '-')}"
+    )
     for entry in ledger.entries():
         told = "{id}. {time:.10} {dataset}: {label}, epsilon={epsilon:.4g}".format(**entry)
         print(told + " (simulated)" * entry["simulated"])

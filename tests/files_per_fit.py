@@ -11,15 +11,26 @@ import warnings
 import numpy as np
 
 import skdpsumm
-from skdpsumm import M2MClassifier, PrivateMMDSummarizer, RFFSketcher, TDILClassifier
+from skdpsumm import (
+    M2MClassifier,
+    PrivacyLedger,
+    PrivateMMDSummarizer,
+    PrivateSearchCV,
+    RFFSketcher,
+    TDILClassifier,
+)
 from skdpsumm.features._engine import check_engine
-from skdpsumm.privacy import PrivacyLedger
 
 # What `_sklearn.py` holds is scikit-learn's, so nobody has to know it.
 NOT_OURS = "_sklearn.py"
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
-# The schema of tables is one of them.
-LIMITS = {"RFFSketcher": 17, "TDILClassifier": 18, "PrivateMMDSummarizer": 20, "M2MClassifier": 36}
+LIMITS = {
+    "RFFSketcher": 17,
+    "TDILClassifier": 21,
+    "PrivateMMDSummarizer": 20,
+    "M2MClassifier": 36,
+    "PrivateSearchCV": 31,
+}
 
 
 def files_entered(call):
@@ -41,7 +52,7 @@ def files_entered(call):
 
 
 def fits():
-    """Return a small fit of each main estimator, by its name."""
+    """Return a small fit of each main estimator, by its name: the calls of the README."""
     check_engine()  # which imports compiled loops: to be imported is not to be entered
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (400, 3))
@@ -50,17 +61,23 @@ def fits():
     def ledger():
         return PrivacyLedger(epsilon=10.0, delta=1e-4)
 
-    sketcher = RFFSketcher(n_components=20, gamma=1.0, random_state=0, ledger=ledger())
-    learner = TDILClassifier(norm_bound=2.0, ledger=ledger())
-    summarizer = PrivateMMDSummarizer(
-        n_select=20, n_components=50, random_state=0, ledger=ledger(), gamma=1.0
+    sketcher = RFFSketcher((0, 1), n_components=20, random_state=0, ledger=ledger())
+    learner = TDILClassifier(schema=(0, 1), ledger=ledger(), classes=[0, 1])
+    summarizer = PrivateMMDSummarizer((0, 1), n_select=20, random_state=0, ledger=ledger())
+    model = M2MClassifier((0, 1), random_state=0, ledger=ledger())
+    search = PrivateSearchCV(
+        TDILClassifier(schema=(0, 1), classes=[0, 1]),
+        {"kernel": ["splines", "linear"]},
+        expected_trials=5,
+        random_state=0,
+        ledger=ledger(),
     )
-    model = M2MClassifier((0, 1), n_synthetic=1000, random_state=0)
     return {
         "RFFSketcher": lambda: sketcher.fit(X),
         "TDILClassifier": lambda: learner.fit(X, y),
         "PrivateMMDSummarizer": lambda: summarizer.fit(X, X_target=X[:100] / 2),
         "M2MClassifier": lambda: model.fit(X, y),
+        "PrivateSearchCV": lambda: search.fit(X, y),
     }
 
 

@@ -160,8 +160,8 @@ PLANTED = {
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[union-pure row]": [
         ("epsilon_spent_on_each_block", "skdpsumm/privacy/_noise.py",
-            "self._scales = [b.l1 / (b.share * epsilon) * (1 + 4e-12) for b in self.blocks]",
-            "self._scales = [b.l1 / epsilon * (1 + 4e-12) for b in self.blocks]"),
+            "self._scales = [b.l1 / (b.share * epsilon) * SCALE_MARGIN for b in self.blocks]",
+            "self._scales = [b.l1 / epsilon * SCALE_MARGIN for b in self.blocks]"),
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[union-row]": [
         ("mu_spent_on_each_block", "skdpsumm/privacy/_noise.py",
@@ -170,8 +170,8 @@ PLANTED = {
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[fourier-row]": [
         ("count_of_a_sketch_is_exact", "skdpsumm/sketches/_private_sketch.py",
-            "n_released, n_std = float(noisy[-1]), float(deviations[-1])",
-            "n_released, n_std = float(n_rows), float(deviations[-1])"),
+            "counted = float(noisy[-1]), float(deviations[-1])",
+            "counted = float(n_rows), float(deviations[-1])"),
     ],
     "tests/test_kit.py::test_targets_cost_what_is_claimed[propose-row]": [
         ("target_count_is_exact", "skdpsumm/summaries/_releases.py",
@@ -192,9 +192,9 @@ PLANTED = {
         ("choices_half_free", "skdpsumm/privacy/_filter.py",
             "step = self._spend(share, chooses=True)", "step = self._spend(share / 2, chooses=True)"),
         ("half_the_gumbel", "skdpsumm/privacy/_filter.py",
-            "scale = 2 * sensitivity / spread * _STEP_NOISE_MARGIN", "scale = sensitivity / spread * _STEP_NOISE_MARGIN"),
+            "scale = 2 * sensitivity / spread * SCALE_MARGIN", "scale = sensitivity / spread * SCALE_MARGIN"),
         ("half_the_noise_of_counts", "skdpsumm/privacy/_filter.py",
-            "scale = l2 / (self._mu * math.sqrt(share)) * _STEP_NOISE_MARGIN", "scale = l2 / (self._mu * math.sqrt(share)) / 2"),
+            "scale = l2 / (self._mu * math.sqrt(share)) * SCALE_MARGIN", "scale = l2 / (self._mu * math.sqrt(share)) / 2"),
         ("scores_of_one_row", "skdpsumm/sketches/_steps.py", "return self.limit if isinstance(self.limit, int) else 1", "return 1"),
         ("scores_of_new_rows", "skdpsumm/sketches/_steps.py",
             'return self.rows_per_unit * GRID * (2 if self.adjacency == "replace_one" else 1)', "return self.rows_per_unit * GRID"),

@@ -213,13 +213,13 @@ def test_a_claim_says_that_fits_add_up_where_nothing_counts_them(tmp_path):
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9.0, delta=1e-5)
     for model in (TDILClassifier(schema=(-1, 1)), M2MEstimator((-1, 1), n_synthetic=100)):
         alone = clone(model).fit(X, Y).privacy_
-        assert "Counts one fit: others on these rows add up" in repr(alone)
+        assert "Covers this fit alone: further fits on these rows add up" in repr(alone)
         assert "ledger=" in repr(alone)
         assert "PrivateSearchCV" in repr(alone)
         counted = clone(model).set_params(ledger=ledger).fit(X, Y).privacy_
         free = clone(model).set_params(epsilon=np.inf).fit(X, Y).privacy_
         for other in (counted, alone + alone, free):
-            assert "Counts one fit" not in repr(other)
+            assert "Covers this fit" not in repr(other)
         assert type(alone).from_dict(alone.to_dict()) == alone
 
 

@@ -304,9 +304,17 @@ def test_bins_and_thresholds_are_dates(model):
     assert months.shape == (2, 36)
     hours = np.arange("2022-01-01", "2022-01-05", dtype="M8[h]")
     asked = M2MEstimator(
-        schema={"at": Date("2022-01-01", "2022-01-04", step="hour")}, epsilon=np.inf
+        schema={"at": Date("2022-01-01", "2022-01-04T23", step="hour")}, epsilon=np.inf
     ).fit(hours[:, None])
     np.testing.assert_allclose(asked.histogram("at", "day"), [0.25] * 4)
+    each = asked.histogram("at", "hour")
+    np.testing.assert_allclose(each, [1 / 96] * 96)
+    assert each.labels[0][95] == "2022-01-04T23"
+    days = model.table("day", bins={"day": "day"})
+    assert days.shape == (1096,)
+    exact = day.dt.strftime("%Y-%m-%d").value_counts().reindex(days.labels[0], fill_value=0)
+    low, high = days[...].interval(0.95).T
+    assert np.mean((low <= exact) & (exact <= high)) > 0.9
     assert months.labels[1][::35] == ("2022-01", "2024-12")
     cuts = ["2022-01-01", datetime.date(2023, 7, 1), pd.Timestamp("2024-12-31")]
     half = model.histogram("day", cuts)
@@ -316,7 +324,7 @@ def test_bins_and_thresholds_are_dates(model):
     assert share == pytest.approx(np.mean(day < "2023-07-01"), abs=0.02)
     with pytest.raises(ValueError, match=r"outside the range \(2022-01-01, 2024-12-31\)"):
         model.histogram("day", ["2021-01-01", "2024-01-01"])
-    with pytest.raises(ValueError, match=r"or 'month' or 'year' for dates, .*; got 'year'"):
+    with pytest.raises(ValueError, match=r"'day', 'month' or 'year' for dates; got 'year'"):
         model.histogram("pay", "year")
 
 

@@ -3,6 +3,7 @@
 import re
 import sys
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +15,8 @@ from skdpsumm import (
     PrivacyGuarantee,
     PrivacyLedger,
     PrivateMMDSummarizer,
+    PrivateSketch,
+    TDILClassifier,
     __main__,
 )
 from skdpsumm.moments.learning._target import TargetedPrivacy
@@ -45,7 +48,7 @@ def test_figures_are_those_of_the_best_attack(mechanism, one, five):
 
 def test_each_part_of_a_claim_is_said_where_it_holds():
     text = repr(PrivacyGuarantee(PureDP(1.0), "replace_one", unit="one group").explain())
-    assert "Replace one group of the rows of X by any other" in text
+    assert "Replace one group among the rows of X by any other" in text
     assert "several rows" not in text
     assert "All rows with one label" in text
     assert "Each further release" in repr(PrivacyGuarantee(PureDP(1.0), counted=False).explain())
@@ -81,8 +84,10 @@ def test_a_file_is_shown(tmp_path, monkeypatch, capsys):
     __main__.main()
     shown = capsys.readouterr().out
     assert shown.startswith("(2, 1e-6)-DP for one row")
-    assert "age: Numeric(0, 90); job: Categorical(['cook', 'smith'])" in shown
-    assert "What was counted" in shown
+    assert "\nColumns\n  age: Numeric(0, 90)\n  job: Categorical(['cook', 'smith'])\n\n" in shown
+    sketch = PrivateSketch.load(path)
+    noise = f"histogram ({len(sketch.sums)}) +- {sketch.noise_std[0]:.3g}"
+    assert f"What was counted, and its noise\n  {noise}\n" in shown
     PrivacyLedger(tmp_path / "ledger", epsilon=2.0)
     monkeypatch.setattr(sys, "argv", ["skdpsumm", "plan", str(tmp_path / "ledger"), "4"])
     __main__.main()
@@ -96,7 +101,12 @@ def test_a_file_is_shown(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["skdpsumm", "show", str(tmp_path / "ledger")])
     __main__.main()
     shown = capsys.readouterr().out
+    assert shown.startswith("Spent: epsilon=2 of 2 at delta=0, for one row, add-remove\n1. ")
     assert "default: all of it, epsilon=2\nLeft for one more release of 'default'" in shown
+    lost = joblib.dump(TDILClassifier(), tmp_path / "model.joblib")
+    monkeypatch.setattr(sys, "argv", ["skdpsumm", "show", *lost])
+    with pytest.raises(SystemExit, match=r"not a sketch file.*A pickled model says"):
+        __main__.main()
     for command, *more in (["show"], ["plan", "1"]):
         monkeypatch.setattr(sys, "argv", ["skdpsumm", command, str(tmp_path / "none"), *more])
         with pytest.raises(SystemExit, match=r"No such file|no privacy ledger"):

@@ -8,10 +8,8 @@ import pytest
 from scipy.special import xlogy
 from scipy.stats import chi2
 
-from skdpsumm.sketches._elimination import Elimination, divided
-from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree
-from skdpsumm.sketches._junction_tree import within
-from skdpsumm.sketches._raking import rake, solve_block, targets
+from skdpsumm.sketches._graphical import GraphicalModel, rake, solve_block, targets
+from skdpsumm.sketches._junction_tree import Elimination, JunctionTree, divided, within
 from skdpsumm.sketches._residuals import Marginal, Residuals
 
 
@@ -164,8 +162,8 @@ def test_zeros_stay_zero_and_the_rest_is_solved():
     marginals[0].counts[0, 0] = 50
     model = GraphicalModel(sizes, zeros=[((1, 0), possible)]).fit(marginals, sweeps=100)
     assert np.all(model.marginal((1, 0))[~possible] == 0)
-    assert np.all(model.draw(20000, rng)[:, 1::-1] @ [3, 1] != 0)
-    codes = model.draw(20000, rng)
+    assert np.all(model.tree.draw(20000, rng)[:, 1::-1] @ [3, 1] != 0)
+    codes = model.tree.draw(20000, rng)
     assert np.all(possible[codes[:, 1], codes[:, 0]])
     assert_solves(model, brute_force(model, np.broadcast_to(possible.T[:, :, None], sizes)))
 
@@ -183,7 +181,7 @@ def test_zeros_of_a_whole_cell_of_a_column_and_of_groups_that_nobody_counted():
     joint = joint_of(model.tree)
     assert joint[1].sum() == joint[2, :, 1].sum() == 0
     np.testing.assert_allclose(joint.sum(), 1)
-    assert set(model.draw(5000, rng)[:, 0]) == {0, 2}
+    assert set(model.tree.draw(5000, rng)[:, 0]) == {0, 2}
     again = model.copy_with(marginals)
     assert again.marginal((0, 2))[2, 1] == 0
 
@@ -327,7 +325,7 @@ def counts_of(codes, sizes, group):
 def test_rounded_rows_match_all_that_was_counted():
     model, truth, _ = the_rest(std=3.0)
     n, rng = 30_000, np.random.default_rng(0)
-    drawn, rounded = model.draw(n, rng), model.rounded(n, rng)
+    drawn, rounded = model.tree.draw(n, rng), model.rounded(n, rng)
 
     def missed(codes, pairs):
         tables = ((counts_of(codes, model.sizes, pair) / n, model.table(pair)) for pair in pairs)

@@ -91,7 +91,7 @@ def test_the_output_noise_is_accounted():
     assert output == pytest.approx(math.sqrt(OUTPUT_SHARE) / found.noise_scale)
     assert found.mechanism.delta(1.0) >= gdp_delta(math.hypot(output, 1 / found.noise_scale), 1.0)
     pure, noisy = calibrate(1.0, 0.0, **row), calibrate(1.0, 0.0, **row, distance=1e-3)
-    spent = 1 / noisy.noise_scale + noisy.shift + 2e-3 / noisy.output_scale
+    spent = 1 / noisy.noise_scale + determinant_cost(0.25, 1.0, 5.0) + 2e-3 / noisy.output_scale
     assert spent == pytest.approx(1.0, rel=1e-9)
     assert spent <= 1.0
     assert pure.noise_scale < noisy.noise_scale

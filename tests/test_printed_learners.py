@@ -21,7 +21,7 @@ from skdpsumm import (
     TDILRegressor,
     audit_epsilon,
 )
-from skdpsumm.privacy._threshold import threshold_epsilon
+from skdpsumm.privacy._threshold import ThresholdDP
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning")
@@ -93,7 +93,7 @@ def test_the_threshold_test_has_the_printed_scale():
     ratio = MOVED * 8 / 1000 / inverse
     assert plan.mechanism.ratio == pytest.approx(ratio, rel=5e-3)
     stated = plan.mechanism.epsilon(DELTA)
-    assert stated == pytest.approx(threshold_epsilon(ratio, updates, DELTA), rel=0.02)
+    assert stated == pytest.approx(ThresholdDP(ratio, updates).epsilon(DELTA), rel=0.02)
 
 
 @pytest.mark.statistical

@@ -49,7 +49,7 @@ from skdpsumm.schema._finder import (
     _places,
     _range_of,
 )
-from skdpsumm.sketches._stated import stated_limit
+from skdpsumm.sketches._private_sketch import stated_limit
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.NoiseWarning"),
@@ -722,7 +722,7 @@ def test_what_is_made_with_a_found_schema_says_so(tmp_path):
     finder.schema_.save(tmp_path / "schema.toml")
     loaded = TableSchema.load(tmp_path / "schema.toml")
     assert loaded == finder.schema_
-    how = "the schema was found privately: (1, 1e-6)-DP for one row, add or remove, and this cost"
+    how = "the schema was found privately: (1, 1e-6)-DP for one row, add or remove, which each"
     column = loaded["n"]
     for schema in (loaded, {"n": column}, [column], column):
         assert how in HistogramSketcher(schema=schema, epsilon=1.0).fit(frame).privacy_.given

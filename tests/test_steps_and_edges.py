@@ -219,7 +219,7 @@ def test_questions_that_hold_nowhere_or_everywhere_are_told():
     questions = {
         "nowhere": lambda rows: rows["sex"] == "W",
         "everywhere": lambda rows: rows["age"] < 1000,
-        r"nowhere on the synthetic points \(outputs \[1\]\)": lambda rows: (
+        r"nowhere among the rows of the release \(outputs \[1\]\)": lambda rows: (
             rows["age"][:, None] > [20, 99]
         ),
     }

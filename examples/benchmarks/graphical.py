@@ -152,11 +152,11 @@ class Comparison:
         two = self.of_model(second)
         yield "two trees", 0, start, {g: (one[g] + two[g]) / 2 for g in one}
         for n in n_rows:
-            rows = self.model.draw(n, self.rng)
+            rows = self.model.tree.draw(n, self.rng)
             yield "drawn", n, 0.0, self.of_rows(rows)
             start = time.process_time()
             yield "raked", n, start, self.of_rows(rows, self.model.rake(rows))
-            both = np.concatenate([rows[: n // 2], second.draw(n // 2, self.rng)])
+            both = np.concatenate([rows[: n // 2], second.tree.draw(n // 2, self.rng)])
             start = time.process_time()
             yield "both raked", n, start, self.of_rows(both, self.model.rake(both))
 
@@ -209,7 +209,7 @@ def times():
         fit, model = timed(lambda s=sizes, m=marginals: GraphicalModel(s).fit(m))
         refit, _ = timed(lambda m=model, y=marginals: m.copy_with(y))
         tables, _ = timed(lambda m=model, d=d: m.marginals(combinations(range(d), 2)))
-        draw, _ = timed(lambda m=model, r=rng: m.draw(100_000, r))
+        draw, _ = timed(lambda m=model, r=rng: m.tree.draw(100_000, r))
         cells = sum(p.size for p in model.tree.probabilities)
         print(
             f"{d:>8}{n_pairs:>7}{cells:>10,}{len(model.left_out):>10}{fit:>7.2f}{refit:>7.2f}"

@@ -63,10 +63,11 @@ def line(cells):
 
 
 def section(table, name):
-    """Return the lines of one result, which is stored under a name."""
+    """Return the lines of one result; a row in which ours stands alone is left out."""
     columns = table["columns"]
     marks = ["---", *["---:"] * (len(columns) - 1)]
-    first, *others = zip(*table["rows"], strict=True)
+    shown = [row for row in table["rows"] if any(cell is not None for cell in row[2:])]
+    first, *others = zip(*shown, strict=True)
     rows = map(line, zip(map(str, first), *map(cells, others), strict=True))
     origin = [table["date"], f"`{name}`"]
     if table["source"] != _results.MEASURED:
@@ -92,8 +93,8 @@ def page():
         own = {name: table for name, table in tables.items() if table["job"] == job}
         for name in sorted(TABLES & set(own)):
             parts += section(own[name], name)
-        others = [f"{own[name]['title']} (`{name}`)" for name in own if name not in TABLES]
-        parts.append(f"*Stored beside these*: {'; '.join(others)}.")
+        others = [f"`{name}`" for name in own if name not in TABLES]
+        parts.append(f"*Stored beside these*: {', '.join(others)}.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -56,7 +56,7 @@ from ..schema._frames import rows_of
 from ..schema._groups import Groups
 from ..schema._reading import ReadRows, is_dask, validate_table
 from ..schema._schema import TableSchema, stack_columns
-from ..sketches._stated import stated_limit
+from ..sketches._private_sketch import stated_limit
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

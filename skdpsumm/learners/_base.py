@@ -17,8 +17,7 @@ from .._computing import warn_caller
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import NO_GAMMA, NO_SCHEMA_FOR_GAMMA
 from ..privacy import BudgetExceededError, BudgetWarning, NoiseWarning, PrivacyGuarantee
-from ..privacy._clone_watch import own_clone
-from ..privacy._fit import PrivateFit
+from ..privacy._fit import PrivateFit, own_clone
 from ..privacy._noise import nominal_mechanism
 from ..schema._groups import Groups
 from ..schema._reading import ReadRows, unwrap

@@ -374,7 +374,7 @@ class ChoiceNoise:
     @property
     def _apart(self) -> str:
         if self.difference < self.size:
-            closer = f"scores closer than {self.difference:.2g}, of {self.size:.4g},"
+            closer = f"scores closer than {self.difference:.2g}, of a range of {self.size:.4g},"
             return f"{closer} cannot be told apart"
         return "no two candidates can be told apart"
 

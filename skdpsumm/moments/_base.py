@@ -15,11 +15,11 @@ from .._delegation import inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import FeatureMap
 from ..features._histogram import HistogramMap
-from ..privacy._clone_watch import own_clone
 from ..privacy._fit import (
     PrivacyReprMixin,
     PrivateFit,
     check_groups,
+    own_clone,
 )
 from ..privacy._noise import current_seed
 from ..schema._columns import Categorical, Column, Date, Numeric

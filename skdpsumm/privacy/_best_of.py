@@ -68,26 +68,23 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from ._bisect import at_most
-from ._domination import dominating_mu
+from ._domination import DominatedByGaussian
 from ._mechanisms import (
-    DominatedByGaussian,
     Floats,
     GaussianDP,
     Mechanism,
     PureDP,
     check_cost,
     gdp_delta,
-    gdp_epsilon,
 )
 
 # The root of an equation is raised by this, which keeps an inequality.
@@ -123,6 +120,11 @@ class StoppingLaw:
     gamma: float = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name, lowest in (("eta", -1.0), ("mean", 1.0)):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and lowest < value <= 1e9):
+                raise ValueError(f"{name} must be above {lowest:g}, up to 1e9, got {value!r}.")
+
         def excess(log_gamma: float) -> float:
             return math.log(self._mean_at(math.exp(log_gamma)) / self.mean)
 
@@ -261,28 +263,17 @@ class BestOf(DominatedByGaussian):
             check_cost(name, getattr(self, name))
 
     def __repr__(self) -> str:
-        slack = f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"
-        slack = slack if self.log_ratio or self.tail else ""
-        return f"BestOf({self.law.mean:g} runs on average of mu={self.mu:.6g}{slack})"
+        return f"BestOf({self.law.mean:g} runs on average of mu={self.mu:.6g}{self._told_slack})"
 
-    def dominating_mu(self) -> float:
-        """Return the smallest mu, rounded up, whose curve is nowhere below this one."""
-        return _dominating_mu(self.law, self.mu)
+    def _least_mu(self) -> float:
+        return self.mu if self.mu in (0, math.inf) else super()._least_mu()
 
-    def _ideal_delta(self, epsilon: float) -> float:
-        if epsilon < 0:  # neighbours are so in both orders
-            return -math.expm1(epsilon) + math.exp(epsilon) * self._ideal_delta(-epsilon)
+    @property
+    def _far_tail(self) -> tuple[float, float, float]:
+        return self.law.largest, self.mu, _shift(self.law, self.mu)
+
+    def _curve(self, epsilon: float) -> float:
         return _delta(self.law, self.mu, float(epsilon))
-
-    def _ideal_epsilon(self, delta: float) -> float:
-        if delta <= 0:
-            return math.inf
-        if self._ideal_delta(0.0) <= delta:
-            return 0.0
-        high = _shift(self.law, self.mu) + gdp_epsilon(self.mu, delta / self.law.largest)
-        if math.isinf(high):
-            return high
-        return at_most(self._ideal_delta, delta, high, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         law = {"kind": _KIND_OF_LAW, "eta": self.law.eta, "mean": self.law.mean}
@@ -290,25 +281,11 @@ class BestOf(DominatedByGaussian):
         return {"kind": self.kind, "law": law, **fields}
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+    def from_fields(cls, fields: dict[str, Any], **made: Any) -> Mechanism:
         law = dict(fields.pop("law"))
         if law.pop("kind") != _KIND_OF_LAW:
             raise ValueError("no law of a search")
-        return super().from_fields({"law": StoppingLaw(**_checked(law)), **fields})
-
-    @classmethod
-    def _numbers_in(cls, fields: dict[str, Any]) -> Iterable[Any]:
-        return (value for name, value in fields.items() if name != "law")
-
-
-def _checked(law: dict[str, Any]) -> dict[str, float]:
-    """Return the numbers of a law, or raise ValueError for what is none of one."""
-    numbers = {name: float(value) for name, value in law.items()}
-    lowest = {"eta": -1.0, "mean": 1.0}
-    for name, value in numbers.items():
-        if not lowest[name] < value <= 1e9:
-            raise ValueError(f"{name} must be above {lowest[name]:g}, up to 1e9, got {value!r}.")
-    return numbers
+        return super().from_fields(fields, law=StoppingLaw(**law))
 
 
 # ---- the curve D
@@ -323,7 +300,7 @@ def _delta(law: StoppingLaw, mu: float, epsilon: float) -> float:
     # The closed form alone is used for larger numbers, at which normal tails underflow.
     if mu > 25.0 or epsilon > 600.0 or closed == 0:
         return closed
-    return min(closed, worst_case(law, mu, epsilon)[0])
+    return min(closed, _integral(law, mu, epsilon))
 
 
 @lru_cache(maxsize=512)
@@ -331,30 +308,13 @@ def _shift(law: StoppingLaw, mu: float) -> float:
     return law.shift(GaussianDP(mu))
 
 
-def worst_case(law: StoppingLaw, mu: float, epsilon: float) -> tuple[float, float, Floats, Floats]:
-    """Return D at an epsilon of at least 0 from above and below, and a search that has it.
+def _integral(law: StoppingLaw, mu: float, epsilon: float) -> float:
+    """Return D at an epsilon of at least 0, from above.
 
-    Parameters
-    ----------
-    law : StoppingLaw
-    mu : float
-        Of a run.
-    epsilon : float
-
-    Returns
-    -------
-    above, below : float
-    highest : ndarray of shape (m + 1,)
-        Falling from infinity: cells of results of N(mu, 1) that are in the event.
-    lowest : ndarray of shape (m,)
-        Before the results of a cell, all below this number are ranked.
-
-    Notes
-    -----
     Where all results of a cell are met after the same n others, its part of the integral is a
-    difference of H. That is a search, and its sum is the number from below. What the maximum of w
-    exceeds it by is zero where this n is the best, and grows to both sides, as the mixed derivative
-    of w is positive. So it is largest at an end of the cell. Twice that is counted.
+    difference of H. That is a search, and its sum is D from below. What the maximum of w exceeds it
+    by is zero where this n is the best, and grows to both sides, as the mixed derivative of w is
+    positive. So it is largest at an end of the cell. Twice that is counted.
     """
     # Down to where w is surely negative, whatever was ranked before.
     last = mu / 2 + max(0.0, epsilon - _shift(law, mu)) / mu
@@ -379,9 +339,7 @@ def worst_case(law: StoppingLaw, mu: float, epsilon: float) -> tuple[float, floa
     below = float(np.sum((won - lost)[inside]))
     # Floating-point sums of positive numbers are right up to this part of them.
     rest = law.largest * float(q[0]) + 1e-14 * float(np.sum((won + lost)[inside]))
-    count = int(np.sum(inside))  # w falls through zero once
-    cells = np.append(math.inf, x[1 : count + 1])
-    return below + float(np.sum(more)) + rest, below, cells, lowest[:count]
+    return below + float(np.sum(more)) + rest
 
 
 def _gain(law: StoppingLaw, mu: float, epsilon: float, x: Floats, lowest: Floats) -> Floats:
@@ -440,11 +398,3 @@ def _root(falling: Callable[[Floats], Floats], high: Floats) -> Floats:
         positive = falling(middle) > 0
         low, high = np.where(positive, middle, low), np.where(positive, high, middle)
     return (low + high) / 2
-
-
-@lru_cache(maxsize=512)
-def _dominating_mu(law: StoppingLaw, mu: float) -> float:
-    """Return a mu whose curve is nowhere below D, and no larger than it must be by 1e-3."""
-    if mu == 0 or math.isinf(mu):
-        return mu
-    return dominating_mu(partial(_delta, law, mu), law.largest, mu, _shift(law, mu))

@@ -72,7 +72,7 @@ class _Several(Mechanism):
         return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+    def from_fields(cls, fields: dict[str, Any], **made: Any) -> Mechanism:
         parts = tuple(from_description(dict(part)) for part in fields.pop("parts"))
         if not parts or fields:
             raise ValueError(f"A {cls.kind} mechanism must have one entry, parts, a list of costs.")
@@ -116,25 +116,23 @@ class Composed(_Several, NearIdeal):
         return [GaussianDP(math.sqrt(cost.square), *cost[2:])] if known and cost else []
 
     def _split(self) -> tuple[float, list[Mechanism]]:
-        """Return what the pure parts sum to, and all other parts."""
+        """Return what the pure parts sum to, and what basic composition adds to that."""
         pure = [part.epsilon(0.0) for part in self.parts]
         rest = [part for part, e in zip(self.parts, pure, strict=True) if math.isinf(e)]
+        if 1 < len(rest) < len(self.parts):
+            rest = [Composed(tuple(rest))]
         return math.fsum(e for e in pure if math.isfinite(e)), rest
 
     def _basic_epsilon(self, delta: float) -> float:
         pure, rest = self._split()
         if not rest or delta <= 0:
             return pure if not rest else math.inf
-        if len(rest) < len(self.parts) and len(rest) > 1:
-            return pure + Composed(tuple(rest)).epsilon(delta)
         return pure + math.fsum(part.epsilon(delta / len(rest)) for part in rest)
 
     def _basic_delta(self, epsilon: float) -> float:
         pure, rest = self._split()
         if epsilon < pure:
             return 1.0
-        if len(rest) < len(self.parts) and len(rest) > 1:
-            return Composed(tuple(rest)).delta(epsilon - pure)
         return min(1.0, math.fsum(part.delta((epsilon - pure) / len(rest)) for part in rest))
 
     def _ideal_epsilon(self, delta: float) -> float:

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism that dominates another one at every epsilon.
+"""Curves without a closed inverse: their epsilons, and the Gaussian that dominates them.
 
 Filters of a ledger add up mu**2 of Gaussian mechanisms, whatever each charge depends on. So a cost
 with another curve is charged as mu-GDP, for a mu whose curve is nowhere below its own.
@@ -23,16 +23,74 @@ at Phi(-mu / 2). So the e of the largest a that is tried decides for all epsilon
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_expit, log_ndtr, ndtri_exp
 
-from ._mechanisms import gdp_delta
+from ._mechanisms import Cost, GaussianDP, NearIdeal, gdp_delta, gdp_epsilon
 
 # The mu that is tried is raised by this part, and by a tenth more each time.
 _FIRST_RAISE = 2e-4
+
+
+class DominatedByGaussian(NearIdeal):
+    """A mechanism whose curve has a closed form of its own, and which adds up as a Gaussian one.
+
+    Its losses, and so its curve, are the same in both orders of neighbours.
+    """
+
+    @property
+    @abstractmethod
+    def _far_tail(self) -> tuple[float, float, float]:
+        """Weight, mu and shift: ``weight gdp_delta(mu, epsilon - shift)`` bounds the curve."""
+
+    @abstractmethod
+    def _curve(self, epsilon: float) -> float:
+        """Return the smallest known delta, the slack aside, at an epsilon of at least 0."""
+
+    def dominating_mu(self) -> float:
+        """Return a mu whose curve is nowhere below this one, the slack of both aside."""
+        # A search prices the same ones repeatedly.
+        return _dominating_mu(replace(self, log_ratio=0.0, tail=0.0))  # type: ignore[type-var]
+
+    def _least_mu(self) -> float:
+        """Return such a mu, hardly larger than it must be."""
+        return dominating_mu(self._curve, *self._far_tail)
+
+    def _ideal_delta(self, epsilon: float) -> float:
+        if epsilon < 0:
+            return -math.expm1(epsilon) + math.exp(epsilon) * self._curve(-epsilon)
+        return self._curve(epsilon)
+
+    def _ideal_epsilon(self, delta: float) -> float:
+        if delta <= 0:
+            return math.inf
+        if self._curve(0.0) <= delta:
+            return 0.0
+        weight, mu, shift = self._far_tail
+        high = shift + gdp_epsilon(mu, delta / weight)
+        return at_most(self._curve, delta, high, 0.0) if math.isfinite(high) else high
+
+    def group(self, size: int) -> GaussianDP:
+        return self.as_accountable().group(size)
+
+    def as_accountable(self) -> GaussianDP:
+        """Return the Gaussian mechanism that dominates this one at every epsilon."""
+        return GaussianDP(self.dominating_mu(), *self.slack)
+
+    def price(self, accountant: str) -> Cost | None:
+        # One mu for all epsilons: of mu-GDP the filters know an adaptive sum.
+        return None if accountant == "pure" else self.as_accountable().price(accountant)
+
+
+@lru_cache(maxsize=512)
+def _dominating_mu(one: DominatedByGaussian) -> float:
+    return one._least_mu()
 
 
 def dominating_mu(delta: Callable[[float], float], weight: float, mu: float, shift: float) -> float:
@@ -116,3 +174,109 @@ def _chords_below(
         _chords_below(larger, delta, *ends, halvings - 1)
         for ends in ((low, middle), (middle, high))
     )
+
+
+# ---- roots that err on the safe side
+
+
+def bisect(
+    holds: Callable[[float], bool],
+    good: float,
+    bad: float,
+    *,
+    halvings: int = 100,
+    tolerance: float = 0.0,
+    geometric: bool = False,
+) -> float:
+    """Return the point nearest to `bad` at which `holds` was seen to be true, by bisection.
+
+    What is returned is never a guess between two points: it is `good`, or a point for which
+    `holds` returned True. So a condition that makes a release private is met exactly, however
+    early the search stops, and even where the condition is not monotone.
+
+    Parameters
+    ----------
+    holds : callable
+        Takes a float and says whether it will do.
+    good : float
+        Where it holds. This is not checked: a caller that does not know asks first.
+    bad : float
+        Where it is thought to fail, below or above `good`. It is never asked there.
+    halvings : int, default=100
+        How often the interval is halved at most. 100 is enough for neighbouring floats, unless
+        they are next to zero.
+    tolerance : float, default=0.0
+        Stop when the ends differ by at most this part of the larger one.
+    geometric : bool, default=False
+        Halve the logarithm, for an interval of many orders of magnitude. Both ends must be above 0,
+        and their product a normal float.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> bisect(lambda x: x * x <= 2, good=1.0, bad=2.0)
+    1.414213562373095
+    >>> bisect(lambda x: x * x >= 2, good=2.0, bad=1.0)
+    1.4142135623730951
+    >>> bisect(lambda x: x <= 1e-6, good=1e-12, bad=4.0, halvings=16, geometric=True)
+    9.99...e-07
+    """
+    for _ in range(halvings):
+        if abs(bad - good) <= tolerance * max(abs(bad), abs(good)):
+            break
+        middle = math.sqrt(good * bad) if geometric else (good + bad) / 2
+        if middle in (good, bad):
+            break
+        good, bad = (middle, bad) if holds(middle) else (good, middle)
+    return good
+
+
+def at_most(
+    value: Callable[[float], float],
+    target: float,
+    good: float,
+    bad: float,
+    *,
+    tolerance: float = 1e-11,
+) -> float:
+    """Return the point nearest to `bad` at which `value` was seen to be at most `target`.
+
+    As `bisect`, in a quarter of the steps where `value` is smooth (Brent's method, of logarithms).
+
+    Parameters
+    ----------
+    value : callable
+        Takes a float and returns one of at least 0.
+    target : float
+        Above 0.
+    good, bad : float
+        Where `value` is at most `target`, and where it is more. Of one sign.
+    tolerance : float, default=1e-11
+        How far from the root the point may be, in relation to it.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> at_most(lambda x: x * x, 2.0, good=1.0, bad=2.0)
+    1.41421356...
+    """
+
+    def excess(x: float) -> float:
+        found = value(x)
+        # -800 is below every logarithm of a float.
+        return (math.log(found) if found > 0 else -800.0) - math.log(target)
+
+    try:
+        root = brentq(excess, good, bad, xtol=1e-300, rtol=tolerance / 4)
+    except (ValueError, RuntimeError):  # no root that floats can tell, or one that is next to 0
+        root = good
+    near = root + math.copysign(tolerance / 2 * root, good - bad)
+    if min(good, bad) < near < max(good, bad) and value(near) <= target:
+        return near
+    return bisect(lambda x: value(x) <= target, good, bad, tolerance=tolerance)

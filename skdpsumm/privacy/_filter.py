@@ -38,6 +38,7 @@ from scipy.special import log_ndtr
 
 from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected
 from ._noise import (
+    SCALE_MARGIN,
     Discreteness,
     ScaledNoise,
     check_lift,
@@ -50,7 +51,6 @@ from ._warnings import BudgetExceededError
 
 # Shares may pass one by float rounding, and by no more; the noise of each is larger by more.
 _SHARE_TOLERANCE = 1e-12
-_STEP_NOISE_MARGIN = 1 + 4e-12
 # The stream of a seed that steps use, and no other noise.
 _STREAM_OF_STEPS = 2**32 - 2
 
@@ -297,7 +297,7 @@ class StepBudget:
             return self.mechanism
         if isinstance(self.mechanism, PureDP):
             return self.mechanism.group(2)
-        mu = self._mu * math.sqrt(2 * (1 + most_chosen)) * _STEP_NOISE_MARGIN
+        mu = self._mu * math.sqrt(2 * (1 + most_chosen)) * SCALE_MARGIN
         # The core of the noise widens with the distance, by less than for a group of two rows.
         log_ratio, tail = self.mechanism.slack
         return GaussianDP(mu, 4 * log_ratio, tail)
@@ -308,9 +308,9 @@ class StepBudget:
         if self.is_silent:
             return ScaledNoise("none", 0.0)
         if self.delta == 0:
-            noise = ScaledNoise("laplace", l1 / (share * self.epsilon) * _STEP_NOISE_MARGIN)
+            noise = ScaledNoise("laplace", l1 / (share * self.epsilon) * SCALE_MARGIN)
         else:
-            scale = l2 / (self._mu * math.sqrt(share)) * _STEP_NOISE_MARGIN
+            scale = l2 / (self._mu * math.sqrt(share)) * SCALE_MARGIN
             lift = self._slack.lift(self._slack.needed(self.most_values, scale), scale)
             noise = ScaledNoise("gaussian", scale * 2.0**lift, lift)
         check_scale(noise.scale)
@@ -324,7 +324,7 @@ class StepBudget:
             return 0.0
         pure = self.delta == 0
         spread = share * self.epsilon if pure else range_of_mu(math.sqrt(share) * self._mu)
-        scale = 2 * sensitivity / spread * _STEP_NOISE_MARGIN
+        scale = 2 * sensitivity / spread * SCALE_MARGIN
         check_scale(scale)
         return scale
 

@@ -11,21 +11,25 @@ private value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
+from sklearn.base import clone
 
 from .._computing import warn_caller
 from .._html import ListedMixin, cut
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ._guarantee import PrivacyGuarantee
-from ._mechanisms import Mechanism
+from ._ledger_file import Book, now
+from ._mechanisms import Cost, Mechanism
 from ._noise import current_seed, load_noise, nominal_mechanism, secret_key
-from ._warnings import PrivacyLeakWarning
+from ._warnings import BudgetWarning, PrivacyLeakWarning
 
 T = TypeVar("T")
 # The attributes of a fit that a picture shows of an object that holds private data.
@@ -35,6 +39,8 @@ FOUND = "found privately"
 # Characters of it that a guarantee repeats. `SchemaFinder` writes up to 130.
 _LONGEST_FOUND = 200
 _NOT_FITTED = "no scaler or other step that prepared the columns was fitted to private rows"
+# True while the library itself clones, to fit once what the user gave it.
+_own_clones = ContextVar("own clones", default=False)
 # The attributes that scikit-learn sets when it validates a table.
 _COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
@@ -55,7 +61,7 @@ def given_of_columns(*schemas: Any) -> str:
     found = dict.fromkeys(map(cut, words))
     facts = [_NOT_FITTED] if schemas[0] is None else []
     # Finders of equal cost write equal texts, and each of them has looked.
-    cost = "and this cost adds to that, once for each finder"
+    cost = "which each finder costs on top"
     facts += [f"the schema was {text}, {cost}" for text in found]
     return "".join(f"; {fact}" for fact in facts)
 
@@ -235,7 +241,7 @@ class PrivateFit(PrivacyReprMixin):
 
     def _check_rows_public(self) -> None:
         """Raise where rows are counted exactly, though groups of any size make their number."""
-        if self.adjacency == "replace_one" and self._rows_vary:
+        if self.adjacency == "replace_one" and isinstance(self._limit, int):
             raise ValueError(
                 f"adjacency='replace_one' with max_rows_per_group={self.max_rows_per_group!r} "
                 "would publish the number of rows, which is private, for a group may have fewer. "
@@ -246,18 +252,13 @@ class PrivateFit(PrivacyReprMixin):
     @property
     def _limit(self) -> Any:
         """`max_rows_per_group` as a Python int, "average" or None."""
-        return self._rows_per_group if self._rows_vary else self.max_rows_per_group
+        limit = self.max_rows_per_group
+        return int(limit) if isinstance(limit, Integral) else limit
 
     @property
     def _rows_per_group(self) -> int:
         """How many rows' contributions one unit of protection adds at most."""
-        limit = self.max_rows_per_group
-        return int(limit) if isinstance(limit, Integral) else 1
-
-    @property
-    def _rows_vary(self) -> bool:
-        """Whether a group adds a number of rows of its own, from none to `_rows_per_group`."""
-        return isinstance(self.max_rows_per_group, Integral)
+        return self._limit if isinstance(self._limit, int) else 1
 
     @property
     def _averages_groups(self) -> bool:
@@ -388,4 +389,91 @@ def check_groups(name: str, limit: Any, groups: Any) -> None:
             "groups, one label for each row, or set max_rows_per_group=None to protect single "
             "rows. A Pipeline or a search passes groups on only with "
             "sklearn.set_config(enable_metadata_routing=True)."
+        )
+
+
+# ---- fits by clones of one estimator, and what the search that makes them will cost
+
+
+def own_clone(estimator: Any) -> Any:
+    """Return a clone that is no trial of a search, and starts no count."""
+    token = _own_clones.set(True)
+    try:
+        return clone(estimator)
+    finally:
+        _own_clones.reset(token)
+
+
+class CloneWatch:
+    """Counts the charges since a ledger's estimators were first cloned, and warns at the second.
+
+    An estimator cannot be told from its clones in another process, so charges count as those of
+    one where data set and label are the same.
+
+    Parameters
+    ----------
+    since : str, default=None
+        When an estimator that holds the ledger was first cloned; None for never.
+    is_copy : bool, default=False
+        Whether the ledger came out of a pickle, as in the workers of a search. A copy warns at
+        the second charge of all only; the ledger that it is a copy of also at its own first one
+        after that, which is the refit, when the sum is complete.
+    """
+
+    def __init__(self, since: str | None = None, *, is_copy: bool = False):
+        self.since, self._is_copy = since, is_copy
+        self._told: set[tuple[str, str]] = set()
+
+    def note_clone(self) -> None:
+        """Start to count, unless this was done."""
+        if not _own_clones.get():
+            self.since = self.since or now()
+
+    @property
+    def advice(self) -> str:
+        """What a refusal adds where an estimator with the ledger was cloned."""
+        if self.since is None:
+            return ""
+        return (
+            " (A search or a cross-validation charges every fit; PrivateSearchCV chooses "
+            "parameters at one price.)"
+        )
+
+    def watch(
+        self,
+        book: Book,
+        dataset: str,
+        label: str,
+        cost: Cost,
+        epsilon_of: Callable[[Cost], float],
+    ) -> None:
+        """Warn if the charge just written is the second of a search.
+
+        Parameters
+        ----------
+        book : Book
+            In the transaction of the charge, which a warning that is made an error takes back.
+        dataset, label : str
+        cost : Cost
+            Of the charge.
+        epsilon_of : callable
+            Epsilon of a cost, at the cap's delta.
+        """
+        if self.since is None or (dataset, label) in self._told:
+            return
+        count, paid = book.paid_since(self.since, dataset, label)
+        if count < 2 or (self._is_copy and count > 2):
+            return
+        self._told.add((dataset, label))
+        # A few candidates by a few folds are ten fits, and many are a hundred.
+        many = {n: epsilon_of(Cost(*(n * part for part in cost))) for n in (10, 100)}
+        prices = [f"{n} such fits cost epsilon={epsilon:.4g}" for n, epsilon in many.items()]
+        warnings.warn(
+            "Search with PrivateSearchCV, which has one price, or on public data: any other search "
+            "or cross-validation charges every fit in full, one for each candidate and fold and "
+            f"one to refit. So far, {count} fits by clones of one estimator "
+            f"({label or 'without a label'}) cost epsilon={epsilon_of(paid):.4g} of data set "
+            f"{dataset!r}; {', '.join(prices)}.",
+            BudgetWarning,
+            stacklevel=4,
         )

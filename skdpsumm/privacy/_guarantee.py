@@ -14,8 +14,8 @@ from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict
 
 _WORDS_OF_CHANGE = {"add_remove": "add or remove", "replace_one": "replace"}
 _ONE_FIT = (
-    "Counts one fit: others on these rows add up. Count them with ledger=..., and search with "
-    "PrivateSearchCV."
+    "Covers this fit alone: further fits on these rows add up. Count them with ledger=..., and "
+    "search with PrivateSearchCV."
 )
 _IDEALISED = "Idealised: noise or numbers of trials were drawn in floating point."
 
@@ -274,7 +274,7 @@ class Explanation:
     ----------
     title : str
     lines : tuple of (str, str)
-        What each line is about, and what it says.
+        What each line is about, and what it says. One about "" goes on with the line before it.
     """
 
     title: str
@@ -298,7 +298,8 @@ class Explanation:
     def __repr__(self) -> str:
         told = [cut(self.title)]
         for about, said in self.lines:
-            told += ["", about, textwrap.indent(textwrap.fill(cut(said), 88), "  ")]
+            told += ["", about] if about else []
+            told.append(textwrap.indent(textwrap.fill(cut(said), 88), "  "))
         return "\n".join(told)
 
     def _repr_html_(self) -> str:
@@ -352,7 +353,7 @@ def _lines(claim: PrivacyGuarantee) -> Iterator[tuple[str, str]]:
 def _promise(claim: PrivacyGuarantee) -> str:
     change = {
         "add_remove": f"Take {claim.unit} out of {claim.protects}, or put one more in",
-        "replace_one": f"Replace {claim.unit} of {claim.protects} by any other",
+        "replace_one": f"Replace {claim.unit} among {claim.protects} by any other",
     }
     return (
         f"{change[claim.adjacency]}: every result stays nearly as likely as it was. The law of "
@@ -364,7 +365,7 @@ def _odds(claim: PrivacyGuarantee, who: str, mechanism: Mechanism) -> str:
     """Return how often a best guess is right: half of 1 + the distance in total variation."""
     asked = {
         "add_remove": f"whether {who} went into {claim.protects}",
-        "replace_one": f"which of two values {who} of {claim.protects} had",
+        "replace_one": f"which of two values {who} among {claim.protects} had",
     }
     return (
         f"Suppose that a coin decided {asked[claim.adjacency]}, and somebody knows all else. Their "

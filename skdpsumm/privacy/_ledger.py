@@ -47,15 +47,9 @@ from typing import Any, NamedTuple
 
 from .._bounded import check_json
 from .._html import html_table
-from ._clone_watch import CloneWatch
+from ._fit import CloneWatch
 from ._guarantee import PrivacyGuarantee
-from ._ledger_file import (
-    Book,
-    LedgerStore,
-    Spent,
-    checked_settings,
-    now,
-)
+from ._ledger_file import Book, LedgerStore, Spent, checked_settings, now
 from ._mechanisms import (
     DEEPEST_COST,
     UNBOUNDED,
@@ -389,8 +383,7 @@ class PrivacyLedger:
             self._refuse_excess(book, dataset, cost)
             # The time is of the transaction, so that times are in order.
             book.append(**told, time=now(), cost=cost)
-            if self._clones.since is not None:
-                self._clones.watch(book, dataset, label, cost, self._filter.epsilon_of)
+            self._clones.watch(book, dataset, label, cost, self._filter.epsilon_of)
         return len(book.charges)
 
     def dataset(self, name: str, partition: str | None = None) -> LedgerDataset:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -178,10 +178,6 @@ class Mechanism(ABC):
         """log_ratio and tail: how far it is from an ideal mechanism (see `GaussianDP`)."""
         return 0.0, 0.0
 
-    def with_slack(self, log_ratio: float, tail: float) -> Mechanism:
-        """Return the cost with this distance from its ideal, for kinds that have an ideal."""
-        raise TypeError(f"{self!r} states no distance from an ideal mechanism.")
-
     def renyi_divergence(self, extra: Floats) -> Floats:
         """Return upper bounds, slack aside, of the Renyi divergences of orders ``1 + extra``."""
         cost = self.price("zcdp")
@@ -228,15 +224,20 @@ class Mechanism(ABC):
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
-        """Rebuild from the entries of `to_dict` without `kind`, or raise ValueError."""
-        check_range(cls._numbers_in(fields))
-        return cls(**fields)
+    def from_fields(cls, fields: dict[str, Any], **made: Any) -> Mechanism:
+        """Rebuild from the entries of `to_dict` without `kind`, or raise ValueError.
 
-    @classmethod
-    def _numbers_in(cls, fields: dict[str, Any]) -> Iterable[Any]:
-        """Return all that must be numbers in a description."""
-        return fields.values()
+        Parameters
+        ----------
+        fields : dict
+            All of them are numbers.
+        made : dict
+            What a subclass has made of its other entries.
+        """
+        for number in fields.values():
+            if not _is_real(number) or not 0 <= number <= LARGEST_COST:
+                raise ValueError(f"Costs must be numbers from 0 to {LARGEST_COST:g}.")
+        return cls(**fields, **made)
 
 
 @dataclass(frozen=True)
@@ -350,12 +351,13 @@ class NearIdeal(Mechanism):
     def slack(self) -> tuple[float, float]:
         return self.log_ratio, self.tail
 
-    def with_slack(self, log_ratio: float, tail: float) -> Mechanism:
-        return replace(self, log_ratio=log_ratio, tail=tail)  # type: ignore[type-var]
+    @property
+    def _told_slack(self) -> str:
+        return f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}" * any(self.slack)
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
-        mechanism = super().from_fields(fields)
+    def from_fields(cls, fields: dict[str, Any], **made: Any) -> Mechanism:
+        mechanism = super().from_fields(fields, **made)
         log_ratio, tail = mechanism.slack
         if tail > 1 or log_ratio > LARGEST_LOG_RATIO:
             raise ValueError(
@@ -452,9 +454,7 @@ class GaussianDP(NearIdeal):
         return cost / self.mu if self.mu else math.inf
 
     def __repr__(self) -> str:
-        slack = f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"
-        slack = slack if self.log_ratio or self.tail else ""
-        return f"{type(self).__name__}(mu={self.mu:.6g}{slack})"
+        return f"{type(self).__name__}(mu={self.mu:.6g}{self._told_slack})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -488,25 +488,6 @@ class NewValuesDP(GaussianDP):
 
     def group(self, size: int) -> Any:
         return self if size == 1 else Mechanism.group(self, size)
-
-
-class DominatedByGaussian(NearIdeal):
-    """A mechanism whose curve has a closed form of its own, and which adds up as a Gaussian one."""
-
-    @abstractmethod
-    def dominating_mu(self) -> float:
-        """Return a mu whose curve is nowhere below this one, the slack of both aside."""
-
-    def group(self, size: int) -> GaussianDP:
-        return self.as_accountable().group(size)
-
-    def as_accountable(self) -> GaussianDP:
-        """Return the Gaussian mechanism that dominates this one at every epsilon."""
-        return GaussianDP(self.dominating_mu(), self.log_ratio, self.tail)
-
-    def price(self, accountant: str) -> Cost | None:
-        # One mu for all epsilons: of mu-GDP the filters know an adaptive sum.
-        return None if accountant == "pure" else self.as_accountable().price(accountant)
 
 
 @dataclass(frozen=True)
@@ -569,7 +550,7 @@ class Unprotected(Mechanism):
         return 0.0
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+    def from_fields(cls, fields: dict[str, Any], **made: Any) -> Mechanism:
         mechanism = cls(**fields)
         if not isinstance(mechanism.reason, str):
             raise ValueError("The reason of an unprotected cost must be text.")
@@ -639,13 +620,6 @@ def check_number(name: str, value: float) -> None:
     """Raise ValueError for NaN."""
     if math.isnan(value):
         raise ValueError(f"{name} must be a number, got {value!r}.")
-
-
-def check_range(numbers: Iterable[Any]) -> None:
-    """Raise ValueError for what no description of a mechanism has as a number."""
-    for number in numbers:
-        if not _is_real(number) or not 0 <= number <= LARGEST_COST:
-            raise ValueError(f"Costs must be numbers from 0 to {LARGEST_COST:g}.")
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:

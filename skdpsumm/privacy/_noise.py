@@ -40,6 +40,8 @@ from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected, gdp_mu
 RESERVE = 1e-6
 # Each release takes at most this part of the reserve, so that a ledger can hold many.
 _RESERVE_PER_RELEASE = 2.0**-20
+# Scales are raised by this, since floats are rounded in a few lines between a budget and a scale.
+SCALE_MARGIN = 1 + 4e-12
 _LARGEST_VALUE = 2.0**60
 # Numbers that are drawn between two reports of progress: a tenth of a second.
 DRAWN_AT_ONCE = 4096
@@ -199,32 +201,24 @@ class IntegerNoise:
 
     def __init__(self, blocks: Sequence[Block], *, epsilon: float, delta: float):
         self.blocks = tuple(blocks)
-        _check_range(epsilon, delta)
+        self.mechanism = nominal_mechanism(epsilon, delta)
         epsilon, delta = float(epsilon), float(delta)  # float32 would round the noise down
         shares = [block.share for block in self.blocks]
         if not (min(shares) > 0 and math.fsum(shares) <= 1 + 1e-12):
             raise ValueError(f"shares must be positive and sum to one, got {shares}.")
         self.lift = 0
-        if math.isinf(epsilon):
-            self.kind = "none"
-            self._scales = [0.0] * len(self.blocks)
-            self.mechanism: Mechanism = Unprotected("epsilon is infinite and no noise was added")
-        elif delta == 0:
-            self._laplace(epsilon)
+        if self.mechanism.unprotected:
+            self.kind, self._scales = "none", [0.0] * len(self.blocks)
+        elif isinstance(self.mechanism, GaussianDP):
+            self._gaussian(self.mechanism.mu, epsilon, delta)
         else:
-            self._gaussian(epsilon, delta)
+            self.kind = "laplace"
+            self._scales = [b.l1 / (b.share * epsilon) * SCALE_MARGIN for b in self.blocks]
         check_scale(max(self._scales))
         check_lift(self.lift, epsilon)
 
-    def _laplace(self, epsilon: float) -> None:
-        self.kind = "laplace"
-        # The margin is for the rounding of this line and of the shares.
-        self._scales = [b.l1 / (b.share * epsilon) * (1 + 4e-12) for b in self.blocks]
-        self.mechanism = PureDP(epsilon)
-
-    def _gaussian(self, epsilon: float, delta: float) -> None:
+    def _gaussian(self, mu: float, epsilon: float, delta: float) -> None:
         self.kind = "gaussian"
-        mu = gdp_mu(epsilon * (1 - RESERVE), delta * (1 - RESERVE))
         scales = [b.l2 / (mu * math.sqrt(b.share)) * (1 + 1e-12) for b in self.blocks]
         slack = Discreteness(sum(b.size for b in self.blocks), mu, epsilon, delta)
         needed = sum(slack.needed(b.size, s) for b, s in zip(self.blocks, scales, strict=True))
@@ -353,16 +347,11 @@ def noisy_integers(
         return draw(flat, scale).reshape(values.shape)
     # How many numbers there are to draw is public: parameters and the number of columns say it.
     with progress("exact noise, a step for each number", is_shown(), len(flat), late=True):
-        parts = [
-            _drawn(draw, flat[batch], scale) for batch in gen_batches(len(flat), DRAWN_AT_ONCE)
-        ]
+        parts = []
+        for batch in gen_batches(len(flat), DRAWN_AT_ONCE):
+            parts.append(draw(flat[batch], scale))
+            advance(len(parts[-1]))
     return np.concatenate(parts).reshape(values.shape)
-
-
-def _drawn(draw: Callable[..., NDArray], values: NDArray, scale: float) -> NDArray[np.int64]:
-    noisy = draw(values, scale)
-    advance(len(values))
-    return noisy
 
 
 def check_scale(scale: float) -> None:

@@ -88,11 +88,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ._bisect import at_most
-from ._domination import dominating_mu
+from ._domination import DominatedByGaussian, at_most, dominating_mu
 from ._mechanisms import (
     ADJACENCIES,
-    DominatedByGaussian,
     GaussianDP,
     Mechanism,
     PureDP,
@@ -100,15 +98,12 @@ from ._mechanisms import (
     check_cost,
     check_count,
     gdp_delta,
-    gdp_epsilon,
     gdp_mu,
 )
-from ._noise import RESERVE
+from ._noise import RESERVE, SCALE_MARGIN
 
 # The part of mu^2, or of a pure epsilon, that pays for the distance from the minimiser.
 OUTPUT_SHARE = 1e-3
-# Scales are raised by this, since floats are rounded in a few lines between a budget and a scale.
-_SCALE_MARGIN = 1 + 4e-12
 # Number of points at which total variation and the chord to it are tried. Each is valid.
 _N_POINTS_TRIED = 256
 # Below this epsilon exp(epsilon) is a number.
@@ -182,19 +177,10 @@ class ObjectiveDP(DominatedByGaussian):
         output = math.hypot(self.output, other.mu)
         return replace(self, output=output, log_ratio=log_ratio, tail=tail)
 
-    def dominating_mu(self) -> float:
-        """Return the mu of a Gaussian mechanism that dominates all mechanisms of this cost."""
-        return _dominating_mu(replace(self, log_ratio=0.0, tail=0.0))
-
     @property
     def largest_mu(self) -> float:
         """The mu of the longest difference that the row makes."""
         return max(mu for _, mu in self._losses)
-
-    @property
-    def total_weight(self) -> float:
-        """How many Gaussian losses there are."""
-        return math.fsum(weight for weight, _ in self._losses)
 
     def sum_of_losses(self, epsilon: float) -> float:
         """Return the sum of the deltas of all Gaussian losses, c aside; `epsilon` is any number."""
@@ -229,42 +215,34 @@ class ObjectiveDP(DominatedByGaussian):
         ratio = math.expm1(-t) * math.expm1(-t - c) / -math.expm1(-2 * t - c)
         return d + (1 - d) * ratio
 
-    def _ideal_delta(self, epsilon: float) -> float:
-        if epsilon < 0:  # neighbours are so in both orders
-            return -math.expm1(epsilon) + math.exp(epsilon) * self._ideal_delta(-epsilon)
+    @property
+    def _far_tail(self) -> tuple[float, float, float]:
+        total = math.fsum(weight for weight, _ in self._losses)
+        return total, self.largest_mu, float(self.shift)
+
+    def _curve(self, epsilon: float) -> float:
         return min(self.total_variation, self.sum_of_losses(epsilon - self.shift))
 
-    def _ideal_epsilon(self, delta: float) -> float:
-        if delta <= 0:
-            return math.inf
-        if self.total_variation <= delta:
-            return 0.0
-        high = self.shift + gdp_epsilon(self.largest_mu, delta / self.total_weight)
-        return at_most(self._ideal_delta, delta, high, 0.0) if math.isfinite(high) else high
+    def _least_mu(self) -> float:
+        mu, shift = self.largest_mu, float(self.shift)
+        if mu == 0 or not math.isfinite(mu + shift):
+            return mu + shift if mu else mu
+        # Below the chord from total variation, at 0, to the point at which it is the steepest.
+        at_zero, end = self.total_variation, min(shift + 6 * mu + 2 * mu * mu, _LARGEST_POINT)
+        points = np.linspace(0.0, end, _N_POINTS_TRIED)[1:].tolist()
+        slopes = [(self.sum_of_losses(e - shift) - at_zero) / math.expm1(e) for e in points]
+        slope, touched = min(zip(slopes, points, strict=True))
 
+        def delta(epsilon: float) -> float:
+            bound = self._curve(epsilon)
+            return min(bound, at_zero + slope * math.expm1(epsilon)) if epsilon < touched else bound
 
-@lru_cache(maxsize=512)
-def _dominating_mu(one: ObjectiveDP) -> float:
-    """Return `dominating_mu` of a cost without slack; a search prices the same ones repeatedly."""
-    mu, shift = one.largest_mu, float(one.shift)
-    if mu == 0 or not math.isfinite(mu + shift):
-        return mu + shift if mu else mu
-    # Below the chord from total variation, at 0, to the point at which it is the steepest.
-    at_zero, end = one.total_variation, min(shift + 6 * mu + 2 * mu * mu, _LARGEST_POINT)
-    points = np.linspace(0.0, end, _N_POINTS_TRIED)[1:].tolist()
-    slopes = [(one.sum_of_losses(e - shift) - at_zero) / math.expm1(e) for e in points]
-    slope, touched = min(zip(slopes, points, strict=True))
-
-    def delta(epsilon: float) -> float:
-        bound = min(at_zero, one.sum_of_losses(epsilon - shift))
-        return min(bound, at_zero + slope * math.expm1(epsilon)) if epsilon < touched else bound
-
-    found = dominating_mu(delta, one.total_weight, mu, shift)
-    if one.rows == 1:
-        return found
-    # A row that goes and one that comes are two neighbours, and mu adds up over them.
-    alone = replace(one, rows=1, output=0.0)
-    return min(found, math.hypot(one.rows * _dominating_mu(alone), one.output))
+        found = dominating_mu(delta, *self._far_tail)
+        if self.rows == 1:
+            return found
+        # A row that goes and one that comes are two neighbours, and mu adds up over them.
+        alone = replace(self, rows=1, output=0.0)
+        return min(found, math.hypot(self.rows * alone.dominating_mu(), self.output))
 
 
 class Calibration(NamedTuple):
@@ -282,14 +260,11 @@ class Calibration(NamedTuple):
     mechanism : Mechanism
         The cost of both. Discrete noise adds its `discrete_slack` (`dataclasses.replace`), for
         which the calibration leaves the part `RESERVE`.
-    shift : float
-        c, the most that the determinant takes of epsilon.
     """
 
     noise_scale: float
     output_scale: float
     mechanism: Mechanism
-    shift: float
 
 
 @lru_cache(maxsize=256)
@@ -339,7 +314,7 @@ def calibrate(
     --------
     >>> row = {"lipschitz": 1, "smoothness": 0.25, "radius": 1}
     >>> found = calibrate(1.0, 1e-6, **row, regularization=10)
-    >>> round(found.noise_scale, 2), round(found.shift, 4)
+    >>> round(found.noise_scale, 2), round(found.mechanism.shift, 4)
     (4.32, 0.0247)
     """
     epsilon, delta = float(epsilon), float(delta)
@@ -354,7 +329,7 @@ def calibrate(
     shift = determinant_cost(smoothness, radius, regularization, rank)
     if math.isinf(epsilon):
         lost = Unprotected("epsilon is infinite and no noise was added")
-        return Calibration(0.0, 0.0, lost, shift)
+        return Calibration(0.0, 0.0, lost)
     rows = 2 if adjacency == "replace_one" else 1
     share = OUTPUT_SHARE if distance else 0.0
     room = epsilon * (1 - RESERVE if delta else 1 - share)
@@ -375,9 +350,9 @@ def calibrate(
             f"regularization to about {_enough(shift, epsilon, rank) * regularization:.4g}, or "
             "raise epsilon."
         )
-    scale = float(lipschitz) * float(radius) / unit * _SCALE_MARGIN
-    output = 2 * distance / paid * _SCALE_MARGIN if share else 0.0
-    return Calibration(scale, output, mechanism, shift)
+    scale = float(lipschitz) * float(radius) / unit * SCALE_MARGIN
+    output = 2 * distance / paid * SCALE_MARGIN if share else 0.0
+    return Calibration(scale, output, mechanism)
 
 
 def _largest_unit(cost: Callable[[float], ObjectiveDP], epsilon: float, delta: float) -> float:
@@ -429,7 +404,7 @@ def regularization_of_share(
     if not 0 < share < 1:
         raise ValueError(f"share must lie in (0, 1), got {share!r}.")
     _check_curvature(smoothness, rank)
-    return rank * smoothness * radius**2 / (share * epsilon) * _SCALE_MARGIN
+    return rank * smoothness * radius**2 / (share * epsilon) * SCALE_MARGIN
 
 
 def discrete_slack(size: int, scale: float, mu: float, tail: float) -> float:

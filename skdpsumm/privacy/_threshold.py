@@ -109,49 +109,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ._bisect import bisect
+from ._domination import bisect
 from ._mechanisms import Floats, Mechanism, check_cost, check_count, check_number, renyi_epsilon
 
 _LATTICE_MARGIN = 1.01
 _SMALLEST_RATIO, _LARGEST_RATIO = 1e-12, 4.0
 _SMALLEST_EXTRA = 1e-2  # of alpha - 1
 _N_GRID_CELLS = 128
-
-
-def threshold_epsilon(ratio: float, n_updates: int, delta: float, n_values: int = 1) -> float:
-    """Return an epsilon at which the mechanism is (epsilon, delta)-DP, at every threshold.
-
-    Parameters
-    ----------
-    ratio : float
-        Sensitivity of one query, in L2 if it is a vector, over the scale of its Laplace noise.
-    n_updates : int
-        How many updates may be released, over all queries together.
-    delta : float
-        In (0, 1).
-    n_values : int, default=1
-        How many entries a query has: 1 for scalars. What vectors cost does not depend on it.
-
-    Returns
-    -------
-    float
-        Infinite for a ratio above 4.
-
-    Examples
-    --------
-    >>> round(threshold_epsilon(0.03, n_updates=10, delta=1e-6), 2)
-    0.95
-    """
-    _check(n_updates, delta, n_values)
-    if not ratio >= 0:
-        raise ValueError(f"ratio must be at least 0, got {ratio!r}.")
-    if ratio == 0:
-        return 0.0
-    if ratio > _LARGEST_RATIO:
-        return math.inf
-    ratio = max(float(ratio), _SMALLEST_RATIO)
-    extra = np.geomspace(_SMALLEST_EXTRA, math.log(2) / ratio, 128)
-    return renyi_epsilon(lambda e: _divergence(ratio, n_updates, e, n_values), delta, extra)
 
 
 def threshold_ratio(epsilon: float, delta: float, n_updates: int, n_values: int = 1) -> float:
@@ -164,12 +128,12 @@ def threshold_ratio(epsilon: float, delta: float, n_updates: int, n_values: int 
     delta : float
         In (0, 1).
     n_updates, n_values : int
-        As of `threshold_epsilon`.
+        As of `ThresholdDP`.
 
     Returns
     -------
     float
-        The largest ratio, at most 4, that `threshold_epsilon` allows, less up to 0.1 per cent.
+        The largest ratio, at most 4, that `ThresholdDP` allows, less up to 0.1 per cent.
         The noise needs the scale sensitivity / ratio. Zero where even 1e-12 is too much.
 
     Examples
@@ -177,14 +141,15 @@ def threshold_ratio(epsilon: float, delta: float, n_updates: int, n_values: int 
     >>> round(1 / threshold_ratio(1.0, 1e-6, n_updates=10), 1)
     31.9
     """
-    _check(n_updates, delta, n_values)
     if not epsilon >= 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon!r}.")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie in (0, 1), got {delta!r}.")
     if math.isinf(epsilon):
         return math.inf
 
     def holds(ratio: float) -> bool:
-        return threshold_epsilon(ratio, n_updates, delta, n_values) <= epsilon
+        return ThresholdDP(ratio, n_updates, n_values).epsilon(delta) <= epsilon
 
     low, high = _SMALLEST_RATIO, _LARGEST_RATIO
     # Sixteen halvings of the logarithm find the ratio to 0.05 per cent.
@@ -193,16 +158,16 @@ def threshold_ratio(epsilon: float, delta: float, n_updates: int, n_values: int 
 
 @dataclass(frozen=True)
 class ThresholdDP(Mechanism):
-    """The cost of such a stream: `threshold_epsilon` at any delta.
+    """The cost of such a stream, at every threshold.
 
     Parameters
     ----------
     ratio : float
         Sensitivity of one query, in L2 if it is a vector, over the scale of its Laplace noise.
     n_updates : int
-        How many updates may be released.
+        How many updates may be released, over all queries together.
     n_values : int, default=1
-        How many entries a query has.
+        How many entries a query has: 1 for scalars. What vectors cost does not depend on it.
 
     Examples
     --------
@@ -224,13 +189,19 @@ class ThresholdDP(Mechanism):
         check_count("n_values", self.n_values)
 
     def epsilon(self, delta: float) -> float:
-        """Return `threshold_epsilon`, which is infinite at delta = 0."""
+        """Return an epsilon, which is infinite at delta = 0, and for a ratio above 4."""
         check_number("delta", delta)
         if delta >= 1:
             return 0.0
         if delta <= 0:
             return math.inf
-        return threshold_epsilon(self.ratio, self.n_updates, delta, self.n_values)
+        if self.ratio == 0:
+            return 0.0
+        if self.ratio > _LARGEST_RATIO:
+            return math.inf
+        ratio = max(float(self.ratio), _SMALLEST_RATIO)
+        extra = np.geomspace(_SMALLEST_EXTRA, math.log(2) / ratio, 128)
+        return renyi_epsilon(lambda e: self._divergence(ratio, e), delta, extra)
 
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta for `epsilon`, by bisection of its logarithm."""
@@ -247,14 +218,12 @@ class ThresholdDP(Mechanism):
         # Divergences grow with the order; beyond the largest one the theorem says nothing.
         largest = math.log(2) / ratio
         known = np.clip(extra, _SMALLEST_EXTRA, largest)
-        found = _divergence(ratio, self.n_updates, known, self.n_values)
-        return np.where(extra > largest, math.inf, found)
+        return np.where(extra > largest, math.inf, self._divergence(ratio, known))
 
-
-def _divergence(ratio: float, n_updates: int, extra: Floats, n_values: int = 1) -> Floats:
-    """Return what the theorem proves of the orders ``1 + extra``."""
-    log_moment = _log_moment if n_values == 1 else _log_moment_of_vectors
-    return float(n_updates) * log_moment(ratio, extra) / extra
+    def _divergence(self, ratio: float, extra: Floats) -> Floats:
+        """Return what the theorem proves of the orders ``1 + extra``."""
+        log_moment = _log_moment if self.n_values == 1 else _log_moment_of_vectors
+        return float(self.n_updates) * log_moment(ratio, extra) / extra
 
 
 def _log_moment_of_vectors(ratio: float, extra: Floats) -> Floats:
@@ -298,10 +267,3 @@ def _largest_on_grid(ratio: float, extra: Floats) -> Floats:
     lower = np.log(lower_u) - np.log(-np.expm1(_log_lower_n(u, w, extra)))
     higher = np.log(higher_u) - np.log(-np.expm1(log_higher_n))
     return np.maximum(lower, higher).max(axis=1) + (extra * ratio - np.log(beta))[:, 0]
-
-
-def _check(n_updates: int, delta: float, n_values: int) -> None:
-    check_count("n_updates", n_updates)
-    check_count("n_values", n_values)
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie in (0, 1), got {delta!r}.")

@@ -57,7 +57,7 @@ _INDICATOR = 0.5**0.5
 OTHER = "other"
 # The steps of dates, as numpy names them.
 _UNITS = {"day": "D", "month": "M", "hour": "h"}
-_CALENDAR = {"day": "M8[D]", "month": "M8[M]", "year": "M8[Y]"}
+_CALENDAR = {"hour": "M8[h]", "day": "M8[D]", "month": "M8[M]", "year": "M8[Y]"}
 
 
 class Column:
@@ -487,10 +487,10 @@ class Date(Numeric):
     @property
     def calendar_units(self) -> tuple[str, ...]:
         """The parts of a calendar that hold several steps, or may."""
-        return tuple(_CALENDAR)[self.step != "hour" :]
+        return tuple(_CALENDAR)[1 + (self.step != "hour") :]
 
     def calendar(self, unit: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Return the days, months or years of the range, and the edges between, half a step off."""
+        """Return the days (or the like) of the range, and the edges between, half a step off."""
         first, last = (np.datetime64(end).astype(_CALENDAR[unit]) for end in (self.low, self.high))
         dates = np.arange(first, last + 1)
         steps = (dates.astype(self._first.dtype) - self._first).astype(np.float64)

@@ -693,7 +693,8 @@ _TOLD = {
     INTERVALS: "{who} holds intervals{where}. " + NO_INTERVALS,
     WORDS: (
         "{who} holds values that are not numbers{where}. Convert numbers that are written as words "
-        "with astype(float). List names in a `schema`, such as {{'color': ['red', 'blue']}}, and "
+        "with astype(float), and let pandas.read_csv read words for missing cells as such: "
+        "na_values='N'. List names in a `schema`, such as {{'color': ['red', 'blue']}}, and "
         "describe dates there, such as Date('2015-01-01', '2024-12-31'). Or leave the column out. "
         "(This message shows no value, because the table is private.)"
     ),
@@ -718,8 +719,8 @@ _TOLD = {
     UNLISTED: (
         "{who} holds a value that is not among its categories; add it to those of the schema, or "
         "map rare values to one of those listed, or to None where the schema says missing=True. Or "
-        'set other=True for the column, which reads such values as "other". If the list was meant '
-        "as a range, write a tuple, such as (17, 90)."
+        'set other=True for the column, which reads such values as "other". List numbers as '
+        "numbers: 1 is not '1'. If the list was meant as a range, write a tuple, such as (17, 90)."
     ),
     NARROW: (
         "{who} has a float type that is too short for its categories or missing_values; convert it "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,20 +11,26 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from .._computing import progress
-from .._dask import PartitionSchema
 from ..features._feature_maps import GRID, UnionMap, check_size
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..privacy._filter import StepBudget
 from ..privacy._fit import columns_kept
 from ..privacy._ledger import LedgerDataset
+from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import TOO_LARGE
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_frame, some_rows
-from ..schema._schema import NO_SCHEMA, SchemaLike, TableSchema, as_schema, schema_of
+from ..schema._schema import SchemaLike, TableSchema, as_schema, schema_of
 from ._file import check_fits
-from ._partitions import sum_partitions
-from ._private_sketch import ROWS_PER_BATCH, Counted, PrivateSketch, rows_from_sums, sums_of
+from ._private_sketch import (
+    ROWS_PER_BATCH,
+    Counted,
+    PrivateSketch,
+    claim_for,
+    released_sums,
+    sums_of,
+)
 from ._sketchers import TableSketcher
 from ._steps import (
     MOST_CELLS_OF_GROUP,
@@ -146,6 +152,8 @@ class AdaptiveSketcher(TableSketcher):
     M2MEstimator : Answers any question from a sketch.
     """
 
+    _needs_schema = True
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **TableSketcher._parameter_constraints,
         "target": "no_validation",  # `Design` says what is wrong
@@ -218,9 +226,11 @@ class AdaptiveSketcher(TableSketcher):
             with progress(f"{type(self).__name__}.fit", self.verbose):
                 first, n_units = rows(first_map(design))
                 _check_room(n_units, design, budget)
-                privacy = self._guarantee(budget)
+                privacy = self._claim(budget.mechanism, noise_seed)
                 check_fits(largest_state(design), {}, check_size(design.most_values), privacy)
-                self._pay(self._claim_for(self.ledger, budget, most_for_choices(design), privacy))
+                most_chosen = most_for_choices(design)
+                replaced = partial(budget.cost_when_replaced, most_chosen)
+                self._pay(claim_for(self.ledger, privacy, replaced))
                 n_public = n_units if self.adjacency == "replace_one" else None
                 steps = Steps(design, budget, n_public)
                 parts = steps.run(first, lambda feature_map: rows(feature_map)[0])
@@ -287,13 +297,11 @@ class AdaptiveSketcher(TableSketcher):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        known = as_schema(self.schema)
-        if known is None:
-            raise ValueError(NO_SCHEMA)
-        self._early_design(known)
+        self._early_design()
 
-    def _early_design(self, known: TableSchema) -> Design | None:
+    def _early_design(self) -> Design | None:
         """Return what is public of a release, None where the number of columns is not known yet."""
+        known = as_schema(self.schema)
         return None if known.is_for_all else self._design(known)
 
     def _design(self, schema: TableSchema) -> Design:
@@ -333,33 +341,11 @@ class AdaptiveSketcher(TableSketcher):
             noise_seed=noise_seed,
         )
 
-    def _guarantee(self, budget: StepBudget) -> PrivacyGuarantee:
-        given = "the sketcher's parameters and the schema of the columns"
-        given += self._given_number and f", and {self._given_number}"
-        return self._guaranteed(budget.mechanism, given, budget.noise_seed)
-
-    def _claim_for(
-        self, ledger: Any, budget: StepBudget, most_chosen: float, privacy: PrivacyGuarantee
-    ) -> PrivacyGuarantee:
-        """Return what a ledger is charged: its own kind of neighbours, where that is known."""
-        if not self._is_of_replaced(ledger) or budget.is_silent:
-            return privacy
-        cost = budget.cost_when_replaced(most_chosen)
-        return replace(privacy, mechanism=cost, adjacency="replace_one")
-
-    def _is_of_replaced(self, ledger: Any) -> bool:
-        asked = getattr(ledger, "adjacency", None)
-        return (asked, self.adjacency) == ("replace_one", "add_remove")
-
-    def _ask_ledger(self) -> None:
-        if not self._is_of_replaced(self.ledger) or self.epsilon == np.inf:
-            super()._ask_ledger()
-            return
+    def _least_when_replaced(self) -> Mechanism:
         # What more values cost is in the slack, which is next to nothing.
         budget = StepBudget(epsilon=self.epsilon, delta=self.delta, most_values=1)
-        design = self._early_design(as_schema(self.schema))
-        most_chosen = 0.0 if design is None else most_for_choices(design)
-        self._ask(budget.cost_when_replaced(most_chosen), "replace_one")
+        design = self._early_design()
+        return budget.cost_when_replaced(0.0 if design is None else most_for_choices(design))
 
     # ---- rows
 
@@ -372,16 +358,12 @@ class AdaptiveSketcher(TableSketcher):
         table = X if is_frame(X) else first
         design, n_rows = self._design(schema_of(self)), len(table)
         labels = None if groups is None else Groups.read(groups, n_rows)
-        key = b"" if labels is None else self._group_key(noise_seed)
-        counted = Counted.of(n_rows, self._limit, labels, key)
-
-        def coded(cells: HistogramMap, columns: Sequence[int]) -> list[NDArray[Any]]:
-            return self._coded(table, cells, columns, known)
-
+        counted = self._counted(n_rows, labels, noise_seed)
+        coded = partial(self._coded, table, known)
         return design, _Rows(coded, design.finest, counted, bool(self.epsilon == np.inf))
 
     def _coded(
-        self, X: Any, cells: HistogramMap, columns: Sequence[int], known: TableSchema | None
+        self, X: Any, known: TableSchema | None, cells: HistogramMap, columns: Sequence[int]
     ) -> list[NDArray[Any]]:
         """Return the cells of some columns; of a frame no more than a block is read at once."""
         codes = [np.empty(len(X), np.min_scalar_type(cells.n_bins[j])) for j in columns]
@@ -395,9 +377,7 @@ class AdaptiveSketcher(TableSketcher):
     def _read_partitions(
         self, X: Any, groups: Any, known: TableSchema | None, noise_seed: int | None
     ) -> tuple[Design, Callable[[HistogramMap], tuple[Sums, int]]]:
-        table = PartitionSchema.of(self, X, schema=known, reset=True)
-        by_group = None if groups is None else (groups, self._limit, self._group_key(noise_seed))
-        rows = _Partitions(X, table, by_group, bool(self.epsilon == np.inf))
+        rows = self._partitions(X, groups, known, noise_seed)
         return self._design(schema_of(self)), rows
 
 
@@ -467,22 +447,6 @@ class _MapOfCodes(HistogramMap):
         return self._cells[j].take(X[:, j])
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _Partitions:
-    """The same of a Dask collection; all passes take the same rows of a group."""
-
-    X: Any
-    schema: PartitionSchema
-    by_group: Any
-    silent: bool
-
-    def __call__(self, feature_map: HistogramMap) -> tuple[Sums, int]:
-        """Return the exact sum of a map in grid units, and the number of rows (or groups)."""
-        return sum_partitions(
-            self.X, self.schema, feature_map, silent=self.silent, by_group=self.by_group
-        )
-
-
 def _check_room(n_units: int, design: Design, budget: StepBudget) -> None:
     """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
     least = design.distances(design.map([(0,)]))["l2"]
@@ -495,19 +459,7 @@ def _sketch(
     parts: Sequence[Part], privacy: PrivacyGuarantee, n_public: int | None
 ) -> PrivateSketch:
     """Return the release of all parts."""
-    feature_map = UnionMap([part.map for part in parts])
     sums = np.concatenate([part.sums for part in parts])
     noise_std = np.concatenate([np.full(len(part.sums), part.std) for part in parts])
-    n_released, n_noise_std = float(n_public or 0), 0.0
-    if n_public is None:
-        weights, n_noise_std = rows_from_sums(feature_map, noise_std)
-        n_released = float(weights @ sums)
-    return PrivateSketch(
-        feature_map=feature_map,
-        sums=sums,
-        noise_std=noise_std,
-        n_released=n_released,
-        n_noise_std=n_noise_std,
-        privacy=privacy,
-        n_from_sums=n_public is None,
-    )
+    counted = None if n_public is None else (float(n_public), 0.0)
+    return released_sums(UnionMap([part.map for part in parts]), sums, noise_std, privacy, counted)

@@ -159,7 +159,8 @@ def read_octets(
             raise ValueError("It has another format.")
     except Exception as error:  # text that is no header may be anything
         raise ValueError(
-            f"{told} is not a sketch file, or is damaged: check the path, or copy the file again."
+            f"{told} is not a sketch file, or is damaged: check the path, or copy the file again. "
+            "A pickled model says what it promises in privacy_.explain()."
         ) from error
     if version != VERSION:
         remedy = "Upgrade skdpsumm" if version > VERSION else "Use the skdpsumm that wrote it"

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -26,11 +27,11 @@ from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._compositions import parallel
 from ..privacy._guarantee import Explanation
+from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import TOO_LARGE, IntegerNoise, load_noise
 from ..schema._groups import Groups
 from ..schema._schema import TableSchema
 from ._file import NUMBERS, Arrays, Header, digest, header_of, read_file, write_file
-from ._stated import stated_limit
 
 # Sums and noise are below this, in rows. Those of one release are below 2**48, for noise is of 64
 # bits on a grid of 2**-15, so this is a sum of 65,536 of them; its square is far from overflowing.
@@ -45,6 +46,8 @@ SMALLEST_NOISE = 1e-140
 # large by 2 / k.
 MOST_ADDED = 64
 _KEY = re.compile("[0-9a-f]{64}")
+# The words of `given` by which a guarantee about groups says how many rows of one count.
+_LIMIT = re.compile(r"max_rows_per_group=(?:([1-9][0-9]{0,17})|'average') \(")
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,12 +412,18 @@ class PrivateSketch:
         names = schema.names or [f"column {j}" for j in range(schema.n_columns)]
         shown = zip(names[:most], schema.columns[:most], strict=True)
         columns = [f"{name}: {column!r}" for name, column in shown]
+        columns += more_of(schema.columns, most)
         promise = self._promise().explain()
-        lines = (
-            ("Rows", f"about {self._told_rows()}"),
-            ("Columns", "; ".join([*columns, *more_of(schema.columns, most)])),
-            ("What was counted, and its noise", "; ".join(self._told_parts())),
-        )
+        told = {
+            "Rows": [f"about {self._told_rows()}"],
+            "Columns": columns,
+            "What was counted, and its noise": self._told_parts(),
+        }
+        lines = [
+            ("" if place else about, said)
+            for about, all_said in told.items()
+            for place, said in enumerate(all_said)
+        ]
         return replace(promise, lines=(*lines, *promise.lines))
 
     def _promise(self) -> PrivacyGuarantee:
@@ -429,7 +438,10 @@ class PrivateSketch:
         """Return what the parts are, and what they count where these chose groups."""
         blocks = self.blocks()
         if not _chooses(self.feature_map):
-            kinds = [f"{part.kind} ({part.n_features})" for part, _ in blocks[:_MOST_PARTS]]
+            kinds = [
+                f"{part.kind} ({part.n_features}) +- {self.noise_std[where][0]:.3g}"
+                for part, where in blocks[:_MOST_PARTS]
+            ]
             return [*kinds, *more_of(blocks, _MOST_PARTS)]
         lines = [
             f"{_told_part(part)}: {part.n_features:,} cells +- {self.noise_std[where][0]:.3g}"
@@ -566,6 +578,39 @@ def _noise_of_blocks(sketch: PrivateSketch, adjacency: str) -> list[tuple[float,
     return blocks
 
 
+def stated_limit(privacy: PrivacyGuarantee) -> Any:
+    """Return the `max_rows_per_group` of a claim: an int, "average", or None for single rows.
+
+    The least of all that `given` states is meant: the noise of all sketches that were added is
+    larger than that of each.
+    """
+    if privacy.unit == "one row":
+        return None
+    limits = _stated_limits(privacy)
+    return min(limit for limit in limits if limit) if all(limits) else "average"
+
+
+def _stated_limits(privacy: PrivacyGuarantee) -> list[int | None]:
+    """Return what `given` says of groups, for each kind of sketch that was added; average: None."""
+    found = [match for match in map(_LIMIT.match, privacy.given.split("; ")) if match]
+    if not found:
+        raise ValueError("A claim about groups must state the rows of a group that count.")
+    return [int(match[1]) if match[1] else None for match in found]
+
+
+def most_rows_of_a_unit(privacy: PrivacyGuarantee) -> int:
+    """Return how many rows of a unit of a sketch's claim count at most.
+
+    Parameters
+    ----------
+    privacy : PrivacyGuarantee
+        Under "average" the rows of a group count as one.
+    """
+    if privacy.unit == "one row":
+        return 1
+    return max(limit or 1 for limit in _stated_limits(privacy))
+
+
 def rows_from_sums(
     feature_map: FeatureMap, noise_std: NDArray
 ) -> tuple[NDArray[np.float64], float]:
@@ -581,6 +626,46 @@ def rows_from_sums(
     for group, share in zip(groups, precision / precision.sum(), strict=True):
         weights[group] = share
     return weights, float(np.sqrt(1 / precision.sum())) if variances.any() else 0.0
+
+
+def released_sums(
+    feature_map: FeatureMap,
+    sums: NDArray,
+    noise_std: NDArray,
+    privacy: PrivacyGuarantee,
+    counted: tuple[float, float] | None = None,
+) -> PrivateSketch:
+    """Return the sketch of a release.
+
+    Parameters
+    ----------
+    counted : tuple of (float, float), default=None
+        The number of rows as released, and its noise. By default the sums tell it.
+    """
+    n_from_sums = counted is None
+    if counted is None:
+        weights, n_noise_std = rows_from_sums(feature_map, noise_std)
+        counted = float(weights @ sums), n_noise_std
+    return PrivateSketch(feature_map, sums, noise_std, *counted, privacy, n_from_sums=n_from_sums)
+
+
+def claim_for(
+    ledger: Any, privacy: PrivacyGuarantee, when_replaced: Callable[[], Mechanism]
+) -> PrivacyGuarantee:
+    """Return what a ledger is charged: its own kind of neighbours, where that is known.
+
+    Parameters
+    ----------
+    ledger : PrivacyLedger, LedgerDataset or None
+    privacy : PrivacyGuarantee
+        What the release promises.
+    when_replaced : callable
+        Returns what the release costs if a row (or group) is replaced.
+    """
+    kinds = getattr(ledger, "adjacency", None), privacy.adjacency
+    if privacy.mechanism.unprotected or kinds != ("replace_one", "add_remove"):
+        return privacy
+    return replace(privacy, mechanism=when_replaced(), adjacency="replace_one")
 
 
 @dataclass(frozen=True, repr=False)
@@ -668,7 +753,11 @@ class PlannedRelease:
     limit: Any = None
 
     def claim_for(self, ledger: Any) -> PrivacyGuarantee:
-        """Return what a ledger is charged: its own kind of neighbours, where that is known.
+        """Return what a ledger is charged: its own kind of neighbours, where that is known."""
+        return claim_for(ledger, self.privacy, self._cost_when_replaced)
+
+    def _cost_when_replaced(self) -> Mechanism:
+        """Return what the noise costs between neighbours that differ in the values of one unit.
 
         Two rows, one less and one more, would be 2 mu; a row that changes its places in one-hot
         features moves them by sqrt(2) times as much as one that comes, and not their number.
@@ -679,15 +768,12 @@ class PlannedRelease:
         apart as one is long, with r <= 2, or with ``a^2 + b^2`` for one-hot features; v is of the
         number of rows. So the most is at a corner: k rows for k rows, or k for none.
         """
-        asked = getattr(ledger, "adjacency", None)
-        if self.is_silent or (asked, self.privacy.adjacency) != ("replace_one", "add_remove"):
-            return self.privacy
         distances = sensitivities(self.feature_map, "replace_one", self.limit)
         distances += [(0.0, 0.0)] * self.counts_rows
         cost = self.noise.cost_between(distances)
         if isinstance(self.limit, int):
             cost = parallel([cost, self.noise.mechanism])  # the larger of the two
-        return replace(self.privacy, mechanism=cost, adjacency="replace_one")
+        return cost
 
     def check_room(self, n_rows: int) -> None:
         """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
@@ -709,24 +795,14 @@ class PlannedRelease:
 
     def to_sketch(self, noisy: NDArray, n_rows: int) -> PrivateSketch:
         """Return the release of noisy sums, followed by the noisy number of rows if bought."""
-        deviations = self.noise.std / GRID
-        size = self.feature_map.n_features
-        add_remove = self.privacy.adjacency == "add_remove"
-        if not add_remove:
-            n_released, n_std = float(n_rows), 0.0
+        deviations, counted = self.noise.std / GRID, None
+        if self.privacy.adjacency == "replace_one":
+            counted = float(n_rows), 0.0
         elif self.counts_rows:
-            n_released, n_std = float(noisy[-1]), float(deviations[-1])
-        else:
-            weights, n_std = rows_from_sums(self.feature_map, deviations)
-            n_released = float(weights @ noisy)
-        return PrivateSketch(
-            feature_map=self.feature_map,
-            sums=noisy[:size],
-            noise_std=deviations[:size],
-            n_released=n_released,
-            n_noise_std=n_std,
-            privacy=self.privacy,
-            n_from_sums=add_remove and not self.counts_rows,
+            counted = float(noisy[-1]), float(deviations[-1])
+        size = self.feature_map.n_features
+        return released_sums(
+            self.feature_map, noisy[:size], deviations[:size], self.privacy, counted
         )
 
     @property

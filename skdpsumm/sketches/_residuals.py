@@ -48,7 +48,7 @@ class Marginal:
     columns: Group
     counts: Floats
     std: float | Floats
-    phase: int = field(default=0)
+    phase: int = 0
     coarse: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
@@ -89,7 +89,6 @@ class Residuals:
     ----------
     n_rows : float
         Best unbiased estimate of the number of rows; 0 of no marginal.
-    n_rows_std : float
     """
 
     def __init__(

@@ -126,29 +126,26 @@ class _Wanted:
     counts : ndarray of shape (n_places, n_values)
     place : ndarray of shape (n_rows,)
         Of each row.
+
+    Attributes
+    ----------
+    counts : ndarray
+        What is wanted of each cell.
+    places : ndarray
+        The places of the rows at hand (`look_at`).
     """
 
     def __init__(self, counts: Floats, place: Codes):
-        self._counts, self._place = counts.copy(), place
+        self.counts, self._place = counts.copy(), place
         self._n_left = np.bincount(place, minlength=len(counts))
-
-    @property
-    def counts(self) -> Floats:
-        """What is wanted of each cell."""
-        return self._counts
-
-    @property
-    def places(self) -> Codes:
-        """The places of the rows at hand."""
-        return self._of_places.indices
 
     def look_at(self, part: Codes) -> None:
         """Turn to some of the rows, which get their share of what is wanted."""
-        place, n_places = self._place[part], len(self._counts)
+        place, n_places = self._place[part], len(self.counts)
         one_each = np.ones(len(part)), place, np.arange(len(part) + 1)
-        self._of_places = csr_array(one_each, (len(part), n_places)).T
+        self._of_places, self.places = csr_array(one_each, (len(part), n_places)).T, place
         n_here = np.bincount(place, minlength=n_places)
-        self._share = self._counts * (n_here / np.maximum(self._n_left, 1))[:, None]
+        self._share = self.counts * (n_here / np.maximum(self._n_left, 1))[:, None]
         self._n_left -= n_here
 
     def rake(self, likely: Floats) -> None:
@@ -159,9 +156,9 @@ class _Wanted:
 
     def take(self, values: Codes) -> None:
         """Count what was drawn in these rows."""
-        shape = self._counts.shape
+        shape = self.counts.shape
         cells = self.places * shape[1] + values
-        self._counts -= np.bincount(cells, minlength=self._counts.size).reshape(shape)
+        self.counts -= np.bincount(cells, minlength=self.counts.size).reshape(shape)
 
 
 def evenly(start: float, n: int) -> Floats:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,13 +30,10 @@ from ..features._feature_maps import (
     sensitivities,
 )
 from ..features._histogram import HistogramMap
-from ..privacy import PrivacyLedger
-from ..privacy._clone_watch import own_clone
-from ..privacy._fit import (
-    PrivateFit,
-    columns_kept,
-)
+from ..privacy import PrivacyGuarantee, PrivacyLedger
+from ..privacy._fit import PrivateFit, columns_kept, own_clone
 from ..privacy._ledger import LedgerDataset
+from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import Block, IntegerNoise, nominal_mechanism
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
@@ -71,6 +65,7 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     }
 
     _takes_sparse: ClassVar[bool] = False
+    _needs_schema: ClassVar[bool] = False
 
     schema: Any
     verbose: int | bool
@@ -119,8 +114,39 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_rows_public()
-        as_schema(self.schema)  # which checks it
+        if as_schema(self.schema) is None and self._needs_schema:
+            raise ValueError(NO_SCHEMA)
         check_engine()
+
+    def _ask_ledger(self) -> None:
+        kinds = getattr(self.ledger, "adjacency", None), self.adjacency
+        if kinds == ("replace_one", "add_remove"):
+            self._ask(self._least_when_replaced(), "replace_one")
+        else:
+            super()._ask_ledger()
+
+    def _least_when_replaced(self) -> Mechanism:
+        """Return what `fit` costs at least if a row is replaced; what it costs, the map tells."""
+        return nominal_mechanism(self.epsilon, self.delta)
+
+    def _claim(self, mechanism: Mechanism, noise_seed: int | None) -> PrivacyGuarantee:
+        """Return what `fit` promises."""
+        facts = ["the sketcher's parameters"]
+        facts += ["the schema of the columns"] if self.schema is not None else []
+        given = " and ".join(facts) + (self._given_number and f", and {self._given_number}")
+        return self._guaranteed(mechanism, given, noise_seed)
+
+    def _counted(self, n_rows: int, labels: Groups | None, noise_seed: int | None) -> Counted:
+        """Return what counts of a table that holds all rows of its groups."""
+        key = b"" if labels is None else self._group_key(noise_seed)
+        return Counted.of(n_rows, self._limit, labels, key)
+
+    def _partitions(self, X: Any, groups: Any, known: TableSchema | None, noise_seed: int | None):
+        """Return a function that sums a map over the partitions of a Dask collection."""
+        table = PartitionSchema.of(self, X, schema=known, reset=True)
+        by_group = None if groups is None else (groups, self._limit, self._group_key(noise_seed))
+        silent = bool(self.epsilon == np.inf)
+        return partial(sum_partitions, X, table, silent=silent, by_group=by_group)
 
     def _schema_for(self, n_columns: int, names: Any = None) -> TableSchema:
         """Return the schema of such a table, in which nothing may be known of the columns."""
@@ -231,29 +257,17 @@ class BaseSketcher(TableSketcher):
         plan.check_room(len(X))
         self._pay(plan.claim_for(self.ledger))
         with progress(f"{type(self).__name__}.fit", self.verbose):
-            key = b"" if labels is None else self._group_key(noise_seed)
-            counted = Counted.of(len(X), plan.limit, labels, key)
+            counted = self._counted(len(X), labels, noise_seed)
             return plan, plan.sums(X, counted), counted.n_units
 
     def _sum_partitions(self, X, groups, known, noise_seed):
         """Return the same of rows that are seen only while they are summed: then it is paid for."""
-        schema = PartitionSchema.of(self, X, schema=known, reset=True)
+        summed = self._partitions(X, groups, known, noise_seed)
         plan = self._draft(noise_seed)
-        by_group = None if groups is None else (groups, plan.limit, self._group_key(noise_seed))
-        sums, n_rows = sum_partitions(
-            X, schema, plan.feature_map, silent=plan.is_silent, by_group=by_group
-        )
+        sums, n_rows = summed(plan.feature_map)
         plan.check_room(n_rows)
         self._pay(plan.claim_for(self.ledger))
         return plan, sums, n_rows
-
-    def _ask_ledger(self) -> None:
-        # Where rows are replaced, the claim is known with the map. It is no less than this one.
-        adjacencies = getattr(self.ledger, "adjacency", None), self.adjacency
-        if adjacencies == ("replace_one", "add_remove"):
-            self._ask(nominal_mechanism(self.epsilon, self.delta), "replace_one")
-        else:
-            super()._ask_ledger()
 
     def _draft(self, noise_seed: int | None) -> PlannedRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""
@@ -280,10 +294,7 @@ class BaseSketcher(TableSketcher):
             most = float(self._rows_per_group * GRID)
             blocks.append(Block(1, most, most, _SHARE_FOR_N_ROWS))
         noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
-        facts = ["the sketcher's parameters"]
-        facts += ["the schema of the columns"] if self.schema is not None else []
-        given = " and ".join(facts) + (self._given_number and f", and {self._given_number}")
-        privacy = self._guaranteed(noise.mechanism, given, noise_seed)
+        privacy = self._claim(noise.mechanism, noise_seed)
         check_fits(*feature_map.to_state(), feature_map.n_features, privacy)
         return PlannedRelease(feature_map, noise, noise_seed, counts_rows, privacy, self._limit)
 
@@ -316,10 +327,6 @@ class RFFSketcher(BaseSketcher):
         kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
         as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
         range.
-    n_components : int, default=200
-        m, the number of features: m/2 (cos, sin) pairs. An odd number is rounded up. Noise grows
-        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
-        the paper's value.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -327,6 +334,10 @@ class RFFSketcher(BaseSketcher):
         The delta of the guarantee. 0 gives Laplace noise and pure DP. Other values give Gaussian
         noise with the analytic calibration, about five times less at 200 components. Keep delta
         below 1 / n_samples: 1e-6 suits fewer than a million rows.
+    n_components : int, default=200
+        m, the number of features: m/2 (cos, sin) pairs. An odd number is rounded up. Noise grows
+        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
+        the paper's value.
     gamma : "auto" or float, default="auto"
         Kernel parameter of ``exp(-gamma |x - y|_2^2)``, 1 / (2 sigma^2). It is for columns as the
         schema scales them, or per squared unit of the columns where there is no schema. "auto" fits
@@ -407,9 +418,9 @@ class RFFSketcher(BaseSketcher):
         self,
         schema: SchemaLike | None = None,
         *,
-        n_components: int = 200,
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        n_components: int = 200,
         gamma: float | str = "auto",
         adjacency: str = "add_remove",
         max_rows_per_group: int | str | None = None,
@@ -460,8 +471,6 @@ class RACESketcher(BaseSketcher):
         kernel's width has no unit. None, the default, guesses nothing and takes columns of numbers
         as they are. Whoever asks the sketch (`M2MEstimator.from_sketch`) then has to know their
         range.
-    n_repetitions : int, default=80
-        R, the number of hashes. 80 is the paper's value.
     epsilon : float, default=1.0
         Total epsilon of one `fit` and of all that is made of it. Smaller values protect better and
         need more noise. 1.0 is a common choice between the two. ``np.inf`` adds no noise.
@@ -469,6 +478,8 @@ class RACESketcher(BaseSketcher):
         The delta of the guarantee. 0 gives Laplace noise of scale R / epsilon. Other values give
         Gaussian noise of scale ``sqrt(R) / mu``, about four times less at R = 80. Keep delta below
         1 / n_samples: 1e-6 suits fewer than a million rows.
+    n_repetitions : int, default=80
+        R, the number of hashes. 80 is the paper's value.
     n_buckets : int, default=80
         W, the number of buckets of each hash. 80 is the paper's value.
     bandwidth : "auto" or float, default="auto"
@@ -543,9 +554,9 @@ class RACESketcher(BaseSketcher):
         self,
         schema: SchemaLike | None = None,
         *,
-        n_repetitions: int = 80,
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        n_repetitions: int = 80,
         n_buckets: int = 80,
         bandwidth: str | float = "auto",
         adjacency: str = "add_remove",
@@ -676,6 +687,8 @@ class HistogramSketcher(BaseSketcher):
     M2MEstimator : Answers any question from a sketch.
     """
 
+    _needs_schema = True
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_bins": [Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -710,11 +723,6 @@ class HistogramSketcher(BaseSketcher):
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        if self.schema is None:
-            raise ValueError(NO_SCHEMA)
 
     def _draw_map(self, schema, rng):
         return HistogramMap.build(schema, self.n_bins, self.marginals)

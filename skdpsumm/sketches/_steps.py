@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,23 +49,10 @@ Exact = Callable[[HistogramMap], Sums]
 # Shares of the budget: for bins and what they are made of; of that for the finer cells of all
 # columns, on one level, and at least for their leaves (examples/benchmarks/bins.py); for choices.
 _FOR_BINS, _FOR_LEVEL, _FOR_LEAVES, FOR_CHOICES = 0.08, 0.02, 0.03, 0.05
-# For the base with and without a target (RESULTS).
-_FOR_BASE, _FOR_BASE_WITH_TARGET = 0.15, 0.30
-# Rows are few for the noise up to so many standard deviations of a count; shares are then these.
-# With more rows they fall to those above. On ACS at epsilon 0.1 pairs have a total variation of
-# 0.082 with 0.35, and of 0.085 with 0.20 (6 seeds). Boosted trees have an AUC of 0.884 on Adult at
-# epsilon 0.1 (1,000 standard deviations) with 0.80, and of 0.873 with 0.50
-# (examples/benchmarks/wide.py). Logistic regression on ten smooth numbers has 0.852 at epsilon 0.1
-# and 0.900 at 0.2; with half as many, 0.886 and 0.905 (examples/benchmarks/bins.py, 3 seeds).
+# Rows are few for the noise up to so many standard deviations of a count.
 _STDS_OF_FEW_ROWS = 1000.0
-_FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.35, 0.80
 # Rounds of choices, and groups that are chosen at least, if rows are few.
 N_ROUNDS, _LEAST_PICKS = 4, 16
-# If there are at most this many times as many candidates as picks, all are counted. On
-# 7 columns of ACS (21 pairs; 8 draws, epsilon 0.3 and 0.6) counts with two conditions have the
-# error they had with 1.1, within 9 per cent, and intervals that are a quarter shorter. With a
-# target, threes are counted beside their pairs, and models may lose (5 columns of ACS).
-_NEARLY_ALL_PICKED, _NEARLY_ALL_PICKED_WITH_TARGET = 1.4, 1.1
 # Groups are chosen until ``std * p**1.5 = n / 6.25``: measured on Adult, ACS and Covertype, where
 # half as many and twice as many were worse at epsilon 0.3, 1 and 3.
 _PICKS = 6.25
@@ -80,14 +67,43 @@ _MOST_CANDIDATE_CELLS = 2**22
 _MOST_GROUPS_TO_CHOOSE = 2**13
 # Expected size of normal noise, in standard deviations.
 MEAN_NOISE = math.sqrt(2 / math.pi)
-# A half of a heavy bin has so many standard deviations of the base's noise; models of a target want
-# more bins than tables do.
-_WORTH_A_BIN, _WORTH_A_BIN_WITH_TARGET = 4.0, 1.0
 # This text is as long in JSON as the longest float, -2.2250738585072014e-308. JSON writes it some
 # twenty times as fast.
 _LONGEST = "-2.2250738585072014e-3"
 # Rows that a model may expect at most, in grid units.
 _LARGEST_EXPECTED = 2**60
+
+
+class _Rules(NamedTuple):
+    """What is another for tables that models of a target are trained on.
+
+    Attributes
+    ----------
+    for_base, for_base_of_few : float
+        The share of the base (RESULTS), and that where rows are few for the noise; with more rows
+        it falls from this to that. On ACS at epsilon 0.1 pairs have a total variation of 0.082 with
+        0.35, and of 0.085 with 0.20 (6 seeds). Boosted trees have an AUC of 0.884 on Adult at
+        epsilon 0.1 (1,000 standard deviations) with 0.80, and of 0.873 with 0.50
+        (examples/benchmarks/wide.py). Logistic regression on ten smooth numbers has 0.852 at
+        epsilon 0.1 and 0.900 at 0.2; with half as many, 0.886 and 0.905
+        (examples/benchmarks/bins.py, 3 seeds).
+    nearly_all : float
+        If there are at most this many times as many candidates as picks, all are counted. On 7
+        columns of ACS (21 pairs; 8 draws, epsilon 0.3 and 0.6) counts with two conditions have the
+        error they had with 1.1, within 9 per cent, and intervals that are a quarter shorter. With a
+        target, threes are counted beside their pairs, and models may lose (5 columns of ACS).
+    worth_a_bin : float
+        A half of a heavy bin has so many standard deviations of the base's noise; models of a
+        target want more bins than tables do.
+    """
+
+    for_base: float
+    for_base_of_few: float
+    nearly_all: float
+    worth_a_bin: float
+
+
+_OF_TABLES, _OF_TARGETS = _Rules(0.15, 0.35, 1.4, 4.0), _Rules(0.30, 0.80, 1.1, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +140,11 @@ class Design:
         columns, known = self.schema.columns, self.schema.thresholds
         cells = {j: public_cells(columns[j], known(j), most) for j in free}
         object.__setattr__(self, "cells", cells)
+
+    @property
+    def rules(self) -> _Rules:
+        """The rules of such a table."""
+        return _OF_TABLES if self.target is None else _OF_TARGETS
 
     @property
     def searched(self) -> list[int]:
@@ -216,14 +237,17 @@ class Design:
 
     def zeros(self, bins: dict[int, Any]) -> list[tuple[Group, NDArray[np.bool_]]]:
         """Return where in bins no row can be, of the groups that the schema says it of."""
-        cells = self.map([(0,)], bins)
-        contents = [cells.contents(j) for j in range(self.schema.n_columns)]
-        return self.schema.possible_cells(contents, most_cells=MOST_CELLS_OF_GROUP)
+        return _zeros_of(self.map([(0,)], bins))
 
     def distances(self, feature_map: HistogramMap) -> dict[str, float]:
         """Return how far neighbours move the sums of a map, in grid units."""
         ((l1, l2),) = sensitivities(feature_map, self.adjacency, self.limit)
         return {"l1": l1, "l2": l2}
+
+    def distances_of(self, n_groups: int) -> dict[str, float]:
+        """Return the same of so many histograms."""
+        one = self.distances(self.map([(0,)]))
+        return {"l1": one["l1"] * n_groups, "l2": one["l2"] * math.sqrt(n_groups)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,8 +362,8 @@ class Steps:
 
     def _find_bins(self, leaves: HistogramMap, exact: Exact, share: float) -> None:
         part = self._count(leaves, exact(leaves), share)
-        worth = _WORTH_A_BIN if self.design.target is None else _WORTH_A_BIN_WITH_TARGET
-        least = worth * self._base_std()
+        share = base_share(self.design, self.budget, self.n_rows)
+        least = self.design.rules.worth_a_bin * std_of_columns(self.design, self.budget, share)
         for j, table in zip(self.design.searched, part.tables(), strict=True):
             edges, widths = np.array(leaves.bins[j]), np.diff(leaves.edges(j))
             starts = find_bins(table[: leaves.n_present(j)], widths, part.std, least=least)
@@ -348,14 +372,6 @@ class Steps:
             thresholds = np.array(self.design.schema.thresholds(j))
             begun = np.searchsorted(edges, thresholds - half).tolist()
             self.bins[j] = (*edges[sorted({*starts, *begun})].tolist(), float(edges[-1]))
-
-    def _base_std(self) -> float:
-        """Return the noise of a bin of one column in the base, in rows."""
-        design = self.design
-        share = base_share(design, self.budget, self.n_rows)
-        std = self.budget.std(share=share, **design.distances(design.map(design.base)))
-        others = 1 if design.target is None else design.most_cells((design.target,))
-        return std / GRID * math.sqrt(others)
 
     def _count_base(self, exact: Sums) -> None:
         design = self.design
@@ -579,11 +595,15 @@ def precision(design: Design, budget: StepBudget) -> float:
 
 def base_share(design: Design, budget: StepBudget, n_rows: float) -> float:
     """Return the share of the base, by the number of rows as far as it is known."""
-    least, most = _FOR_BASE, _FOR_BASE_OF_FEW
-    if design.target is not None:
-        least, most = _FOR_BASE_WITH_TARGET, _FOR_BASE_OF_FEW_WITH_TARGET
     many = n_rows * precision(design, budget) / _STDS_OF_FEW_ROWS
-    return max(most / max(many, 1.0), least)
+    return max(design.rules.for_base_of_few / max(many, 1.0), design.rules.for_base)
+
+
+def std_of_columns(design: Design, budget: StepBudget, share: float) -> float:
+    """Return the noise of a cell of one column in a base with this share, in rows."""
+    std = budget.std(share=share, **design.distances(design.map(design.base)))
+    others = 1 if design.target is None else design.most_cells((design.target,))
+    return std / GRID * math.sqrt(others)
 
 
 def n_picks_of(design: Design, budget: StepBudget, n_rows: float, n_candidates: int) -> int:
@@ -606,8 +626,7 @@ def _least_picks(design: Design) -> int:
 
 def _or_all(design: Design, picks: int, n_candidates: int) -> int:
     """Return the number of picks, or that of all candidates where these are hardly more."""
-    nearly_all = _NEARLY_ALL_PICKED if design.target is None else _NEARLY_ALL_PICKED_WITH_TARGET
-    return n_candidates if n_candidates <= nearly_all * picks else picks
+    return n_candidates if n_candidates <= design.rules.nearly_all * picks else picks
 
 
 def most_for_choices(design: Design) -> float:
@@ -632,13 +651,10 @@ def expected_noise(design: Design, budget: StepBudget, n_rows: float) -> tuple[f
     if not n_groups:
         base = spare
     spare -= base + (FOR_CHOICES if picks < len(design.candidates) else 0.0)
-    others = 1 if design.target is None else design.most_cells((design.target,))
-    single = budget.std(share=base, **design.distances(design.map(design.base))) * math.sqrt(others)
+    single = std_of_columns(design, budget, base)
     if not n_groups:
-        return single / GRID, math.nan, 0
-    one = design.distances(design.map([(0,)]))
-    together = {"l1": one["l1"] * n_groups, "l2": one["l2"] * math.sqrt(n_groups)}
-    return single / GRID, budget.std(share=spare, **together) / GRID, picks
+        return single, math.nan, 0
+    return single, budget.std(share=spare, **design.distances_of(n_groups)) / GRID, picks
 
 
 def check_noise(design: Design, budget: StepBudget) -> None:
@@ -654,11 +670,9 @@ def check_noise(design: Design, budget: StepBudget) -> None:
     # Sums of more rows than that do not fit into 64 bits, in grid units.
     picks = n_picks_of(design, budget, 2.0**48, len(design.candidates))
     n_groups = max(picks + len(design.workload), 1)
-    one = design.distances(design.map([(0,)]))
-    together = {"l1": one["l1"] * n_groups, "l2": one["l2"] * math.sqrt(n_groups)}
     budget.check_count(share=_FOR_LEVEL, **design.distances(design.singles))
     budget.check_count(share=base, **design.distances(design.map(design.base)))
-    budget.check_count(share=spare, **together)
+    budget.check_count(share=spare, **design.distances_of(n_groups))
     budget.check_choice(sensitivity=design.score_sensitivity, share=FOR_CHOICES / (picks + 1))
 
 
@@ -680,17 +694,19 @@ def check_possible(schema: TableSchema) -> None:
         alike = [tuple(code in codes for codes in taken) for code in range(column.n_codes)]
         place = {signs: k for k, signs in enumerate(dict.fromkeys(alike))}
         bins[j] = tuple(place[signs] for signs in alike)
-    every = range(schema.n_columns)
-    cells = HistogramMap(schema, [1] * len(every), [(j,) for j in every], bins)
-    zeros = schema.possible_cells(
-        [cells.contents(j) for j in every], most_cells=MOST_CELLS_OF_GROUP
-    )
+    cells = HistogramMap(schema, [1] * schema.n_columns, [(0,)], bins)
     try:
-        GraphicalModel(cells.n_bins, zeros=zeros).check_possible()
+        GraphicalModel(cells.n_bins, zeros=_zeros_of(cells)).check_possible()
     except ValueError:
         raise ValueError(
             "The combinations that `never` rules out leave no possible row: take one of them back."
         ) from None
+
+
+def _zeros_of(cells: HistogramMap) -> list[tuple[Group, NDArray[np.bool_]]]:
+    """Return where no row can be in cells, of the groups that their schema says it of."""
+    contents = [cells.contents(j) for j in range(cells.schema.n_columns)]
+    return cells.schema.possible_cells(contents, most_cells=MOST_CELLS_OF_GROUP)
 
 
 def _summed(table: Floats, axis: int, cell: NDArray[np.int64], size: int) -> Floats:

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from ..features._feature_maps import UnionMap
 from ..privacy import PrivacyLedger
-from ..privacy._clone_watch import own_clone
+from ..privacy._fit import own_clone
 from ..privacy._ledger import LedgerDataset
 from ..schema._schema import SchemaLike
 from ._sketchers import BaseSketcher

@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from .._computing import in_a_search, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_tags
 from .._sklearn import HasMethods, check_params
-from ..privacy._clone_watch import own_clone
-from ..privacy._fit import PrivacyReprMixin, estimator
+from ..privacy._fit import PrivacyReprMixin, estimator, own_clone
 from ..schema._frames import as_sklearn_sees_it, n_rows_of, rows_of
 from ..schema._reading import (
     beside_X,

@@ -11,6 +11,7 @@ a group's, neither is known to us.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -213,7 +214,7 @@ class ObjectivePlan(Plan):
         # This part of the reserve of delta pays for the tails of discrete noise.
         tail = self.terms.delta * RESERVE * 2.0**-20
         slack = discrete_slack(size, 1 / _GRID_PER_SCALE, reach, tail)
-        return mechanism.with_slack(slack, tail)
+        return replace(mechanism, log_ratio=slack, tail=tail)
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser of the perturbed objective, with noise on its weights."""

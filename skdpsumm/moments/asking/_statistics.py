@@ -241,7 +241,7 @@ class StatisticsMixin:
                 )
             return Axis(self._asked, j, tuple(map(str, categories)), None)
         dates = self._dates([j])
-        if dates is not None and isinstance(bins, str) and bins in dates.calendar_units:
+        if isinstance(bins, str) and dates and bins in (dates.step, *dates.calendar_units):
             return Axis(self._asked, j, *dates.calendar(bins))
         if bins is None and self._plausible.model is not None:
             return model_axis(self._plausible.model, j)
@@ -762,12 +762,12 @@ class StatisticsMixin:
             The column. For several, you get the shares of all combinations, as from
             ``table(column, normalize=True)``.
         bins : int or array-like of edges, default=None
-            A number of equal bins of the column's range, or increasing edges within it; "month" or
-            "year" for dates, "day" for hours. None takes the bins of the release, as `table` does:
-            these need no guess about where in a bin rows lie. Of a release without bins it takes
-            the `edges` of the schema, or 10 equal bins. A categorical column ignores it and has one
-            share per category. If there are more than 20, they count as a picture, and no
-            `AnswerWarning` judges each. For several columns, see `table`.
+            A number of equal bins of the column's range, or increasing edges within it; "day",
+            "month" or "year" for dates, also "hour" for hours. None takes the bins of the release,
+            as `table` does: these need no guess about where in a bin rows lie. Of a release without
+            bins it takes the `edges` of the schema, or 10 equal bins. A categorical column ignores
+            it and has one share per category. If there are more than 20, they count as a picture,
+            and no `AnswerWarning` judges each. For several columns, see `table`.
         """
         if isinstance(column, list | tuple):
             return self.table(column, bins=bins, normalize=True)
@@ -796,7 +796,7 @@ class StatisticsMixin:
             The columns, one for each axis of the table.
         bins : mapping from column to bins, or int, default=None
             For numeric columns: increasing edges within the range, or a number of equal bins. For
-            dates also "month" or "year", for hours "day".
+            dates also "day", "month" or "year", for hours "hour".
             Columns that you do not name, by default all, keep the cells of the graphical model, as
             these need no guess about where in a cell rows lie; or the bins of `histogram` where
             there is no such model.
@@ -1059,8 +1059,8 @@ class StatisticsMixin:
             edges = edges if dates is None else np.unique(np.rint(edges))
         if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
             raise ValueError(
-                "bins must be a positive whole number, or increasing edges, or 'month' or 'year' "
-                f"for dates, or 'day' for hours; got {bins!r}."
+                "bins must be a positive whole number, or increasing edges, or 'day', 'month' or "
+                f"'year' for dates; got {bins!r}."
             )
         if edges[0] < low or edges[-1] > high:
             label = self._asked.columns[j].label

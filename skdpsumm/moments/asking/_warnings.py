@@ -120,7 +120,7 @@ def warn_of_constants(
             held = sorted({"everywhere" if truths[k] else "nowhere" for k in outputs})
             message = (
                 "Check the spelling of categories and the range of thresholds: the question holds "
-                f"{' or '.join(held)} on the synthetic points{named}. {then}"
+                f"{' or '.join(held)} among the rows of the release{named}. {then}"
             )
             warn_caller(AnswerWarning(message, outputs))
 

@@ -23,8 +23,8 @@ from scipy.sparse import csr_array
 
 from ..._computing import Kept
 from ..._linear_systems import TINY
+from ...sketches._private_sketch import most_rows_of_a_unit
 from ...sketches._rounding import RAKING_SWEEPS
-from ...sketches._stated import most_rows_of_a_unit
 from .._numbers import (
     FEWEST_IN_CELL,
     FEWEST_POINTS,

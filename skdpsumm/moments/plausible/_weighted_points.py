@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from ..._linear_systems import TINY
 from ...schema._cells import N_EVEN
 from ...schema._schema import TableSchema
+from ...sketches._private_sketch import most_rows_of_a_unit
 from ...sketches._rounding import evenly, in_order
-from ...sketches._stated import most_rows_of_a_unit
 from .._numbers import EVEN_CHANCE, N_TABLES
 from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression, Shift

@@ -6,7 +6,7 @@ import pytest
 
 from skdpsumm.privacy import GaussianDP
 from skdpsumm.privacy._best_of import BestOf, StoppingLaw
-from skdpsumm.privacy._bisect import at_most
+from skdpsumm.privacy._domination import at_most
 from skdpsumm.privacy._objective import ObjectiveDP, calibrate
 
 FUNCTIONS = {
