@@ -155,8 +155,8 @@ PLANTED = {
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[functional-pure row]": [
         ("pure_noise_halved", "skdpsumm/learners/mechanisms/_functional.py",
-            "self._terms, self._scale = terms, sensitivity / terms.epsilon",
-            "self._terms, self._scale = terms, sensitivity / terms.epsilon / 2"),
+            "self._terms, self._scale = terms, terms.sensitivity / terms.epsilon",
+            "self._terms, self._scale = terms, terms.sensitivity / terms.epsilon / 2"),
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[union-pure row]": [
         ("epsilon_spent_on_each_block", "skdpsumm/privacy/_noise.py",
@@ -264,8 +264,8 @@ PLANTED = {
             "Block(moved, float(moved), math.sqrt(moved), share)", "Block(moved, moved * share, math.sqrt(moved * share), share)"),
     ],
     "tests/test_schema_finder.py::test_what_is_made_with_a_found_schema_says_so": [
-        ("summary_forgets_what_its_schema_cost", "skdpsumm/summaries/_releases.py",
-            "given=given + given_of_columns(terms.schema) + _given_of_groups(terms)", "given=given + _given_of_groups(terms)"),
+        ("summary_forgets_what_its_schema_cost", "skdpsumm/summaries/_protocol.py",
+            "told = given_of_columns(terms.schema) + _given_of_groups(terms)", "told = _given_of_groups(terms)"),
     ],
     "tests/test_schema_finder.py::test_the_cell_of_a_number_is_a_matter_of_its_value": [
         ("sign_of_zero", "skdpsumm/schema/_finder.py",

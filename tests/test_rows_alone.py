@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_info
 from skdpsumm import PINPClassifier, PublicVectorizer, TDILClassifier
 from skdpsumm.features import _engine
 from skdpsumm.learners.erm import _kernel_space
-from skdpsumm.learners.erm._feature_space import FeatureSpace
+from skdpsumm.learners.erm._feature_space import FeatureSpace, fitted_alone
 
 ENGINES = ["numpy"] if find_spec("numba") is None else ["numpy", "numba"]
 
@@ -89,7 +89,7 @@ def spaces():
         rows = ROWS
         if name in HASHES:
             rows = on_planes(sparse.csr_array(HASHES[name][0].components_).toarray())
-        yield name, FeatureSpace.of(step, D, 1.0, 0), rows
+        yield name, FeatureSpace(fitted_alone(step, D, 0), D, 1.0), rows
 
 
 def on_planes(directions):

@@ -10,11 +10,20 @@ import pytest
 from sklearn import config_context
 from sklearn.metrics.pairwise import rbf_kernel
 
-from skdpsumm._linear_systems import UNIT, careful_product, product_error
-from skdpsumm.learners.erm import _feature_space, _half_matrix, _kernel_solver, _newton, _problem
-from skdpsumm.learners.erm._feature_space import FeatureRows, clip_rows, solve_primal
-from skdpsumm.learners.erm._half_matrix import HalfMatrix, plain_error
-from skdpsumm.learners.erm._kernel_solver import solve_dual
+from skdpsumm._linear_systems import (
+    UNIT,
+    careful_product,
+    product_error,
+)
+from skdpsumm.learners.erm import (
+    _feature_solver,
+    _kernel_solver,
+    _newton,
+    _problem,
+)
+from skdpsumm.learners.erm._feature_solver import FeatureRows, solve_primal
+from skdpsumm.learners.erm._feature_space import clip_rows
+from skdpsumm.learners.erm._kernel_solver import HalfMatrix, plain_error, solve_dual
 from skdpsumm.learners.erm._kernel_space import KernelSpace
 from skdpsumm.learners.erm._losses import (
     EpsilonInsensitive,
@@ -156,6 +165,19 @@ def test_tolerance_that_rounding_forbids():
         solve_primal(FeatureRows(np.asarray, X, radius=1.5), y, Hinge(), 1.0, math.nan)
 
 
+def test_least_tolerance_is_reached():
+    """A tolerance just above the least ends, with every row at the largest norm."""
+    X, labels = rows_in_ball(50, 3), np.random.default_rng(16).integers(4, size=50)
+    X *= 1.5 / np.linalg.norm(X, axis=1, keepdims=True)
+    for loss, q in CASES:
+        codes, rows = codes_of(loss, q, labels), FeatureRows(np.asarray, X, radius=1.5)
+        numbers = loss, 300 * loss.smoothness
+        least = _kernel_solver.smallest_tolerance((50, q), 1.51, *numbers)
+        solve_dual(X @ X.T, codes, *numbers, least)
+        least = _feature_solver.smallest_tolerance(rows, q, *numbers, 0.0)
+        solve_primal(rows, codes, *numbers, least)
+
+
 @pytest.mark.parametrize("n_terms", [1, 7, 1000])
 def test_careful_product(n_terms):
     """Errors keep their bound where terms cancel, which those of an ordinary product do not."""
@@ -191,7 +213,7 @@ def test_errors_of_ordinary_products(monkeypatch):
     assert np.linalg.norm(half.times(A)[::100] - exact, axis=1).max() <= bound
     A[0] = A[-1] = 0.1
     exact = np.array([[math.fsum(exact_terms(row, a)) for a in A.T] for row in gram[::100]])
-    monkeypatch.setattr(_half_matrix, "tiles_before", lambda rows: [])
+    monkeypatch.setattr(_kernel_solver, "tiles_before", lambda rows: [])
     assert np.linalg.norm(half.times(A)[::100] - exact, axis=1).max() > bound
 
 
@@ -230,7 +252,7 @@ def last_resort(monkeypatch):
     def count(real):
         return lambda *args: steps.append(1) or real(*args)
 
-    for kind in (_kernel_solver._Dual, _feature_space._Primal):
+    for kind in (_kernel_solver._Dual, _feature_solver._Primal):
         monkeypatch.setattr(kind, "careful_gradient", count(kind.careful_gradient))
     monkeypatch.setattr(_newton, "_MAX_NEWTON_STEPS", 0)
     monkeypatch.setattr(_newton, "distance_bound", lambda point: math.inf)
@@ -330,8 +352,8 @@ def test_whatever_is_let_in_is_solved(seed, monkeypatch):
         assert lengths.max() <= 1.001 * loss.lipschitz / regularization
     radius = 10.0 ** rng.uniform(-2, 2)
     table = FeatureRows(lambda A: clip_rows(A, radius), X, radius=radius)
-    most = _feature_space._Numbers(_problem.MAX_ROWS, X.shape[1], radius, table.block_rows)
-    least = partial(_feature_space.smallest_tolerance, most, q, tilt=0.0)
+    most = _feature_solver.NumbersOfRows(_problem.MAX_ROWS, X.shape[1], radius, table.block_rows)
+    least = partial(_feature_solver.smallest_tolerance, most, q, tilt=0.0)
     regularization = 1.01 * least_regularization(radius, least, loss)
     tolerance = LEARNERS * loss.lipschitz * radius / regularization
     W = solve_primal(table, codes, loss, regularization, tolerance, shares=shares)
@@ -350,8 +372,8 @@ def test_fewer_and_shorter_rows_are_as_easy(loss, q):
         ]
         assert of_dual == sorted(of_dual)
         of_primal = [
-            _feature_space.smallest_tolerance(
-                _feature_space._Numbers(n, 7, R, 4096), q, loss, regularization, 0.1
+            _feature_solver.smallest_tolerance(
+                _feature_solver.NumbersOfRows(n, 7, R, 4096), q, loss, regularization, 0.1
             )
             for n, R in ((1, 0.1), (1, 1.0), (10, 1.0), (9999, 1.0), (2**24, 1.0), (2**24, 1.001))
         ]

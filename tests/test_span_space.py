@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.preprocessing import FunctionTransformer
 
-from skdpsumm import TDDLClassifier, TDILClassifier
+from skdpsumm import PrivacyLedger, TDDLClassifier, TDILClassifier
 from skdpsumm.learners import FunctionalMechanism
-from skdpsumm.learners.erm._kernel_space import KernelSpace
-from skdpsumm.learners.erm._span_space import SpanSpace
+from skdpsumm.learners.erm._feature_space import FeatureSpace, fitted_alone
+from skdpsumm.learners.erm._kernel_space import KernelSpace, SpanSpace
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (300, 3))
@@ -57,8 +59,7 @@ def test_features_are_coordinates_of_the_projection(name):
 def test_rows_longer_than_the_radius_are_clipped():
     kernel = kernel_space("rbf")
     space = SpanSpace(kernel, Z)
-    space._basis = 3 * space._basis
-    space._product = type(space._product)(np.ascontiguousarray(space._basis.T))
+    space._product = type(space._product)(3 * space._matrix)
     lengths = np.linalg.norm(space.features(X), axis=1)
     assert (lengths <= kernel.radius * (1 + 1e-12)).all()
     assert lengths.max() > 0.999
@@ -70,6 +71,38 @@ def test_leading_directions_hold_most_of_the_trace_and_no_more():
     assert leading.n_features < whole.n_features == len(Z)
     held = (leading.features(Z) ** 2).sum() / (whole.features(Z) ** 2).sum()
     assert 0.9 <= held < 0.99
+
+
+def test_explicit_features_have_a_span_as_well():
+    mapped = fitted_alone(RBFSampler(n_components=50, random_state=0), 3, 0)
+    whole = FeatureSpace(mapped, 3, 1.0)
+    span = SpanSpace(whole, Z, leading=True)
+    together = span.features(X)
+    assert np.array_equal(together, np.vstack([span.features(row[None]) for row in X]))
+    held = (span.features(Z) ** 2).sum() / (whole.features(Z) ** 2).sum()
+    assert 0.9 <= held < 1
+    weights = RNG.standard_normal((span.n_features, 1))
+    found = span.of_weights(weights)
+    assert found.points is None
+    assert found.coefficients.shape == (50, 1)
+    assert np.allclose(found.scores(X), together @ weights, atol=1e-12)
+
+
+def fails_on_long_rows(rows):
+    if (rows > 0.99).any():
+        raise RuntimeError("a private value")
+    return rows
+
+
+def test_a_map_that_fails_on_a_row_is_refused_before_the_charge_of_pure_noise():
+    ledger = PrivacyLedger(epsilon=1.0, delta=0.0)
+    model = TDDLClassifier(kernel=FunctionTransformer(fails_on_long_rows), delta=0, ledger=ledger)
+    y = CODES[:, 0].astype(int)
+    with pytest.raises(ValueError, match="fails on a row of the table"):
+        model.fit(np.vstack([X[:-1], [[0.1, 1.0, 0.1]]]), y, X_public=Z * 0.9)
+    assert not ledger.entries()
+    assert model.fit(X * 0.9, y, X_public=Z * 0.9).predictor_.points is None
+    assert ledger.spent.epsilon == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("make", [TDDLClassifier, TDILClassifier])

@@ -67,8 +67,14 @@ def entries(kind):
 
 
 def parameters(kind):
-    """Return the parameters of a constructor that stands in the class itself."""
-    return list(inspect.signature(vars(kind)["__init__"]).parameters.values())[1:]
+    """Return the parameters of a constructor, which may be that of a class above."""
+    return list(inspect.signature(kind).parameters.values())
+
+
+@pytest.mark.parametrize("kind", WRITTEN_OUT)
+def test_constructors_stand_in_the_source_and_not_behind_keyword_arguments(kind):
+    source = inspect.getsource(kind.__init__)  # which raises for those that are generated
+    assert all(f"self.{one.name} = {one.name}" in source for one in parameters(kind))
 
 
 @pytest.mark.parametrize("kind", WRITTEN_OUT)

@@ -6,11 +6,11 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import warn_caller
@@ -20,35 +20,27 @@ from ..privacy import BudgetExceededError, BudgetWarning, NoiseWarning, PrivacyG
 from ..privacy._fit import PrivateFit, own_clone
 from ..privacy._noise import nominal_mechanism
 from ..schema._groups import Groups
-from ..schema._reading import ReadRows, unwrap, validate_table
+from ..schema._reading import ReadRows, unwrap
 from ..schema._schema import allowed, as_schema
 from ..schema._sparse import SparseRows
 from ..schema._vectorizer import part_of
-from ._public_points import MOST_COLUMNS, even_points
-from ._space import Reading, open_space
+from ._space import MOST_COLUMNS, Reading, even_points, open_space
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import EpsilonInsensitive, Huber, HuberizedHinge, Loss, SoftHinge, as_loss
-from .erm._problem import (
-    ROUNDED_UP,
-    Minimizer,
-    Problem,
-    Space,
-    Terms,
-    check_radius,
-    equal_shares,
+from .erm._problem import ROUNDED_UP, Minimizer, Problem, Space, Terms, check_radius, equal_shares
+from .mechanisms._base import (
+    N_JUDGED_POINTS,
+    Curvature,
+    LearnerMechanism,
+    Plan,
+    check_mechanism,
+    epsilon_for,
+    mechanisms_of,
+    noise_of,
+    rows_needed,
+    warn_of_public_noise,
 )
-from .mechanisms import _planning
-from .mechanisms._base import LearnerMechanism, Plan, check_mechanism, mechanisms_of
 from .mechanisms._gradient import SHARPEST
-
-
-class Posed(NamedTuple):
-    """What is to be minimised, before its noise is fixed."""
-
-    problem: Problem
-    coding: Any  # what y's codes mean
-    given: str  # what the guarantee takes as given about y
-    public: NDArray | None  # public points that the mechanism needs
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,10 +136,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             If there is neither a schema nor a `norm_bound`, and rows are clipped. It comes before
             the charge.
         """
-        return self._fit(X, y, groups=groups)
-
-    def _fit(self, X: Any, y: Any, X_public: Any = None, groups: Any = None) -> Self:
-        return self._private_fit(X, y, X_public, groups=groups)
+        return self._private_fit(X, y, groups=groups)
 
     def _warn_first(self) -> None:
         clips = self._transformer is None and self.kernel != "rbf"
@@ -166,7 +155,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         _check_size(len(problem.X), problem.terms)
         plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
         plan.check(problem)
-        self._warn_of_public_noise(plan, problem)
+        warn_of_public_noise(plan, problem, self._chosen_mechanism().name)
         # Even points of a schema fill all columns: nothing public says how few a sparse row fills.
         points = getattr(problem.space, "points", public)
         places = points if isinstance(problem.X, SparseRows) else self._places(points)
@@ -197,7 +186,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _publish(self, draft: Draft) -> None:
         released = self._release(draft.plan, draft.problem)
         terms, self._coding = draft.problem.terms, draft.coding
-        self.noise_ = _planning.noise_of(draft.plan, terms, draft.coding, draft.places, released)
+        self.noise_ = noise_of(draft.plan, terms, draft.coding, draft.places, released)
         is_told = terms.is_private and not math.isnan(self.noise_.noise)
         self.privacy_ = replace(draft.privacy, noise=str(self.noise_) if is_told else "")
         self._read_as = self._reading  # and later tables are, whatever becomes of parameters
@@ -268,17 +257,16 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         table, places = copy._public_table(n_features, X_public)
         loss, coding, _ = copy._describe_target(copy._public_target())
         space, public = copy._open_space(table, X_public)
-        space, public = copy._narrowed(space, public)
         terms = copy._make_terms(space, loss, coding.n_scores, public)
         plan = copy._chosen_mechanism().plan(space, terms, public)
-        curvature = _planning.Curvature.of(space, places, coding.codes)
+        curvature = Curvature.of(space, places, coding.codes)
         noise = plan.expected_score_noise(curvature, float(n_samples)).noise
-        enough = _planning.rows_needed(plan, space, terms, 1 if public is None else len(public))
+        enough = rows_needed(plan, space, terms, 1 if public is None else len(public))
         return {
             "noise": coding.half * noise,
             "size": coding.half,
             "n_samples": enough,
-            "epsilon": _planning.epsilon_for(terms, enough / float(n_samples)),
+            "epsilon": epsilon_for(terms, enough / float(n_samples)),
         }
 
     def _public_table(self, n_features: Any, X_public: Any) -> tuple[NDArray, NDArray | None]:
@@ -311,7 +299,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         table = self._reading.of_table(self)
         if table.n_columns > MOST_COLUMNS:
             return None
-        return self._reading.vectors(even_points(table, _planning.N_JUDGED_POINTS, 0), self)
+        return self._reading.vectors(even_points(table, N_JUDGED_POINTS, 0), self)
 
     def kernel_diag(self, X: Any) -> NDArray[np.float64]:
         """Return k(x, x) for each row. Nothing is fitted or charged.
@@ -331,20 +319,15 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         copy = own_clone(self).set_params(epsilon=np.inf, ledger=None)
         copy._check_schema()
         rows = copy._read(X, copy._reading, reset=True)
-        space = copy._open_space(rows, X)[0]
+        space, _ = open_space(copy, rows, X)
         return np.diag(space.gram(rows, rows))
 
-    def _pose(self, noise_seed: int | None, X: Any, y: Any, X_public: Any, groups: Any) -> Posed:
-        """Return what is to be minimised."""
+    def _pose(
+        self, noise_seed: int | None, X: Any, y: Any, X_public: Any, groups: Any
+    ) -> tuple[Problem, Any, str, NDArray | None]:
+        """Return what is to be minimised, what y's codes mean, what is given, and public points."""
         reading = self._reading
-        X, y = validate_table(
-            self,
-            X,
-            y,
-            schema=reading.schema,
-            y_numeric=is_regressor(self),
-            accept_sparse=reading.takes_sparse,
-        )
+        X, y = reading.cells(self, X, y, y_numeric=is_regressor(self))
         X = reading.rows(X, self)
         loss, coding, given = self._describe_target(y)
         n_rows, codes = len(X), coding.encode(y)
@@ -353,7 +336,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             is_sparse = isinstance(X, SparseRows)
             X = SparseRows.zeros(1, width) if is_sparse else np.zeros((1, width))
         space, public = self._open_space(X, X_public)
-        space, public = self._narrowed(space, public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
         terms = replace(terms, noise_seed=noise_seed)
         problem = Problem(space, X, codes, terms)
@@ -361,22 +343,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             problem = replace(problem, shares=np.zeros((1, 1)))
         elif groups is not None:
             problem = self._bounded(problem, Groups.read(groups, n_rows))
-        return Posed(problem, coding, given, public)
-
-    def _narrowed(self, space: Space, public: NDArray | None) -> tuple[Space, NDArray | None]:
-        """Return the space that the mechanism learns in, and the public points it still needs."""
-        is_pure = self.delta == 0 and self.epsilon != np.inf
-        return self._chosen_mechanism().narrowed(space, public, is_pure=is_pure)
-
-    @property
-    def _has_interactions(self) -> bool:
-        """Whether products stand beside numbers, where there are hats.
-
-        Not under pure DP, where noise grows with the number of features. And not for numbers:
-        halving the part of the hats cost R^2 0.07 on Friedman's function at epsilon 1, and more
-        with fewer rows.
-        """
-        return is_classifier(self) and self.delta > 0
+        return problem, coding, given, public
 
     def _bounded(self, problem: Problem, groups: Groups) -> Problem:
         """Return the problem of the rows of each group that stay, or of rows with shares."""
@@ -404,17 +371,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _read(self, X: Any, reading: Reading, *, reset: bool = False) -> Any:
         """Return the rows of a table as the space takes them."""
-        cells = validate_table(
-            self, X, schema=reading.schema, reset=reset, accept_sparse=reading.takes_sparse
-        )
-        return reading.vectors(cells, self)
-
-    def _warn_of_public_noise(self, plan: Plan, problem: Problem) -> None:
-        """Warn, before the charge, of noise that public numbers show to be too large."""
-        # The number of rows is public if these are single rows, of which one is replaced.
-        is_public = self.adjacency == "replace_one" and self.max_rows_per_group is None
-        n_known = len(problem.X) if is_public and problem.shares is None else None
-        _planning.warn_of_public_noise(plan, self._chosen_mechanism().name, n_known)
+        return reading.vectors(reading.cells(self, X, reset=reset), self)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -425,7 +382,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _check_schema(self) -> None:
         if self.schema is None:
-            if self.gamma == "auto" and self._kernel == "rbf":
+            if self.gamma == "auto" and self.kernel == "rbf":
                 # Without a schema there are no landmarks, so a number alone would not do.
                 needs_both = self._draws_landmarks and not self._takes_public_points
                 raise ValueError(NO_SCHEMA_FOR_GAMMA if needs_both else NO_GAMMA)
@@ -436,12 +393,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 f"Leave norm_bound={self.norm_bound!r} out: the vectors of a schema are no longer "
                 "than 1. Or leave the schema out."
             )
-
-    @property
-    def _kernel(self) -> Any:
-        """The kernel, "linear" for all that have explicit features."""
-        is_explicit = self.kernel == "splines" or self._transformer is not None
-        return "linear" if is_explicit else self.kernel
 
     @property
     def _transformer(self) -> Any:
@@ -476,11 +427,13 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     @property
     def _is_explicit(self) -> bool:
         """Whether the function has explicit weights."""
-        return self._kernel == "linear"
+        return self._transformer is not None or self.kernel in ("linear", "splines")
 
     def _open_space(self, X: NDArray, X_public: Any) -> tuple[Space, NDArray | None]:
-        """Return the space, and the public points in it."""
-        return open_space(self, X, X_public)
+        """Return the space that the mechanism learns in, and the public points it still needs."""
+        space, public = open_space(self, X, X_public)
+        is_pure = self.delta == 0 and self.epsilon != np.inf
+        return self._chosen_mechanism().narrowed(space, public, is_pure=is_pure)
 
     def _make_terms(self, space: Space, loss: Loss, n_scores: int, public: NDArray | None) -> Terms:
         check_radius(space.radius)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import warn_caller
-from ..privacy import NoiseWarning, PrivacyLedger
-from ..privacy._ledger import LedgerDataset
+from ..privacy import NoiseWarning
 from ..schema._reading import Public, unwrap
-from ..schema._schema import SchemaLike
 from ._base import BaseKernelLearner
 from ._targets import ClassifierTarget, RegressorTarget
-from .erm._kernel_space import PolynomialKernel
-from .erm._losses import Loss
-from .mechanisms._base import FrozenAnswers, LearnerMechanism
+from .mechanisms._answers import FrozenAnswers
 from .mechanisms._functional import PathAnswers
 
 
@@ -100,7 +94,11 @@ class BasePINP(BaseKernelLearner):
         return hasattr(self, "answers_") and self.answers_.holds_private_data
 
     def _release(self, plan, problem):
-        self.answers_ = plan.open(problem)
+        if plan.terms.is_private:
+            self.answers_ = plan.open(problem)
+        else:  # all that could be asked is known
+            known = problem.minimize()
+            self.answers_ = FrozenAnswers(plan.terms.n_scores, {}, known, is_public=False)
         return self.answers_.hypothesis() if isinstance(self.answers_, FrozenAnswers) else None
 
     def _scores(self, X):
@@ -278,39 +276,6 @@ class PINPClassifier(BasePINP, ClassifierTarget):
     PINPRegressor : The same for numbers.
     """
 
-    def __init__(
-        self,
-        schema: SchemaLike | None = None,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        adjacency: str = "add_remove",
-        max_rows_per_group: int | str | None = None,
-        kernel: str | PolynomialKernel | BaseEstimator = "rbf",
-        gamma: float | str = "auto",
-        norm_bound: float | None = None,
-        loss: Loss | str = "auto",
-        classes: ArrayLike | None = None,
-        regularization: float | str = "auto",
-        mechanism: LearnerMechanism | str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
-    ):
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.max_rows_per_group = max_rows_per_group
-        self.kernel = kernel
-        self.gamma = gamma
-        self.norm_bound = norm_bound
-        self.loss = loss
-        self.classes = classes
-        self.regularization = regularization
-        self.mechanism = mechanism
-        self.random_state = random_state
-        self.ledger = ledger
-
 
 class PINPRegressor(BasePINP, RegressorTarget):
     """Regressor that keeps its model private, and answers as many test points as you like.
@@ -465,36 +430,3 @@ class PINPRegressor(BasePINP, RegressorTarget):
     TDDLRegressor : Releases one that is good on rows like public ones.
     PINPClassifier : The same for classes.
     """
-
-    def __init__(
-        self,
-        schema: SchemaLike | None = None,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        adjacency: str = "add_remove",
-        max_rows_per_group: int | str | None = None,
-        kernel: str | PolynomialKernel | BaseEstimator = "rbf",
-        gamma: float | str = "auto",
-        norm_bound: float | None = None,
-        loss: Loss | str = "huber",
-        y_bounds: Sequence[float] | None = None,
-        regularization: float | str = "auto",
-        mechanism: LearnerMechanism | str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
-    ):
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.max_rows_per_group = max_rows_per_group
-        self.kernel = kernel
-        self.gamma = gamma
-        self.norm_bound = norm_bound
-        self.loss = loss
-        self.y_bounds = y_bounds
-        self.regularization = regularization
-        self.mechanism = mechanism
-        self.random_state = random_state
-        self.ledger = ledger

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..schema._listed import class_codes, known_classes
+from ..privacy import PrivacyLedger
+from ..privacy._ledger import LedgerDataset
+from ..schema._listed import class_codes, known_classes, public_interval
+from ..schema._schema import SchemaLike
 from ._base import BaseKernelLearner
-from .erm._losses import Floats, as_loss, classifier_loss
+from .erm._kernel_space import PolynomialKernel
+from .erm._losses import Floats, Loss, as_loss, classifier_loss
+from .mechanisms._base import LearnerMechanism
 
 
 @dataclass(frozen=True)
@@ -27,10 +33,13 @@ class ClassCoding:
     classes : ndarray of shape (K,)
     codes : ndarray of shape (K, q)
         -1 and 1 for two classes; else one-hot for `Softmax`, and 1 against -1 for `OneVsRest`.
+    has_probabilities : bool
+        Whether scores are those of a logistic model.
     """
 
     classes: NDArray
     codes: Floats
+    has_probabilities: bool
     half: ClassVar[float] = 1.0
     unit: ClassVar[str] = "score"
 
@@ -76,20 +85,13 @@ class IntervalCoding:
 
 
 def _has_probabilities(self) -> bool:
-    if hasattr(self, "privacy_"):  # those of the fit, whatever becomes of parameters
-        says = self._says_probabilities
-    else:
-        says = _says_probabilities(self._loss(2))
-    if not says:
+    is_fitted = hasattr(self, "privacy_")  # whatever becomes of parameters
+    if not (self._coding.has_probabilities if is_fitted else self._says_probabilities):
         raise AttributeError(
             "For probabilities, set loss='logistic' before you fit: this loss has scores only, see "
             "decision_function. (loss='auto' is logistic with mechanism='gradient'.)"
         )
     return True
-
-
-def _says_probabilities(loss: Any) -> bool:
-    return loss == "logistic" or getattr(loss, "has_probabilities", False)
 
 
 class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
@@ -101,16 +103,47 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         "classes": [None, "array-like"],
     }
 
-    loss: Any
-    classes: Any
+    def __init__(
+        self,
+        schema: SchemaLike | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        kernel: str | PolynomialKernel | BaseEstimator = "rbf",
+        gamma: float | str = "auto",
+        norm_bound: float | None = None,
+        loss: Loss | str = "auto",
+        classes: ArrayLike | None = None,
+        regularization: float | str = "auto",
+        mechanism: LearnerMechanism | str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+    ):
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.kernel = kernel
+        self.gamma = gamma
+        self.norm_bound = norm_bound
+        self.loss = loss
+        self.classes = classes
+        self.regularization = regularization
+        self.mechanism = mechanism
+        self.random_state = random_state
+        self.ledger = ledger
 
     def _check_parameters(self):
         super()._check_parameters()
         classifier_loss(self._loss(2), 2)  # which checks it
 
-    def _publish(self, draft):
-        super()._publish(draft)
-        self._says_probabilities = _says_probabilities(self._loss(2))
+    @property
+    def _says_probabilities(self) -> bool:
+        loss = self._loss(2)
+        return loss == "logistic" or getattr(loss, "has_probabilities", False)
 
     def _loss(self, n_classes: int) -> Any:
         """Return the loss that was given, or that the mechanism takes where none was."""
@@ -130,7 +163,8 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         if isinstance(self.loss, str) and self.loss == "auto":
             loss = loss.relaxed(self.epsilon)
         given = "the set of labels in y" if self.classes is None else ""
-        return loss, ClassCoding(known, loss.class_codes(len(known))), given
+        codes = loss.class_codes(len(known))
+        return loss, ClassCoding(known, codes, self._says_probabilities), given
 
     def _public_target(self):
         return np.array([0, 1]) if self.classes is None else np.asarray(self.classes)
@@ -197,8 +231,39 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
         "loss": "no_validation",
         "y_bounds": "no_validation",
     }
-    loss: Any
-    y_bounds: Any
+
+    def __init__(
+        self,
+        schema: SchemaLike | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "add_remove",
+        max_rows_per_group: int | str | None = None,
+        kernel: str | PolynomialKernel | BaseEstimator = "rbf",
+        gamma: float | str = "auto",
+        norm_bound: float | None = None,
+        loss: Loss | str = "huber",
+        y_bounds: Sequence[float] | None = None,
+        regularization: float | str = "auto",
+        mechanism: LearnerMechanism | str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        ledger: PrivacyLedger | LedgerDataset | None = None,
+    ):
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.kernel = kernel
+        self.gamma = gamma
+        self.norm_bound = norm_bound
+        self.loss = loss
+        self.y_bounds = y_bounds
+        self.regularization = regularization
+        self.mechanism = mechanism
+        self.random_state = random_state
+        self.ledger = ledger
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -208,17 +273,7 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
     def _interval(self) -> IntervalCoding:
         if self.y_bounds is None:
             raise ValueError("y_bounds is missing: give the public (low, high) of y.")
-        try:
-            low, high = (float(end) for end in self.y_bounds)
-        except (TypeError, ValueError):
-            low = high = np.nan
-        # Halves of narrower intervals are rounded, and codes then lie outside [-1, 1].
-        is_wide = high - low >= 2 * np.finfo(np.float64).tiny
-        if not (np.isfinite([low, high, high - low]).all() and is_wide):
-            raise ValueError(
-                f"y_bounds must be a pair of finite numbers low < high, got {self.y_bounds!r}."
-            )
-        return IntervalCoding(low, high)
+        return IntervalCoding(*public_interval("y_bounds", self.y_bounds))
 
     def _publish(self, draft):
         super()._publish(draft)

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-
-from ..privacy import PrivacyLedger
-from ..privacy._ledger import LedgerDataset
-from ..schema._schema import SchemaLike
 from ._base import BaseKernelLearner
 from ._targets import ClassifierTarget, RegressorTarget
-from .erm._kernel_space import PolynomialKernel
-from .erm._losses import Loss
-from .mechanisms._base import LearnerMechanism
 
 
 class BaseTDDL(BaseKernelLearner):
@@ -63,7 +52,7 @@ class BaseTDDL(BaseKernelLearner):
             If the release is mostly noise. If public numbers show it, the warning comes before
             the charge. Otherwise all is fitted, even if you turn the warning into an error.
         """
-        return self._fit(X, y, X_public, groups)
+        return self._private_fit(X, y, X_public, groups=groups)
 
 
 class TDDLClassifier(BaseTDDL, ClassifierTarget):
@@ -235,39 +224,6 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
     PrivateSearchCV : Chooses parameters at one price.
     """
 
-    def __init__(
-        self,
-        schema: SchemaLike | None = None,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        adjacency: str = "add_remove",
-        max_rows_per_group: int | str | None = None,
-        kernel: str | PolynomialKernel | BaseEstimator = "rbf",
-        gamma: float | str = "auto",
-        norm_bound: float | None = None,
-        loss: Loss | str = "auto",
-        classes: ArrayLike | None = None,
-        regularization: float | str = "auto",
-        mechanism: LearnerMechanism | str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
-    ):
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.max_rows_per_group = max_rows_per_group
-        self.kernel = kernel
-        self.gamma = gamma
-        self.norm_bound = norm_bound
-        self.loss = loss
-        self.classes = classes
-        self.regularization = regularization
-        self.mechanism = mechanism
-        self.random_state = random_state
-        self.ledger = ledger
-
 
 class TDDLRegressor(BaseTDDL, RegressorTarget):
     """Regressor that you can give away, learned from private rows and public, unlabelled ones.
@@ -419,36 +375,3 @@ class TDDLRegressor(BaseTDDL, RegressorTarget):
     TDDLClassifier : The same for classes.
     PrivateSearchCV : Chooses parameters at one price.
     """
-
-    def __init__(
-        self,
-        schema: SchemaLike | None = None,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        adjacency: str = "add_remove",
-        max_rows_per_group: int | str | None = None,
-        kernel: str | PolynomialKernel | BaseEstimator = "rbf",
-        gamma: float | str = "auto",
-        norm_bound: float | None = None,
-        loss: Loss | str = "huber",
-        y_bounds: Sequence[float] | None = None,
-        regularization: float | str = "auto",
-        mechanism: LearnerMechanism | str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        ledger: PrivacyLedger | LedgerDataset | None = None,
-    ):
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.max_rows_per_group = max_rows_per_group
-        self.kernel = kernel
-        self.gamma = gamma
-        self.norm_bound = norm_bound
-        self.loss = loss
-        self.y_bounds = y_bounds
-        self.regularization = regularization
-        self.mechanism = mechanism
-        self.random_state = random_state
-        self.ledger = ledger

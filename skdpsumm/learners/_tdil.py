@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,22 +11,13 @@ from sklearn.base import BaseEstimator
 from ..privacy import PrivacyLedger
 from ..privacy._ledger import LedgerDataset
 from ..schema._schema import SchemaLike
-from ._base import BaseKernelLearner
 from ._targets import ClassifierTarget, RegressorTarget
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import Loss
 from .mechanisms._base import LearnerMechanism
 
 
-class BaseTDIL(BaseKernelLearner):
-    """What both TDIL learners do."""
-
-    _kind = "TDIL"
-
-    kernel: Any
-
-
-class TDILClassifier(BaseTDIL, ClassifierTarget):
+class TDILClassifier(ClassifierTarget):
     """Classifier that you can give away, learned from private rows alone.
 
     Parameters
@@ -196,6 +186,8 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
     PrivateSearchCV : Chooses parameters at one price.
     """
 
+    _kind = "TDIL"
+
     def __init__(
         self,
         schema: SchemaLike | None = None,
@@ -230,7 +222,7 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
         self.ledger = ledger
 
 
-class TDILRegressor(BaseTDIL, RegressorTarget):
+class TDILRegressor(RegressorTarget):
     """Regressor that you can give away, learned from private rows alone.
 
     Parameters
@@ -382,6 +374,8 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
     TDILClassifier : The same for classes.
     PrivateSearchCV : Chooses parameters at one price.
     """
+
+    _kind = "TDIL"
 
     def __init__(
         self,

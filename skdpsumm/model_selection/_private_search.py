@@ -27,7 +27,7 @@ from ..privacy._fit import PrivateFit, estimator
 from ..privacy._noise import derived_seed, load_noise, secret_generator
 from ..schema._frames import is_arrow, rows_of, to_pandas
 from ..schema._groups import Groups
-from ..schema._listed import known_classes
+from ..schema._listed import known_classes, public_interval
 from ..schema._reading import (
     check_computed,
     column_names,
@@ -39,6 +39,7 @@ from ..schema._reading import (
 from ._candidate import (
     Choices,
     Leaf,
+    Rehearsal,
     alike,
     check_steps,
     last_step,
@@ -46,10 +47,8 @@ from ._candidate import (
     schemas_of,
     set_claim,
 )
-from ._choice import DROWNED_SHARE_OF_SIZE, ChoiceNoise, epsilon_of_fit, rows_to_tell, told_apart
 from ._public_rows import PublicRows, TableForm
-from ._rehearsal import Rehearsal
-from ._run import SCORES, PrivateScore, Result, Table, groups_held_out, labels_of, run
+from ._run import SCORES, ChoiceNoise, PrivateScore, Result, Table, groups_held_out, labels_of, run
 from ._stopping import ETAS, RunPlan, check_ledger, in_ledger, plan_runs, stopping
 
 
@@ -354,14 +353,11 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         return {
             "noise": score.noise_std / held_out,
             "size": size,
-            "difference": told_apart(score, held_out),
-            "n_samples": rows_to_tell(score, DROWNED_SHARE_OF_SIZE * size) / float(self.holdout),
-            "epsilon_of_fit": self._epsilon_of_fit(plan),
+            "difference": score.told_apart(held_out),
+            "n_samples": score.rows_to_tell / float(self.holdout),
+            "epsilon_of_fit": plan.epsilon_of_fit(float(self.holdout), float(self.delta)),
             "epsilon_in_ledger": in_ledger(plan, float(self.delta)),
         }
-
-    def _epsilon_of_fit(self, plan: RunPlan) -> float:
-        return epsilon_of_fit(plan, float(self.holdout), float(self.delta))
 
     def _draft(
         self, noise_seed: int | None, X: Any, y: Any, X_public: Any, groups: Any = None
@@ -380,16 +376,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         # Before the charge. What is tried, and on what, hangs on no row.
         with silence():
             public = PublicRows.like(form, classes, unwrap(X_public), grouped=bounded is not None)
-            rehearsal = Rehearsal(
-                leaf=leaf,
-                estimator=self.estimator,
-                plan=score.plan,
-                adjacency=self.adjacency,
-                classes=classes,
-                seed=seed,
-                bound=self.max_rows_per_group,
-                public=public,
-            )
+            rehearsal = Rehearsal(self, leaf, score.plan, classes, seed, public)
             rehearsal.try_all([*choices.to_try()])
             X = form.read(X)
             trials = [*zip(drawn, rehearsal.try_all(drawn), strict=True)]
@@ -422,7 +409,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             self._law().mean,
             is_default=all(alike(given.get(name), value) for name, value in best.params.items()),
             epsilon=float(self.epsilon),
-            epsilon_of_fit=self._epsilon_of_fit(draft.score.plan),
+            epsilon_of_fit=draft.score.plan.epsilon_of_fit(float(self.holdout), float(self.delta)),
         )
         self.privacy_ = replace(draft.privacy, noise=str(self.noise_))
 
@@ -481,14 +468,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
                 f"score_bounds is missing: give the public (low, high) of a row's score, which "
                 f"scoring={scoring!r} has no default for; (-2, 0) clips errors at 2."
             )
-        try:
-            low, high = (float(end) for end in bounds)
-        except (TypeError, ValueError):
-            low = high = np.nan
-        if not (np.isfinite([low, high, high - low]).all() and low < high):
-            raise ValueError(
-                f"score_bounds must be a pair of finite numbers low < high, got {bounds!r}."
-            )
+        low, high = public_interval("score_bounds", bounds)
         row_score = SCORES[scoring] if isinstance(scoring, str) else scoring
         return PrivateScore(row_score, low, high, self.adjacency, plan, self._rows_per_group)
 

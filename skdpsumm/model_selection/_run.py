@@ -1,10 +1,12 @@
 """A base run: one candidate, fitted to one part of the rows and scored on the other.
 
-The score is bounded per row, summed over what is held out, and made private.
+The score is bounded per row, summed over what is held out, and made private. What such scores can
+tell apart, and what a plain fit would have had, is public.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -164,7 +166,7 @@ def _fit_and_score(
         # Coins may have held out all that the table has, and one unit more may not be held out.
         with tables_without_rows():
             learner = steps.fit_learner(estimator, _rows_of(values, train), table.y[train], groups)
-        if not score.plan.covers(learner.privacy_.mechanism) or hides_simulation(learner):
+        if not score.plan.excess(learner.privacy_.mechanism) <= 1 or hides_simulation(learner):
             return None
         model = learner if score.predicts else estimator
         rows = table.scored_rows(learner, values, good) if score.predicts else table.rows_as_given()
@@ -175,6 +177,8 @@ def _fit_and_score(
 
 # ---- the score
 
+# The choice is mostly noise if it tells apart no less than this part of what scores can differ by.
+DROWNED_SHARE_OF_SIZE = 0.1
 # A row's score is rounded to half of the bounds' length, divided by this.
 _STEPS_OF_SCORE = 2**20
 
@@ -251,6 +255,16 @@ class PrivateScore:
         """Standard deviation of the noise, in units of the score."""
         return float(self._noise.std[0]) * self._unit
 
+    def told_apart(self, n_rows: float) -> float:
+        """Return by how much mean scores of so many rows must differ to be told apart."""
+        # Two standard deviations of the noise on a difference of two scores can be told apart.
+        return 2.0 * math.sqrt(2) * self.noise_std / n_rows
+
+    @property
+    def rows_to_tell(self) -> float:
+        """How many rows are needed for a choice that is not mostly noise."""
+        return self.told_apart(1.0) / (DROWNED_SHARE_OF_SIZE * (self.high - self.low))
+
     def exact(
         self, estimator: Any, rows: list[Any], y: NDArray, counted: NDArray | None = None
     ) -> int:
@@ -294,3 +308,78 @@ class PrivateScore:
         """Return the noisy sum, in units of the score."""
         noisy = self._noise.add_block(0, np.array([exact], np.int64), seed)
         return float(noisy[0]) * self._unit
+
+
+# ---- what scores can tell apart
+
+
+@dataclass(frozen=True)
+class ChoiceNoise:
+    """How much of the choice among candidates is noise; computed from the release alone.
+
+    Attributes
+    ----------
+    difference : float
+        Candidates whose mean scores differ by less were told apart by chance. From above, for the
+        number of rows is private: of the released sum it is known how many rows it takes at least.
+        Infinite where that is none.
+    size : float
+        What scores can differ by: the length of `score_bounds`.
+    is_drowned : bool
+        Whether the choice is mostly noise: `difference` is more than a tenth of `size`.
+    is_default : bool
+        Whether the best candidate is the estimator as it was given to the search.
+    epsilon : float
+        Of the search.
+    epsilon_of_fit : float
+        The epsilon of one fit to all rows that has as much noise for its rows as a run has.
+    """
+
+    difference: float
+    size: float
+    is_drowned: bool
+    is_default: bool
+    epsilon: float
+    epsilon_of_fit: float
+
+    @classmethod
+    def of(
+        cls, score: PrivateScore, best_sum: float, mean_trials: float, **facts: Any
+    ) -> ChoiceNoise:
+        """Return what the released sum shows; `facts` are all fields that it does not."""
+        size = score.high - score.low
+        # The largest of K sums flatters, by this at most, as a rule.
+        noise = score.noise_std * (2 + math.sqrt(2 * math.log(max(mean_trials, 1.0))))
+        least_rows = (abs(best_sum) - noise) / (size / 2)
+        difference = score.told_apart(least_rows) if least_rows > 0 else math.inf
+        difference = difference if score.noise_std else 0.0
+        drowned = difference > DROWNED_SHARE_OF_SIZE * size
+        return cls(difference, size, drowned, **facts)
+
+    def __str__(self) -> str:
+        words = f"{self._apart[0].upper()}{self._apart[1:]}; {self._of_fit}"
+        if self.is_default:
+            words += "; the estimator as it was given is the best: fitted alone it has less noise"
+        return f"Mostly noise: {words}" if self.is_drowned else words
+
+    @property
+    def advice(self) -> str:
+        """What to say where the choice is mostly noise."""
+        return (
+            "Fit the estimator as it is, which will probably be better, or give the search more "
+            "rows: `expected_noise(n_samples)` tells how many, before anything is charged. The "
+            f"choice among candidates is mostly noise: {self._apart}, and {self._of_fit}."
+        )
+
+    @property
+    def _apart(self) -> str:
+        if self.difference < self.size:
+            closer = f"scores closer than {self.difference:.2g}, of a range of {self.size:.4g},"
+            return f"{closer} cannot be told apart"
+        return "no two candidates can be told apart"
+
+    @property
+    def _of_fit(self) -> str:
+        return (
+            f"the search leaves the model epsilon={self.epsilon_of_fit:.2g} of {self.epsilon:.4g}"
+        )

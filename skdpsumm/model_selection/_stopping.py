@@ -60,10 +60,6 @@ class RunPlan:
     base: Mechanism
     total: Mechanism
 
-    def covers(self, cost: Mechanism) -> bool:
-        """Return whether a run's cost is at most what was planned."""
-        return self.excess(cost) <= 1
-
     def excess(self, cost: Mechanism) -> float:
         """Return how many times the planned cost this is; infinite where they do not compare."""
         if self.base.unprotected:
@@ -76,6 +72,18 @@ class RunPlan:
         if paid.log_ratio > planned.log_ratio or paid.tail > planned.tail:
             return math.inf
         return math.sqrt(paid.square / planned.square)
+
+    def epsilon_of_fit(self, holdout: float, delta: float) -> float:
+        """Return the epsilon of one fit to all rows that is as noisy, for its rows, as a run is.
+
+        A run has a part of the rows, and its noise is larger by what K costs. Sums of rows grow
+        with their number: fewer rows are as bad as more noise.
+        """
+        if self.base.unprotected:
+            return math.inf
+        if isinstance(self.base, GaussianDP):
+            return GaussianDP(self.base.mu * (1 - holdout)).epsilon(delta)
+        return self.epsilon * (1 - holdout)
 
 
 @lru_cache(maxsize=128)

@@ -322,3 +322,16 @@ def listed_classes(classes: Any, name: str = "classes") -> NDArray:
 def class_codes(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
     """Return the position of each label among the classes, -1 for what is none of them."""
     return positions(y, classes.tolist())
+
+
+def public_interval(name: str, given: Any) -> tuple[float, float]:
+    """Return the ends of a public interval; raise ValueError for what is none."""
+    try:
+        low, high = (float(end) for end in given)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    # Halves of narrower intervals are rounded, and what is scaled by them leaves [-1, 1].
+    is_wide = high - low >= 2 * np.finfo(np.float64).tiny
+    if not (np.isfinite([low, high, high - low]).all() and is_wide):
+        raise ValueError(f"{name} must be a pair of finite numbers low < high, got {given!r}.")
+    return low, high

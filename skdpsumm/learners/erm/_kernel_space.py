@@ -1,4 +1,4 @@
-"""Spaces that are known by a kernel: the values of exact kernels, and their Gram matrices.
+"""Spaces that are known by a kernel, and the span of public points: values and Gram matrices.
 
 *Entries.* Each is within `KERNEL_ERROR` of the exact kernel of two rows. The last digits of a BLAS
 product depend on the shape of the block, so a row more would change the entries of all others.
@@ -7,7 +7,16 @@ itself and so a part of the kernel. Then products and squared distances are sums
 2**53, exact in any order, and what is left is one exponential or power of a single number. All that
 is done to a row uses operations that IEEE 754 rounds alike wherever they are made, and exponentials
 and powers are taken of one row of a block at a time, as instructions take several entries together:
-entries are a function of the two rows alone, bit for bit (`_span_space` needs that).
+entries are a function of the two rows alone, bit for bit (`SpanSpace` needs that).
+
+*The span of public points Z.* With ``L L^T = K_ZZ + j I`` the coordinates of phi(x) in the span of
+phi(Z) are ``L^-1 k(Z, x)``: a vector that is no longer than phi(x), up to rounding, and is clipped
+to R. A function that is learned from these features lies in the span, and is the best one there;
+the projection of the best function of the whole space is not, for it was made for directions that
+nobody gets to see. The features of a row hang on that row alone, bit for bit: so do k(Z, x) and
+explicit features, and in their product with a matrix nothing is rounded (`ExactProduct`). So all
+that is proved of explicit features holds here, and nothing has to be proved of the factor: whatever
+rounding makes of L^-1, it is one public matrix.
 """
 
 from __future__ import annotations
@@ -20,17 +29,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky, eigh, solve_triangular
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
 from ..._computing import advance, one_blas_thread
 from ..._linear_systems import UNIT, power_below
 from ..._sklearn import Interval
-from ._feature_space import LARGEST_COORDINATE, NORM_ERROR, clip_rows
-from ._half_matrix import HalfMatrix, strips_of, tiles_before
-from ._kernel_solver import smallest_tolerance, solve_dual
+from ...features._engine import ExactProduct
+from ._feature_space import NORM_ERROR, FeatureSpace, clip_rows, clipped_columns
+from ._kernel_solver import HalfMatrix, smallest_tolerance, solve_dual, strips_of, tiles_before
 from ._losses import Floats
-from ._problem import MAX_KERNEL_ROWS, Space, positive_shift
+from ._problem import MAX_KERNEL_ROWS, Minimizer, Space, factor_jitter, positive_shift
 
 # The error of an entry relative to R^2: an exponential within 4 units in the last place (8 UNIT),
 # whose argument's relative error counts 1/e.
@@ -66,12 +76,7 @@ class PolynomialKernel(BaseEstimator):
         "coef0": [Interval(Real, 0, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        *,
-        degree: int = 3,
-        coef0: float = 1.0,
-    ):
+    def __init__(self, *, degree: int = 3, coef0: float = 1.0):
         self.degree = degree
         self.coef0 = coef0
 
@@ -96,6 +101,7 @@ class KernelSpace(Space):
         self.radius, self.entry_error = 1.0, KERNEL_ERROR
         if kernel == "poly":
             self.radius, self.entry_error = self._poly_radius(), polynomial_error(params["degree"])
+        self.kernel_error = self.entry_error  # of a Gram matrix: that of its entries
 
     def _poly_radius(self) -> float:
         p = self.params
@@ -105,17 +111,8 @@ class KernelSpace(Space):
         except OverflowError:
             return math.inf  # which `Terms.check` refuses
 
-    @property
-    def kernel_error(self) -> float:
-        """The errors of the Gram matrix are those of its entries."""
-        return self.entry_error
-
     def gram(self, X, Y):
-        # Far beyond any data, and below where squares overflow.
-        X, Y = (
-            np.clip(np.asarray(A, dtype=np.float64), -LARGEST_COORDINATE, LARGEST_COORDINATE)
-            for A in (X, Y)
-        )
+        X, Y = clipped_columns(X), clipped_columns(Y)
         if self.kernel == "poly":
             return polynomial(X, Y, self.norm_bound, **self.params)
         return gaussian(X, Y, **self.params)
@@ -219,3 +216,61 @@ def _in_units(X: Floats, step: float) -> Floats:
 def _shortened(X: Floats, step: float) -> Floats:
     """Return rows rounded towards zero, which makes none longer, in units of `step`."""
     return np.trunc(X / step)
+
+
+# ---- the span of public points
+
+
+class SpanSpace(FeatureSpace):
+    """The span of phi(Z) for public points Z.
+
+    Parameters
+    ----------
+    space : Space
+    points : ndarray of shape (T, n_columns)
+        Z. Repeated points are of no use, and no harm.
+    leading : bool, default=False
+        Whether to take the leading directions of K_ZZ alone, those that hold 9/10 of its trace:
+        for noise that grows with the dimension.
+    """
+
+    def __init__(self, space: Space, points: NDArray, *, leading: bool = False):
+        gram = space.gram(points, points)
+        if leading:
+            basis = leading_directions(gram)
+        else:
+            jitter = factor_jitter(space, len(points)) * np.eye(len(points))
+            factor = cholesky(gram + jitter, lower=True)
+            basis = solve_triangular(factor, np.eye(len(points)), lower=True)
+        super().__init__(None, len(basis), space.radius)
+        self.space, self.points, self.is_whole_ball = space, points, False
+        # A function is an expansion in the points, or weights of the features that these have.
+        self._expansion: NDArray | None = points
+        self._matrix = basis.T
+        if isinstance(space, FeatureSpace):
+            self._expansion, self.is_users = None, space.is_users
+            self._matrix = space.features(points).T @ basis.T
+        self._product = ExactProduct(np.ascontiguousarray(self._matrix))
+
+    def features(self, X: NDArray) -> Floats:
+        """Return the coordinates of phi of each row, shape (n, n_features)."""
+        values = np.empty((len(X), self.n_features))
+        start = 0
+        for part in self._product(self.space.factors(X, self._expansion)):
+            values[start : start + len(part)] = part
+            start += len(part)
+        return clip_rows(values, self.norm_bound)
+
+    def of_weights(self, weights: Floats) -> Minimizer:
+        """Return a function of the span as one of the whole space."""
+        return Minimizer(self.space, self._matrix @ weights, self._expansion)
+
+
+def leading_directions(gram: Floats) -> Floats:
+    """Return V^T K_ZZ^(-1/2) of the leading eigenvectors V: values to orthonormal coordinates."""
+    sizes, vectors = eigh(gram)
+    order = np.argsort(-sizes)
+    # The leading directions hold nine tenths of the trace of K_ZZ.
+    kept = np.cumsum(sizes[order]) <= 0.9 * sizes.sum()
+    leading = order[: int(kept.sum()) + 1]
+    return (vectors[:, leading] / np.sqrt(sizes[leading])).T

@@ -125,8 +125,8 @@ class Loss(ListedMixin, BaseEstimator, ABC):
         """Return losses, with their codes, that can be minimised one by one."""
         return [(self, codes)]
 
-    def narrowing(self) -> Iterator[tuple[HuberizedHinge | _Sides, Loss]]:
-        """Yield losses that are easier to minimise, each with what predicts the next minimum.
+    def narrowing(self) -> Iterator[tuple[Loss, Loss, float]]:
+        """Yield losses that are easier to minimise, what predicts the next minimum, and widths.
 
         Losses that Newton's method minimises from anywhere have none.
         """
@@ -335,7 +335,7 @@ class HuberizedHinge(MarginLoss):
         width = _FIRST_WIDTH
         while width > self.h:
             narrower = max(width / 8, self.h)
-            yield HuberizedHinge(width), _Frozen(width, narrower)
+            yield HuberizedHinge(width), _Frozen(width, narrower), width
             width = narrower
 
 
@@ -637,8 +637,8 @@ class EpsilonInsensitive(ResidualLoss):
         return np.sqrt(np.minimum(curvature, self.smoothness))[:, :, None]
 
     def narrowing(self):
-        for wide, frozen in self._side.narrowing():
-            yield _Sides(self.width, wide), _Sides(self.width, frozen)
+        for wide, frozen, width in self._side.narrowing():
+            yield _Sides(self.width, wide), _Sides(self.width, frozen), width
 
 
 class _Sides(EpsilonInsensitive):
@@ -647,11 +647,6 @@ class _Sides(EpsilonInsensitive):
     def __init__(self, width: float, side: HuberizedHinge):
         super().__init__(width, side.h)
         self.side = side
-
-    @property
-    def h(self) -> float:
-        """The width of the hinges."""
-        return self.side.h
 
     @property
     def _side(self):

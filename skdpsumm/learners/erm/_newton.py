@@ -307,8 +307,8 @@ def narrow_start(objective_of: Callable[[Loss], Objective], loss: Loss, start: F
     -------
     ndarray, a vector of the objective
     """
-    for wide, frozen in loss.narrowing():
-        point = minimise(objective_of(wide), start, _near(wide.h))
+    for wide, frozen, width in loss.narrowing():
+        point = minimise(objective_of(wide), start, _near(width))
         ahead = objective_of(frozen).at(point.x)
         start = ahead.x + ahead.objective.direction(ahead, 1e-3)
     return start

@@ -321,12 +321,8 @@ class Space(ABC):
     n_features: int | None = None
     is_whole_ball: bool = False
     max_rows: int
+    kernel_error: float
     entry_error: float
-
-    @property
-    @abstractmethod
-    def kernel_error(self) -> float:
-        """See above."""
 
     @abstractmethod
     def gram(self, X: NDArray, Y: NDArray) -> Floats:
@@ -425,7 +421,7 @@ class Minimizer:
 
     def careful_scores(self, X: NDArray) -> Floats:
         """Return the scores within `score_rounding` of the exact ones, for noise to be added."""
-        return self._in_batches(X, lambda f: careful_product(_dense(f), self.coefficients))
+        return self._in_batches(X, lambda f: careful_product(dense_factors(f), self.coefficients))
 
     def _in_batches(self, X: NDArray, product: Callable[[Any], Floats]) -> Floats:
         """Return a product of the factors of all rows, of which few are in memory at a time."""
@@ -435,7 +431,8 @@ class Minimizer:
         return np.concatenate([np.zeros((0, self.coefficients.shape[1])), *parts])
 
 
-def _dense(factors: Any) -> Floats:
+def dense_factors(factors: Any) -> Floats:
+    """Return factors that may be `SparseRows` as an array."""
     return factors.toarray() if isinstance(factors, SparseRows) else factors
 
 

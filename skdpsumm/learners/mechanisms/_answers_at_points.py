@@ -102,12 +102,7 @@ class LaplaceAnswers(LearnerMechanism):
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        *,
-        norm_constraint: float | None = None,
-        n_landmarks: int = 256,
-    ):
+    def __init__(self, *, norm_constraint: float | None = None, n_landmarks: int = 256):
         self.norm_constraint = norm_constraint
         self.n_landmarks = n_landmarks
 
@@ -265,11 +260,7 @@ class ExponentialMechanism(LearnerMechanism):
     }
 
     def __init__(
-        self,
-        *,
-        n_rounds: int = 10,
-        candidates: ArrayLike | None = None,
-        n_landmarks: int = 256,
+        self, *, n_rounds: int = 10, candidates: ArrayLike | None = None, n_landmarks: int = 256
     ):
         self.n_rounds = n_rounds
         self.candidates = candidates

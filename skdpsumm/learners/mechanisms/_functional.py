@@ -19,7 +19,7 @@ from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils import gen_batches
 
 from ..._computing import advance
-from ..._linear_systems import UNIT, Floats, power_below
+from ..._linear_systems import Floats, power_below
 from ..._sklearn import Interval, StrOptions
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism
@@ -35,16 +35,9 @@ from ..erm._problem import (
     check_rounding,
     coordinate_rounding,
     factor_jitter,
-    largest_weight,
-    score_rounding,
 )
-from ..erm._span_space import leading_directions
-from ._base import (
-    AnsweredQueries,
-    FrozenAnswers,
-    LearnerMechanism,
-    Plan,
-)
+from ._answers import AnsweredQueries, FrozenAnswers
+from ._base import LearnerMechanism, Plan
 
 # Landmarks of "auto", and the most of them. Digits (64 columns) had 0.971 with 1,024 of them, 0.973
 # with 2,048, 0.978 with 4,096; more than 1,024 gained nothing on Adult (6 numeric columns).
@@ -100,16 +93,12 @@ class CoordinateNoise:
 class PureNoise:
     """Noise for coordinates that is pure epsilon-DP, in floating point.
 
-    Its density is proportional to exp(-|xi| epsilon / sensitivity).
+    Its density is proportional to exp(-|xi| epsilon / sensitivity) of all coordinates together.
 
     Parameters
     ----------
-    terms : Terms
-    sensitivity : float
-        How far all coordinates together can move.
-
     n_coordinates : int
-        How many those are.
+    terms : Terms
 
     Attributes
     ----------
@@ -121,8 +110,8 @@ class PureNoise:
 
     idealised = True
 
-    def __init__(self, terms: Terms, sensitivity: float, n_coordinates: int):
-        self._terms, self._scale = terms, sensitivity / terms.epsilon
+    def __init__(self, n_coordinates: int, terms: Terms):
+        self._terms, self._scale = terms, terms.sensitivity / terms.epsilon
         self.std = self._scale * math.sqrt(n_coordinates + 1)
         self.mechanism: Mechanism = PureDP(terms.epsilon)
 
@@ -180,12 +169,7 @@ class FunctionalMechanism(LearnerMechanism):
         "max_points": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        *,
-        n_landmarks: int | str = "auto",
-        max_points: int = 5000,
-    ):
+    def __init__(self, *, n_landmarks: int | str = "auto", max_points: int = 5000):
         self.n_landmarks = n_landmarks
         self.max_points = max_points
 
@@ -198,12 +182,9 @@ class FunctionalMechanism(LearnerMechanism):
         return min(max(2 * products, _LANDMARKS), most)
 
     def plan(self, space, terms, public):
-        is_pure = terms.is_private and terms.delta == 0
-        # All features cost no more than their values at public points; pure noise on them does.
         if space.n_features is not None:
-            alone = public is None or not is_pure
-            return WeightNoise(space, terms) if alone else SpanNoise(space, public, terms)
-        if is_pure:
+            return WeightNoise(space, terms)
+        if terms.is_private and terms.delta == 0:
             raise ValueError(
                 "mechanism='functional' of a PINP learner needs explicit features for delta=0: "
                 "set kernel='linear' or to a transformer, or set delta > 0, or mechanism='svt'."
@@ -237,10 +218,8 @@ class WeightNoise(ExactNoise):
     def __init__(self, space: FeatureSpace, terms: Terms):
         self.space, self.terms = space, terms
         size = space.n_features * terms.n_scores
-        if terms.is_private and terms.delta == 0:
-            self.set_noise(PureNoise(terms, terms.sensitivity, size))
-        else:
-            self.set_noise(CoordinateNoise(size, terms))
+        is_pure = terms.is_private and terms.delta == 0
+        self.set_noise(PureNoise(size, terms) if is_pure else CoordinateNoise(size, terms))
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser with noise on all its weights."""
@@ -249,55 +228,7 @@ class WeightNoise(ExactNoise):
 
     def open(self, problem: Problem) -> FrozenAnswers:
         """Return an answering object that holds the release, and nothing private."""
-        is_public = self.terms.is_private
-        return FrozenAnswers(self.terms.n_scores, {}, self.release(problem), is_public=is_public)
-
-
-class SpanNoise(ExactNoise):
-    """Pure noise on explicit features in the span of phi(Z), for public points Z.
-
-    Parameters
-    ----------
-    space : Space
-    points : ndarray of shape (T, n_columns)
-        Z. Repeated points are of no use, and no harm.
-    terms : Terms
-        The noise grows with the square root of the dimension, so only the leading directions of
-        K_ZZ are released, those that hold 9/10 of its trace.
-    """
-
-    def __init__(self, space: Space, points: NDArray, terms: Terms):
-        self.space, self.points, self.terms = space, points, terms
-        gram = space.gram(points, points)
-        self._to_coordinates = leading_directions(gram)
-        size = len(self._to_coordinates) * terms.n_scores
-        self.set_noise(PureNoise(terms, self._pure_sensitivity(gram), size))
-
-    def _pure_sensitivity(self, gram: Floats) -> float:
-        """Return how far coordinates can move, with all that keeps these from being orthonormal."""
-        space, terms, (k, n) = self.space, self.terms, self._to_coordinates.shape
-        size, radius = float(np.linalg.norm(self._to_coordinates)), terms.radius
-        products = 2 * (n + 4) * UNIT * size**2 * float(np.linalg.norm(gram))
-        entries = n * space.entry_error * (size * radius) ** 2
-        identity = self._to_coordinates @ gram @ self._to_coordinates.T
-        longer = float(np.linalg.norm(identity - np.eye(k))) + products + entries
-        product = (n + 4) * UNIT * radius * largest_weight(terms)
-        rounding = size * math.sqrt(n) * (score_rounding(space, terms) + product)
-        check_coordinates(rounding, terms, "X_public (n_landmarks)")
-        return math.sqrt(1 + longer) * terms.sensitivity + 2 * rounding
-
-    def release(self, problem: Problem) -> Minimizer:
-        """Return the projection of the minimiser on the span, with noise."""
-        values = problem.minimize().careful_scores(self.points)
-        coordinates = self.noise.add(self._to_coordinates @ values)
-        return Minimizer(self.space, self._to_coordinates.T @ coordinates, self.points)
-
-
-def check_coordinates(rounding: float, terms: Terms, points: str) -> None:
-    """Raise ValueError where rounding would take a good part of the sensitivity."""
-    if terms.is_private:
-        remedy = f"take fewer {points}, or a smaller regularization"
-        check_rounding(rounding, terms.sensitivity, remedy)
+        return FrozenAnswers(self.terms.n_scores, {}, self.release(problem), is_public=True)
 
 
 class GaussianPath(ExactNoise):
@@ -315,7 +246,9 @@ class GaussianPath(ExactNoise):
         self.space, self.terms, self.max_points = space, terms, max_points
         self.jitter = factor_jitter(space, max_points)
         rounding = coordinate_rounding(space, terms, max_points)
-        check_coordinates(rounding, terms, "max_points")
+        if terms.is_private:
+            remedy = "take fewer max_points, or a smaller regularization"
+            check_rounding(rounding, terms.sensitivity, remedy)
         self.set_noise(CoordinateNoise(max_points * terms.n_scores, terms, rounding))
 
     def open(self, problem: Problem) -> PathAnswers:
@@ -333,13 +266,13 @@ class PathAnswers(AnsweredQueries):
 
     def __init__(self, minimizer: Minimizer, plan: GaussianPath):
         n_scores = minimizer.coefficients.shape[1]
-        super().__init__(n_scores, is_public=plan.terms.is_private)
+        super().__init__(n_scores)
         self._minimizer, self._plan = minimizer, plan
         self._points: Floats | None = None
         self._factor = np.zeros((0, 0))
         self._exact = np.zeros((0, n_scores))
         self._noisy = np.zeros((0, n_scores))
-        self._is_judged = not plan.terms.is_private
+        self._is_judged = False
 
     @property
     def points(self) -> Floats | None:
@@ -355,16 +288,12 @@ class PathAnswers(AnsweredQueries):
 
     def hypothesis(self) -> Minimizer:
         """Return the path's conditional mean, as an expansion in the points asked."""
-        if not self._plan.terms.is_private:
-            return self._minimizer
         if self._points is None:
             return Minimizer.zero(self._plan.space, self._n_scores)
         coefficients = solve_triangular(self._factor, self._noisy, lower=True, trans=1)
         return Minimizer(self._plan.space, coefficients, self._points)
 
     def _draw(self, X):
-        if not self._plan.terms.is_private:
-            return self._minimizer.scores(X), np.ones(len(X), dtype=bool)
         parts = []
         for rows in gen_batches(len(X), 512):
             parts.append(self._extend(X[rows]))

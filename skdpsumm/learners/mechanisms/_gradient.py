@@ -43,11 +43,10 @@ from ...privacy import gdp_mu
 from ...privacy._noise import Block, IntegerNoise
 from ...schema._sparse import SparseRows
 from ...schema._vectorizer import part_of
-from ..erm._feature_space import FeatureSpace, row_lengths, zero_where_undefined
+from ..erm._feature_space import FeatureSpace, row_lengths, scaled_rows, zero_where_undefined
 from ..erm._losses import Loss, ResidualLoss
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
-from ._base import LearnerMechanism, Plan
-from ._planning import Curvature, ScoreNoise
+from ._base import Curvature, LearnerMechanism, Plan, ScoreNoise
 
 # Parts of R and of C that features and slopes are cut off to, and of their norm that weights are
 # rounded to: 2^15 times 2^31 leaves room below 2^53, and 2^24 rows of 2^15 times 2^15 below 2^60.
@@ -155,11 +154,7 @@ class GradientDescent(LearnerMechanism):
     }
 
     def __init__(
-        self,
-        *,
-        n_steps: int | str = "auto",
-        clip: float | str = "auto",
-        n_landmarks: int = 256,
+        self, *, n_steps: int | str = "auto", clip: float | str = "auto", n_landmarks: int = 256
     ):
         self.n_steps = n_steps
         self.clip = clip
@@ -488,25 +483,13 @@ class IntegerRows:
         """Keep the first blocks; and read all others once, where that may fail."""
         left = int(get_config()["working_memory"] * 2**20)
         for run in self._runs:
-            left -= self._bytes(run.here)
-            if left < 0 and not self._space.is_users:
-                return
             block = self._integers(run.here)
+            block = block if self._is_sparse else block.astype(np.int16)
+            left -= 16 * len(block.values) if self._is_sparse else block.nbytes
             if left >= 0:
-                self._kept.append(block if self._is_sparse else block.astype(np.int16))
-
-    @property
-    def _largest(self) -> tuple[int, int]:
-        """The shape of the largest block that is kept, where all its numbers are."""
-        dense = [] if self._is_sparse else self._kept
-        return max(map(len, dense), default=0), self._width
-
-    def _bytes(self, here: slice) -> int:
-        """Return how much memory a block takes that is kept."""
-        if self._is_sparse:
-            ends = self._X.csr.indptr
-            return 16 * int(ends[here.stop] - ends[here.start])
-        return 2 * self._width * (here.stop - here.start)
+                self._kept.append(block)
+            elif not self._space.is_users:
+                return
 
     def _integers(self, here: slice) -> Any:
         features, grid = self._space.features(self._X[here]), self._plan._feature_grid
@@ -514,15 +497,11 @@ class IntegerRows:
             return features.with_values(np.trunc(features.values / grid))
         return np.trunc(features / grid)
 
-    def _block(self, k: int, buffer: Floats) -> Any:
-        """Return the rows of a block, in whole units; in `buffer`, which spares new memory."""
+    def _block(self, k: int) -> Any:
+        """Return the rows of a block, in whole units."""
         if k >= len(self._kept):
             return self._integers(self._runs[k].here)
-        if self._is_sparse:
-            return self._kept[k]
-        block = buffer[: len(self._kept[k])]
-        np.copyto(block, self._kept[k])
-        return block
+        return self._kept[k] if self._is_sparse else self._kept[k].astype(np.float64)
 
     def shared_codes(self, centre: float = 0.0) -> Floats:
         """Return how far the numbers are from a centre, times the shares of their rows."""
@@ -548,10 +527,9 @@ class IntegerRows:
         unit = power_below(float(np.linalg.norm(weights))) * _WEIGHT_GRID if weights.any() else 1.0
         whole, scale = np.rint(weights / unit), unit * self._plan._feature_grid
         total = np.zeros(weights.shape, dtype=np.int64)
-        buffer = np.empty(self._largest)
         with one_blas_thread():
             for k, run in enumerate(self._runs):
-                total += self._sum(run, self._block(k, buffer), whole, scale)
+                total += self._sum(run, self._block(k), whole, scale)
         return total
 
     def _sum(self, run: _Run, features: Any, whole: Floats, scale: float) -> NDArray[np.int64]:
@@ -613,15 +591,13 @@ def _sparse_firsts(ends: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _runs(n_rows: int, firsts: NDArray[np.int64], units: NDArray | None) -> Iterator[_Run]:
     """Yield runs of rows that start about there, which cut no group."""
-    if units is None:
-        for first, last in zip(firsts, [*firsts[1:], n_rows], strict=True):
-            yield _Run(slice(int(first), int(last)), None)
-        return
-    starts = np.flatnonzero(np.r_[True, units[1:] != units[:-1]])
-    firsts = np.unique(starts[np.searchsorted(starts, firsts, "right") - 1])
+    if units is not None:
+        starts = np.flatnonzero(np.r_[True, units[1:] != units[:-1]])
+        firsts = np.unique(starts[np.searchsorted(starts, firsts, "right") - 1])
     for first, last in zip(firsts, [*firsts[1:], n_rows], strict=True):
-        inside = starts[(starts >= first) & (starts < last)] - first
-        yield _Run(slice(int(first), int(last)), inside)
+        here = slice(int(first), int(last))
+        inside = None if units is None else starts[(starts >= first) & (starts < last)] - first
+        yield _Run(here, inside)
 
 
 def clipped_rows(values: Any, bound: float) -> Any:
@@ -640,15 +616,7 @@ def clipped_rows(values: Any, bound: float) -> Any:
     if values.shape[1] == 1:
         within = np.clip(values.values if is_sparse else values, -bound, bound)
         return values.with_values(within) if is_sparse else within
-    if is_sparse:
-        scale = _scale_to(values, bound)[values.row_numbers]
-        return values.with_values(values.values * scale)
-    return values * _scale_to(values, bound)[:, None]
-
-
-def _scale_to(values: Any, bound: float) -> Floats:
-    """Return what to multiply each row with."""
     lengths = row_lengths(values)
     within = lengths <= bound * _WITHIN
     scale = bound * _WITHIN / np.where(within, 1.0, lengths)
-    return np.where(within, 1.0, scale)
+    return scaled_rows(values, np.where(within, 1.0, scale))

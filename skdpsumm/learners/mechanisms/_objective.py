@@ -18,24 +18,12 @@ import numpy as np
 
 from ..._linear_systems import Floats, power_below
 from ...privacy._mechanisms import Mechanism
-from ...privacy._noise import (
-    RESERVE,
-    noisy_integers,
-    on_grid,
-    radial_noise,
-    secret_generator,
-)
-from ...privacy._objective import (
-    ObjectiveDP,
-    calibrate,
-    discrete_slack,
-    regularization_of_share,
-)
+from ...privacy._noise import RESERVE, noisy_integers, on_grid, radial_noise, secret_generator
+from ...privacy._objective import ObjectiveDP, calibrate, discrete_slack, regularization_of_share
 from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
-from ._base import LearnerMechanism, Plan
-from ._planning import Curvature, ScoreNoise
+from ._base import Curvature, LearnerMechanism, Plan, ScoreNoise
 
 # The grid of the noise, as a part of its scale.
 _GRID_PER_SCALE = 2.0**-24
@@ -86,8 +74,9 @@ class ObjectivePerturbation(LearnerMechanism):
         share = _CURVATURE_SHARE_IN_A_LEDGER if charged and one_corner else _CURVATURE_SHARE
         if terms.delta == 0:
             share = _CURVATURE_SHARE_IF_PURE
-        row = _curvature_of_row(terms, space.radius)
-        least = regularization_of_share(terms.epsilon, share, **row)
+        row = terms.loss.corners(terms.n_scores)
+        curvature = {"smoothness": row["smoothness"], "rank": row["rank"], "radius": space.radius}
+        least = regularization_of_share(terms.epsilon, share, **curvature)
         return max(least, terms.loss.least_regularization * space.radius**2)
 
     def price_advice(self, epsilon):
@@ -96,12 +85,6 @@ class ObjectivePerturbation(LearnerMechanism):
             f"a ledger what it says: mechanism='objective' costs more than its epsilon={epsilon:g} "
             "there."
         )
-
-
-def _curvature_of_row(terms: Terms, radius: float) -> dict[str, Any]:
-    """Return what one row adds to the curvature at most, as `determinant_cost` asks for it."""
-    row = terms.loss.corners(terms.n_scores)
-    return {"smoothness": row["smoothness"], "rank": row["rank"], "radius": radius}
 
 
 class ObjectivePlan(Plan):

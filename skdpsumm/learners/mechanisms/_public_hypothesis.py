@@ -24,8 +24,9 @@ from ...privacy._mechanisms import Unprotected, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers, on_grid
 from ...privacy._threshold import ThresholdDP, threshold_ratio
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Space, Terms
+from ._answers import AnsweredQueries
 from ._answers_at_points import score_units
-from ._base import AnsweredQueries, LearnerMechanism, Plan
+from ._base import LearnerMechanism, Plan
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -123,9 +124,8 @@ class SparseVectorPlan(UpdatePlan):
         self.sigma = 4 * self.unit / self._test * self._log * self.grid
 
     def start_epoch(self):
-        if self.terms.is_private:
-            threshold = np.array([round(self.sigma / self.grid)])
-            self._threshold = int(self._laplace(threshold, 2 * self.unit / self._test)[0])
+        threshold = np.array([round(self.sigma / self.grid)])
+        self._threshold = int(self._laplace(threshold, 2 * self.unit / self._test)[0])
 
     def answer(self, exact, public):
         error = np.abs(exact - public).max(keepdims=True)
@@ -168,11 +168,7 @@ class UpdateMechanism(LearnerMechanism):
     }
 
     def __init__(
-        self,
-        *,
-        n_updates: int = 5,
-        max_queries: int = 1000,
-        failure_probability: float = 0.05,
+        self, *, n_updates: int = 5, max_queries: int = 1000, failure_probability: float = 0.05
     ):
         self.n_updates = n_updates
         self.max_queries = max_queries
@@ -269,7 +265,7 @@ class UpdateAnswers(AnsweredQueries):
 
     def __init__(self, minimizer: Minimizer, plan: UpdatePlan):
         n_scores = minimizer.coefficients.shape[1]
-        super().__init__(n_scores, is_public=plan.terms.is_private)
+        super().__init__(n_scores)
         self._minimizer, self._plan = minimizer, plan
         self.n_updates_left = plan.n_updates
         self._updates: list[tuple[Floats, Floats]] = []  # each point, and the step towards it
@@ -278,16 +274,12 @@ class UpdateAnswers(AnsweredQueries):
 
     def hypothesis(self) -> Minimizer:
         """Return w_t, an expansion in the points of the updates."""
-        if not self._plan.terms.is_private:
-            return self._minimizer
         if not self._updates:
             return Minimizer.zero(self._plan.space, self._n_scores)
         points, steps = map(np.array, zip(*self._updates, strict=True))
         return Minimizer(self._plan.space, steps, points)
 
     def _draw(self, X):
-        if not self._plan.terms.is_private:
-            return self._minimizer.scores(X), np.ones(len(X), dtype=bool)
         exact = self._minimizer.careful_scores(X)
         answers, fresh = np.empty_like(exact), np.zeros(len(X), dtype=bool)
         for i, z in enumerate(X):
