@@ -130,11 +130,7 @@ def quick_fits():
         yield
 
 
-_LONG = (
-    "test_federated_loopback.py",
-    "test_kit.py",
-    "test_learner_noise.py",
-)
+_LONG = ("test_federated_loopback.py", "test_kit.py", "test_learner_noise.py")
 
 
 _met: Counter = Counter()

@@ -278,11 +278,7 @@ def mnist_tables(path):
     return {o: (X[rows], y[rows]) for o, rows in tables.items()}, target
 
 
-MNIST = {
-    "high": "1",
-    "n_select": "200",
-    "n_components": "1000",
-}
+MNIST = {"high": "1", "n_select": "200", "n_components": "1000"}
 
 
 def main():

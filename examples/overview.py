@@ -14,12 +14,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.model_selection import train_test_split
 
-from skdpsumm import (
-    M2MEstimator,
-    PrivateMMDSummarizer,
-    TDILClassifier,
-    uniform_selection,
-)
+from skdpsumm import M2MEstimator, PrivateMMDSummarizer, TDILClassifier, uniform_selection
 from skdpsumm.plotting import PrivacyUtilityDisplay, SummaryDisplay
 
 DELTA = 1e-6

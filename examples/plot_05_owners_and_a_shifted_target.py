@@ -51,8 +51,7 @@ owners = np.array([OWNER_OF[digit] for digit in y])
 
 learner = make_pipeline(PublicVectorizer((0, 16)), LogisticRegression(C=100, max_iter=1000))
 model = SummarizedEstimator(
-    learner,
-    PrivateMMDSummarizer((0, 16), n_select=60, epsilon=1.0, delta=1e-6, random_state=0),
+    learner, PrivateMMDSummarizer((0, 16), n_select=60, epsilon=1.0, delta=1e-6, random_state=0)
 )
 model.fit(X, y, X_target=target, owners=owners)
 

@@ -30,16 +30,8 @@ from skdpsumm._computing import one_blas_thread
 from skdpsumm.privacy._ledger import LedgerDataset
 
 # What such measurements can be is public. The ranges are not read off these data.
-SCHEMA = {
-    "mean radius": (5, 30),
-    "mean concavity": (0, 0.5),
-    "diagnosis": ["benign", "malignant"],
-}
-QUESTIONS = (
-    "mean radius",
-    "  of malignant tumours",
-    "tumours of radius >= 15",
-)
+SCHEMA = {"mean radius": (5, 30), "mean concavity": (0, 0.5), "diagnosis": ["benign", "malignant"]}
+QUESTIONS = ("mean radius", "  of malignant tumours", "tumours of radius >= 15")
 
 
 def true_answers(table: Any) -> list[str]:

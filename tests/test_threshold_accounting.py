@@ -12,11 +12,7 @@ import scripts
 
 from skdpsumm.privacy import GaussianDP
 from skdpsumm.privacy._mechanisms import mechanism_from_dict
-from skdpsumm.privacy._threshold import (
-    ThresholdDP,
-    _log_moment_of_vectors,
-    threshold_ratio,
-)
+from skdpsumm.privacy._threshold import ThresholdDP, _log_moment_of_vectors, threshold_ratio
 
 PROOF = scripts.load("proofs/threshold.py")
 

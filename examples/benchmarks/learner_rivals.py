@@ -183,11 +183,7 @@ def ours(mechanism, fourier=False):
             sampler = RBFSampler(gamma=1.0, n_components=500, random_state=seed)
             settings = {"kernel": sampler}
         model = skdpsumm.TDILClassifier(
-            mechanism=mechanism,
-            epsilon=epsilon,
-            delta=delta,
-            random_state=seed,
-            **settings,
+            mechanism=mechanism, epsilon=epsilon, delta=delta, random_state=seed, **settings
         )
         return model.fit(X_train, y_train).decision_function(X_test)
 

@@ -30,13 +30,7 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_digits, make_friedman1
 
-from skdpsumm import (
-    NoiseWarning,
-    TDDLClassifier,
-    TDDLRegressor,
-    TDILClassifier,
-    TDILRegressor,
-)
+from skdpsumm import NoiseWarning, TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
 
 DELTA, MOST_TRIED, N_PUBLIC = 1e-6, 4000, 256
 USELESS, USEFUL = 0.1, 0.5

@@ -91,10 +91,7 @@ def measure(make_problem, learner, sizes, seed):
     found = {}
     for p in sizes:
         everything = len(problem.X)
-        chosen = {
-            GREEDY: (greedy[:p], everything),
-            UNIFORM: (uniform(problem.owners, p, seed), p),
-        }
+        chosen = {GREEDY: (greedy[:p], everything), UNIFORM: (uniform(problem.owners, p, seed), p)}
         for name, summarizer in algorithms(problem, p).items():
             summarizer.set_params(random_state=seed)
             with simulation(seed):

@@ -26,12 +26,7 @@ from sklearn import datasets
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.utils import shuffle
 
-from skdpsumm.learners.erm._losses import (
-    EpsilonInsensitive,
-    Huber,
-    HuberizedHinge,
-    Softmax,
-)
+from skdpsumm.learners.erm._losses import EpsilonInsensitive, Huber, HuberizedHinge, Softmax
 from skdpsumm.privacy._objective import calibrate, regularization_of_share
 
 N_ROWS = 500, 2000, 8000, 40_000

@@ -53,10 +53,7 @@ def errors(X, sketch, epsilon, points, seed):
         parameters["inference"].set_params(regularization=1e-9)
     printed = M2MEstimator(**parameters | {"n_synthetic": points}, **common).fit(X)
     corrected = M2MEstimator.from_sketch(
-        printed.sketch_,
-        inference=Points(prior="uniform"),
-        n_synthetic=points,
-        random_state=seed,
+        printed.sketch_, inference=Points(prior="uniform"), n_synthetic=points, random_state=seed
     )
     found = {_figure.PRINTED: error(printed, X), _figure.CORRECTED: error(corrected, X)}
     if sketch == "rff":  # the default has neither sketch, so once is enough

@@ -27,11 +27,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 GROUPS = ((0, 1), (3, 4), (5, 6), (7, 8), (9, 2))
-TARGETS = {
-    "34": "3 and 4 at 0.7 / 0.3",
-    "380": "3, 8 and 0",
-    "rare": "3 and 8, rare among owners",
-}
+TARGETS = {"34": "3 and 4 at 0.7 / 0.3", "380": "3, 8 and 0", "rare": "3 and 8, rare among owners"}
 DIGITS = {"380": (3, 8, 0), "rare": (3, 8)}
 N_SEED_ROWS = 150
 

@@ -122,17 +122,11 @@ def methods(problem, p, epsilon, seed):
         )
         yield (
             "greedy, 1000 features",
-            lambda: (
-                greedy_mmd_selection(problem.X, problem.target, p, **rff),
-                len(problem.X),
-            ),
+            lambda: (greedy_mmd_selection(problem.X, problem.target, p, **rff), len(problem.X)),
         )
         yield "uniform", lambda: (uniform_selection(len(problem.X), p, random_state=seed), p)
         yield "pool, parsimony 16", lambda: select(problem, p, seed, protocol="pool")
-        yield (
-            "pool, parsimony 6",
-            lambda: select(problem, p, seed, protocol=Pool(parsimony=6)),
-        )
+        yield ("pool, parsimony 6", lambda: select(problem, p, seed, protocol=Pool(parsimony=6)))
         return
     for parsimony in (6, 16):
         yield (

@@ -97,10 +97,7 @@ from scipy.special import ndtr
 from skdpsumm.model_selection._stopping import StoppingLaw
 from skdpsumm.privacy._mechanisms import GaussianDP, PureDP
 
-LAWS = {
-    "logarithmic": StoppingLaw(0.0, 10),
-    "geometric": StoppingLaw(1.0, 10),
-}
+LAWS = {"logarithmic": StoppingLaw(0.0, 10), "geometric": StoppingLaw(1.0, 10)}
 EPSILONS = np.array([0.0, 0.2, 0.5, 1.0, 1.5, 2.0])
 
 

@@ -374,11 +374,7 @@ class FourierMap(FeatureMap):
 
     @classmethod
     def draw(
-        cls,
-        schema: TableSchema,
-        n_features: int,
-        gamma: float,
-        rng: np.random.RandomState,
+        cls, schema: TableSchema, n_features: int, gamma: float, rng: np.random.RandomState
     ) -> FourierMap:
         """Draw the spectral measure of ``exp(-gamma |x-y|_2^2)``."""
         shape = (schema.n_encoded, n_features // 2)

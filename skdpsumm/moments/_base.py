@@ -16,22 +16,11 @@ from .._delegation import inner_tags
 from .._sklearn import HasMethods, Interval, StrOptions, check_params
 from ..features._feature_maps import FeatureMap
 from ..features._histogram import HistogramMap
-from ..privacy._fit import (
-    PrivacyReprMixin,
-    PrivateFit,
-    check_groups,
-    own_clone,
-)
+from ..privacy._fit import PrivacyReprMixin, PrivateFit, check_groups, own_clone
 from ..privacy._noise import current_seed
 from ..schema._columns import Categorical, Column, Date, Numeric
 from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema
-from ..sketches import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    PrivateSketch,
-    RACESketcher,
-    RFFSketcher,
-)
+from ..sketches import AdaptiveSketcher, HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher
 from ..sketches._sketchers import BaseSketcher
 from ..sketches._steps import check_possible
 from ..sketches._union import with_schema

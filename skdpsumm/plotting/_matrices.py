@@ -251,11 +251,7 @@ class CovarianceDisplay(MatrixDisplay):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: M2MEstimator,
-        *,
-        statistic: str = "covariance",
-        **options: Any,
+        cls, estimator: M2MEstimator, *, statistic: str = "covariance", **options: Any
     ) -> CovarianceDisplay:
         """Draw the numeric columns of a fitted estimator. It costs no privacy.
 

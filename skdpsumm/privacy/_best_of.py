@@ -78,14 +78,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from ._domination import DominatedByGaussian
-from ._mechanisms import (
-    Floats,
-    GaussianDP,
-    Mechanism,
-    PureDP,
-    check_cost,
-    gdp_delta,
-)
+from ._mechanisms import Floats, GaussianDP, Mechanism, PureDP, check_cost, gdp_delta
 
 # The root of an equation is raised by this, which keeps an inequality.
 _ROOT_MARGIN = 1e-9

@@ -50,8 +50,7 @@ class _Several(Mechanism):
         if not depth:
             return f"{type(self).__name__}(...)"
         told = some_of(
-            self.parts,
-            lambda one: one._told(depth - 1) if isinstance(one, _Several) else repr(one),
+            self.parts, lambda one: one._told(depth - 1) if isinstance(one, _Several) else repr(one)
         )
         return f"{type(self).__name__}(parts=({told}))"
 

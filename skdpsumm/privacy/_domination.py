@@ -137,10 +137,7 @@ def _mu_at(epsilon: float, delta: float) -> float:
 
 
 def _dominates(
-    larger: float,
-    delta: Callable[[float], float],
-    start: float,
-    tail: tuple[float, float, float],
+    larger: float, delta: Callable[[float], float], start: float, tail: tuple[float, float, float]
 ) -> bool:
     """Return whether the curve of `larger` is surely nowhere below `delta` from `start` on."""
     weight, mu, shift = tail

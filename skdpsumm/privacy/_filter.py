@@ -94,12 +94,7 @@ class StepBudget:
     """
 
     def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        most_values: int,
-        noise_seed: int | None = None,
+        self, *, epsilon: float, delta: float, most_values: int, noise_seed: int | None = None
     ):
         self.mechanism: Mechanism = nominal_mechanism(epsilon, delta)
         self.epsilon, self.delta = float(epsilon), float(delta)

@@ -440,12 +440,7 @@ class CloneWatch:
         )
 
     def watch(
-        self,
-        book: Book,
-        dataset: str,
-        label: str,
-        cost: Cost,
-        epsilon_of: Callable[[Cost], float],
+        self, book: Book, dataset: str, label: str, cost: Cost, epsilon_of: Callable[[Cost], float]
     ) -> None:
         """Warn if the charge just written is the second of a search.
 

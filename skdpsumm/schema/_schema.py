@@ -17,16 +17,7 @@ from numpy.typing import NDArray
 from .._bounded import MOST_CHARACTERS, check_nested
 from .._html import MOST_ROWS_SHOWN, cut, html_table, more_of, some_of
 from . import _files, _impossible
-from ._columns import (
-    Categorical,
-    Column,
-    Date,
-    Numeric,
-    as_column,
-    is_range,
-    read_cells,
-    told,
-)
+from ._columns import Categorical, Column, Date, Numeric, as_column, is_range, read_cells, told
 from ._frames import AS_WORDS
 from ._impossible import MOST_COMBINATIONS, Combination
 from ._listed import check_text

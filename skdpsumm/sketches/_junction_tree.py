@@ -238,10 +238,7 @@ class JunctionTree:
         return found
 
     def draw(
-        self,
-        n_rows: int,
-        rng: np.random.Generator,
-        tables: Mapping[Group, Floats] | None = None,
+        self, n_rows: int, rng: np.random.Generator, tables: Mapping[Group, Floats] | None = None
     ) -> NDArray[np.int64]:
         """Return codes of rows, shape (n_rows, d), whose counts are nearly what is expected.
 

@@ -103,12 +103,7 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _validate(self, X, schema: TableSchema | None, *, reset: bool) -> NDArray | Table:
         return validate_table(
-            self,
-            X,
-            schema=schema,
-            keep_float32=True,
-            reset=reset,
-            accept_sparse=self._takes_sparse,
+            self, X, schema=schema, keep_float32=True, reset=reset, accept_sparse=self._takes_sparse
         )
 
     def _check_parameters(self) -> None:

@@ -33,13 +33,7 @@ MAX_BYTES_OF_COLUMNS = 2**30
 ROWS_GIVEN_UP = 3
 
 
-def mmd2(
-    X: ArrayLike,
-    Y: ArrayLike,
-    *,
-    gamma: float | str = "auto",
-    schema: Any = None,
-) -> float:
+def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float | str = "auto", schema: Any = None) -> float:
     """Return the squared maximum mean discrepancy between two samples.
 
     It is 0 if and only if both samples have the same distribution. It is not private: the value is

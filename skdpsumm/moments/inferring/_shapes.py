@@ -394,12 +394,7 @@ class _Tree:
 
 
 def _brought_together(
-    expected: float,
-    spread: float,
-    count: float,
-    variance: float,
-    share: float,
-    at_end: bool,
+    expected: float, spread: float, count: float, variance: float, share: float, at_end: bool
 ) -> tuple[float, float]:
     """Return the mean and the standard deviation of what was expected and then counted.
 

@@ -20,13 +20,7 @@ from ..._sklearn import HasMethods, StrOptions
 from ...features._feature_maps import FeatureMap, project_to_simplex
 from ...privacy._fit import columns_kept
 from ...schema._columns import Categorical, Column, Numeric
-from ...schema._reading import (
-    ReadRows,
-    Table,
-    beside_X,
-    unwrap,
-    validate_table,
-)
+from ...schema._reading import ReadRows, Table, beside_X, unwrap, validate_table
 from ...schema._schema import TableSchema, as_schema, stack_columns
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, frame_for, table_of
@@ -40,13 +34,7 @@ from .._numbers import (
 from ..asking._estimate import Estimate
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..asking._weighted import encoded
-from ..inferring._points import (
-    absent,
-    counted_columns,
-    draw_points,
-    maxent_points,
-    systematic,
-)
+from ..inferring._points import absent, counted_columns, draw_points, maxent_points, systematic
 from ..inferring._regression import MomentRegression
 from ..inferring._table_model import TableModel
 from ._coefficients import Regression
