@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsumm import AnswerWarning, M2MEstimator, Numeric
+from skdpsumm import AnswerWarning, HistogramSketcher, M2MEstimator, Numeric
 from skdpsumm.moments._numbers import N_TABLES
 
 SCHEMA = {
@@ -178,3 +178,15 @@ def test_groups_of_several_columns_have_an_axis_each(m2m):
         for k, part in enumerate((~old, old)):
             low, high = answer[i, k].interval(0.999)
             assert low < rows["hours"][part & (rows["sex"] == sex)].mean() < high
+
+
+def test_a_survey_weight_is_checked(m2m):
+    """It must be counted with the column, and be no negative number."""
+    with pytest.raises(ValueError, match="not numeric"):
+        m2m.mean("hours", survey_weight="sex")
+    other = M2MEstimator(SCHEMA | {"w": Numeric(-1, 4, step=1)}, random_state=0).fit(people(500))
+    with pytest.raises(ValueError, match="survey_weight must not be negative"):
+        other.mean("hours", survey_weight="w")
+    alone = M2MEstimator(release=HistogramSketcher(schema=SCHEMA, marginals=1), random_state=0)
+    with pytest.warns(AnswerWarning, match="survey_weight in no group"):
+        alone.fit(people()).mean("hours", survey_weight="w")

@@ -300,6 +300,21 @@ def test_bad_parameters(parameters, message):
         audit_epsilon(laplace(), 1.0, 0.0, **({"n_trials": 100} | parameters))
 
 
+@pytest.mark.parametrize(
+    ("release", "message"),
+    [
+        (lambda X: np.zeros(X), "one length"),
+        (lambda X: math.inf * X, "finite"),
+        (lambda X: np.zeros((2, 2)), r"1-D array, got shape \(2, 2\)"),
+        (lambda X: np.zeros(0), "1-D array"),
+        (lambda X: "three", "number"),
+    ],
+)
+def test_bad_outputs(release, message):
+    with pytest.raises(ValueError, match=message):
+        audit_epsilon(release, 1, 2, n_trials=100)
+
+
 # ---- a bug that only whole estimators can have
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from skdpsumm import (
 )
 from skdpsumm.audit import _compare
 from skdpsumm.audit._compare import _Comparer
+from skdpsumm.privacy import PrivacyLeakWarning
 
 UNITS = list(itertools.product(["add_remove", "replace_one"], [None, 1, 3]))
 COLUMNS = [Numeric(0, 10, step=1), Numeric(-1, 1, missing=True), ["a", "b"], [0, 1]]
@@ -228,6 +230,14 @@ def test_no_row_moves_the_type_of_another(library):
     assert np.abs(many - few).sum() == 1
 
 
+class Unusable(FirstColumn):
+    def __init__(self, scores):
+        self.decision_function = lambda X: scores(len(X))
+
+
+UNUSABLE = [lambda n: np.zeros((n, 2)), lambda n: np.full(n, np.nan), lambda n: np.zeros(max(n, 2))]
+
+
 def test_one_charge_and_none_for_bad_input(release):
     ledger, table = PrivacyLedger(epsilon=1.0, delta=1e-5), rows(200)
     unlisted = table.copy()
@@ -243,6 +253,7 @@ def test_one_charge_and_none_for_bad_input(release):
         ({"epsilon": -1.0}, table),
         ({}, table[:, :3]),
         ({}, unlisted),
+        *(({"model": Unusable(scores)}, table) for scores in UNUSABLE),
     ]:
         with pytest.raises((ValueError, TypeError)):
             compare(X, **made(**{"release": release, "ledger": ledger, **bad}))
@@ -255,6 +266,9 @@ def test_one_charge_and_none_for_bad_input(release):
     assert found.privacy_.epsilon(1e-6) <= 0.7
     with pytest.raises(TypeError, match="epsilon"):
         compare(table, release)
+    told = pytest.raises(PrivacyLeakWarning, match="public table")
+    with warnings.catch_warnings(action="error"), told:
+        compare("no table", release, epsilon=np.inf)
 
 
 @pytest.mark.parametrize(("of_release", "given", "needed"), [(None, 3, "None"), (3, None, "3")])

@@ -305,3 +305,12 @@ def test_a_table_beside_X_without_rows_is_named(name, nothing, unpaid):
     parameter = name.split(" of ")[0]
     with pytest.raises(ValueError, match=rf"\b{parameter} has no rows. Give at least one"):
         BESIDE[name](nothing, schema=NAMED, ledger=unpaid, **COMMON)
+
+
+@pytest.mark.parametrize("name", ["m2m", "fourier", "adaptive", "propose"])
+def test_labels_of_a_dask_frame_are_refused_before_the_charge(name, unpaid):
+    frames = pytest.importorskip("dask.dataframe")
+    X = frames.from_pandas(FRAME.set_axis([1, 0], axis=1), npartitions=2)
+    given = {"X_target": CELLS} if name == "propose" else {}
+    with pytest.raises(ValueError, match="neither words nor the positions"):
+        INSTANCES[name].make(ledger=unpaid).fit(X, **given)

@@ -512,7 +512,10 @@ def test_curves_fall_and_agree(mechanism, delta):
 @settings(deadline=None, max_examples=60)
 @given(mechanisms)
 def test_mechanisms_survive_json(mechanism):
-    assert mechanism_from_dict(json.loads(json.dumps(mechanism.to_dict()))) == mechanism
+    fields = mechanism.to_dict()
+    assert mechanism_from_dict(json.loads(json.dumps(fields))) == mechanism
+    with pytest.raises(ValueError, match="`to_dict` of a mechanism"):
+        mechanism_from_dict(fields | {"stranger": 1})
 
 
 # -------------------------------------------------------------------------------- guarantees

@@ -133,3 +133,19 @@ def test_intervals_cover_though_points_follow_the_noise():
         ends = model.estimate(question).interval(0.95)
         covered.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
     assert np.mean(covered) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("prior", "said"),
+    [
+        (KDE(np.ones((1, 2))), "at least two rows of 2 columns"),
+        (KDE(np.ones((5, 3))), "at least two rows of 2 columns"),
+        (KDE(np.full((5, 2), np.nan)), "array of public points"),
+        (KDE(np.eye(2), bandwidth=0.0), "'bandwidth' parameter of KDE"),
+        ("normal", "'prior' parameter of Points"),
+    ],
+)
+def test_an_unusable_density_costs_nothing(prior, said, unpaid):
+    sketcher = RFFSketcher(n_components=10, ledger=unpaid)
+    with pytest.raises(ValueError, match=said):
+        M2MEstimator((0, 1), release=sketcher, inference=Points(prior=prior)).fit(skewed())

@@ -331,3 +331,14 @@ def test_nothing_before_the_charge_hangs_on_the_number_of_rows(name, monkeypatch
         return str(claim.value), [str(w.message) for w in caught]
 
     assert said(2) == said(40)
+
+
+def test_an_error_of_answers_loses_none():
+    model = clone(KINDS["path"])
+    quiet(lambda: simulate(model, WIDE[:15], COINS[:15], seed=drowned("path")[0]))
+    with warnings.catch_warnings(action="error", category=NoiseWarning):
+        few = model.decision_function(WIDE[-200:-171])  # too few to tell
+        with pytest.raises(NoiseWarning):
+            model.decision_function(WIDE[-200:])
+        again = model.decision_function(WIDE[-200:])  # which warns no more
+    np.testing.assert_array_equal(again[:29], few)

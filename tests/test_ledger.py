@@ -358,6 +358,8 @@ def test_noise_of_a_replaced_row_by_enumeration(epsilon):
     mu = noise.mechanism.mu
     replaced = noise.cost_between([(2.0, math.sqrt(2))])
     assert replaced.mu == pytest.approx(math.sqrt(2) * mu)
+    with pytest.raises(ValueError, match="at most twice"):
+        noise.cost_between([(2.1, 1.0)])
     # The same claim at this sigma, with the slack of its own coarseness.
     slack = 2 * 4 * max(1 / 8, (6.0 + 2 / sigma) ** 2 / 24) / sigma**2
     claim = GaussianDP(replaced.mu / mu / sigma, slack, 4 * math.exp(-18))
@@ -392,6 +394,20 @@ def test_disjoint_data_sets_cost_the_maximum_and_all_else_the_sum():
     south.charge(PureDP(0.4))
     assert [entry["id"] for entry in south.entries()] == [2, 5]
     assert ledger.spent.epsilon == pytest.approx(1.0)
+    # Without a partition they may overlap.
+    ledger = PrivacyLedger(epsilon=1.0)
+    ledger.dataset("a").charge(PureDP(0.6))
+    with pytest.raises(BudgetExceededError, match=r"data set 'b'.* epsilon=0\.4 of 1"):
+        ledger.dataset("b").charge(PureDP(0.6))
+
+
+def test_a_file_keeps_its_unit(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1, unit="group")
+    ledger.charge(PrivacyGuarantee(PureDP(0.25), unit="one group"))
+    back = PrivacyLedger.open(ledger.path)
+    assert back.unit == pickle.loads(pickle.dumps(back)).unit == "group"
+    with pytest.raises(ValueError, match=r"unit='group' \(not 'row'\)"):
+        PrivacyLedger(ledger.path, epsilon=1)
 
 
 def test_a_data_set_keeps_its_partition():

@@ -14,6 +14,7 @@ import stat
 import tempfile
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -401,3 +402,23 @@ def test_a_fork_during_a_charge_of_another_thread_can_charge(tmp_path, monkeypat
     thread.join()
     assert ended(child) == 0
     assert PrivacyLedger.open(tmp_path / "ledger").spent.epsilon == 0.25
+
+
+def test_a_hook_of_warnings_that_writes_to_the_ledger_cannot_undo_a_charge():
+    """Nothing is released where the charge was undone: it raises."""
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-3)
+    estimator = HistogramSketcher(schema=(0, 1), epsilon=1.0, delta=1e-6, ledger=ledger)
+    clone(estimator).fit(np.zeros((30, 1)))
+
+    def hook(*_, **__):
+        with contextlib.suppress(Exception):
+            ledger.charge(PureDP(0.1), label="hook")
+
+    with warnings.catch_warnings(action="always"):
+        warnings.showwarning = hook
+        paid = len(ledger.entries())
+        try:
+            clone(estimator).fit(np.zeros((30, 1)))
+        except Exception:
+            return
+    assert len(ledger.entries()) > paid

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from simulated import simulate
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from skdpsumm import HistogramSketcher, M2MEstimator, RACESketcher, RFFSketcher, SketchUnion
@@ -77,3 +78,9 @@ def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
 
 
 # --- maximum entropy ------------------------------------------------------------------------
+
+
+def test_what_does_not_converge_says_so(monkeypatch):
+    monkeypatch.setattr("skdpsumm._linear_systems._MOST_CG_PRODUCTS", 2)
+    with pytest.warns(ConvergenceWarning, match="fewer columns"):
+        both(released("pairs", 10.0), monkeypatch)

@@ -96,11 +96,13 @@ def test_std_is_that_of_the_noise(kind, factor, accepted):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_neighbouring_coordinates_are_uncorrelated(kind):
+def test_coordinates_and_releases_are_uncorrelated(kind):
     """Chance fails this once in 1e20; a correlation of 0.15 always does."""
     sample, noise = draws(kind)
     pairs = sample.reshape(-1, 2) / noise.std[0]
     assert abs(np.mean(pairs[:, 0] * pairs[:, 1])) < 9.5 / math.sqrt(len(pairs))
+    again = noise.add(np.zeros(len(sample), np.int64)) / noise.std[0]
+    assert abs(np.mean(again * sample / noise.std[0])) < 9.5 / math.sqrt(len(sample))
 
 
 @pytest.mark.parametrize("scale", [0.1, 0.5, 1.0, 3.0, 1e6])
@@ -308,6 +310,12 @@ def test_infinite_epsilon_adds_nothing():
     assert noise.add(values).tolist() == values.tolist()
     assert noise.std.tolist() == [0, 0, 0]
     assert isinstance(noise.mechanism, Unprotected)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-16])
+def test_a_tiny_epsilon_is_refused(delta):
+    with pytest.raises(ValueError, match="raise epsilon"):
+        IntegerNoise([Block(1, 4e4, 4e4)], epsilon=1e-16, delta=delta)
 
 
 def test_sums_beyond_64_bits_are_refused():

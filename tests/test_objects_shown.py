@@ -10,6 +10,7 @@ import html
 import inspect
 import itertools
 import pickle
+import re
 import warnings
 from dataclasses import replace
 from functools import cache, cached_property
@@ -56,6 +57,7 @@ from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.privacy._ledger import LedgerDataset
 from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.summaries import DataOwner
+from skdpsumm.summaries._protocol import Bid
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (120, 2))
@@ -312,6 +314,22 @@ def test_no_wrong_parameter_hides_anything(kind):
 
 
 # ---- nothing private
+
+
+PRIVATE = {
+    "owner": lambda: DataOwner(X, LABELS),
+    "rows": rows,
+    "bid": lambda: Bid(CANARY[0], 41),
+    "curator": curator,
+    "curator with rows": lambda: curator(1),
+    "public": lambda: Public(X),
+}
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_no_text_shows_a_row(name):
+    for text in check_faces(PRIVATE[name]()):
+        assert not re.search(r"0\.7316|7\.316|0\.4182|4\.182", text)
 
 
 # ---- small tables in notebooks

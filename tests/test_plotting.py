@@ -389,3 +389,11 @@ def test_utility_of_an_estimator_fits_clones_and_pays_for_each():
     assert ledger.spent.epsilon == 3 * (3 + 1)
     assert not hasattr(model, "score_")
     assert display.ax_.get_xlabel() == "epsilon at delta=0 (replace-one)"
+
+
+@pytest.mark.parametrize(
+    "bad", [{"epsilons": [0.0, 1.0]}, {"epsilons": [1.0, np.inf]}, {"n_repeats": 0}], ids=str
+)
+def test_utility_refuses_before_it_spends(bad, unpaid):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        PrivacyUtilityDisplay.from_estimator(Constant(ledger=unpaid), None, X_test=[0], **bad)

@@ -18,6 +18,7 @@ from skdpsumm import (
     Numeric,
     PrivacyLedger,
     PrivateSketch,
+    RFFSketcher,
     SketchSummarizer,
     TableSchema,
 )
@@ -163,6 +164,84 @@ def test_the_claims(fitted):
     assert fitted.holds_private_data
     assert fitted.sketch_.privacy.epsilon(1e-6) == pytest.approx(3.0, rel=1e-4)
     assert "the set of labels in y" in fitted.sketch_.privacy.given
+
+
+@pytest.mark.parametrize("bound", [None, 2, "average"])
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_one_fit_is_one_charge(adjacency, bound):
+    X, y, owners, target = rows_of(n=300)
+    unit = "row" if bound is None else "group"
+    ledger = PrivacyLedger(epsilon=30.0, delta=1e-4, adjacency=adjacency, unit=unit)
+    s = make(ledger=ledger, max_rows_per_group=bound)
+    persons = {} if bound is None else {"groups": np.arange(300) // 4}
+    owners = owners if bound is None else persons["groups"] % 3
+    simulate(s, X, y, X_target=target, owners=owners, seed=None, **persons)
+    assert s.privacy_.owners.unit == f"one {unit}"
+    assert f"no {unit} is in two of the tables" in s.privacy_.owners.given
+    assert len(ledger.entries()) == 1
+    spent, claimed = ledger.spent.epsilon, s.privacy_.owners.epsilon(1e-4)
+    if adjacency == "add_remove":
+        assert spent == pytest.approx(claimed, rel=1e-4)
+    else:  # a row for another moves two cells of each group
+        assert claimed < spent < 2 * claimed
+
+
+@pytest.mark.parametrize(
+    ("options", "data", "match"),
+    [
+        ({}, {"X": "secret"}, "number"),
+        ({}, {"X_target": "secret"}, "number"),
+        ({}, {"y": np.zeros(299)}, "different numbers|consistent"),
+        ({}, {"owners": [0]}, "one label per row"),
+        ({}, {"groups": np.arange(300)}, "max_rows_per_group"),
+        ({}, {"y": np.linspace(0, 1, 300)}, "label is missing"),
+        ({}, {"y": np.zeros(300)}, r"label is missing.*label=\["),
+        ({"schema": None}, {}, "schema is missing"),
+        ({"label": "word"}, {}, "does not describe a column"),
+        ({"label": [0, 2]}, {}, "holds a"),
+        *(
+            ({name: 0}, {}, name)
+            for name in ("n_select", "n_synthetic", "n_bins", "rows_per_owner")
+        ),
+        ({"n_select": 10**13}, {}, "n_select"),
+    ],
+)
+def test_bad_input_costs_nothing_and_names_no_value(options, data, match, unpaid):
+    X, y, owners, target = rows_of(n=300)
+    given = {"X": X, "y": y, "X_target": target, "owners": owners} | data
+    for name, table in (("X", X), ("X_target", target)):
+        if given[name] is not table:  # one word among the numbers
+            given[name] = table.astype(object)
+            given[name][7, 1] = data[name]
+    with pytest.raises(ValueError, match=match) as caught:
+        make(ledger=unpaid, **options).fit(**given)
+    assert "secret" not in str(caught.value)
+
+
+def test_it_warns_where_the_sketch_has_nothing():
+    X = np.random.default_rng(0).uniform(0, 0.3, (4000, 2))
+    table = np.column_stack([X, X[:, 0] > 0.15]).astype(float)
+    sketcher = HistogramSketcher(
+        [(0, 1), (0, 1), [0.0, 1.0]], n_bins=10, marginals=[[0, 2], [1, 2]]
+    )
+    far = np.random.default_rng(1).uniform(0.8, 1, (300, 2))
+    with pytest.warns(UserWarning, match="Add a sketch.*no rows there"):
+        M2MClassifier.from_sketch(sketcher.fit(table).sketch_, X_target=far, n_synthetic=3000)
+    s = make(label=[0.0, 1.0])
+    with pytest.warns(UserWarning, match="Ask more owners"):
+        s.fit(X, table[:, 2], X_target=far)
+    assert s.X_.shape == (60, 2)  # the release is paid for, and kept
+
+
+def test_what_no_rows_can_be_drawn_of_is_refused(fitted):
+    features = RFFSketcher([(0, 1)] * 2, n_components=20).fit(rows_of()[0]).sketch_
+    with pytest.raises(ValueError, match="sketch of counts"):
+        SketchSummarizer.from_sketch(features)
+    with pytest.raises(ValueError, match="target names column 5"):
+        SketchSummarizer.from_sketch(fitted.sketch_, target=5)
+    far = np.full((300, 2), 0.999)
+    with pytest.warns(UserWarning, match="Raise n_synthetic=3000"):
+        SketchSummarizer.from_sketch(fitted.sketch_, X_target=far, n_synthetic=3000)
 
 
 @pytest.mark.parametrize("n_owners", [0, -1, 1.9, "3", np.nan])

@@ -171,3 +171,14 @@ def test_the_estimator_as_it_is_may_win():
 
 
 # ---------------------------------------------------------------------------------------- progress
+
+
+@seeded
+def test_a_warning_that_is_an_error_comes_after_everything():
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-6)
+    model = search(ledger=ledger)
+    error = warnings.catch_warnings(action="error", category=NoiseWarning)
+    with error, pytest.raises(NoiseWarning):
+        model.fit(*table(40))
+    assert len(ledger.entries()) == 1
+    assert model.predict(table(5)[0]).shape == (5,)

@@ -20,6 +20,7 @@ from skdpsumm import (
     AdaptiveSketcher,
     HistogramSketcher,
     Numeric,
+    PrivacyLedger,
     PrivateSketch,
     RACESketcher,
     RFFSketcher,
@@ -410,3 +411,27 @@ def test_transform_is_public(make):
     one, other = make().fit(X3), make().fit(X3[:5])
     assert np.array_equal(one.transform(X3), other.transform(X3))
     assert np.array_equal(make().fit_transform(X3), one.transform(X3))
+
+
+WRONG = [
+    *((rff, {"epsilon": e}, "'epsilon'") for e in (0, -1.0, np.nan, "1")),
+    *((rff, {"delta": d}, "'delta'") for d in (1, -1e-9, np.nan)),
+    (rff, {"adjacency": "swap"}, "'adjacency'"),
+    *((make, {"schema": s}, "range") for make in (rff, union) for s in ((1, 0), (0, np.nan))),
+    *((make, {"epsilon": 1e-18, "delta": 0.0}, "raise epsilon") for make in MAKERS.values()),
+    *((rff, {"gamma": g}, "gamma") for g in (0, -1.0, np.nan, np.inf, 1e40, "scale")),
+    *((race, {"bandwidth": b}, "bandwidth") for b in (0, 1e-40, "scale")),
+    *((histogram, {"n_bins": b}, "n_bins") for b in (0, [1, 2], [0, 1, 1], 2.5)),
+    *((histogram, {"marginals": m}, "marginals") for m in (0, [], [[0, 0]], [[3]], [["a"]])),
+    *((union, {"weights": w}, "weights") for w in ([1, 1], [1, 1, 0], [1, 1, -1], [1, 1, np.nan])),
+    (union, {"sketchers": []}, "sketchers"),
+    (union, {"sketchers": [rff(gamma=-1.0)]}, "gamma"),
+    (union, {"sketchers": [rff(ledger=PrivacyLedger(epsilon=1.0))]}, "ledger"),
+    (union, {"sketchers": [rff(schema=(0, 1))]}, "schema"),
+]
+
+
+@pytest.mark.parametrize(("make", "params", "told"), WRONG)
+def test_bad_parameters_cost_nothing(make, params, told, unpaid):
+    with pytest.raises(ValueError, match=told):
+        make(ledger=unpaid, **params).fit(X3)

@@ -357,3 +357,12 @@ def test_without_noise_choices_are_the_best_and_counts_are_exact():
     assert (noisy.tolist(), std) == ([[1.5, 2.0]], 0.0)
     assert budget.std(l1=1, l2=1, share=0.1) == 0
     assert budget.remaining == pytest.approx(0.8)
+
+
+def test_a_count_beyond_its_room_is_refused():
+    budget = build(10.0, 1e-6, most_values=10**7)
+    room = budget.room(l2=GRID)
+    noisy, std = budget.count(np.array([room, -room]), l1=GRID, l2=GRID, share=0.5)
+    assert np.allclose(noisy, [room, -room], atol=40 * std)
+    with pytest.raises(OverflowError):
+        budget.count(np.array([8 * room]), l1=GRID, l2=GRID, share=0.5)

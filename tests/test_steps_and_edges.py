@@ -188,3 +188,22 @@ def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
         assert (
             told(lambda m=make: m(release=sketcher, n_synthetic=5000, random_state=0).fit(X)) == []
         )
+
+
+def test_questions_that_hold_nowhere_or_everywhere_are_told():
+    X = people().assign(sex=np.where(np.arange(3000) % 2, "F", "M"))
+    model = answering(HistogramSketcher(schema={**GRIDDED, "sex": ["F", "M"]}), X)
+    for where, question in {
+        "nowhere": lambda rows: rows["sex"] == "W",
+        "everywhere": lambda rows: rows["age"] < 1000,
+        r"nowhere on .* \(outputs \[1\]\)": lambda rows: rows["age"][:, None] > [20, 99],
+    }.items():
+        for ask in (model.count, model.estimate):
+            with pytest.warns(AnswerWarning, match=f"spelling of categories.*{where}"):
+                ask(question)
+    with pytest.warns(AnswerWarning, match=r"range \(17, 90\)"):
+        model.cdf("age", [16, 40])
+    with warnings.catch_warnings(action="error"):
+        model.count(lambda rows: rows["sex"] == "F")
+        model.estimate(lambda rows: np.full(len(rows), 2.0))  # no condition
+        model.cdf("age", [17, 40, 90])

@@ -29,7 +29,7 @@ from skdpsumm.privacy import PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.schema._reading import read_table
 from skdpsumm.schema._vectorizer import VectorRows, vectorize
-from skdpsumm.summaries import DataOwner
+from skdpsumm.summaries import Auction, DataOwner, Propose
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._protocol import NONE_SHARED
 
@@ -123,6 +123,41 @@ def test_a_fit_is_charged_once(protocol):
     if protocol != "propose":
         expected = expected + s.privacy_.owners.mechanism
     assert ledger.spent.epsilon == pytest.approx(expected.epsilon(1e-5), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "data", "message"),
+    [
+        ({"n_select": 0}, {}, "n_select"),
+        ({"protocol": "vote"}, {}, "protocol"),
+        ({"protocol": Propose(parsimony=0.5)}, {}, "parsimony"),
+        ({"adjacency": "replace_one"}, {}, "n_target is None"),
+        ({"shares": {"north": 1.0}}, {}, "shares"),
+        ({}, {"owners": [1, 2]}, "owners"),
+        ({}, {"X_target": [[1.0]]}, "features"),
+        ({}, {"X_target": [[1.0, np.inf]]}, "infinity"),
+        ({"protocol": Auction(X_seed=[[1.0]]), "epsilon": 20.0}, {}, "X_seed"),
+        ({}, {"y": np.full(300, np.nan)}, "label for each row"),
+        ({"schema": {"a": Numeric(), "b": (0, 1)}, "gamma": "auto"}, {}, "has no range"),
+        ({}, {"X_holdout": [[1.0]], "y_holdout": [1]}, "X_holdout has 1 columns"),
+        ({}, {"X_holdout": [["a", "b"]], "y_holdout": [1]}, "X holds values that are not numbers"),
+    ],
+)
+def test_mistakes_cost_nothing(options, data, message):
+    X, y, owners, target, _ = problem()
+    ledger = PrivacyLedger(epsilon=np.inf, adjacency=options.get("adjacency", "add_remove"))
+    one = summarizer(ledger=ledger, **options)
+    if "X_holdout" in data:
+        one = SummarizedEstimator(LogisticRegression(), one)
+    with pytest.raises(ValueError, match=message):
+        one.fit(X, **{"y": y, "X_target": target, "owners": owners, **data})
+    assert ledger.entries() == []
+
+
+def test_a_target_that_a_pipeline_did_not_map_is_told_why():
+    with pytest.raises(ValueError, match="features") as caught:
+        summarizer().fit(np.ones((40, 3)), X_target=np.ones((40, 2)))
+    assert "transform_input=['X_target']" in caught.value.__notes__[0]
 
 
 # -------------------------------------------------------------------------- summarised estimators
