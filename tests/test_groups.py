@@ -111,6 +111,22 @@ class TestCoins:
         assert np.all(abs(np.bincount(rows, minlength=20) - 1000) < 5 * np.sqrt(750))
 
 
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ("ab", "not a name"),
+        ([1, b"a", "b"], "neither words nor numbers"),
+        ([1e17], "rounded"),
+        (np.array([2.0**24], np.float32), "rounded"),
+        ([np.inf], "infinity"),
+    ],
+)
+def test_what_is_no_label_is_refused_without_a_value(labels, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        Groups.read(labels)
+    assert caught.value.__context__ is None
+
+
 class TestSensitivity:
     """Exact: sums of two neighbouring tables, before noise, lie as far apart as noise allows."""
 

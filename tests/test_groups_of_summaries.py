@@ -106,6 +106,7 @@ WRONG = {
         {"groups": None},
         "got target_groups, but max_rows_per_group=None",
     ),
+    "no groups": ({}, {"groups": None}, "enable_metadata_routing=True"),
     "no target_groups": ({}, {"target_groups": None}, "Pass target_groups"),
     "both of one": ({}, {"X_target": X}, "leave target_groups out"),
     "no target": (

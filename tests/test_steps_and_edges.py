@@ -196,7 +196,7 @@ def test_questions_that_hold_nowhere_or_everywhere_are_told():
     for where, question in {
         "nowhere": lambda rows: rows["sex"] == "W",
         "everywhere": lambda rows: rows["age"] < 1000,
-        r"nowhere on .* \(outputs \[1\]\)": lambda rows: rows["age"][:, None] > [20, 99],
+        r"nowhere .* \(outputs \[1\]\)": lambda rows: rows["age"][:, None] > [20, 99],
     }.items():
         for ask in (model.count, model.estimate):
             with pytest.warns(AnswerWarning, match=f"spelling of categories.*{where}"):
