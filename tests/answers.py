@@ -28,8 +28,7 @@ def answer_of(value, std=0.5, **options):
 
 def said(ask, kind=AnswerWarning):
     """Return an answer, and the texts of its warnings."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         answer = ask()
     return answer, [str(w.message) for w in caught if issubclass(w.category, kind)]
 

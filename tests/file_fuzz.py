@@ -70,8 +70,7 @@ QUIET = {"random_state": 0, "epsilon": 3.0}
 
 
 def _released(sketcher, table=PLAIN, **groups):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         sketcher.set_params(**(QUIET | {"epsilon": sketcher.epsilon}))
         with simulation(1):
             return sketcher.fit(table, **groups).sketch_

@@ -90,8 +90,7 @@ def fits():
 def main():
     """Print the table."""
     for name, fit in fits().items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             files = files_entered(fit)
         print(f"{name:22} {len(files):3} files (at most {LIMITS[name]})")
         if "-v" in sys.argv:

@@ -140,8 +140,7 @@ def test_a_correlation_that_noise_drove_to_its_end_is_not_certain():
 
 
 def entries_of(ask):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         answer = ask()
     assert all(issubclass(w.category, AnswerWarning) for w in caught)
     return answer, [w.message.entries for w in caught]

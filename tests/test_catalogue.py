@@ -61,8 +61,7 @@ def test_instances_fit_the_table_that_they_are_for(name):
     one = INSTANCES[name]
     budget = {} if one.kind == "vectorizer" else {"epsilon": 2.5}
     model = one.make(**budget)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         one.fit(model, X, LABELS, NUMBERS)
     of_rows = one.kind in ("summarizer", "summarised")
     assert getattr(model, "holds_private_data", False) == (one.interactive or of_rows)

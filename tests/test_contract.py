@@ -49,8 +49,7 @@ def simulated_fit(name, action, X=X):
     ledger, one = PrivacyLedger(epsilon=100.0, delta=1e-3), CLASSES[name]
     model = one.make(ledger=ledger)
     given = {None: (), "labels": (Y,), "numbers": (Y,)}[one.y]
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(record=True, action="ignore") as told:
         warnings.simplefilter(action, PrivacyLeakWarning)
         with contextlib.suppress(PrivacyLeakWarning, ValueError), simulation(0):
             model.fit(X, *given)
@@ -141,10 +140,9 @@ def test_a_late_warning_costs_no_summary():
         n_select=200, n_components=20, target_is_owners=True, ledger=ledger, gamma=1.0
     )
     model = SummarizedEstimator(LogisticRegression(), few)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        with pytest.raises(UserWarning, match="owners sent fewer rows"):
-            model.fit(X, Y)
+    as_errors = warnings.catch_warnings(action="error", category=UserWarning)
+    with as_errors, pytest.raises(UserWarning, match="owners sent fewer rows"):
+        model.fit(X, Y)
     assert len(ledger.entries()) == 1
     assert model.privacy_.target == model.summarizer_.privacy_.target
     assert model.holds_private_data
@@ -214,8 +212,7 @@ class _Spy(PrivacyLedger):
 
 
 def fit_quietly(one, ledger):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return one.fit(one.make(ledger=ledger), X, Y, X[:, 0])
 
 

@@ -96,8 +96,7 @@ def attack(model, data, asked=None):
     """Fit, and check that what comes of it is one of the two things that may."""
     ledger = PrivacyLedger(epsilon=math.inf, delta=1e-5)
     payer(model).set_params(ledger=ledger)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         error = raised_by(lambda: model.fit(*data))
         if error is not None:
             assert was_meant(error), repr(error)
@@ -230,7 +229,6 @@ def test_any_mechanism(description):
 @given(TABLES, TABLES, st.floats())
 @settings(quick, max_examples=60)
 def test_any_distance(one, other, gamma):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         error = raised_by(lambda: mmd2(one, other, gamma=gamma))
     assert error is None or was_meant(error), repr(error)

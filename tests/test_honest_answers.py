@@ -171,10 +171,9 @@ def test_what_a_release_shows_is_told_when_all_is_set(model):
     model = clone(model).set_params(
         release=bins.set_params(ledger=ledger), schema=(0, 1), n_synthetic=1000, random_state=0
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", AnswerWarning)
-        with pytest.raises(AnswerWarning):
-            model.fit(X, y)
+    as_errors = warnings.catch_warnings(action="error", category=AnswerWarning)
+    with as_errors, pytest.raises(AnswerWarning):
+        model.fit(X, y)
     assert len(ledger.entries()) == 1
     assert model.privacy_ is model.sketch_.privacy
     asked = model.predict(X) if hasattr(model, "estimator_") else np.asarray(model.mean())
@@ -509,8 +508,9 @@ def test_values_at_an_end_of_a_range_warn_where_they_may_have_been_clipped(kind)
     schema = {"x": known}
     m2m = simulate(M2MEstimator(schema, random_state=0), values[:, None])
     for ask in (m2m.mean, m2m.total, partial(m2m.quantile, q=0.95)):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", AnswerWarning)
+        with warnings.catch_warnings(
+            record=True, action="always", category=AnswerWarning
+        ) as caught:
             ask("x")
         assert any("wider range" in str(one.message) for one in caught) == (kind == "clipped")
 

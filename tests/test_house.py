@@ -167,8 +167,7 @@ def test_no_folder_has_more_files_than_one_can_know():
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_fit_enters_few_files(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         files = files_entered(fits()[name])
     assert 0 < len(files) <= LIMITS[name], files
 

@@ -215,8 +215,7 @@ def test_a_condition_that_is_multiplied_is_one(scaled):
     sketcher = HistogramSketcher()
     model = M2MEstimator((0, 20), release=sketcher, n_synthetic=5000, random_state=0).fit(rows)
     for condition in (lambda r: r[:, 0] == 0, lambda r: r[:, 0] <= 2):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AnswerWarning)
+        with warnings.catch_warnings(action="ignore", category=AnswerWarning):
             plain = model.estimate(condition)
             answer = model.estimate(lambda r, holds=condition: scaled(holds(r)))
         low, high = answer.interval(0.999)

@@ -327,10 +327,9 @@ def test_warnings_do_not_hang_on_the_number_of_labels():
 
 def told(work):
     """Return all that an error says or carries, causes and contexts included, but for frames."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with pytest.raises(Exception) as raised:  # noqa: PT011 (whatever it is)
-            work()
+    raising = pytest.raises(Exception)  # noqa: PT011 (whatever it is)
+    with warnings.catch_warnings(record=True, action="always") as caught, raising as raised:
+        work()
     texts, error = [str(w.message) for w in caught], raised.value
     while error is not None:
         texts += [str(error), repr(error), repr(error.args)]

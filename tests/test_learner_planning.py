@@ -42,8 +42,7 @@ def noise(monkeypatch):
 
 
 def quiet(task):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return task()
 
 
@@ -199,8 +198,7 @@ def warned(name, n, y, seed, epsilon=1.0):
     """Return whether a fit, and answers, warn that they are noise, and the model."""
     model = clone(KINDS[name]).set_params(epsilon=epsilon)
     given = {"X_public": WIDE[-200:]} if name == "span" else {}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         with simulation(seed):
             model.fit(WIDE[:n], y[:n], **given)
         if name == "path":
@@ -272,10 +270,9 @@ def test_an_error_after_the_charge_loses_no_model(name):
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     model = clone(KINDS[name]).set_params(ledger=ledger)
     given = {"X_public": WIDE[-200:]} if name == "span" else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NoiseWarning)
-        with pytest.raises(NoiseWarning, match="The model may be mostly noise"):
-            simulate(model, WIDE[:15], COINS[:15], **given, seed=drowned(name)[0])
+    as_errors = warnings.catch_warnings(action="error", category=NoiseWarning)
+    with as_errors, pytest.raises(NoiseWarning, match="The model may be mostly noise"):
+        simulate(model, WIDE[:15], COINS[:15], **given, seed=drowned(name)[0])
     assert len(ledger.entries()) == 1
     assert model.noise_.is_drowned
     assert model.predict(WIDE[:3]).shape == (3,)
@@ -298,10 +295,9 @@ def test_what_public_numbers_show_is_told_before_the_charge(name):
     terms = {"delta": 1e-5, "accountant": "zcdp", "adjacency": model.adjacency}
     ledger = PrivacyLedger(epsilon=20.0, **terms)
     model = clone(model).set_params(ledger=ledger)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NoiseWarning)
-        with pytest.raises(NoiseWarning, match=words):
-            model.fit(X, LABELS)
+    as_errors = warnings.catch_warnings(action="error", category=NoiseWarning)
+    with as_errors, pytest.raises(NoiseWarning, match=words):
+        model.fit(X, LABELS)
     assert not ledger.entries()
     assert not hasattr(model, "privacy_")
     with pytest.warns(NoiseWarning, match=words):
@@ -324,10 +320,9 @@ def test_nothing_before_the_charge_hangs_on_the_number_of_rows(name, monkeypatch
             raise Unpaid(repr(privacy))
 
         monkeypatch.setattr(model, "_pay", refuse)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            with pytest.raises(Unpaid) as claim:
-                one.fit(model, X[:n], LABELS[:n], NUMBERS[:n])
+        raising = pytest.raises(Unpaid)
+        with warnings.catch_warnings(record=True, action="always") as caught, raising as claim:
+            one.fit(model, X[:n], LABELS[:n], NUMBERS[:n])
         return str(claim.value), [str(w.message) for w in caught]
 
     assert said(2) == said(40)

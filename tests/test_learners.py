@@ -186,10 +186,9 @@ def test_public_points_that_pass_by_a_scaler_are_warned_of(routed, recwarn):
 
 
 def test_isolated_public_points_are_told_of_before_anything_is_charged(unpaid):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match=r"a gamma of about 0\.5 or less"):
-            TDDLClassifier(gamma=1e4, ledger=unpaid).fit(X, DISC, X_public=Z)
+    as_errors = warnings.catch_warnings(action="error")
+    with as_errors, pytest.raises(UserWarning, match=r"a gamma of about 0\.5 or less"):
+        TDDLClassifier(gamma=1e4, ledger=unpaid).fit(X, DISC, X_public=Z)
 
 
 def test_a_search_does_not_cut_public_points():
@@ -242,8 +241,7 @@ def test_a_copy_that_has_learnt_nothing_says_so(mechanism):
         assert len(set(blank.predict(NEW))) == 1
     assert len(caught) == 1
     assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model.predict(Z)
         pickle.loads(pickle.dumps(model)).predict(Z)  # the answers given
         if mechanism == "functional":
@@ -378,10 +376,9 @@ def test_landmarks_that_see_nothing_are_warned_of_before_anything_is_charged(lea
     marks = FunctionalMechanism(n_landmarks=64)
     settings = {"mechanism": marks, "random_state": 0, "ledger": unpaid}
     model = learner(kernel="rbf", gamma=20.0, schema=(0, 1), delta=0, **settings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match=r"Take a gamma of about 2 or less"):
-            model.fit(HOT, DISC[:200])
+    as_errors = warnings.catch_warnings(action="error")
+    with as_errors, pytest.raises(UserWarning, match=r"Take a gamma of about 2 or less"):
+        model.fit(HOT, DISC[:200])
 
 
 # ---- rows that no one expects

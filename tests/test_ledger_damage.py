@@ -289,10 +289,8 @@ def test_a_warning_that_is_undone_leaves_a_ledger_that_fits_its_file(tmp_path):
     ledger = filled(tmp_path / "ledger")
     ledger.__sklearn_clone__()
     ledger.charge(PureDP(0.01), label="a")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UserWarning):
-            ledger.charge(PureDP(0.01), label="a")
+    with warnings.catch_warnings(action="error"), pytest.raises(UserWarning):
+        ledger.charge(PureDP(0.01), label="a")
     assert len(ledger.entries()) == 3
     ledger.charge(PureDP(0.01), label="b")
     assert len(PrivacyLedger.open(ledger.path).entries()) == 4

@@ -74,8 +74,7 @@ def test_the_release_is_that_of_the_sketcher_on_the_same_table():
 
 def said(work):
     """Return what the work returns, and its warnings, of answers and of few points."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         done = work()
     return done, [w for w in caught if "skdpsumm" in str(w.category) or w.category is UserWarning]
 

@@ -267,10 +267,9 @@ def test_a_curator_asks_its_ledger_before_it_reads_the_target():
     with pytest.raises(ValueError, match="explore"):  # parameters come first
         curator_of(unreadable, ["a"], protocol=Propose(explore=2), ledger=ledger, gamma=1.0)
     roomy = PrivacyLedger(epsilon=5.0, delta=1e-4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PrivacyLeakWarning)
-        with pytest.raises(PrivacyLeakWarning):
-            curator_of(unreadable, ["a"], ledger=roomy, gamma=1.0)
+    as_errors = warnings.catch_warnings(action="error", category=PrivacyLeakWarning)
+    with as_errors, pytest.raises(PrivacyLeakWarning):
+        curator_of(unreadable, ["a"], ledger=roomy, gamma=1.0)
     with pytest.raises(ValueError, match="NaN"):
         curator_of(unreadable, ["a"], ledger=roomy, gamma=1.0)
     assert ledger.entries() == roomy.entries() == []
@@ -282,8 +281,7 @@ def test_a_curator_warns_when_the_rows_are_chosen():
     options = {"n_select": 5, "gamma": 1.0, "random_state": 0, "ledger": ledger}
     curator = curator_of(100 * points(1000), ["a"], **options)
     owner = DataOwner(100 * points(100, seed=1), seed=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         messages = curator.open()
         with pytest.raises(UserWarning, match="near 0 between any"):
             curator.receive({"a": owner.answer(messages["a"])})

@@ -57,8 +57,7 @@ pytestmark = pytest.mark.simulated(0)
 )
 def test_models_predict_tables_without_the_columns_that_the_schema_drops(model):
     given = {"X_public": FEW[:50]} if isinstance(model, TDDLClassifier) else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         model.fit(FRAME, FRAME["rich"], **given)
     np.testing.assert_array_equal(model.predict(FRAME), model.predict(FEW))
     with pytest.raises(ValueError, match="lacks column 'age'"):
@@ -82,8 +81,7 @@ def test_a_schema_with_the_label_is_told():
     frame = FRAME.drop(columns="id")
     with pytest.warns(UserWarning, match="column 'rich' out of the schema"):
         TDILClassifier(schema=schema).fit(frame, frame["rich"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         warnings.simplefilter("ignore", NoiseWarning)
         TDILClassifier(schema=SCHEMA).fit(FRAME, FRAME["rich"])
 
@@ -108,15 +106,13 @@ def test_columns_that_no_histogram_has_are_told_before_the_release_and_after():
     with pytest.warns(UserWarning, match="Add a group of 'pay' to marginals"):
         sketcher.fit(FRAME)
     m2m = M2MEstimator.from_sketch(sketcher.sketch_, n_synthetic=2000, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AnswerWarning)
+    with warnings.catch_warnings(action="ignore", category=AnswerWarning):
         paid = m2m.count(lambda rows: (rows["pay"] > 0) & (rows["sex"] == "F"))
     # Nothing is known of it: none of the women, or all of them.
     low, high = paid.interval()
     assert low <= 1
     assert high >= 0.999 * np.sum(FRAME["sex"] == "F")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         m2m.count(lambda rows: (rows["age"] > 50) & (rows["sex"] == "F"))
         HistogramSketcher(marginals=[["sex", "age"], ["pay"]], schema=SCHEMA).fit(FRAME)
 
@@ -126,8 +122,7 @@ def test_columns_that_no_histogram_has_are_told_before_the_release_and_after():
 
 @pytest.mark.parametrize("kind", [TDILClassifier, M2MClassifier])
 def test_rows_that_are_read_once_are_predicted_as_one_by_one(kind):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         model = kind(schema=SCHEMA).fit(FRAME, FRAME["rich"])
     rows, good, held_out = FRAME[:60], np.ones(60, bool), np.arange(60) < 50
     table = Table(rows, None, held_out)

@@ -195,10 +195,9 @@ REFUSING = {
 def test_a_function_that_fails_on_a_row_costs_nothing_and_tells_no_value(name, unpaid):
     kernel, words = REFUSING[name]
     model = TDILClassifier(kernel=kernel, ledger=unpaid, classes=[0, 1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(ValueError, match=words) as caught:
-            model.fit(ODD, Y)
+    as_errors = warnings.catch_warnings(action="error")
+    with as_errors, pytest.raises(ValueError, match=words) as caught:
+        model.fit(ODD, Y)
     error = caught.value
     assert "7316" not in str(error)
     assert error.__cause__ is None
@@ -223,8 +222,7 @@ def noisy(A):
 
 def test_functions_of_users_warn_of_no_row():
     model = TDILClassifier(kernel=FunctionTransformer(noisy))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model.fit(X, Y).predict(X)
 
 

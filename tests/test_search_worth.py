@@ -96,8 +96,7 @@ def test_what_is_expected_is_what_a_fit_will_have(params):
     planned = model.expected_noise(800)
     assert ledger.entries() == []
     assert not hasattr(model, "noise_")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model.fit(*table(800))
     held_out = 800 * model.holdout
     assert planned["noise"] == pytest.approx(model.score_noise_std_ / held_out)
@@ -122,8 +121,7 @@ def test_few_rows_are_told_and_many_are_not():
     assert seen[-1].filename == __file__
     assert few.noise_.is_drowned
     assert str(few.noise_).startswith("Mostly noise")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NoiseWarning)
+    with warnings.catch_warnings(action="error", category=NoiseWarning):
         many = search().fit(*table(3000))
     assert not many.noise_.is_drowned
     assert 0 < many.noise_.difference < 0.1

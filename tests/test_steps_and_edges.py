@@ -158,8 +158,7 @@ of_points = functools.partial(M2MEstimator, inference="points")
 
 def told(work):
     """Return the texts of the answer warnings."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         work()
     found = [w for w in caught if issubclass(w.category, AnswerWarning)]
     assert all(w.filename == __file__ for w in found), "they point to whoever asked"

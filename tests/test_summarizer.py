@@ -193,8 +193,7 @@ def test_score_never_looks_at_the_owners_labels():
 
 def said(work, what):
     """Return how many warnings with these words come."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         work()
     return sum(what in str(warning.message) for warning in caught)
 

@@ -286,8 +286,7 @@ def test_who_takes_part_hangs_on_no_label_of_somebody_else():
     for label in (1, 1.5):  # of one row of "b"
         labels[np.flatnonzero(owners == "b")[0]] = label
         s = summarizer(protocol=AskAll(5))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             s.fit(X, labels, X_target=points(100, 2.0, seed=9), owners=owners)
         assert list(s.dropped_owners_) == ["c"]
         assert any("1 of 3" in str(w.message) for w in caught)

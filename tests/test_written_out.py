@@ -152,8 +152,7 @@ SHORT = {"norm_bound": 1.0}
 )
 def test_rows_that_nothing_public_is_said_of_are_told_once_before_the_charge(model, is_told):
     y = np.sign(ROWS[:, 0])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         model.fit(ROWS, y)
     told = [str(one.message) for one in caught if "a schema, the public" in str(one.message)]
     assert len(told) == is_told
