@@ -18,7 +18,6 @@ from skdpsumm import (
     TableSchema,
 )
 from skdpsumm._bounded import parse_toml
-from skdpsumm.schema._cells import public_cells
 from skdpsumm.schema._reading import NoEstimator, validate_table
 
 DAYS = Date("2015-01-01", "2024-12-31", missing=True)
@@ -352,18 +351,3 @@ def test_rows_that_are_drawn_hold_dates(model):
     polars = M2MEstimator(SCHEMA, random_state=0).fit(frame)
     assert polars.sample(9, random_state=0)["day"].dtype == pl.Date
     assert polars.mean("day", by="sex").value["value"].dtype == pl.Date
-
-
-def test_cells_of_dates_begin_where_the_calendar_does():
-    """A year is a sum of whole cells, which divides none of them."""
-    for low, high, step, unit in (
-        ("2019-03-05", "2023-11-02", "day", "year"),
-        ("1931-03-05", "2001-11-02", "day", "year"),
-        ("2020-01-01", "2020-03-31", "hour", "month"),
-        ("2020-01-01", "2020-01-31", "hour", "day"),
-    ):
-        column = Date(low, high, step=step)
-        cells = public_cells(column, (), 2000)
-        wanted = column.calendar(unit)[1][1:-1]
-        assert set(wanted) <= set(cells.fine_edges), (low, high, step)
-        assert cells.are_fine

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skdpsumm.features import _engine
-from skdpsumm.features._engine import N_ANGLES, ExactProduct
+from skdpsumm.features._engine import ExactProduct
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in multiply")
@@ -172,15 +172,6 @@ def all_float32(first, last):
 def test_grid_values_are_close_to_the_circle(engine, turns):
     assert deviation(turns) < ROUNDING + ANGLE[engine]
     assert deviation(-turns) < ROUNDING + ANGLE[engine]
-
-
-def test_numpy_rounds_the_angle_and_then_the_point(monkeypatch):
-    monkeypatch.setenv("SKDPSUMM_ENGINE", "numpy")
-    every_angle = np.arange(-N_ANGLES, N_ANGLES) / N_ANGLES
-    assert deviation(every_angle.astype(np.float32)) <= 0.5 + 1e-9
-    between = every_angle + 0.49 / N_ANGLES
-    sums = [_engine.fourier_sums(np.ones((1, 1)), t[None]) for t in (every_angle, between)]
-    np.testing.assert_array_equal(*sums)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

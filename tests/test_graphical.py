@@ -9,7 +9,7 @@ from scipy.special import xlogy
 from scipy.stats import chi2
 
 from skdpsumm.sketches._graphical import GraphicalModel
-from skdpsumm.sketches._junction_tree import JunctionTree, divided, within
+from skdpsumm.sketches._junction_tree import JunctionTree, divided
 from skdpsumm.sketches._residuals import Marginal, Residuals
 
 
@@ -228,23 +228,6 @@ def test_marginals_of_a_tree_are_sums_of_its_product(seed):
     for group in asked:
         np.testing.assert_allclose(tree.marginal(group), summed(joint, group), atol=1e-14)
         np.testing.assert_allclose(together[group], summed(joint, group), atol=1e-14)
-
-
-def test_the_cap_takes_groups_in_their_order():
-    sizes = (10, 10, 10, 10)
-    groups = [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2), (1,)]
-    assert within(sizes, groups, 300) == [(0, 1), (1, 2), (2, 3), (1,)]
-    assert within(sizes, groups, 2000) == groups
-    rng = np.random.default_rng(22)
-    marginals = measured(a_truth(sizes, rng), groups, rng)
-    model = GraphicalModel(sizes, most_cells=300).fit(marginals)
-    assert model.left_out == [(0, 3), (0, 2)]
-    assert sum(p.size for p in model.tree.probabilities) <= 300
-    # All that were counted are known.
-    assert model.residuals.covers((0, 3))
-    held = [(0, 3)]
-    model = GraphicalModel(sizes, most_cells=300, zeros=[(held[0], np.ones((10, 10), bool))])
-    assert model.fit(marginals).left_out == [(2, 3), (0, 2)]
 
 
 def test_draws_follow_the_tree():
