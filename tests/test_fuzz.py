@@ -92,7 +92,7 @@ def data_of(name):
     return {None: (X,), "labels": (X, Y), "numbers": (X, T)}[ESTIMATORS[name].y]
 
 
-def attack(model, data, asked=None):
+def attack(model, data):
     """Fit, and check that what comes of it is one of the two things that may."""
     ledger = PrivacyLedger(epsilon=math.inf, delta=1e-5)
     payer(model).set_params(ledger=ledger)

@@ -7,6 +7,7 @@ from operator import add
 import numpy as np
 import pandas as pd
 import pytest
+from answers import said
 from scipy import stats
 from simulated import simulate
 from sklearn.base import clone
@@ -231,6 +232,8 @@ def test_it_warns_where_the_sketch_has_nothing():
     with pytest.warns(UserWarning, match="Ask more owners"):
         s.fit(X, table[:, 2], X_target=far)
     assert s.X_.shape == (60, 2)  # the release is paid for, and kept
+    messages = said(lambda: s.fit(X, table[:, 2], X_target=X[:3]), UserWarning)[1]
+    assert any(text.startswith("Give more rows as X_target") for text in messages)
 
 
 def test_what_no_rows_can_be_drawn_of_is_refused(fitted):
