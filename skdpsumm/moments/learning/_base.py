@@ -35,7 +35,14 @@ from .._numbers import (
 from ..asking._estimate import Estimate
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..asking._weighted import encoded
-from ..inferring._points import absent, counted_columns, draw_points, maxent_points, systematic
+from ..inferring._points import (
+    absent,
+    counted_columns,
+    draw_points,
+    histogram_columns,
+    maxent_points,
+    systematic,
+)
 from ..inferring._regression import MomentRegression
 from ..inferring._table_model import TableModel
 from ._coefficients import Regression
@@ -229,8 +236,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     @cached_property
     def _model(self) -> Any:
-        """What the histograms of the release tell."""
-        return TableModel(self.sketch_, self._table)
+        """What the histograms of the release tell, None if it has none."""
+        has_some = histogram_columns(self.sketch_.feature_map)
+        return TableModel(self.sketch_, self._table) if has_some else None
 
     def __getstate__(self) -> dict[str, Any]:
         # Both take much room, and come out the same when they are made again from the release.
