@@ -1,5 +1,7 @@
 """Coefficients of regressions on a release: their values, and intervals that hold."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -151,6 +153,22 @@ def test_an_interval_of_the_population_is_the_widest(one_shop):
     share = fit.predict_proba(inputs.astype(float))[:, 1]
     usual = sandwich(inputs.astype(float), yes - share, share * (1 - share))
     np.testing.assert_allclose(sampling, usual, rtol=0.25)
+
+
+def test_coefficients_are_those_of_the_last_release_and_pickles_leave_its_model_out():
+    rng = np.random.default_rng(0)
+    X = rng.random((4000, 2))
+    y = X[:, 0] > 0.5
+    model = M2MClassifier((0, 1), n_synthetic=2000, random_state=0).fit(X, y)
+    slope = float(model.coefficients().value[1])
+    assert "_model" in vars(model)
+    copy = pickle.loads(pickle.dumps(model))
+    assert "_model" not in vars(copy)
+    assert "_plausible" not in vars(copy)
+    assert float(copy.coefficients().value[1]) == slope > 0
+    # Read by points, the release has no model until its coefficients are asked for.
+    model.set_params(inference="points").fit(X, ~y).set_params(inference="graphical")
+    assert float(model.coefficients().value[1]) < 0
 
 
 def test_inputs_that_were_not_counted_together_have_a_wider_interval():

@@ -345,6 +345,21 @@ def test_how_columns_go_together_beyond_their_pairs_is_held(knows):
     assert np.mean(held) > 0.9 if knows else np.mean(held) < 0.5
 
 
+def test_rare_conditions_on_the_same_four_columns_have_points_of_their_own():
+    codes = np.random.default_rng(0).integers(0, 8, (5000, 5))
+    m2m, again = (
+        simulate(M2MEstimator([list(range(8))] * 5, random_state=0), codes) for _ in range(2)
+    )
+
+    def alike(k):
+        return lambda rows: np.logical_and.reduce([rows[:, j] == k for j in range(4)])
+
+    for covers in ("table", "population"):
+        first, second = (m2m.count(alike(k)).interval(covers=covers) for k in (1, 3))
+        assert first[0] < first[1]
+        assert second.tolist() == again.count(alike(3)).interval(covers=covers).tolist()
+
+
 def test_a_condition_on_four_columns_that_hardly_a_row_meets_is_not_nothing():
     rng, names = np.random.default_rng(0), [*"abcdefghijkl"]
     X = pd.DataFrame({name: rng.choice(names[1:], 6000) for name in "pqrs"})

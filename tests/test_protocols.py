@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from curators import curator_of
+from curators import curator_of, summarizer_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_protocols import AskAll, printed
@@ -58,6 +58,16 @@ def seen(curator, owner):
 
 
 # --------------------------------------------------------------------------------- all protocols
+
+
+@pytest.mark.parametrize("protocol", ["propose", "auction"])
+def test_numbers_of_short_types_round_no_budget(protocol):
+    short = {"n_components": np.int16(64), "epsilon": np.float32(0.3), "delta": np.float16(0)}
+    terms = summarizer_of(np.int8(20), gamma=0.5, protocol=protocol, **short).terms()
+    types = [type(getattr(terms, name)) for name in ("n_select", "n_components")]
+    types += [type(getattr(terms, name)) for name in ("epsilon", "delta")]
+    assert types == [int, int, float, float]
+    assert run(protocol, {"north": points(50)}, n_select=np.int8(20), **short).cost
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)

@@ -105,6 +105,14 @@ def test_a_map_that_fails_on_a_row_is_refused_before_the_charge_of_pure_noise():
     assert ledger.spent.epsilon == pytest.approx(1.0)
 
 
+def test_public_points_without_a_span_are_refused_before_the_charge_of_pure_noise():
+    ledger = PrivacyLedger(epsilon=1.0, delta=0.0)
+    model = TDDLClassifier(kernel="linear", norm_bound=1.0, delta=0, ledger=ledger)
+    with pytest.raises(ValueError, match="some points that are not 0"):
+        model.fit(X, CODES[:, 0].astype(int), X_public=np.zeros((4, 3)))
+    assert not ledger.entries()
+
+
 @pytest.mark.parametrize("make", [TDDLClassifier, TDILClassifier])
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_what_learners_release_is_an_expansion_in_the_landmarks(make, delta):

@@ -266,6 +266,16 @@ def test_one_owners_bad_cell_leaves_that_owner_out(cell, protocol):
     np.testing.assert_array_equal(s.sample_indices_, chosen)
 
 
+def test_whether_an_owner_without_rows_takes_part_hangs_on_no_row_of_somebody_else():
+    X, _, owners = table()
+    rows = X.tolist()  # of which none has no columns, either
+    rows[300][1] = "word"
+    s = summarizer(shares=dict.fromkeys(["a", "b", "c", "none"], 0.25))
+    with pytest.warns(UserWarning, match="1 of 4 owners take no part"):
+        s.fit(rows, X_target=points(100, 2.0, seed=9), owners=owners)
+    assert set(s.dropped_owners_) == {"b"}
+
+
 def test_a_table_that_nobody_can_read_is_refused_and_costs_nothing():
     X, _, owners = table()
     target = points(10)

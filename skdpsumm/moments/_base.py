@@ -196,7 +196,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _release(self, sketcher: Any, table: Any, feature_map: FeatureMap, groups: Any) -> None:
         """Release a sketch of `table`, one charge, if it can be answered from."""
         self._is_graphical(feature_map)
-        check_answerable(feature_map, feature_map.schema, self._points.prior)
+        check_answerable(feature_map.schema, self._points.prior)
         check_possible(feature_map.schema)
         sketcher.fit(table, **({} if groups is None else {"groups": groups}))
         self.sketcher_ = sketcher
@@ -209,7 +209,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         table = table_of(sketch, schema)
         self._points.check(type(self).__name__, self._of_points)
         self._is_graphical(sketch.feature_map)
-        check_answerable(sketch.feature_map, table, self._points.prior)
+        check_answerable(table, self._points.prior)
         return table
 
     def _set_inputs(self, schema: TableSchema) -> None:

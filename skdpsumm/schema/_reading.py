@@ -230,15 +230,6 @@ def label_cells(labels: Any, name: str = "y") -> NDArray:
     return cells
 
 
-def target_cells(y: Any) -> NDArray:
-    """Return one cell per row of y as they are; the message of a ValueError names no value."""
-    try:
-        return label_cells(y)
-    except CellError as error:
-        fault = error
-    raise label_error(fault, "y")
-
-
 def _cells_of(labels: Any) -> NDArray | Table:
     if isinstance(labels, Sequence) and not isinstance(labels, str | bytes):
         widths = {len(cell) if _is_sequence(cell) else 0 for cell in labels}

@@ -552,12 +552,14 @@ def read_owners(
     for name, own in members.items():
         if whole is not None:
             rows[name] = part_of(whole, own)
-            continue
-        options = {"keep_float32": True, "ensure_min_samples": 0}
-        with suppress(ValueError, TypeError):
-            rows[name] = table_rows(estimator, rows_of(X, own), **options)
-    if not any(map(len, rows.values())):  # what is wrong is no matter of one owner
+        elif len(own):
+            with suppress(ValueError, TypeError):
+                rows[name] = table_rows(estimator, rows_of(X, own), keep_float32=True)
+    if not rows:  # what is wrong is no matter of one owner
         raise fault
+    some = next(iter(rows.values()))
+    # Whether an owner without rows takes part must not hang on the rows of another one.
+    rows |= {name: part_of(some, own) for name, own in members.items() if len(own) == 0}
     return OwnersTables(n_rows, members, rows, whole)
 
 

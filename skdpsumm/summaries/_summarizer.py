@@ -480,7 +480,11 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         if gamma is None:
             gamma = made_gamma(self.gamma, as_schema(self.schema))
         given = {term.name: getattr(self, term.name) for term in fields(Terms)}
-        return Terms(**given | {"protocol": self._made_protocol(), "gamma": float(gamma)})
+        given |= {"protocol": self._made_protocol(), "gamma": gamma}
+        # Numbers of numpy would round a budget, and overflow, in short types.
+        given |= {name: int(given[name]) for name in ("n_select", "n_components")}
+        given |= {name: float(given[name]) for name in ("gamma", "epsilon", "delta")}
+        return Terms(**given)
 
     def _schema_of_table(self) -> TableSchema | None:
         return None if self.schema is None else schema_of(self)

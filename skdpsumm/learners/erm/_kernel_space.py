@@ -270,6 +270,11 @@ def leading_directions(gram: Floats) -> Floats:
     """Return V^T K_ZZ^(-1/2) of the leading eigenvectors V: values to orthonormal coordinates."""
     sizes, vectors = eigh(gram)
     order = np.argsort(-sizes)
+    if not sizes[order[0]] > 0:
+        raise ValueError(
+            "Give X_public some points that are not 0: with delta=0 the model is a function of "
+            "their span, and the features of all of them are 0."
+        )
     # The leading directions hold nine tenths of the trace of K_ZZ.
     kept = np.cumsum(sizes[order]) <= 0.9 * sizes.sum()
     leading = order[: int(kept.sum()) + 1]

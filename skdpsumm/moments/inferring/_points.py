@@ -266,12 +266,11 @@ def check_ranges(columns: TableSchema) -> None:
             )
 
 
-def check_answerable(feature_map: FeatureMap, columns: TableSchema, prior: Any) -> None:
-    """Raise ValueError if a sketch by `feature_map` could not be answered from; no data needed.
+def check_answerable(columns: TableSchema, prior: Any) -> None:
+    """Raise ValueError if a sketch of a table could not be answered from; no data needed.
 
     Parameters
     ----------
-    feature_map : FeatureMap
     columns : TableSchema
         The table as the answers see it.
     prior : as in `draw_points`

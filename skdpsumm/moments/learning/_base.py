@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -34,7 +35,14 @@ from .._numbers import (
 from ..asking._estimate import Estimate
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..asking._weighted import encoded
-from ..inferring._points import absent, counted_columns, draw_points, maxent_points, systematic
+from ..inferring._points import (
+    absent,
+    counted_columns,
+    draw_points,
+    histogram_columns,
+    maxent_points,
+    systematic,
+)
 from ..inferring._regression import MomentRegression
 from ..inferring._table_model import TableModel
 from ._coefficients import Regression
@@ -226,6 +234,17 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             self._read_by.check(rows)
         return TargetEmbedding.of(rows, self._read_by)
 
+    @cached_property
+    def _model(self) -> Any:
+        """What the histograms of the release tell, None if it has none."""
+        has_some = histogram_columns(self.sketch_.feature_map)
+        return TableModel(self.sketch_, self._table) if has_some else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Both take much room, and come out the same when they are made again from the release.
+        made = ("_model", "_plausible")
+        return {name: one for name, one in super().__getstate__().items() if name not in made}
+
     @property
     def holds_private_data(self) -> bool:
         """Whether the model follows a target's rows, which nothing protects."""
@@ -240,7 +259,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         embedding: TargetEmbedding | None = None,
     ):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
-        for name in ("estimator_", "effective_sample_size_", "_plausible"):
+        for name in ("estimator_", "effective_sample_size_", "_model", "_plausible"):
             self.__dict__.pop(name, None)
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy if embedding is None else TargetedPrivacy.of(sketch.privacy)
@@ -280,7 +299,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """Return rows of the graphical model, shape (n, d), and their weights, which are equal."""
         with progress(type(self).__name__, self.verbose):
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            self._model = TableModel(sketch, columns)
             rows = self._model.sample(self.n_synthetic, generator)
         return rows, np.full(len(rows), 1 / len(rows))
 

@@ -275,14 +275,16 @@ class DrawnTables:
         sizes = [self.model.sizes[a] for a in group]
         place = np.ravel_multi_index([codes[:, a] for a in group], sizes)
         n_cells = math.prod(sizes)
-        found = [np.bincount(place, one, n_cells) for one in self._people(base)]
+        found = [np.bincount(place, one, n_cells) for one in self._of_points(self._people, base)]
         return np.reshape(found, (self.n_tables, *sizes))
+
+    def _of_points(self, draw: Callable[..., Floats], base: Floats, *use: object) -> Floats:
+        """Return what is drawn for points; kept for those that all questions share."""
+        # Points that are there for a use of their own are others for each condition.
+        return draw(base, *use) if use else self._kept.get(draw.__name__, lambda: draw(base))
 
     def _people(self, own: Floats, *use: object) -> Floats:
         """Return by how much weights of points differ in tables of other people."""
-        return self._kept.get(("people", use), lambda: self._drawn_people(own, *use))
-
-    def _drawn_people(self, own: Floats, *use: object) -> Floats:
         # All rows that one person may have may be alike.
         alike = float(most_rows_of_a_unit(self.model.sketch.privacy))
         off = self._stream("people", *use).standard_normal((self.n_tables, len(own)))
@@ -476,9 +478,9 @@ class DrawnTables:
         """Return points in these cells, moved to the counts of groups and of pairs."""
         weights = np.repeat(base[None], 1 + self.n_tables, axis=0)
         if SAMPLING in self.priors:
-            weights[1:] += self._people(base, *use)
+            weights[1:] += self._of_points(self._people, base, *use)
         if UNCOUNTED in self.priors:
-            weights[1:] += self._kept.get(("beyond", use), lambda: self._beyond(base, *use))
+            weights[1:] += self._of_points(self._beyond, base, *use)
         groups = self.model.counted_together(columns)
         more = self._in_empty_cells(groups if empty else [], codes)
         codes = np.concatenate([codes, more])
