@@ -558,7 +558,7 @@ def read_owners(
     if not rows:  # what is wrong is no matter of one owner
         raise fault
     some = next(iter(rows.values()))
-    # Whether an owner without rows takes part must not hang on the rows of another one.
+    # An owner without rows takes part or not, whatever the rows of another one are.
     rows |= {name: part_of(some, own) for name, own in members.items() if len(own) == 0}
     return OwnersTables(n_rows, members, rows, whole)
 
