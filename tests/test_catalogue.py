@@ -8,7 +8,7 @@ import pytest
 from catalogue import DEFAULT_LEARNERS, DEFAULT_SKETCHES, INSTANCES, of, payer
 from sklearn.base import BaseEstimator, clone
 from test_apart import SCHEMAS
-from test_kit import TABLES
+from test_kit import MADE, TABLES
 from test_rounding import KERNELS
 
 import skdpsumm
@@ -132,3 +132,9 @@ def test_every_kernel_is_where_it_is_tested_what_a_row_moves():
     (options,) = (one for one in constraints if isinstance(one, StrOptions))
     explicit = {"linear", "splines"}
     assert options.options == explicit | {"polynomial"} | {name for name, *_ in KERNELS.values()}
+
+
+def test_every_protocol_is_where_it_is_tested_what_a_row_moves():
+    """The auction is where `test_mwem` has its proof."""
+    tested = {type(make()._made_protocol()) for make in MADE.values()} | {summaries.Auction}
+    assert kinds_of(Protocol) <= tested
