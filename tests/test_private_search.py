@@ -276,7 +276,7 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
         (LEARNER, CHOICES, {"score_bounds": (1, 0)}, "score_bounds must be"),
         (LEARNER, CHOICES, {"scoring": "neg_absolute_error"}, "score_bounds is missing"),
         (LogisticRegression(), {}, {}, "has no epsilon to set"),
-        (TDILClassifier, {}, {}, "self"),
+        (TDILClassifier, {}, {}, "not the class"),
         (M2MClassifier((-1, 1)), {"epsilon": [1.0]}, {}, "'epsilon', which the search"),
         (PINPClassifier(gamma=1.0), {}, {}, "keeps private rows"),
         (TDILClassifier(mechanism="exponential"), {}, {}, "does not compare"),

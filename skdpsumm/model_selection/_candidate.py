@@ -64,10 +64,14 @@ class Leaf:
 
         Raises
         ------
+        TypeError
+            If it is a class.
         ValueError
             If there is none whose budget could be set.
         """
         step = last_step(estimator)
+        if isinstance(step, type):
+            raise TypeError(f"Give an instance, such as {step.__name__}(), and not the class.")
         path = "" if step is estimator else f"{estimator.steps[-1][0]}__"
         params = step.get_params(deep=False) if hasattr(step, "get_params") else {}
         # A model has the budget of its default sketcher; a sketcher of your own has its own.
