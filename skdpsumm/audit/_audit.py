@@ -9,14 +9,10 @@ telling S, in any way they like; the other half estimate its probabilities, once
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
-import joblib
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
-from scipy.special import gammaln
 from sklearn.utils import check_random_state
 
 from .._sklearn import Interval, StrOptions, validate_parameter_constraints
@@ -44,8 +40,6 @@ def audit_epsilon(
     statistic: str | Callable[[Floats], float] = "auto",
     family: str | None = None,
     random_state: int | np.random.RandomState | None = None,
-    n_jobs: int | None = None,
-    verbose: int = 0,
 ) -> AuditResult:
     """Bound from below the epsilon that a release spends, by running it on two neighbours.
 
@@ -85,14 +79,6 @@ def audit_epsilon(
     random_state : int, RandomState instance or None, default=None
         Decides which trials train and which are held out; None splits them anew in each call. It
         does not reach `release`.
-    n_jobs : int, default=None
-        Processes that call `release`, as in joblib. None runs one, without pickling, so that any
-        `release` works, or what ``joblib.parallel_config`` sets (such as "dask", for a cluster).
-        With more, `release` must pickle, and must not carry a random generator: each process would
-        get a copy in the same state. Where this shows, an error is raised.
-    verbose : int, default=0
-        Passed to joblib, which reports the progress of the trials. The default is silent, as in
-        joblib.
 
     Returns
     -------
@@ -105,9 +91,8 @@ def audit_epsilon(
     ------
     ValueError
         If a parameter is out of range, or delta is 0 with ``family="gaussian"``; if outputs have
-        more than one dimension, differ in length or are not finite; if a value of `statistic` is
-        not finite; or if the noise repeats, as it does where the processes of `n_jobs` copy one
-        generator.
+        more than one dimension, differ in length or are not finite; or if a value of `statistic`
+        is not finite.
 
     Notes
     -----
@@ -151,8 +136,7 @@ def audit_epsilon(
     """
     given = {"delta": delta, "n_trials": n_trials, "confidence": confidence}
     _check(**given, statistic=statistic, family=family)
-    draw = partial(_outputs, release, n_trials=n_trials, n_jobs=n_jobs, verbose=verbose)
-    outputs = draw(X), draw(X_neighbour)
+    outputs = _outputs(release, X, n_trials), _outputs(release, X_neighbour, n_trials)
     if outputs[0].shape != outputs[1].shape:
         raise ValueError(
             "release must return outputs of one length, got "
@@ -190,28 +174,9 @@ def _check(**given: Any) -> None:
 # ---- trials
 
 
-def _outputs(release: Any, X: Any, *, n_trials: int, n_jobs: int | None, verbose: int) -> Floats:
+def _outputs(release: Any, X: Any, n_trials: int) -> Floats:
     """Return the outputs of `n_trials` calls, shape (n_trials, length)."""
-    n_batches = min(n_trials, 10 * effective_n_jobs(n_jobs))  # `verbose` tells of each
-    sizes = [len(part) for part in np.array_split(np.arange(n_trials), n_batches)]
-    batches = Parallel(n_jobs=n_jobs, verbose=verbose)(
-        delayed(_batch)(release, X, size) for size in sizes
-    )
-    outputs = _matrix([output for batch in batches for output in batch])
-    if _repeats(np.array_split(outputs, n_batches)):
-        raise ValueError(
-            "release must draw fresh randomness in each call, but it repeats its outputs. "
-            f"With n_jobs={n_jobs!r}, processes get copies of a random generator that release "
-            "carries: make the generator within release, or use n_jobs=None."
-        )
-    return outputs
-
-
-def _batch(release: Any, X: Any, size: int) -> list[Any]:
-    return [release(X) for _ in range(size)]
-
-
-def _matrix(outputs: list[Any]) -> Floats:
+    outputs = [release(X) for _ in range(n_trials)]
     try:
         matrix = np.array(outputs, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -230,22 +195,3 @@ def _matrix(outputs: list[Any]) -> Floats:
             "release must return finite numbers, got nan or inf; encode such answers as numbers."
         )
     return matrix.reshape(len(matrix), -1)
-
-
-def _repeats(batches: list[Floats]) -> bool:
-    """Return whether batches agree that would hardly agree if their trials were independent."""
-    size = min(len(batch) for batch in batches)
-    names = [joblib.hash(batch[:size]) for batch in batches]
-    copied = {
-        name: batch[:size]
-        for name, batch in zip(names, batches, strict=True)
-        if names.count(name) > 1
-    }
-    # A probability below exp(-40) is taken as impossible.
-    return any(_log_arrangements(rows) > 40.0 for rows in copied.values())
-
-
-def _log_arrangements(rows: Floats) -> float:
-    # Independent trials come in every order alike: so many sequences are equally likely.
-    counts = np.unique(rows, axis=0, return_counts=True)[1]
-    return float(gammaln(len(rows) + 1) - gammaln(counts + 1).sum())
