@@ -1,4 +1,4 @@
-"""Asks another owner for 80 rows nearest to a point, in every way that an insider has.
+"""Asks another owner for the rows nearest to a point, in every way that an insider has.
 
 They hold the agreement, their own keys, the SuperLink, and sealed questions of earlier runs.
 """
