@@ -124,7 +124,7 @@ def fitted(model, X, **more):
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_schema_inside_is_a_vectorizer_before(name):
     learner = LEARNERS[name]
-    has_hats = learner.kernel == "splines"
+    has_hats = learner._kernel == "splines"
     vectorizer = PublicVectorizer(
         SCHEMA, n_knots=6 if has_hats else 0, interactions=has_hats and is_classifier(learner)
     )

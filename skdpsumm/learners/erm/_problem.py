@@ -375,7 +375,7 @@ class Space(ABC):
             The norm of `linear`, at most.
         """
 
-    def factors(self, X: NDArray, points: NDArray | None) -> Any:
+    def factors(self, X: NDArray, points: Any) -> Any:
         """Return what coefficients are multiplied by, a row for each row of X.
 
         Parameters
