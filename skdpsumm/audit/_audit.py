@@ -12,7 +12,10 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
+import joblib
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy.special import gammaln
 from sklearn.utils import check_random_state
 
 from .._sklearn import Interval, StrOptions, validate_parameter_constraints
@@ -52,6 +55,10 @@ def audit_epsilon(
     release : callable
         Takes a data set and returns a finite number or a 1-D array of numbers, always of the same
         length. It must draw fresh randomness in each call, since the trials count as independent.
+        Calls run in one process, without pickling, or as ``joblib.parallel_config`` says (2
+        processes, or "dask", for a cluster). With more, `release` must pickle, and must not carry a
+        random generator: each process would get a copy in the same state. Where this shows, an
+        error is raised.
     X, X_neighbour : object
         The two data sets, passed to `release` as they are. Make sure that they are neighbours under
         the adjacency that is claimed; `worst_case_neighbours` builds such pairs.
@@ -91,8 +98,8 @@ def audit_epsilon(
     ------
     ValueError
         If a parameter is out of range, or delta is 0 with ``family="gaussian"``; if outputs have
-        more than one dimension, differ in length or are not finite; or if a value of `statistic`
-        is not finite.
+        more than one dimension, differ in length or are not finite; if a value of `statistic` is
+        not finite; or if the noise repeats, as it does where processes copy one generator.
 
     Notes
     -----
@@ -176,7 +183,24 @@ def _check(**given: Any) -> None:
 
 def _outputs(release: Any, X: Any, n_trials: int) -> Floats:
     """Return the outputs of `n_trials` calls, shape (n_trials, length)."""
-    outputs = [release(X) for _ in range(n_trials)]
+    n_batches = min(n_trials, 10 * effective_n_jobs(None))
+    sizes = [len(part) for part in np.array_split(np.arange(n_trials), n_batches)]
+    batches = Parallel()(delayed(_batch)(release, X, size) for size in sizes)
+    outputs = _matrix([output for batch in batches for output in batch])
+    if _repeats(np.array_split(outputs, n_batches)):
+        raise ValueError(
+            "release must draw fresh randomness in each call, but it repeats its outputs. The "
+            "processes of joblib.parallel_config get copies of a random generator that release "
+            "carries: make the generator within release, or use one process."
+        )
+    return outputs
+
+
+def _batch(release: Any, X: Any, size: int) -> list[Any]:
+    return [release(X) for _ in range(size)]
+
+
+def _matrix(outputs: list[Any]) -> Floats:
     try:
         matrix = np.array(outputs, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -195,3 +219,22 @@ def _outputs(release: Any, X: Any, n_trials: int) -> Floats:
             "release must return finite numbers, got nan or inf; encode such answers as numbers."
         )
     return matrix.reshape(len(matrix), -1)
+
+
+def _repeats(batches: list[Floats]) -> bool:
+    """Return whether batches agree that would hardly agree if their trials were independent."""
+    size = min(len(batch) for batch in batches)
+    names = [joblib.hash(batch[:size]) for batch in batches]
+    copied = {
+        name: batch[:size]
+        for name, batch in zip(names, batches, strict=True)
+        if names.count(name) > 1
+    }
+    # A probability below exp(-40) is taken as impossible.
+    return any(_log_arrangements(rows) > 40.0 for rows in copied.values())
+
+
+def _log_arrangements(rows: Floats) -> float:
+    # Independent trials come in every order alike: so many sequences are equally likely.
+    counts = np.unique(rows, axis=0, return_counts=True)[1]
+    return float(gammaln(len(rows) + 1) - gammaln(counts + 1).sum())

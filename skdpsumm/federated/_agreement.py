@@ -22,6 +22,7 @@ from ..summaries import Curator, Pool, PrivateMMDSummarizer, Propose, summary_sk
 from ..summaries._curator import shares_of
 from ..summaries._mmd import Embedding
 from ..summaries._protocol import ProposeRows, Terms
+from ..summaries._sketch_summarizer import prepared
 from ._envelope import check_public
 
 CURATOR = "curator"  # the one party that is no owner
@@ -222,10 +223,7 @@ class Agreement:
     @cached_property
     def empty_sketch(self) -> PrivateSketch:
         """What a release of no rows at all would look like: its map, noise and guarantee."""
-        sketcher = self.sketcher()
-        pending = sketcher._prepare(
-            sketcher.preview_map(self.features.n_columns, self.features.names)
-        )
+        pending = prepared(self.sketcher(), None)
         size = pending.feature_map.n_features + pending.counts_rows
         return pending.to_sketch(np.zeros(size), 0)
 
