@@ -766,7 +766,7 @@ def test_what_flower_would_tell_of_a_crash_is_not_told(homes, capfd):
     [
         (AGREEMENT, {"n_herd": 1000}, "protocol: 'propose' sends"),
         (AGREEMENT, {"direction": None}, "protocol: 'propose' sends"),
-        (AGREEMENT, {"noise": None}, "protocol: 'propose' sends"),
+        (AGREEMENT, {"map": None}, "protocol: 'propose' sends"),
         (AGREEMENT, {"direction": np.ones(39)}, "another length"),
         (AGREEMENT, {"direction": np.full(40, np.inf)}, "not finite"),
         (AGREEMENT, {"direction": np.ones(40, np.float32)}, "another dtype"),

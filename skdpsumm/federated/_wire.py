@@ -116,9 +116,8 @@ def message_of(agreement: Agreement, owner: str, content: Mapping[str, Any]) -> 
         if content:
             raise Refusal("protocol: 'pool' sends neither a direction nor a map")
         return message
-    needed = {"direction", "map", *(["noise"] if agreement.terms.is_private else [])}
-    if set(content) != needed:
-        raise Refusal(f"protocol: 'propose' sends {sorted(needed)}")
+    if not {"direction", "map"} <= set(content) <= {"direction", "map", "noise"}:
+        raise Refusal("protocol: 'propose' sends a direction, its noise and a map")
     is_drawn_alike = isinstance(content["map"], float) and math.isclose(
         # Other platforms may round the last bit otherwise.
         content["map"],
