@@ -772,7 +772,7 @@ def test_what_flower_would_tell_of_a_crash_is_not_told(homes, capfd):
         (AGREEMENT, {"direction": np.ones(40, np.float32)}, "another dtype"),
         (AGREEMENT, {"direction": 1.0}, "another dtype"),
         *((AGREEMENT, {"noise": noise}, "noise: it must") for noise in (0.0, -1.0, True)),
-        (AGREEMENT, {"map": MAP * (1 + 1e-6)}, "feature map"),
+        (AGREEMENT, {"map": MAP * (1 + 1e-5)}, "feature map"),
         (AGREEMENT, {"map": np.full(2, MAP)}, "feature map"),
         (AGREEMENT.replace("= 3", "= 4"), {}, "feature map"),
         (POOL, {"direction": None, "map": None}, "protocol: 'pool' sends neither"),

@@ -93,12 +93,13 @@ def _rounded(size: int) -> int:
 def question_content(message: Any) -> dict[str, Any]:
     """Return what a message says that was not agreed: the noisy target.
 
-    What is agreed is not sent. A sum over the public map comes along, so that an owner who draws
-    another one says so.
+    What is agreed is not sent. A sum over the public map comes along, in which each number counts
+    in its own way, so that an owner who draws another one says so.
     """
-    phi = message.embedding
-    drawn = None if phi is None else float(np.abs(phi.frequencies).sum())
-    content = {"direction": message.direction, "noise": message.noise, "map": drawn}
+    content = {"direction": message.direction, "noise": message.noise}
+    if message.embedding is not None:
+        drawn = message.embedding.frequencies.ravel()
+        content["map"] = float(np.arange(1, len(drawn) + 1) @ drawn)
     return {name: value for name, value in content.items() if value is not None}
 
 
@@ -118,13 +119,9 @@ def message_of(agreement: Agreement, owner: str, content: Mapping[str, Any]) -> 
         return message
     if not {"direction", "map"} <= set(content) <= {"direction", "map", "noise"}:
         raise Refusal("protocol: 'propose' sends a direction, its noise and a map")
-    is_drawn_alike = isinstance(content["map"], float) and math.isclose(
-        # Other platforms may round the last bit otherwise.
-        content["map"],
-        question_content(message)["map"],
-        rel_tol=1e-9,
-    )
-    if not is_drawn_alike:
+    here, there = question_content(message)["map"], content["map"]
+    # Other platforms may round the last bits otherwise.
+    if not (isinstance(there, float) and math.isclose(here, there, rel_tol=1e-6)):
         raise Refusal("feature map: the frequencies are not those of the agreed random_state")
     if not isinstance(direction, np.ndarray) or direction.dtype != np.float64:
         raise Refusal("feature map: the direction is of another dtype")
