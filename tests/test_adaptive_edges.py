@@ -21,7 +21,7 @@ from skdpsumm import (
 UNITS = [("add_remove", None), ("add_remove", 50), ("add_remove", "average"), ("replace_one", None)]
 
 
-def refused(model, X, message, groups=None):
+def is_refused(model, X, message, groups=None):
     """Return whether a fit costs nothing."""
     unit = "row" if groups is None else "group"
     delta = 1e-3 * (model.delta != 0)
@@ -53,7 +53,7 @@ def test_noise_that_some_step_could_not_have_costs_nothing(delta, adjacency, lim
             model.fit(X, groups=groups)
         except ValueError:
             outcomes.add("refused")
-            assert refused(model, X, "64-bit", groups)
+            assert is_refused(model, X, "64-bit", groups)
         else:
             outcomes.add("released")
     assert outcomes == {"refused", "released"}
@@ -90,8 +90,8 @@ def rows_of(schema, n=60):
 def test_a_schema_that_leaves_no_row_costs_nothing(name, unpaid):
     schema = all_ruled_out()[name]
     X = rows_of(schema)
-    assert refused(AdaptiveSketcher(schema=schema), X, "leave no possible row")
-    assert refused(M2MEstimator(schema), X, "leave no possible row")
+    assert is_refused(AdaptiveSketcher(schema=schema), X, "leave no possible row")
+    assert is_refused(M2MEstimator(schema), X, "leave no possible row")
     with pytest.raises(ValueError, match="leave no possible row"):
         M2MEstimator(schema, release=HistogramSketcher(ledger=unpaid)).fit(X)
 

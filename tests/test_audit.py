@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from refusals import refused
 from scipy.special import ndtri
 from scipy.stats import binomtest
 
@@ -214,8 +215,7 @@ def test_processes_share_the_trials():
 
 
 def test_copied_generators_are_noticed():
-    with pytest.raises(ValueError, match=r"n_jobs=2.*None"):
-        audit_epsilon(laplace(), 1.0, 0.0, n_trials=1000, n_jobs=2)
+    refused(r"n_jobs=2.*None", audit_epsilon, laplace(), 1.0, 0.0, n_trials=1000, n_jobs=2)
 
 
 # ---- the result
@@ -275,8 +275,7 @@ def test_plot_shows_whether_the_claim_is_refuted(family, multiplier):
     assert inside == result.refutes(1.0) == (multiplier < 1)
     own = plt.figure().add_subplot()
     assert result.plot(own) is own
-    with pytest.raises(ValueError, match="epsilon must be at least 0"):
-        result.plot(own, epsilon=-1.0)
+    refused("epsilon must be at least 0", result.plot, own, epsilon=-1.0)
     plt.close("all")
 
 
@@ -296,8 +295,7 @@ def test_plot_shows_whether_the_claim_is_refuted(family, multiplier):
     ],
 )
 def test_bad_parameters(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        audit_epsilon(laplace(), 1.0, 0.0, **({"n_trials": 100} | parameters))
+    refused(message, audit_epsilon, laplace(), 1.0, 0.0, **{"n_trials": 100} | parameters)
 
 
 @pytest.mark.parametrize(
@@ -311,8 +309,7 @@ def test_bad_parameters(parameters, message):
     ],
 )
 def test_bad_outputs(release, message):
-    with pytest.raises(ValueError, match=message):
-        audit_epsilon(release, 1, 2, n_trials=100)
+    refused(message, audit_epsilon, release, 1, 2, n_trials=100)
 
 
 # ---- a bug that only whole estimators can have

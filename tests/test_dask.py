@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from curators import summarizer_of
+from refusals import refused
 from simulated import simulate
 from sklearn.multiclass import OneVsRestClassifier
 
@@ -208,12 +209,9 @@ def test_whatever_can_be_told_without_rows_is_told_without_them():
     small = PrivacyLedger(epsilon=0.1, delta=1e-5)
     with pytest.raises(BudgetExceededError):
         RFFSketcher(n_components=20, gamma=1.0, ledger=small).fit(X)
-    with pytest.raises(ValueError, match="gamma"):
-        RFFSketcher(n_components=20, gamma=-1).fit(X)
-    with pytest.raises(ValueError, match="schema describes 1 columns"):
-        RFFSketcher({"z": (0, 1)}, n_components=20).fit(X)
-    with pytest.raises(ValueError, match="gamma"):
-        RFFSketcher(n_components=20).fit(X)
+    refused("gamma", RFFSketcher(n_components=20, gamma=-1).fit, X)
+    refused("schema describes 1 columns", RFFSketcher({"z": (0, 1)}, n_components=20).fit, X)
+    refused("gamma", RFFSketcher(n_components=20).fit, X)
     assert calls == []
     assert small.entries() == []
 
@@ -335,8 +333,7 @@ def test_bad_owners_cost_nothing(mixture):
     assert str(memory.value) == str(partitioned.value)
     with pytest.raises(ValueError, match="many rounds"):
         PrivateMMDSummarizer(n_select=5, protocol="auction", **options).fit(lazily, X_target=target)
-    with pytest.raises(ValueError, match="X_target"):
-        PrivateMMDSummarizer(n_select=5, **options).fit(lazily)
+    refused("X_target", PrivateMMDSummarizer(n_select=5, **options).fit, lazily)
     assert ledger.entries() == []
 
 

@@ -7,6 +7,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refused
 from scipy.stats import norm
 
 from skdpsumm import (
@@ -94,8 +95,7 @@ def test_a_file_is_shown(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == "4 x epsilon=0.5 at delta=0\n"
     ledger = PrivacyLedger.open(tmp_path / "ledger")
     ledger.charge(PureDP(2.0), label="all of it")
-    with pytest.raises(SystemExit, match="No release can follow"):
-        __main__.main()
+    refused("No release can follow", __main__.main, error=SystemExit)
     with pytest.raises(BudgetExceededError, match="The budget is spent, and nothing can follow"):
         ledger.charge(PureDP(0.1))
     monkeypatch.setattr(sys, "argv", ["skdpsumm", "show", str(tmp_path / "ledger")])
@@ -105,12 +105,10 @@ def test_a_file_is_shown(tmp_path, monkeypatch, capsys):
     assert "default: all of it, epsilon=2\nLeft for one more release of 'default'" in shown
     lost = joblib.dump(TDILClassifier(), tmp_path / "model.joblib")
     monkeypatch.setattr(sys, "argv", ["skdpsumm", "show", *lost])
-    with pytest.raises(SystemExit, match=r"not a sketch file.*A pickled model says"):
-        __main__.main()
+    refused(r"not a sketch file.*A pickled model says", __main__.main, error=SystemExit)
     for command, *more in (["show"], ["plan", "1"]):
         monkeypatch.setattr(sys, "argv", ["skdpsumm", command, str(tmp_path / "none"), *more])
-        with pytest.raises(SystemExit, match=r"No such file|no privacy ledger"):
-            __main__.main()
+        refused(r"No such file|no privacy ledger", __main__.main, error=SystemExit)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from skdpsumm.privacy import (
     BudgetExceededError,
@@ -133,8 +134,7 @@ def test_a_row_that_the_chain_does_not_cover_is_damage(tmp_path, place):
         db.execute(f"INSERT INTO records SELECT {place}, digest, body FROM records LIMIT 1")
     db.close()
     for use in (live.entries, lambda: PrivacyLedger.open(path)):
-        with pytest.raises(LedgerDamagedError, match="entries are missing, or there are too many"):
-            use()
+        refused("entries are missing, or there are too many", use, error=LedgerDamagedError)
 
 
 ACTING = {
@@ -157,8 +157,7 @@ def test_nothing_else_is_in_the_file_whatever_its_name(tmp_path, kind, name):
         db.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", row)
     db.close()
     for use in (lambda: live.charge(PureDP(0.01)), lambda: PrivacyLedger.open(path)):
-        with pytest.raises(LedgerDamagedError, match="damaged"):
-            use()
+        refused("damaged", use, error=LedgerDamagedError)
 
 
 STATEMENTS = {
@@ -238,8 +237,7 @@ def test_a_file_that_was_set_back_is_told_to_whoever_has_seen_more(tmp_path):
         lambda: live.dataset("new", partition="x"),
         lambda: pickle.loads(sent),
     ):
-        with pytest.raises(LedgerDamagedError, match="set back to an earlier state"):
-            use()
+        refused("set back to an earlier state", use, error=LedgerDamagedError)
     assert "LedgerDamagedError" in repr(live)
     assert PrivacyLedger.open(path).spent.epsilon == pytest.approx(0.9)
     path.write_bytes(newest)
@@ -254,8 +252,7 @@ def test_a_file_that_went_another_way_is_told(tmp_path):
     live.charge(PureDP(0.1), label="here")
     PrivacyLedger.open(copy).charge(PureDP(0.1), label="there")
     os.replace(copy, path)
-    with pytest.raises(LedgerDamagedError, match="set back"):
-        live.check(PureDP(0.0))
+    refused("set back", live.check, PureDP(0.0), error=LedgerDamagedError)
 
 
 @pytest.mark.parametrize("make", [lambda path: PrivacyLedger(path, epsilon=1.0), filled])
@@ -266,8 +263,7 @@ def test_another_ledger_in_its_place_is_told(tmp_path, make):
     with pytest.raises(FileNotFoundError):
         live.check(PureDP(0.1))
     make(path)
-    with pytest.raises(LedgerDamagedError, match="another ledger"):
-        live.check(PureDP(0.0))
+    refused("another ledger", live.check, PureDP(0.0), error=LedgerDamagedError)
 
 
 def test_what_others_charge_is_no_damage(tmp_path):
@@ -306,8 +302,7 @@ def test_a_record_that_says_nothing_is_damage(tmp_path, body):
         db.execute("UPDATE meta SET length = length + 1")
     db.close()
     for use in (ledger.entries, lambda: PrivacyLedger.open(ledger.path)):
-        with pytest.raises(LedgerDamagedError, match="entry 4 is none of a ledger"):
-            use()
+        refused("entry 4 is none of a ledger", use, error=LedgerDamagedError)
 
 
 # -------------------------------------------------------------- what the machine lacks is no damage

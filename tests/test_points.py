@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from refusals import refused
 from simulated import simulate
 
 from skdpsumm import (
@@ -53,10 +54,8 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_points_are_refused(name):
-    with pytest.raises(ValueError, match="points"):
-        points_map(BAD[name])
-    with pytest.raises(ValueError, match="points names column 9"):
-        points_map({9: [1.0]})
+    refused("points", points_map, BAD[name])
+    refused("points names column 9", points_map, {9: [1.0]})
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +98,7 @@ def test_a_file_with_points_is_read(file, tmp_path):
 def test_a_file_of_a_stranger_with_bad_points_is_refused(points, file, tmp_path):
     header, arrays = copy.deepcopy(file)
     header["map"]["points"] = points
-    with pytest.raises(ValueError, match="not a sketch file"):
-        loaded(header, arrays, tmp_path / "sketch")
+    refused("not a sketch file", loaded, header, arrays, tmp_path / "sketch")
 
 
 # ------------------------------------------------------------------------------- of a release

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from refusals import refused
 from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import PINPClassifier, PrivacyLedger, TDDLClassifier, TDILClassifier
@@ -450,8 +451,7 @@ def scale_of(mechanism):
     ids=["points", "degree"],
 )
 def test_what_float64_cannot_hold_is_refused_before_the_charge(model, named, unpaid):
-    with pytest.raises(ValueError, match=named):
-        model.set_params(ledger=unpaid).fit(X2, Y2)
+    refused(named, model.set_params(ledger=unpaid).fit, X2, Y2)
 
 
 def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
@@ -463,6 +463,5 @@ def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
         TDILClassifier(kernel=RBFSampler(n_components=5)),
     ):
         ledger = PrivacyLedger(epsilon=10, delta=1e-4)
-        with pytest.raises(ValueError, match=r"at most 1[01] rows"):
-            model.set_params(ledger=ledger).fit(X2, Y2)
+        refused(r"at most 1[01] rows", model.set_params(ledger=ledger).fit, X2, Y2)
         assert ledger.entries() == []
