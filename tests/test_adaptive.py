@@ -10,19 +10,10 @@ from refusals import refused
 from releases import as_polars
 from simulated import simulate
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    BudgetExceededError,
-    Categorical,
-    HistogramSketcher,
-    Numeric,
-    PrivacyLedger,
-    RFFSketcher,
-    TableSchema,
-)
+from skdpsumm.privacy import BudgetExceededError, PrivacyLedger
 from skdpsumm.privacy._filter import StepBudget
-from skdpsumm.schema import _reading
-from skdpsumm.sketches import _adaptive, _steps
+from skdpsumm.schema import Categorical, Numeric, TableSchema, _reading
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, RFFSketcher, _adaptive, _steps
 from skdpsumm.sketches._bins import N_BINS, find_bins, joined_categories
 from skdpsumm.sketches._residuals import Marginal, Residuals
 from skdpsumm.sketches._steps import Design, variance_left

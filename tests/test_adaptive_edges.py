@@ -9,14 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    PrivacyLedger,
-    TableSchema,
-)
+from skdpsumm.moments import M2MEstimator
+from skdpsumm.privacy import PrivacyLedger
+from skdpsumm.schema import Numeric, TableSchema
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher
 
 UNITS = [("add_remove", None), ("add_remove", 50), ("add_remove", "average"), ("replace_one", None)]
 

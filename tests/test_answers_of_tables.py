@@ -9,15 +9,9 @@ from refusals import refused
 from sklearn import __version__ as sklearn_version
 from sklearn.utils.fixes import parse_version
 
-from skdpsumm import (
-    Categorical,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-)
+from skdpsumm.moments import M2MEstimator
+from skdpsumm.schema import Categorical, Numeric
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 
 N = 300
 rng = np.random.default_rng(0)

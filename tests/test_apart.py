@@ -11,20 +11,14 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from skdpsumm import (
-    Categorical,
-    Date,
-    Numeric,
-    PrivacyLedger,
-    PrivateSketch,
-    RFFSketcher,
-    TableSchema,
-)
 from skdpsumm.features import _apart
 from skdpsumm.features._apart import LEVELS, _Cover, _differences, least_kernel
 from skdpsumm.features._feature_maps import FourierMap, auto_gamma
+from skdpsumm.privacy import PrivacyLedger
+from skdpsumm.schema import Categorical, Date, Numeric, TableSchema
 from skdpsumm.schema._schema import public_points
 from skdpsumm.schema._sparse import SparseRows
+from skdpsumm.sketches import PrivateSketch, RFFSketcher
 from skdpsumm.sketches._file import VERSION
 
 AGE, SEX, JOB = Numeric(17, 90, step=1), Categorical(["f", "m"]), Categorical(list("abcd"))

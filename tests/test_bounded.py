@@ -12,15 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    Categorical,
-    HistogramSketcher,
-    Numeric,
-    PrivateSketch,
-    RFFSketcher,
-    TableSchema,
-)
 from skdpsumm._bounded import (
     DEEPEST,
     MOST_BYTES,
@@ -32,8 +23,9 @@ from skdpsumm._bounded import (
 )
 from skdpsumm.features._feature_maps import MOST_FEATURES, FourierMap
 from skdpsumm.privacy import PrivacyGuarantee, PureDP
+from skdpsumm.schema import Categorical, Numeric, TableSchema
 from skdpsumm.schema._schema import schema_of
-from skdpsumm.sketches import _file
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, PrivateSketch, RFFSketcher, _file
 from skdpsumm.sketches._file import sealed
 from skdpsumm.sketches._private_sketch import check_consistent
 from skdpsumm.sketches._steps import largest_state

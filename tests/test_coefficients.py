@@ -8,16 +8,9 @@ import pytest
 from simulated import simulate
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from skdpsumm import (
-    AnswerWarning,
-    Categorical,
-    HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
-    Numeric,
-    TableSchema,
-)
+from skdpsumm.moments import AnswerWarning, M2MClassifier, M2MEstimator, M2MRegressor
+from skdpsumm.schema import Categorical, Numeric, TableSchema
+from skdpsumm.sketches import HistogramSketcher
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
 Z95 = 1.959964

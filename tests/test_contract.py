@@ -18,21 +18,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skdpsumm
-from skdpsumm import (
+from skdpsumm.learners import PINPClassifier, TDILClassifier
+from skdpsumm.model_selection import PrivateSearchCV
+from skdpsumm.moments import M2MEstimator
+from skdpsumm.privacy import (
     BudgetExceededError,
-    HistogramSketcher,
-    M2MEstimator,
-    PINPClassifier,
-    PrivateMMDSummarizer,
-    PrivateSearchCV,
-    RFFSketcher,
-    SketchUnion,
-    SummarizedEstimator,
-    TDILClassifier,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    _noise,
     simulation,
 )
-from skdpsumm.privacy import PrivacyLeakWarning, PrivacyLedger, _noise
 from skdpsumm.privacy._noise import IntegerNoise
+from skdpsumm.sketches import HistogramSketcher, RFFSketcher, SketchUnion
+from skdpsumm.summaries import PrivateMMDSummarizer, SummarizedEstimator
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (120, 2))

@@ -18,22 +18,15 @@ from refusals import refused
 from simulated import simulate
 from sklearn.multiclass import OneVsRestClassifier
 
-from skdpsumm import (
-    BudgetExceededError,
-    HistogramSketcher,
-    Numeric,
-    PrivacyLedger,
-    PrivateMMDSummarizer,
-    PrivateSearchCV,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-    TDILClassifier,
-    audit_epsilon,
-)
 from skdpsumm import _dask as partitions
+from skdpsumm.audit import audit_epsilon
+from skdpsumm.learners import TDILClassifier
+from skdpsumm.model_selection import PrivateSearchCV
+from skdpsumm.privacy import BudgetExceededError, PrivacyLedger
 from skdpsumm.privacy._noise import IntegerNoise
-from skdpsumm.sketches import _partitions
+from skdpsumm.schema import Numeric
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, _partitions
+from skdpsumm.summaries import PrivateMMDSummarizer
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")

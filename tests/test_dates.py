@@ -10,16 +10,11 @@ import pytest
 from refusals import refused
 from scipy import sparse
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    Date,
-    HistogramSketcher,
-    M2MEstimator,
-    RFFSketcher,
-    TableSchema,
-)
 from skdpsumm._bounded import parse_toml
+from skdpsumm.moments import M2MEstimator
+from skdpsumm.schema import Date, TableSchema
 from skdpsumm.schema._reading import NoEstimator, validate_table
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, RFFSketcher
 
 DAYS = Date("2015-01-01", "2024-12-31", missing=True)
 UTC = {step: Date("2015-01-01", "2024-12-31", step=step, zone="UTC") for step in ("day", "hour")}

@@ -10,17 +10,10 @@ from answers import holds, said
 from simulated import simulate
 from sklearn.base import clone
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    AnswerWarning,
-    HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
-    Numeric,
-    PrivacyLedger,
-    TableSchema,
-)
+from skdpsumm.moments import AnswerWarning, M2MClassifier, M2MEstimator, M2MRegressor
+from skdpsumm.privacy import PrivacyLedger
+from skdpsumm.schema import Numeric, TableSchema
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher
 
 pytestmark = [pytest.mark.simulated(0), pytest.mark.filterwarnings("ignore:Add a group of")]
 

@@ -5,16 +5,8 @@ from refusals import refused
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from skdpsumm import (
-    HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
-    Points,
-    PrivateSketch,
-    RFFSketcher,
-    SketchUnion,
-)
+from skdpsumm.moments import M2MClassifier, M2MEstimator, M2MRegressor, Points
+from skdpsumm.sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")

@@ -8,15 +8,9 @@ import pytest
 from answers import holds, quietly, said
 from simulated import simulate
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    AnswerWarning,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    RFFSketcher,
-    SketchUnion,
-)
+from skdpsumm.moments import AnswerWarning, M2MEstimator
+from skdpsumm.schema import Numeric
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, RFFSketcher, SketchUnion
 
 pytestmark = pytest.mark.simulated(0)
 QUICK = {"n_synthetic": 1000, "random_state": 0}

@@ -27,28 +27,21 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import euclidean_distances
 
-from skdpsumm import (
-    Categorical,
-    Date,
-    HistogramSketcher,
-    Numeric,
+from skdpsumm.audit import check_private_estimator, worst_case_neighbours
+from skdpsumm.learners import (
+    ExponentialMechanism,
     PINPClassifier,
-    PrivacyLedger,
-    PrivateSearchCV,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
+    SoftHinge,
     TDDLClassifier,
     TDILClassifier,
     TDILRegressor,
-    check_private_estimator,
 )
-from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.learners import ExponentialMechanism, SoftHinge
+from skdpsumm.model_selection import PrivateSearchCV
 from skdpsumm.model_selection._stopping import plan_runs, stopping
-from skdpsumm.privacy import _noise
+from skdpsumm.privacy import PrivacyLedger, _noise
 from skdpsumm.privacy._mechanisms import mechanism_from_dict
-from skdpsumm.sketches import _steps
+from skdpsumm.schema import Categorical, Date, Numeric
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, _steps
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

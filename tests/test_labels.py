@@ -19,17 +19,14 @@ from curators import curator_of
 from refusals import refused
 from sklearn.exceptions import DataConversionWarning
 
-from skdpsumm import (
-    HistogramSketcher,
-    M2MClassifier,
-    PrivacyLedger,
-    PrivateMMDSummarizer,
-    TDILClassifier,
-)
+from skdpsumm.learners import TDILClassifier
+from skdpsumm.moments import M2MClassifier
+from skdpsumm.privacy import PrivacyLedger
 from skdpsumm.schema._groups import Groups
 from skdpsumm.schema._listed import listed_classes
 from skdpsumm.schema._reading import CellError, read_labels, sound_labels
-from skdpsumm.summaries import DataOwner
+from skdpsumm.sketches import HistogramSketcher
+from skdpsumm.summaries import DataOwner, PrivateMMDSummarizer
 
 pytestmark = [pytest.mark.simulated(1), pytest.mark.filterwarnings("ignore::UserWarning")]
 

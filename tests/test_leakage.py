@@ -23,23 +23,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
-from skdpsumm import (
-    HistogramSketcher,
-    NoiseWarning,
-    PINPClassifier,
-    PrivacyLedger,
-    PrivateMMDSummarizer,
-    PrivateSearchCV,
-    Public,
-    PublicVectorizer,
-    RACESketcher,
-    RFFSketcher,
-    SummarizedEstimator,
-    TDDLClassifier,
-    TDILClassifier,
-    simulation,
-    uniform_selection,
-)
+from skdpsumm.learners import PINPClassifier, TDDLClassifier, TDILClassifier
+from skdpsumm.model_selection import PrivateSearchCV
+from skdpsumm.privacy import NoiseWarning, PrivacyLedger, simulation
+from skdpsumm.schema import Public, PublicVectorizer
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher
+from skdpsumm.summaries import PrivateMMDSummarizer, SummarizedEstimator, uniform_selection
 
 N = 90
 RNG = np.random.default_rng(0)

@@ -12,20 +12,18 @@ from simulated import simulate
 from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 
-from skdpsumm import (
-    NoiseWarning,
+from skdpsumm.learners import (
+    FunctionalMechanism,
+    GradientDescent,
+    LaplaceAnswers,
     PINPClassifier,
     PINPRegressor,
-    PrivacyGuarantee,
-    PrivacyLedger,
-    Public,
     TDDLClassifier,
     TDILClassifier,
     TDILRegressor,
-    simulation,
 )
-from skdpsumm.learners import FunctionalMechanism, GradientDescent, LaplaceAnswers
-from skdpsumm.privacy import PureDP
+from skdpsumm.privacy import NoiseWarning, PrivacyGuarantee, PrivacyLedger, PureDP, simulation
+from skdpsumm.schema import Public
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 

@@ -9,23 +9,17 @@ from answers import holds, quietly
 from simulated import simulate
 from sklearn.base import clone
 
-from skdpsumm import (
-    AnswerWarning,
-    Categorical,
+from skdpsumm.learners import TDILClassifier
+from skdpsumm.moments import AnswerWarning, M2MClassifier, M2MEstimator, M2MRegressor
+from skdpsumm.schema import Categorical, Numeric, PublicVectorizer, TableSchema
+from skdpsumm.schema._reading import read_table
+from skdpsumm.sketches import (
     HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
-    Numeric,
     PrivateSketch,
-    PublicVectorizer,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
-    TableSchema,
-    TDILClassifier,
 )
-from skdpsumm.schema._reading import read_table
 
 pytestmark = [
     pytest.mark.simulated(0),

@@ -7,16 +7,10 @@ from refusals import refused
 from simulated import simulate
 from sklearn.base import clone
 
-from skdpsumm import (
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    Points,
-    PrivateMMDSummarizer,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-)
+from skdpsumm.moments import M2MEstimator, Points
+from skdpsumm.schema import Numeric
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
+from skdpsumm.summaries import PrivateMMDSummarizer
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

@@ -5,17 +5,12 @@ from refusals import refused
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 
-from skdpsumm import (
-    HistogramSketcher,
-    M2MEstimator,
-    PINPClassifier,
-    PrivateMMDSummarizer,
-    PublicVectorizer,
-    RFFSketcher,
-    SummarizedEstimator,
-)
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.summaries import Propose
+from skdpsumm.learners import PINPClassifier
+from skdpsumm.moments import M2MEstimator
+from skdpsumm.schema import PublicVectorizer
+from skdpsumm.sketches import HistogramSketcher, RFFSketcher
+from skdpsumm.summaries import PrivateMMDSummarizer, Propose, SummarizedEstimator
 
 
 def test_what_is_not_known_is_refused():

@@ -23,40 +23,19 @@ from catalogue import INSTANCES
 from curators import curator_of
 from sklearn.base import BaseEstimator
 
-from skdpsumm import (
-    KDE,
-    AdaptiveSketcher,
-    Categorical,
-    Date,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    Points,
-    PrivacyGuarantee,
-    PrivacyLedger,
-    Public,
-    SummarizedEstimator,
-    TableSchema,
-    TDILClassifier,
-    audit,
-    compare,
-    learners,
-    model_selection,
-    moments,
-    privacy,
-    schema,
-    sketches,
-    summaries,
-)
-from skdpsumm.audit import AuditResult
-from skdpsumm.learners import PolynomialKernel
+from skdpsumm import audit, learners, model_selection, moments, privacy, schema, sketches, summaries
+from skdpsumm.audit import AuditResult, compare
+from skdpsumm.learners import PolynomialKernel, TDILClassifier
+from skdpsumm.moments import KDE, M2MEstimator, Points
 from skdpsumm.moments.learning._target import TargetedPrivacy
-from skdpsumm.privacy import GaussianDP, PureDP
+from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP
 from skdpsumm.privacy._compositions import Worst
 from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.privacy._ledger import LedgerDataset
 from skdpsumm.privacy._mechanisms import Unprotected
-from skdpsumm.summaries import DataOwner
+from skdpsumm.schema import Categorical, Date, Numeric, Public, TableSchema
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher
+from skdpsumm.summaries import DataOwner, SummarizedEstimator
 from skdpsumm.summaries._protocol import Bid
 
 RNG = np.random.default_rng(0)

@@ -10,17 +10,8 @@ import pytest
 from answers import answer_of
 from sklearn.base import BaseEstimator
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    PrivacyLedger,
-    PrivateMMDSummarizer,
-    Public,
-    mmd2,
-    plotting,
-)
+from skdpsumm import plotting
+from skdpsumm.moments import M2MEstimator
 from skdpsumm.plotting import (
     CDFDisplay,
     ColumnGraphDisplay,
@@ -33,7 +24,10 @@ from skdpsumm.plotting import (
     PrivacyUtilityDisplay,
     SummaryDisplay,
 )
-from skdpsumm.privacy import GaussianDP, PureDP
+from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP
+from skdpsumm.schema import Numeric, Public
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher
+from skdpsumm.summaries import PrivateMMDSummarizer, mmd2
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt

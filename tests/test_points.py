@@ -8,16 +8,10 @@ import pytest
 from refusals import refused
 from simulated import simulate
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    Categorical,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    PrivateSketch,
-    TableSchema,
-)
 from skdpsumm.features._histogram import HistogramMap
+from skdpsumm.moments import M2MEstimator
+from skdpsumm.schema import Categorical, Numeric, TableSchema
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, PrivateSketch
 from skdpsumm.sketches._file import packed, sealed
 
 SCHEMA = TableSchema(

@@ -8,16 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsumm import (
-    Categorical,
-    HistogramSketcher,
-    M2MEstimator,
-    M2MRegressor,
-    Numeric,
-    PrivateSketch,
-    RFFSketcher,
-)
+from skdpsumm.moments import M2MEstimator, M2MRegressor
 from skdpsumm.moments.plausible import _plausible
+from skdpsumm.schema import Categorical, Numeric
+from skdpsumm.sketches import HistogramSketcher, PrivateSketch, RFFSketcher
 
 Z95 = 1.959964
 N_TABLES = 2000  # which tell a standard deviation to 1.6 per cent

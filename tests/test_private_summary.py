@@ -13,19 +13,12 @@ from scipy import stats
 from simulated import simulate
 from sklearn.base import clone
 
-from skdpsumm import (
-    Categorical,
-    HistogramSketcher,
-    M2MClassifier,
-    Numeric,
-    PrivacyLedger,
-    PrivateSketch,
-    RFFSketcher,
-    SketchSummarizer,
-    TableSchema,
-)
+from skdpsumm.moments import M2MClassifier
+from skdpsumm.privacy import PrivacyLedger
+from skdpsumm.schema import Categorical, Numeric, TableSchema
 from skdpsumm.schema._reading import Table
-from skdpsumm.summaries import summary_sketcher
+from skdpsumm.sketches import HistogramSketcher, PrivateSketch, RFFSketcher
+from skdpsumm.summaries import SketchSummarizer, summary_sketcher
 
 pytestmark = [
     pytest.mark.simulated(0),

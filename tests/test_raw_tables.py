@@ -7,22 +7,14 @@ import pandas as pd
 import pytest
 from refusals import refused
 
-from skdpsumm import (
-    AnswerWarning,
-    HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    NoiseWarning,
-    Numeric,
-    PrivateMMDSummarizer,
-    PublicVectorizer,
-    RFFSketcher,
-    TableSchema,
-    TDDLClassifier,
-    TDILClassifier,
-)
+from skdpsumm.learners import TDDLClassifier, TDILClassifier
 from skdpsumm.model_selection._run import Table
+from skdpsumm.moments import AnswerWarning, M2MClassifier, M2MEstimator
+from skdpsumm.privacy import NoiseWarning
+from skdpsumm.schema import Numeric, PublicVectorizer, TableSchema
 from skdpsumm.schema._reading import ReadRows
+from skdpsumm.sketches import HistogramSketcher, RFFSketcher
+from skdpsumm.summaries import PrivateMMDSummarizer
 
 RNG = np.random.default_rng(0)
 N = 400

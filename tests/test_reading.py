@@ -14,19 +14,10 @@ from hypothesis.extra.numpy import from_dtype
 from refusals import refused
 from sklearn.base import clone
 
-from skdpsumm import (
-    Categorical,
-    HistogramSketcher,
-    M2MClassifier,
-    Numeric,
-    PINPClassifier,
-    PrivateSearchCV,
-    RACESketcher,
-    RFFSketcher,
-    TableSchema,
-    TDDLClassifier,
-    TDILClassifier,
-)
+from skdpsumm.learners import PINPClassifier, TDDLClassifier, TDILClassifier
+from skdpsumm.model_selection import PrivateSearchCV
+from skdpsumm.moments import M2MClassifier
+from skdpsumm.schema import Categorical, Numeric, TableSchema
 from skdpsumm.schema._listed import check_listed
 from skdpsumm.schema._reading import (
     CellError,
@@ -38,6 +29,7 @@ from skdpsumm.schema._reading import (
     sound_labels,
     validate_table,
 )
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher
 
 BIG = 2**53
 NAMES = ["kind", "size", "rate"]

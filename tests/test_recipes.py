@@ -14,18 +14,12 @@ from refusals import refused
 from scipy.optimize import approx_fprime
 from simulated import simulate
 
-from skdpsumm import (
-    M2MEstimator,
-    PINPClassifier,
-    PrivacyLedger,
-    PrivateMMDSummarizer,
-    PrivateSketch,
-    SketchUnion,
-    TDILClassifier,
-)
 from skdpsumm.features._feature_maps import GRID
-from skdpsumm.privacy import gdp_mu
-from skdpsumm.summaries import DataOwner
+from skdpsumm.learners import PINPClassifier, TDILClassifier
+from skdpsumm.moments import M2MEstimator
+from skdpsumm.privacy import PrivacyLedger, gdp_mu
+from skdpsumm.sketches import PrivateSketch, SketchUnion
+from skdpsumm.summaries import DataOwner, PrivateMMDSummarizer
 from skdpsumm.summaries._owners import run_protocol
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,19 +16,12 @@ from hypothesis import strategies as st
 from refusals import refused
 from sklearn.base import clone
 
-from skdpsumm import (
-    Categorical,
-    HistogramSketcher,
-    Numeric,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-    TableSchema,
-)
 from skdpsumm._bounded import parse_toml
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.features._histogram import HistogramMap
+from skdpsumm.schema import Categorical, Numeric, TableSchema
 from skdpsumm.schema._reading import NoEstimator, validate_table
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 
 quick = settings(deadline=None, database=None, derandomize=True, max_examples=60)
 

@@ -24,27 +24,23 @@ from refusals import refused
 from simulated import simulate
 from sklearn.pipeline import make_pipeline
 
-from skdpsumm import (
-    BudgetExceededError,
+from skdpsumm.learners import TDILClassifier
+from skdpsumm.model_selection import PrivateSearchCV
+from skdpsumm.privacy import BudgetExceededError, GaussianDP, NoiseWarning, PrivacyLedger, PureDP
+from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
+from skdpsumm.schema import (
     Categorical,
     Date,
-    HistogramSketcher,
-    NoiseWarning,
     Numeric,
-    PrivacyLedger,
-    PrivateMMDSummarizer,
-    PrivateSearchCV,
-    PrivateSketch,
     PublicVectorizer,
     SchemaFinder,
     TableSchema,
-    TDILClassifier,
+    _finder,
 )
-from skdpsumm.privacy import GaussianDP, PureDP
-from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
-from skdpsumm.schema import _finder
 from skdpsumm.schema._finder import N_SCALE_CELLS, _numbers, _places
+from skdpsumm.sketches import HistogramSketcher, PrivateSketch
 from skdpsumm.sketches._private_sketch import stated_limit
+from skdpsumm.summaries import PrivateMMDSummarizer
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 

@@ -17,14 +17,9 @@ from refusals import refused
 from scipy.stats import binom
 from simulated import simulate
 
-from skdpsumm import (
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    PrivateSketch,
-    RFFSketcher,
-    SketchUnion,
-)
+from skdpsumm.moments import M2MEstimator
+from skdpsumm.schema import Numeric
+from skdpsumm.sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
 
 pytestmark = pytest.mark.simulated(0)
 

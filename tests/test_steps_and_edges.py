@@ -13,17 +13,10 @@ from scipy.special import softmax
 from simulated import simulate
 from sklearn.base import clone
 
-from skdpsumm import (
-    AnswerWarning,
-    HistogramSketcher,
-    M2MEstimator,
-    Numeric,
-    Points,
-    RFFSketcher,
-    SketchUnion,
-    TableSchema,
-)
 from skdpsumm.features._histogram import HistogramMap
+from skdpsumm.moments import AnswerWarning, M2MEstimator, Points
+from skdpsumm.schema import Numeric, TableSchema
+from skdpsumm.sketches import HistogramSketcher, RFFSketcher, SketchUnion
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

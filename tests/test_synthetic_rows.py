@@ -9,18 +9,10 @@ from releases import as_polars
 from simulated import simulate
 from sklearn.base import clone
 
-from skdpsumm import (
-    Categorical,
-    HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
-    Numeric,
-    Points,
-    PrivacyLedger,
-    RFFSketcher,
-    SketchUnion,
-)
+from skdpsumm.moments import M2MClassifier, M2MEstimator, M2MRegressor, Points
+from skdpsumm.privacy import PrivacyLedger
+from skdpsumm.schema import Categorical, Numeric
+from skdpsumm.sketches import HistogramSketcher, RFFSketcher, SketchUnion
 
 SCHEMA = {
     "age": Numeric(20, 60, step=1),

@@ -10,17 +10,8 @@ from sklearn import config_context
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import make_pipeline
 
-from skdpsumm import (
-    Categorical,
-    Numeric,
-    PINPClassifier,
-    Public,
-    PublicVectorizer,
-    TableSchema,
-    TDDLClassifier,
-    TDILClassifier,
-    TDILRegressor,
-)
+from skdpsumm.learners import PINPClassifier, TDDLClassifier, TDILClassifier, TDILRegressor
+from skdpsumm.schema import Categorical, Numeric, Public, PublicVectorizer, TableSchema
 from skdpsumm.schema._vectorizer import vectorize
 
 # Tests of other things set these off, on tables as small as they are.
