@@ -88,7 +88,7 @@ class Instance:
         return model.fit(X, *given)
 
 
-def _instances(kind, estimators, y=None, *, ending="", interactive=False):
+def _named(kind, estimators, y=None, *, ending="", interactive=False):
     return {name + ending: Instance(one, kind, y, interactive) for name, one in estimators.items()}
 
 
@@ -167,28 +167,22 @@ INTERACTIVE_REGRESSORS = {
     "svt": PINPRegressor(mechanism=_SVT, **WIDTH, **NUMBER),
     "threshold": PINPRegressor(mechanism=_THRESHOLD, **WIDTH, **NUMBER),
 }
-_SUMMARY = PrivateMMDSummarizer(n_select=15, n_components=16, gamma=0.5)
+_MMD = PrivateMMDSummarizer(n_select=15, n_components=16, gamma=0.5)
 _CHOICES = {"param_distributions": {"regularization": [1.0, 3.0]}, "expected_trials": 2}
 
 INSTANCES = {
-    **_instances("sketcher", SKETCHERS),
-    **_instances("model", MODELS),
-    **_instances("model", MODEL_CLASSIFIERS, "labels"),
-    **_instances("model", MODEL_REGRESSORS, "numbers"),
-    **_instances("summarizer", SUMMARIZERS),
-    **_instances("synthesizer", SYNTHESIZERS),
-    **_instances("learner", CLASSIFIERS, "labels"),
-    **_instances("learner", REGRESSORS, "numbers", ending=", numbers"),
-    **_instances("learner", INTERACTIVE_CLASSIFIERS, "labels", interactive=True),
-    **_instances(
-        "learner", INTERACTIVE_REGRESSORS, "numbers", ending=", numbers", interactive=True
-    ),
-    "summarised": Instance(
-        SummarizedEstimator(LogisticRegression(), _SUMMARY), "summarised", "labels"
-    ),
-    "summarised, numbers": Instance(
-        SummarizedEstimator(Ridge(), _SUMMARY), "summarised", "numbers"
-    ),
+    **_named("sketcher", SKETCHERS),
+    **_named("model", MODELS),
+    **_named("model", MODEL_CLASSIFIERS, "labels"),
+    **_named("model", MODEL_REGRESSORS, "numbers"),
+    **_named("summarizer", SUMMARIZERS),
+    **_named("synthesizer", SYNTHESIZERS),
+    **_named("learner", CLASSIFIERS, "labels"),
+    **_named("learner", REGRESSORS, "numbers", ending=", numbers"),
+    **_named("learner", INTERACTIVE_CLASSIFIERS, "labels", interactive=True),
+    **_named("learner", INTERACTIVE_REGRESSORS, "numbers", ending=", numbers", interactive=True),
+    "summarised": Instance(SummarizedEstimator(LogisticRegression(), _MMD), "summarised", "labels"),
+    "summarised, numbers": Instance(SummarizedEstimator(Ridge(), _MMD), "summarised", "numbers"),
     "search": Instance(PrivateSearchCV(TDILClassifier(), **_CHOICES), "search", "labels"),
     "search, numbers": Instance(
         PrivateSearchCV(TDILRegressor(**NUMBER), score_bounds=(-1, 0), **_CHOICES),

@@ -19,12 +19,10 @@ def summarizer_of(n_select=100, *, protocol="propose", **parameters):
     return PrivateMMDSummarizer(n_select=n_select, protocol=protocol, **parameters)
 
 
-def curator_of(
-    X_target, owners, *, target_groups=None, ledger=None, random_state=None, **parameters
-):
+def curator_of(X_target, owners, *, target_groups=None, ledger=None, random_state=None, **options):
     """Return a curator with the terms of such a summarizer."""
     own = {"ledger": ledger, "random_state": random_state}
-    terms = summarizer_of(**parameters).terms()
+    terms = summarizer_of(**options).terms()
     return Curator(X_target, owners, terms, target_groups=target_groups, **own)
 
 

@@ -449,13 +449,11 @@ def ask(sketch):
         columns = model.schema_
         assert columns.sample(7, np.random.RandomState(0)).shape == (7, columns.n_columns)
         numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
-        questions = [
-            lambda: model.estimate(lambda rows: np.array([str(x) > "5" for x in rows[:, 0]]))
-        ]
+        asks = [lambda: model.estimate(lambda rows: np.array([str(x) > "5" for x in rows[:, 0]]))]
         if numeric:
-            questions += [model.mean, model.covariance, lambda: model.quantile(numeric[0], 0.5)]
-        questions += [partial(model.histogram, j) for j in range(min(columns.n_columns, 2))]
-        told = [answer(question) for question in questions]
+            asks += [model.mean, model.covariance, lambda: model.quantile(numeric[0], 0.5)]
+        asks += [partial(model.histogram, j) for j in range(min(columns.n_columns, 2))]
+        told = [answer(question) for question in asks]
         assert np.shape(model.sample(60, random_state=0)) == (60, columns.n_columns)
         if model._regression is not None:
             points = model._regression.points

@@ -269,9 +269,7 @@ def test_bad_cells_of_the_last_block_cost_nothing(column, monkeypatch, unpaid):
     ("n_columns", "target", "part"), [(7, None, 1.0), (8, None, 1.05), (5, 4, 1.0), (6, 5, 1.05)]
 )
 @pytest.mark.parametrize("named", [False, True])
-def test_a_ledger_of_replaced_rows_pays_for_choices_where_some_may_be_made(
-    n_columns, target, part, named
-):
+def test_a_ledger_of_replaced_rows_pays_for_choices_that_can_be(n_columns, target, part, named):
     """Whether some are is public: no rule of the number of rows counts less than the least."""
     schema = [(0, 1)] * n_columns if named else (0, 1)
     ledger = PrivacyLedger(epsilon=9.0, delta=1e-5, adjacency="replace_one")

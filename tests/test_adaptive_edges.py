@@ -75,9 +75,9 @@ def rows_of(schema, n=60):
     return pd.DataFrame(
         {
             name: rng.integers(0, 2, n)
-            if isinstance(column, Numeric)
-            else rng.choice(column.categories, n)
-            for name, column in columns
+            if isinstance(one, Numeric)
+            else rng.choice(one.categories, n)
+            for name, one in columns
         }
     )
 

@@ -94,10 +94,8 @@ def fitted():
             rows = pd.DataFrame({name: COLUMNS[name][0] for name in names})
             described = {name: COLUMNS[name][1] for name in names}
             schema = list(described.values()) if frame == "numpy" else described
-            model = M2MEstimator(
-                schema, release=SKETCHERS[sketcher], n_synthetic=500, random_state=0
-            )
-            known[key] = model.fit(FRAMES[frame](rows)), FRAMES[frame](rows)
+            m2m = M2MEstimator(schema, release=SKETCHERS[sketcher], n_synthetic=500, random_state=0)
+            known[key] = m2m.fit(FRAMES[frame](rows)), FRAMES[frame](rows)
         return known[key]
 
     return get

@@ -17,13 +17,7 @@ from skdpsumm.privacy._mechanisms import ZeroConcentratedDP, gdp_delta, mechanis
 from skdpsumm.privacy._objective import ObjectiveDP
 
 TEN = StoppingLaw(0.0, 10)
-LAWS = [
-    TEN,
-    StoppingLaw(1.0, 10),
-    StoppingLaw(-0.6, 10),
-    StoppingLaw(0.0, 1.5),
-    StoppingLaw(0.5, 80),
-]
+LAWS = [TEN, *(StoppingLaw(*law) for law in ((1.0, 10), (-0.6, 10), (0.0, 1.5), (0.5, 80)))]
 RUN = gdp_mu(1.0, 1e-6)
 named = pytest.mark.parametrize("law", LAWS, ids=repr)
 

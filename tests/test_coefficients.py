@@ -20,7 +20,7 @@ SMALL = {"n_synthetic": 5_000, "random_state": 0}
 def released(frame, schema, marginals, *, epsilon=np.inf, seed=0, **options):
     """Return the sketch of agreed groups."""
     sketcher = HistogramSketcher(
-        schema=schema, marginals=marginals, epsilon=epsilon, random_state=0, **options
+        schema, marginals=marginals, epsilon=epsilon, random_state=0, **options
     )
     return simulate(sketcher, frame, seed=None if np.isinf(epsilon) else seed).sketch_
 
@@ -37,11 +37,7 @@ def shop(n, seed):
     return frame, buys
 
 
-SHOP = {
-    "visits": Numeric(1, 20, step=1),
-    "distance": Numeric(0, 100),
-    "city": ["north", "port", "south"],
-}
+SHOP = {"visits": Numeric(1, 20, step=1), "distance": (0, 100), "city": ["north", "port", "south"]}
 SHOP_TRUTH = np.array([-1.5, 0.25, -0.03, 0.7, 0.0])
 
 
@@ -207,9 +203,8 @@ def test_missing_cells_have_an_indicator_and_missing_targets_teach_nothing():
     gone = np.isnan(x_seen)[known]
     inputs = np.column_stack([np.where(gone, 0, x_seen[known]), gone])
     exact = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(inputs, y)
-    np.testing.assert_allclose(
-        np.asarray(answer), [*exact.intercept_, *exact.coef_[0]], rtol=1e-3, atol=1e-4
-    )
+    expected = [*exact.intercept_, *exact.coef_[0]]
+    np.testing.assert_allclose(np.asarray(answer), expected, rtol=1e-3, atol=1e-4)
     share = exact.predict_proba(inputs)[:, 1]
     errors = sandwich(inputs, y - share, share * (1 - share))
     half = np.diff(answer.interval(covers="population"))[:, 0] / 2
@@ -232,9 +227,8 @@ def test_each_of_several_classes_has_its_coefficients(three_classes):
     frame, sketch = three_classes
     answer = M2MClassifier.from_sketch(sketch, **SMALL).coefficients()
     assert answer.labels == (("a", "b", "c"), ("intercept", "x"))
-    exact = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(
-        frame[["x"]].to_numpy(), frame["label"]
-    )
+    exact = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    exact.fit(frame[["x"]].to_numpy(), frame["label"])
     expected = np.column_stack([exact.intercept_, exact.coef_])
     np.testing.assert_allclose(np.asarray(answer), expected, rtol=1e-3, atol=1e-3)
     # Errors are those of the form in which they sum to zero: of 100 samples of as many rows.

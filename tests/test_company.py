@@ -29,9 +29,8 @@ def test_a_text_that_is_no_utf8_hides_no_other(make):
     cells = arrow_text([b"a", b"b"] * 3 + [b"\xff"])
     if make != "arrow":
         try:
-            table = pd.Series(
-                pd.array([], dtype=make).__class__(pa.chunked_array([cells]))
-            ).to_frame("x")
+            kind = type(pd.array([], dtype=make))
+            table = pd.Series(kind(pa.chunked_array([cells]))).to_frame("x")
         except (TypeError, ValueError, ImportError):
             pytest.skip("this pandas has no such type")
     else:

@@ -30,9 +30,9 @@ def read(column, table):
     return schema.read(validate_table(NoEstimator(), table, schema=schema), 0)
 
 
-def arrow(cells):
+def arrow(cells, zone=None):
     pa = pytest.importorskip("pyarrow")
-    return pa.table({"d": cells})
+    return pa.table({"d": cells if zone is None else pa.array(cells, pa.timestamp("s", zone))})
 
 
 def arrow_times():
@@ -49,9 +49,7 @@ FORMS = {
     "numpy days": lambda: CELLS.astype("M8[D]")[:, None],
     "polars days": lambda: pl.DataFrame({"d": CELLS.astype("M8[D]")}),
     "arrow days": lambda: arrow(CELLS.astype("M8[D]")),
-    "pandas of arrow": lambda: arrow(CELLS).to_pandas(
-        types_mapper=pytest.importorskip("pandas").ArrowDtype
-    ),
+    "pandas of arrow": lambda: arrow(CELLS).to_pandas(types_mapper=pd.ArrowDtype),
     "python": lambda: [[cell] for cell in CELLS.astype("M8[us]").tolist()],
     "python days": lambda: [[cell] for cell in CELLS.astype("M8[D]").tolist()],
     "scalars of numpy": lambda: [[cell] for cell in CELLS],
@@ -75,11 +73,7 @@ ZONED = {
     "polars": lambda cells: pl.DataFrame({"d": cells.astype("M8[us]")}).with_columns(
         pl.col("d").dt.replace_time_zone("UTC").dt.convert_time_zone("America/New_York")
     ),
-    "arrow": lambda cells: arrow(
-        pytest.importorskip("pyarrow").array(
-            cells, pytest.importorskip("pyarrow").timestamp("s", "Asia/Tokyo")
-        )
-    ),
+    "arrow": lambda cells: arrow(cells, "Asia/Tokyo"),
     "python": lambda cells: [
         [cell and cell.replace(tzinfo=datetime.UTC).astimezone(ZoneInfo("Asia/Tokyo"))]
         for cell in cells.tolist()

@@ -112,16 +112,14 @@ def test_a_file_is_shown(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "cap", [{"delta": 1e-6}, {"delta": 1e-6, "accountant": "zcdp"}, {"delta": 0.0}]
+    "cap", [{"delta": 1e-6}, {"delta": 1e-6, "accountant": "zcdp"}, {"delta": 0}]
 )
 def test_as_many_releases_as_were_planned_fit_and_no_more(cap):
     ledger = PrivacyLedger(epsilon=3.0, **cap)
-    HistogramSketcher(schema=(0, 1), epsilon=0.5, delta=cap["delta"], ledger=ledger).fit(X)
-    each = ledger.plan(7)
+    sketcher = HistogramSketcher(schema=(0, 1), epsilon=0.5, delta=cap["delta"], ledger=ledger)
+    each = sketcher.fit(X).ledger.plan(7)
     for _ in range(7):
-        HistogramSketcher(schema=(0, 1), epsilon=each.epsilon, delta=each.delta, ledger=ledger).fit(
-            X
-        )
+        sketcher.set_params(epsilon=each.epsilon, delta=each.delta).fit(X)
     assert ledger.remaining.epsilon < 1e-4
     assert ledger.spent.epsilon <= 3.0 * (1 + 1e-12)
     assert each.epsilon >= 2.5 / 7 * (1 - 1e-9)

@@ -154,9 +154,8 @@ def whole_map(feature_map):
 
 def parts_of(feature_map):
     def of(adjacency):
-        return np.linalg.norm(
-            _feature_maps.sensitivities(feature_map, adjacency, "average"), axis=0
-        )
+        parts = _feature_maps.sensitivities(feature_map, adjacency, "average")
+        return np.linalg.norm(parts, axis=0)
 
     return of
 
@@ -238,7 +237,7 @@ def test_frequencies_that_could_overflow_are_refused(largest):
     refused("bandwidth", RACEMap, table(1), [[1.0, largest]], [0.0, 0.5], 10)
 
 
-ONE, TABLE = table(1, (0, 1)), TableSchema([(0, 1), ["a", "b"]])
+ONE, WIDE, TABLE = table(1, (0, 1)), table(4, (0, 1)), TableSchema([(0, 1), ["a", "b"]])
 IMPOSSIBLE = {
     "no frequencies": lambda: FourierMap(ONE, np.zeros((1, 0))),
     "frequencies of two columns for one": lambda: FourierMap(ONE, np.zeros((2, 3))),
@@ -247,9 +246,7 @@ IMPOSSIBLE = {
     "an offset too few": lambda: RACEMap(ONE, [[1.0, 1.0]], [0.5], 3),
     "buckets that float32 does not tell apart": lambda: RACEMap(ONE, [[1.0]], [0.5], 2**24 + 4),
     "negative bins": lambda: HistogramMap(ONE, [-3], [[0]]),
-    "bins whose product overflows": lambda: HistogramMap(
-        table(4, (0, 1)), [2**16] * 4, [[0, 1, 2, 3]]
-    ),
+    "bins whose product overflows": lambda: HistogramMap(WIDE, [2**16] * 4, [[0, 1, 2, 3]]),
     "more histograms than bins": lambda: HistogramMap.build(table(200, (0, 1)), 1, 100),
     "a column that is not there": lambda: HistogramMap(TABLE, [3, 2], [[0, 2]]),
     "a column twice": lambda: HistogramMap(TABLE, [3, 2], [[0, 0]]),

@@ -221,9 +221,8 @@ class Post:
 
     def letter(self, kind, run_id, **changes):
         place = {"agreement": self.ours.digest, "run": run_id, "counter": self.counter}
-        return Letter(
-            **{**place, "kind": kind, "sender": "curator", "receiver": self.site.name} | changes
-        )
+        parties = {"sender": "curator", "receiver": self.site.name}
+        return Letter(**{**place, **parties, "kind": kind} | changes)
 
     def sealed(self, kind, run_id, content, *, more=0, keys=KEYS["curator"], to=None, **changes):
         """Return a question, as the curator seals it or otherwise; each has a new counter."""

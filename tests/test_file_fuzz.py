@@ -42,7 +42,7 @@ def test_bins_of_a_stranger_are_checked(tmp_path, own):
     "own",
     [
         (0, [18.0, 95.0]),
-        (0, [18.0, 40.2, 40.4, 90.0]),
+        (0, [18, 40.2, 40.4, 90]),
         (1, [0, 1]),
         (1, [0, 0, 2]),
         (1, [0, 10**30, 1]),
@@ -102,10 +102,7 @@ CLAIMS = {
     ),
     "words that rule a terminal": ({"given": "\x1b[2J"}, "control characters"),
     "an entry more": ({"audited": True}, "and no others"),
-    "a public number of rows with noise": (
-        {"adjacency": "replace_one", "mu": 99.0},
-        "without noise",
-    ),
+    "noise on a public number of rows": ({"adjacency": "replace_one", "mu": 99.0}, "without noise"),
 }
 FORGED = {
     "noise in some places": ({"noise_std": np.r_[0.0, np.full(35, 9.0)]}, "throughout"),
@@ -184,10 +181,7 @@ def test_what_cannot_be_is_refused_by_name(tmp_path, changes, reason):
 
 ADDED = {
     "of more noise": (lambda own: [[key, [2 * s for s in noise]] for key, noise in own], "that of"),
-    "of other shares in a block": (
-        lambda own: [[own[0][0], [9.0, own[0][1][1]]], own[1]],
-        "that of",
-    ),
+    "of other shares": (lambda own: [[own[0][0], [9.0, own[0][1][1]]], own[1]], "that of"),
     "of negative noise": (lambda own: [own[0], [own[1][0], [-s for s in own[1][1]]]], "in floats"),
     "of whole numbers": (lambda own: [own[0], [own[1][0], [9, 9]]], "in floats"),
     "of other blocks": (lambda own: [own[0], [own[1][0], own[1][1] * 2]], "in each block"),

@@ -181,9 +181,7 @@ BESIDE = {
         .fit(FRAME, LABELS, X_target=SIDE, X_holdout=X, y_holdout=LABELS[:20])
         .score()
     ),
-    "prior": lambda X, **o: np.ravel(
-        M2MEstimator(inference=Points(prior=X), **o).fit(FRAME).mean().value
-    ),
+    "prior": lambda X, **o: M2MEstimator(inference=Points(prior=X), **o).fit(FRAME).mean().value,
     "X_target of a sketch": lambda X, **o: M2MClassifier.from_sketch(
         sketch(), target="y", X_target=X, random_state=0
     ).predict(FRAME),

@@ -103,10 +103,8 @@ def test_no_other_path_passes(gate):
 @contextlib.contextmanager
 def call_to(port):
     context = ssl._create_unverified_context()
-    with (
-        socket.create_connection(("127.0.0.1", port), 20) as plain,
-        context.wrap_socket(plain) as call,
-    ):
+    address = ("127.0.0.1", port)
+    with socket.create_connection(address, 20) as plain, context.wrap_socket(plain) as call:
         yield call
 
 

@@ -160,9 +160,8 @@ def test_average_is_a_weighted_fit(kind):
 def test_default_lambda_grows_with_k(adjacency):
     found = {}
     for limit in (None, 1, 5, "average"):
-        model = TDILClassifier(
-            max_rows_per_group=limit, adjacency=adjacency, mechanism="functional"
-        )
+        weights = {"mechanism": "functional", "adjacency": adjacency}
+        model = TDILClassifier(max_rows_per_group=limit, **weights)
         model.fit(X, LABELS, groups=None if limit is None else GROUPS)
         found[limit] = model.regularization_, model.sensitivity_
     assert found[None] == found[1] == found["average"]

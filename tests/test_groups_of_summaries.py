@@ -46,7 +46,7 @@ def summarizer(**options):
 def test_no_group_of_an_owner_offers_more_than_k_rows(protocol, monkeypatch):
     pools, best = [], summaries.Curator.best_of_pool
     monkeypatch.setattr(
-        summaries.Curator, "best_of_pool", lambda self: pools.append(self.pool) or best(self)
+        summaries.Curator, "best_of_pool", lambda own: pools.append(own.pool) or best(own)
     )
     fitted = summarizer(protocol=protocol, epsilon=50.0).fit(X, **GROUPED)
     (pool,) = pools

@@ -265,9 +265,7 @@ def test_intervals_hold_where_a_bin_has_most_of_the_rows(epsilon):
         with warnings.catch_warnings(action="ignore"):
             simulate(model, frame, seed=seed)
             held["mean"].append(holds(model.mean(), frame.mean()))
-            below = model.estimate(
-                lambda rows: np.column_stack([rows[c] <= cut[c] for c in cut.index])
-            )
+            below = model.estimate(lambda t: np.column_stack([t[c] <= cut[c] for c in cut.index]))
             held["count"].append(holds(below, (frame <= cut).mean()))
     for kind, hits in held.items():
         assert np.mean(hits) > 0.9, kind
@@ -381,9 +379,8 @@ def test_numbers_may_begin_and_end_inside_a_bin(epsilon, bins):
     schema, held = {"age": Numeric(0, 100, edges=given), "sex": ["f", "m"]}, []
     for seed in range(8):
         rng = np.random.default_rng(seed)
-        frame = pd.DataFrame(
-            {"age": rng.uniform(18, 65, 10_000), "sex": rng.choice(["f", "m"], 10_000)}
-        )
+        age, sex = rng.uniform(18, 65, 10_000), rng.choice(["f", "m"], 10_000)
+        frame = pd.DataFrame({"age": age, "sex": sex})
         noise = {"epsilon": epsilon, "random_state": seed}
         if bins == "even":
             model = M2MEstimator(release=HistogramSketcher(schema=schema, n_bins=20, **noise))
@@ -438,9 +435,8 @@ def test_rare_categories_have_the_noise_of_their_own_counts():
     """Those that were counted together seemed as sure as they seemed rare: 0.67 held."""
     rng, names = np.random.default_rng(5), [f"c{i}" for i in range(200)]
     chances = np.r_[0.6, np.full(199, 0.4 / 199)]
-    frame = pd.DataFrame(
-        {"c": rng.choice(names, 2000, p=chances), "y": rng.choice(["a", "b"], 2000)}
-    )
+    c, y = rng.choice(names, 2000, p=chances), rng.choice(["a", "b"], 2000)
+    frame = pd.DataFrame({"c": c, "y": y})
     truth = frame["c"].value_counts().reindex(names, fill_value=0).to_numpy()
     largest, held = np.argsort(-truth)[1:11], []
     for seed in range(10):
@@ -494,7 +490,7 @@ def test_values_at_an_end_of_a_range_warn_where_they_may_have_been_clipped(kind)
         "code": (np.where(rng.random(4000) < 0.05, 99_999, pay.clip(0, 20_000)), (0, 99_999)),
         "zeros": (np.where(rng.random(4000) < 0.5, 0, pay), (0, 200_000)),
         "scale": (
-            rng.choice([1, 2, 3, 4, 5], 4000, p=[0.2, 0.1, 0.1, 0.2, 0.4]),
+            rng.choice(range(1, 6), 4000, p=[0.2, 0.1, 0.1, 0.2, 0.4]),
             Numeric(1, 5, step=1),
         ),
     }[kind]
@@ -548,9 +544,7 @@ def test_totals_of_weighted_rows_are_held_and_add_up(pupils):
         held.append((low.ravel() <= truth) & (truth <= high.ravel()))
         table = m2m.table(by, survey_weight="w")
         mean = m2m.mean("score", by=by, survey_weight="w")
-        bias.append(
-            [np.asarray(totals).ravel() / truth - 1, np.asarray(table * mean).ravel() / truth - 1]
-        )
+        bias.append([np.ravel(totals) / truth - 1, np.ravel(np.asarray(table * mean)) / truth - 1])
         whole = float(m2m.total("score", survey_weight="w"))
         assert np.asarray(totals).sum() == pytest.approx(whole, rel=0.02)
     assert np.mean(held) >= 0.9

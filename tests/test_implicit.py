@@ -45,9 +45,8 @@ def test_methods_are_those_of_the_estimator():
 
 def test_declared_classes_close_the_leak_and_may_be_absent():
     X, y = two_classes()
-    model = M2MClassifier(classes=[0, 1, 2], release=RFFSketcher(n_components=40), **SMALL).fit(
-        X, y
-    )
+    release = RFFSketcher(n_components=40)
+    model = M2MClassifier(classes=[0, 1, 2], release=release, **SMALL).fit(X, y)
     assert list(model.classes_) == [0, 1, 2]
     assert "labels" not in model.privacy_.given
     refused("classes", M2MClassifier(classes=[0, 2], **SMALL).fit, X, y)
@@ -127,9 +126,8 @@ def test_a_sketch_without_ranges_is_given_them_by_the_analyst():
     rng = np.random.default_rng(0)
     X = np.column_stack([10 * rng.random((3000, 2)), rng.normal(size=3000)])
     X[:, 2] = X[:, 0] - X[:, 1]
-    sketch = (
-        RFFSketcher(n_components=100, gamma=0.02, epsilon=np.inf, random_state=0).fit(X).sketch_
-    )
+    sketcher = RFFSketcher(n_components=100, gamma=0.02, epsilon=np.inf, random_state=0)
+    sketch = sketcher.fit(X).sketch_
     for kind in (M2MEstimator, M2MRegressor):
         refused("Give from_sketch the public schema", kind.from_sketch, sketch)
     schema = [(0, 10), (0, 10), (-10, 10)]

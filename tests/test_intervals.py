@@ -188,7 +188,7 @@ def test_answers_and_intervals_are_possible(epsilon, seed):
         ends = [answer[...].interval(level) for level in (0.5, 0.999999)]
         for found in (
             np.asarray(answer),
-            *(end for pair in ends for end in np.moveaxis(pair, -1, 0)),
+            *(end for one in ends for end in np.moveaxis(one, -1, 0)),
         ):
             tolerance = 1e-9 * np.abs(np.asarray(high))
             assert np.all(found >= np.asarray(low) - tolerance), name

@@ -36,18 +36,15 @@ def people(n=3000, seed=0):
 
 
 def asked(X=None, sketcher=None, epsilon=np.inf, prior="kde", **parameters):
-    sketcher = clone(sketcher or RFFSketcher(n_components=60)).set_params(
-        epsilon=epsilon, random_state=0
-    )
-    defaults = {
+    sketcher = clone(sketcher or RFFSketcher(n_components=60))
+    sketcher.set_params(epsilon=epsilon, random_state=0)
+    own = {
         "schema": (0, 1),
         "n_synthetic": 4000,
         "random_state": 0,
         "inference": Points(prior=prior),
     }
-    return M2MEstimator(release=sketcher, **(defaults | parameters)).fit(
-        skewed() if X is None else X
-    )
+    return M2MEstimator(release=sketcher, **own | parameters).fit(skewed() if X is None else X)
 
 
 WIDE = RFFSketcher(n_components=200)

@@ -200,11 +200,8 @@ def test_products_with_words_cost_what_is_claimed(name, unit):
     assert NEARLY_ALL < part_used(model, *worst_case_neighbours(model)) <= 1
 
 
-DEFAULTS = {
-    name: one
-    for name, one in (DEFAULT_SKETCHES | DEFAULT_LEARNERS).items()
-    if "objective" not in name
-}
+DEFAULTS = DEFAULT_SKETCHES | DEFAULT_LEARNERS
+DEFAULTS = {name: one for name, one in DEFAULTS.items() if "objective" not in name}
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -257,9 +257,7 @@ def test_no_label_makes_others_acceptable(extra):
 
 
 def summarised(**data):
-    model = PrivateMMDSummarizer(
-        n_select=5, n_components=16, gamma=0.5, random_state=0, protocol="propose"
-    )
+    model = PrivateMMDSummarizer(n_select=5, n_components=16, gamma=0.5, random_state=0)
     return model.fit(X, X_target=X[:9], **data)
 
 

@@ -6,6 +6,7 @@ that a released object holds or says are a leak. Objects that must hold private 
 """
 
 import copy
+import itertools
 import pickle
 import sys
 import traceback
@@ -50,9 +51,8 @@ CLASSIFIERS = {
     name: one.estimator
     for name, one in of("model", "learner", y="labels", interactive=False).items()
 }
-INTERACTIVE = {
-    name: one.estimator for name, one in of("learner", y="labels", interactive=True).items()
-}
+INTERACTIVE = of("learner", y="labels", interactive=True)
+INTERACTIVE = {name: one.estimator for name, one in INTERACTIVE.items()}
 PRIVATE = [*CANARY, NUMBER]
 
 
@@ -233,10 +233,7 @@ KERNELS = ["linear", "rbf", "poly"]
 TO_FIT = {
     **RELEASED,
     **{name: (model, Y) for name, model in INTERACTIVE.items()},
-    **{
-        f"kernel {getattr(k, '__name__', k)}": (PINPClassifier(kernel=k, gamma=1.0), Y)
-        for k in KERNELS
-    },
+    **{f"kernel {k}": (PINPClassifier(kernel=k, gamma=1.0), Y) for k in KERNELS},
     "polynomials": (TDILClassifier(kernel=PolynomialFeatures(3)), Y),
     "random features": (TDILClassifier(kernel=RBFSampler(n_components=8)), Y),
     "in a pipeline": (make_pipeline(PublicVectorizer(schema=(-1e-300, 1)), TDILClassifier()), Y),
@@ -350,11 +347,7 @@ KINDS = ["nan", "inf", "3d", "1d", "word", "list", "complex"]
 @pytest.mark.parametrize(
     ("name", "kind"),
     [(name, "word") for name in RELEASED]
-    + [
-        (name, kind)
-        for name in ("fourier", "histogram", "m2m classifier", "span")
-        for kind in KINDS
-    ],
+    + [*itertools.product(("fourier", "histogram", "m2m classifier", "span"), KINDS)],
 )
 def test_errors_tell_no_value(name, kind):
     model, y = RELEASED[name]

@@ -75,10 +75,8 @@ def test_without_probabilities_it_says_which_loss_has_them():
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])
 def test_kernel_ridge(kernel):
     """Of "squared" the residuals stay within the clip."""
-    model = PINPRegressor(
-        kernel=kernel, gamma=0.7, norm_bound=5, loss="squared", y_bounds=(-1, 1), **NO_NOISE
-    )
-    model.set_params(regularization=3.0).fit(X, CURVE)
+    model = PINPRegressor(loss="squared", norm_bound=5, y_bounds=(-1, 1), **NO_NOISE)
+    model.set_params(kernel=kernel, gamma=0.7, regularization=3.0).fit(X, CURVE)
     twin = KernelRidge(alpha=3.0, kernel=kernel, gamma=0.7).fit(X, CURVE)
     expected = np.clip(twin.predict(NEW), -1, 1)
     assert np.allclose(model.predict(NEW), expected, atol=model.sensitivity_ * 4)
@@ -88,9 +86,8 @@ def test_kernel_ridge(kernel):
 def test_support_vector_regression(kernel):
     """SVR always has an intercept, which is 0 where the rows come once more with other signs."""
     params = {"kernel": kernel, "gamma": 0.7}
-    model = PINPRegressor(
-        loss=EpsilonInsensitive(0.1, smoothing=1e-4), norm_bound=5, y_bounds=(-1, 1), **params
-    )
+    loss = EpsilonInsensitive(0.1, smoothing=1e-4)
+    model = PINPRegressor(loss=loss, norm_bound=5, y_bounds=(-1, 1), **params)
     ours = model.set_params(regularization=3.0, **NO_NOISE).fit(X, CURVE).predict(NEW)
     gram = np.kron([[1, -1], [-1, 1]], pairwise_kernels(X, metric=kernel, gamma=0.7))
     twin = SVR(kernel="precomputed", C=1 / 6, epsilon=0.1, tol=1e-6)
@@ -326,8 +323,8 @@ WRONG = [
     (TDILClassifier, KERNEL, "give a schema"),
     (
         TDILClassifier,
-        {"kernel": "rbf", "gamma": "auto"},
-        r"needs a schema.*in place of a PublicVectorizer.*\.$",
+        {**KERNEL, "gamma": "auto"},
+        r"needs a schema.*place of a PublicVectorizer.*\.$",
     ),
     (TDILClassifier, {"schema": Numeric(step=None)}, r"no range.*\(low, high\)"),
     (TDILClassifier, {**KERNEL, "mechanism": "objective"}, "explicit features"),

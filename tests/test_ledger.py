@@ -316,12 +316,8 @@ def test_no_cap_accepts_everything_and_keeps_the_record(accountant):
     for mechanism in (GaussianDP(9.0), ZeroConcentratedDP(9.0), Unprotected("it is a test")):
         ledger.charge(mechanism)
     assert ledger.spent.epsilon == ledger.remaining.epsilon == math.inf
-    assert [entry["mechanism"]["kind"] for entry in ledger.entries()] == [
-        "pure",
-        "gdp",
-        "zcdp",
-        "none",
-    ]
+    kinds = [entry["mechanism"]["kind"] for entry in ledger.entries()]
+    assert kinds == ["pure", "gdp", "zcdp", "none"]
     ledger.charge(PureDP(math.inf))
 
 
@@ -581,10 +577,8 @@ def test_a_ledger_in_a_file_is_copied_by_its_path(tmp_path, copier):
     assert (twin.adjacency, twin.accountant, twin.path) == ("replace_one", "zcdp", ledger.path)
     twin.charge(PureDP(0.25))
     north.charge(PureDP(0.1))
-    assert [(e["dataset"], e["partition"]) for e in ledger.entries()] == [
-        ("default", None),
-        ("north", "region"),
-    ]
+    places = [(e["dataset"], e["partition"]) for e in ledger.entries()]
+    assert places == [("default", None), ("north", "region")]
     state = pickle.dumps(ledger)
     os.remove(tmp_path / "ledger")
     with pytest.raises(FileNotFoundError):
@@ -639,7 +633,7 @@ STEPS = [(Book, "append"), (_ledger_file, "_write"), (LedgerStore, "_keep")]
 
 @pytest.mark.parametrize("name", [None, "ledger"])
 @pytest.mark.parametrize(("owner", "step"), STEPS, ids=[step for _, step in STEPS])
-def test_an_interrupt_within_a_charge_leaves_a_ledger_that_adds_up(
+def test_an_interrupt_within_a_charge_leaves_a_true_ledger(
     tmp_path, monkeypatch, owner, step, name
 ):
     """Before the commit and after it, in a file and in memory."""

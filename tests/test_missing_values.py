@@ -84,10 +84,7 @@ QUESTIONS = {
         lambda m: m.histogram("pay", 5),
         lambda X: np.histogram(X["pay"].dropna(), 5, (0, 100))[0] / X["pay"].count(),
     ),
-    "categories": (
-        lambda m: m.histogram("job"),
-        lambda X: X["job"].value_counts(normalize=True)[JOBS],
-    ),
+    "jobs": (lambda m: m.histogram("job"), lambda X: X["job"].value_counts(normalize=True)[JOBS]),
     "quantile": (
         lambda m: m.quantile("pay", LEVELS),
         lambda X: np.quantile(X["pay"].dropna(), LEVELS, method="inverted_cdf"),
@@ -330,15 +327,11 @@ def test_releases_from_codes_are_those_from_missing_cells(tmp_path):
     loaded = PrivateSketch.load(tmp_path / "coded.sketch")
     analyst = quietly(lambda: M2MEstimator.from_sketch(loaded, **QUICK))
     assert analyst.score(Y) == pytest.approx(both[0].score(X))
-    assert np.array_equal(
-        PublicVectorizer(SCHEMA).fit_transform(X), PublicVectorizer(CODED).fit_transform(Y)
-    )
+    rows = [PublicVectorizer(s).fit_transform(t) for s, t in ((SCHEMA, X), (CODED, Y))]
+    assert np.array_equal(*rows)
     y = X["height"] > 1.5
     seeds = {"random_state": 0, "classes": [False, True]}
-    models = [
-        TDILClassifier(schema=known, **seeds).fit(table, y)
-        for table, known in ((X, SCHEMA), (Y, CODED))
-    ]
+    models = [TDILClassifier(s, **seeds).fit(table, y) for table, s in ((X, SCHEMA), (Y, CODED))]
     assert np.array_equal(models[0].decision_function(X), models[1].decision_function(Y))
 
 

@@ -142,9 +142,7 @@ def test_a_number_in_the_place_of_the_schema_is_told_its_name(kind):
     refused(r"got 50\. Give a number by its name", kind(50).check_budget)
 
 
-@pytest.mark.parametrize(
-    "sketcher", [None, RFFSketcher(n_components=300)], ids=["graphical", "points"]
-)
+@pytest.mark.parametrize("sketcher", [None, RFFSketcher(n_components=300)], ids=["model", "points"])
 def test_groups_of_numbers_take_bins(sketcher):
     rng = np.random.default_rng(0)
     hours = rng.integers(0, 61, 9000)
@@ -229,9 +227,8 @@ def test_a_share_moved_to_zero_has_not_become_certain(inference):
     ratios = []
     for seed in range(10):
         sketcher = HistogramSketcher(schema={"kind": names}, epsilon=0.3)
-        model = M2MEstimator(
-            release=sketcher, n_synthetic=5000, random_state=0, inference=inference
-        )
+        own = {"n_synthetic": 5000, "random_state": 0, "inference": inference}
+        model = M2MEstimator(release=sketcher, **own)
         shares = simulate(model, X, seed=seed).histogram("kind")
         # The model's are no less than about 0; the points' are moved to it.
         moved = 0.1 * shares.noise_std_error[1:].max() if inference == "graphical" else 1e-9

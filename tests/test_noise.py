@@ -217,9 +217,8 @@ def test_discreteness_is_in_the_claim_and_fits_the_reserve(epsilon, size, l2):
     noise = IntegerNoise(blocks, epsilon=epsilon, delta=delta)
     claim = noise.mechanism
     core = math.sqrt(2 * math.log(2 * (size + 1) / claim.tail)) + claim.mu
-    needed = math.fsum(
-        b.size * bound(core, s) for b, s in zip(noise.blocks, noise._scales, strict=True)
-    )
+    scales = zip(noise.blocks, noise._scales, strict=True)
+    needed = math.fsum(block.size * bound(core, scale) for block, scale in scales)
     assert claim.log_ratio >= needed * (1 - 1e-9)
     assert 0 < 2 * claim.log_ratio <= RESERVE * epsilon / 2
     assert 0 < claim.tail <= RESERVE * delta / 2

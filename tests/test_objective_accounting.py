@@ -4,6 +4,7 @@
 minimiser, for less noise and with forgotten parts, too.
 """
 
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -55,9 +56,8 @@ def lengths(corners, rows):
 def test_no_row_replaced_has_more_or_longer_corners(cosine, label):
     one = np.array([1.0, 0.0])
     two = np.array([cosine, math.sqrt(1 - cosine**2)])
-    exact = sorted(
-        float(np.linalg.norm(u - v)) for u in corners(0, one) for v in corners(label, two)
-    )
+    pairs = itertools.product(corners(0, one), corners(label, two))
+    exact = sorted(float(np.linalg.norm(u - v)) for u, v in pairs)
     claimed = lengths(3, rows=2)
     assert len(claimed) == len(exact)
     assert all(a <= b + 1e-12 for a, b in zip(exact, claimed, strict=True))
@@ -105,9 +105,7 @@ DESIGNS = [
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda d: "-".join(map(str, d)) or "plain")
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "regularization"), [(1.0, 1e-6, 10.0), (4.0, 1e-9, 3)]
-)
+@pytest.mark.parametrize(("epsilon", "delta", "regularization"), [(1, 1e-6, 10.0), (4, 1e-9, 3)])
 def test_the_calibration_is_tight(design, epsilon, delta, regularization):
     found = calibrate(epsilon, delta, **{**ROW, **design}, regularization=regularization)
     cost = found.mechanism

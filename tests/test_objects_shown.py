@@ -63,11 +63,8 @@ def fitted(name):
 
 
 def sketch():
-    return (
-        HistogramSketcher(schema=TableSchema({"a": (-1, 1), "b": (-1, 1)}), epsilon=9.0)
-        .fit(X)
-        .sketch_
-    )
+    schema = TableSchema({"a": (-1, 1), "b": (-1, 1)})
+    return HistogramSketcher(schema=schema, epsilon=9.0).fit(X).sketch_
 
 
 def paid(ledger):
@@ -357,15 +354,12 @@ def test_words_of_strangers_are_escaped(name, tmp_path):
     assert html.escape(EVIL) in text
 
 
-@pytest.mark.parametrize(
-    "steering", ["\x1b[2J", "\r", "\u202e"], ids=["clears", "overwrites", "turns"]
-)
+@pytest.mark.parametrize("steering", ["\x1b[2J", "\r", "\u202e"], ids=["clears", "covers", "turns"])
 def test_words_of_strangers_do_not_steer_a_terminal(steering):
     told = guarantee(**dict.fromkeys(WORDS, f"a{steering}b"))
     named = answer_of([1.0], labels=[[f"a{steering}b"]])
-    column = TableSchema(
-        {f"a{steering}b": Categorical([f"a{steering}b", "c"], unit=f"a{steering}b")}
-    )
+    word = f"a{steering}b"
+    column = TableSchema({word: Categorical([word, "c"], unit=word)})
     for one in (told, named, column):
         assert steering not in repr(one)
         assert steering not in one._repr_html_()

@@ -20,12 +20,8 @@ from skdpsumm.moments.plausible._interactions import Interactions
 pytestmark = pytest.mark.simulated(0)
 
 N = 20_000
-SCHEMA = {
-    "a": Numeric(0, 19, step=1),
-    "b": Numeric(0, 19, step=1),
-    "c": ["x", "y", "z"],
-    "w": (0, 1),
-}
+AGE = Numeric(0, 19, step=1)
+SCHEMA = {"a": AGE, "b": AGE, "c": ["x", "y", "z"], "w": (0, 1)}
 GROUPS = [["a", "b"], ["c"], ["w"]]
 
 
@@ -76,9 +72,8 @@ def low_b(k):
 def test_counts_have_the_noise_of_the_release_and_may_be_negative(m2m):
     drawn = m2m.table(["a", "b"]).tables("noise")
     # Of 400 cells and 100 tables: 0.7 per cent.
-    assert np.sqrt(drawn.var(axis=0, ddof=1).mean()) == pytest.approx(
-        cell_std(m2m.sketch_), rel=0.03
-    )
+    std = np.sqrt(drawn.var(axis=0, ddof=1).mean())
+    assert std == pytest.approx(cell_std(m2m.sketch_), rel=0.03)
     nobody = np.asarray(pd.crosstab(people()["a"], people()["b"])) == 0
     assert nobody.sum() > 100
     assert 0.4 < (drawn[:, nobody] < 0).mean() < 0.6
@@ -143,9 +138,8 @@ def test_a_difference_of_means_has_the_covariance_of_the_counts():
     whole = counts[:, :12].sum()
     p = counts[:, :10].sum() / whole
     n_cells = 20 * (10 * (1 - p) ** 2 + 2 * p**2)
-    assert float(share.std_error) == pytest.approx(
-        cell_std(sketch) * np.sqrt(n_cells) / whole, rel=0.2
-    )
+    expected = cell_std(sketch) * np.sqrt(n_cells) / whole
+    assert float(share.std_error) == pytest.approx(expected, rel=0.2)
 
 
 # ------------------------------------------------------------------------------------- determinism
@@ -154,7 +148,7 @@ QUESTIONS = {
     "mean": lambda m: m.mean("w"),
     "count": lambda m: m.count(lambda rows: (rows["a"] > 3) & (rows["w"] < 0.3)),
     "table": lambda m: m.table(["a", "c"], bins={"a": 4}),
-    "four columns": lambda m: m.count(
+    "four": lambda m: m.count(
         lambda r: (r["a"] > 3) & (r["b"] > 2) & (r["c"] == "x") & (r["w"] < 0.3)
     ),
     "quantile": lambda m: m.quantile("w", 0.3),
@@ -318,9 +312,8 @@ def mixed(seed, n=8000):
     kind = rng.choice(3, n, p=[0.5, 0.3, 0.2])
     ends = rng.dirichlet([1.5] * 4, (5, 3)).cumsum(axis=2)
     codes = [(rng.random(n)[:, None] > own[kind]).sum(axis=1).clip(0, 3) for own in ends]
-    return pd.DataFrame(
-        {name: np.array([*"wxyz"])[c] for name, c in zip("abcde", codes, strict=True)}
-    ), rng
+    words = np.array([*"wxyz"])[codes]
+    return pd.DataFrame(dict(zip("abcde", words, strict=True))), rng
 
 
 @pytest.mark.statistical

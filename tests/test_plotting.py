@@ -35,11 +35,8 @@ from simulated import simulate
 
 from skdpsumm.privacy import PrivacyGuarantee
 
-SCHEMA = {
-    "height": Numeric(100, 220, unit="cm"),
-    "weight": Numeric(0, 200, unit="kg"),
-    "load": (-1, 3),
-}
+SCHEMA = {"height": Numeric(100, 220, unit="cm"), "weight": Numeric(0, 200, unit="kg")}
+SCHEMA["load"] = (-1, 3)
 
 
 @pytest.fixture(autouse=True)
@@ -314,9 +311,8 @@ def test_covariance(m2m):
 def a_ledger():
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     ledger.charge(GaussianDP(0.2), label="means")
-    ledger.charge(
-        PrivacyGuarantee(GaussianDP(0.1), simulated=True), label="counts", dataset="north"
-    )
+    claim = PrivacyGuarantee(GaussianDP(0.1), simulated=True)
+    ledger.charge(claim, label="counts", dataset="north")
     return ledger
 
 

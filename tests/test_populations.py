@@ -89,10 +89,8 @@ QUESTIONS = {
 
 def asked(table, person, limit):
     """Yield what an interval allows for in each question, and what a cluster sample would."""
-    m2m, weights = (
-        M2MEstimator.from_sketch(released(table, person, limit)),
-        weights_of(person, limit),
-    )
+    m2m = M2MEstimator.from_sketch(released(table, person, limit))
+    weights = weights_of(person, limit)
     for ask, values in QUESTIONS.values():
         yield sampling(ask(m2m)), clustered(values(table).to_numpy(float), weights, person)
 
@@ -116,9 +114,8 @@ def test_no_persons_have_a_larger_error_than_the_interval_allows_for(limit):
 
 def test_counts_and_medians_have_it_too():
     table, person = diary(4, alike=True)
-    days, people = (
-        M2MEstimator.from_sketch(released(table, person, limit)) for limit in (4, "average")
-    )
+    sketches = (released(table, person, limit) for limit in (4, "average"))
+    days, people = map(M2MEstimator.from_sketch, sketches)
     sad = lambda rows: rows["mood"] <= 2  # noqa: E731
     assert sampling(days.count(sad)) == pytest.approx(4 * sampling(people.count(sad)), rel=0.06)
     median = days.quantile("mood", 0.5)

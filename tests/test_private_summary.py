@@ -24,9 +24,8 @@ pytestmark = [
     pytest.mark.simulated(0),
     pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
 ]
-PEOPLE = TableSchema(
-    {"age": Numeric(17, 90, step=1), "job": Categorical(["clerk", "farmer"], missing=True)}
-)
+JOB = Categorical(["clerk", "farmer"], missing=True)
+PEOPLE = TableSchema({"age": Numeric(17, 90, step=1), "job": JOB})
 
 
 def rows_of(seed=0, n=3000):
@@ -194,10 +193,7 @@ def test_one_fit_is_one_charge(adjacency, bound):
         ({"schema": None}, {}, "schema is missing"),
         ({"label": "word"}, {}, "does not describe a column"),
         ({"label": [0, 2]}, {}, "holds a"),
-        *(
-            ({name: 0}, {}, name)
-            for name in ("n_select", "n_synthetic", "n_bins", "rows_per_owner")
-        ),
+        *(({n: 0}, {}, n) for n in ("n_select", "n_synthetic", "n_bins", "rows_per_owner")),
         ({"n_select": 10**13}, {}, "n_select"),
     ],
 )
@@ -215,9 +211,8 @@ def test_bad_input_costs_nothing_and_names_no_value(options, data, match, unpaid
 def test_it_warns_where_the_sketch_has_nothing():
     X = np.random.default_rng(0).uniform(0, 0.3, (4000, 2))
     table = np.column_stack([X, X[:, 0] > 0.15]).astype(float)
-    sketcher = HistogramSketcher(
-        [(0, 1), (0, 1), [0.0, 1.0]], n_bins=10, marginals=[[0, 2], [1, 2]]
-    )
+    columns = [(0, 1), (0, 1), [0.0, 1.0]]
+    sketcher = HistogramSketcher(columns, n_bins=10, marginals=[[0, 2], [1, 2]])
     far = np.random.default_rng(1).uniform(0.8, 1, (300, 2))
     with pytest.warns(UserWarning, match="Add a sketch.*no rows there"):
         M2MClassifier.from_sketch(sketcher.fit(table).sketch_, X_target=far, n_synthetic=3000)

@@ -26,12 +26,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
 ]
 SIMULATED = {"random_state": 0, "n_components": 64, "gamma": 0.5}
-PROTOCOLS = {
-    "propose": Propose(),
-    "pool": Pool(),
-    "ask_all": AskAll(n_rounds=5),
-    "auction": Auction(),
-}
+PROTOCOLS = {"propose": Propose(), "pool": Pool(), "auction": Auction()}
+PROTOCOLS["ask_all"] = AskAll(n_rounds=5)
 
 
 def points(n, centre=0.0, seed=0):
@@ -112,10 +108,8 @@ def test_pool_tells_nothing_of_the_target():
 
 def test_rounds_do_not_depend_on_what_was_received():
     """As many messages to each owner, each about the same number of rows."""
-    worlds = [
-        {"a": points(50), "b": points(3, seed=1)},
-        {"a": points(50), "b": points(500, 2.0, seed=2)},
-    ]
+    others = points(3, seed=1), points(500, 2.0, seed=2)
+    worlds = [{"a": points(50), "b": other} for other in others]
     for owner in "ab":
         kinds = {
             tuple((type(m).__name__, getattr(m, "n", None)) for m in run_.transcript[owner])
@@ -333,9 +327,8 @@ def test_a_score_is_a_function_of_its_row_alone(kind, dtype):
     direction = phi.quantise(np.random.default_rng(0).normal(size=phi.n_features))
     whole = grid_scores(phi.grid(X), direction, phi.unit)
     for rows in (slice(0, 1), slice(3, 10), slice(100, 703), slice(None, None, -1)):
-        np.testing.assert_array_equal(
-            grid_scores(phi.grid(X[rows]), direction, phi.unit), whole[rows]
-        )
+        found = grid_scores(phi.grid(X[rows]), direction, phi.unit)
+        np.testing.assert_array_equal(found, whole[rows])
 
 
 @pytest.mark.parametrize("d", [2, 1000])
@@ -415,9 +408,8 @@ def test_where_the_target_is_the_owners_own_all_counts_against_them(name):
 def test_the_auction_claims_nothing_and_accounts_for_h2():
     options = {"n_components": 140, "n_select": 100, "n_target": 400, "gamma": 1.0}
     options["adjacency"] = "replace_one"
-    curator = curator_of(
-        points(5), ["a", "b"], protocol=printed.PrintedAuction(), delta=1e-4, **options
-    )
+    options |= {"protocol": printed.PrintedAuction(), "delta": 1e-4}
+    curator = curator_of(points(5), ["a", "b"], **options)
     assert curator.privacy.owners.epsilon(0.01) == np.inf
     assert "auction" in repr(curator.privacy.owners)
     # The review's table: 4 eps^2 per step under swaps; 3.300 at delta = .01 (with RDP).

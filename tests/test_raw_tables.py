@@ -27,11 +27,8 @@ FRAME = pd.DataFrame(
         "rich": RNG.choice(["no", "yes"], N),
     }
 )
-COLUMNS = {
-    "age": Numeric(18, 90, step=1),
-    "sex": ["F", "M"],
-    "pay": Numeric(step=1, edges=[0, 1, 100, 1000]),
-}
+PAY = Numeric(step=1, edges=[0, 1, 100, 1000])
+COLUMNS = {"age": Numeric(18, 90, step=1), "sex": ["F", "M"], "pay": PAY}
 SCHEMA = TableSchema(COLUMNS, extra_columns="drop")
 FEW = FRAME[["pay", "sex", "age"]]  # no id, no label, another order
 QUIET = {"schema": SCHEMA, "random_state": 0}

@@ -135,9 +135,8 @@ TARGET = X[:50] + np.array([0.3, 0, 0])
 
 def test_a_protocol():
     ledger = a_ledger()
-    summarizer = PrivateMMDSummarizer(
-        n_select=20, gamma=2.0, protocol=BEST_ROWS(n_rows=30), ledger=ledger
-    )
+    protocol = BEST_ROWS(n_rows=30)
+    summarizer = PrivateMMDSummarizer(n_select=20, gamma=2.0, protocol=protocol, ledger=ledger)
     summarizer.fit(X, X_target=TARGET, owners=OWNERS)
     assert charged_once(ledger, summarizer.privacy_.target)
     assert summarizer.privacy_.owners.epsilon(0) == 0

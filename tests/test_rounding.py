@@ -84,9 +84,8 @@ def test_entries_far_too_long_are_zeros():
 
 
 def grid(X, step, rounded=round):
-    return [
-        [rounded(Fraction(float(x)) / Fraction(step)) * Fraction(step) for x in row] for row in X
-    ]
+    step = Fraction(step)
+    return [[rounded(Fraction(float(x)) / step) * step for x in row] for row in X]
 
 
 def exponential(argument):
@@ -312,9 +311,8 @@ def substituted(factor, values):
     solved = []
     with localcontext(prec=60):
         for row, v in zip(factor, values, strict=True):
-            done = sum(
-                (Decimal(float(a)) * u for a, u in zip(row, solved, strict=False)), Decimal(0)
-            )
+            terms = (Decimal(float(a)) * u for a, u in zip(row, solved, strict=False))
+            done = sum(terms, Decimal(0))
             here = Decimal(v.numerator) / Decimal(v.denominator)
             solved.append((here - done) / Decimal(float(row[len(solved)])))
     return solved
@@ -337,9 +335,8 @@ def test_coordinates_are_as_exact_as_claimed(planted):
         answers.ask(Z[first : {0: 7, 7: 8, 8: 21, 21: 30}[first]])
     kept = answers._points
     exact = substituted(answers._factor, [row[0] for row in exact_scores(space, X, weights, kept)])
-    errors = [
-        float(Decimal(float(a)) - b) for a, b in zip(answers._exact[:, 0], exact, strict=True)
-    ]
+    pairs = zip(answers._exact[:, 0], exact, strict=True)
+    errors = [float(Decimal(float(a)) - b) for a, b in pairs]
     bound = coordinate_rounding(space, terms, len(Z))
     assert bound < 1e-2 * terms.sensitivity
     assert (np.linalg.norm(errors) + planted * 2 * bound <= bound) != planted
@@ -442,7 +439,7 @@ def scale_of(mechanism):
     [
         (
             PINPClassifier(
-                gamma=1.0, mechanism=FunctionalMechanism(max_points=200_000), regularization=1e6
+                gamma=1, mechanism=FunctionalMechanism(max_points=200_000), regularization=1e6
             ),
             "max_points",
         ),

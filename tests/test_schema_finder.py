@@ -76,23 +76,19 @@ def probability_of_a_new_value(finder, kinds):
     with mpmath.workdps(50):
         lattice = mpmath.mpf(2) ** noise.lift
         first = int(mpmath.ceil((mpmath.mpf(bound) - 2) * lattice))
-        low = mpmath.ncdf(-mpmath.mpf(first) / sigma) / (
-            1 + 1 / (sigma * mpmath.sqrt(2 * mpmath.pi))
-        )
+        low = mpmath.ncdf(-mpmath.mpf(first) / sigma)
+        low /= 1 + 1 / (sigma * mpmath.sqrt(2 * mpmath.pi))
         return low, mpmath.ncdf(-mpmath.mpf(first - 1) / sigma)
 
 
 @pytest.mark.parametrize(("adjacency", "k"), UNITS)
 @pytest.mark.parametrize("kinds", [["category"], BOTH, ["category"] * 3 + ["number"]])
 @pytest.mark.parametrize("budget", [(1.0, 1e-6), (0.05, 1e-3), (3.0, 1e-12), (1e-4, 1e-2)])
-def test_a_value_that_one_unit_brings_is_told_no_more_often_than_is_claimed(
-    adjacency, k, kinds, budget
-):
+def test_a_value_that_one_unit_brings_is_told_as_rarely_as_claimed(adjacency, k, kinds, budget):
     """The smallest table at the threshold, exactly; and the bound is nearly reached."""
     epsilon, delta = budget
-    finder = SchemaFinder(
-        kinds, epsilon=epsilon, delta=delta, adjacency=adjacency, max_rows_per_group=k
-    )
+    unit = {"adjacency": adjacency, "max_rows_per_group": k}
+    finder = SchemaFinder(kinds, epsilon=epsilon, delta=delta, **unit)
     noise, claim, _ = finder._price(kinds)
     # As many values as a unit can bring: those of its k rows, and those that left with another.
     most = (k or 1) * kinds.count("category") * (2 if adjacency == "replace_one" else 1)
@@ -208,9 +204,8 @@ def test_neighbours_cost_what_is_claimed(adjacency, k, kinds, delta, factor, acc
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("kind", ["number", "date"])
 def test_a_unit_counts_once_in_a_cell(adjacency, delta, kind):
-    finder = SchemaFinder(
-        [kind], delta=delta, adjacency=adjacency, max_rows_per_group=4, epsilon=0.7
-    )
+    finder = SchemaFinder([kind], epsilon=0.7, delta=delta, max_rows_per_group=4)
+    finder.set_params(adjacency=adjacency)
     used = part_used(finder, *neighbours(adjacency, 4, [kind], alike=True))
     assert 0 < used < 1
 

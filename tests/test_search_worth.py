@@ -15,9 +15,8 @@ from skdpsumm.model_selection._stopping import StoppingLaw, plan_runs, stopping
 from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
 from skdpsumm.privacy._compositions import compose
 
-LEARNER = TDILClassifier(
-    kernel="linear", mechanism="functional", classes=[False, True], norm_bound=1.0
-)
+KNOWN = {"classes": [False, True], "norm_bound": 1.0}
+LEARNER = TDILClassifier(kernel="linear", mechanism="functional", **KNOWN)
 BOUNDS = {"norm_bound": [1.0, 1.5]}
 seeded = pytest.mark.simulated(0)
 

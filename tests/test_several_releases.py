@@ -73,11 +73,8 @@ def saved(sketch, folder):
 def test_copies_and_files_are_one_release(make, tmp_path):
     sketch = released(0, make=make)
     m2m = asked(sketch)
-    for same in (
-        copy.deepcopy(sketch),
-        pickle.loads(pickle.dumps(sketch)),
-        saved(sketch, tmp_path),
-    ):
+    pickled = pickle.loads(pickle.dumps(sketch))
+    for same in (copy.deepcopy(sketch), pickled, saved(sketch, tmp_path)):
         assert same.key == sketch.key
         none = m2m.mean("a") - asked(same).mean("a")
         for covers in COVERS:
@@ -210,9 +207,7 @@ def test_all_questions_can_be_asked_of_other_people(name):
     """Of the same rows, two answers to one question differ by noise alone."""
     one, other = (QUESTIONS[name](each) for each in two_fits(3))
     difference = (one - other)[...]
-    same, apart = (
-        difference.tables("population", same_rows=same_rows) for same_rows in (True, False)
-    )
+    same, apart = (difference.tables("population", same_rows=one) for one in (True, False))
     np.testing.assert_allclose(same, difference.tables("table"), atol=1e-9)
     assert np.all(np.abs(apart - same).max(axis=0) > 1e-6)
 

@@ -87,9 +87,8 @@ def test_noise_alone_is_no_shift():
 def test_the_choice_is_made_from_the_release_alone():
     """Two readers of one release have the same points, and nothing more is charged."""
     sketch = RFFSketcher((0, 1), n_components=100, random_state=0).fit(bands(0)).sketch_
-    one, other = (
-        M2MEstimator.from_sketch(sketch, n_synthetic=1000, random_state=3) for _ in range(2)
-    )
+    options = {"n_synthetic": 1000, "random_state": 3}
+    one, other = (M2MEstimator.from_sketch(sketch, **options) for _ in range(2))
     assert np.array_equal(one._regression.points, other._regression.points)
     assert one.privacy_ == sketch.privacy
 

@@ -213,9 +213,7 @@ def test_trials_of_a_search_have_seeds_of_their_own_or_none(seed, monkeypatch):
         return 1.0
 
     def searched():
-        search = PrivateSearchCV(
-            Spy(), {}, scoring=score, score_bounds=(0, 1), epsilon=4.0, delta=0.0
-        )
+        search = PrivateSearchCV(Spy(), {}, scoring=score, score_bounds=(0, 1), epsilon=4, delta=0)
         with drawing_from(seed):
             return search.fit(np.tile(X, (2, 1)), np.tile(LABELS, 2))
 

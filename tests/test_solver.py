@@ -378,11 +378,7 @@ CLASSES = [HuberizedHinge(), HuberizedHinge(0.2), SoftHinge(), SoftHinge(1), Log
 
 
 NUMBERS = [Huber(), Huber(0.7), Squared(), EpsilonInsensitive(), EpsilonInsensitive(0.0, 0.2)]
-NUMBERS += [
-    EpsilonInsensitive(0.3, 0.3),
-    EpsilonInsensitive(0.3, 0.5),
-    EpsilonInsensitive(0.2, 1e-3),
-]
+NUMBERS += [EpsilonInsensitive(*given) for given in ((0.3, 0.3), (0.3, 0.5), (0.2, 1e-3))]
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -419,21 +415,18 @@ def test_constants_of_the_loss_of_numbers_hold_for_all_scores(loss):
         assert loss.value(np.zeros((1, 1)), codes[:1]) <= loss.value(np.zeros((1, 1)), np.eye(1))
         gradient = loss.gradient(scores, codes)[:, 0]
         assert np.abs(gradient).max() == loss.lipschitz
-        np.testing.assert_allclose(
-            slopes, (gradient[1:] + gradient[:-1]) / 2, atol=2e-4 * loss.smoothness
-        )
+        between = (gradient[1:] + gradient[:-1]) / 2
+        np.testing.assert_allclose(slopes, between, atol=2e-4 * loss.smoothness)
         curvature = loss.hessian_root(scores, codes)[:, 0, 0] ** 2
         assert curvature.max() <= loss.smoothness * (1 + 1e-12)
         # Where it does not change, it is the rise on either side.
         still = (curvature[2:] == curvature[1:-1]) & (curvature[:-2] == curvature[1:-1])
-        np.testing.assert_allclose(
-            rises[still], curvature[1:-1][still], atol=1e-5 * loss.smoothness
-        )
+        rises, curvature = rises[still], curvature[1:-1][still]
+        np.testing.assert_allclose(rises, curvature, atol=1e-5 * loss.smoothness)
     one, other = np.ones((1, 1)), -np.ones((1, 1))
     # Replaced by its opposite, a row changes its slope by twice L.
-    assert loss.gradient(0 * one, one) - loss.gradient(0 * one, other) <= -2 * min(
-        1, loss.lipschitz
-    )
+    moved = loss.gradient(0 * one, one) - loss.gradient(0 * one, other)
+    assert moved <= -2 * min(1, loss.lipschitz)
 
 
 def parts_of(loss, codes, scores):

@@ -92,9 +92,8 @@ def test_whole_numbers_are_answered_exactly():
         also = model.count(lambda rows, year=year: rows["age"] >= year + 1)
         assert float(older) == float(also)
         assert float(older) == pytest.approx((X["age"] > year).sum(), abs=1e-2)
-    assert float(model.count(lambda rows: rows["gain"] == 0)) == pytest.approx(
-        (X["gain"] == 0).sum(), abs=1e-2
-    )
+    none = model.count(lambda rows: rows["gain"] == 0)
+    assert float(none) == pytest.approx((X["gain"] == 0).sum(), abs=1e-2)
     levels = np.linspace(0.0101, 0.9901, 50)
     truth = np.quantile(X["age"], levels, method="inverted_cdf")
     assert np.asarray(model.quantile("age", levels)).tolist() == truth.tolist()
@@ -177,9 +176,8 @@ FINE = {
 def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
     X = people()
     for make in (M2MEstimator, of_points):
-        assert (
-            told(lambda m=make: m(release=sketcher, n_synthetic=5000, random_state=0).fit(X)) == []
-        )
+        model = make(release=sketcher, n_synthetic=5000, random_state=0)
+        assert told(lambda model=model: model.fit(X)) == []
 
 
 def test_questions_that_hold_nowhere_or_everywhere_are_told():

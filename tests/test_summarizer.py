@@ -160,9 +160,8 @@ def test_a_target_that_a_pipeline_did_not_map_is_told_why():
 
 
 def model(**options):
-    return SummarizedEstimator(
-        LogisticRegression(), summarizer(n_select=60, epsilon=5.0, **options)
-    )
+    chosen = summarizer(n_select=60, epsilon=5.0, **options)
+    return SummarizedEstimator(LogisticRegression(), chosen)
 
 
 def test_a_model_for_the_target():
@@ -174,9 +173,8 @@ def test_a_model_for_the_target():
     assert not hasattr(m, "transform")
     assert m.n_features_in_ == 2
     assert "trained on real rows" in repr(m.privacy_)
-    assert m.mmd_**2 == pytest.approx(
-        mmd2(X[m.summarizer_.sample_indices_], target, gamma=0.5), abs=1e-12
-    )
+    squared = mmd2(X[m.summarizer_.sample_indices_], target, gamma=0.5)
+    assert m.mmd_**2 == pytest.approx(squared, abs=1e-12)
 
 
 def test_score_never_looks_at_the_owners_labels():
@@ -214,9 +212,8 @@ def test_a_missing_target_is_told():
 
 def test_held_out_rows_given_to_fit_are_kept_for_score():
     X, y, owners, target, target_y = problem()
-    m = model().fit(
-        X, y, X_target=target, owners=owners, X_holdout=target, y_holdout=Public(target_y)
-    )
+    held = {"X_holdout": target, "y_holdout": Public(target_y)}
+    m = model().fit(X, y, X_target=target, owners=owners, **held)
     assert m.score(X, y) == m.score(X_holdout=target, y_holdout=target_y) > 0.9
     wrong = m.predict(target) != target_y
     assert m.score(X_holdout=target, y_holdout=target_y, sample_weight=wrong + 1e-9) < 0.01
@@ -388,6 +385,5 @@ def test_a_model_of_raw_rows():
     y = np.where(X.sex == "Male", 1, 0)
     m.fit(X, y, X_target=held, owners=owners, X_holdout=held, y_holdout=held_labels)
     assert m.score(X, y) > 0.8
-    assert m.mmd_ == pytest.approx(
-        np.sqrt(mmd2(X.iloc[m.summarizer_.sample_indices_], held, schema=PEOPLE))
-    )
+    squared = mmd2(X.iloc[m.summarizer_.sample_indices_], held, schema=PEOPLE)
+    assert m.mmd_ == pytest.approx(np.sqrt(squared))

@@ -74,9 +74,7 @@ def test_sketches(name, delta, adjacency):
 def seen_by_the_observer(summarizer, world):
     """Return all directions and thresholds that one owner gets, in a protocol run as it is."""
     seen = summarizer.fit(**world).transcript_["observer"]
-    parts = [
-        getattr(message, name, None) for message in seen for name in ("direction", "threshold")
-    ]
+    parts = [getattr(m, name, None) for m in seen for name in ("direction", "threshold")]
     return np.concatenate([np.ravel(part) for part in parts if part is not None])
 
 
