@@ -22,13 +22,8 @@ COLUMNS = {
     "z": (rng.random(N), (0, 1)),
 }
 # Groups are those of the first column, and single columns are asked of the last one.
-TABLES = {
-    "numbers": ["x", "z"],
-    "categories": ["c", "d"],
-    "one number": ["x"],
-    "one category": ["c"],
-    "mixed": ["c", "x"],
-}
+TABLES = {"numbers": ["x", "z"], "categories": ["c", "d"], "mixed": ["c", "x"]}
+TABLES |= {"one number": ["x"], "one category": ["c"]}
 SKETCHERS = {
     "graphical": None,
     "fourier": RFFSketcher(n_components=20),

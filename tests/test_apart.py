@@ -150,13 +150,7 @@ def test_a_box_is_bounded_at_all_its_points(seed):
 
 @pytest.mark.parametrize(
     "columns",
-    [
-        [Numeric()],
-        [Numeric(0, 1), Numeric()],
-        [Numeric(0, 1)] * 65,
-        [Categorical(range(65))],
-        [JOB] * 16,
-    ],
+    [[Numeric()], [(0, 1), Numeric()], [(0, 1)] * 65, [Categorical(range(65))], [JOB] * 16],
 )
 def test_without_a_bound_the_claim_is_twice_a_row(columns):
     schema = TableSchema(columns)

@@ -253,11 +253,8 @@ def test_the_state_that_is_checked_is_no_smaller_than_that_of_a_release():
 
 
 def test_cheap_refusals_come_before_the_search_for_the_farthest_rows(monkeypatch):
-    sketch = (
-        RFFSketcher((0, 1), n_components=8, gamma=1.0, adjacency="replace_one")
-        .fit(np.full((9, 2), 0.5))
-        .sketch_
-    )
+    sketcher = RFFSketcher((0, 1), n_components=8, gamma=1.0, adjacency="replace_one")
+    sketch = sketcher.fit(np.full((9, 2), 0.5)).sketch_
     check_consistent(sketch)
     monkeypatch.setattr("skdpsumm.features._feature_maps.least_kernel", None)
     fresh = FourierMap(sketch.schema, sketch.feature_map.frequencies)

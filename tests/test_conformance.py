@@ -19,6 +19,7 @@ from skdpsumm.privacy._noise import drawing_from
 
 # What is public of scikit-learn's data, and what it wants of predictions, by kind and by name.
 WIDE = {"schema": (-100, 100)}
+PENALTIES = {"regularization": [0.1, 1.0, 3.0]}
 PUBLIC = {
     "sketcher": WIDE,
     "vectorizer": WIDE,
@@ -36,7 +37,7 @@ PUBLIC = {
     "learner": {},
     "search": {
         "estimator__norm_bound": 10.0,
-        "param_distributions": {"regularization": [0.1, 1.0, 3.0]},
+        "param_distributions": PENALTIES,
         "expected_trials": 3,
     },
 }
@@ -90,17 +91,7 @@ NEVER = {"exponential"}
 WITHOUT_NOISE_ALONE = {name for name, one in of("learner", interactive=True).items()}
 # Points that are chosen at random are never the same twice.
 WITH_SEED_ALONE = {"exponential, numbers"}
-KINDS = (
-    "sketcher",
-    "model",
-    "summarizer",
-    "synthesizer",
-    "summarised",
-    "learner",
-    "search",
-    "vectorizer",
-    "finder",
-)
+KINDS = tuple(PUBLIC)
 
 
 def tuned(epsilons, *, leave_out, **changes):
@@ -121,15 +112,8 @@ def tuned(epsilons, *, leave_out, **changes):
 WITHOUT_NOISE = tuned(dict.fromkeys(KINDS, np.inf), leave_out=WITH_SEED_ALONE)
 # The epsilon is small enough for the noise to matter, and two adjacencies and kinds of noise occur.
 # But scikit-learn wants good predictions from 200 rows, so models get a larger one.
-LARGE = {
-    "sketcher": 1.0,
-    "summarizer": 1.0,
-    "synthesizer": 1.0,
-    "summarised": 1.0,
-    "finder": 1.0,
-    "model": 1e4,
-    "learner": 1e6,
-}
+LARGE = dict.fromkeys(("sketcher", "summarizer", "synthesizer", "summarised", "finder"), 1.0)
+LARGE |= {"model": 1e4, "learner": 1e6}
 WITH_SEED = tuned(LARGE | {"search": 1e6}, leave_out=WITHOUT_NOISE_ALONE)
 # With noise of the system it also wants two fits to predict alike, which private models must not:
 # at 1e9 the noise is drawn, and rounds to zero, which finds the same bins again; a summary of more

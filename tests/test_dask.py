@@ -154,12 +154,8 @@ def spoilt(value, dtype=np.float64):
     return X
 
 
-BAD = {
-    "nan": spoilt(np.nan),
-    "words": spoilt("Mallory", object),
-    "one column": rows()[:, 0],
-    "no rows": rows()[:0],
-}
+BAD = {"nan": spoilt(np.nan), "words": spoilt("Mallory", object)}
+BAD |= {"one column": rows()[:, 0], "no rows": rows()[:0]}
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -318,10 +314,8 @@ def test_bad_owners_cost_nothing(mixture):
     bad[700, 1] = np.nan
     summarizer = PrivateMMDSummarizer(n_select=5, **options)
     partitioned = da.from_array(bad, chunks=(600, 2))
-    told = [
-        refused("Input X contains NaN", summarizer.fit, X, X_target=target)
-        for X in (bad, partitioned)
-    ]
+    at, nan = {"X_target": target}, "Input X contains NaN"
+    told = [refused(nan, summarizer.fit, table, **at) for table in (bad, partitioned)]
     assert str(told[0]) == str(told[1])
     refused("X_target", summarizer.fit, lazily)
     refused("many rounds", summarizer.set_params(protocol="auction").fit, lazily, X_target=target)
@@ -439,14 +433,8 @@ def test_joblib_carries_trials(backend, request):
     one = contextlib.nullcontext
     with within(120):
         with parallel():
-            audit = audit_epsilon(
-                noisy_count,
-                np.ones(10),
-                np.ones(9),
-                n_trials=2000,
-                confidence=1 - 1e-9,
-                random_state=0,
-            )
+            options = {"n_trials": 2000, "confidence": 1 - 1e-9, "random_state": 0}
+            audit = audit_epsilon(noisy_count, np.ones(10), np.ones(9), **options)
         assert (audit.refutes(1.0), audit.refutes(4.0)) == (True, False)
         assert searched(parallel()) == searched(one())
         np.testing.assert_array_equal(one_against_rest(parallel()), one_against_rest(one()))

@@ -292,11 +292,7 @@ def test_histogram_cells_are_those_of_numpy():
 
 
 MIXED = TableSchema(
-    {
-        "age": Numeric(0, 20, step=1, missing=True),
-        "job": Categorical(list("abcd"), missing=True),
-        "x": (0, 1),
-    }
+    [Numeric(0, 20, step=1, missing=True), Categorical(list("abcd"), missing=True), (0, 1)]
 )
 OWN_BINS = {"age": [0, 3, 10, 20], 1: [1, 0, 0, 1, 2]}
 

@@ -82,10 +82,8 @@ def fixed_keys(name):
 
 KEYS = {name: fixed_keys(name) for name in ("curator", *NAMES)}
 PUBLIC = {name: keys.public for name, keys in KEYS.items()}
-PUBLIC_TEXT = "".join(
-    f'[keys.{name}]\nsign = "{keys["sign"]}"\nseal = "{keys["seal"]}"\n'
-    for name, keys in PUBLIC.items()
-)
+KEYS_OF_ONE = '[keys.{}]\nsign = "{sign}"\nseal = "{seal}"\n'
+PUBLIC_TEXT = "".join(KEYS_OF_ONE.format(name, **keys) for name, keys in PUBLIC.items())
 SKETCH = """
 [sketch]
 epsilon = 1.0

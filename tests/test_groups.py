@@ -29,17 +29,13 @@ da = pytest.importorskip("dask.array")
 
 KEY = bytes(range(32))
 LIMITS = [1, 3, "average"]
+_PARTS = [HistogramSketcher(n_bins=3), RFFSketcher(n_components=4)]
 SKETCHERS = {
     "rff": RFFSketcher(n_components=10, gamma=2.0, random_state=0),
     "race": RACESketcher(n_repetitions=3, n_buckets=4, bandwidth=0.5, random_state=0),
     "histogram": HistogramSketcher(schema=(0, 1), n_bins=4, marginals=2, random_state=0),
     "budget": HistogramSketcher(schema=(0, 1), n_bins=3, denominator="budget", delta=0.0),
-    "union": SketchUnion(
-        [HistogramSketcher(n_bins=3), RFFSketcher(n_components=4)],
-        schema=(0, 1),
-        weights=[1, 3],
-        random_state=0,
-    ),
+    "union": SketchUnion(_PARTS, schema=(0, 1), weights=[1, 3], random_state=0),
 }
 
 

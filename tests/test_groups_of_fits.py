@@ -26,11 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 # Claims of these are about single rows, which their own tests see.
 OF_ROWS = {"objective", "objective, numbers", "auction"}
-NAMES = [
-    name
-    for name in of("sketcher", "model", "learner", "search", "summarizer", "summarised")
-    if name not in OF_ROWS
-]
+NAMES = of("sketcher", "model", "learner", "search", "summarizer", "summarised")
+NAMES = [name for name in NAMES if name not in OF_ROWS]
 # Refusals and routing hang on no mechanism.
 EACH_CLASS = of_each_class({name: INSTANCES[name] for name in NAMES})
 RNG = np.random.default_rng(0)

@@ -101,6 +101,7 @@ class Whisper(Protocol):
         return curator.best_of_pool()
 
 
+NO_GROUPS = {"groups": None, "target_groups": None}
 WRONG = {
     "target_groups without": (
         {"max_rows_per_group": None},
@@ -110,11 +111,7 @@ WRONG = {
     "no groups": ({}, {"groups": None}, "enable_metadata_routing=True"),
     "no target_groups": ({}, {"target_groups": None}, "Pass target_groups"),
     "both of one": ({}, {"X_target": X}, "leave target_groups out"),
-    "no target": (
-        {"target_is_owners": True},
-        {"X_target": None, "groups": None, "target_groups": None},
-        "groups",
-    ),
+    "no target": ({"target_is_owners": True}, {"X_target": None, **NO_GROUPS}, "groups"),
     "auction": ({"protocol": "auction"}, {}, "take protocol='propose' or 'pool'"),
     "own protocol": ({"protocol": Whisper()}, {}, "Whisper has no proof for groups"),
 }

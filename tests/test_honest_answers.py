@@ -489,10 +489,7 @@ def test_values_at_an_end_of_a_range_warn_where_they_may_have_been_clipped(kind)
         "clipped": (pay, Numeric(0, 10_000)),  # 10 % lie above
         "code": (np.where(rng.random(4000) < 0.05, 99_999, pay.clip(0, 20_000)), (0, 99_999)),
         "zeros": (np.where(rng.random(4000) < 0.5, 0, pay), (0, 200_000)),
-        "scale": (
-            rng.choice(range(1, 6), 4000, p=[0.2, 0.1, 0.1, 0.2, 0.4]),
-            Numeric(1, 5, step=1),
-        ),
+        "scale": (rng.choice(5, 4000, p=[0.2, 0.1, 0.1, 0.2, 0.4]) + 1, Numeric(1, 5, step=1)),
     }[kind]
     schema = {"x": known}
     m2m = simulate(M2MEstimator(schema, random_state=0), values[:, None])

@@ -186,10 +186,8 @@ def test_answers_and_intervals_are_possible(epsilon, seed):
     for name, (ask, low, high) in (QUESTIONS | counts).items():
         answer = quietly(lambda ask=ask: ask(m2m))
         ends = [answer[...].interval(level) for level in (0.5, 0.999999)]
-        for found in (
-            np.asarray(answer),
-            *(end for one in ends for end in np.moveaxis(one, -1, 0)),
-        ):
+        lows_and_highs = [end for one in ends for end in np.moveaxis(one, -1, 0)]
+        for found in (np.asarray(answer), *lows_and_highs):
             tolerance = 1e-9 * np.abs(np.asarray(high))
             assert np.all(found >= np.asarray(low) - tolerance), name
             assert np.all(found <= np.asarray(high) + tolerance), name

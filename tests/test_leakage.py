@@ -47,10 +47,8 @@ RELEASED = {
     name: (one.estimator, LABELS[one.y])
     for name, one in of("sketcher", "model", "learner", interactive=False).items()
 }
-CLASSIFIERS = {
-    name: one.estimator
-    for name, one in of("model", "learner", y="labels", interactive=False).items()
-}
+CLASSIFIERS = of("model", "learner", y="labels", interactive=False)
+CLASSIFIERS = {name: one.estimator for name, one in CLASSIFIERS.items()}
 INTERACTIVE = of("learner", y="labels", interactive=True)
 INTERACTIVE = {name: one.estimator for name, one in INTERACTIVE.items()}
 PRIVATE = [*CANARY, NUMBER]

@@ -96,6 +96,7 @@ def test_rows_and_epsilon_are_two_sides_of_one_rule(mechanism, delta):
 
 # -------------------------------------------------------------------- it is the noise that there is
 
+FREE_ANSWERS = LaplaceAnswers(norm_constraint=1e9)
 FAR = np.array([[0.6, 0.8]])  # of norm 1
 TO_MEASURE = {
     "weights": (TDILClassifier(**WEIGHTS), {}),
@@ -103,10 +104,7 @@ TO_MEASURE = {
     "features": (PINPClassifier(kernel=RBFSampler(n_components=9, random_state=0)), {}),
     "span": (TDDLClassifier(gamma=1.0, **WEIGHTS), {"X_public": np.vstack([FAR, X[:5]])}),
     "path": (PINPRegressor(gamma=1.0, y_bounds=(0, 40)), {}),
-    "laplace": (
-        TDDLClassifier(gamma=1.0, mechanism=LaplaceAnswers(norm_constraint=1e9)),
-        {"X_public": FAR},
-    ),
+    "laplace": (TDDLClassifier(gamma=1.0, mechanism=FREE_ANSWERS), {"X_public": FAR}),
     # Rows of zeros bend nothing, so the upper bound is reached.
     "objective": (TDILClassifier(mechanism="objective"), {}),
     "objective, pure": (TDILClassifier(mechanism="objective", delta=0), {}),

@@ -201,11 +201,8 @@ def test_what_remains_fits_and_more_does_not(accountant, epsilon, part):
 
 
 KINDS = st.sampled_from(["pure", "gaussian", "slack", "composed", "worst"])
-STEPS = st.lists(
-    st.tuples(KINDS, st.floats(0.005, 0.8), st.sampled_from(["default", "c", "north", "south"])),
-    min_size=1,
-    max_size=12,
-)
+PLACES = st.sampled_from(["default", "c", "north", "south"])
+STEPS = st.lists(st.tuples(KINDS, st.floats(0.005, 0.8), PLACES), min_size=1, max_size=12)
 
 
 def cost_of_kind(kind, part, epsilon):

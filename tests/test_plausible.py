@@ -214,10 +214,8 @@ def test_a_dependence_that_nobody_counted_is_held(m2m):
 @pytest.mark.parametrize("make", [sketched, fourier])
 def test_more_is_covered_by_wider_intervals(make, name):
     answer = QUESTIONS[name](estimator(make()))[...]
-    noise, table, population = (
-        np.ptp(answer.interval(covers=covers), axis=-1)
-        for covers in ("noise", "table", "population")
-    )
+    ends = (answer.interval(covers=one) for one in ("noise", "table", "population"))
+    noise, table, population = (np.ptp(one, axis=-1) for one in ends)
     assert np.mean(noise) < np.mean(table)
     # What sampling adds may be less than how well a hundred tables tell a width.
     assert np.mean(table) < 1.15 * np.mean(population)

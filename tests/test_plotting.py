@@ -109,12 +109,10 @@ def test_all_are_exported_and_tested():
 def makers():
     """Return every class method of every display that makes one, as (kind, name)."""
     kinds = [getattr(plotting, name) for name in plotting.__all__]
-    return [
-        (kind, name)
-        for kind in kinds
-        for name, _ in inspect.getmembers(kind, inspect.ismethod)
-        if name.startswith("from_")
+    made = [
+        (kind, name) for kind in kinds for name, _ in inspect.getmembers(kind, inspect.ismethod)
     ]
+    return [(kind, name) for kind, name in made if name.startswith("from_")]
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,9 @@ def test_bad_points_are_refused(name):
     refused("points names column 9", points_map, {9: [1.0]})
 
 
+OF_BAD = [[own[0]] for own in BAD.values() if 0 in own and own[0] != [10**400]]
+
+
 @pytest.fixture(scope="module")
 def file():
     """Return the header and the arrays of the file of a release, with points of column 0."""
@@ -79,14 +82,7 @@ def test_a_file_with_points_is_read(file, tmp_path):
 
 @pytest.mark.parametrize(
     "points",
-    [
-        *([own[0]] for own in BAD.values() if 0 in own and own[0] != [10**400]),
-        [],
-        [[1.0], [1.0]],
-        "x",
-        None,
-        [["x" * 5000]],
-    ],
+    [*OF_BAD, [], [[1.0], [1.0]], "x", None, [["x" * 5000]]],
     ids=lambda given: str(given)[:25],
 )
 def test_a_file_of_a_stranger_with_bad_points_is_refused(points, file, tmp_path):
@@ -113,11 +109,8 @@ def heaped_table():
 
 
 X = heaped_table()
-RELEASED = [
-    Numeric(0, 100_000, missing=True),
-    Numeric(0, 100_000, step=1, missing=True),
-    Numeric(-3, 7, missing=True),
-]
+WIDE = {"low": 0, "high": 100_000, "missing": True}
+RELEASED = [Numeric(**WIDE), Numeric(step=1, **WIDE), Numeric(-3, 7, missing=True)]
 
 
 @pytest.fixture(scope="module", params=[np.inf, 8.0], ids=["exact", "noisy"])

@@ -15,11 +15,8 @@ from skdpsumm.sketches import HistogramSketcher, PrivateSketch, RFFSketcher
 
 Z95 = 1.959964
 N_TABLES = 2000  # which tell a standard deviation to 1.6 per cent
-SCHEMA = {
-    "mood": Numeric(1, 5, step=1),
-    "sleep": Numeric(4, 10, step=1, missing=True),
-    "town": Categorical(["east", "west"]),
-}
+SCHEMA = {"mood": Numeric(1, 5, step=1), "sleep": Numeric(4, 10, step=1, missing=True)}
+SCHEMA["town"] = Categorical(["east", "west"])
 N_PERSONS = 400
 
 
@@ -51,10 +48,8 @@ def released(table, person, limit):
 
 def sampling(answer):
     """Return the part of the interval of the population that is the sampling error."""
-    table, population = (
-        np.diff(answer[...].interval(covers=covers))[..., 0] / (2 * Z95)
-        for covers in ("table", "population")
-    )
+    ends = (answer[...].interval(covers=covers) for covers in ("table", "population"))
+    table, population = (np.diff(one)[..., 0] / (2 * Z95) for one in ends)
     return np.sqrt(population**2 - table**2)
 
 
@@ -150,13 +145,8 @@ def test_answers_from_points_have_it_too():
     numbers = table[["mood"]]
     by_limit = []
     for limit in (4, "average"):
-        sketcher = RFFSketcher(
-            SCHEMA["mood"],
-            n_components=50,
-            epsilon=np.inf,
-            max_rows_per_group=limit,
-            random_state=0,
-        )
+        unit = {"max_rows_per_group": limit, "random_state": 0}
+        sketcher = RFFSketcher(SCHEMA["mood"], n_components=50, epsilon=np.inf, **unit)
         m2m = M2MEstimator(release=sketcher, n_synthetic=2_000, random_state=0)
         by_limit.append(sampling(m2m.fit(numbers, groups=person).mean()[0]))
     truth = clustered(table["mood"].to_numpy(), np.ones(len(table)), person)

@@ -73,12 +73,8 @@ def test_without_a_target_the_summary_is_of_all_rows_and_holds_nothing_private()
 
 def test_words_missing_values_and_names_come_back():
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {
-            "age": rng.integers(17, 91, 900),
-            "job": rng.choice(np.array(["clerk", "farmer", None]), 900),
-        }
-    )
+    jobs = np.array([*JOB.categories, None])
+    X = pd.DataFrame({"age": rng.integers(17, 91, 900), "job": rng.choice(jobs, 900)})
     y = np.where(X.age > 50, "old", "young")
     target = X[X.age > 60]
     s = make(schema=PEOPLE).fit(X, y, X_target=target)

@@ -215,10 +215,8 @@ def test_a_fork_cannot_go_on(monkeypatch):
 
 def test_a_huge_row_spoils_nothing():
     for huge in (np.array([[1e308, 0.0]]), np.array([[3e38, -3e38]], np.float32)):
-        owners = {
-            "a": np.vstack([points(200).astype(huge.dtype), huge]),
-            "b": points(200, 2.0, seed=1).astype(huge.dtype),
-        }
+        own, other = (points(200, *at).astype(huge.dtype) for at in ((), (2.0, 1)))
+        owners = {"a": np.vstack([own, huge]), "b": other}
         target = points(100, 2.0, seed=9)
         curator = run(Pool(parsimony=100), owners, np.vstack([target, huge]))
         assert np.isfinite(list(curator.owner_values().values())).all()
@@ -227,10 +225,8 @@ def test_a_huge_row_spoils_nothing():
 
 def test_the_auction_always_has_as_many_rounds():
     worlds = [{"a": points(4), "b": points(n, seed=1)} for n in (3, 30)]
-    calls = [
-        sum(isinstance(m, CallForBids) for m in run(Auction(), owners).transcript["a"])
-        for owners in worlds
-    ]
+    sent = (run(Auction(), owners).transcript["a"] for owners in worlds)
+    calls = [sum(isinstance(m, CallForBids) for m in messages) for messages in sent]
     assert calls == [20, 20]
 
 
@@ -355,14 +351,8 @@ def kept_by_ask_all(owners, directions, phi, b, dropped=None):
     `dropped` is an owner that fails in the third round.
     """
     parties = {name: DataOwner(X) for name, X in owners.items()}
-    curator = curator_of(
-        points(5),
-        list(owners),
-        n_select=b * len(directions),
-        n_components=16,
-        random_state=0,
-        gamma=1.0,
-    )
+    options = {"n_components": 16, "random_state": 0, "gamma": 1.0}
+    curator = curator_of(points(5), list(owners), n_select=b * len(directions), **options)
     protocol, kept, states = AskAll(), [], []
     for k, direction in enumerate(directions):
         if k == 2 and dropped is not None:
@@ -417,10 +407,6 @@ def test_the_auction_claims_nothing_and_accounts_for_h2():
     assert curator.privacy.target.epsilon(0.01) == pytest.approx(3.3, abs=0.05)
     per_step = (0.01 / np.sqrt(500)) ** 2 * 4**2
     assert curator.privacy.h2.mechanism.rho == pytest.approx(99 * 5 * per_step)
-    swapped = curator_of(
-        points(5),
-        ["a", "b"],
-        protocol=printed.PrintedAuction(),
-        **{**options, "adjacency": "add_remove"},
-    )
+    options["adjacency"] = "add_remove"
+    swapped = curator_of(points(5), ["a", "b"], **options)
     assert swapped.privacy.h2.epsilon(1e-4) == pytest.approx(0.076, abs=0.003)

@@ -259,11 +259,8 @@ def test_one_label_changes_no_other(name, strange, unpaid):
     """With one word among the labels numpy made words of all, and each was sorted elsewhere."""
     X = np.linspace(0, 1, 41)[:, None]
     model = clone(LEARNERS[name])
-    payer = (
-        {"release": RFFSketcher(n_components=8, gamma=1.0, ledger=unpaid)}
-        if name == "M2M"
-        else {"ledger": unpaid}
-    )
+    release = RFFSketcher(n_components=8, gamma=1.0, ledger=unpaid)
+    payer = {"release": release} if name == "M2M" else {"ledger": unpaid}
     model.set_params(**payer)
     labels = [MANY[k % 33] for k in range(40)]
     for y in ([*labels, strange], np.array([*labels, strange], dtype=object)):

@@ -152,14 +152,8 @@ def test_a_protocol():
 def test_what_an_owner_hears_in_a_protocol_does_not_depend_on_other_owners():
     heard = []
     for others in (X[200:], X[200:] + 0.2):
-        curator = curator_of(
-            TARGET,
-            owners=["north", "south"],
-            n_select=20,
-            protocol=BEST_ROWS(),
-            random_state=0,
-            gamma=1.0,
-        )
+        options = {"n_select": 20, "protocol": BEST_ROWS(), "random_state": 0, "gamma": 1.0}
+        curator = curator_of(TARGET, owners=["north", "south"], **options)
         run_protocol(curator, {"north": DataOwner(X[:200]), "south": DataOwner(others)})
         (message,) = curator.transcript["north"]
         heard.append(message.direction)

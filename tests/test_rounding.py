@@ -8,6 +8,7 @@ import math
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -144,11 +145,7 @@ def test_entries_are_as_exact_as_claimed(name, d, planted):
     # One row alone, and all together: other shapes, other code of the BLAS.
     for found in (space.gram(X, X), np.vstack([space.gram(x[None], X) for x in X])):
         found = found + planted * 2 * space.entry_error * space.radius**2
-        errors = [
-            abs(Fraction(a) - b)
-            for r, s in zip(found, exact, strict=True)
-            for a, b in zip(r, s, strict=True)
-        ]
+        errors = [abs(Fraction(a) - b) for a, b in zip(found.flat, chain(*exact), strict=True)]
         bound = Fraction(space.entry_error) * Fraction(space.radius) ** 2
         assert (max(errors) <= bound) != planted
 
@@ -362,6 +359,8 @@ def test_the_largest_eigenvalue_is_bounded(n):
 
 X2, Y2 = RNG.uniform(-1, 1, (12, 2)), np.arange(12) % 2
 Z2 = RNG.uniform(-1, 1, (6, 2))
+CHOICE = ExponentialMechanism(candidates=Z2)
+LONG_PATH = FunctionalMechanism(max_points=200_000)
 
 
 def plan_of(model, **fit_params):
@@ -418,12 +417,7 @@ def scale_of(mechanism):
         "svt": PINPClassifier(gamma=1.0, mechanism="svt", regularization=2.0),
         "threshold": PINPClassifier(gamma=1.0, mechanism="threshold", regularization=2.0),
         "laplace": TDDLClassifier(gamma=1.0, mechanism="laplace", regularization=2.0),
-        "exponential": TDILClassifier(
-            gamma=1.0,
-            kernel="rbf",
-            mechanism=ExponentialMechanism(candidates=Z2),
-            regularization=2.0,
-        ),
+        "exponential": TDILClassifier(gamma=1, kernel="rbf", mechanism=CHOICE, regularization=2),
     }[mechanism]
     given = {"X_public": Z2} if isinstance(model, TDDLClassifier) else {}
     plan, _ = plan_of(model, **given)
@@ -437,12 +431,7 @@ def scale_of(mechanism):
 @pytest.mark.parametrize(
     ("model", "named"),
     [
-        (
-            PINPClassifier(
-                gamma=1, mechanism=FunctionalMechanism(max_points=200_000), regularization=1e6
-            ),
-            "max_points",
-        ),
+        (PINPClassifier(gamma=1, mechanism=LONG_PATH, regularization=1e6), "max_points"),
         (PINPClassifier(kernel=PolynomialKernel(degree=10**7), gamma=1e-7, loss="hinge"), "degree"),
     ],
     ids=["points", "degree"],

@@ -195,10 +195,8 @@ def test_cells_are_impossible_where_nothing_of_them_is_possible():
 def test_rows_that_break_a_rule_are_counted_as_all_others():
     """An error would tell that there are such rows."""
     rows = pd.DataFrame({"age": [17, 50], "hours": [1.0, 2.0], "job": ["farmer", None]})
-    sums = [
-        HistogramSketcher(schema=schema, n_bins=3, epsilon=np.inf).fit(rows).sketch_.sums
-        for schema in (PEOPLE, NEVER)
-    ]
+    sketchers = (HistogramSketcher(one, n_bins=3, epsilon=np.inf) for one in (PEOPLE, NEVER))
+    sums = [sketcher.fit(rows).sketch_.sums for sketcher in sketchers]
     assert np.array_equal(*sums)
 
 
@@ -215,11 +213,8 @@ NUMBERS = st.floats(-1e300, 1e300) | st.integers(-(2**53), 2**53) | st.sampled_f
 @st.composite
 def columns(draw):
     """A column that is any, with anything that may be said of it."""
-    words = {
-        "unit": draw(st.none() | WORDS),
-        "description": draw(st.none() | WORDS),
-        "missing": draw(st.booleans()),
-    }
+    words = {name: draw(st.none() | WORDS) for name in ("unit", "description")}
+    words["missing"] = draw(st.booleans())
     kind = draw(st.integers(0, 4))
     if kind == 0:
         words_or_numbers = st.sampled_from([WORDS.filter(lambda w: not w.endswith("\0")), NUMBERS])
@@ -393,10 +388,7 @@ def containers(values):
     found = {
         "list": [[value] for value in values],
         "objects": np.array([[value] for value in values], dtype=object),
-        **{
-            name: np.array(floats, name)[:, None]
-            for name in ("float16", "float32", "float64", ">f8")
-        },
+        **{name: np.array(floats, name)[:, None] for name in ("f2", "f4", "f8", ">f8")},
         "longdouble": np.array(floats, np.longdouble)[:, None],
         "masked": np.ma.MaskedArray(np.array(small, np.float64)[:, None], np.array(mask)[:, None]),
         "decimals": [[value if value is None else Decimal(value)] for value in values],
@@ -496,24 +488,25 @@ def phi(feature_map, table):
     return np.array([feature_map.grid_sums(rows[i : i + 1]) for i in range(len(rows))])
 
 
+def mixed_map(name):
+    sketcher = clone(MAPS[name]).set_params(schema=MIXED, random_state=0)
+    return sketcher.preview_map(5, MIXED.names)
+
+
 def as_objects(table):
     return table.astype(object).where(table.notna(), None).to_numpy()
 
 
 @pytest.mark.parametrize("name", MAPS)
 def test_an_adversarial_row_changes_no_bit_of_another(name):
-    feature_map = (
-        clone(MAPS[name]).set_params(schema=MIXED, random_state=0).preview_map(5, MIXED.names)
-    )
+    feature_map = mixed_map(name)
     table = as_objects(people(40))
     alone = phi(feature_map, table)
     rows = validate_table(NoEstimator(), table, schema=MIXED)
     assert np.array_equal(feature_map.grid_sums(rows), alone.sum(axis=0))
     for row in STRANGE.values():
-        for grown in (
-            np.vstack([table, np.array(row, dtype=object)]),
-            np.vstack([np.array(row, dtype=object), table]),
-        ):
+        more = np.array([row], dtype=object)
+        for grown in (np.vstack([table, more]), np.vstack([more, table])):
             read = validate_table(NoEstimator(), grown, schema=MIXED)
             own = phi(feature_map, np.array([row], dtype=object))[0]
             assert np.array_equal(feature_map.grid_sums(read) - own, alone.sum(axis=0))
@@ -524,9 +517,7 @@ def test_an_adversarial_row_changes_no_bit_of_another(name):
 @pytest.mark.parametrize("name", MAPS)
 def test_no_row_adds_more_than_the_sensitivity_and_one_hot_rows_add_all_of_it(name):
     """Over all that a cell may be: worst-case neighbours among rows with missing cells."""
-    feature_map = (
-        clone(MAPS[name]).set_params(schema=MIXED, random_state=0).preview_map(5, MIXED.names)
-    )
+    feature_map = mixed_map(name)
     rows = [*as_objects(people(60)).tolist(), *map(list, STRANGE.values())]
     added = phi(feature_map, np.array(rows, dtype=object)).astype(float)
     apart = (added[:, None] - added[None]).reshape(-1, added.shape[1])

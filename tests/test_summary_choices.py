@@ -82,11 +82,8 @@ def test_weights_solve_the_problem_that_is_stated(scene):
     residual = target - found / found.sum() @ few
     # Scores are <b, phi>, with b in the direction of the residual; the ridge is kappa sigma^2.
     slope, _ = np.polyfit(few @ residual, scores, 1)
-    np.testing.assert_allclose(
-        scores - scores.mean(),
-        slope * (few - few.mean(axis=0)) @ residual,
-        atol=0.02 * np.ptp(scores),
-    )
+    expected = slope * (few - few.mean(axis=0)) @ residual
+    np.testing.assert_allclose(scores - scores.mean(), expected, atol=0.02 * np.ptp(scores))
     assert 20 * (1 - 0.02) <= 1 / (slope * noise_std**2) <= 1000
 
 

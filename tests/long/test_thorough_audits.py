@@ -28,11 +28,8 @@ DELTAS = pytest.mark.parametrize("delta", [1e-6, 0.0], ids=["gaussian", "pure"])
 
 
 # Fails once in 1e8 runs: so often is a bound above the truth.
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.usefixtures("quick_fits"),
-    pytest.mark.fresh_noise(1e-8),
-]
+mark = pytest.mark
+pytestmark = [mark.long, mark.usefixtures("quick_fits"), mark.fresh_noise(1e-8)]
 
 
 def bound(releases, mechanism, delta, n_trials=N_TRIALS):
