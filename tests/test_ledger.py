@@ -496,8 +496,7 @@ def test_a_missing_file_is_not_made_up(tmp_path):
         PrivacyLedger(tmp_path / "no folder" / "ledger", epsilon=1)
     ledger = PrivacyLedger(path, epsilon=1)
     path.unlink()
-    with pytest.raises(FileNotFoundError):
-        ledger.charge(PureDP(0.1))
+    refused("no privacy ledger", ledger.charge, PureDP(0.1), error=FileNotFoundError)
     assert not path.exists()
     assert "FileNotFoundError" in repr(ledger)
 
@@ -578,8 +577,7 @@ def test_a_ledger_in_a_file_is_copied_by_its_path(tmp_path, copier):
     assert places == [("default", None), ("north", "region")]
     state = pickle.dumps(ledger)
     os.remove(tmp_path / "ledger")
-    with pytest.raises(FileNotFoundError):
-        pickle.loads(state)
+    refused("no privacy ledger", pickle.loads, state, error=FileNotFoundError)
 
 
 X = np.zeros((12, 1))

@@ -56,8 +56,7 @@ def filled(path, n_charges=2):
 def state(ledger):
     """Return what a ledger says, and how it answers a charge that does not fit."""
     said = (ledger.spent, ledger.remaining, ledger.entries(), ledger.dataset("north").partition)
-    with pytest.raises(BudgetExceededError):
-        ledger.charge(PureDP(0.5))
+    refused("Nothing was charged", ledger.charge, PureDP(0.5), error=BudgetExceededError)
     with pytest.raises(BudgetExceededError):
         ledger.charge(PureDP(0.5), dataset="south")
     return said
@@ -260,8 +259,7 @@ def test_another_ledger_in_its_place_is_told(tmp_path, make):
     path = tmp_path / "ledger"
     live = make(path)
     path.unlink()
-    with pytest.raises(FileNotFoundError):
-        live.check(PureDP(0.1))
+    refused("no privacy ledger", live.check, PureDP(0.1), error=FileNotFoundError)
     make(path)
     refused("another ledger", live.check, PureDP(0.0), error=LedgerDamagedError)
 

@@ -199,8 +199,7 @@ def test_a_name_is_taken_of_whole_rows_alone():
         lambda rows: rows[rows["age"] > 3]["pay"],
         lambda rows: (rows + 0.0)["pay"],
     ):
-        with pytest.raises(IndexError):
-            model.estimate(part)
+        refused(r".", model.estimate, part, error=IndexError)
 
 
 @pytest.mark.parametrize(

@@ -592,8 +592,7 @@ def test_a_ledger_holds_several_and_no_more_than_its_reserve():
     tails = [entry["mechanism"]["tail"] for entry in ledger.entries()]
     assert tails[0] == pytest.approx(1e-7)
     assert tails[1] == pytest.approx(1e-12 / 16)
-    with pytest.raises(BudgetExceededError):
-        finder.fit([["a"]])
+    refused("Nothing was charged", finder.fit, [["a"]], error=BudgetExceededError)
 
 
 def test_a_ledger_of_replaced_rows_takes_what_was_found_for_them():
