@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from catalogue import INSTANCES, of, of_each_class
+from refusals import refused
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -134,9 +135,7 @@ def test_a_late_warning_costs_no_summary():
         n_select=200, n_components=20, target_is_owners=True, ledger=ledger, gamma=1.0
     )
     model = SummarizedEstimator(LogisticRegression(), few)
-    as_errors = warnings.catch_warnings(action="error", category=UserWarning)
-    with as_errors, pytest.raises(UserWarning, match="owners sent fewer rows"):
-        model.fit(X, Y)
+    refused("owners sent fewer rows", model.fit, X, Y, error=UserWarning)
     assert len(ledger.entries()) == 1
     assert model.privacy_.target == model.summarizer_.privacy_.target
     assert model.holds_private_data

@@ -265,9 +265,8 @@ def test_an_error_after_the_charge_loses_no_model(name):
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     model = clone(KINDS[name]).set_params(ledger=ledger)
     given = {"X_public": WIDE[-200:]} if name == "span" else {}
-    as_errors = warnings.catch_warnings(action="error", category=NoiseWarning)
-    with as_errors, pytest.raises(NoiseWarning, match="The model may be mostly noise"):
-        simulate(model, WIDE[:15], COINS[:15], **given, seed=drowned(name)[0])
+    rows, seeded = (WIDE[:15], COINS[:15]), {"error": NoiseWarning, "seed": drowned(name)[0]}
+    refused("The model may be mostly noise", simulate, model, *rows, **given, **seeded)
     assert len(ledger.entries()) == 1
     assert model.noise_.is_drowned
     assert model.predict(WIDE[:3]).shape == (3,)
@@ -290,9 +289,7 @@ def test_what_public_numbers_show_is_told_before_the_charge(name):
     terms = {"delta": 1e-5, "accountant": "zcdp", "adjacency": model.adjacency}
     ledger = PrivacyLedger(epsilon=20.0, **terms)
     model = clone(model).set_params(ledger=ledger)
-    as_errors = warnings.catch_warnings(action="error", category=NoiseWarning)
-    with as_errors, pytest.raises(NoiseWarning, match=words):
-        model.fit(X, LABELS)
+    refused(words, model.fit, X, LABELS, error=NoiseWarning)
     assert not ledger.entries()
     assert not hasattr(model, "privacy_")
     with pytest.warns(NoiseWarning, match=words):

@@ -178,9 +178,9 @@ def test_public_points_that_pass_by_a_scaler_are_warned_of(routed, recwarn):
 
 
 def test_isolated_public_points_are_told_of_before_anything_is_charged(unpaid):
-    as_errors = warnings.catch_warnings(action="error")
-    with as_errors, pytest.raises(UserWarning, match=r"a gamma of about 0\.5 or less"):
-        TDDLClassifier(gamma=1e4, ledger=unpaid).fit(X, DISC, X_public=Z)
+    model = TDDLClassifier(gamma=1e4, ledger=unpaid)
+    advice = r"a gamma of about 0\.5 or less"
+    refused(advice, model.fit, X, DISC, X_public=Z, error=UserWarning)
 
 
 def test_a_search_does_not_cut_public_points():
@@ -366,9 +366,7 @@ def test_landmarks_that_see_nothing_are_warned_of_before_anything_is_charged(lea
     marks = FunctionalMechanism(n_landmarks=64)
     settings = {"mechanism": marks, "random_state": 0, "ledger": unpaid}
     model = learner(kernel="rbf", gamma=20.0, schema=(0, 1), delta=0, **settings)
-    as_errors = warnings.catch_warnings(action="error")
-    with as_errors, pytest.raises(UserWarning, match=r"Take a gamma of about 2 or less"):
-        model.fit(HOT, DISC[:200])
+    refused(r"Take a gamma of about 2 or less", model.fit, HOT, DISC[:200], error=UserWarning)
 
 
 # ---- rows that no one expects

@@ -2,7 +2,6 @@
 
 import contextlib
 import pickle
-import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -263,10 +262,9 @@ def test_a_curator_asks_its_ledger_before_it_reads_the_target():
     with pytest.raises(ValueError, match="explore"):  # parameters come first
         curator_of(unreadable, ["a"], protocol=Propose(explore=2), ledger=ledger, gamma=1.0)
     roomy = PrivacyLedger(epsilon=5.0, delta=1e-4)
-    as_errors = warnings.catch_warnings(action="error", category=PrivacyLeakWarning)
-    with as_errors, pytest.raises(PrivacyLeakWarning):
-        curator_of(unreadable, ["a"], ledger=roomy, gamma=1.0)
-    refused("NaN", curator_of, unreadable, ["a"], ledger=roomy, gamma=1.0)
+    asked = {"ledger": roomy, "gamma": 1.0}
+    refused("imulation", curator_of, unreadable, ["a"], **asked, error=PrivacyLeakWarning)
+    refused("NaN", curator_of, unreadable, ["a"], **asked)
     assert ledger.entries() == roomy.entries() == []
 
 
@@ -276,10 +274,8 @@ def test_a_curator_warns_when_the_rows_are_chosen():
     options = {"n_select": 5, "gamma": 1.0, "random_state": 0, "ledger": ledger}
     curator = curator_of(100 * points(1000), ["a"], **options)
     owner = DataOwner(100 * points(100, seed=1), seed=0)
-    with warnings.catch_warnings(action="error"):
-        messages = curator.open()
-        with pytest.raises(UserWarning, match="near 0 between any"):
-            curator.receive({"a": owner.answer(messages["a"])})
+    reply = {"a": owner.answer(curator.open()["a"])}
+    refused("near 0 between any", curator.receive, reply, error=UserWarning)
     assert len(curator.chosen) == 5
     assert len(ledger.entries()) == 1
 
@@ -287,13 +283,12 @@ def test_a_curator_warns_when_the_rows_are_chosen():
 def test_owner_refuses():
     refused("NaN", DataOwner, [[np.nan]])
     refused("different numbers", DataOwner, points(3), [1, 2])
-    with pytest.raises(TypeError, match="cannot answer"):
-        DataOwner(points(3)).answer(type("Message", (), {"embedding": None})())
-    with pytest.raises(TypeError, match="has not come"):
-        DataOwner(points(3)).answer(CallForBids(direction=np.zeros(4)))
+    asked = DataOwner(points(3)).answer
+    refused("cannot answer", asked, type("Message", (), {"embedding": None})(), error=TypeError)
+    refused("has not come", asked, CallForBids(direction=np.zeros(4)), error=TypeError)
     wrong = Embedding.draw(3, 8, 1.0, "pairs", np.random.RandomState(0))
-    with pytest.raises(TypeError, match="another number of columns"):
-        DataOwner(points(3)).answer(CallForBids(direction=np.zeros(8), embedding=wrong))
+    call = CallForBids(direction=np.zeros(8), embedding=wrong)
+    refused("another number of columns", DataOwner(points(3)).answer, call, error=TypeError)
     assert "holds_private_data=True" in repr(DataOwner(points(3)))
 
 

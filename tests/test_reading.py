@@ -34,17 +34,8 @@ from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher
 BIG = 2**53
 NAMES = ["kind", "size", "rate"]
 NUMPY = [
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "longdouble",
+    *("bool", "int8", "int16", "int32", "int64", "uint8"),
+    *("uint64", "float16", "float32", "float64", "longdouble"),
 ]
 NUMPY += ["complex128", "M8[D]", "M8[ns]", "m8[s]", "m8[ns]", "U3", "S3"]
 

@@ -35,14 +35,8 @@ from skdpsumm import (
 )
 
 ROOT = Path(__file__).resolve().parent.parent
-LEARNERS = [
-    TDILClassifier,
-    TDILRegressor,
-    TDDLClassifier,
-    TDDLRegressor,
-    PINPClassifier,
-    PINPRegressor,
-]
+LEARNERS = [TDILClassifier, TDDLClassifier, PINPClassifier]
+LEARNERS += [TDILRegressor, TDDLRegressor, PINPRegressor]
 SKETCHERS = [RFFSketcher, RACESketcher, HistogramSketcher, SketchUnion, AdaptiveSketcher]
 MODELS = [M2MEstimator, M2MClassifier, M2MRegressor]
 WRITTEN_OUT = [*LEARNERS, *SKETCHERS, *MODELS, SchemaFinder]
