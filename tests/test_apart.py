@@ -50,9 +50,8 @@ def farthest(schema, frequencies, n_starts=12, seed=0):
     found = []
     for _ in range(n_starts):
         some = [rng.integers(len(centers)) for centers, _ in boxes]
-        center, half = (
-            np.concatenate([box[k][i] for box, i in zip(boxes, some, strict=True)]) for k in (0, 1)
-        )
+        chosen = [(center[i], half[i]) for (center, half), i in zip(boxes, some, strict=True)]
+        center, half = map(np.concatenate, zip(*chosen, strict=True))
         best = minimize(
             lambda t: mean_cosine(frequencies, t),
             center + half * rng.uniform(-1, 1, len(half)),

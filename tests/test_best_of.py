@@ -67,7 +67,7 @@ def test_beyond_what_is_computed_the_closed_form_holds():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (1.0, 1e-9), (3.0, 1e-6), (10.0, 1e-6)]
+    ("epsilon", "delta"), [(0.1, 1e-6), (1, 1e-5), (1, 1e-9), (3, 1e-6), (10, 1e-6)]
 )
 def test_ten_candidates_cost_at_most_two_fits_in_a_ledger(epsilon, delta):
     """As a ledger with its default accountant counts; and that, too, no Gaussian does for less."""

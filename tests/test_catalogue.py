@@ -48,9 +48,8 @@ def test_every_mechanism_and_protocol_has_an_instance():
         assert there == known, kind
     protocols = {type(one.estimator._made_protocol()) for one in of("summarizer").values()}
     public = [getattr(summaries, name) for name in summaries.__all__]
-    assert protocols == {
-        one for one in public if isinstance(one, type) and issubclass(one, Protocol)
-    }
+    kinds = {one for one in public if isinstance(one, type) and issubclass(one, Protocol)}
+    assert protocols == kinds
 
 
 @pytest.mark.parametrize("name", INSTANCES)

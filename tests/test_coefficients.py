@@ -19,9 +19,8 @@ SMALL = {"n_synthetic": 5_000, "random_state": 0}
 
 def released(frame, schema, marginals, *, epsilon=np.inf, seed=0, **options):
     """Return the sketch of agreed groups."""
-    sketcher = HistogramSketcher(
-        schema, marginals=marginals, epsilon=epsilon, random_state=0, **options
-    )
+    options |= {"marginals": marginals, "epsilon": epsilon, "random_state": 0}
+    sketcher = HistogramSketcher(schema, **options)
     return simulate(sketcher, frame, seed=None if np.isinf(epsilon) else seed).sketch_
 
 
@@ -193,9 +192,8 @@ def test_missing_cells_have_an_indicator_and_missing_targets_teach_nothing():
     known = np.array([value is not None for value in label])
     y = np.array([value == 1 for value in label[known]])
     x_seen = np.where(rng.random(3000) < 0.3, np.nan, x)
-    schema = TableSchema(
-        {"x": Numeric(0, 2, step=1, missing=True), "y": Categorical([0, 1], missing=True)}
-    )
+    x_column, y_column = Numeric(0, 2, step=1, missing=True), Categorical([0, 1], missing=True)
+    schema = TableSchema({"x": x_column, "y": y_column})
     frame = pd.DataFrame({"x": x_seen, "y": label})
     sketch = released(frame, schema, [["x", "y"]], n_bins=3)
     answer = M2MClassifier.from_sketch(sketch, **SMALL).coefficients()

@@ -294,9 +294,8 @@ def mixture():
 )
 def test_partitions_are_owners(mixture, protocol, how):
     X, target = mixture
-    summarizer = summarizer_of(
-        20, protocol=protocol, gamma=0.5, n_components=200, random_state=0, **how
-    )
+    how = how | {"gamma": 0.5, "n_components": 200, "random_state": 0}
+    summarizer = summarizer_of(20, protocol=protocol, **how)
     owners = np.repeat(np.arange(4), [600, 600, 600, 200])
     memory = summarizer.fit(X, X_target=target, owners=owners)
     expected = memory.sample_indices_.tolist(), memory.owner_counts_, memory.privacy_, {}
@@ -403,9 +402,8 @@ def labelled():
 def searched(context):
     X, y = labelled()
     choices = {"regularization": [0.01, 0.1, 1.0]}
-    search = PrivateSearchCV(
-        TDILClassifier(), choices, expected_trials=3, epsilon=3.0, random_state=0
-    )
+    terms = {"expected_trials": 3, "epsilon": 3.0, "random_state": 0}
+    search = PrivateSearchCV(TDILClassifier(), choices, **terms)
     with context:
         simulate(search, X, y > 0, seed=4)
     return search.best_sum_, search.best_params_

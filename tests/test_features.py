@@ -291,9 +291,8 @@ def test_histogram_cells_are_those_of_numpy():
     assert np.array_equal(counts[4:], np.histogramdd(X[:, [2, 1]], edges)[0].ravel())
 
 
-MIXED = TableSchema(
-    [Numeric(0, 20, step=1, missing=True), Categorical(list("abcd"), missing=True), (0, 1)]
-)
+LETTERS = Categorical(list("abcd"), missing=True)
+MIXED = TableSchema([Numeric(0, 20, step=1, missing=True), LETTERS, (0, 1)])
 OWN_BINS = {"age": [0, 3, 10, 20], 1: [1, 0, 0, 1, 2]}
 
 
@@ -347,9 +346,8 @@ def test_sums_of_histograms_are_those_of_the_matrix(monkeypatch):
     weights = np.random.default_rng(1).random(len(X))
     assert np.array_equal(feature_map.grid_sums(X), phi.sum(axis=0).astype(np.int64) * GRID)
     assert np.array_equal(feature_map.float_sums(X), phi.sum(axis=0))
-    in_order = sum(
-        w @ p for w, p in zip(*(np.split(a, [128, 256]) for a in (weights, phi)), strict=True)
-    )
+    parts = (np.split(one, [128, 256]) for one in (weights, phi))
+    in_order = sum(w @ p for w, p in zip(*parts, strict=True))
     assert np.allclose(feature_map.float_sums(X, weights), in_order, rtol=1e-15)
     assert np.array_equal(feature_map.grid_sums(X[:0]), np.zeros(feature_map.n_features))
 

@@ -310,9 +310,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("old", "new", "entry"), CHANGES)
-def test_a_command_names_the_entry_in_which_two_agreements_differ(
-    tmp_path, capsys, old, new, entry
-):
+def test_a_command_names_the_entry_in_which_agreements_differ(tmp_path, capsys, old, new, entry):
     ours, theirs = str(tmp_path / "a"), str(tmp_path / "b")
     Path(ours).write_text(AGREEMENT)
     Path(theirs).write_text(AGREEMENT.replace(old, new))
@@ -499,22 +497,21 @@ def test_the_curators_app_tells_flowers_logs_nothing_and_others_no_file(homes, h
     assert capfd.readouterr() == ("", "")
 
 
-def small_ledger(home):
-    (home.parent / "ledger").unlink()
-    PrivacyLedger(home.parent / "ledger", epsilon=0.5, delta=1e-5)
+def full_ledger(folder):
+    (folder / "ledger").unlink()
+    PrivacyLedger(folder / "ledger", epsilon=0.5, delta=1e-5)
 
 
-def other_target(home):
-    frame = pd.DataFrame(TARGET, columns=["a", "b", "d"])
-    frame.to_parquet(home.parent / "target.parquet")
+def other_target(folder):
+    pd.DataFrame(TARGET, columns=["a", "b", "d"]).to_parquet(folder / "target.parquet")
 
 
 @pytest.mark.parametrize(
     ("fault", "told"),
-    [(small_ledger, "but epsilon=0.5 of 0.5 is left"), (other_target, "has no column 'c'")],
+    [(full_ledger, "but epsilon=0.5 of 0.5 is left"), (other_target, "has no column 'c'")],
 )
 def test_what_the_curator_lacks_is_told_before_any_owner_is_asked(homes, home, fault, told):
-    fault(home)
+    fault(home.parent)
     grid = GridDouble(homes)
     refused("the curator's side failed", run_app, home, grid, error=RuntimeError)
     assert told in result_of(home)[1]["error"]
@@ -675,35 +672,6 @@ def test_an_answer_is_taken_for_its_own_question_only(homes):
 # ---- what an owner refuses
 
 
-def few_rows(folder):
-    settle(folder / "owner.toml", max_rows=7)
-
-
-def full_ledger(folder):
-    (folder / "ledger").unlink()
-    PrivacyLedger(folder / "ledger", epsilon=0.5, delta=1e-5)
-
-
-def no_ledger(folder):
-    settle(folder / "owner.toml", ledger=None)
-
-
-def no_column(folder):
-    frame(1).drop(columns="b").to_parquet(folder / "table.parquet")
-
-
-def no_label(folder):
-    frame(1).drop(columns="y").to_parquet(folder / "table.parquet")
-
-
-def other_label(folder):
-    frame(1).replace({"y": {0: 7}}).to_parquet(folder / "table.parquet")
-
-
-def no_table(folder):
-    (folder / "table.parquet").unlink()
-
-
 def wrong_cell(folder):
     bad = frame(1).astype({"c": object})
     bad.loc[7, "c"] = "SECRET-4711"
@@ -711,16 +679,24 @@ def wrong_cell(folder):
     settle(folder / "owner.toml", table="table.csv")
 
 
+def settled(**settings):
+    return lambda folder: settle(folder / "owner.toml", **settings)
+
+
+def with_table(table):
+    return lambda folder: table.to_parquet(folder / "table.parquet")
+
+
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (few_rows, "max_rows: the owner does not let 32 more rows go"),
+        (settled(max_rows=7), "max_rows: the owner does not let 32 more rows go"),
         (full_ledger, "ledger: the owner's budget cannot hold this release"),
-        (no_ledger, "ledger: the owner has none"),
-        (no_column, "columns: the table has no column 'b'"),
-        (no_label, "columns: the table has no column 'y'"),
-        (other_label, GENERIC),
-        (no_table, GENERIC),
+        (settled(ledger=None), "ledger: the owner has none"),
+        (with_table(frame(1).drop(columns="b")), "columns: the table has no column 'b'"),
+        (with_table(frame(1).drop(columns="y")), "columns: the table has no column 'y'"),
+        (with_table(frame(1).replace({"y": {0: 7}})), GENERIC),
+        (lambda folder: (folder / "table.parquet").unlink(), GENERIC),
         (wrong_cell, GENERIC),
     ],
 )
@@ -729,10 +705,10 @@ def test_who_cannot_keep_to_the_agreement_does_not_sign_it(homes, fault, reason)
     fault(homes["south"].parent)
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     grid, ours = GridDouble(homes), curator(agreed(), ledger=ledger)
-    with pytest.raises(RunEndedError, match="2 of 3 owners signed off") as caught:
-        run(homes, grid=grid, ours=ours, min_owners=3)
-    assert f"sign: refused: {reason}" in str(caught.value)
-    assert "SECRET" not in str(caught.value)
+    options = {"grid": grid, "ours": ours, "min_owners": 3}
+    told = refused("2 of 3 owners signed off", run, homes, **options, error=RunEndedError)
+    assert f"sign: refused: {reason}" in str(told)
+    assert "SECRET" not in str(told)
     if reason == GENERIC:
         assert "Traceback" in events(homes["south"], "refused")[0]["detail"]
     ledgers = [ledger, *(PrivacyLedger.open(p.parent / "ledger") for p in homes.values())]
@@ -1302,12 +1278,8 @@ protocol = "propose"
 n_components = 40
 epsilon = 20.0
 random_state = 3
-[sketch]
-epsilon = 1.0
-delta = 1e-6
-random_state = 5
-sketchers = [{ kind = "histogram", n_bins = 4 }]
 """
+    + SKETCH
     + PUBLIC_TEXT
 )
 WHOLE = agreed(CENSUS).schema

@@ -109,9 +109,8 @@ def test_other_labels_than_words_and_positions_are_refused_before_the_charge(nam
         assert str(caught) == OTHER_LABELS
 
 
-BY_NAME = of_each_class(
-    {name: one for name, one in INSTANCES.items() if getattr(one.estimator, "schema", None)}
-)
+BY_NAME = {name: one for name, one in INSTANCES.items() if getattr(one.estimator, "schema", None)}
+BY_NAME = of_each_class(BY_NAME)
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -251,9 +250,8 @@ def test_cells_of_arrow_are_read_as_they_are(name):
         assert pd.isna(cells).tolist() == pd.isna(np.array(wanted, object)).tolist()
         pairs = zip(cells.tolist(), wanted, strict=True)
         assert all(a == b and repr(float(a)) == repr(float(b)) for a, b in pairs if is_number(b))
-        assert [cell for cell in cells if isinstance(cell, str)] == [
-            cell for cell in wanted if isinstance(cell, str)
-        ]
+        words, wanted_words = ([c for c in one if isinstance(c, str)] for one in (cells, wanted))
+        assert words == wanted_words
     table = pa.table({"c": column})
     for X in (table, table.to_batches()[0]):
         for told in (read_table(X).columns[0], to_pandas(X)["c"]):

@@ -298,9 +298,7 @@ def test_noise_that_hides_a_column_leaves_open_where_its_rows_lie(kind):
             simulate(model, frame, seed=seed)
             shares = model.histogram("x", bins=cuts)
             one = model.count(lambda rows: (rows["x"] > ends[0]) & (rows["x"] < ends[1]))
-            two = model.count(
-                lambda rows: (rows["x"] > ends[0]) & (rows["x"] < ends[1]) & (rows["c"] == "a")
-            )
+            two = model.count(lambda r: (r["x"] > ends[0]) & (r["x"] < ends[1]) & (r["c"] == "a"))
             table = model.table(["x", "c"], bins={"x": cuts})
         truth = np.histogram(values, cuts)[0]
         of_c = [np.histogram(values[frame["c"] == c], cuts)[0] for c in "ab"]

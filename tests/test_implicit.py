@@ -83,9 +83,8 @@ def test_weights_that_collapse_are_warned_of_with_the_remedy(settings, remedy):
 
 def test_weights_that_hold_are_not_warned_of(recwarn):
     X, y = skewed()
-    union = SketchUnion(
-        [HistogramSketcher(n_bins=10), RFFSketcher(n_components=20)], epsilon=np.inf, random_state=0
-    )
+    parts = [HistogramSketcher(n_bins=10), RFFSketcher(n_components=20)]
+    union = SketchUnion(parts, epsilon=np.inf, random_state=0)
     M2MClassifier(release=union, **FEW).fit(X, y)
     assert not [w for w in recwarn if "effective_sample_size_" in str(w.message)]
 
@@ -142,9 +141,8 @@ def test_regression():
     rng = np.random.default_rng(0)
     X = rng.beta(2, 4, size=(5000, 3))
     y = X @ [1.0, 2.0, -1.0] + 0.05 * rng.normal(size=5000)
-    model = M2MRegressor(
-        release=RFFSketcher(n_components=100, gamma=2.0), y_bounds=(-1.5, 3.5), **SMALL
-    ).fit(X, y)
+    release = RFFSketcher(n_components=100, gamma=2.0)
+    model = M2MRegressor(release=release, y_bounds=(-1.5, 3.5), **SMALL).fit(X, y)
     assert model.score(X, y) > 0.8
     refused("y_bounds", M2MRegressor(**SMALL).fit, X, y)
 

@@ -125,9 +125,8 @@ def test_neighbours_cost_what_is_claimed(name, unit, monkeypatch):
     assert least < used <= 1
 
 
-UNION = SketchUnion(
-    [HistogramSketcher(n_bins=8), RFFSketcher(n_components=10, gamma=1.0)], weights=[5, 1]
-)
+PARTS = [HistogramSketcher(n_bins=8), RFFSketcher(n_components=10, gamma=1.0)]
+UNION = SketchUnion(PARTS, weights=[5, 1])
 TABLES = {
     "weights": (UNION, (0, 1)),
     "marginals": (HistogramSketcher(marginals=2, n_bins=4), (0, 1)),

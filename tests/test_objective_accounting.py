@@ -131,9 +131,8 @@ def test_curvature_takes_no_more_than_its_share(delta, share, epsilon):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_too_little_regularization_is_refused_with_a_remedy(delta):
-    with pytest.raises(
-        ValueError, match=r"regularization=0\.1 .*epsilon=1\.0.* costs epsilon=1\.253"
-    ):
+    told = r"regularization=0\.1 .*epsilon=1\.0.* costs epsilon=1\.253"
+    with pytest.raises(ValueError, match=told):
         calibrate(1.0, delta, **ROW, regularization=0.1)
     calibrate(1.0, delta, **ROW, regularization=2.377)  # which is what it says to take
 

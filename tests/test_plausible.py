@@ -165,9 +165,8 @@ def test_the_same_question_has_the_same_answer(make, tmp_path):
     sketch = make()
     alone = {name: numbers(ask(estimator(sketch))) for name, ask in QUESTIONS.items()}
     sketch.save(tmp_path / "one.sketch")
-    busy = M2MEstimator.from_sketch(
-        PrivateSketch.load(tmp_path / "one.sketch"), n_synthetic=2000, random_state=0
-    )
+    loaded = PrivateSketch.load(tmp_path / "one.sketch")
+    busy = M2MEstimator.from_sketch(loaded, n_synthetic=2000, random_state=0)
     for name in reversed(QUESTIONS):
         QUESTIONS[name](busy).interval(covers="noise")
     for name, ask in QUESTIONS.items():

@@ -264,9 +264,8 @@ def test_crosstab_writes_the_estimate_and_its_interval(m2m):
     assert np.array_equal(display.image_.get_array(), np.asarray(expected))
     assert display.image_.get_clim() == (0, np.max(expected))
     written = [text.get_text() for text in display.texts_]
-    for text, value, ends in zip(
-        written, np.ravel(expected), expected[...].interval(0.9).reshape(-1, 2), strict=True
-    ):
+    intervals = expected[...].interval(0.9).reshape(-1, 2)
+    for text, value, ends in zip(written, np.ravel(expected), intervals, strict=True):
         drawn = [float(word) for word in re.findall(r"[\d.]+", text)]
         assert np.allclose(drawn, [value, *ends], rtol=0.006)
     assert (display.ax_.get_ylabel(), display.ax_.get_xlabel()) == ("height", "load")

@@ -317,9 +317,7 @@ def test_a_candidate_with_steps_of_its_own_gets_the_terms_of_the_search(adjacenc
 def test_a_candidate_that_reads_rows_elsewhere_is_refused():
     pipe = Pipeline([("clf", TDILClassifier())])
     with pytest.raises(ValueError, match="another place"):
-        search(pipe, {"clf": [M2MClassifier(release=RFFSketcher(n_components=20, gamma=0.5))]}).fit(
-            X, Y
-        )
+        search(pipe, {"clf": [M2MClassifier(release=RFFSketcher(gamma=0.5))]}).fit(X, Y)
 
 
 def test_a_row_whose_score_fails_counts_as_low():

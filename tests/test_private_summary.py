@@ -101,9 +101,8 @@ def test_a_sketch_at_home_gives_the_rows_that_fit_does(fitted, tmp_path):
     assert home.privacy_.consumer.epsilon(1e-6) == fitted.privacy_.consumer.epsilon(1e-6)
     assert home.privacy_.target.epsilon() == np.inf
     assert home.holds_private_data
-    own = SketchSummarizer.from_sketch(
-        sketch, 60, X_target=target, target_is_owners=True, **options
-    )
+    options |= {"X_target": target, "target_is_owners": True}
+    own = SketchSummarizer.from_sketch(sketch, 60, **options)
     assert own.privacy_.owners.epsilon(1e-6) == np.inf
 
 

@@ -244,9 +244,8 @@ def exact_scores(space, X, coefficients, Z):
         gram = gaussian(Z, X, **params)
     weights = [[Fraction(float(a)) for a in row] for row in coefficients]
     q = coefficients.shape[1]
-    return [
-        [sum(k * w[j] for k, w in zip(row, weights, strict=True)) for j in range(q)] for row in gram
-    ]
+    columns = [[w[j] for w in weights] for j in range(q)]
+    return [[sum(k * w for k, w in zip(row, own, strict=True)) for own in columns] for row in gram]
 
 
 def largest_error(found, exact):

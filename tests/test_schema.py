@@ -403,9 +403,8 @@ def containers(values):
         for name in ("Int8", "UInt16", "Int64"):
             found[f"pandas {name}"] = pd.DataFrame({"x": pd.array(values, dtype=name)})
             kind = getattr(pl, name)
-            found[f"polars {name}"] = pl.DataFrame(
-                {"x": pl.Series(values, dtype=kind, strict=False)}
-            )
+            series = pl.Series(values, dtype=kind, strict=False)
+            found[f"polars {name}"] = pl.DataFrame({"x": series})
     if whole and not gaps:
         for name in ("int8", "uint64"):
             found[name] = np.array(values, name)[:, None]

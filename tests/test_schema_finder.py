@@ -518,9 +518,8 @@ def test_noise_makes_no_step_finer_and_what_it_hides_has_none():
 
 def test_ends_hold_all_but_few_rows_in_spite_of_noise():
     rng = np.random.default_rng(0)
-    table = np.column_stack(
-        [rng.integers(17, 91, 20_000), rng.lognormal(10, 1, 20_000), rng.normal(0, 1, 20_000)]
-    )
+    n = 20_000
+    table = np.column_stack([rng.integers(17, 91, n), rng.lognormal(10, 1, n), rng.normal(0, 1, n)])
     days = (np.datetime64("1995-01-01") + rng.normal(0, 1000, 20_000).astype(int)).astype(object)
     kinds = ["number"] * 3 + ["date"]
     for seed in range(20):

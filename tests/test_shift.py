@@ -21,9 +21,8 @@ def bands(seed, n=8000):
 
 
 def read(X, prior="auto", seed=0, epsilon=1.0, sketcher=None, **options):
-    sketcher = (sketcher or RFFSketcher(n_components=100)).set_params(
-        schema=(0, 1), epsilon=epsilon, random_state=seed
-    )
+    sketcher = sketcher or RFFSketcher(n_components=100)
+    sketcher.set_params(schema=(0, 1), epsilon=epsilon, random_state=seed)
     options = {"n_synthetic": 3000, "random_state": seed} | options
     sketch = simulate(sketcher, X, seed=seed).sketch_
     return M2MEstimator.from_sketch(sketch, inference=Points(prior=prior), **options)

@@ -124,9 +124,8 @@ def test_bounds_hold_for_any_data_among_the_points(seed):
     """Shrinkage makes a large bias; data as unlike the prior as can be must stay within."""
     rng = np.random.default_rng(seed)
     settings = {"inference": Points(prior="uniform", regularization=1e-2), "schema": (0, 1)}
-    sketcher = SketchUnion(
-        [HistogramSketcher(n_bins=3), RFFSketcher(n_components=10, gamma=1.0)], random_state=0
-    )
+    parts = [HistogramSketcher(n_bins=3), RFFSketcher(n_components=10, gamma=1.0)]
+    sketcher = SketchUnion(parts, random_state=0)
     blank = answering(sketcher, rng.random((9, 2)), n_synthetic=500, **settings)
     points = blank._regression.points
     X = points[rng.choice(500, 800, p=softmax(rng.normal(size=2) * 9 @ points.T))]

@@ -72,9 +72,8 @@ def test_fitted_attributes(protocol):
     s = summarizer(protocol=protocol, epsilon=20.0).fit(X, X_target=target, owners=owners)
     assert s.sample_indices_.shape == (20,)
     assert len(set(s.sample_indices_)) == 20
-    assert s.owner_counts_ == {
-        name: int((owners[s.sample_indices_] == name).sum()) for name in ("north", "south")
-    }
+    chosen = owners[s.sample_indices_].tolist()
+    assert s.owner_counts_ == {name: chosen.count(name) for name in ("north", "south")}
     assert 20 <= s.n_accessed_ <= 600
     assert set(s.transcript_) == {"north", "south"}
     assert s.dropped_owners_ == {}

@@ -146,8 +146,7 @@ def test_what_points_do_not_do_for_an_estimator_is_refused(kind, points, said, u
 def test_a_budget_beside_a_sketcher_says_where_to_give_it(kind, given):
     (name,) = given
     model = kind((0, 1), release=RFFSketcher(n_components=4), **given)
-    with pytest.raises(
-        ValueError, match=rf"has {name}=.*give it there, release=RFFSketcher\({name}="
-    ):
+    told = rf"has {name}=.*give it there, release=RFFSketcher\({name}="
+    with pytest.raises(ValueError, match=told):
         model.fit(np.zeros((3, 2)), np.arange(3))
     refused("beside release=", model.check_budget)

@@ -80,9 +80,8 @@ def seen_by_the_observer(summarizer, world):
 @pytest.mark.parametrize("side", ["target", "owners"])
 @pytest.mark.parametrize("protocol", [Propose(), AskAll(n_rounds=4)])
 def test_whole_protocols(protocol, side, adjacency):
-    summarizer = PrivateMMDSummarizer(
-        n_select=4, protocol=protocol, n_components=2, random_state=0, gamma=1.0
-    )
+    few = {"n_select": 4, "n_components": 2, "random_state": 0, "gamma": 1.0}
+    summarizer = PrivateMMDSummarizer(protocol=protocol, **few)
     summarizer.set_params(adjacency=adjacency, delta=0.2, protocol__n_target=300)
     worlds = worst_case_neighbours(summarizer, side=side, n_samples=300)
     releases = [lambda world=world: seen_by_the_observer(summarizer, world) for world in worlds]
