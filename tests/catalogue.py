@@ -16,31 +16,22 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from skdpsumm import AdaptiveSketcher, PINPClassifier, PINPRegressor, TDDLClassifier, TDDLRegressor
 from skdpsumm.learners import (
     ExponentialMechanism,
     FunctionalMechanism,
     GradientDescent,
     LaplaceAnswers,
     NoisyThreshold,
-    PINPClassifier,
-    PINPRegressor,
     PolynomialKernel,
     SparseVector,
-    TDDLClassifier,
-    TDDLRegressor,
     TDILClassifier,
     TDILRegressor,
 )
 from skdpsumm.model_selection import PrivateSearchCV
 from skdpsumm.moments import M2MClassifier, M2MEstimator, M2MRegressor, Points
 from skdpsumm.schema import Numeric, PublicVectorizer, SchemaFinder
-from skdpsumm.sketches import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-)
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 from skdpsumm.summaries import PrivateMMDSummarizer, SketchSummarizer, SummarizedEstimator
 
 BUDGET = ("epsilon", "delta", "adjacency", "ledger")

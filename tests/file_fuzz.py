@@ -23,19 +23,11 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from skdpsumm import AdaptiveSketcher, HistogramSketcher, M2MEstimator, simulation
 from skdpsumm.features._feature_maps import GRID
-from skdpsumm.moments import M2MEstimator
 from skdpsumm.moments.inferring._points import maxent_points
-from skdpsumm.privacy import simulation
 from skdpsumm.schema import Categorical, Numeric, TableSchema
-from skdpsumm.sketches import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    PrivateSketch,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-)
+from skdpsumm.sketches import PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
 from skdpsumm.sketches._file import sealed
 
 SECONDS_PER_MUTANT = 3  # which is several times the mean

@@ -19,16 +19,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skdpsumm
+from skdpsumm import BudgetExceededError, M2MEstimator, PrivateSearchCV
 from skdpsumm.learners import PINPClassifier, TDILClassifier
-from skdpsumm.model_selection import PrivateSearchCV
-from skdpsumm.moments import M2MEstimator
-from skdpsumm.privacy import (
-    BudgetExceededError,
-    PrivacyLeakWarning,
-    PrivacyLedger,
-    _noise,
-    simulation,
-)
+from skdpsumm.privacy import PrivacyLeakWarning, PrivacyLedger, _noise, simulation
 from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.sketches import HistogramSketcher, RFFSketcher, SketchUnion
 from skdpsumm.summaries import PrivateMMDSummarizer, SummarizedEstimator

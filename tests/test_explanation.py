@@ -10,19 +10,11 @@ import pytest
 from refusals import refused
 from scipy.stats import norm
 
-from skdpsumm import (
-    BudgetExceededError,
-    HistogramSketcher,
-    PrivacyGuarantee,
-    PrivacyLedger,
-    PrivateMMDSummarizer,
-    PrivateSketch,
-    TDILClassifier,
-    __main__,
-)
+from skdpsumm import BudgetExceededError, PrivateMMDSummarizer, TDILClassifier, __main__
 from skdpsumm.moments.learning._target import TargetedPrivacy
-from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
+from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP, gdp_mu
 from skdpsumm.privacy._mechanisms import Unprotected
+from skdpsumm.sketches import HistogramSketcher, PrivateSketch
 
 X = np.random.default_rng(0).random((300, 2))
 

@@ -10,20 +10,13 @@ from catalogue import INSTANCES, of_each_class
 from refusals import refused
 from sklearn.linear_model import LogisticRegression
 
+from skdpsumm import AdaptiveSketcher, PrivateMMDSummarizer, PrivateSearchCV
 from skdpsumm.learners import TDDLClassifier, TDILClassifier
-from skdpsumm.model_selection import PrivateSearchCV
 from skdpsumm.moments import M2MClassifier, M2MEstimator, Points
 from skdpsumm.schema import Categorical, Date, Numeric, SchemaFinder, TableSchema
 from skdpsumm.schema._frames import OTHER_LABELS, to_pandas
 from skdpsumm.schema._reading import read_column, read_table
-from skdpsumm.sketches import AdaptiveSketcher
-from skdpsumm.summaries import (
-    PrivateMMDSummarizer,
-    SketchSummarizer,
-    SummarizedEstimator,
-    greedy_mmd_selection,
-    mmd2,
-)
+from skdpsumm.summaries import SketchSummarizer, SummarizedEstimator, greedy_mmd_selection, mmd2
 
 pa = pytest.importorskip("pyarrow")
 # Noise has a seed here, and tables are small.

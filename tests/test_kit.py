@@ -27,20 +27,12 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import euclidean_distances
 
+from skdpsumm import Categorical, Date, Numeric, PINPClassifier, PrivateSearchCV, TDDLClassifier
 from skdpsumm.audit import check_private_estimator, worst_case_neighbours
-from skdpsumm.learners import (
-    ExponentialMechanism,
-    PINPClassifier,
-    SoftHinge,
-    TDDLClassifier,
-    TDILClassifier,
-    TDILRegressor,
-)
-from skdpsumm.model_selection import PrivateSearchCV
+from skdpsumm.learners import ExponentialMechanism, SoftHinge, TDILClassifier, TDILRegressor
 from skdpsumm.model_selection._stopping import plan_runs, stopping
 from skdpsumm.privacy import PrivacyLedger, _noise
 from skdpsumm.privacy._mechanisms import mechanism_from_dict
-from skdpsumm.schema import Categorical, Date, Numeric
 from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, _steps
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

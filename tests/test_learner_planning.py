@@ -12,18 +12,9 @@ from simulated import simulate
 from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 
-from skdpsumm.learners import (
-    FunctionalMechanism,
-    GradientDescent,
-    LaplaceAnswers,
-    PINPClassifier,
-    PINPRegressor,
-    TDDLClassifier,
-    TDILClassifier,
-    TDILRegressor,
-)
+from skdpsumm import PINPClassifier, PINPRegressor, Public, TDDLClassifier, TDILClassifier
+from skdpsumm.learners import FunctionalMechanism, GradientDescent, LaplaceAnswers, TDILRegressor
 from skdpsumm.privacy import NoiseWarning, PrivacyGuarantee, PrivacyLedger, PureDP, simulation
-from skdpsumm.schema import Public
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 

@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 from sklearn.svm import SVR
 
+from skdpsumm import PINPClassifier, PINPRegressor, TDDLClassifier, TDILClassifier, TDILRegressor
 from skdpsumm.learners import (
     EpsilonInsensitive,
     ExponentialMechanism,
@@ -29,13 +30,8 @@ from skdpsumm.learners import (
     Huber,
     HuberizedHinge,
     NoisyThreshold,
-    PINPClassifier,
-    PINPRegressor,
     PolynomialKernel,
     SparseVector,
-    TDDLClassifier,
-    TDILClassifier,
-    TDILRegressor,
 )
 from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
 from skdpsumm.privacy import NoiseWarning, PrivacyLedger

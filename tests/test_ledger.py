@@ -17,17 +17,8 @@ from hypothesis import strategies as st
 from refusals import refused
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from skdpsumm import HistogramSketcher
-from skdpsumm.privacy import (
-    BudgetExceededError,
-    GaussianDP,
-    LedgerDamagedError,
-    PrivacyGuarantee,
-    PrivacyLedger,
-    PureDP,
-    _ledger_file,
-    gdp_mu,
-)
+from skdpsumm import BudgetExceededError, HistogramSketcher, LedgerDamagedError, PrivacyGuarantee
+from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP, _ledger_file, gdp_mu
 from skdpsumm.privacy._compositions import Worst, compose
 from skdpsumm.privacy._ledger_file import Book, LedgerStore
 from skdpsumm.privacy._mechanisms import (

@@ -19,13 +19,8 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from skdpsumm.privacy import (
-    BudgetExceededError,
-    LedgerDamagedError,
-    PrivacyLedger,
-    PureDP,
-    _ledger_file,
-)
+from skdpsumm import BudgetExceededError, LedgerDamagedError, PrivacyLedger
+from skdpsumm.privacy import PureDP, _ledger_file
 from skdpsumm.privacy._mechanisms import Cost
 
 

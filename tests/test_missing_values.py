@@ -9,17 +9,11 @@ from answers import holds, quietly
 from simulated import simulate
 from sklearn.base import clone
 
+from skdpsumm import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
 from skdpsumm.learners import TDILClassifier
 from skdpsumm.moments import AnswerWarning, M2MClassifier, M2MEstimator, M2MRegressor
 from skdpsumm.schema import Categorical, Numeric, PublicVectorizer, TableSchema
 from skdpsumm.schema._reading import read_table
-from skdpsumm.sketches import (
-    HistogramSketcher,
-    PrivateSketch,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-)
 
 pytestmark = [
     pytest.mark.simulated(0),

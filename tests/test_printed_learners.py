@@ -12,15 +12,8 @@ from paper_protocols import printed
 from releases import Released, seeded_noise
 from scipy.stats import kstest, laplace
 
-from skdpsumm import (
-    PINPClassifier,
-    PINPRegressor,
-    TDDLClassifier,
-    TDDLRegressor,
-    TDILClassifier,
-    TDILRegressor,
-    audit_epsilon,
-)
+from skdpsumm import PINPClassifier, PINPRegressor, audit_epsilon
+from skdpsumm.learners import TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
 from skdpsumm.privacy._threshold import ThresholdDP
 
 ALL = PINPClassifier, PINPRegressor, TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor

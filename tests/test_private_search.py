@@ -20,20 +20,11 @@ from sklearn.pipeline import Pipeline
 from stub_learners import Stub
 from test_best_of import generating
 
-from skdpsumm import (
-    BudgetExceededError,
-    M2MClassifier,
-    PINPClassifier,
-    PrivacyLeakWarning,
-    PrivacyLedger,
-    PrivateSearchCV,
-    RFFSketcher,
-    TDILClassifier,
-)
-from skdpsumm.model_selection import _run
+from skdpsumm import BudgetExceededError, M2MClassifier, PINPClassifier, RFFSketcher, TDILClassifier
+from skdpsumm.model_selection import PrivateSearchCV, _run
 from skdpsumm.model_selection._candidate import Choices
 from skdpsumm.model_selection._stopping import StoppingLaw, plan_runs, stopping
-from skdpsumm.privacy import GaussianDP, PureDP, _noise
+from skdpsumm.privacy import GaussianDP, PrivacyLeakWarning, PrivacyLedger, PureDP, _noise
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [

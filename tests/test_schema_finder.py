@@ -24,23 +24,13 @@ from refusals import refused
 from simulated import simulate
 from sklearn.pipeline import make_pipeline
 
-from skdpsumm.learners import TDILClassifier
-from skdpsumm.model_selection import PrivateSearchCV
+from skdpsumm import Categorical, PrivateMMDSummarizer, PrivateSearchCV, TDILClassifier
 from skdpsumm.privacy import BudgetExceededError, GaussianDP, NoiseWarning, PrivacyLedger, PureDP
 from skdpsumm.privacy._mechanisms import NewValuesDP, gdp_delta
-from skdpsumm.schema import (
-    Categorical,
-    Date,
-    Numeric,
-    PublicVectorizer,
-    SchemaFinder,
-    TableSchema,
-    _finder,
-)
+from skdpsumm.schema import Date, Numeric, PublicVectorizer, SchemaFinder, TableSchema, _finder
 from skdpsumm.schema._finder import N_SCALE_CELLS, _numbers, _places
 from skdpsumm.sketches import HistogramSketcher, PrivateSketch
 from skdpsumm.sketches._private_sketch import stated_limit
-from skdpsumm.summaries import PrivateMMDSummarizer
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 

@@ -13,22 +13,12 @@ from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 from stub_learners import Stub
 
-from skdpsumm import (
-    HistogramSketcher,
-    PINPClassifier,
-    PrivacyLeakWarning,
-    PrivacyLedger,
-    PrivateSearchCV,
-    RFFSketcher,
-    TDDLClassifier,
-    TDILClassifier,
-    compare,
-    simulation,
-)
-from skdpsumm.learners import NoisyThreshold, SparseVector
+from skdpsumm import PINPClassifier, PrivacyGuarantee, PrivateSearchCV, compare
+from skdpsumm.learners import NoisyThreshold, SparseVector, TDDLClassifier, TDILClassifier
 from skdpsumm.model_selection._stopping import StoppingLaw
-from skdpsumm.privacy import PrivacyGuarantee, PureDP, _noise
+from skdpsumm.privacy import PrivacyLeakWarning, PrivacyLedger, PureDP, _noise, simulation
 from skdpsumm.privacy._noise import current_seed, drawing_from
+from skdpsumm.sketches import HistogramSketcher, RFFSketcher
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

@@ -17,19 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    Numeric,
-    PrivacyLedger,
-    PrivateSketch,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-    TableSchema,
-)
+from skdpsumm import AdaptiveSketcher, HistogramSketcher, Numeric, PrivacyLedger, TableSchema
 from skdpsumm.privacy._mechanisms import Unprotected
-from skdpsumm.sketches import _file
+from skdpsumm.sketches import PrivateSketch, RACESketcher, RFFSketcher, SketchUnion, _file
 from skdpsumm.sketches._file import VERSION, sealed
 
 X3 = np.random.default_rng(0).uniform(size=(60, 3))

@@ -11,26 +11,14 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.random_projection import SparseRandomProjection
 from sklearn.utils import get_tags
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    Numeric,
-    PINPClassifier,
-    PINPRegressor,
-    PrivateSearchCV,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-    TDDLClassifier,
-    TDILClassifier,
-    TDILRegressor,
-)
+from skdpsumm import AdaptiveSketcher, Numeric, PINPClassifier, PINPRegressor, PrivateSearchCV
 from skdpsumm.features._engine import ExactProduct
-from skdpsumm.learners import GradientDescent
+from skdpsumm.learners import GradientDescent, TDDLClassifier, TDILClassifier, TDILRegressor
 from skdpsumm.learners.erm._feature_space import MOST_SOLVED, FeatureSpace
 from skdpsumm.learners.mechanisms._gradient import IntegerRows
 from skdpsumm.schema._reading import NoEstimator, validate_table
 from skdpsumm.schema._sparse import SparseRows
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = [

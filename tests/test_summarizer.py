@@ -15,19 +15,13 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+from skdpsumm import PrivateMMDSummarizer, SummarizedEstimator, mmd2
 from skdpsumm.privacy import PrivacyLedger, PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.schema import Categorical, Numeric, Public, PublicVectorizer, TableSchema
 from skdpsumm.schema._reading import read_table
 from skdpsumm.schema._vectorizer import VectorRows, vectorize
-from skdpsumm.summaries import (
-    Auction,
-    DataOwner,
-    PrivateMMDSummarizer,
-    Propose,
-    SummarizedEstimator,
-    mmd2,
-)
+from skdpsumm.summaries import Auction, DataOwner, Propose
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._protocol import NONE_SHARED
 

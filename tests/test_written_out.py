@@ -15,24 +15,10 @@ from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import RBFSampler
 
 import skdpsumm
-from skdpsumm import (
-    AdaptiveSketcher,
-    HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
-    PINPClassifier,
-    PINPRegressor,
-    PrivacyLedger,
-    RACESketcher,
-    RFFSketcher,
-    SchemaFinder,
-    SketchUnion,
-    TDDLClassifier,
-    TDDLRegressor,
-    TDILClassifier,
-    TDILRegressor,
-)
+from skdpsumm import AdaptiveSketcher, PINPClassifier, PINPRegressor, PrivacyLedger, SchemaFinder
+from skdpsumm.learners import TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
+from skdpsumm.moments import M2MClassifier, M2MEstimator, M2MRegressor
+from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 
 ROOT = Path(__file__).resolve().parent.parent
 LEARNERS = [TDILClassifier, TDDLClassifier, PINPClassifier]
