@@ -16,19 +16,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from skdpsumm import AdaptiveSketcher, PINPClassifier, PINPRegressor, TDDLClassifier, TDDLRegressor
-from skdpsumm.learners import (
-    ExponentialMechanism,
-    FunctionalMechanism,
-    GradientDescent,
-    LaplaceAnswers,
-    NoisyThreshold,
-    PolynomialKernel,
-    SparseVector,
-    TDILClassifier,
-    TDILRegressor,
-)
-from skdpsumm.model_selection import PrivateSearchCV
+from skdpsumm import AdaptiveSketcher, PINPClassifier, PINPRegressor, PrivateSearchCV, learners
+from skdpsumm.learners import TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
 from skdpsumm.moments import M2MClassifier, M2MEstimator, M2MRegressor, Points
 from skdpsumm.schema import Numeric, PublicVectorizer, SchemaFinder
 from skdpsumm.sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
@@ -87,12 +76,12 @@ def _named(kind, estimators, y=None, *, ending="", interactive=False):
 BOX = {"schema": (-1, 1)}
 # Explicit features of columns that nothing is known of, and kernels of a width that is given.
 WIDTH = {"gamma": 1.0}
-MARKS = {**BOX, "mechanism": FunctionalMechanism(n_landmarks=6)}
+MARKS = {**BOX, "mechanism": learners.FunctionalMechanism(n_landmarks=6)}
 _HALVES = Numeric(step=0.25, edges=[-1, 0, 1], unit="m", description="of all")
-_LAPLACE = LaplaceAnswers(n_landmarks=6)
-_EXPONENTIAL = ExponentialMechanism(n_rounds=2)
-_DESCENT = GradientDescent(n_steps=5)
-_SPAN_DESCENT = GradientDescent(n_steps=5, n_landmarks=6)
+_LAPLACE = learners.LaplaceAnswers(n_landmarks=6)
+_EXPONENTIAL = learners.ExponentialMechanism(n_rounds=2)
+_DESCENT = learners.GradientDescent(n_steps=5)
+_SPAN_DESCENT = learners.GradientDescent(n_steps=5, n_landmarks=6)
 NUMBER = {"y_bounds": (-1, 1)}
 
 SKETCHERS = {
@@ -138,14 +127,16 @@ REGRESSORS = {
     "objective": TDILRegressor(mechanism="objective", **NUMBER),
     "exponential": TDILRegressor(mechanism=_EXPONENTIAL, **NUMBER),
     "landmarks": TDILRegressor(kernel="rbf", **MARKS, **NUMBER),
-    "span": TDDLRegressor(kernel=PolynomialKernel(degree=2), **MARKS, **NUMBER),
+    "span": TDDLRegressor(kernel=learners.PolynomialKernel(degree=2), **MARKS, **NUMBER),
     "span by descent": TDDLRegressor(mechanism=_SPAN_DESCENT, **BOX, **NUMBER),
     "laplace": TDDLRegressor(mechanism=_LAPLACE, **BOX, **NUMBER),
     "answers of features": PINPRegressor(kernel="linear", **NUMBER),
 }
 # With a low threshold, so that noise is drawn for some answers.
-_SVT, _THRESHOLD = (kind(failure_probability=0.9) for kind in (SparseVector, NoisyThreshold))
-_PATH = FunctionalMechanism(max_points=30)
+_SVT, _THRESHOLD = (
+    kind(failure_probability=0.9) for kind in (learners.SparseVector, learners.NoisyThreshold)
+)
+_PATH = learners.FunctionalMechanism(max_points=30)
 INTERACTIVE_CLASSIFIERS = {
     "path": PINPClassifier(mechanism=_PATH, **WIDTH),
     "svt": PINPClassifier(mechanism=_SVT, **WIDTH),

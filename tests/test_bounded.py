@@ -12,15 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 
-from skdpsumm._bounded import (
-    DEEPEST,
-    MOST_BYTES,
-    MOST_CHARACTERS,
-    MOST_CONTAINERS,
-    MOST_VALUES,
-    parse_toml,
-    read_json,
-)
+from skdpsumm import _bounded
+from skdpsumm._bounded import MOST_CHARACTERS, MOST_VALUES, parse_toml, read_json
 from skdpsumm.features._feature_maps import MOST_FEATURES, FourierMap
 from skdpsumm.privacy import PrivacyGuarantee, PureDP
 from skdpsumm.schema import Categorical, Numeric, TableSchema
@@ -53,9 +46,14 @@ def nested(depth, item="1"):
 
 def test_depth_and_numbers_are_held_to_their_limits():
     brackets = json.dumps('[{"\\' * 1000)  # in a string they are no brackets
-    assert read_json(nested(DEEPEST, brackets).encode())
-    assert parse_toml(f"a = {nested(DEEPEST - 1)} # {'[' * 99}\nb = {brackets}")
-    for text in (nested(DEEPEST + 1), '{"":' * 65 + "1" + "}" * 65, "[" * 10**5, "[[" * 65 + "]]"):
+    assert read_json(nested(_bounded.DEEPEST, brackets).encode())
+    assert parse_toml(f"a = {nested(_bounded.DEEPEST - 1)} # {'[' * 99}\nb = {brackets}")
+    for text in (
+        nested(_bounded.DEEPEST + 1),
+        '{"":' * 65 + "1" + "}" * 65,
+        "[" * 10**5,
+        "[[" * 65 + "]]",
+    ):
         refused("nested deeper", read_json, text.encode())
         refused("nested deeper", parse_toml, f"a = {text}")
     few, many = "1" + ",1" * (MOST_VALUES - 2), "1" + ",1" * MOST_VALUES
@@ -64,14 +62,18 @@ def test_depth_and_numbers_are_held_to_their_limits():
         digits = "9" * 5000
         with pytest.raises(ValueError, match="more than 4,300 digits"):
             read(text % (digits if isinstance(text, str) else digits.encode()))
-    for text in (many, "[]" + ",[]" * MOST_CONTAINERS, '{"":0}' + ',{"":0}' * MOST_CONTAINERS):
+    for text in (
+        many,
+        "[]" + ",[]" * _bounded.MOST_CONTAINERS,
+        '{"":0}' + ',{"":0}' * _bounded.MOST_CONTAINERS,
+    ):
         refused("There are more than", read_json, f"[{text}]".encode())
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        '"' + "x" * MOST_BYTES + '"',
+        '"' + "x" * _bounded.MOST_BYTES + '"',
         *("[1e999]", "[NaN]", "[Infinity]", '{"a": 1, "a": 2}', "", "\\", '["', "[1,]", "1 2"),
         *('["\\"', "[" + "9" * 5000 + "]"),
     ],

@@ -12,15 +12,7 @@ if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow
 from cryptography.hazmat.primitives import serialization
 
 from skdpsumm.federated import _envelope
-from skdpsumm.federated._envelope import (
-    EnvelopeError,
-    Keys,
-    Letter,
-    check_public,
-    seal,
-    sealed_size,
-    unseal,
-)
+from skdpsumm.federated._envelope import EnvelopeError, Keys, Letter, seal, unseal
 
 ROOM = 200
 CURATOR, NORTH, EAST = Keys(), Keys(), Keys()
@@ -45,7 +37,7 @@ def test_all_messages_of_a_room_have_one_length_and_no_two_are_alike():
     contents = [b"", b"\0", b"x", b"x", b"x", bytes(range(ROOM))]
     told = [sealed(content=content) for content in contents]
     assert [opened(octets) for octets in told] == contents
-    assert {len(octets) for octets in told} == {sealed_size(ROOM)}
+    assert {len(octets) for octets in told} == {_envelope.sealed_size(ROOM)}
     # No two blocks of a cipher are alike either, though what is padded is all alike.
     blocks = [octets[k : k + 16] for octets in told for k in range(8, len(octets) - 16)]
     assert len(set(blocks)) == len(blocks)
@@ -128,6 +120,6 @@ def test_keys_are_kept_for_one_user(tmp_path):
     ],
 )
 def test_public_keys_are_checked(change):
-    check_public(NORTH.public)
+    _envelope.check_public(NORTH.public)
     for public in (NORTH.public | change, {k: v for k, v in NORTH.public.items() if k in change}):
-        refused("Give `sign` and `seal`", check_public, public)
+        refused("Give `sign` and `seal`", _envelope.check_public, public)

@@ -37,7 +37,7 @@ from flwr.app import ConfigRecord, Error, RecordDict
 from simulated import simulate
 
 from skdpsumm import LedgerDamagedError, PrivacyLedger, PublicVectorizer, TableSchema
-from skdpsumm.federated import _commands, apps
+from skdpsumm.federated import _commands, _wire, apps
 from skdpsumm.federated.__main__ import main
 from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._curator import GENERIC as CURATOR_GENERIC
@@ -47,15 +47,7 @@ from skdpsumm.federated._files import make_folder
 from skdpsumm.federated._grants import GENERIC, Grants, Refusal
 from skdpsumm.federated._site import NOT_TAKEN, OwnerSite
 from skdpsumm.federated._table import cells_of, check_codes, read_table
-from skdpsumm.federated._wire import (
-    decode,
-    describe,
-    encode,
-    message_content,
-    message_of,
-    room_of_answer,
-    room_of_question,
-)
+from skdpsumm.federated._wire import decode, describe, encode, message_content, message_of
 from skdpsumm.privacy import _noise
 from skdpsumm.privacy._noise import drawing_from
 from skdpsumm.schema._reading import Table
@@ -225,7 +217,7 @@ class Post:
     def sealed(self, kind, run_id, content, *, more=0, keys=KEYS["curator"], to=None, **changes):
         """Return a question, as the curator seals it or otherwise; each has a new counter."""
         self.counter += 1
-        room, letter = room_of_question(self.ours, kind), self.letter(kind, run_id, **changes)
+        room, letter = _wire.room_of_question(self.ours, kind), self.letter(kind, run_id, **changes)
         return seal(letter, encode(content), room + more, keys, PUBLIC[to or self.site.name])
 
     def opened(self, kind, run_id, question, octets):
@@ -233,7 +225,7 @@ class Post:
         name, digest = self.site.name, hashlib.sha256(question).hexdigest()
         answer = {"sender": name, "receiver": "curator", "question": digest}
         letter = self.letter(kind, run_id, counter=counter_of(question), **answer)
-        room = room_of_answer(self.ours, kind, name)
+        room = _wire.room_of_answer(self.ours, kind, name)
         return decode(unseal(letter, octets, room, KEYS["curator"], PUBLIC[name]))
 
     def sign(self, *runs):
@@ -831,7 +823,7 @@ def test_every_sketch_fits_into_its_room(homes, kind, release):
     ledger = PrivacyLedger(path.parent / "large", epsilon=50, delta=1e-5, adjacency=adjacency)
     settle(path, ledger="large")
     post = Post(path).sign(1)
-    room = room_of_answer(post.ours, "sketch", "north")
+    room = _wire.room_of_answer(post.ours, "sketch", "north")
     assert 0.1 * room < len(post.ask("sketch", 1)["file"]) < room
     promised = ledger.price(post.ours.empty_sketch.privacy).epsilon
     assert ledger.spent.epsilon == pytest.approx(promised)

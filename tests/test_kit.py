@@ -6,22 +6,12 @@ See `kit` for how two fits show it. Bugs that these tests must find are in `plan
 from functools import partial
 from types import SimpleNamespace
 
+import kit
 import numpy as np
 import pytest
 from catalogue import DEFAULT_LEARNERS, DEFAULT_SKETCHES, INSTANCES, of, payer
 from curators import with_n_target
-from kit import (
-    ADJACENCIES,
-    ARMS,
-    EvenModel,
-    PastTheWire,
-    arguments,
-    has_std,
-    part_of,
-    part_used,
-    replayed,
-    weights,
-)
+from kit import ADJACENCIES, ARMS, PastTheWire, arguments, part_of, part_used, replayed
 from paper_protocols import AskAll
 from scipy import sparse
 from sklearn.base import clone
@@ -108,7 +98,7 @@ def made(name, unit):
 @pytest.mark.parametrize(("name", "unit"), CASES)
 def test_neighbours_cost_what_is_claimed(name, unit, monkeypatch):
     """No more, and hardly less."""
-    monkeypatch.setattr(_steps, "GraphicalModel", EvenModel)
+    monkeypatch.setattr(_steps, "GraphicalModel", kit.EvenModel)
     model = made(name, unit)
     used = part_used(model, *worst_case_neighbours(model, n_features=2))
     least = LEAST.get(name, LEAST.get(name.split(",")[0], NEARLY_ALL))
@@ -532,7 +522,7 @@ def test_noise_is_as_large_as_a_sketch_states(name, budget, factor, accepted, mo
     X = np.random.default_rng(0).uniform(-1, 1, (50, 2))
     sketch = sketcher.fit(X).sketch_
     noise = (sketch.sums - np.asarray(sketcher.transform(X)).sum(axis=0)) / sketch.noise_std
-    assert has_std(noise, 1.0, kurtosis=3.0 if budget is GAUSSIAN else 6.0) == accepted
+    assert kit.has_std(noise, 1.0, kurtosis=3.0 if budget is GAUSSIAN else 6.0) == accepted
 
 
 # ------------------------------------------------------------------------ from outside
@@ -545,7 +535,7 @@ def test_an_audit_from_outside_sees_no_more(name, unit, monkeypatch):
     """`check_private_estimator` passes, and fails with a fiftieth of the noise."""
     model = made(name, unit)
     pair = worst_case_neighbours(model, n_features=2)
-    shown = (lambda fitted: weights(fitted).ravel()) if name != "fourier" else None
+    shown = (lambda fitted: kit.weights(fitted).ravel()) if name != "fourier" else None
     check = partial(check_private_estimator, model, *pair, release=shown, n_trials=100)
     check()
     laplace, gaussian = _noise._laplace_i64, _noise._gaussian_i64

@@ -18,18 +18,10 @@ from refusals import refused
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from skdpsumm import BudgetExceededError, HistogramSketcher, LedgerDamagedError, PrivacyGuarantee
-from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP, _ledger_file, gdp_mu
+from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP, _ledger_file, _mechanisms, gdp_mu
 from skdpsumm.privacy._compositions import Worst, compose
 from skdpsumm.privacy._ledger_file import Book, LedgerStore
-from skdpsumm.privacy._mechanisms import (
-    Unprotected,
-    ZeroConcentratedDP,
-    gdp_delta,
-    mechanism_from_dict,
-    pure_to_gdp,
-    zcdp_delta,
-    zcdp_rho,
-)
+from skdpsumm.privacy._mechanisms import Unprotected, ZeroConcentratedDP, gdp_delta, zcdp_rho
 from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise
 from skdpsumm.privacy._threshold import ThresholdDP
 
@@ -249,7 +241,9 @@ def delta_by_gdp(mechanisms, epsilon):
     square = log_ratio = tail = 0.0
     for m in mechanisms:
         parts = getattr(m, "parts", (m,))
-        mus = [pure_to_gdp(p.epsilon0) if isinstance(p, PureDP) else p.mu for p in parts]
+        mus = [
+            _mechanisms.pure_to_gdp(p.epsilon0) if isinstance(p, PureDP) else p.mu for p in parts
+        ]
         square += max(mus) ** 2 if isinstance(m, Worst) else sum(mu**2 for mu in mus)
         log_ratio += getattr(m, "log_ratio", 0.0)
         tail += getattr(m, "tail", 0.0)
@@ -269,7 +263,7 @@ def test_zcdp_totals_never_pass_delta(steps, epsilon):
         rhos[id(mechanisms[-1])] = rho * part
     for paid in charge_all(ledger, mechanisms, [name for *_, name in steps]).values():
         log_ratio, tail = sum(m.slack[0] for m in paid), sum(m.slack[1] for m in paid)
-        ideal = zcdp_delta(sum(rhos[id(m)] for m in paid), epsilon - 2 * log_ratio)
+        ideal = _mechanisms.zcdp_delta(sum(rhos[id(m)] for m in paid), epsilon - 2 * log_ratio)
         pure = sum(m.epsilon0 if isinstance(m, PureDP) else math.inf for m in paid)
         within = tail + math.exp(log_ratio) * ideal <= DELTA * (1 + 1e-6)
         assert within or pure <= epsilon * (1 + 1e-9)
@@ -441,7 +435,7 @@ def test_a_cost_that_no_entry_can_hold_is_not_charged():
     long = Worst((PureDP(0.1),) * 50_000)
     for cost in (deep, long):
         refused("too long for an entry", ledger.charge, cost)
-    refused("nested deeper than 16 levels", mechanism_from_dict, deep.to_dict())
+    refused("nested deeper than 16 levels", _mechanisms.mechanism_from_dict, deep.to_dict())
     assert ledger.entries() == []
 
 

@@ -12,17 +12,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP
+from skdpsumm.privacy import GaussianDP, PrivacyLedger, PureDP, _objective
 from skdpsumm.privacy._compositions import compose
 from skdpsumm.privacy._mechanisms import ZeroConcentratedDP, gdp_delta, mechanism_from_dict
 from skdpsumm.privacy._noise import RESERVE
-from skdpsumm.privacy._objective import (
-    OUTPUT_SHARE,
-    ObjectiveDP,
-    calibrate,
-    determinant_cost,
-    regularization_of_share,
-)
+from skdpsumm.privacy._objective import OUTPUT_SHARE, ObjectiveDP, calibrate
 
 # ---------------------------------------------------------------------- determinants and corners
 
@@ -37,7 +31,7 @@ def test_the_determinant_of_any_row_is_bounded(seed):
     more = np.kron(np.outer(phi, phi), curvature)
     exact = np.linalg.slogdet(hessian + more)[1] - np.linalg.slogdet(hessian)[1]
     radius = np.linalg.norm(phi)
-    assert 0 <= exact <= determinant_cost(0.25, radius, 0.3, rank=3) + 1e-12
+    assert 0 <= exact <= _objective.determinant_cost(0.25, radius, 0.3, rank=3) + 1e-12
 
 
 def corners(label, phi):
@@ -83,7 +77,11 @@ def test_the_output_noise_is_accounted():
     assert output == pytest.approx(math.sqrt(OUTPUT_SHARE) / found.noise_scale)
     assert found.mechanism.delta(1.0) >= gdp_delta(math.hypot(output, 1 / found.noise_scale), 1.0)
     pure, noisy = calibrate(1.0, 0.0, **row), calibrate(1.0, 0.0, **row, distance=1e-3)
-    spent = 1 / noisy.noise_scale + determinant_cost(0.25, 1.0, 5.0) + 2e-3 / noisy.output_scale
+    spent = (
+        1 / noisy.noise_scale
+        + _objective.determinant_cost(0.25, 1.0, 5.0)
+        + 2e-3 / noisy.output_scale
+    )
     assert spent == pytest.approx(1.0, rel=1e-9)
     assert spent <= 1.0
     assert pure.noise_scale < noisy.noise_scale
@@ -121,11 +119,13 @@ def test_the_calibration_is_tight(design, epsilon, delta, regularization):
 @pytest.mark.parametrize("epsilon", [0.8, 40.0])
 def test_curvature_takes_no_more_than_its_share(delta, share, epsilon):
     curve = {"smoothness": 0.25, "radius": 2.0, "rank": 3}
-    chosen = regularization_of_share(epsilon, share, **curve)
-    cost, most = determinant_cost(0.25, 2.0, chosen, rank=3), share * epsilon
+    chosen = _objective.regularization_of_share(epsilon, share, **curve)
+    cost, most = _objective.determinant_cost(0.25, 2.0, chosen, rank=3), share * epsilon
     assert most / (1 + most / 3) < cost < most  # as of x / (1 + x), log(1 + x) and x
     # However large epsilon is, Lambda falls no faster than it grows.
-    assert chosen == pytest.approx(2 * regularization_of_share(2 * epsilon, share, **curve))
+    assert chosen == pytest.approx(
+        2 * _objective.regularization_of_share(2 * epsilon, share, **curve)
+    )
     calibrate(epsilon, delta, lipschitz=1.0, regularization=chosen, **curve)
 
 

@@ -18,30 +18,11 @@ from sklearn.kernel_approximation import RBFSampler
 from skdpsumm import PINPClassifier, PrivacyLedger, TDDLClassifier, TDILClassifier
 from skdpsumm._linear_systems import power_below
 from skdpsumm.learners import ExponentialMechanism, FunctionalMechanism, PolynomialKernel
-from skdpsumm.learners.erm import _problem
+from skdpsumm.learners.erm import _losses, _problem
 from skdpsumm.learners.erm._feature_space import NORM_ERROR, FeatureSpace, clip_rows
 from skdpsumm.learners.erm._kernel_space import KernelSpace
-from skdpsumm.learners.erm._losses import (
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    HuberizedHinge,
-    Logistic,
-    OneVsRest,
-    Softmax,
-)
-from skdpsumm.learners.erm._problem import (
-    MAX_KERNEL_ROWS,
-    Minimizer,
-    Problem,
-    Terms,
-    coordinate_rounding,
-    kernel_drift,
-    largest_eigenvalue,
-    largest_weight,
-    positive_shift,
-    score_rounding,
-)
+from skdpsumm.learners.erm._losses import EpsilonInsensitive, Hinge, Huber, HuberizedHinge, Logistic
+from skdpsumm.learners.erm._problem import Minimizer, Problem, Terms
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise, GaussianPath
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import on_grid
@@ -53,7 +34,7 @@ PLANTED = pytest.mark.parametrize("planted", [False, True], ids=["sound", "plant
 def terms_of(loss=None, space=None, regularization=2.0, n_scores=1, **settings):
     settings = {"kernel_error": getattr(space, "entry_error", 0.0), **settings}
     if settings["kernel_error"]:
-        settings.setdefault("max_rows", MAX_KERNEL_ROWS)
+        settings.setdefault("max_rows", _problem.MAX_KERNEL_ROWS)
     loss, radius = loss or HuberizedHinge(), getattr(space, "radius", 1.0)
     numbers = (1.0, 1e-6, "add_remove", loss, regularization, radius, n_scores, None)
     return Terms(*numbers, **settings)
@@ -168,8 +149,8 @@ LOSSES = {
     "logistic": (Logistic(), 1),
     "huber": (Huber(0.3), 1),
     "insensitive": (EpsilonInsensitive(), 1),
-    "softmax": (Softmax(0.5, 1.0), 3),
-    "one vs rest": (OneVsRest(Hinge(), 3), 3),
+    "softmax": (_losses.Softmax(0.5, 1.0), 3),
+    "one vs rest": (_losses.OneVsRest(Hinge(), 3), 3),
 }
 
 
@@ -188,7 +169,7 @@ def minimiser(space, terms, n=40, seed=3):
     rng = np.random.default_rng(seed)
     X, labels = rng.uniform(-1, 1, (n, 2)), rng.integers(0, max(2, terms.n_scores), n)
     codes = np.eye(terms.n_scores)[labels] if terms.n_scores > 1 else 2.0 * labels[:, None] - 1
-    codes = 2 * codes - 1 if isinstance(terms.loss, OneVsRest) else codes
+    codes = 2 * codes - 1 if isinstance(terms.loss, _losses.OneVsRest) else codes
     return Problem(space, X, codes, terms).minimize()
 
 
@@ -212,7 +193,7 @@ def test_errors_of_entries_move_the_minimiser_no_farther(name, regularization):
         claimed = replace(plain, kernel_error=error, max_rows=n)
         for pattern in (*patterns, -patterns[-1]):
             other = minimiser(Given(error * pattern), claimed)
-            allowed = kernel_drift(claimed) + plain.tolerance + claimed.tolerance
+            allowed = _problem.kernel_drift(claimed) + plain.tolerance + claimed.tolerance
             assert distance(found, other) <= allowed
 
 
@@ -222,7 +203,7 @@ def test_the_gram_matrix_of_the_solver_is_positive():
     X = np.zeros((40, 1))
     space = Given(1e-3 * (2 * np.eye(40) - 1))
     gram = Problem(space, X, np.ones((40, 1)), terms)._data.rows(np.arange(40))
-    assert positive_shift(terms) == pytest.approx(0.04)
+    assert _problem.positive_shift(terms) == pytest.approx(0.04)
     assert np.linalg.eigvalsh(gram).min() >= 0
 
 
@@ -260,13 +241,13 @@ def largest_error(found, exact):
 @pytest.mark.parametrize("copies", [1, 500])
 def test_scores_are_as_exact_as_claimed(copies, planted):
     """Coefficients of the largest size, which cancel, for many copies of a few rows."""
-    terms = terms_of(Softmax(), Given(), 1e-3, 2, max_rows=20 * copies)
+    terms = terms_of(_losses.Softmax(), Given(), 1e-3, 2, max_rows=20 * copies)
     base, Z = RNG.uniform(-3, 3, (20, 2)), RNG.uniform(-3, 3, (4, 2))
     size = terms.loss.lipschitz / terms.regularization / math.sqrt(2)
     signs = size * RNG.choice([-1.0, 1.0], (20, 2)) * (1 - 1e-9 * RNG.random((20, 2)))
     found = Minimizer(Given(), np.repeat(signs, copies, axis=0), np.repeat(base, copies, axis=0))
     exact = [[copies * f for f in row] for row in exact_scores(Given(), base, signs, Z)]
-    bound = score_rounding(Given(), terms)
+    bound = _problem.score_rounding(Given(), terms)
     assert bound < 1e-8 * terms.sensitivity
     errors = largest_error(found.careful_scores(Z) + planted * 2 * bound, exact)
     assert (errors <= bound) != planted
@@ -277,7 +258,7 @@ def test_scores_are_as_exact_as_claimed(copies, planted):
 def test_scores_of_features_are_as_exact_as_claimed(p, planted):
     space = FeatureSpace(None, p, 1.0)
     terms = terms_of(Huber(0.2), space, 0.1, kernel_error=0.0)
-    weights = RNG.choice([-1.0, 1.0], (p, 1)) * largest_weight(terms) / math.sqrt(p)
+    weights = RNG.choice([-1.0, 1.0], (p, 1)) * _problem.largest_weight(terms) / math.sqrt(p)
     Z = RNG.choice([-1.0, 1.0], (5, p)) * RNG.uniform(0.5, 1, (5, p))
     features = space.features(Z)
     exact = [
@@ -285,7 +266,7 @@ def test_scores_of_features_are_as_exact_as_claimed(p, planted):
         for row in features
     ]
     found = Minimizer(space, weights).careful_scores(Z)
-    bound = score_rounding(space, terms)
+    bound = _problem.score_rounding(space, terms)
     assert bound < 1e-3 * terms.sensitivity
     assert (largest_error(found + planted * 2 * bound, exact) <= bound) != planted
 
@@ -296,7 +277,7 @@ def test_the_norm_of_the_minimiser_is_bounded():
             terms = terms_of(loss, Given(), regularization, q, max_rows=40)
             found = minimiser(Given(), terms)
             zero = Minimizer(found.space, np.zeros_like(found.coefficients), found.points)
-            assert distance(found, zero) <= largest_weight(terms), name
+            assert distance(found, zero) <= _problem.largest_weight(terms), name
 
 
 # ------------------------------------------------------------------------------- coordinates
@@ -333,7 +314,7 @@ def test_coordinates_are_as_exact_as_claimed(planted):
     exact = substituted(answers._factor, [row[0] for row in exact_scores(space, X, weights, kept)])
     pairs = zip(answers._exact[:, 0], exact, strict=True)
     errors = [float(Decimal(float(a)) - b) for a, b in pairs]
-    bound = coordinate_rounding(space, terms, len(Z))
+    bound = _problem.coordinate_rounding(space, terms, len(Z))
     assert bound < 1e-2 * terms.sensitivity
     assert (np.linalg.norm(errors) + planted * 2 * bound <= bound) != planted
 
@@ -351,7 +332,7 @@ def test_the_largest_eigenvalue_is_bounded(n):
     for Z in (np.zeros((n, 2)), RNG.uniform(-1, 1, (n, 2)), np.arange(2.0 * n).reshape(n, 2) * 9):
         gram = Given().gram(Z, Z)
         exact = np.linalg.eigvalsh(gram)[-1]
-        assert exact < largest_eigenvalue(gram, Given()) < exact * (1 + 1e-7)
+        assert exact < _problem.largest_eigenvalue(gram, Given()) < exact * (1 + 1e-7)
 
 
 # ------------------------------------------------------------------------------- what gets noise
@@ -376,7 +357,7 @@ def test_noise_covers_the_rounding_of_coordinates(times, monkeypatch):
     monkeypatch.setattr(_problem, "score_rounding", lambda *a: times * real(*a))
     path = FunctionalMechanism(max_points=50)
     plan, terms = plan_of(PINPClassifier(gamma=1.0, regularization=2.0, mechanism=path))
-    rounding = coordinate_rounding(plan.space, terms, 50)
+    rounding = _problem.coordinate_rounding(plan.space, terms, 50)
     moved = terms.sensitivity + 2 * rounding
     assert moved <= plan.noise.std * gdp_mu(1.0, 1e-6) < moved * (1 + 1e-4)
     assert (rounding > 1e-3 * terms.sensitivity) == (times > 1)
