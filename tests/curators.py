@@ -1,10 +1,17 @@
 """Curators and summarizers from one set of parameters, those of the protocol among them."""
 
+import numpy as np
 from sklearn.base import clone
 
 from skdpsumm import PrivateMMDSummarizer
 from skdpsumm.summaries import Curator
 from skdpsumm.summaries._summarizer import PROTOCOLS
+
+
+def points(n, centre=0.0, seed=0):
+    """Return rows of two columns around a centre."""
+    return np.random.default_rng(seed).normal(centre, 1.0, (n, 2))
+
 
 OF_PROTOCOL = ("n_target", "shares", "max_share_per_owner")
 

@@ -320,9 +320,8 @@ def test_catches_the_auctions_bit(monkeypatch):
     The observer comes first, until another owner has a row like the target's.
     """
     monkeypatch.setattr(Auction, "_auction_terms", lambda *_: (5.0, 9))
-    summarizer = PrivateMMDSummarizer(
-        n_select=1, protocol="auction", n_components=4, delta=0.05, random_state=0, gamma=1.0
-    )
+    few = {"n_select": 1, "n_components": 4, "random_state": 0, "gamma": 1.0}
+    summarizer = PrivateMMDSummarizer(protocol="auction", delta=0.05, **few)
 
     def times_asked(world):
         seen = summarizer.fit(**world).transcript_["observer"]

@@ -48,12 +48,8 @@ def test_depth_and_numbers_are_held_to_their_limits():
     brackets = json.dumps('[{"\\' * 1000)  # in a string they are no brackets
     assert read_json(nested(_bounded.DEEPEST, brackets).encode())
     assert parse_toml(f"a = {nested(_bounded.DEEPEST - 1)} # {'[' * 99}\nb = {brackets}")
-    for text in (
-        nested(_bounded.DEEPEST + 1),
-        '{"":' * 65 + "1" + "}" * 65,
-        "[" * 10**5,
-        "[[" * 65 + "]]",
-    ):
+    deep = nested(_bounded.DEEPEST + 1), '{"":' * 65 + "1" + "}" * 65
+    for text in (*deep, "[" * 10**5, "[[" * 65 + "]]"):
         refused("nested deeper", read_json, text.encode())
         refused("nested deeper", parse_toml, f"a = {text}")
     few, many = "1" + ",1" * (MOST_VALUES - 2), "1" + ",1" * MOST_VALUES
@@ -62,11 +58,8 @@ def test_depth_and_numbers_are_held_to_their_limits():
         digits = "9" * 5000
         with pytest.raises(ValueError, match="more than 4,300 digits"):
             read(text % (digits if isinstance(text, str) else digits.encode()))
-    for text in (
-        many,
-        "[]" + ",[]" * _bounded.MOST_CONTAINERS,
-        '{"":0}' + ',{"":0}' * _bounded.MOST_CONTAINERS,
-    ):
+    most = _bounded.MOST_CONTAINERS
+    for text in (many, "[]" + ",[]" * most, '{"":0}' + ',{"":0}' * most):
         refused("There are more than", read_json, f"[{text}]".encode())
 
 

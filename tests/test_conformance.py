@@ -35,16 +35,13 @@ PUBLIC = {
     },
     "synthesizer": {"n_select": 15, "n_synthetic": 200, "schema": (-100, 100)},
     "learner": {},
-    "search": {
-        "estimator__norm_bound": 10.0,
-        "param_distributions": PENALTIES,
-        "expected_trials": 3,
-    },
+    "search": {"estimator__norm_bound": 10, "param_distributions": PENALTIES, "expected_trials": 3},
 }
 BOXED = {"schema": (-3, 3), "mechanism__n_landmarks": 100}
 NUMBER = {"y_bounds": (-5, 5)}
 STEPS = {"mechanism__n_steps": 200}
 EXPLICIT = {"norm_bound": 10.0}
+WAVES = RFFSketcher(n_components=200, gamma=0.5)
 SHARP = {"release": RFFSketcher(n_components=200, gamma=2.0)}
 TUNED = {
     "fourier": {"n_components": 20, "schema": None},
@@ -54,11 +51,7 @@ TUNED = {
     "m2m classifier": SHARP,
     "m2m ridge": SHARP,
     # Its R^2 is .71 to .79, whatever the random state: with the others' sketch -.2 to .6.
-    "m2m regressor": {
-        "release": RFFSketcher(n_components=200, gamma=0.5),
-        "schema": (-3, 3),
-        "y_bounds": (-5, 5),
-    },
+    "m2m regressor": {"release": WAVES, "schema": (-3, 3), "y_bounds": (-5, 5)},
     # "auto" takes as many bins as it can, of all pairs of columns.
     "synthetic": {"n_bins": 4, "label": (-100, 100)},
     "weights": EXPLICIT,

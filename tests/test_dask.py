@@ -44,6 +44,7 @@ pytestmark = [
 
 N, NAMES = 3000, ["a", "b", "c"]
 SEEDED = {"random_state": 0}
+PARTS = [HistogramSketcher(n_bins=4), RFFSketcher(n_components=10, gamma=1.0)]
 SKETCHERS = {
     "rff": RFFSketcher(n_components=20, gamma=1.0, **SEEDED),
     "race": RACESketcher(n_repetitions=4, n_buckets=8, bandwidth=0.1, **SEEDED),
@@ -52,11 +53,7 @@ SKETCHERS = {
         schema=[Numeric(-2, 2, step=0.5), Numeric(edges=[-2, 0, 0.1, 2], missing=True), (-2, 2)],
         **SEEDED,
     ),
-    "union": SketchUnion(
-        [HistogramSketcher(n_bins=4), RFFSketcher(n_components=10, gamma=1.0)],
-        schema=(-2, 2),
-        **SEEDED,
-    ),
+    "union": SketchUnion(PARTS, schema=(-2, 2), **SEEDED),
 }
 
 

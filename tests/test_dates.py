@@ -88,11 +88,8 @@ def test_cells_with_a_zone_are_read_by_one_clock(name):
     cells = np.array(["2020-07-31T22:30:00", "2020-01-31T22:30:00", "NaT"], "M8[s]")
     table, known = ZONED[name](cells), {"missing": True, "zone": "Europe/Berlin"}
     days = Date("2020-01-01", "2020-12-31", **known)
-    assert days.decode(read(days, table)).tolist() == [
-        datetime.date(2020, 8, 1),
-        datetime.date(2020, 1, 31),
-        None,
-    ]
+    expected = [datetime.date(2020, 8, 1), datetime.date(2020, 1, 31), None]
+    assert days.decode(read(days, table)).tolist() == expected
     months = Date("2020-01", "2020-12", step="month", **known)
     np.testing.assert_array_equal(read(months, table), [7, 0, np.nan])
     hours = Date("2020-01-01", "2020-12-31", step="hour", **known)
@@ -260,9 +257,8 @@ def test_bins_and_thresholds_are_dates(model):
     months = model.table(["sex", "day"], bins={"day": "month"})
     assert months.shape == (2, 36)
     hours = np.arange("2022-01-01", "2022-01-05", dtype="M8[h]")
-    asked = M2MEstimator(
-        schema={"at": Date("2022-01-01", "2022-01-04T23", step="hour")}, epsilon=np.inf
-    ).fit(hours[:, None])
+    at = Date("2022-01-01", "2022-01-04T23", step="hour")
+    asked = M2MEstimator(schema={"at": at}, epsilon=np.inf).fit(hours[:, None])
     np.testing.assert_allclose(asked.histogram("at", "day"), [0.25] * 4)
     each = asked.histogram("at", "hour")
     np.testing.assert_allclose(each, [1 / 96] * 96)

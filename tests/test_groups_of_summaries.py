@@ -10,7 +10,7 @@ import curators
 import numpy as np
 import pandas as pd
 import pytest
-from curators import summarizer_of
+from curators import points, summarizer_of
 from paper_protocols import AskAll
 from refusals import refused
 from sklearn.metrics.pairwise import rbf_kernel
@@ -23,10 +23,6 @@ from skdpsumm.summaries._protocol import ProposeRows, Protocol
 
 pytestmark = pytest.mark.simulated(0)
 curator_of = partial(curators.curator_of, gamma=1.0)
-
-
-def points(n, centre=0.0, seed=0):
-    return np.random.default_rng(seed).normal(centre, 1.0, (n, 2))
 
 
 # --------------------------------------------------------------------- how far owners' rows move it
@@ -101,13 +97,9 @@ class Whisper(Protocol):
         return curator.best_of_pool()
 
 
-NO_GROUPS = {"groups": None, "target_groups": None}
+NO_GROUPS, NO_BOUND = {"groups": None, "target_groups": None}, {"max_rows_per_group": None}
 WRONG = {
-    "target_groups without": (
-        {"max_rows_per_group": None},
-        {"groups": None},
-        "got target_groups, but max_rows_per_group=None",
-    ),
+    "without": (NO_BOUND, {"groups": None}, "got target_groups, but max_rows_per_group=None"),
     "no groups": ({}, {"groups": None}, "enable_metadata_routing=True"),
     "no target_groups": ({}, {"target_groups": None}, "Pass target_groups"),
     "both of one": ({}, {"X_target": X}, "leave target_groups out"),

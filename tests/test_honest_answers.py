@@ -161,9 +161,8 @@ def test_what_a_release_shows_is_told_when_all_is_set(model):
     y = (X[:, 0] > 0.5).astype(int)
     bins = HistogramSketcher(n_bins=4, epsilon=1e-4)
     ledger = PrivacyLedger(epsilon=1e4, delta=1e-3)
-    model = clone(model).set_params(
-        release=bins.set_params(ledger=ledger), schema=(0, 1), n_synthetic=1000, random_state=0
-    )
+    model = clone(model).set_params(schema=(0, 1), n_synthetic=1000, random_state=0)
+    model.set_params(release=bins.set_params(ledger=ledger))
     as_errors = warnings.catch_warnings(action="error", category=AnswerWarning)
     with as_errors, pytest.raises(AnswerWarning):
         model.fit(X, y)

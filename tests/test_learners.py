@@ -367,17 +367,14 @@ def test_landmarks_that_see_nothing_are_warned_of_before_anything_is_charged(lea
 
 # ---- rows that no one expects
 
+FOURIER = RBFSampler(n_components=20, random_state=0)
+
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("value", [1.7e308, -1e200, 0.0])
 @pytest.mark.parametrize(
     "settings",
-    [
-        {},
-        {"kernel": "poly"},
-        {"kernel": PolynomialFeatures(3)},
-        {"kernel": RBFSampler(n_components=20, random_state=0)},
-    ],
+    [{}, {"kernel": "poly"}, {"kernel": PolynomialFeatures(3)}, {"kernel": FOURIER}],
     ids=["rbf", "poly", "powers", "fourier"],
 )
 def test_huge_rows_neither_raise_nor_show(settings, value):
@@ -416,10 +413,9 @@ def test_what_float64_cannot_certify_costs_nothing(learner, unpaid):
 def test_large_weights_are_clipped_and_do_not_wrap():
     """64-bit integers would wrap, and one row would move the release by all their range."""
     settings = {"mechanism": "objective", "epsilon": 1e4, "regularization": 1e9}
-    weights = [
-        TDILClassifier(classes=[0, 1], **settings).fit(np.ones((n, 1)), np.ones(n, int))
-        for n in (10_000, 20_000)
-    ]
+    learner = TDILClassifier(classes=[0, 1], **settings)
+    tables = [(np.ones((n, 1)), np.ones(n, int)) for n in (10_000, 20_000)]
+    weights = [clone(learner).fit(*table) for table in tables]
     one, two = (model.predictor_.coefficients[0, 0] for model in weights)
     assert 0 < one <= two
 

@@ -241,9 +241,7 @@ def delta_by_gdp(mechanisms, epsilon):
     square = log_ratio = tail = 0.0
     for m in mechanisms:
         parts = getattr(m, "parts", (m,))
-        mus = [
-            _mechanisms.pure_to_gdp(p.epsilon0) if isinstance(p, PureDP) else p.mu for p in parts
-        ]
+        mus = [p.mu if hasattr(p, "mu") else _mechanisms.pure_to_gdp(p.epsilon0) for p in parts]
         square += max(mus) ** 2 if isinstance(m, Worst) else sum(mu**2 for mu in mus)
         log_ratio += getattr(m, "log_ratio", 0.0)
         tail += getattr(m, "tail", 0.0)

@@ -337,12 +337,8 @@ def test_what_the_machine_lacks_is_no_damage(live, monkeypatch, name, where):
     monkeypatch.setattr(_Failing, "error", error)
     if name == "too many files":
         monkeypatch.setattr(_ledger_file.os, "open", Mock(side_effect=OSError(errno.EMFILE)))
-    uses = (
-        lambda: ledger.spent,
-        lambda: ledger.charge(PureDP(0.01)),
-        ledger.entries,
-        lambda: PrivacyLedger.open(ledger.path),
-    )
+    uses = [lambda: ledger.spent, lambda: ledger.charge(PureDP(0.01))]
+    uses += [ledger.entries, lambda: PrivacyLedger.open(ledger.path)]
     for use in uses:
         with pytest.raises(kind) as told:
             use()

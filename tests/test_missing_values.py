@@ -72,7 +72,7 @@ QUESTIONS = {
     "variance": (lambda m: m.variance(), lambda X: X[NUMBERS].var(ddof=0)),
     "cdf": (
         lambda m: m.cdf("pay", CUTS),
-        lambda X: [(X["pay"].dropna() <= c).mean() for c in CUTS],
+        lambda X: [np.mean(X["pay"].dropna() <= c) for c in CUTS],
     ),
     "histogram": (
         lambda m: m.histogram("pay", 5),
@@ -84,23 +84,14 @@ QUESTIONS = {
         lambda X: np.quantile(X["pay"].dropna(), LEVELS, method="inverted_cdf"),
     ),
     "missing": (lambda m: m.missing_share(), lambda X: X[["age", "pay", "job"]].isna().mean()),
-    "a mean of those with a value": (
-        lambda m: m.estimate(lambda rows: rows["age"] ** 2),
-        lambda X: (X["age"] ** 2).mean(),
-    ),
+    "a mean": (lambda m: m.estimate(lambda r: r["age"] ** 2), lambda X: (X["age"] ** 2).mean()),
     "a share of those with a value": (
         lambda m: m.estimate(lambda rows: np.where(np.isnan(rows["age"]), np.nan, older(rows))),
         lambda X: (X["age"].dropna() > 40).mean(),
     ),
     "a count": (lambda m: m.count(older), lambda X: (X["age"] > 40).sum()),
-    "a count of the missing": (
-        lambda m: m.count(lambda rows: np.isnan(rows["age"])),
-        lambda X: X["age"].isna().sum(),
-    ),
-    "categories that are missing": (
-        lambda m: m.count(lambda rows: pd.isna(rows["job"])),
-        lambda X: X["job"].isna().sum(),
-    ),
+    "ages": (lambda m: m.count(lambda r: np.isnan(r["age"])), lambda X: X["age"].isna().sum()),
+    "no job": (lambda m: m.count(lambda r: pd.isna(r["job"])), lambda X: X["job"].isna().sum()),
 }
 # What no feature of one column tells is off by more than noise.
 OF_PAIRS = {

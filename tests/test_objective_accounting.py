@@ -77,11 +77,8 @@ def test_the_output_noise_is_accounted():
     assert output == pytest.approx(math.sqrt(OUTPUT_SHARE) / found.noise_scale)
     assert found.mechanism.delta(1.0) >= gdp_delta(math.hypot(output, 1 / found.noise_scale), 1.0)
     pure, noisy = calibrate(1.0, 0.0, **row), calibrate(1.0, 0.0, **row, distance=1e-3)
-    spent = (
-        1 / noisy.noise_scale
-        + _objective.determinant_cost(0.25, 1.0, 5.0)
-        + 2e-3 / noisy.output_scale
-    )
+    spent = 1 / noisy.noise_scale + 2e-3 / noisy.output_scale
+    spent += _objective.determinant_cost(0.25, 1.0, 5.0)
     assert spent == pytest.approx(1.0, rel=1e-9)
     assert spent <= 1.0
     assert pure.noise_scale < noisy.noise_scale
@@ -123,9 +120,8 @@ def test_curvature_takes_no_more_than_its_share(delta, share, epsilon):
     cost, most = _objective.determinant_cost(0.25, 2.0, chosen, rank=3), share * epsilon
     assert most / (1 + most / 3) < cost < most  # as of x / (1 + x), log(1 + x) and x
     # However large epsilon is, Lambda falls no faster than it grows.
-    assert chosen == pytest.approx(
-        2 * _objective.regularization_of_share(2 * epsilon, share, **curve)
-    )
+    penalty = _objective.regularization_of_share(2 * epsilon, share, **curve)
+    assert chosen == pytest.approx(2 * penalty)
     calibrate(epsilon, delta, lipschitz=1.0, regularization=chosen, **curve)
 
 

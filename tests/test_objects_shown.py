@@ -263,13 +263,8 @@ def test_objects_are_copied_or_say_why_not(name, tmp_path):
 
 
 # What people pass by mistake: a class for an instance, a list or a mapping for one of its entries.
-MISTAKES = {
-    "word": "no such thing",
-    "class": TDILClassifier,
-    "list": [1, 2],
-    "mapping": {"age": (0, 1)},
-    "none": None,
-}
+MISTAKES = {"word": "no such thing", "class": TDILClassifier, "list": [1, 2], "none": None}
+MISTAKES["mapping"] = {"age": (0, 1)}
 
 
 MADE = {kind: INSTANCES[name].make for kind, name in KINDS.items()}

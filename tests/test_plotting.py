@@ -220,9 +220,8 @@ def test_the_graph_of_columns_shows_what_was_counted_together():
 
 
 def test_cdf(m2m):
-    display = plotting.CDFDisplay.from_estimator(
-        m2m, "height", thresholds=[150, 170, 190], level=0.9
-    )
+    asked = {"thresholds": [150, 170, 190], "level": 0.9}
+    display = plotting.CDFDisplay.from_estimator(m2m, "height", **asked)
     expected = m2m.cdf("height", [150, 170, 190])
     assert np.array_equal(display.line_.get_ydata(), np.asarray(expected))
     assert np.array_equal(display.line_.get_xdata(), [150, 170, 190])
@@ -239,9 +238,8 @@ def ends_of(errorbar):
 
 
 def test_histogram_draws_the_estimate_and_its_interval(m2m):
-    display = plotting.HistogramDisplay.from_estimator(
-        m2m, "height", bins=[100, 160, 170, 220], level=0.9
-    )
+    asked = {"bins": [100, 160, 170, 220], "level": 0.9}
+    display = plotting.HistogramDisplay.from_estimator(m2m, "height", **asked)
     expected = m2m.histogram("height", [100, 160, 170, 220])
     assert [bar.get_height() for bar in display.bars_] == np.asarray(expected).tolist()
     assert [bar.get_x() for bar in display.bars_] == [100, 160, 170]

@@ -40,9 +40,8 @@ def diary(rows_of_each, *, alike, seed=0):
 
 def released(table, person, limit):
     """Return a sketch without noise that counts all columns together."""
-    sketcher = HistogramSketcher(
-        schema=SCHEMA, marginals=[list(SCHEMA)], n_bins=7, epsilon=np.inf, max_rows_per_group=limit
-    )
+    sketcher = HistogramSketcher(SCHEMA, marginals=[list(SCHEMA)], n_bins=7, epsilon=np.inf)
+    sketcher.set_params(max_rows_per_group=limit)
     return sketcher.fit(table, groups=person).sketch_
 
 
@@ -67,18 +66,15 @@ def weights_of(person, limit):
 QUESTIONS = {
     "mood": (lambda m2m: m2m.mean()["mood"], lambda t: t["mood"]),
     "sleep, if it is told": (lambda m2m: m2m.mean()["sleep"], lambda t: t["sleep"]),
-    "mood in the east": (
-        lambda m2m: m2m.mean(by="town")["east", "mood"],
+    "east": (
+        lambda m: m.mean(by="town")["east", "mood"],
         lambda t: t["mood"].where(t["town"] == "east"),
     ),
     "share of the glad in the east": (
         lambda m2m: m2m.table(["town", "mood"], normalize="index")["east", "5"],
         lambda t: (t["mood"] == 5).astype(float).where(t["town"] == "east"),
     ),
-    "a condition": (
-        lambda m2m: m2m.estimate(lambda rows: rows["mood"] >= 4),
-        lambda t: (t["mood"] >= 4).astype(float),
-    ),
+    "good mood": (lambda m: m.estimate(lambda t: t["mood"] >= 4), lambda t: 1.0 * (t["mood"] >= 4)),
 }
 
 

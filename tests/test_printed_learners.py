@@ -186,9 +186,8 @@ def test_rounds_cost_choices_tests_and_answers(regularization):
 
 
 def audit(release, worlds, delta, n_trials=1500):
-    return audit_epsilon(
-        release, *worlds, delta=delta, n_trials=n_trials, confidence=1 - 1e-9, random_state=0
-    ).lower_bound
+    options = {"n_trials": n_trials, "confidence": 1 - 1e-9, "random_state": 0}
+    return audit_epsilon(release, *worlds, delta=delta, **options).lower_bound
 
 
 @pytest.mark.statistical

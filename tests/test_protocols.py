@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from curators import curator_of, summarizer_of
+from curators import curator_of, points, summarizer_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_protocols import AskAll, printed
@@ -27,10 +27,6 @@ pytestmark = [
 SIMULATED = {"random_state": 0, "n_components": 64, "gamma": 0.5}
 PROTOCOLS = {"propose": Propose(), "pool": Pool(), "auction": Auction()}
 PROTOCOLS["ask_all"] = AskAll(n_rounds=5)
-
-
-def points(n, centre=0.0, seed=0):
-    return np.random.default_rng(seed).normal(centre, 1.0, (n, 2))
 
 
 def embedding(d=64, kind="pairs", seed=0):

@@ -32,17 +32,14 @@ COLUMNS = {"age": Numeric(18, 90, step=1), "sex": ["F", "M"], "pay": PAY}
 SCHEMA = TableSchema(COLUMNS, extra_columns="drop")
 FEW = FRAME[["pay", "sex", "age"]]  # no id, no label, another order
 QUIET = {"schema": SCHEMA, "random_state": 0}
+RELEASED = M2MClassifier(SCHEMA, release=HistogramSketcher(), n_synthetic=500)
 
 pytestmark = pytest.mark.simulated(0)
 
 
 @pytest.mark.parametrize(
     "model",
-    [
-        TDILClassifier(**QUIET),
-        TDDLClassifier(**QUIET),
-        M2MClassifier(SCHEMA, release=HistogramSketcher(), n_synthetic=500),
-    ],
+    [TDILClassifier(**QUIET), TDDLClassifier(**QUIET), RELEASED],
     ids=lambda model: type(model).__name__,
 )
 def test_models_predict_tables_without_the_columns_that_the_schema_drops(model):

@@ -80,10 +80,8 @@ def exponential(argument):
 def gaussian(X, Y, gamma):
     step = power_below(2.0**-20 / math.sqrt(gamma))
     X, Y, gamma = grid(X, step), grid(Y, step), Fraction(gamma)
-    return [
-        [exponential(gamma * sum((a - b) ** 2 for a, b in zip(x, y, strict=True))) for y in Y]
-        for x in X
-    ]
+    squares = [[sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) for y in Y] for x in X]
+    return [[exponential(gamma * square) for square in row] for row in squares]
 
 
 def polynomial(X, Y, gamma, coef0, degree):
@@ -91,10 +89,8 @@ def polynomial(X, Y, gamma, coef0, degree):
     step = power_below(2.0**-25)
     X, Y = (grid(clip_rows(A, 1.0), step, math.trunc) for A in (X, Y))
     gamma, coef0 = Fraction(gamma), Fraction(coef0)
-    return [
-        [(gamma * sum(a * b for a, b in zip(x, y, strict=True)) + coef0) ** degree for y in Y]
-        for x in X
-    ]
+    products = [[sum(a * b for a, b in zip(x, y, strict=True)) for y in Y] for x in X]
+    return [[(gamma * product + coef0) ** degree for product in row] for row in products]
 
 
 KERNELS = {
@@ -423,11 +419,8 @@ def test_what_float64_cannot_hold_is_refused_before_the_charge(model, named, unp
 def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
     monkeypatch.setattr(KernelSpace, "max_rows", 10)
     monkeypatch.setattr(FeatureSpace, "max_rows", 11)
-    for model in (
-        PINPClassifier(gamma=1.0),
-        TDILClassifier(),
-        TDILClassifier(kernel=RBFSampler(n_components=5)),
-    ):
+    mapped = TDILClassifier(kernel=RBFSampler(n_components=5))
+    for model in (PINPClassifier(gamma=1.0), TDILClassifier(), mapped):
         ledger = PrivacyLedger(epsilon=10, delta=1e-4)
         refused(r"at most 1[01] rows", model.set_params(ledger=ledger).fit, X2, Y2)
         assert ledger.entries() == []

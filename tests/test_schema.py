@@ -446,13 +446,12 @@ MIXED = TableSchema(
         "sex": ["F", "M"],
     }
 )
+PARTS = [HistogramSketcher(n_bins=3), RFFSketcher(n_components=4), RACESketcher(n_repetitions=2)]
 MAPS = {
     "histogram": HistogramSketcher(n_bins=7, marginals=[[0, 2], ["gain"], ["grade", "sex"]]),
     "fourier": RFFSketcher(n_components=12),
     "race": RACESketcher(n_repetitions=4, n_buckets=9),
-    "union": SketchUnion(
-        [HistogramSketcher(n_bins=3), RFFSketcher(n_components=4), RACESketcher(n_repetitions=2)]
-    ),
+    "union": SketchUnion(PARTS),
 }
 STRANGE = {
     "nothing": (None, None, None, None, "F"),

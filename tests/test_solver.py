@@ -20,11 +20,8 @@ from skdpsumm.learners.erm._losses import Hinge, Huber, HuberizedHinge, Logistic
 from skdpsumm.learners.erm._problem import equal_shares
 
 MARGIN_LOSSES = [Logistic(), _losses.SoftHinge(2.0), HuberizedHinge(0.5), Hinge()]
-RESIDUAL_LOSSES = [
-    Huber(0.3),
-    _losses.EpsilonInsensitive(0.1, 0.05),
-    _losses.EpsilonInsensitive(0.1, 1e-3),
-]
+TUBES = [_losses.EpsilonInsensitive(0.1, smoothing) for smoothing in (0.05, 1e-3)]
+RESIDUAL_LOSSES = [Huber(0.3), *TUBES]
 CASES = [(loss, q) for loss in MARGIN_LOSSES for q in (1, 3)] + [(_losses.Softmax(), 3)]
 CASES += [(loss, 1) for loss in RESIDUAL_LOSSES]
 CASE_NAMES = [f"{type(loss).__name__}-{q}" for loss, q in CASES]
@@ -367,23 +364,12 @@ def test_fewer_and_shorter_rows_are_as_easy(loss, q):
 # ---- losses as parameters of learners
 
 
-CLASSES = [
-    HuberizedHinge(),
-    HuberizedHinge(0.2),
-    _losses.SoftHinge(),
-    _losses.SoftHinge(1),
-    Logistic(),
-    Hinge(),
-]
+CLASSES = [HuberizedHinge(), HuberizedHinge(0.2), Logistic(), Hinge()]
+CLASSES += [_losses.SoftHinge(), _losses.SoftHinge(1)]
 
 
-NUMBERS = [
-    Huber(),
-    Huber(0.7),
-    _losses.Squared(),
-    _losses.EpsilonInsensitive(),
-    _losses.EpsilonInsensitive(0.0, 0.2),
-]
+NUMBERS = [Huber(), Huber(0.7), _losses.Squared()]
+NUMBERS += [_losses.EpsilonInsensitive(), _losses.EpsilonInsensitive(0.0, 0.2)]
 NUMBERS += [_losses.EpsilonInsensitive(*given) for given in ((0.3, 0.3), (0.3, 0.5), (0.2, 1e-3))]
 
 

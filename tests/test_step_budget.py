@@ -3,11 +3,12 @@
 Costs are those that the wire of `kit` sees, whatever the budget says that it has spent.
 """
 
+import contextlib
 import copy
 import math
 import os
 import pickle
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import mpmath
@@ -306,17 +307,13 @@ def test_two_threads_cannot_both_take_what_is_left():
 
     def take():
         for _ in range(50):
-            try:
+            with contextlib.suppress(BudgetExceededError):
                 count(budget, 0.02)
                 got.append(0.02)
-            except BudgetExceededError:
-                pass
 
-    threads = [threading.Thread(target=take) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(take) for _ in range(4)]:
+            done.result()
     assert math.fsum(got) == pytest.approx(1)
 
 

@@ -159,13 +159,12 @@ def told(work):
 COARSE = HistogramSketcher(schema=RANGES)
 
 
+WAVES = [HistogramSketcher(n_bins=1), RFFSketcher(n_components=60)]
 FINE = {
     "edges": HistogramSketcher(schema=GRIDDED),
     "many bins": HistogramSketcher(schema=RANGES, n_bins=2000),
     "noise": clone(COARSE).set_params(epsilon=1.0),
-    "waves": SketchUnion(
-        [HistogramSketcher(n_bins=1), RFFSketcher(n_components=60)], schema=RANGES, epsilon=np.inf
-    ),
+    "waves": SketchUnion(WAVES, schema=RANGES, epsilon=np.inf),
     "no histogram": RFFSketcher(RANGES, n_components=60),
 }
 

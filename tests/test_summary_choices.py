@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from curators import curator_of, summarizer_of
+from curators import curator_of, points, summarizer_of
 from paper_protocols import AskAll
 from refusals import refused
 
@@ -22,10 +22,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
 ]
 SIMULATED = {"random_state": 0, "n_components": 200, "gamma": 0.5}
-
-
-def points(n, centre=0.0, seed=0):
-    return np.random.default_rng(seed).normal(centre, 1.0, (n, 2))
 
 
 def run(parties, X_target=None, **options):

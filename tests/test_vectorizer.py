@@ -116,9 +116,8 @@ def fitted(model, X, **more):
 def test_a_schema_inside_is_a_vectorizer_before(name):
     learner = LEARNERS[name]
     has_hats = learner.kernel == "splines"
-    vectorizer = PublicVectorizer(
-        SCHEMA, n_knots=6 if has_hats else 0, interactions=has_hats and is_classifier(learner)
-    )
+    interactions = has_hats and is_classifier(learner)
+    vectorizer = PublicVectorizer(SCHEMA, n_knots=6 * has_hats, interactions=interactions)
     behind = make_pipeline(vectorizer, clone(learner).set_params(**SETTINGS))
     inside = clone(LEARNERS[name]).set_params(schema=SCHEMA, **SETTINGS)
     one, other = (fitted(model, TABLE).predict(TABLE[:50]) for model in (behind, inside))
