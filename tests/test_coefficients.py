@@ -167,9 +167,8 @@ def test_inputs_that_were_not_counted_together_have_a_wider_interval():
     apart = released(table, schema, [[0, 2], [1, 2]], epsilon=3.0, n_bins=12)
     together = released(table, schema, [[0, 2], [1, 2], [0, 1]], epsilon=3.0, n_bins=12)
     truth = LogisticRegression(C=np.inf, max_iter=10_000).fit(X, label).coef_[0]
-    apart, together = (
-        M2MClassifier.from_sketch(sketch, **SMALL).coefficients() for sketch in (apart, together)
-    )
+    models = [M2MClassifier.from_sketch(sketch, **SMALL) for sketch in (apart, together)]
+    apart, together = (model.coefficients() for model in models)
     for answer in (apart, together):
         low, high = answer[...].interval()[1:].T
         assert np.all((low <= truth) & (truth <= high))

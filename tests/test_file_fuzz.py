@@ -41,11 +41,8 @@ def test_bins_of_a_stranger_are_checked(tmp_path, own):
 @pytest.mark.parametrize(
     "own",
     [
-        (0, [18.0, 95.0]),
-        (0, [18, 40.2, 40.4, 90]),
-        (1, [0, 1]),
-        (1, [0, 0, 2]),
-        (1, [0, 10**30, 1]),
+        *((0, own) for own in ([18.0, 95.0], [18.0, 40.2, 40.4, 90.0])),
+        *((1, own) for own in ([0, 1], [0, 0, 2], [0, 10**30, 1])),
     ],
 )
 def test_bins_of_a_stranger_fit_their_column(tmp_path, own):

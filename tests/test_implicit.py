@@ -11,6 +11,7 @@ from skdpsumm.sketches import HistogramSketcher, PrivateSketch, RFFSketcher, Ske
 # Tests of other things set these off, on tables as small as they are.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
+RIDGE = {"inference": Points(weights="ridge"), "n_synthetic": 200}
 SMALL = {"schema": (0, 1), "n_synthetic": 4_000, "random_state": 0}
 
 
@@ -62,10 +63,7 @@ FEW = {"schema": (0, 1), "n_synthetic": 2000, "random_state": 0}
 
 @pytest.mark.parametrize(
     ("settings", "remedy"),
-    [
-        ({}, "SketchUnion"),
-        ({"inference": Points(weights="ridge"), "n_synthetic": 200}, "weights='maxent'"),
-    ],
+    [({}, "SketchUnion"), (RIDGE, "weights='maxent'")],
     ids=["maxent", "ridge"],
 )
 def test_weights_that_collapse_are_warned_of_with_the_remedy(settings, remedy):

@@ -119,11 +119,10 @@ def test_what_whole_bins_answer_is_as_sharp_as_the_noise():
 
 
 TABLE = {"a": (-2, 1), "b": (100, 5000), "c": ["x", "y", "z"]}
+FOURIER = RFFSketcher(n_components=8, random_state=0)
 
 
-@pytest.mark.parametrize(
-    "sketcher", [HistogramSketcher(n_bins=6), RFFSketcher(n_components=8, random_state=0)]
-)
+@pytest.mark.parametrize("sketcher", [HistogramSketcher(n_bins=6), FOURIER])
 def test_a_question_may_take_rows_in_any_way(sketcher):
     """Only columns that it takes are moved: its interval is that of a question that takes all."""
     asked = quietly(lambda: M2MEstimator(TABLE, release=sketcher, **QUICK).fit(mixed(0)))

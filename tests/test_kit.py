@@ -285,13 +285,12 @@ def test_random_targets_of_groups_cost_no_more(adjacency):
             target, groups = rng.normal(size=(60, 2)), rng.integers(0, 9, 60)
             kept, n_new = groups > 0, 0 if adjacency == "add_remove" else rng.integers(1, 9)
             other = np.vstack([target[kept], rng.normal(3, 1, (n_new, 2))])
+            left = np.append(groups[kept], np.full(n_new, 100))
+            one = {"X": np.zeros((9, 2)), "owners": ["observer"] * 9, "groups": np.arange(9)}
             worlds = [
-                {"X": np.zeros((9, 2)), "owners": ["observer"] * 9, "groups": np.arange(9),
-                 "X_target": rows, "target_groups": labels}
-                for rows, labels in (
-                    (target, groups), (other, np.append(groups[kept], np.full(n_new, 100)))
-                )
-            ]  # fmt: skip
+                {**one, "X_target": rows, "target_groups": labels}
+                for rows, labels in ((target, groups), (other, left))
+            ]
             assert 0 < part_used(model, *worlds, publish=broadcast, claim=target_claim) <= 1
 
 

@@ -87,6 +87,7 @@ def test_rows_and_epsilon_are_two_sides_of_one_rule(mechanism, delta):
 
 # -------------------------------------------------------------------- it is the noise that there is
 
+MARKS = FunctionalMechanism(n_landmarks=64)
 FREE_ANSWERS = LaplaceAnswers(norm_constraint=1e9)
 FAR = np.array([[0.6, 0.8]])  # of norm 1
 TO_MEASURE = {
@@ -173,9 +174,7 @@ KINDS = {
     "linear": TDILClassifier(**BOX, **WEIGHTS),
     "classes": TDILClassifier(schema=(-1, 1), classes=[0, 1, 2], **WEIGHTS),
     "gradient": TDILClassifier(mechanism=GradientDescent(n_steps=20), **BOX),
-    "kernel": TDILClassifier(
-        kernel="rbf", gamma=0.2, mechanism=FunctionalMechanism(n_landmarks=64), **BOX
-    ),
+    "kernel": TDILClassifier(kernel="rbf", gamma=0.2, mechanism=MARKS, **BOX),
     "span": TDDLClassifier(gamma=0.2, mechanism="functional", **BOX),
     "answers": PINPClassifier(kernel="linear", **BOX),
     "path": PINPClassifier(gamma=0.2, **BOX),

@@ -305,6 +305,7 @@ def test_updates_are_counted_and_then_over():
 
 
 KERNEL = {"kernel": "rbf", "gamma": 1.0}
+AUTO = {**KERNEL, "gamma": "auto"}
 WRONG = [
     (PINPClassifier, {"mechanism": "threshold", "delta": 0.0}, "no guarantee with delta=0"),
     (PINPClassifier, {"mechanism": "functional", "delta": 0.0}, "needs explicit features"),
@@ -317,11 +318,7 @@ WRONG = [
     (TDDLClassifier, KERNEL, "X_public"),
     (TDDLClassifier, {"kernel": "linear", "mechanism": "laplace"}, "X_public"),
     (TDILClassifier, KERNEL, "give a schema"),
-    (
-        TDILClassifier,
-        {**KERNEL, "gamma": "auto"},
-        r"needs a schema.*place of a PublicVectorizer.*\.$",
-    ),
+    (TDILClassifier, AUTO, r"needs a schema.*in place of a PublicVectorizer.*\.$"),
     (TDILClassifier, {"schema": Numeric(step=None)}, r"no range.*\(low, high\)"),
     (TDILClassifier, {**KERNEL, "mechanism": "objective"}, "explicit features"),
     (TDILClassifier, {"mechanism": "objective", "loss": "hinge"}, "kink"),

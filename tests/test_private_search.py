@@ -27,10 +27,8 @@ from skdpsumm.model_selection._stopping import StoppingLaw, plan_runs, stopping
 from skdpsumm.privacy import GaussianDP, PrivacyLeakWarning, PrivacyLedger, PureDP, _noise
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning"),
-]
+FAILS = pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+pytestmark = [pytest.mark.simulated(0), FAILS]
 
 LAWS = [stopping(d, m) for d in (-0.5, 0.0, 0.5, 1.0, 2.0) for m in (1.5, 10)]
 named = pytest.mark.parametrize("law", LAWS, ids=repr)

@@ -20,10 +20,8 @@ from skdpsumm.schema._reading import Table
 from skdpsumm.sketches import HistogramSketcher, PrivateSketch, RFFSketcher
 from skdpsumm.summaries import SketchSummarizer, summary_sketcher
 
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
-]
+UNNAMED = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+pytestmark = [pytest.mark.simulated(0), UNNAMED]
 JOB = Categorical(["clerk", "farmer"], missing=True)
 PEOPLE = TableSchema({"age": Numeric(17, 90, step=1), "job": JOB})
 

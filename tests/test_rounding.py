@@ -257,10 +257,8 @@ def test_scores_of_features_are_as_exact_as_claimed(p, planted):
     weights = RNG.choice([-1.0, 1.0], (p, 1)) * _problem.largest_weight(terms) / math.sqrt(p)
     Z = RNG.choice([-1.0, 1.0], (5, p)) * RNG.uniform(0.5, 1, (5, p))
     features = space.features(Z)
-    exact = [
-        [sum(Fraction(a) * Fraction(b) for a, b in zip(row, weights[:, 0], strict=True))]
-        for row in features
-    ]
+    pairs = (zip(row, weights[:, 0], strict=True) for row in features)
+    exact = [[sum(Fraction(a) * Fraction(b) for a, b in row)] for row in pairs]
     found = Minimizer(space, weights).careful_scores(Z)
     bound = _problem.score_rounding(space, terms)
     assert bound < 1e-3 * terms.sensitivity

@@ -606,10 +606,9 @@ def test_a_claim_about_groups_says_so():
 
 
 def test_what_noise_hides_is_told():
+    finder = SchemaFinder({"n": "number", "w": "category"})
     with pytest.warns(NoiseWarning, match="Describe 'n', 'w' by hand"):
-        finder = SchemaFinder({"n": "number", "w": "category"}).fit(
-            pd.DataFrame({"n": [4.0, 5.0], "w": ["a", "b"]})
-        )
+        finder.fit(pd.DataFrame({"n": [4.0, 5.0], "w": ["a", "b"]}))
     assert bare(finder.schema_)["n"] == Numeric(0, 1, missing=True)
     assert bare(finder.schema_)["w"] == Categorical([], missing=True, other=True)
 

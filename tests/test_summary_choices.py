@@ -17,10 +17,8 @@ from skdpsumm.summaries._mmd import Embedding, Quotas, exact_search
 from skdpsumm.summaries._owners import draw_tilted, run_protocol, tilted_scores
 from skdpsumm.summaries._protocol import Rows
 
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
-]
+FEW_OWNERS = pytest.mark.filterwarnings("ignore:Raise max_share_per_owner")
+pytestmark = [pytest.mark.simulated(0), FEW_OWNERS]
 SIMULATED = {"random_state": 0, "n_components": 200, "gamma": 0.5}
 
 

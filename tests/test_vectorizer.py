@@ -15,10 +15,8 @@ from skdpsumm.schema import Categorical, Numeric, Public, PublicVectorizer, Tabl
 from skdpsumm.schema._vectorizer import vectorize
 
 # Tests of other things set these off, on tables as small as they are.
-pytestmark = [
-    pytest.mark.simulated(0),
-    pytest.mark.filterwarnings("ignore:The behavior of DataFrame concatenation"),
-]
+CONCATENATION = pytest.mark.filterwarnings("ignore:The behavior of DataFrame concatenation")
+pytestmark = [pytest.mark.simulated(0), CONCATENATION]
 
 pd = pytest.importorskip("pandas")
 
