@@ -389,8 +389,8 @@ def test_where_the_target_is_the_owners_own_all_counts_against_them(name):
 def test_the_auction_claims_nothing_and_accounts_for_h2():
     options = {"n_components": 140, "n_select": 100, "n_target": 400, "gamma": 1.0}
     options["adjacency"] = "replace_one"
-    options |= {"protocol": printed.PrintedAuction(), "delta": 1e-4}
-    curator = curator_of(points(5), ["a", "b"], **options)
+    options["protocol"] = printed.PrintedAuction()
+    curator = curator_of(points(5), ["a", "b"], delta=1e-4, **options)
     assert curator.privacy.owners.epsilon(0.01) == np.inf
     assert "auction" in repr(curator.privacy.owners)
     # The review's table: 4 eps^2 per step under swaps; 3.300 at delta = .01 (with RDP).
