@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -255,8 +256,8 @@ def test_an_error_after_the_charge_loses_no_model(name):
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     model = clone(KINDS[name]).set_params(ledger=ledger)
     given = {"X_public": WIDE[-200:]} if name == "span" else {}
-    rows, seeded = (WIDE[:15], COINS[:15]), {"error": NoiseWarning, "seed": drowned(name)[0]}
-    refused("The model may be mostly noise", simulate, model, *rows, **given, **seeded)
+    fit = partial(simulate, model, WIDE[:15], COINS[:15], **given, seed=drowned(name)[0])
+    refused("The model may be mostly noise", fit, error=NoiseWarning)
     assert len(ledger.entries()) == 1
     assert model.noise_.is_drowned
     assert model.predict(WIDE[:3]).shape == (3,)
