@@ -69,8 +69,8 @@ def words(n=3000):
     eta = 0.5 * grade - 0.8 * (colour == "red") - 0.3
     label = np.where(rng.random(n) < 1 / (1 + np.exp(-eta)), "won", "lost")
     frame = pd.DataFrame({"grade": grade.astype(float), "colour": colour, "label": label})
-    grade = Numeric(0, 3, step=1, edges=[0, 1, 2, 2.5, 3])
-    schema = {"grade": grade, "colour": ["blue", "red"], "label": ["lost", "won"]}
+    grades = Numeric(0, 3, step=1, edges=[0, 1, 2, 2.5, 3])
+    schema = {"grade": grades, "colour": ["blue", "red"], "label": ["lost", "won"]}
     return frame, TableSchema(schema), np.column_stack([grade, colour == "red"]).astype(float)
 
 
