@@ -291,8 +291,8 @@ def test_histogram_cells_are_those_of_numpy():
     assert np.array_equal(counts[4:], np.histogramdd(X[:, [2, 1]], edges)[0].ravel())
 
 
-LETTERS = Categorical(list("abcd"), missing=True)
-MIXED = TableSchema([Numeric(0, 20, step=1, missing=True), LETTERS, (0, 1)])
+AGES, JOBS = Numeric(0, 20, step=1, missing=True), Categorical(list("abcd"), missing=True)
+MIXED = TableSchema({"age": AGES, "job": JOBS, "x": (0, 1)})
 OWN_BINS = {"age": [0, 3, 10, 20], 1: [1, 0, 0, 1, 2]}
 
 
