@@ -185,7 +185,7 @@ def test_no_path_costs_more_than_the_claim(steps, log_epsilon, log_delta):
     assert sum(one.values.size * bound(core, one.scale) for one in counts) <= claim.log_ratio
     assert budget.remaining < 1e-12
     for step in (count, choose):
-        refused("Nothing was charged", step, budget, 0.001, error=BudgetExceededError)
+        refused("is left", step, budget, 0.001, error=BudgetExceededError)
 
 
 @settings(max_examples=40)
