@@ -227,15 +227,7 @@ class JunctionTree:
         asked = list(dict.fromkeys(tuple(group) for group in groups))
         far = [group for group in asked if len(group) == 2 and self.host(group) is None]
         pairs, others = _FarPairs(self, far).found, Elimination(self)
-        found: dict[Group, Floats] = {}
-        for group in asked:
-            if group in pairs:
-                found[group] = pairs[group]
-            elif group[::-1] in pairs:
-                found[group] = pairs[group[::-1]].T
-            else:
-                found[group] = others.table(group)
-        return found
+        return {group: pairs[group] if group in pairs else others.table(group) for group in asked}
 
     def draw(
         self, n_rows: int, rng: np.random.Generator, tables: Mapping[Group, Floats] | None = None
@@ -262,80 +254,51 @@ class JunctionTree:
 class _FarPairs:
     """The distributions of pairs of columns that no clique holds, in one pass from the leaves.
 
-    A clique knows p(column | separator) of columns below it, as one matrix: rows are the cells of
-    these columns. A pair is found where what is below a child meets a column of the clique, or what
-    is below another child.
+    A clique hears p(column | columns of the clique) of its own columns and of those below it, as
+    one matrix: rows are the cells of the columns that tell. A pair is found where one column is
+    below a child, and the other one is below another child or a column of the clique.
     """
 
-    def __init__(self, tree: JunctionTree, pairs: Iterable[Group]):
+    def __init__(self, tree: JunctionTree, pairs: Sequence[Group]):
         self.tree = tree
         self.found: dict[Group, Floats] = {}
         self._partners: dict[int, set[int]] = {}
-        for a, b in pairs:
+        for a, b in (*pairs, *(pair[::-1] for pair in pairs)):
             self._partners.setdefault(a, set()).add(b)
-            self._partners.setdefault(b, set()).add(a)
         below: dict[int, dict[int, Floats]] = {}
         for i in range(len(tree.cliques) - 1, -1, -1):
-            # By what is shared with the clique, which many children do with others.
-            heard: dict[Group, dict[int, Floats]] = {}
+            # By the columns that tell, which many children share.
+            heard = {(a,): {a: np.eye(tree.sizes[a])} for a in tree.cliques[i]}
             for child in tree.children[i]:
                 separator, rows = tree.separators[child], below.pop(child)
-                self._meet_columns(i, separator, rows)
                 for known in heard.items():
-                    self._meet_rows(i, known, (separator, rows))
+                    self._meet(i, known, (separator, rows))
                 heard.setdefault(separator, {}).update(rows)
-            if i > 0:
-                below[i] = self._lifted(i, heard)
+            below[i] = self._lifted(i, heard)
 
-    def _met(self, a: int, below: Iterable[int]) -> list[int]:
-        """Return the columns below that still want to meet column a."""
-        partners = self._partners.get(a, set())
-        return [b for b in below if b in partners]
-
-    def _settle(self, a: int, joint: Floats, rows: dict[int, Floats]) -> None:
-        """Find p(a, b) of ``joint = p(a, separator)`` and the rows p(b | separator)."""
-        met = self._met(a, rows)
-        product = joint @ np.concatenate([rows[b] for b in met]).T
-        ends = np.cumsum([self.tree.sizes[b] for b in met])
-        for b, pair in zip(met, np.split(product, ends[:-1], axis=1), strict=True):
-            self.found[a, b] = pair
-            self._partners[a].discard(b)
-            self._partners[b].discard(a)
-
-    def _meet_columns(self, i: int, separator: Group, rows: dict[int, Floats]) -> None:
-        tree = self.tree
-        for a in tree.cliques[i]:
-            if not self._met(a, rows):
-                continue
-            if a in separator:
-                shared = tree.table(i, separator)
-                place = np.indices(shared.shape)[separator.index(a)].ravel()
-                joint = np.zeros((tree.sizes[a], shared.size))
-                joint[place, np.arange(shared.size)] = shared.ravel()
-            else:
-                joint = tree.table(i, (a, *separator)).reshape(tree.sizes[a], -1)
-            self._settle(a, joint, rows)
-
-    def _meet_rows(self, i: int, *heard: tuple[Group, dict[int, Floats]]) -> None:
-        sizes = self.tree.sizes
-        # The more cells are shared, the larger is what is known of a column: it goes to the others.
-        ordered = sorted(heard, key=lambda own: math.prod(sizes[a] for a in own[0]))
-        (end, others), (start, rows) = ordered
-        met = {a: table for a, table in rows.items() if self._met(a, others)}
-        for a, table in self._through(i, start, met, end, joint=True).items():
-            self._settle(a, table, others)
+    def _meet(self, i: int, *heard: tuple[Group, dict[int, Floats]]) -> None:
+        """Find the pairs of columns that two parts of the tree tell of."""
+        (start, rows), (end, others) = sorted(heard, key=lambda known: len(known[1]))
+        wanted = {a: self._partners.get(a, set()) & others.keys() for a in rows}
+        wanting = {a: table for a, table in rows.items() if wanted[a]}
+        for a, joint in self._through(i, start, wanting, end, joint=True).items():
+            product = joint @ np.concatenate([others[b] for b in wanted[a]]).T
+            ends = np.cumsum([self.tree.sizes[b] for b in wanted[a]])
+            for b, pair in zip(wanted[a], np.split(product, ends[:-1], axis=1), strict=True):
+                self.found[a, b], self.found[b, a] = pair, pair.T
+                self._partners[b].discard(a)
+            self._partners[a] -= wanted[a]
 
     def _lifted(self, i: int, heard: dict[Group, dict[int, Floats]]) -> dict[int, Floats]:
-        """Return p(column | separator) of columns below or in clique i that still want others."""
-        tree, separator = self.tree, self.tree.separators[i]
-        lifted: dict[int, Floats] = {}
+        """Return p(column | separator) of columns that the parent lacks and that want others."""
+        separator, lifted = self.tree.separators[i], dict[int, Floats]()
         for start, rows in heard.items():
-            wanting = {b: table for b, table in rows.items() if self._partners[b]}
+            wanting = {
+                b: table
+                for b, table in rows.items()
+                if b not in separator and self._partners.get(b)
+            }
             lifted |= self._through(i, start, wanting, separator, joint=False)
-        for a in tree.cliques[i]:
-            if a not in separator and self._partners.get(a):
-                joint = tree.table(i, (a, *separator)).reshape(tree.sizes[a], -1)
-                lifted[a] = divided(joint, [0])
         return lifted
 
     def _through(
