@@ -167,12 +167,6 @@ class Design:
         points = {j: own for j, own in told.items() if own}
         return HistogramMap(self.schema, [1] * self.schema.n_columns, [(0,)], edges, points)
 
-    @property
-    def finest(self) -> HistogramMap:
-        """The map of single columns in the finer cells of public ones."""
-        fine = {j: cells.fine_edges for j, cells in self.cells.items()}
-        return self.map([(j,) for j in range(self.schema.n_columns)], fine)
-
     def finer_map(self, cells: dict[int, Cells]) -> HistogramMap | None:
         """Return the map of the columns whose cells have finer ones, in these; None for none."""
         fine = {j: own.fine_edges for j, own in cells.items() if own.are_fine}
