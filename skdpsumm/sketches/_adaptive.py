@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -384,34 +384,35 @@ class _CodedRows:
         """Return the sum of a map over what counts; see `sums_of`."""
         # All cells are read, and so checked, for the first map; cells that a map cuts, once more.
         seen = feature_map.seen_columns() if self._codes else range(feature_map.schema.n_columns)
-        cut = [j for j in seen if not _holds(self._cells.get(j), feature_map, j)]
+        cells = {j: _cells_that_hold(self._cells.get(j), feature_map, j) for j in seen}
+        cut = [j for j, found in cells.items() if found is None]
         self._codes |= zip(cut, self._coded(feature_map, cut) if cut else (), strict=True)
         self._cells |= dict.fromkeys(cut, feature_map)
+        cells |= {j: _cells_that_hold(feature_map, feature_map, j) for j in cut}
         codes = Table([self._codes[j] for j in sorted(self._codes)])
-        return sums_of(_MapOfCodes(feature_map, self._cells), codes, counted, silent=silent)
+        return sums_of(_MapOfCodes(feature_map, cells), codes, counted, silent=silent)
 
 
-def _holds(fine: HistogramMap | None, coarse: HistogramMap, j: int) -> bool:
-    """Return whether each cell of a column in one map is made of cells in the other, if any."""
-    if fine is None or fine.schema.values(j) is not None:
-        return fine is not None
+def _cells_that_hold(
+    fine: HistogramMap | None, coarse: HistogramMap, j: int
+) -> NDArray[np.int64] | None:
+    """Return the cell that holds each cell of a column in another map, None where it cuts some."""
+    if fine is None or coarse.schema.values(j) is not None:
+        return None if fine is None else coarse.cell_of_codes(j)
+    edges, own = fine.edges(j), coarse.edges(j)
     # Edges of bins are edges of finer cells, in the same bits.
-    return bool(np.isin(coarse.edges(j), fine.edges(j)).all())
+    if not np.isin(own, edges).all():
+        return None
+    cells = np.searchsorted(own[1:-1], edges[:-1], side="right")
+    return np.append(cells, coarse.n_bins[j] - 1) if coarse.schema.missing(j) else cells
 
 
 class _MapOfCodes(HistogramMap):
     """The same histograms of rows that finer maps have coded: no cell is read twice."""
 
-    def __init__(self, own: HistogramMap, fine: Mapping[int, HistogramMap]):
+    def __init__(self, own: HistogramMap, cells: dict[int, Any]):
         vars(self).update(vars(own))
-        self._cells = {j: self._cells_of(j, fine[j]) for j in own.seen_columns()}
-
-    def _cells_of(self, j: int, fine: HistogramMap) -> NDArray[np.int64]:
-        """Return the cell that holds each fine cell."""
-        if self.schema.values(j) is not None:
-            return self.cell_of_codes(j)
-        cells = np.searchsorted(self.edges(j)[1:-1], fine.edges(j)[:-1], side="right")
-        return np.append(cells, self.n_bins[j] - 1) if self.schema.missing(j) else cells
+        self._cells = cells
 
     def column_codes(self, X: Any, j: int) -> NDArray[np.int64]:
         return self._cells[j].take(X[:, j])

@@ -21,7 +21,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import combinations, groupby
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,19 +169,14 @@ class JunctionTree:
 
     def walk(self) -> list[tuple[int, int]]:
         """Return the steps of a tour: (from, to) along the tree, each edge there and back."""
-        steps: list[tuple[int, int]] = []
         # By hand: a tree of thousands of columns is deeper than Python's stack.
-        stack = [(0, iter(self.children[0]))]
-        while stack:
-            i, children = stack[-1]
-            child = next(children, None)
-            if child is None:
-                stack.pop()
-                if stack:
-                    steps.append((i, stack[-1][0]))
-            else:
-                steps.append((i, child))
-                stack.append((child, iter(self.children[child])))
+        steps, left = list[tuple[int, int]](), [(0, child) for child in self.children[0][::-1]]
+        while left:
+            start, end = left.pop()
+            steps.append((start, end))
+            if self.parents[end] == start:
+                left.append((end, start))
+                left += [(end, child) for child in self.children[end][::-1]]
         return steps
 
     def calibrate(self, potentials: list[Floats]) -> None:
@@ -351,16 +345,6 @@ def _spanning_tree(cliques: list[Group]) -> tuple[list[Group], list[int]]:
 # ---- tables of columns that no clique holds
 
 
-class _Step(NamedTuple):
-    """What a clique of an elimination tells its parent, or the answer."""
-
-    clique: int
-    held: Group  # columns of the clique that matter
-    given: Group  # of these, what it shares with its parent
-    children: tuple[int, ...]
-    columns: Group  # of what it tells
-
-
 class Elimination:
     """Tables of columns of the distribution on a junction tree, as it is now.
 
@@ -382,7 +366,7 @@ class Elimination:
             columns = self._columns(host, wanted)
             table = self._part(host, columns)
         else:
-            table, columns = self._eliminated(self._steps(wanted), wanted)
+            table, columns = self._eliminated(wanted)
         return np.transpose(table, [columns.index(a) for a in group])
 
     def _columns(self, i: int, which: Iterable[int]) -> Group:
@@ -409,31 +393,21 @@ class Elimination:
                 left.append(near[0])
         return sorted(needed)
 
-    def _steps(self, wanted: frozenset[int]) -> list[_Step]:
-        """Return the steps of an elimination, from the leaves to the top."""
+    def _eliminated(self, wanted: frozenset[int]) -> tuple[Floats, Group]:
+        """Return p(wanted columns) and the order of its axes, from the leaves to the top."""
         tree, between = self._tree, self._between(wanted)
-        steps: dict[int, _Step] = {}
+        told: dict[int, tuple[Floats, Group]] = {}
         for i in reversed(between):
             given = tree.separators[i] if i > between[0] else ()
-            children = tuple(child for child in tree.children[i] if child in steps)
-            shared = (tree.separators[child] for child in children)
-            held = self._columns(i, wanted.union(given, *shared))
-            below = {a for child in children for a in steps[child].columns}
-            told = tuple(sorted((wanted & below.union(held)).union(given)))
-            steps[i] = _Step(i, held, given, children, told)
-        return list(steps.values())
-
-    def _eliminated(self, steps: Sequence[_Step], wanted: frozenset[int]) -> tuple[Floats, Group]:
-        """Return p(wanted columns) and the order of its axes."""
-        told: dict[int, tuple[Floats, Group]] = {}
-        for step in steps:
-            table, columns = self._part(step.clique, step.held, step.given), step.held
-            for k, child in enumerate(step.children, 1):
-                later = (self._tree.separators[other] for other in step.children[k:])
-                keep = wanted.union(step.given, *later)
+            children = [child for child in tree.children[i] if child in told]
+            shared = [tree.separators[child] for child in children]
+            columns = self._columns(i, wanted.union(given, *shared))
+            table = self._part(i, columns, given)
+            for k, child in enumerate(children, 1):
+                keep = wanted.union(given, *shared[k:])
                 table, columns = _contracted(table, columns, *told.pop(child), keep)
-            told[step.clique] = table, columns
-        return told[steps[-1].clique]
+            told[i] = table, columns
+        return told[between[0]]
 
     def _part(self, i: int, columns: Group, given: Group = ()) -> Floats:
         """Return the probabilities of some columns of a clique, in its order, given others."""

@@ -640,15 +640,13 @@ def expected_noise(design: Design, budget: StepBudget, n_rows: float) -> tuple[f
     And how many groups are chosen of so many rows.
     """
     picks = n_picks_of(design, budget, n_rows, len(design.candidates))
-    base, n_groups = base_share(design, budget, n_rows), picks + len(design.workload)
-    spare = 1 - (_FOR_BINS if design.searched else 0.0)
-    if not n_groups:
-        base = spare
-    spare -= base + (FOR_CHOICES if picks < len(design.candidates) else 0.0)
-    single = std_of_columns(design, budget, base)
-    if not n_groups:
-        return single, math.nan, 0
-    return single, budget.std(share=spare, **design.distances_of(n_groups)) / GRID, picks
+    n_groups = picks + len(design.workload)
+    spare, pair = 1 - (_FOR_BINS if design.searched else 0.0), math.nan
+    base = base_share(design, budget, n_rows) if n_groups else spare
+    if n_groups:
+        spare -= base + (FOR_CHOICES if picks < len(design.candidates) else 0.0)
+        pair = budget.std(share=spare, **design.distances_of(n_groups)) / GRID
+    return std_of_columns(design, budget, base), pair, picks
 
 
 def check_noise(design: Design, budget: StepBudget) -> None:
