@@ -41,7 +41,7 @@ from ._weighted import (
     grouped,
     model_axis,
     nearest_possible,
-    positive_tables,
+    positive_weights,
     ratio,
     rounded_rows,
 )
@@ -930,21 +930,16 @@ class StatisticsMixin:
 
         @cache  # the value is asked of the same tables
         def ask(covers: str) -> Floats:
-            rows = rows_of(which, covers)
+            rows, found = rows_of(which, covers), []
             kept = np.any(rows.weights > 0, axis=0)
-
-            def frame_of_kept(cells: Sequence[NDArray], known: Mapping[str, Any]) -> Any:
-                table = [own[kept] for own in cells]
-                return framed(table, schema, self._frame, badge, known)
-
-            # Columns that are alike in all tables are made once.
-            alike = [schema.name(k) for k, j in enumerate(which) if len(rows.column(j)) == 1]
-            base = frame_of_kept([rows.column(j)[0] for j in which], {})
-            known = {} if isinstance(base, np.ndarray) else {name: base[name] for name in alike}
-            found = [
-                np.asarray(function(frame_of_kept(cells, known), weights[kept]), np.float64)
-                for cells, weights in positive_tables(rows, which)
-            ]
+            columns = [rows.column(j)[:, kept] for j in which]
+            base = framed([own[0] for own in columns], schema, self._frame, badge)
+            # Columns of a frame that are alike in all tables are made once.
+            moved = [isinstance(base, np.ndarray) or len(own) > 1 for own in columns]
+            for k, weights in enumerate(positive_weights(rows, which)):
+                cells = [o[k % len(o)] if m else None for o, m in zip(columns, moved, strict=True)]
+                table = framed(cells, schema, self._frame, badge, base)
+                found.append(np.asarray(function(table, weights[kept]), np.float64))
             return np.stack(found)
 
         return self._answer(ask, (), judged=False, value=near_the_middle(ask("table")))
@@ -1021,8 +1016,11 @@ class StatisticsMixin:
             raise ValueError(f"n_rows must be a positive integer, got {n_rows!r}.")
         which = list(range(self._asked.n_columns))
         rows, of_noise = (self._told()(which, covers) for covers in ("table", "noise"))
-        tables = positive_tables(rows, which, of_noise)
-        some = [rounded_rows(*one, int(n)) for one in islice(tables, 1, 1 + int(n_tables))]
+        weights = islice(positive_weights(rows, which, of_noise), 1, 1 + int(n_tables))
+        some = [
+            rounded_rows([own[k % len(own)] for own in map(rows.column, which)], one, int(n))
+            for k, one in enumerate(weights, 1)
+        ]
         return [framed(one, self._asked, self._frame, self.sketch_.privacy.badge) for one in some]
 
     def _several(self, columns: Any, normalize: Any) -> tuple[list[int], tuple[int, ...] | None]:
