@@ -70,11 +70,7 @@ def distinct(names: Sequence[str], last: int = 0) -> list[str]:
 
 
 def framed(
-    cells: Sequence[NDArray],
-    schema: TableSchema,
-    frame: str | None,
-    badge: str,
-    base: Any = None,
+    cells: Sequence[NDArray], schema: TableSchema, frame: str | None, badge: str, base: Any = None
 ) -> Any:
     """Return columns as a table: whole numbers, numbers and categories, as the schema says.
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
-from itertools import combinations
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -370,12 +370,25 @@ def lattice(m: int, shifts: NDArray) -> NDArray:
     return found.reshape(*shifts.shape[:2], -1)
 
 
+def across(mass: Floats, values: Floats) -> tuple[Floats, Codes, Codes]:
+    """Return by how much values grow from the lowest to the highest row of each cell.
+
+    Between the middles of two cells they change evenly, as the rows do. The cells before and after
+    each one come second and third.
+    """
+    k = np.arange(len(mass))
+    before, after = np.maximum(k - 1, 0), np.minimum(k + 1, len(mass) - 1)
+    middle = np.cumsum(mass) - mass / 2
+    part = np.minimum(mass / np.maximum(middle[after] - middle[before], TINY), 1.0)
+    return (part * (values[after] - values[before]).T).T, before, after
+
+
 def slopes(model: TableModel, j: int, other: int) -> Floats:
     """Return how another column goes along inside the cells of a numeric one.
 
-    Between the middles of two cells the shares of the other column's cells change evenly, as the
-    rows do, from what they are in the one to what they are in the next. Of the changes, all squared
-    together, noise makes a part: they are taken for as much smaller (as James and Stein do).
+    The shares of the other column's cells change evenly from cell to cell. Of the changes, all
+    squared together, noise makes a part: they are taken for as much smaller (as James and Stein
+    do).
 
     Returns
     -------
@@ -386,44 +399,31 @@ def slopes(model: TableModel, j: int, other: int) -> Floats:
     table = np.maximum(model.table((j, other)), 0.0)[:n]
     mass = table.sum(axis=1) + TINY
     shares = table / mass[:, None]
-    before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
-    middle = np.cumsum(mass) - mass / 2
-    distance = np.maximum(middle[after] - middle[before], TINY)
-    apart = shares[after] - shares[before]
+    step, before, after = across(mass, shares)
     noise = model.noise_of_cells((j, other))[:n] / model.n_rows
     off = np.minimum(noise / mass[:, None], 1.0)
     of_noise = mass**2 @ (off[after] ** 2 + off[before] ** 2)
-    told = np.maximum(1 - of_noise / np.maximum(mass**2 @ apart**2, TINY), 0.0)
-    step = np.minimum(mass / distance, 1.0)[:, None] * apart * told
+    apart = mass**2 @ (shares[after] - shares[before]) ** 2
+    told = np.maximum(1 - of_noise / np.maximum(apart, TINY), 0.0)
     found = np.zeros((model.sizes[j], model.sizes[other]))
     # A share that grows by twice itself grows from 0.
-    found[: len(mass)] = np.clip(step / np.maximum(shares, TINY), -2.0, 2.0)
+    found[:n] = np.clip(step * told / np.maximum(shares, TINY), -2.0, 2.0)
     return found
 
 
-class Correlation(NamedTuple):
-    """How two numbers go up and down together inside the cells of the first.
-
-    Parameters
-    ----------
-    expected : ndarray of shape (2, n_cells)
-        The correlation by ranks, if only the step across the cell makes it, and if what is left
-        beside the steps is alike in all cells.
-    size : float
-        Mean square of the former.
-    """
-
-    expected: Floats
-    size: float
-
-
-def correlation(model: TableModel, a: int, b: int) -> Correlation:
+def correlation(model: TableModel, a: int, b: int) -> Floats:
     """Return how b goes along with a inside the cells of a, by what neighbours tell.
 
     The median of b changes from cell to cell of a by a step that neighbours tell, and b has
     quartiles in the cell. If a is even in its cell and b the step times a plus normal errors, with
     x = step / (distance of the quartiles), the correlation is about 0.389 x = x 1.349 / sqrt(12);
     it is 1 at x = 2, where steps alone make the quartiles.
+
+    Returns
+    -------
+    ndarray of shape (2, n_cells)
+        The correlation by ranks, if only the step across the cell makes it, and if what is left
+        beside the steps is alike in all cells.
     """
     n = model.sizes[a] - model.schema.missing(a)
     table = np.maximum(model.table((a, b)), 0.0)[:n]
@@ -431,20 +431,17 @@ def correlation(model: TableModel, a: int, b: int) -> Correlation:
     ends = np.concatenate([[0.0], np.cumsum(np.maximum(model.table((b,)), 0.0))])
     curves = np.concatenate([np.zeros((n, 1)), np.cumsum(table, axis=1)], axis=1) / mass[:, None]
     low, median, high = np.array([np.interp([0.25, 0.5, 0.75], c, ends) for c in curves]).T
-    at = np.cumsum(mass) - mass / 2
-    before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
-    step = mass * (median[after] - median[before]) / np.maximum(at[after] - at[before], TINY)
-    spread = np.maximum(high - low, 1e-6)
+    step, spread = across(mass, median)[0], np.maximum(high - low, 1e-6)
     x = step / spread
-    own = np.clip(0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4, -0.99, 0.99)
+    own = 0.389 * x + 0.22 * np.sign(x) * (x / 2) ** 4
     # Coarse cells of b hide what is left beside the steps: the least of a quarter of the rows.
     left = np.maximum(spread**2 / 1.82 - 0.137 * step**2, 1e-8)
     order = np.argsort(left)
     quarter = np.searchsorted(np.cumsum(mass[order]), 0.25 * mass.sum())
     alike = step / np.sqrt(step**2 + 12 * left[order][min(quarter, n - 1)])
     found = np.zeros((2, model.sizes[a]))
-    found[:, :n] = own, np.clip(alike, -0.99, 0.99)
-    return Correlation(found, float(mass @ found[0, :n] ** 2))
+    found[:, :n] = np.clip([own, alike], -0.99, 0.99)
+    return found
 
 
 def drawn_odds(expected: Floats, n_tables: int, rng: np.random.Generator) -> Floats:
@@ -592,12 +589,11 @@ class InsideCells:
         # A value is one of few quantiles of its cell: half of the digits tell which.
         self._shifts = shifts.astype(np.float32)
         # What neighbours tell of a pair that nobody counted is a part of its interaction.
-        told = [
-            (a, b)
-            for a, b in combinations(self.loose, 2)
-            if model.counts_together((places[a].j, places[b].j))
+        self._along = [
+            (k, other, self._coupling(k, other))
+            for k, other in permutations(self.loose, 2)
+            if model.counts_together((places[k].j, places[other].j))
         ]
-        self._pairs = [self._pair(a, b) for a, b in told]
         others = [k for k in range(len(places)) if k not in self.loose]
         self._beside = {k: [self._other(k, other) for other in others] for k in self.loose}
 
@@ -618,11 +614,11 @@ class InsideCells:
 
     def _quantiles(self, block: slice) -> dict[int, Floats]:
         """Return at which quantiles of their cells the rows of some tables lie."""
-        u = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
-        for a, b, of_a, of_b in self._pairs:
-            between = (u[a] + u[b]) % 1.0  # even, and independent of either
-            u[b] = self._coupled(b, of_b, u[b], between, block)
-            u[a] = self._coupled(a, of_a, u[a], self._ranks(u[b]), block)
+        even = dict(zip(self.loose, lattice(self._m, self._shifts[:, block]), strict=True))
+        u = dict(even)
+        for k, other, (odds, start, share) in self._along:
+            rank = start + share * even[other]
+            u[k] = plackett_quantiles(u[k], rank, odds[block][:, self._code[k]])
         for k in self.loose:
             slope, jumps = np.zeros_like(u[k]), []
             for own, coin, jump, cells in self._beside[k]:
@@ -635,31 +631,10 @@ class InsideCells:
                 u[k] = np.where(jumped, jump.moved(u[k], rows), u[k])
         return u
 
-    def _coupled(self, k: int, how: tuple, u: Floats, other: Floats, block: slice) -> Floats:
-        """Return quantiles that go along with those of another column in the same unit."""
-        odds, start, share = how
-        return plackett_quantiles(u, start + share * other, odds[block][:, self._code[k]])
-
-    def _ranks(self, u: Floats) -> Floats:
-        """Return where in its unit each row is by its quantile, from 0 to 1."""
-        order = np.argsort(u.reshape(len(u), -1, self._m), axis=2)
-        found, ranks = np.empty_like(u), (np.arange(self._m, dtype=u.dtype) + 0.5) / self._m
-        np.put_along_axis(found.reshape(order.shape), order, ranks[None, None], axis=2)
-        return found
-
-    def _pair(self, a: int, b: int) -> tuple:
-        """Let two numbers go up and down together in their cells, first in those of the latter.
-
-        It is the one of which neighbours tell less.
-        """
-        i, j = self._places[a].j, self._places[b].j
-        told, back = correlation(self._model, i, j), correlation(self._model, j, i)
-        if back.size > told.size:
-            a, b, i, j, told, back = b, a, j, i, back, told
-        return a, b, self._coupling(told, a, (i, j), b), self._coupling(back, b, (j, i), a)
-
-    def _coupling(self, told: Correlation, k: int, pair: Group, other: int) -> tuple:
-        odds = drawn_odds(told.expected, self._n_tables, self._rng)
+    def _coupling(self, k: int, other: int) -> tuple:
+        """Let a number go up and down inside its cells with another one, across the other's."""
+        pair = self._places[k].j, self._places[other].j
+        odds = drawn_odds(correlation(self._model, *pair), self._n_tables, self._rng)
         start, share = conditional_shares(self._model, *pair)
         cells = self._code[k], self._code[other]
         return tuple(one.astype(np.float32) for one in (odds, start[cells], share[cells]))
