@@ -149,12 +149,16 @@ def warn_of_the_wide(
     is_open, is_spread = found._part_of_possible(width) > 0.5, width > spread
     wide = np.flatnonzero(is_open | is_spread)
     if len(wide):
-        names = found._names()
-        about = "this answer" if not found.shape else first_of([repr(names[k]) for k in wide])
+        named = found._labels_of_entries() if found.axes else {}
+        names = found._names() if found.shape else ["this answer"]
+        about = [
+            " and ".join(f"{axis} = {own[k]}" for axis, own in named.items()) or names[k]
+            for k in wide
+        ]
         limit = "half of what is possible"
         limit += ", or than two standard deviations of the column" * bool(is_spread.any())
         message = (
-            f"Do not rely on {about}: an interval is wider than {limit}. When you "
+            f"Do not rely on {first_of(about)}: an interval is wider than {limit}. When you "
             "sketch again, use a larger epsilon or fewer columns, count columns together that you "
             "ask together (`workload` or `marginals`), and give `step` or `edges` in the schema."
         )
@@ -185,12 +189,10 @@ def warn_of_the_clipped(
     both = (found._value, found._shown_error())
     values, errors = (np.reshape(one, (-1, len(which))).T for one in both)
     for j, value, error in zip(which, values, errors, strict=True):
-        if (
-            plausible.model.cells[j].edges is None
-            or not (places := plausible.tables_of("table").places(j)).at_ends.any()
-        ):
+        places, column = plausible.tables_of("table").places(j), plausible.schema.columns[j]
+        if not places.at_ends.any():
             continue
-        cells, column = plausible.model.cells[j], plausible.schema.columns[j]
+        cells = places.column
         new_piece = np.diff(cells.piece_of_atom[: cells.n_present], prepend=-1) > 0
         cuts = cells.edges[:-1][new_piece]
         is_there = [np.any(value <= cuts[1]), np.any(value >= cuts[-1])]

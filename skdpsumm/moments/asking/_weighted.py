@@ -137,17 +137,16 @@ class GroupedRows(Rows):
         """
         # The lowest value is where the first rows are, not where there are none yet.
         levels = np.maximum(levels, ROUNDING)
-        shape, codes = self.weights.shape, self.of_present(values).codes
+        codes, order = self.of_present(values).codes, np.argsort(values, axis=1, kind="stable")
+        ordered = np.take_along_axis(values, order, axis=1)
         found = np.full((len(self.weights), self.n_groups, len(levels)), np.nan)
-        are_alike = len(values) == len(codes) == 1  # in all tables: these are sorted once
-        for k in range(1 if are_alike else len(found)):
-            tables = slice(None) if are_alike else slice(k, k + 1)
-            of, at = np.broadcast_to(codes, shape)[k], np.broadcast_to(values, shape)[k]
-            for g in range(self.n_groups):
-                rows = np.flatnonzero(of == g)
-                rows = rows[np.argsort(at[rows], kind="stable")]
-                if len(rows):
-                    found[tables, g] = _inverted(at[rows], self.weights[tables][:, rows], levels)
+        for g in range(self.n_groups):
+            own = np.where(codes == g, self.weights, 0.0)
+            own = np.take_along_axis(own, np.broadcast_to(order, own.shape), axis=1)
+            curves = np.maximum.accumulate(np.cumsum(own, axis=1), axis=1)
+            for k in np.flatnonzero(curves[:, -1] > 0).tolist():
+                place = np.searchsorted(curves[k], levels * curves[k, -1] * (1 - ROUNDING))
+                found[k, g] = ordered[k % len(ordered), np.minimum(place, self.n - 1)]
         return found
 
 
@@ -188,18 +187,6 @@ def covariance(weights: Floats, x: Floats, y: Floats) -> Floats:
     centre_x, centre_y = average(x)[0], average(y)[0]
     off_x, off_y = x - centre_x, y - centre_y
     return average(off_x * off_y) - average(off_x) * average(off_y)
-
-
-def _inverted(values: Floats, weights: Floats, levels: Floats) -> Floats:
-    """Return quantiles of increasing values, for each of several weights of them."""
-    curves = np.maximum.accumulate(np.cumsum(weights, axis=1), axis=1)
-    total = curves[:, -1:]
-    places = [
-        np.searchsorted(curve, levels * whole * (1 - ROUNDING))
-        for curve, whole in zip(curves, total[:, 0], strict=True)
-    ]
-    found = values[np.minimum(places, len(values) - 1)]
-    return np.where(total > 0, found, np.nan)
 
 
 def nearest_possible(covariance: Floats, spans: Floats, noise: Floats) -> Floats:

@@ -32,7 +32,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from itertools import permutations
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -503,50 +502,44 @@ def at_quantiles(quantiles: NDArray, cell: Codes, u: Floats) -> NDArray:
     return quantiles.ravel()[place]
 
 
-class Jumps(NamedTuple):
-    """The share p of another column's cell is a up to a place of a cell, and b from there on.
+def jumps(
+    tables: Floats, n: int, coin: NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return where in a cell the share p of another column's cell jumps, from a to b.
+
+    These are what the neighbours of each cell have. All cells have the rows that they have by
+    chance.
 
     Parameters
     ----------
-    place, first : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
-        Where, and how many of the rows are before it: place a / p.
-    possible : ndarray of bool
-        Whether p lies between a and b.
+    tables : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
+    n : int
+        Cells of j that hold values.
+    coin : ndarray of bool, shape (n_tables, n_cells of j)
+        In which cells shares jump, if p lies between a and b.
+    rng : Generator
+
+    Returns
+    -------
+    place, first : ndarray of the shape of `tables`
+        Where, and how many of the rows are before it: place a / p. Both are 1 / 2 without a jump.
     """
+    tables = np.maximum(tables, 0.0)
+    tables = np.maximum(tables + np.sqrt(tables) * rng.standard_normal(tables.shape), 0.0)
+    p = tables / np.maximum(tables.sum(axis=2, keepdims=True), TINY)
+    a, b = np.roll(p, 1, axis=1), np.roll(p, -1, axis=1)
+    a[:, 0], b[:, n - 1 :] = p[:, 0], p[:, n - 1 :]
+    jumped = coin[:, :, None] & ((a - p) * (p - b) > 0)
+    place = np.where(jumped, (p - b) / np.where(jumped, a - b, 1.0), 0.5)
+    first = np.where(jumped, place * a / np.maximum(p, TINY), 0.5)
+    return place.astype(np.float32), first.astype(np.float32)
 
-    place: Floats
-    first: Floats
-    possible: NDArray[np.bool_]
 
-    @classmethod
-    def of(cls, tables: Floats, n: int, rng: np.random.Generator) -> Jumps:
-        """Return the jumps that the neighbours of each cell let expect, in each table.
-
-        All cells have the rows that they have by chance.
-
-        Parameters
-        ----------
-        tables : ndarray of shape (n_tables, n_cells of j, n_cells of the other)
-        n : int
-            Cells of j that hold values.
-        rng : Generator
-        """
-        tables = np.maximum(tables, 0.0)
-        tables = np.maximum(tables + np.sqrt(tables) * rng.standard_normal(tables.shape), 0.0)
-        p = tables / np.maximum(tables.sum(axis=2, keepdims=True), TINY)
-        a, b = np.roll(p, 1, axis=1), np.roll(p, -1, axis=1)
-        a[:, 0], b[:, n - 1 :] = p[:, 0], p[:, n - 1 :]
-        possible = (a - p) * (p - b) > 0
-        place = np.where(possible, (p - b) / np.where(possible, a - b, 1.0), 0.5)
-        first = np.where(possible, place * a / np.maximum(p, TINY), 0.5)
-        return cls(place.astype(np.float32), first.astype(np.float32), possible)
-
-    def moved(self, u: Floats, rows: tuple) -> Floats:
-        """Return quantiles of rows, of which ``array[rows]`` are the jumps."""
-        place, first = self.place[rows], self.first[rows]
-        before = u * (place / np.maximum(first, 1e-9))
-        after = 1 - (1 - u) * ((1 - place) / np.maximum(1 - first, 1e-9))
-        return np.where(u < first, before, after)
+def at_a_jump(u: Floats, place: Floats, first: Floats) -> Floats:
+    """Return even quantiles under a density that jumps."""
+    before = u * (place / np.maximum(first, 1e-9))
+    after = 1 - (1 - u) * ((1 - place) / np.maximum(1 - first, 1e-9))
+    return np.where(u < first, before, after)
 
 
 class InsideCells:
@@ -582,12 +575,11 @@ class InsideCells:
         self._n_tables, self._rng = n_tables, rng
         self.loose = [k for k, one in enumerate(places) if not one.is_exact]
         n, n_units = len(self.loose), len(code[0]) // m
-        drawn = rng.random((n, n_tables, n_units))
+        # A value is one of few quantiles of its cell: half of the digits tell which.
+        drawn = rng.random((n, n_tables, n_units), dtype=np.float32)
         # Those of the model are spread evenly over the cells.
         even = np.outer(evenly_filling(3)[:n], 0.5 + np.arange(n_units))[:, None] % 1.0
-        shifts = np.concatenate([even, drawn], axis=1)
-        # A value is one of few quantiles of its cell: half of the digits tell which.
-        self._shifts = shifts.astype(np.float32)
+        self._shifts = np.concatenate([even.astype(np.float32), drawn], axis=1)
         # What neighbours tell of a pair that nobody counted is a part of its interaction.
         self._along = [
             (k, other, self._coupling(k, other))
@@ -620,15 +612,13 @@ class InsideCells:
             rank = start + share * even[other]
             u[k] = plackett_quantiles(u[k], rank, odds[block][:, self._code[k]])
         for k in self.loose:
-            slope, jumps = np.zeros_like(u[k]), []
-            for own, coin, jump, cells in self._beside[k]:
-                rows = (block, *cells)
-                jumped = coin[block][:, self._code[k]] & jump.possible[rows]
-                slope = slope + np.where(jumped, 0.0, own)
-                jumps.append((jumped, jump, rows))
+            slope = np.zeros_like(u[k])
+            for own, coin, *_ in self._beside[k]:
+                slope += np.where(coin[block][:, self._code[k]], 0.0, own)
             u[k] = tilted(u[k], slope)
-            for jumped, jump, rows in jumps:  # at last: where nobody is, there stays nobody
-                u[k] = np.where(jumped, jump.moved(u[k], rows), u[k])
+            for *_, place, first, cells in self._beside[k]:
+                # At last: where nobody is, there stays nobody.
+                u[k] = at_a_jump(u[k], place[block, *cells], first[block, *cells])
         return u
 
     def _coupling(self, k: int, other: int) -> tuple:
@@ -646,6 +636,5 @@ class InsideCells:
         coin = coins(self._rng, 1 + self._n_tables, self._model.sizes[i])
         coin[0] = False
         n = self._model.sizes[i] - self._model.schema.missing(i)
-        tables = self._counts((i, j))[: 1 + self._n_tables]
-        jumps = Jumps.of(tables, n, self._rng)
-        return slopes(self._model, i, j)[cells].astype(np.float32), coin, jumps, cells
+        places = jumps(self._counts((i, j))[: 1 + self._n_tables], n, coin, self._rng)
+        return slopes(self._model, i, j)[cells].astype(np.float32), coin, *places, cells
