@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._numbers import FEWEST_POINTS, N_ANYWHERE, N_POINTS, Floats, Group
+from .._numbers import FEWEST_POINTS, MOST_TABLE_CELLS, N_POINTS, Floats, Group
 from ..inferring._table_model import TableModel
 from ..plausible._rows import NamedRows, Rows, check_each_row, values_at
 from ._warnings import warn_of_constants
@@ -94,7 +94,7 @@ class AskedFunction:
         for outputs, columns in self.parts:
             if not constant[outputs].any():
                 continue
-            rows = self._plausible.all_rows(columns, most=N_ANYWHERE)
+            rows = self._plausible.all_rows(columns, most=MOST_TABLE_CELLS)
             if rows is not None:
                 values = values_at(self.function, rows)[:, outputs]
                 certain[outputs] = constant[outputs] & np.all(values == values[:1], axis=0)

@@ -66,12 +66,11 @@ class Places:
     j : int
         The column.
     n_tables : int
+        How many plausible tables differ in where rows lie. If none, all are as the model says.
     stream : callable
         Takes a use and returns its random numbers.
     counts : ndarray of shape (1 + n_tables, n_cells)
         Rows of each cell, by the model and in each plausible table.
-    moves : bool
-        Whether plausible tables differ in where rows lie. If not, all are as the model says.
 
     Attributes
     ----------
@@ -95,13 +94,10 @@ class Places:
         n_tables: int,
         stream: Callable[..., np.random.Generator],
         counts: Floats,
-        *,
-        moves: bool,
     ):
         self.j, self.column = j, model.cells[j]
         self.weights: Floats
-        self._n_tables = n_tables if moves else 0
-        self._stream, self._counts = stream, counts
+        self._n_tables, self._stream, self._counts = n_tables, stream, counts
         step = model.schema.step(j)
         self._is_cut = bool(model.schema.columns[j].edges) and step is None
         self.at_ends = self.beyond = np.zeros(2)
