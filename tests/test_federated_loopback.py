@@ -34,10 +34,8 @@ from skdpsumm.federated._wire import (
     room_of_question,
 )
 
-pytestmark = [
-    pytest.mark.flower,
-    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
-]
+LEAKS = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+pytestmark = [pytest.mark.flower, LEAKS]
 
 ROOT = Path(__file__).resolve().parent.parent
 ATTACKS = ROOT / "tests" / "attacks"
@@ -108,11 +106,8 @@ class flood:
         assert {403, 413} <= self.answers <= {403, 413, 415, 401}
 
     def _call(self):
-        calls = [
-            ("control/start-run", 100),
-            ("fleet/pull-messages", 100),
-            ("fleet/push-object", 2**23 + 1),
-        ]
+        calls = [("control/start-run", 100), ("fleet/pull-messages", 100)]
+        calls += [("fleet/push-object", 2**23 + 1)]
         with httpx.Client(verify=False, base_url=self.url, timeout=60) as client:
             while not self.over.wait(1.0):
                 for path, size in calls:
