@@ -18,7 +18,7 @@ on bank and 0.0131 on Adult, whose tv2 on the grid of wide.py is 0.0261 (two see
     halving while a part has 3/16 of rows   q 0.021, 0.018, 0.013
     joining neighbours that move 1 %        q 0.019, 0.017, 0.013; Adult's tv2 0.030
     leaves of 3 % of the rows, not of 7     q 0.026, 0.016, 0.013 (one seed)
-    singular values of pairs less noise     q 0.024, 0.016 on smooth, bank (one seed)
+    singular values of pairs less noise     q 0.024, 0.016, 0.013 (one seed)
     30 % of a pair's budget for 7 x 7 bins  q 0.021, 0.017, 0.013; Adult's tv2 0.027
 
 Prints for each table and epsilon, as means of the seeds: the total variation of single numbers
