@@ -93,7 +93,7 @@ PLANTED = {
     ],
     "tests/test_features.py::test_the_claimed_rounding_is_reached_and_not_passed": [
         ("mean_rounding", "skdpsumm/features/_feature_maps.py",
-            "return self._sensitivity(adjacency, _FOURIER_MEAN_ROUNDING)", "return self._sensitivity(adjacency, _FOURIER_ROUNDING)"),
+            "rounding = _FOURIER_MEAN_ROUNDING if averaged else _FOURIER_ROUNDING", "rounding = _FOURIER_ROUNDING"),
     ],
     "tests/test_kit.py::test_runs_of_a_search_cost_what_is_claimed": [
         ("search_score_replaced", "skdpsumm/model_selection/_run.py",
@@ -131,7 +131,7 @@ PLANTED = {
             'rows, reach = (2, self.reach) if adjacency == "replace_one" else (1, 1.0)', "rows, reach = 1, 1.0"),
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[histogram-three rows]": [
-        ("sketch_of_one_row", "skdpsumm/features/_feature_maps.py", "k = 1 if limit is None else int(limit)", "k = 1"),
+        ("sketch_of_one_row", "skdpsumm/features/_feature_maps.py", "k = 1 if averaged or limit is None else int(limit)", "k = 1"),
     ],
     "tests/test_kit.py::test_neighbours_cost_what_is_claimed[functional-three rows]": [
         ("minimiser_of_one_row", "skdpsumm/learners/erm/_problem.py",

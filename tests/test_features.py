@@ -129,7 +129,7 @@ def test_the_claimed_rounding_is_reached_and_not_passed(longest, kind, adjacency
     """A group's mean is longer than any row, for it is rounded twice; the claim has both."""
     excess, codes = longest[kind]
     feature_map = fourier(np.ones(pairs))
-    claims = {"row": feature_map.sensitivity, "mean": feature_map.averaged_sensitivity}
+    claim = feature_map.sensitivity(adjacency, averaged=kind == "mean")
 
     def sums(codes):
         if kind == "row":
@@ -139,7 +139,7 @@ def test_the_claimed_rounding_is_reached_and_not_passed(longest, kind, adjacency
     moved, n_moved = sums(codes), 1
     if adjacency == "replace_one":  # by what lies opposite
         moved, n_moved = moved - sums(np.array(codes) + _engine.N_ANGLES // 2), 2
-    (l1, l2), (most_l1, most_l2) = norms(moved), claims[kind](adjacency)
+    (l1, l2), (most_l1, most_l2) = norms(moved), claim
     circle = n_moved * math.sqrt(pairs) * GRID
     assert l2 - circle == pytest.approx(n_moved * math.sqrt(pairs) * excess, rel=1e-6)
     assert l1 <= most_l1
@@ -149,7 +149,7 @@ def test_the_claimed_rounding_is_reached_and_not_passed(longest, kind, adjacency
 
 
 def whole_map(feature_map):
-    return lambda adjacency: feature_map.averaged_sensitivity(adjacency)
+    return lambda adjacency: feature_map.sensitivity(adjacency, averaged=True)
 
 
 def parts_of(feature_map):

@@ -19,7 +19,6 @@ from skdpsumm.privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedge
 from skdpsumm.privacy._fit import PrivateFit
 from skdpsumm.privacy._noise import current_seed
 from skdpsumm.schema._groups import Groups
-from skdpsumm.schema._reading import is_dask
 from skdpsumm.schema._schema import as_schema
 
 # Tests of other things set these off, on tables as small as they are.
@@ -66,8 +65,8 @@ def table(n_rows=120, n_groups=25, seed=0):
 def exact(sketcher, X, groups):
     """Return what a fit would add noise to: sums in grid units, and the number that is counted."""
     copy = clone(sketcher)
-    summed = copy._sum_partitions if is_dask(X) else copy._sum_rows
-    return summed(X, groups, as_schema(copy.schema), current_seed())[1:]
+    rows = copy._rows(X, groups, as_schema(copy.schema), current_seed())
+    return rows(copy._draft(current_seed()).feature_map)
 
 
 def in_partitions(X, groups, n_partitions=4):

@@ -100,10 +100,10 @@ CUTS = [20.0, 37.0, 70.0]
 @pytest.mark.parametrize(
     ("ask", "about", "of"),
     [
-        (lambda m2m: m2m.variance(), "the variance of 'hours'", np.var),
+        (lambda m2m: m2m.variance(), "hours", np.var),
         (
             lambda m2m: m2m.quantile("hours", [0.3]),
-            "the quantile hours 0.3",
+            "hours 0.3",
             lambda x: np.quantile(x, 0.3, method="inverted_cdf"),
         ),
         (
