@@ -222,7 +222,7 @@ PLANTED = {
     "tests/test_schema_finder.py::test_the_claim_covers_every_mix_of_new_and_common_values": [
         ("new_values_without_their_delta", "skdpsumm/schema/_finder.py", "log_ratio, own + tail), bound", "log_ratio, own), bound"),
     ],
-    "tests/test_schema_finder.py::test_a_value_that_one_unit_brings_is_told_no_more_often_than_is_claimed": [
+    "tests/test_schema_finder.py::test_a_value_that_one_unit_brings_is_told_as_rarely_as_claimed": [
         ("tail_of_delta_twice", "skdpsumm/schema/_finder.py", "delta=self.delta - tail)", "delta=self.delta)"),
         ("threshold_without_the_unit", "skdpsumm/schema/_finder.py",
             "return _FEWEST_UNITS + lattice + noise.std_of_block(block) * deviations",
