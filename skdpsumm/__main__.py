@@ -27,7 +27,6 @@ from skdpsumm import (
     PrivateSketch,
 )
 from skdpsumm._computing import one_blas_thread
-from skdpsumm.privacy._ledger import LedgerDataset
 
 # What such measurements can be is public. The ranges are not read off these data.
 SCHEMA = {"mean radius": (5, 30), "mean concavity": (0, 0.5), "diagnosis": ["benign", "malignant"]}
@@ -106,7 +105,7 @@ def show(path: Path) -> None:
         told = "{id}. {time:.10} {dataset}: {label}, epsilon={epsilon:.4g}".format(**entry)
         print(told + " (simulated)" * entry["simulated"])
     for name in sorted({"default", *(entry["dataset"] for entry in ledger.entries())}):
-        epsilon, delta = LedgerDataset(ledger, name).remaining
+        epsilon, delta = ledger.dataset(name).remaining
         print(f"Left for one more release of {name!r}: epsilon={epsilon:.4g} at delta={delta:.3g}")
 
 

@@ -227,8 +227,8 @@ def charge_all(ledger, mechanisms, names):
         ledger.dataset(name, partition="region")
     rows = {"north": [], "south": []}
     for mechanism, name in zip(mechanisms, names, strict=True):
-        refused = is_refused(ledger, mechanism, dataset=name)
-        assert try_to_charge(ledger, mechanism, dataset=name) is not refused
+        refused = is_refused(ledger.dataset(name), mechanism)
+        assert try_to_charge(ledger.dataset(name), mechanism) is not refused
         for region, paid in rows.items():
             if not refused and name in (region, "default", "c"):
                 paid.append(mechanism)
@@ -416,7 +416,7 @@ def test_a_data_set_keeps_its_partition():
     assert ledger.dataset("north").partition == "region"
     with pytest.raises(ValueError, match=r"'age'.*'region'.*another name"):
         ledger.dataset("north", partition="age")
-    ledger.charge(PureDP(0.1), dataset="late")
+    ledger.dataset("late").charge(PureDP(0.1))
     with pytest.raises(ValueError, match="another name"):
         ledger.dataset("late", partition="region")
 
@@ -447,9 +447,7 @@ def test_parameters_are_checked(settings_, message, tmp_path):
 def test_names_and_labels_are_short_and_printable(text):
     ledger = PrivacyLedger(epsilon=1.0)
     for use in (
-        lambda: ledger.charge(PureDP(0.1), dataset=text),
         lambda: ledger.charge(PureDP(0.1), label=text),
-        lambda: ledger.check(PureDP(0.1), dataset=text),
         lambda: ledger.dataset(text),
         lambda: ledger.dataset("a", partition=text),
     ):
@@ -457,10 +455,10 @@ def test_names_and_labels_are_short_and_printable(text):
             use()
     with pytest.raises(ValueError, match="mechanism must be"):
         ledger.charge(0.1)
-    with pytest.raises(ValueError, match="dataset must be a non-empty string"):
-        ledger.charge(PureDP(0.1), dataset="")
+    with pytest.raises(ValueError, match="name must be a non-empty string"):
+        ledger.dataset("")
     assert ledger.entries() == []
-    assert ledger.charge(PureDP(0.1), dataset="x" * 200, label="y" * 200) == 1
+    assert ledger.dataset("x" * 200).charge(PureDP(0.1), label="y" * 200) == 1
 
 
 def test_a_cost_that_no_entry_can_hold_is_not_charged():
@@ -561,7 +559,7 @@ def test_a_locked_file_times_out(tmp_path, monkeypatch):
     other = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert ledger.spent.epsilon == 0
-    with pytest.raises(TimeoutError, match="Nothing was charged"):
+    with pytest.raises(TimeoutError, match="End the process that holds it"):
         ledger.charge(PureDP(0.5))
     other.close()
     assert ledger.charge(PureDP(0.5)) == 1
@@ -672,9 +670,9 @@ def test_an_interrupt_within_a_charge_leaves_a_ledger_that_adds_up(
         patch.setattr(owner, step, interrupt)
         interrupted = name or step != "_write"  # memory is not written
         with pytest.raises(KeyboardInterrupt) if interrupted else contextlib.nullcontext():
-            ledger.charge(PureDP(1.0), dataset="new")
+            ledger.dataset("new").charge(PureDP(1.0))
     n_now = len(ledger.entries())
     assert n_now == 2 + (not interrupted)
     assert ledger.spent.epsilon == n_now
-    assert ledger.charge(PureDP(1.0), dataset="new") == n_now + 1
+    assert ledger.dataset("new").charge(PureDP(1.0)) == n_now + 1
     assert len(ledger.entries()) == n_now + 1

@@ -92,7 +92,7 @@ def sketch():
 
 
 def paid(ledger):
-    ledger.charge(PureDP(0.1), dataset="one", label="a release")
+    ledger.dataset("one").charge(PureDP(0.1), label="a release")
     ledger.dataset("two", partition="by region").charge(PureDP(0.2))
     return ledger
 
@@ -338,7 +338,7 @@ def test_no_text_shows_a_row(name):
 def test_a_ledger_that_cannot_be_read_is_shown_all_the_same(tmp_path):
     one = ledger(tmp_path)
     one.path.write_bytes(b"no ledger")
-    for shown in (one, LedgerDataset(one, "two")):
+    for shown in (one, LedgerDataset(one, "two", None)):
         assert "cannot be read" in shown._repr_html_()
         assert "charge" in dir(shown)
     assert "cannot be read" in repr(one)

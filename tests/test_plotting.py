@@ -320,9 +320,8 @@ def test_covariance(m2m):
 def a_ledger():
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
     ledger.charge(GaussianDP(0.2), label="means")
-    ledger.charge(
-        PrivacyGuarantee(GaussianDP(0.1), simulated=True), label="counts", dataset="north"
-    )
+    simulated = PrivacyGuarantee(GaussianDP(0.1), simulated=True)
+    ledger.dataset("north").charge(simulated, label="counts")
     return ledger
 
 

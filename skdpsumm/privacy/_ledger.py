@@ -91,81 +91,6 @@ class Budget(NamedTuple):
     delta: float
 
 
-@dataclass(frozen=True)
-class LedgerDataset:
-    """One data set's view of a `PrivacyLedger`, which estimators take in the ledger's place.
-
-    Make it with `PrivacyLedger.dataset`. Charges go to this data set, under the cap of the whole
-    ledger.
-    """
-
-    ledger: PrivacyLedger
-    name: str
-    partition: str | None = None
-
-    @property
-    def adjacency(self) -> str:
-        """Which data sets are neighbours for the ledger."""
-        return self.ledger.adjacency
-
-    @property
-    def unit(self) -> str:
-        """How neighbours differ for the ledger: in a "row" or in a "group"."""
-        return self.ledger.unit
-
-    def check(self, claim: Claim) -> None:
-        """Raise `BudgetExceededError` if the cap cannot hold a claim here."""
-        self.ledger.check(claim, dataset=self.name)
-
-    def price(self, claim: Claim) -> Budget:
-        """Return what a charge of a claim would cost by itself."""
-        return self.ledger.price(claim)
-
-    def charge(self, claim: Claim, *, label: str = "") -> int:
-        """Charge a claim to this data set and return the entry's id."""
-        return self.ledger.charge(claim, dataset=self.name, label=label)
-
-    @property
-    def spent(self) -> Budget:
-        """What the releases from this data set cost together."""
-        paid = self.ledger._store.read().spent.get(self.name, Spent())
-        return self.ledger._budget(self.ledger._filter.epsilon_of(paid.cost))
-
-    @property
-    def n_charges(self) -> int:
-        """Number of charges to the whole ledger."""
-        return self.ledger.n_charges
-
-    @property
-    def remaining(self) -> Budget:
-        """What one more release from this data set may be calibrated to.
-
-        It does not add to `spent`: of Gaussian noise squares of mu add, and not epsilons.
-        """
-        return self.plan(1)
-
-    def plan(self, n_releases: int) -> Budget:
-        """Return what each of so many equal releases from this data set may be calibrated to."""
-        if not isinstance(n_releases, Integral) or n_releases < 1:
-            raise ValueError(
-                f"n_releases must be a whole number of at least 1, got {n_releases!r}."
-            )
-        book = self.ledger._store.read()
-        rule, paid = self.ledger._rule(book), paid_in(book.spent, self.name)
-        return self.ledger._budget(rule.left(paid, int(n_releases)))
-
-    def entries(self) -> list[dict[str, Any]]:
-        """Return the charges to this data set in order."""
-        return [entry for entry in self.ledger.entries() if entry["dataset"] == self.name]
-
-    def _repr_html_(self) -> str:
-        return self.ledger._to_html(self.name)
-
-    def __sklearn_clone__(self) -> LedgerDataset:
-        self.ledger.__sklearn_clone__()
-        return self
-
-
 class PrivacyLedger:
     """A cap on the privacy that releases spend together, and a record of what each has spent.
 
@@ -206,6 +131,8 @@ class PrivacyLedger:
     ----------
     path : Path or None
         Absolute path of the file.
+    name : str
+        Name of the data set that is charged: "default", or that of `dataset`.
 
     Raises
     ------
@@ -220,8 +147,9 @@ class PrivacyLedger:
         and try again.
     ValueError
         If a parameter, the settings of the file, or the kind of a charge does not suit the ledger.
-    TypeError
-        If you copy or pickle a ledger without a `path`: charges of the copy would be lost.
+    RuntimeError
+        By everything that uses a copy of a ledger without a `path`, or one that came out of a
+        pickle: its charges would be lost.
 
     Notes
     -----
@@ -272,6 +200,8 @@ class PrivacyLedger:
     but epsilon=0.2 of 1 is left there. Nothing was charged. ...
     """
 
+    name = "default"
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -319,7 +249,7 @@ class PrivacyLedger:
         ledger._attach(LedgerStore(_absolute(path)))
         return ledger
 
-    def check(self, claim: Claim, *, dataset: str = "default") -> None:
+    def check(self, claim: Claim) -> None:
         """Raise `BudgetExceededError` if the cap cannot hold a claim. Nothing is written.
 
         Parameters
@@ -327,13 +257,9 @@ class PrivacyLedger:
         claim : PrivacyGuarantee or Mechanism
             What is released. A `Mechanism` alone is the cost of one row more or less: give a
             guarantee where neighbours differ otherwise.
-        dataset : str, default="default"
-            Name of the data that you want to release from. Most ledgers are for one data set, which
-            needs no name of its own.
         """
         self._refuse_simulation(current_seed() is not None)
-        _check_name("dataset", dataset)
-        self._refuse_excess(self._store.read(), dataset, self._price(_guarantee(claim)))
+        self._refuse_excess(self._store.read(), self._price(_guarantee(claim)))
 
     def price(self, claim: Claim) -> Budget:
         """Return what a charge of a claim would cost by itself. Nothing is written.
@@ -351,7 +277,7 @@ class PrivacyLedger:
         """
         return self._budget(self._filter.epsilon_of(self._price(_guarantee(claim))))
 
-    def charge(self, claim: Claim, *, dataset: str = "default", label: str = "") -> int:
+    def charge(self, claim: Claim, *, label: str = "") -> int:
         """Charge a claim, in one step with the check that the cap holds it.
 
         Parameters
@@ -359,9 +285,6 @@ class PrivacyLedger:
         claim : PrivacyGuarantee or Mechanism
             What is released. A `Mechanism` alone is the cost of one row more or less: give a
             guarantee where neighbours differ otherwise.
-        dataset : str, default="default"
-            Name of the data that you release from, up to 200 printable characters. Most ledgers are
-            for one data set, which needs no name of its own.
         label : str, default=""
             What the release is, in up to 200 printable characters. It is written to the file, so
             keep it public. The default is empty because a charge counts without it.
@@ -373,17 +296,16 @@ class PrivacyLedger:
         """
         promise, label = _guarantee(claim), str(label)
         self._refuse_simulation(promise.simulated)
-        _check_name("dataset", dataset)
         _check_text("label", label)
         cost = self._price(promise)
-        told: dict[str, Any] = {"dataset": dataset, "label": label, "pid": os.getpid()}
+        told: dict[str, Any] = {"dataset": self.name, "label": label, "pid": os.getpid()}
         told |= {"adjacency": promise.adjacency, "simulated": promise.simulated}
         told["mechanism"] = _written(promise.mechanism)
         with self._store.writing() as book:
-            self._refuse_excess(book, dataset, cost)
+            self._refuse_excess(book, cost)
             # The time is of the transaction, so that times are in order.
             book.append(**told, time=now(), cost=cost)
-            self._clones.watch(book, dataset, label, cost, self._filter.epsilon_of)
+            self._clones.watch(book, self.name, label, cost, self._filter.epsilon_of)
         return len(book.charges)
 
     def dataset(self, name: str, partition: str | None = None) -> LedgerDataset:
@@ -424,15 +346,15 @@ class PrivacyLedger:
 
     @property
     def remaining(self) -> Budget:
-        """What one more release from data set "default" may be calibrated to.
+        """What one more release may be calibrated to.
 
         It does not add to `spent`: of Gaussian noise squares of mu add, and not epsilons. Under
         "gdp" and "zcdp" it is for Gaussian noise. Pure charges may fit even if it is 0.
         """
-        return LedgerDataset(self, "default").remaining
+        return self.plan(1)
 
     def plan(self, n_releases: int) -> Budget:
-        """Return what each of so many equal releases from data set "default" may be calibrated to.
+        """Return what each of so many equal releases may be calibrated to.
 
         Give each the epsilon and delta that this returns, and the adjacency of the ledger. What was
         spent already is taken off. Under "gdp" and "zcdp", this is for Gaussian noise, and not for
@@ -462,7 +384,13 @@ class PrivacyLedger:
         >>> round(weekly.epsilon, 3), weekly.delta
         (0.354, 1e-06)
         """
-        return LedgerDataset(self, "default").plan(n_releases)
+        if not isinstance(n_releases, Integral) or n_releases < 1:
+            raise ValueError(
+                f"n_releases must be a whole number of at least 1, got {n_releases!r}."
+            )
+        book = self._store.read()
+        left = self._rule(book).left(paid_in(book.spent, self.name), int(n_releases))
+        return self._budget(left)
 
     def to_frame(self) -> Any:
         """Return the charges in order as a ``pandas.DataFrame``: the columns are as in `entries`.
@@ -518,16 +446,16 @@ class PrivacyLedger:
             'adjacency="add_remove" on the estimator, or create the ledger with "replace_one".'
         )
 
-    def _refuse_excess(self, book: Book, dataset: str, cost: Cost) -> None:
-        rule, paid = self._rule(book, cost.tail), book.spent.get(dataset, Spent())
-        after = book.spent | {dataset: paid._replace(cost=add([paid.cost, cost]))}
+    def _refuse_excess(self, book: Book, cost: Cost) -> None:
+        rule, paid = self._rule(book, cost.tail), book.spent.get(self.name, Spent())
+        after = book.spent | {self.name: paid._replace(cost=add([paid.cost, cost]))}
         if rule.fits(total(after)):
             return
-        before = paid_in(book.spent, dataset)
+        before = paid_in(book.spent, self.name)
         asked, left = rule.asked_and_left(cost, before)
         at = f" at delta={self.delta:g} ({self.accountant})" if self.accountant != "pure" else ""
         raise BudgetExceededError(
-            f"epsilon={asked:.6g}{at} was asked of data set {dataset!r}, but epsilon={left:.6g} "
+            f"epsilon={asked:.6g}{at} was asked of data set {self.name!r}, but epsilon={left:.6g} "
             f"of {self.epsilon:g} is left there. Nothing was charged. "
             f"{self._remedy(rule, before, cost)}"
         )
@@ -562,21 +490,8 @@ class PrivacyLedger:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.path is None:  # workers say what is wrong; what cannot be sent at all says little
-            return _left_behind, (self._store.settings,)
-        return _reopened, (self.path, self._store.known, self._clones.since)
-
-    def __copy__(self) -> PrivacyLedger:
-        if self.path is None:
-            raise TypeError(
-                "A ledger in memory cannot be copied, for it would not see the charges of the "
-                "copy. Give it a path: PrivacyLedger(path, epsilon=..., ...)."
-            )
-        make, given = self.__reduce__()
-        return make(*given)
-
-    def __deepcopy__(self, memo: Any) -> PrivacyLedger:
-        return self.__copy__()
+        store = self._store
+        return _arrived, (self.path, store.settings, store.known, self._clones.since)
 
     def __repr__(self) -> str:
         where = "" if self.path is None else f"{str(self.path)!r}, "
@@ -595,21 +510,22 @@ class PrivacyLedger:
             return f"<cannot be read: {type(error).__name__}>"
 
     def _repr_html_(self) -> str:
-        return self._to_html()
-
-    def _to_html(self, dataset: str | None = None) -> str:
-        """Return a table of the data sets, or of one. The path is left out: pages are passed on."""
+        # The path is left out, for pages are passed on.
         unit = f"one {self.unit}, {self.adjacency.replace('_', '-')}"
         cap = f"Cap: epsilon={self.epsilon:g} at delta={self.delta:g} ({unit}, {self.accountant})"
         try:
             book = self._store.read()
         except _UNREADABLE as error:
             return html_table(f"{cap}; cannot be read: {type(error).__name__}", (), (), 0)
-        names = list(book.spent) if dataset is None else [dataset]
+        names = self._shown(book)
         rows = (self._row_of(name, book) for name in names)
         heads = ("data set", "partition", "spent epsilon", "remaining epsilon")
         whole = f"; spent epsilon={self._filter.epsilon_of(total(book.spent)):.4g}"
         return html_table(cap + whole, heads, rows, len(names))
+
+    def _shown(self, book: Book) -> list[str]:
+        """Return the names of the data sets that the table shows."""
+        return list(book.spent)
 
     def _row_of(self, name: str, book: Book) -> list[str]:
         paid, left = book.spent.get(name, Spent()), self._rule(book).left(paid_in(book.spent, name))
@@ -617,21 +533,47 @@ class PrivacyLedger:
         return [name, paid.partition or "", *(f"{number:.4g}" for number in numbers)]
 
 
-def _reopened(path: Path, known: tuple[int, str], since: str | None) -> PrivacyLedger:
-    """Return a ledger out of a pickle, which knows its head, and if its estimators were cloned."""
+def _arrived(
+    path: Path | None, settings: dict[str, Any], known: tuple[int, str], since: str | None
+) -> PrivacyLedger:
+    """Return what a copy or a pickle of a ledger is: of one in memory, one that refuses all."""
     ledger = PrivacyLedger.__new__(PrivacyLedger)
-    ledger._attach(LedgerStore(path, known=known))
+    store = LedgerStore(path, settings if path is None else None, known)
+    if path is None:
+        store.owner = 0  # the number of no process
+    ledger._attach(store)
     ledger._clones = CloneWatch(since, is_copy=True)
     return ledger
 
 
-def _left_behind(settings: dict[str, Any]) -> PrivacyLedger:
-    """Return what a ledger in memory is in a pickle: one that refuses to be asked or charged."""
-    ledger = PrivacyLedger.__new__(PrivacyLedger)
-    store = LedgerStore(None, settings)
-    store._owner = 0  # the number of no process
-    ledger._attach(store)
-    return ledger
+class LedgerDataset(PrivacyLedger):
+    """A ledger as one data set sees it: releases are charged to this one, under the cap of all.
+
+    Make it with `PrivacyLedger.dataset`, and give it to estimators in the ledger's place.
+    """
+
+    def __init__(self, ledger: PrivacyLedger, name: str, partition: str | None):
+        vars(self).update(vars(ledger))
+        self._ledger, self.name, self.partition = ledger, name, partition
+
+    @property
+    def spent(self) -> Budget:
+        """What the releases from this data set cost together."""
+        paid = self._store.read().spent.get(self.name, Spent())
+        return self._budget(self._filter.epsilon_of(paid.cost))
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return the charges to this data set in order."""
+        return [entry for entry in super().entries() if entry["dataset"] == self.name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LedgerDataset, (self._ledger, self.name, self.partition)
+
+    def __repr__(self) -> str:
+        return f"<data set {self.name!r} of {self._ledger!r}>"
+
+    def _shown(self, book: Book) -> list[str]:
+        return [self.name]
 
 
 def _guarantee(claim: Claim) -> PrivacyGuarantee:

@@ -275,7 +275,7 @@ class LedgerStore:
         settings: dict[str, Any] | None = None,
         known: tuple[int, str] = (0, ""),
     ):
-        self.path, self.known, self._owner = path, known, os.getpid()
+        self.path, self.known, self.owner = path, known, os.getpid()
         if path is None:
             assert settings is not None
             self._book = Book.opened(settings)
@@ -319,10 +319,10 @@ class LedgerStore:
                 self._keep(book)
                 yield db, book
             return
-        if os.getpid() != self._owner:
+        if os.getpid() != self.owner:
             raise RuntimeError(
-                "This ledger lives in the memory of another process, which would not see the "
-                "charges made here. Give the ledger a path."
+                "This is a copy of a ledger, or a ledger in the memory of another process, which "
+                "would not see the charges made here. Give the ledger a path."
             )
         with _LOCK:
             yield None, self._book
@@ -441,37 +441,15 @@ _DAMAGED = {
     sqlite3.SQLITE_FORMAT,
     sqlite3.SQLITE_NOTADB,
 }
-_Fault = tuple[type[Exception], str]
-_CLOSED: _Fault = (
-    PermissionError,
-    "cannot be written. Nothing was charged. Make the file and its folder writable: a ledger that "
-    "cannot be charged can release nothing.",
-)
-_NO_MEMORY: _Fault = (MemoryError, "cannot be used now, for there is too little memory. {}")
-# What may be wrong with the machine, by the code of SQLite's error.
-_FAULTS: dict[int, _Fault] = {
-    sqlite3.SQLITE_READONLY: _CLOSED,
-    sqlite3.SQLITE_NOMEM: _NO_MEMORY,
-    sqlite3.SQLITE_FULL: (
-        OSError,
-        "is on a disk that is full. Nothing was charged. Make room: a ledger that cannot be "
-        "charged can release nothing.",
-    ),
-    sqlite3.SQLITE_IOERR: (
-        OSError,
-        "could not be read or written: the disk failed or is full, or files may not grow further. "
-        "{}",
-    ),
-    sqlite3.SQLITE_BUSY: (
-        TimeoutError,
-        f"was locked by another process for {_TIMEOUT:g} seconds. Nothing was charged. Try again, "
-        "or end the process that holds it.",
-    ),
+# What to do about the machine, by the code of SQLite's error, and the kind of ours.
+_REMEDIES: dict[int, tuple[type[Exception], str]] = {
+    sqlite3.SQLITE_BUSY: (TimeoutError, "End the process that holds it."),
+    sqlite3.SQLITE_CANTOPEN: (OSError, "Make file and folder readable, or close other files."),
+    sqlite3.SQLITE_FULL: (OSError, "Make room on the disk."),
+    sqlite3.SQLITE_IOERR: (OSError, "Mend the disk, or make room: it may be full."),
+    sqlite3.SQLITE_NOMEM: (MemoryError, "Free memory."),
+    sqlite3.SQLITE_READONLY: (PermissionError, "Make the file and its folder writable."),
 }
-_UNSURE = (
-    "That says nothing of damage. Nothing may be released; `entries` tells whether a charge was "
-    "written. Mend the cause, and try again."
-)
 
 
 @contextmanager
@@ -491,42 +469,20 @@ def _explained(path: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", None) or -1
         if code & 0xFF in _DAMAGED and code > 0:
             raise _damaged(path, f"{_FOREIGN} ({error})") from error
-        kind, told = _FAULTS.get(code & 0xFF, (OSError, f"cannot be used now ({error}). {{}}"))
+        if code & 0xFF == sqlite3.SQLITE_CANTOPEN and not _is_there(path):
+            raise _missing(path) from error
         if isinstance(error, MemoryError) or code == sqlite3.SQLITE_IOERR_NOMEM:
-            kind, told = _NO_MEMORY
-        if code & 0xFF == sqlite3.SQLITE_CANTOPEN:
-            kind, told = _cannot_open(path)
-        raise kind(f"The privacy ledger {path} {told.replace('{}', _UNSURE)}") from error
+            code = sqlite3.SQLITE_NOMEM
+        kind, remedy = _REMEDIES.get(code & 0xFF, (OSError, "Mend the cause."))
+        raise kind(
+            f"The privacy ledger {path} cannot be used now: {error}. {remedy} Then try again. "
+            "Nothing may be released: `entries` tells whether a charge was written. That says "
+            "nothing of damage."
+        ) from error
 
 
 def _missing(path: Path) -> FileNotFoundError:
     return FileNotFoundError(f"There is no privacy ledger {path}. Check the path.")
-
-
-def _cannot_open(path: Path) -> _Fault:
-    """Return why SQLite can open neither the file nor, maybe, a journal beside it."""
-    if not _is_there(path):
-        raise _missing(path)
-    # The ledger itself is not opened: at its closing, the system would drop this process's locks.
-    held = []
-    try:
-        # A charge opens three files: the ledger, its journal and the folder, which SQLite opens to
-        # make the journal's name last.
-        for _ in range(3):
-            held.append(os.open(os.devnull, os.O_RDONLY))
-    except OSError:
-        return (
-            OSError,
-            "cannot be opened now, for too many files are open. Nothing was charged. Close some, "
-            "or raise the limit, and try again.",
-        )
-    finally:
-        for one in held:
-            os.close(one)
-    return _CLOSED if os.access(path, os.R_OK) else (PermissionError, _UNREADABLE)
-
-
-_UNREADABLE = "cannot be read. Nothing was charged. Make the file readable and writable for you."
 
 
 def _damaged(path: Path, problem: str) -> LedgerDamagedError:
