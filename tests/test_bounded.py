@@ -71,7 +71,7 @@ def test_depth_and_numbers_are_held_to_their_limits():
     assert len(read_json(f"[{few}]".encode())) == MOST_VALUES - 1
     for read, text in ((read_json, b"[%s]"), (parse_toml, "a = [1, %s]")):
         digits = "9" * 5000
-        with pytest.raises(ValueError, match="more than 4,300 digits"):
+        with pytest.raises(ValueError, match="4300 digits"):
             read(text % (digits if isinstance(text, str) else digits.encode()))
     for text in (many, "[]" + ",[]" * MOST_CONTAINERS, '{"":0}' + ',{"":0}' * MOST_CONTAINERS):
         with pytest.raises(ValueError, match="There are more than"):

@@ -78,7 +78,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from ._domination import DominatedByGaussian
-from ._mechanisms import Floats, GaussianDP, Mechanism, PureDP, check_cost, gdp_delta
+from ._mechanisms import Floats, GaussianDP, Mechanism, PureDP, gdp_delta
 
 # The root of an equation is raised by this, which keeps an inequality.
 _ROOT_MARGIN = 1e-9
@@ -250,10 +250,9 @@ class BestOf(DominatedByGaussian):
     kind: ClassVar[str] = "best_of"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.law, StoppingLaw):
             raise ValueError(f"law must be a StoppingLaw, got {self.law!r}.")
-        for name in ("mu", "log_ratio", "tail"):
-            check_cost(name, getattr(self, name))
 
     def __repr__(self) -> str:
         return f"BestOf({self.law.mean:g} runs on average of mu={self.mu:.6g}{self._told_slack})"

@@ -147,9 +147,10 @@ class PrivacyLedger:
         and try again.
     ValueError
         If a parameter, the settings of the file, or the kind of a charge does not suit the ledger.
+    TypeError
+        If you copy a ledger without a `path`: charges of the copy would be lost.
     RuntimeError
-        By everything that uses a copy of a ledger without a `path`, or one that came out of a
-        pickle: its charges would be lost.
+        By everything that uses a ledger without a `path` in another process, or out of a pickle.
 
     Notes
     -----
@@ -493,6 +494,17 @@ class PrivacyLedger:
         store = self._store
         return _arrived, (self.path, store.settings, store.known, self._clones.since)
 
+    def __copy__(self, memo: Any = None) -> PrivacyLedger:
+        if self.path is None:
+            raise TypeError(
+                "A ledger in memory cannot be copied, for it would not see the charges of the "
+                "copy. Give it a path: PrivacyLedger(path, epsilon=..., ...)."
+            )
+        make, given = self.__reduce__()
+        return make(*given)
+
+    __deepcopy__ = __copy__
+
     def __repr__(self) -> str:
         where = "" if self.path is None else f"{str(self.path)!r}, "
         return (
@@ -536,7 +548,7 @@ class PrivacyLedger:
 def _arrived(
     path: Path | None, settings: dict[str, Any], known: tuple[int, str], since: str | None
 ) -> PrivacyLedger:
-    """Return what a copy or a pickle of a ledger is: of one in memory, one that refuses all."""
+    """Return what a pickle of a ledger is elsewhere: of one in memory, one that refuses all."""
     ledger = PrivacyLedger.__new__(PrivacyLedger)
     store = LedgerStore(path, settings if path is None else None, known)
     if path is None:

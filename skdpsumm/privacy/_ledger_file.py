@@ -321,8 +321,8 @@ class LedgerStore:
             return
         if os.getpid() != self.owner:
             raise RuntimeError(
-                "This is a copy of a ledger, or a ledger in the memory of another process, which "
-                "would not see the charges made here. Give the ledger a path."
+                "This ledger lives in the memory of another process, which would not see the "
+                "charges made here. Give the ledger a path."
             )
         with _LOCK:
             yield None, self._book
@@ -373,7 +373,7 @@ def _make(path: Path, settings: dict[str, Any]) -> None:
         raise _missing(path)
     draft = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
     try:
-        with _creating(path):
+        with _explained(path):
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             os.chmod(draft, 0o600)
         with _opened(draft) as db, db:
@@ -382,7 +382,7 @@ def _make(path: Path, settings: dict[str, Any]) -> None:
                 db.execute(statement)
             db.execute("INSERT INTO meta VALUES (?, ?, 0)", (LEDGER_FORMAT, LEDGER_VERSION))
             _write(db, Book.opened(settings), 0)
-        with _creating(path), suppress(FileExistsError):
+        with _explained(path), suppress(FileExistsError):
             os.link(draft, target)
     finally:
         draft.unlink(missing_ok=True)
@@ -404,20 +404,6 @@ def _check_one_name(path: Path) -> None:
                     "-samefile), and remove it; for a backup, copy the file."
                 )
             time.sleep(0.01)
-
-
-@contextmanager
-def _creating(path: Path) -> Iterator[None]:
-    """Say which ledger it is that the system lets nobody create, and why."""
-    try:
-        yield
-    except FileExistsError:
-        raise
-    except OSError as error:
-        raise type(error)(
-            f"The privacy ledger {path} cannot be created: {error.strerror}. Make its folder "
-            "writable and make room there, or give another path."
-        ) from error
 
 
 def _check_equal(ours: dict[str, Any], found: dict[str, Any], path: Path) -> None:
@@ -465,7 +451,7 @@ def _explained(path: Path) -> Iterator[None]:
         raise _damaged(path, str(damage)) from None
     except UnicodeDecodeError as error:
         raise _damaged(path, _FOREIGN) from error
-    except (MemoryError, sqlite3.Error) as error:
+    except (MemoryError, OSError, sqlite3.Error) as error:
         code = getattr(error, "sqlite_errorcode", None) or -1
         if code & 0xFF in _DAMAGED and code > 0:
             raise _damaged(path, f"{_FOREIGN} ({error})") from error
@@ -473,7 +459,9 @@ def _explained(path: Path) -> Iterator[None]:
             raise _missing(path) from error
         if isinstance(error, MemoryError) or code == sqlite3.SQLITE_IOERR_NOMEM:
             code = sqlite3.SQLITE_NOMEM
-        kind, remedy = _REMEDIES.get(code & 0xFF, (OSError, "Mend the cause."))
+        other = (type(error), "Make its folder writable, or give another path.")
+        machine = (OSError, "Mend the cause.")
+        kind, remedy = _REMEDIES.get(code & 0xFF, other if isinstance(error, OSError) else machine)
         raise kind(
             f"The privacy ledger {path} cannot be used now: {error}. {remedy} Then try again. "
             "Nothing may be released: `entries` tells whether a charge was written. That says "

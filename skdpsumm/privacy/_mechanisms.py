@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -133,6 +133,11 @@ class Mechanism(ABC):
         super().__init_subclass__(**options)
         if "kind" in vars(cls):
             register(Mechanism.kinds, cls.kind, cls)
+
+    def __post_init__(self) -> None:
+        for one in fields(self):  # type: ignore[arg-type]
+            if one.type in _CHECKS:
+                _CHECKS[one.type](one.name, getattr(self, one.name))
 
     @abstractmethod
     def epsilon(self, delta: float) -> float:
@@ -258,9 +263,6 @@ class PureDP(Mechanism):
 
     epsilon0: float
     kind: ClassVar[str] = "pure"
-
-    def __post_init__(self) -> None:
-        check_cost("epsilon0", self.epsilon0)
 
     def epsilon(self, delta: float) -> float:
         check_number("delta", delta)
@@ -398,10 +400,6 @@ class GaussianDP(NearIdeal):
     kind: ClassVar[str] = "gdp"
     place: ClassVar[int] = 1
 
-    def __post_init__(self) -> None:
-        for name in ("mu", "log_ratio", "tail"):
-            check_cost(name, getattr(self, name))
-
     def _ideal_epsilon(self, delta: float) -> float:
         return gdp_epsilon(self.mu, delta)
 
@@ -497,9 +495,6 @@ class ZeroConcentratedDP(Mechanism):
     rho: float
     kind: ClassVar[str] = "zcdp"
     place: ClassVar[int] = 3
-
-    def __post_init__(self) -> None:
-        check_cost("rho", self.rho)
 
     def epsilon(self, delta: float) -> float:
         check_number("delta", delta)
@@ -614,6 +609,10 @@ def check_count(name: str, count: Any) -> None:
     """Raise ValueError for what is no integer of at least 1."""
     if not (isinstance(count, Integral) and int(count) >= 1):
         raise ValueError(f"{name} must be an integer of at least 1, got {count!r}.")
+
+
+# What the dataclasses of this package hold, by the annotation of the field.
+_CHECKS = {"float": check_cost, "int": check_count}
 
 
 def check_number(name: str, value: float) -> None:

@@ -89,17 +89,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ._domination import DominatedByGaussian, at_most, dominating_mu
-from ._mechanisms import (
-    ADJACENCIES,
-    GaussianDP,
-    Mechanism,
-    PureDP,
-    Unprotected,
-    check_cost,
-    check_count,
-    gdp_delta,
-    gdp_mu,
-)
+from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected, check_count, gdp_delta, gdp_mu
 from ._noise import RESERVE, SCALE_MARGIN
 
 # The part of mu^2, or of a pure epsilon, that pays for the distance from the minimiser.
@@ -156,9 +146,7 @@ class ObjectiveDP(DominatedByGaussian):
     kind: ClassVar[str] = "objective"
 
     def __post_init__(self) -> None:
-        for name in ("unit", "shift", "output", "log_ratio", "tail"):
-            check_cost(name, getattr(self, name))
-        check_count("corners", self.corners)
+        super().__post_init__()
         if self.rows not in (1, 2):
             raise ValueError(f"rows must be 1 or 2, got {self.rows!r}.")
 
@@ -318,8 +306,6 @@ def calibrate(
     (4.32, 0.0247)
     """
     epsilon, delta = float(epsilon), float(delta)
-    if adjacency not in ADJACENCIES:
-        raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
     if not (0 <= delta < 1 and 0 <= distance < math.inf):
         raise ValueError(
             f"delta must lie in [0, 1) and distance in [0, inf), got {delta!r} and {distance!r}."
@@ -330,7 +316,7 @@ def calibrate(
     if math.isinf(epsilon):
         lost = Unprotected("epsilon is infinite and no noise was added")
         return Calibration(0.0, 0.0, lost)
-    rows = 2 if adjacency == "replace_one" else 1
+    rows = {"add_remove": 1, "replace_one": 2}[adjacency]
     share = OUTPUT_SHARE if distance else 0.0
     room = epsilon * (1 - RESERVE if delta else 1 - share)
     if delta == 0:

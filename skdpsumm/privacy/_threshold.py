@@ -110,7 +110,7 @@ from typing import ClassVar
 import numpy as np
 
 from ._domination import bisect
-from ._mechanisms import Floats, Mechanism, check_cost, check_count, check_number, renyi_epsilon
+from ._mechanisms import Floats, Mechanism, check_number, renyi_epsilon
 
 _LATTICE_MARGIN = 1.01
 _SMALLEST_RATIO, _LARGEST_RATIO = 1e-12, 4.0
@@ -182,11 +182,6 @@ class ThresholdDP(Mechanism):
     n_updates: int
     n_values: int = 1
     kind: ClassVar[str] = "noisy_threshold"
-
-    def __post_init__(self) -> None:
-        check_cost("ratio", self.ratio)
-        check_count("n_updates", self.n_updates)
-        check_count("n_values", self.n_values)
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon, which is infinite at delta = 0, and for a ratio above 4."""
