@@ -1,4 +1,4 @@
-"""What a search and its base runs cost, and whether a ledger holds it.
+"""What a search and its base runs cost.
 
 The theorem on the best of a random number of private runs is in `skdpsumm.privacy._best_of`.
 """
@@ -8,18 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from scipy.optimize import brentq
 
-from ..privacy import (
-    BudgetExceededError,
-    GaussianDP,
-    PrivacyGuarantee,
-    PrivacyLedger,
-    PureDP,
-    gdp_mu,
-)
+from ..privacy import GaussianDP, PureDP, gdp_mu
 from ..privacy._best_of import StoppingLaw
 from ..privacy._mechanisms import Mechanism, gdp_epsilon
 from ..privacy._noise import RESERVE, nominal_mechanism
@@ -129,27 +121,3 @@ def _plan_gaussian(law: StoppingLaw, epsilon: float, delta: float) -> RunPlan:
     ideal = gdp_epsilon(mu, delta_of_run * (1 - RESERVE)) / (1 - RESERVE)
     found = base(mu * (1 + _DISTANCE_FROM_ROOT), min(epsilon, 1.0))
     return RunPlan(ideal * (1 - 1e-11), delta_of_run, found, law.price(found))
-
-
-def in_ledger(plan: RunPlan, delta: float) -> float:
-    """Return the epsilon that a ledger with the default accountant counts for a search."""
-    if plan.total.unprotected:
-        return math.inf
-    return PrivacyLedger(epsilon=math.inf, delta=delta).price(plan.total).epsilon
-
-
-# ---- whether a ledger holds a search
-
-
-def check_ledger(ledger: Any, claim: PrivacyGuarantee, epsilon: float, delta: float) -> None:
-    """Raise BudgetExceededError if a ledger cannot hold a search, and say what it costs there."""
-    try:
-        ledger.check(claim)
-    except BudgetExceededError as error:
-        if math.isinf(epsilon) or math.isfinite(claim.epsilon()):
-            raise
-        raise BudgetExceededError(
-            f"{error} That is the price of a search with epsilon={epsilon:g} and delta={delta:g} "
-            "in a ledger of Gaussian noise. With delta=0 a search counts as its epsilon, as long "
-            "as all other charges have delta=0."
-        ) from None
