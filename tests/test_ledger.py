@@ -451,11 +451,11 @@ def test_names_and_labels_are_short_and_printable(text):
         lambda: ledger.dataset(text),
         lambda: ledger.dataset("a", partition=text),
     ):
-        with pytest.raises(ValueError, match=r"(may have 200|be printed).*Nothing was charged"):
+        with pytest.raises(ValueError, match=r"to 200 printable characters.*Nothing was charged"):
             use()
     with pytest.raises(ValueError, match="mechanism must be"):
         ledger.charge(0.1)
-    with pytest.raises(ValueError, match="name must be a non-empty string"):
+    with pytest.raises(ValueError, match="name must be a text of 1 to 200"):
         ledger.dataset("")
     assert ledger.entries() == []
     assert ledger.dataset("x" * 200).charge(PureDP(0.1), label="y" * 200) == 1

@@ -36,12 +36,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected
+from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected, check_positive
 from ._noise import (
     SCALE_MARGIN,
     Discreteness,
     ScaledNoise,
-    check_lift,
     check_scale,
     exponential_choice,
     forked,
@@ -299,22 +298,20 @@ class StepBudget:
 
     def _noise(self, l1: float, l2: float, share: float) -> ScaledNoise:
         """Return the noise of a count, or raise where there is none."""
-        _check_positive(l1=l1, l2=l2, share=share)
+        check_positive(l1=l1, l2=l2)
+        _check_share(share)
         if self.is_silent:
             return ScaledNoise("none", 0.0)
         if self.delta == 0:
-            noise = ScaledNoise("laplace", l1 / (share * self.epsilon) * SCALE_MARGIN)
-        else:
-            scale = l2 / (self._mu * math.sqrt(share)) * SCALE_MARGIN
-            lift = self._slack.lift(self._slack.needed(self.most_values, scale), scale)
-            noise = ScaledNoise("gaussian", scale * 2.0**lift, lift)
-        check_scale(noise.scale)
-        check_lift(noise.lift, self.epsilon)
-        return noise
+            return ScaledNoise("laplace", l1 / (share * self.epsilon) * SCALE_MARGIN)
+        scale = l2 / (self._mu * math.sqrt(share)) * SCALE_MARGIN
+        lift = self._slack.lift(self._slack.needed(self.most_values, scale), scale)
+        return ScaledNoise("gaussian", scale * 2.0**lift, lift)
 
     def _gumbel_scale(self, sensitivity: float, share: float) -> float:
         """Return the scale at which a choice costs its share, or raise where there is none."""
-        _check_positive(sensitivity=sensitivity, share=share)
+        check_positive(sensitivity=sensitivity)
+        _check_share(share)
         if self.is_silent:
             return 0.0
         pure = self.delta == 0
@@ -379,9 +376,6 @@ def range_of_mu(mu: float) -> float:
     return 2 * float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
 
 
-def _check_positive(**numbers: float) -> None:
-    for name, number in numbers.items():
-        if not 0 < number < math.inf:
-            raise ValueError(f"{name} must be a positive number, got {number!r}.")
-    if numbers["share"] > 1 + _SHARE_TOLERANCE:
-        raise ValueError(f"share must be at most 1, got {numbers['share']!r}.")
+def _check_share(share: float) -> None:
+    if not 0 < share <= 1 + _SHARE_TOLERANCE:
+        raise ValueError(f"share must be above 0 and at most 1, got {share!r}.")

@@ -46,7 +46,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._bounded import check_json
-from .._html import html_table
+from .._html import cut, html_table
 from ._fit import CloneWatch
 from ._guarantee import PrivacyGuarantee
 from ._ledger_file import Book, LedgerStore, Spent, checked_settings, now
@@ -78,10 +78,6 @@ _LONGEST_COST = 2**20
 _UNREADABLE = (MemoryError, OSError, RuntimeError, ValueError)
 
 Claim = Mechanism | PrivacyGuarantee
-_TOLD_OF_ENTRIES = (
-    *("id", "time", "dataset", "partition", "label", "adjacency"),
-    *("epsilon", "mechanism", "simulated", "pid"),
-)
 
 
 class Budget(NamedTuple):
@@ -297,7 +293,7 @@ class PrivacyLedger:
         """
         promise, label = _guarantee(claim), str(label)
         self._refuse_simulation(promise.simulated)
-        _check_text("label", label)
+        _check_text("label", label, least=0)
         cost = self._price(promise)
         told: dict[str, Any] = {"dataset": self.name, "label": label, "pid": os.getpid()}
         told |= {"adjacency": promise.adjacency, "simulated": promise.simulated}
@@ -328,9 +324,9 @@ class PrivacyLedger:
         -------
         LedgerDataset
         """
-        _check_name("name", name)
+        _check_text("name", name)
         if partition is not None:
-            _check_name("partition", partition)
+            _check_text("partition", partition)
             with self._store.writing() as book:
                 book.declare(name, partition)
         return LedgerDataset(self, name, self._store.read().spent.get(name, Spent()).partition)
@@ -414,16 +410,13 @@ class PrivacyLedger:
             pid.
         """
         book = self._store.read()
-        return [self._entry(k, charge, book) for k, charge in enumerate(book.charges, 1)]
+        return [{"id": k} | self._entry(one, book) for k, one in enumerate(book.charges, 1)]
 
-    def _entry(self, k: int, charge: dict[str, Any], book: Book) -> dict[str, Any]:
-        facts = charge | {
-            "id": k,
-            "partition": book.spent[charge["dataset"]].partition,
-            "epsilon": self._filter.epsilon_of(Cost(*charge["cost"])),
-            "mechanism": _read(charge["mechanism"]),
-        }
-        return {name: facts[name] for name in _TOLD_OF_ENTRIES}
+    def _entry(self, charge: dict[str, Any], book: Book) -> dict[str, Any]:
+        told = {name: fact for name, fact in charge.items() if name != "cost"}
+        told["partition"] = book.spent[charge["dataset"]].partition
+        told["epsilon"] = self._filter.epsilon_of(Cost(*charge["cost"]))
+        return told | {"mechanism": _read(charge["mechanism"])}
 
     def _rule(self, book: Book, first_tail: float = 0.0) -> Filter:
         """Return the rule that the first charge fixed, or fixes if it comes now."""
@@ -605,22 +598,12 @@ def _other_unit(ours: str, claimed: str) -> str:
     )
 
 
-def _check_name(parameter: str, value: Any) -> None:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{parameter} must be a non-empty string, got {value!r}.")
-    _check_text(parameter, value)
-
-
-def _check_text(parameter: str, value: str) -> None:
-    if len(value) > LONGEST_NAME:
+def _check_text(parameter: str, value: Any, least: int = 1) -> None:
+    sized = isinstance(value, str) and least <= len(value) <= LONGEST_NAME
+    if not (sized and value.isprintable()):
         raise ValueError(
-            f"{parameter} has {len(value):,} characters, and may have {LONGEST_NAME}. Nothing was "
-            "charged. Give a shorter one."
-        )
-    if not value.isprintable():
-        raise ValueError(
-            f"{parameter}={value!r} holds a line break or another character that cannot be "
-            "printed. Nothing was charged. Leave it out."
+            f"{parameter} must be a text of {least} to {LONGEST_NAME} printable characters, "
+            f"without line breaks, got {cut(repr(value))}. Nothing was charged."
         )
 
 

@@ -44,8 +44,6 @@ LARGEST_COST = 1e30
 # Lists and dicts in one another in a description. `compose` and `parallel` make costs of 5 levels;
 # each composition in a composition has two more, and takes twice as long.
 DEEPEST_COST = 16
-# The largest `GaussianDP.log_ratio`, which is about 1e-12: the exponential of more is no number.
-LARGEST_LOG_RATIO = 100.0
 # Epsilons are reported from above: brentq stops within this of the root.
 _EPSILON_TOLERANCE = 1e-12
 _LARGEST_LOG_OF_FLOAT = 700.0
@@ -357,17 +355,6 @@ class NearIdeal(Mechanism):
     def _told_slack(self) -> str:
         return f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}" * any(self.slack)
 
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any], **made: Any) -> Mechanism:
-        mechanism = super().from_fields(fields, **made)
-        log_ratio, tail = mechanism.slack
-        if tail > 1 or log_ratio > LARGEST_LOG_RATIO:
-            raise ValueError(
-                f"tail, a probability, must be at most 1, and log_ratio at most "
-                f"{LARGEST_LOG_RATIO:g}; got {tail!r} and {log_ratio!r}."
-            )
-        return mechanism
-
 
 @dataclass(frozen=True, repr=False)
 class GaussianDP(NearIdeal):
@@ -603,6 +590,13 @@ def check_cost(name: str, value: Any) -> None:
 
 def _is_real(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_positive(**numbers: float) -> None:
+    """Raise ValueError for what is no finite number above 0."""
+    for name, number in numbers.items():
+        if not 0 < number < math.inf:
+            raise ValueError(f"{name} must be a positive and finite number, got {number!r}.")
 
 
 def check_count(name: str, count: Any) -> None:

@@ -89,7 +89,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ._domination import DominatedByGaussian, at_most, dominating_mu
-from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected, check_count, gdp_delta, gdp_mu
+from ._mechanisms import (
+    GaussianDP,
+    Mechanism,
+    PureDP,
+    Unprotected,
+    check_positive,
+    gdp_delta,
+    gdp_mu,
+)
 from ._noise import RESERVE, SCALE_MARGIN
 
 # The part of mu^2, or of a pure epsilon, that pays for the distance from the minimiser.
@@ -306,12 +314,7 @@ def calibrate(
     (4.32, 0.0247)
     """
     epsilon, delta = float(epsilon), float(delta)
-    if not (0 <= delta < 1 and 0 <= distance < math.inf):
-        raise ValueError(
-            f"delta must lie in [0, 1) and distance in [0, inf), got {delta!r} and {distance!r}."
-        )
-    _check_positive("lipschitz", lipschitz)
-    check_count("corners", corners)
+    check_positive(lipschitz=lipschitz)
     shift = determinant_cost(smoothness, radius, regularization, rank)
     if math.isinf(epsilon):
         lost = Unprotected("epsilon is infinite and no noise was added")
@@ -360,8 +363,7 @@ def determinant_cost(
     smoothness: float, radius: float, regularization: float, rank: int = 1
 ) -> float:
     """Return c, the largest logarithm of what one row multiplies the determinant by."""
-    _check_positive("radius", radius)
-    _check_positive("regularization", regularization)
+    check_positive(radius=radius, regularization=regularization)
     _check_curvature(smoothness, rank)
     return rank * math.log1p(smoothness * radius**2 / regularization)
 
@@ -387,8 +389,6 @@ def regularization_of_share(
     -------
     float
     """
-    if not 0 < share < 1:
-        raise ValueError(f"share must lie in (0, 1), got {share!r}.")
     _check_curvature(smoothness, rank)
     return rank * smoothness * radius**2 / (share * epsilon) * SCALE_MARGIN
 
@@ -429,8 +429,3 @@ def _check_curvature(smoothness: float, rank: int) -> None:
             f"smoothness must be finite and rank at least 1, got {smoothness!r} and {rank!r}. "
             "Take a loss without a kink, such as HuberizedHinge."
         )
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value!r}.")
