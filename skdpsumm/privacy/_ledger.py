@@ -477,7 +477,7 @@ class PrivacyLedger:
         remedy = "Ask for at most the epsilon and delta of the ledger's `remaining`, or release"
         if rule.left(before) == 0:
             remedy = "The budget is spent, and nothing can follow under this cap. Release"
-        return f"{remedy} from data that the ledger does not cover.{self._clones.advice}"
+        return f"{remedy} from data that the ledger does not cover."
 
     def __sklearn_clone__(self) -> PrivacyLedger:
         self._clones.note_clone()
