@@ -231,5 +231,5 @@ class TestLedgers:
             of_groups.dataset("d").charge(PureDP(0.1))
         with pytest.raises(BudgetExceededError):
             of_groups.check(PrivacyGuarantee(PureDP(9.0), unit="one group"))
-        with pytest.raises(ValueError, match='unit must be "row" or "group"'):
+        with pytest.raises(ValueError, match="'unit' parameter"):
             PrivacyLedger(epsilon=1, unit="person")

@@ -427,13 +427,13 @@ def test_a_data_set_keeps_its_partition():
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
-        ({"epsilon": 0}, "epsilon must be .* got 0"),
-        ({"epsilon": math.nan}, "epsilon must be"),
-        ({"epsilon": "1"}, "epsilon must be"),
-        ({"epsilon": 1, "delta": 1}, "delta must be .* got 1"),
-        ({"epsilon": 1, "delta": None}, "delta must be"),
-        ({"epsilon": 1, "adjacency": "zero_out"}, "adjacency must be"),
-        ({"epsilon": 1, "accountant": "pld"}, "accountant must be"),
+        ({"epsilon": 0}, "'epsilon' parameter .* Got 0"),
+        ({"epsilon": math.nan}, "'epsilon' parameter"),
+        ({"epsilon": "1"}, "'epsilon' parameter"),
+        ({"epsilon": 1, "delta": 1}, "'delta' parameter .* Got 1"),
+        ({"epsilon": 1, "delta": None}, "'delta' parameter"),
+        ({"epsilon": 1, "adjacency": "zero_out"}, "'adjacency' parameter"),
+        ({"epsilon": 1, "accountant": "pld"}, "'accountant' parameter"),
         ({"epsilon": 1, "accountant": "gdp"}, "needs delta > 0"),
     ],
 )

@@ -28,13 +28,18 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ._mechanisms import ADJACENCIES, Cost, add
+from .._sklearn import Interval, StrOptions, validate_parameter_constraints
+from ._mechanisms import Cost, add
 from ._warnings import LedgerDamagedError
 
 LEDGER_FORMAT, LEDGER_VERSION = "skdpsumm privacy ledger", 5
-ACCOUNTANTS = ("pure", "gdp", "zcdp")
-UNITS = ("row", "group")
-_SETTINGS = ("epsilon", "delta", "adjacency", "accountant", "unit")
+_SETTINGS: dict[str, list[Any]] = {
+    "epsilon": [Interval(Real, 0, None, closed="right")],
+    "delta": [Interval(Real, 0, 1, closed="left")],
+    "adjacency": [StrOptions({"add_remove", "replace_one"})],
+    "accountant": [StrOptions({"pure", "gdp", "zcdp"}), None],
+    "unit": [StrOptions({"row", "group"})],
+}
 # Plain text, for the file must hold exactly these tables, and nothing that acts by itself. The
 # place is SQLite's own key, so that records are found by it.
 _TABLES = {
@@ -76,24 +81,16 @@ def checked_settings(
     epsilon: float, delta: float, adjacency: str, accountant: str | None, unit: str = "row"
 ) -> dict[str, Any]:
     """Return the settings of a ledger as they are stored, or raise ValueError."""
-    if not isinstance(epsilon, Real) or not epsilon > 0:
-        raise ValueError(f"epsilon must be a number above 0 (np.inf: no cap), got {epsilon!r}.")
-    if not isinstance(delta, Real) or not 0 <= delta < 1:
-        raise ValueError(f"delta must be a number in [0, 1), got {delta!r}.")
-    if adjacency not in ADJACENCIES:
-        raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
-    if accountant is None:
-        accountant = "gdp" if delta > 0 else "pure"
-    if accountant not in ACCOUNTANTS:
-        raise ValueError(f"accountant must be one of {ACCOUNTANTS}, got {accountant!r}.")
+    values = epsilon, delta, adjacency, accountant, unit
+    given = dict(zip(_SETTINGS, values, strict=True))
+    validate_parameter_constraints(_SETTINGS, given, caller_name="PrivacyLedger")
+    accountant = accountant or ("gdp" if delta > 0 else "pure")
     if accountant != "pure" and delta == 0:
         raise ValueError(
             f'accountant={accountant!r} needs delta > 0; set accountant="pure" for delta=0.'
         )
-    if unit not in UNITS:
-        raise ValueError(f'unit must be "row" or "group" (for persons), got {unit!r}.')
-    values = (float(epsilon), float(delta) + 0.0, str(adjacency), str(accountant), str(unit))
-    return dict(zip(_SETTINGS, values, strict=True))
+    exact = {"epsilon": float(epsilon), "delta": float(delta) + 0.0, "accountant": accountant}
+    return given | exact
 
 
 @dataclass
