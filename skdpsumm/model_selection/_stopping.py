@@ -71,8 +71,6 @@ class RunPlan:
         A run has a part of the rows, and its noise is larger by what K costs. Sums of rows grow
         with their number: fewer rows are as bad as more noise.
         """
-        if self.base.unprotected:
-            return math.inf
         if isinstance(self.base, GaussianDP):
             return GaussianDP(self.base.mu * (1 - holdout)).epsilon(delta)
         return self.epsilon * (1 - holdout)
@@ -107,17 +105,17 @@ def _plan_gaussian(law: StoppingLaw, epsilon: float, delta: float) -> RunPlan:
     delta_of_run = delta / (16 * law.mean)
     tail = RESERVE * delta_of_run * _SHARE_OF_RESERVE
 
-    def base(mu: float, scale: float) -> GaussianDP:
-        # A ledger has room for some sixty such searches.
-        room = RESERVE * scale / 64 / (law.slack(1e-9, 0.0)[0] / 1e-9)
-        return GaussianDP(mu, max(room, RESERVE * scale * _SHARE_OF_RESERVE), tail)
+    scale = min(epsilon, 1.0)
+    # A ledger has room for some sixty such searches.
+    room = RESERVE * scale / 64 / (law.slack(1e-9, 0.0)[0] / 1e-9)
+    log_ratio = max(room, RESERVE * scale * _SHARE_OF_RESERVE)
 
     def excess(log_mu: float) -> float:
-        total = law.price(base(math.exp(log_mu), min(epsilon, 1.0)))
+        total = law.price(GaussianDP(math.exp(log_mu), log_ratio, tail))
         return math.log(max(total.delta(epsilon), 1e-300) / delta)
 
     most = math.log(gdp_mu(epsilon, delta))
     mu = math.exp(brentq(excess, most - 30.0, most, xtol=1e-12)) * (1 - 1e-8)
     ideal = gdp_epsilon(mu, delta_of_run * (1 - RESERVE)) / (1 - RESERVE)
-    found = base(mu * (1 + _DISTANCE_FROM_ROOT), min(epsilon, 1.0))
+    found = GaussianDP(mu * (1 + _DISTANCE_FROM_ROOT), log_ratio, tail)
     return RunPlan(ideal * (1 - 1e-11), delta_of_run, found, law.price(found))
