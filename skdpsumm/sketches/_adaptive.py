@@ -344,8 +344,10 @@ class AdaptiveSketcher(TableSketcher):
         # What more values cost is in the slack, which is next to nothing.
         design = self._early_design()
         most_chosen = 0.0 if design is None else most_for_choices(design)
-        terms = {"epsilon": self.epsilon, "delta": self.delta, "most_chosen": most_chosen}
-        return StepBudget(**terms, most_values=1).cost_when_replaced
+        least = StepBudget(
+            epsilon=self.epsilon, delta=self.delta, most_values=1, most_chosen=most_chosen
+        )
+        return least.cost_when_replaced
 
     # ---- rows
 
