@@ -413,9 +413,8 @@ class PrivacyLedger:
         return [{"id": k} | self._entry(one, book) for k, one in enumerate(book.charges, 1)]
 
     def _entry(self, charge: dict[str, Any], book: Book) -> dict[str, Any]:
-        told = {name: fact for name, fact in charge.items() if name != "cost"}
-        told["partition"] = book.spent[charge["dataset"]].partition
-        told["epsilon"] = self._filter.epsilon_of(Cost(*charge["cost"]))
+        told = charge | {"partition": book.spent[charge["dataset"]].partition}
+        told["epsilon"] = self._filter.epsilon_of(Cost(*told.pop("cost")))
         return told | {"mechanism": _read(charge["mechanism"])}
 
     def _rule(self, book: Book, first_tail: float = 0.0) -> Filter:
