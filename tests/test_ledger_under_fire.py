@@ -342,6 +342,21 @@ def test_a_file_that_cannot_be_written_is_read_but_not_charged(open_folder, clos
     assert len(ledger.entries()) == 1
 
 
+@forks
+def test_a_folder_that_is_closed_takes_no_new_ledger(open_folder):
+    path = os.path.join(open_folder, "ledger")
+    os.chmod(open_folder, 0o555)
+
+    def work():
+        try:
+            PrivacyLedger(path, epsilon=4.0)
+        except PermissionError as error:
+            os._exit(7 if f"{path} cannot" in str(error) and "folder writable" in str(error) else 8)
+
+    assert ended(in_child(as_nobody(work))) == 7
+    assert os.listdir(open_folder) == []
+
+
 # ------------------------------------------------------------------- other versions, other bytes
 
 

@@ -184,15 +184,6 @@ def check_steps(estimator: Any) -> None:
             )
 
 
-def check_same_schema(candidate: Any, estimator: Any) -> None:
-    """Raise ValueError for a candidate that reads the table, or a later step, through another."""
-    if schemas_of(candidate) != schemas_of(estimator):
-        raise ValueError(
-            "A search reads the table through one schema, for all candidates. Set schema on the "
-            "estimator, and leave it out of param_distributions."
-        )
-
-
 def _steps_before(estimator: Any) -> list[Any]:
     """Return the steps before the learner that do something."""
     steps = [step for _, step in estimator.steps[:-1]] if isinstance(estimator, Pipeline) else []
@@ -430,7 +421,11 @@ class Rehearsal:
         curvature: below some epsilon the learner refuses.
         """
         check_steps(candidate)
-        check_same_schema(candidate, self.search.estimator)
+        if schemas_of(candidate) != schemas_of(self.search.estimator):
+            raise ValueError(
+                "A search reads the table through one schema, for all candidates. Set schema on "
+                "the estimator, and leave it out of param_distributions."
+            )
         high = self.plan.epsilon
         try:
             found, excess = self._fitted(candidate, high)

@@ -295,13 +295,13 @@ class PrivacyLedger:
         self._refuse_simulation(promise.simulated)
         _check_text("label", label, least=0)
         cost = self._price(promise)
-        told: dict[str, Any] = {"dataset": self.name, "label": label, "pid": os.getpid()}
-        told |= {"adjacency": promise.adjacency, "simulated": promise.simulated}
-        told["mechanism"] = _written(promise.mechanism)
+        told: dict[str, Any] = {"dataset": self.name, "label": label}
+        told |= {"adjacency": promise.adjacency, "mechanism": _written(promise.mechanism)}
+        told |= {"simulated": promise.simulated, "pid": os.getpid()}
         with self._store.writing() as book:
             self._refuse_excess(book, cost)
             # The time is of the transaction, so that times are in order.
-            book.append(**told, time=now(), cost=cost)
+            book.append(time=now(), **told, cost=cost)
             self._clones.watch(book, self.name, label, cost, self._filter.epsilon_of)
         return len(book.charges)
 

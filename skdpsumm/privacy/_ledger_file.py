@@ -456,9 +456,9 @@ def _explained(path: Path) -> Iterator[None]:
             raise _missing(path) from error
         if isinstance(error, MemoryError) or code == sqlite3.SQLITE_IOERR_NOMEM:
             code = sqlite3.SQLITE_NOMEM
-        other = (type(error), "Make its folder writable, or give another path.")
-        machine = (OSError, "Mend the cause.")
-        kind, remedy = _REMEDIES.get(code & 0xFF, other if isinstance(error, OSError) else machine)
+        kind, remedy = _REMEDIES.get(code & 0xFF, (OSError, "Mend the cause."))
+        if isinstance(error, OSError):  # of the system, and not of SQLite
+            kind, remedy = type(error), "Make its folder writable, or give another path."
         raise kind(
             f"The privacy ledger {path} cannot be used now: {error}. {remedy} Then try again. "
             "Nothing may be released: `entries` tells whether a charge was written. That says "
