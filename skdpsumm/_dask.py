@@ -161,11 +161,8 @@ def cut_and_joined(
         As in `on_partitions`.
     n_cuts : int
     """
-    from dask import delayed
-
-    pick = delayed(_guarded, pure=False, traverse=False)
     cuts = on_partitions(cut, parts, shared, own)
-    pieces = [[pick(getitem, found, i) for found in cuts] for i in range(n_cuts)]
+    pieces = [on_partitions(getitem, cuts, i) for i in range(n_cuts)]
     return on_partitions(join, pieces, shared)
 
 
