@@ -615,8 +615,10 @@ def _written(mechanism: Mechanism) -> str:
 
 def _read(text: str) -> Any:
     """Return the mechanism of an entry; raise ValueError for one that is too long or too deep."""
+    n_containers = text.count("{") + text.count("[")
     try:
-        check_json(text.encode(), most_bytes=_LONGEST_COST, deepest=DEEPEST_COST)
+        if n_containers > DEEPEST_COST or len(text) > _LONGEST_COST:
+            check_json(text.encode(), most_bytes=_LONGEST_COST, deepest=DEEPEST_COST)
     except ValueError as error:
         raise ValueError(
             f"The mechanism is too long for an entry: {error} Nothing was charged. Charge its "
