@@ -26,8 +26,7 @@ from skdpsumm import (
     TDDLClassifier,
     TDILClassifier,
 )
-from skdpsumm.schema._frames import OTHER_LABELS, to_pandas
-from skdpsumm.schema._reading import read_column, read_table
+from skdpsumm.schema._reading import OTHER_LABELS, read_column, read_table, to_pandas
 from skdpsumm.summaries import greedy_mmd_selection, mmd2
 
 pa = pytest.importorskip("pyarrow")

@@ -26,8 +26,8 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm.schema._groups import Groups
-from skdpsumm.schema._listed import listed_classes
-from skdpsumm.schema._reading import CellError, read_labels, sound_labels
+from skdpsumm.schema._reading import read_labels
+from skdpsumm.schema._values import CellError, listed_classes, sound_labels
 from skdpsumm.summaries import DataOwner
 
 pytestmark = [pytest.mark.simulated(1), pytest.mark.filterwarnings("ignore::UserWarning")]

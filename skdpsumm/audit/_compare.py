@@ -52,9 +52,8 @@ from ..privacy._fit import PrivateFit, estimator
 from ..privacy._ledger import LedgerDataset
 from ..privacy._noise import MOST_LIFTED, TOO_LARGE, Block, IntegerNoise
 from ..schema._columns import read_cells
-from ..schema._frames import rows_of
 from ..schema._groups import Groups
-from ..schema._reading import ReadRows, is_dask, validate_table
+from ..schema._reading import ReadRows, is_dask, rows_of, validate_table
 from ..schema._schema import TableSchema, stack_columns
 from ..sketches._private_sketch import stated_limit
 

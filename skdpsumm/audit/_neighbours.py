@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from ..features._feature_maps import FeatureMap
 from ..schema._columns import Categorical, Column, Numeric
-from ..schema._frames import rows_of
+from ..schema._reading import rows_of
 from ..schema._schema import TableSchema, as_schema, stack_columns
 from ..schema._vectorizer import vectorize
 

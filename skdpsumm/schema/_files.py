@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields
 from datetime import date
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from .._bounded import MOST_CHARACTERS, parse_toml
 from ._columns import Categorical, Column, Date, Numeric, short_number, told
-from ._reading import CellError, cell_error, exact_dates, finite_numbers, is_missing
+from ._reading import finite_numbers
+from ._values import CellError, exact_dates, is_missing
 
 # How a draft says what it is.
 _GUESSED, _SOME_MISSING = "guessed from public rows", ", some missing"
@@ -33,41 +34,26 @@ _FORMS = {
 }
 
 
-def state_of(column: Column) -> dict[str, Any]:
-    """Return what a column says, by the parameters of its constructor."""
-    given = {f.name: getattr(column, f.name) for f in fields(column)}  # type: ignore[arg-type]
-    kept = {k: v for k, v in given.items() if v is not None and v is not False and v != ()}
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()}
-
-
-def toml_lines(column: Column) -> list[str]:
-    """Return the entries of a column that say something."""
-    told = state_of(column)
+def toml_lines(entries: Mapping[Any, Any]) -> list[str]:
+    """Return the entries of a table, with numbers as people write them: 17 for 17.0."""
     # Categories keep their type, for 1.0 and True are other words in a release than 1.
-    short = {k: short_number(v) if isinstance(v, float) else v for k, v in told.items()}
-    short |= {"edges": list(map(short_number, told["edges"]))} if "edges" in told else {}
-    return [f"{name} = {_toml(value)}" for name, value in short.items()]
+    return [f"{toml_key(str(k))} = {_toml(v, exact=k == 'categories')}" for k, v in entries.items()]
 
 
-def _toml(value: Any) -> str:
+def _toml(value: Any, *, exact: bool = False) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(one, exact=exact) for one in value)}]"
     if isinstance(value, str):  # JSON's escapes are TOML's, but for this control character
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
+    return repr(short_number(value) if isinstance(value, float) and not exact else value)
 
 
 def toml_key(name: str) -> str:
     """Return the name of a column as a key of TOML."""
     bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
     return name if bare else _toml(name)
-
-
-def toml_entry(name: str, values: Sequence[Any]) -> str:
-    """Return a line that gives a list to a column."""
-    return f"{toml_key(name)} = {_toml(list(values))}"
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -139,7 +125,7 @@ def guess(cells: NDArray, name: str) -> Column:
             return _guess_categories(present.tolist(), absent, len(cells), hint)
         return _guess_range(finite_numbers(present), absent, len(cells))
     except CellError as error:
-        told = str(cell_error(error, who))
+        told = str(error.as_error(who))
     except ValueError as error:
         told = f"{who} cannot be guessed: {error}" + (f" I{hint[1:]}." if hint else "")
     raise ValueError(told)

@@ -76,17 +76,18 @@ from ..privacy._noise import (
 )
 from ._columns import Categorical, Date, Numeric
 from ._groups import Groups
-from ._listed import MOST_LISTED, number_of_word, reads_as_number
-from ._reading import (
+from ._reading import is_dask, validate_table
+from ._schema import TableSchema
+from ._values import (
+    MOST_LISTED,
     cell_fault,
     exact_dates,
-    is_dask,
     is_missing,
+    number_of_word,
     plain_label,
     read_date,
-    validate_table,
+    reads_as_number,
 )
-from ._schema import TableSchema
 
 T = TypeVar("T")
 
