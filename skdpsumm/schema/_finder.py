@@ -49,6 +49,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar
@@ -86,6 +87,7 @@ from ._values import (
     number_of_word,
     plain_label,
     read_date,
+    read_each,
     reads_as_number,
 )
 
@@ -506,13 +508,13 @@ def _read_each(cells: NDArray, read: Callable[[Any], T], unread: T) -> list[T]:
     """Return what is read of each cell, `unread` for one that cannot be."""
     if cells.dtype.kind in "mM":  # of which numpy may make integers
         return [unread] * len(cells)
-    found = []
-    for cell in cells.tolist():
-        try:
-            found.append(read(cell))
-        except Exception:  # a cell may be any object, and may raise anything
-            found.append(unread)
-    return found
+
+    def read_or_not(cell: Any) -> T:
+        with suppress(Exception):  # a cell may be any object, and may raise anything
+            return read(cell)
+        return unread
+
+    return read_each(cells.tolist(), read_or_not)
 
 
 def _value(cell: Any) -> Any:

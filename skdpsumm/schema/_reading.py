@@ -344,7 +344,7 @@ def to_pandas(X: Any) -> Any:
     """Return a table of pyarrow as a frame of pandas with the same cells."""
     from pandas import DataFrame, Series
 
-    columns = zip(X.schema.names, read_table(X).columns, strict=True)
+    columns = zip(X.schema.names, map(read_column, X.columns), strict=True)
     return DataFrame({name: Series(cells, dtype=cells.dtype) for name, cells in columns})
 
 
@@ -612,7 +612,9 @@ def validate_table(
         seen = as_sklearn_sees_it(X) if is_frame(X) else table
         validate_data(estimator, seen, y, reset=reset, skip_check_array=True)
     if schema is None:
-        checked = table if isinstance(table, SparseRows) else _as_floats(table, X, keep_float32)
+        checked: Any = (
+            table if isinstance(table, SparseRows) else _as_floats(table, X, keep_float32)
+        )
     else:
         # Its own names, which scikit-learn 1.6 does not see in every kind of frame.
         names = names or getattr(estimator, "feature_names_in_", None)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from numbers import Integral, Number
 from pathlib import Path
 from typing import Any, TypeAlias, overload
@@ -364,18 +364,23 @@ class TableSchema:
     def index(self, key: Any, parameter: str) -> int:
         """Return the position of a column given by name or index."""
         if isinstance(key, str):
-            if self.names is None or key not in self.names:
+            if key not in self._places:
                 known = "" if self.names is None else f"; they have {some_of(self.names)}"
                 raise ValueError(
                     f"{parameter} names column {key!r}, which the data do not have{known}."
                 )
-            return self.names.index(key)
+            return self._places[key]
         if not (isinstance(key, Integral) and 0 <= int(key) < self.n_columns):
             raise ValueError(
                 f"{parameter} names column {key!r}; "
                 f"the data have columns 0 to {self.n_columns - 1}."
             )
         return int(key)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The position by the name of a column: a file may have many rules of many columns."""
+        return {name: j for j, name in enumerate(self.names or ())}
 
     def name(self, j: int) -> str:
         """Return the name of column `j`, or ``x<j>``."""
@@ -680,13 +685,9 @@ class TableSchema:
         known = cls(columns, extra_columns=extra)
         if not isinstance(never, list) or not all(isinstance(one, dict) for one in never):
             raise ValueError("never of a schema must be tables: write [[never]] above each.")
-        # Many rules of many columns: each name is looked up in a dict.
-        places = None if known.names is None else {n: j for j, n in enumerate(known.names)}
-        given = [
-            {_files.position(k) if places is None else places.get(k, k): one[k] for k in one}
-            for one in never
-        ]
-        return known.ruling_out(list(map(known._combination, given)))
+        if known.names is None:  # a file has words for the positions of columns
+            never = [{int(k) if k.isdecimal() else k: one[k] for k in one} for one in never]
+        return known.ruling_out(list(map(known._combination, never)))
 
     @classmethod
     def from_public(cls, table: Any) -> TableSchema:

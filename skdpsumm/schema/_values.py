@@ -506,13 +506,10 @@ def number_of_word(word: str) -> Any:
 
 def reads_as_number(word: str) -> bool:
     """Whether a table that holds numbers as words may hold one as this word."""
-    if word.strip().lower() in ("true", "false"):
+    with suppress(ValueError):
+        float({"true": "1", "false": "0"}.get(word.strip().lower(), word))
         return True
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+    return False
 
 
 def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
