@@ -334,7 +334,7 @@ def plain_label(cell: Any) -> Any:
         return int(cell)
     fault = MISSING if is_missing(cell) else cell_fault(cell)
     if fault:
-        raise CellError(OBJECTS if fault == WORDS else fault)
+        raise CellError(OBJECTS if fault == WORDS else fault, type(cell).__name__)
     if isinstance(cell, Integral | np.bool_):
         return int(cell)
     if not _is_finite(cell):
