@@ -683,13 +683,11 @@ def _read_sparse(X: Any) -> SparseRows:
 
 def _as_floats(table: NDArray | Table, X: Any, keep_float32: bool) -> NDArray:
     """Return the table as finite floats, contiguous row by row."""
-    try:
+    with suppress(ValueError):
         floats = _converted(table, keep_float32 and is_float32(table))
         with np.errstate(all="ignore"):  # sums of the check, which huge cells make overflow
             assert_all_finite(floats)
         return floats
-    except ValueError:
-        pass
     raise _table_error(table, X)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from . import _files
 from ._columns import Categorical, Column, Date, Numeric, as_column, is_range, read_cells, told
 from ._reading import (
     AS_WORDS,
+    TWO_NAMES,
     Table,
     check_some_rows,
     column_names,
@@ -323,12 +323,8 @@ class TableSchema:
         ValueError
             As `for_table`.
         """
-        twice = [] if names is None else [n for n, k in Counter(map(str, names)).items() if k > 1]
-        if twice:
-            raise ValueError(
-                f"The table has two columns of one name, {listed_columns(twice)}. Rename one of "
-                "them."
-            )
+        if names is not None and len(set(map(str, names))) < len(names):
+            raise ValueError(TWO_NAMES)
         if self.is_for_all or self.names is None or names is None:
             if not self.is_for_all and n_columns != len(self.columns):
                 raise ValueError(

@@ -39,7 +39,8 @@ class SparseRows(sparse.csr_array):
     def __getitem__(self, key: Any) -> SparseRows:
         """Return some rows, or some columns of all rows in the order given."""
         taken = SparseRows(super().__getitem__(key))
-        taken.sort_indices()
+        if isinstance(key, tuple):
+            taken.sort_indices()
         return taken
 
     @property

@@ -667,16 +667,12 @@ def listed_classes(classes: Any, name: str = "classes") -> NDArray:
         As `check_listed`, and for words beside numbers.
     """
     listed = check_listed(name, classes)
-    if len({isinstance(value, str) for value in listed}) > 1:
-        raise ValueError(f"{name} lists words beside numbers, got {list(listed)!r}; list one kind.")
     if listed and all(isinstance(value, bool) for value in listed):
         return np.unique(np.array(listed))
     try:
         return np.unique(label_array(sound_labels(plain_labels(np.array(listed, object)))))
-    except CellError:
-        raise ValueError(
-            f"{name} lists a number that 64 bits do not hold, got {list(listed)!r}; list words."
-        ) from None
+    except CellError as error:
+        raise error.as_error(f"{name}={list(listed)!r}", of_labels=True) from None
 
 
 def class_codes(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
