@@ -13,7 +13,7 @@ and a position are the same. All other labels are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -178,7 +178,7 @@ def _read_rows(rows: Sequence[Any]) -> NDArray:
 def _is_row(row: Any) -> bool:
     """Whether this is a row of cells. An array of no dimension has a length in name only."""
     has_length = len(row.shape) > 0 if hasattr(row, "shape") else hasattr(row, "__len__")
-    return has_length and not isinstance(row, str | bytes | Mapping)
+    return has_length and not isinstance(row, str | bytes | Mapping | Set)
 
 
 def read_column(series: Any) -> NDArray:
