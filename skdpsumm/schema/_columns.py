@@ -63,6 +63,7 @@ class Column:
     """A column of a `TableSchema`: `Numeric`, `Date` or `Categorical`.
 
     What it makes of a cell is a function of that cell alone, whatever the dtype of the container.
+    `taken`, `written`, `takes_all` and `within` are about combinations of `TableSchema.never`.
     """
 
     unit: str | None
@@ -110,43 +111,6 @@ class Column:
         """Return what the column says, by the parameters of its constructor."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
         return {k: v for k, v in given.items() if v is not None and v is not False and v != ()}
-
-    # ---- what a combination of `TableSchema.never` takes of the column
-
-    def taken(self, given: Any) -> tuple[Any, ...]:
-        """Return a closed range (low, high) of numbers, or the codes of categories.
-
-        Parameters
-        ----------
-        given : sequence
-            Two numbers or dates, or categories.
-
-        Raises
-        ------
-        ValueError
-            For what is no part of the column.
-        """
-        raise NotImplementedError
-
-    def written(self, taken: tuple[Any, ...]) -> list[Any]:
-        """Return what `taken` was given."""
-        raise NotImplementedError
-
-    def takes_all(self, taken: tuple[Any, ...]) -> bool:
-        """Return whether a combination takes every cell that the column may have."""
-        raise NotImplementedError
-
-    def within(self, content: Any, taken: tuple[Any, ...]) -> bool:
-        """Return whether a combination takes all that a cell of the column may hold.
-
-        Parameters
-        ----------
-        content : sequence or None
-            Of numbers the smallest and the largest, None for a cell of missing ones; of categories
-            their codes.
-        taken : tuple
-        """
-        raise NotImplementedError
 
     def thresholds(self, ranges: Sequence[tuple[float, float]]) -> tuple[float, ...]:
         """Return the edges of bins that no range of a combination cuts, inside the column's range.
@@ -389,6 +353,20 @@ class Numeric(Column):
         return list(map(_as_float, given))
 
     def taken(self, given: Any) -> tuple[float, float]:
+        """Return what a combination takes of the column: a closed range (low, high).
+
+        A column of categories returns codes.
+
+        Parameters
+        ----------
+        given : sequence
+            Two numbers or dates, or categories.
+
+        Raises
+        ------
+        ValueError
+            For what is no part of the column.
+        """
         if not _is_list(given) or len(given) != 2:
             raise ValueError(f"{told(given)} is not a range; write [low, high], both included.")
         first, last = self.asked(list(given))
@@ -402,13 +380,24 @@ class Numeric(Column):
         return first, last
 
     def written(self, taken: tuple[Any, ...]) -> list[Any]:
+        """Return what `taken` was given."""
         return list(map(short_number, taken))
 
     def takes_all(self, taken: tuple[Any, ...]) -> bool:
+        """Return whether a combination takes every cell that the column may have."""
         low, high = self.bounds or (-np.inf, np.inf)
         return not self.missing and taken[0] <= low and high <= taken[1]
 
     def within(self, content: Any, taken: tuple[Any, ...]) -> bool:
+        """Return whether a combination takes all that a cell of a histogram may hold.
+
+        Parameters
+        ----------
+        content : sequence or None
+            The smallest and the largest number, None for a cell of missing ones; codes of
+            categories.
+        taken : tuple
+        """
         if content is None:
             return False
         # Four floats at an end are rounding.
