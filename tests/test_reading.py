@@ -296,9 +296,7 @@ def test_a_missing_cell_rounds_no_other(kind):
         column = integers(kind, cells)
         X = column.to_frame("id") if hasattr(column, "to_frame") else pa_table(column)
         refused(r"not listed|categories", HistogramSketcher(schema, epsilon=1).fit, X)
-    with pytest.raises(
-        _values.CellError, match="not hold exactly"
-    ):  # as labels of y, or names of owners
+    with pytest.raises(_values.CellError, match="not hold exactly"):
         _values.sound_labels(_reading.read_labels(integers(kind, [ODD, 0])))
 
 
