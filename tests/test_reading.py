@@ -380,3 +380,16 @@ def test_halves_of_a_character_are_no_text():
         lambda: Numeric(0, 1, unit=half),
     ):
         refused("UTF-8", make)
+
+
+class Raising(float):
+    """A number that answers no question but with a secret."""
+
+    def as_integer_ratio(self):
+        raise RuntimeError("4711")
+
+
+def test_a_cell_that_raises_is_a_value_that_nobody_listed():
+    cells = np.array(["a", Raising(0.5)], object)[:, None]
+    known = TableSchema([Categorical(["a", "b"], other=True)])
+    assert known.read(read_table(cells), 0).tolist() == [0, 2]

@@ -444,6 +444,8 @@ def positions(
             return lookup.get(plain_label(number_of_word(cell) if word else cell), -1)
         except CellError as error:
             return of_fault.get(error.fault, -1)
+        except Exception:  # of a cell that may be any object: its text may quote anything
+            return -1
 
     kind, cells = column.dtype.kind, column.tolist()
     if kind in "biuf":
