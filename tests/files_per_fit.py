@@ -29,7 +29,7 @@ LIMITS = {
     "PrivateMMDSummarizer": 18,
     "M2MEstimator": 31,
     "M2MClassifier": 33,
-    "PrivateSearchCV": 30,
+    "PrivateSearchCV": 29,
 }
 
 
