@@ -17,8 +17,7 @@ from ..._sklearn import Interval, StrOptions, check_params, validate_parameter_c
 from ...features._feature_maps import FeatureMap
 from ...features._histogram import HistogramMap
 from ...schema._columns import read_cells
-from ...schema._frames import NO_NAMES
-from ...schema._reading import Table, column_names, is_frame, read_table
+from ...schema._reading import NO_NAMES, Table, column_names, is_frame, read_table
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches import PrivateSketch
 from .._numbers import (
