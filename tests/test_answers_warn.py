@@ -11,17 +11,9 @@ import pytest
 from answers import said
 from simulated import simulate
 
-from skdpsumm import (
-    AdaptiveSketcher,
-    AnswerWarning,
-    Categorical,
-    HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    Numeric,
-    RACESketcher,
-    RFFSketcher,
-)
+from skdpsumm.moments import AnswerWarning, M2MClassifier, M2MEstimator
+from skdpsumm.schema import Categorical, Numeric
+from skdpsumm.sketches import AdaptiveSketcher, HistogramSketcher, RACESketcher, RFFSketcher
 
 pytestmark = pytest.mark.simulated(0)
 
