@@ -88,7 +88,7 @@ def framed(
     """
     library = chosen(frame)
     if library is None or schema.names is None:
-        return schema.with_dates(stack_columns([*cells]))
+        return schema.with_dates(stack_columns([own for own in cells if own is not None]))
     made = {
         name: _typed(own, schema, j)
         for j, (name, own) in enumerate(zip(schema.names, cells, strict=True))
