@@ -70,7 +70,11 @@ def distinct(names: Sequence[str], last: int = 0) -> list[str]:
 
 
 def framed(
-    cells: Sequence[NDArray], schema: TableSchema, frame: str | None, badge: str, base: Any = None
+    cells: Sequence[NDArray | None],
+    schema: TableSchema,
+    frame: str | None,
+    badge: str,
+    base: Any = None,
 ) -> Any:
     """Return columns as a table: whole numbers, numbers and categories, as the schema says.
 
