@@ -31,6 +31,10 @@ class Fault:
     message: str
 
 
+class WorkerError(RuntimeError):
+    """What is wrong with a worker. The message holds no value, so that the caller is told it."""
+
+
 @dataclass(frozen=True)
 class PartitionSchema:
     """What is public of a table in partitions, and true of each: none changes it by its own rows.
@@ -230,8 +234,9 @@ def _guarded(task: Callable[..., Any], rows: Any, shared: Any, *own: Any) -> Any
         return task(rows, shared, *own) if fault is None else fault
     except Exception as error:
         kind = type(error)
-        if kind in (TypeError, ValueError):  # those of validation, whose messages hold no value
-            return Fault(kind, str(error))
+        # Errors of validation hold no value either.
+        if kind in (TypeError, ValueError, WorkerError):
+            return Fault(RuntimeError if kind is WorkerError else kind, str(error))
         return Fault(
             RuntimeError,
             f"A worker failed on a partition: {kind.__name__}. Compute the partitions by "

@@ -118,9 +118,11 @@ def _fill(values: NDArray[np.float64], taken: NDArray[np.bool_], steps: list[Any
     done = 0
     try:
         for step in steps:
-            if not _takes_blocks(step):
+            # Inside another step, which calls it by itself, its products are those of a block.
+            is_fourier = type(step) is RBFSampler
+            if not (is_fourier or _is_by_entry(step)):
                 break
-            X = _fourier(step, X) if type(step) is RBFSampler else step.transform(X)
+            X = _fourier(step, X) if is_fourier else step.transform(X)
             done += 1
         else:
             values[...] = dense(X)
@@ -170,14 +172,11 @@ def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
     return memory[first : first + size].view(dtype).reshape(shape)
 
 
-def _takes_blocks(step: Any) -> bool:
-    """Return whether a fitted step maps each row by itself, bit for bit, in any block."""
-    # Inside another step, which calls it by itself, its products are those of a block.
-    return type(step) is RBFSampler or _is_by_entry(step)
-
-
 def _is_by_entry(step: Any) -> bool:
-    """Return whether this type is known; subclasses may do anything, so they are not."""
+    """Return whether a fitted step maps each row by itself, bit for bit, in any block.
+
+    Its type must be known; subclasses may do anything.
+    """
     kind = type(step)
     if kind is Pipeline:
         return all(_is_by_entry(inner) for _, inner in step.steps)

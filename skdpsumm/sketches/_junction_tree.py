@@ -262,6 +262,7 @@ class _FarPairs:
         below: dict[int, dict[int, Floats]] = {}
         for i in range(len(tree.cliques) - 1, -1, -1):
             # By the columns that tell, which many children share.
+            heard: dict[Group, dict[int, Floats]]
             heard = {(a,): {a: np.eye(tree.sizes[a])} for a in tree.cliques[i]}
             for child in tree.children[i]:
                 separator, rows = tree.separators[child], below.pop(child)
@@ -305,23 +306,16 @@ class _FarPairs:
         """
         if not rows:
             return {}
-        tree = self.tree
-        common = [a for a in start if a in end]
-        gone, new = [a for a in start if a not in end], [a for a in end if a not in start]
-        n = [math.prod(tree.sizes[a] for a in part) for part in (common, gone, new)]
-        table = tree.table(i, (*common, *gone, *new)).reshape(n)
+        sizes, columns = self.tree.sizes, (*start, *(a for a in end if a not in start))
+        table = self.tree.table(i, columns)
         if not joint:
-            table = divided(table, [1])
-        stack = np.concatenate(list(rows.values()))
-        stack = stack.reshape(len(stack), *(tree.sizes[a] for a in start))
-        order = [start.index(a) + 1 for a in (*common, *gone)]
-        stack = np.transpose(stack, [*order[: len(common)], 0, *order[len(common) :]])
-        stack = np.matmul(stack.reshape(n[0], -1, n[1]), table).transpose(1, 0, 2)
-        placed = [*common, *new]
-        stack = stack.reshape(len(stack), *(tree.sizes[a] for a in placed))
-        stack = np.transpose(stack, [0, *(placed.index(a) + 1 for a in end)])
-        ends = np.cumsum([tree.sizes[b] for b in rows])
-        parts = np.split(stack.reshape(len(stack), -1), ends[:-1])
+            table = divided(table, [k for k, a in enumerate(start) if a not in end])
+        # The cells of all columns that are told of are on one axis, in place of a column -1.
+        stack = np.concatenate(list(rows.values())).reshape(-1, *(sizes[a] for a in start))
+        stack, order = _contracted(stack, (-1, *start), table, columns, frozenset((-1, *end)))
+        stack = np.transpose(stack, [order.index(a) for a in (-1, *end)])
+        ends = np.cumsum([sizes[b] for b in rows])[:-1]
+        parts = np.split(stack.reshape(len(stack), -1), ends)
         return dict(zip(rows, parts, strict=True))
 
 

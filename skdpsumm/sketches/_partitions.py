@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._dask import (
-    Fault,
     PartitionSchema,
+    WorkerError,
     compute,
     cut_and_joined,
     on_partitions,
@@ -126,13 +126,12 @@ def _engine_of(limit: Any) -> str | None:
     return "numpy" if limit == AVERAGE else None
 
 
-def _checked(rows: Any, plan: _Plan) -> NDArray | Table | Fault:
+def _checked(rows: Any, plan: _Plan) -> NDArray | Table:
     """Return the rows of a partition, checked."""
     if engine_signature(_engine_of(plan.limit)) != plan.engine:
-        return Fault(
-            RuntimeError,
+        raise WorkerError(
             "A worker uses another engine than the client: install the same skdpsumm and numba on "
-            "both, and set SKDPSUMM_ENGINE to the same value, or to 'numpy'.",
+            "both, and set SKDPSUMM_ENGINE to the same value, or to 'numpy'."
         )
     X = plan.schema.check(rows)
     # Here and not in the client, which never sees the rows.
@@ -140,22 +139,19 @@ def _checked(rows: Any, plan: _Plan) -> NDArray | Table | Fault:
     return X
 
 
-def _sum(rows: Any, plan: _Plan) -> _Part | Fault:
-    X = _checked(rows, plan)
-    return X if isinstance(X, Fault) else _counted_sum(X, Counted(len(X)), plan)
+def _sum(rows: Any, plan: _Plan) -> _Part:
+    return _summed(_checked(rows, plan), plan)
 
 
-def _counted_sum(X: Any, counted: Counted, plan: _Plan) -> _Part:
+def _summed(X: Any, plan: _Plan, groups: Groups | None = None) -> _Part:
+    counted = Counted.of(len(X), plan.limit, groups, plan.key)
     sums = sums_of(plan.feature_map, X, counted, silent=plan.silent)
     return _Part(sums, counted.n_units)
 
 
-def _cut(rows: Any, plan: _Plan, groups: Any) -> list[_Piece] | Fault:
+def _cut(rows: Any, plan: _Plan, groups: Any) -> list[_Piece]:
     """Cut a partition by its groups."""
-    X = _checked(rows, plan)
-    if isinstance(X, Fault):
-        return X
-    labels = read_groups(groups)
+    X, labels = _checked(rows, plan), read_groups(groups)
     if len(labels) != len(X):
         raise ValueError(LENGTHS)
     found = Groups(labels)
@@ -168,7 +164,7 @@ def _join(pieces: list[_Piece], plan: _Plan) -> _Part:
     """Sum phi over groups, all rows of which are in these pieces."""
     X = _joined([piece.X for piece in pieces])
     groups = Groups(list(chain.from_iterable(piece.labels for piece in pieces)))
-    return _counted_sum(X, Counted.of(len(X), plan.limit, groups, plan.key), plan)
+    return _summed(X, plan, groups)
 
 
 def _joined(tables: Sequence[Any]) -> Any:
