@@ -14,15 +14,12 @@ from sklearn.base import BaseEstimator
 
 from ..._computing import advance
 from ..._sklearn import Interval, StrOptions, check_params, validate_parameter_constraints
-from ...features._feature_maps import FeatureMap
-from ...features._histogram import HistogramMap
 from ...schema._columns import read_cells
 from ...schema._frames import NO_NAMES
 from ...schema._reading import Table, column_names, is_frame, read_table
 from ...schema._schema import TableSchema, stack_columns
 from ...sketches import PrivateSketch
 from .._numbers import (
-    LARGEST_BOUND,
     MOST_FEATURES_OF_MODEL,
     N_POINTS,
     SHARE_BESIDE_DENSITY,
@@ -30,7 +27,7 @@ from .._numbers import (
     TEMPERATURES,
 )
 from ._regression import FeatureBlocks
-from ._table_model import TableModel
+from ._table_model import TableModel, counted_columns
 
 PRIORS = ("auto", "uniform", "kde")
 
@@ -182,6 +179,13 @@ class Points(BaseEstimator):
         own = {name: given[name] for name in known}
         validate_parameter_constraints(known, own, caller_name=f"Points of {owner}")
 
+    def check_prior(self, columns: TableSchema) -> None:
+        """Raise ValueError for public points that are no rows of the table."""
+        if isinstance(self.prior, KDE):
+            self.prior.check(columns)
+        elif not isinstance(self.prior, str):
+            _public_points(self.prior, columns)
+
 
 def _around(
     points: NDArray,
@@ -252,45 +256,6 @@ def points_for_a_look(sketch: PrivateSketch, n_points: int) -> int:
     """
     enough = max(5_000, 25 * sketch.feature_map.n_features)
     return min(n_points, enough, N_POINTS)
-
-
-def check_ranges(columns: TableSchema) -> None:
-    """Raise ValueError for ranges of which squares, or shares, could not be computed."""
-    columns.require_bounds()
-    for j in range(columns.n_columns):
-        low, high = columns.bound(j) or (0.0, 1.0)
-        if max(-low, high) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
-            raise ValueError(
-                f"State column {columns.name(j)!r} in another unit: its range is {(low, high)}, "
-                f"and must be within {LARGEST_BOUND:g}, and at least {1 / LARGEST_BOUND:g} wide."
-            )
-
-
-def check_answerable(columns: TableSchema, prior: Any) -> None:
-    """Raise ValueError if a sketch of a table could not be answered from; no data needed.
-
-    Parameters
-    ----------
-    columns : TableSchema
-        The table as the answers see it.
-    prior : as in `draw_points`
-    """
-    check_ranges(columns)
-    if isinstance(prior, KDE):
-        prior.check(columns)
-    elif not isinstance(prior, str):
-        _public_points(prior, columns)
-
-
-def counted_columns(feature_map: FeatureMap) -> list[set[int]]:
-    """Return the columns of each histogram of the map."""
-    histograms = [part for part in feature_map.parts() if isinstance(part, HistogramMap)]
-    return [set(group) for part in histograms for group in part.groups]
-
-
-def histogram_columns(feature_map: FeatureMap) -> set[int]:
-    """Return the columns that some histogram of the map counts."""
-    return set().union(*counted_columns(feature_map))
 
 
 def absent(schema: TableSchema, cells: NDArray, j: int) -> NDArray[np.bool_]:

@@ -35,16 +35,9 @@ from .._numbers import (
 from ..asking._estimate import Estimate
 from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..asking._weighted import encoded
-from ..inferring._points import (
-    absent,
-    counted_columns,
-    draw_points,
-    histogram_columns,
-    maxent_points,
-    systematic,
-)
+from ..inferring._points import Points, absent, draw_points, maxent_points, systematic
 from ..inferring._regression import MomentRegression
-from ..inferring._table_model import TableModel
+from ..inferring._table_model import TableModel, counted_columns, histogram_columns
 from ._coefficients import Regression
 from ._target import TargetedPrivacy, TargetEmbedding
 
@@ -64,6 +57,15 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         **BaseM2M._parameter_constraints,
         "estimator": [None, HasMethods(["fit", "predict"])],
     }
+
+    @property
+    def _weights(self) -> str:
+        """How points are weighted."""
+        return self.inference.weights if isinstance(self.inference, Points) else "maxent"
+
+    @property
+    def _regresses(self) -> bool:
+        return self._weights != "maxent"
 
     @abstractmethod
     def _default_estimator(self) -> BaseEstimator:
@@ -310,7 +312,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if np.ptp(weights) and parameter is None:
             drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
             inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
-        if self._points.weights != "printed":
+        if self._weights != "printed":
             inputs, learnt, weights = self._completed(inputs, learnt, weights)
         if parameter is None or np.allclose(weights, 1.0):
             return estimator.fit(inputs, learnt)

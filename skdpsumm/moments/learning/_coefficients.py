@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from ..._computing import warn_caller
+from ..._computing import silence, warn_caller
 from ...schema._columns import Categorical
 from .._numbers import LEAST_CURVATURE, ROUNDING, Floats
 from ..asking._estimate import Estimate, near_the_middle
@@ -58,7 +58,8 @@ class Regression:
         self._rows, self._observed, self._weights = rows[kept], observed[kept], weights[kept]
         learnt, rng = model._learnt(self._observed), check_random_state(model._seed)
         plain, inputs = model._plain_estimator(), self._rows[:, 1:]
-        self._estimator = model._trained(plain, inputs, learnt, self._weights, rng)
+        with silence():  # inputs may depend on one another
+            self._estimator = model._trained(plain, inputs, learnt, self._weights, rng)
         self._is_of_classes = hasattr(self._estimator, "predict_proba")
         slopes = np.atleast_2d(self._estimator.coef_)
         starts = np.broadcast_to(self._estimator.intercept_, len(slopes))

@@ -29,9 +29,8 @@ from ...schema._schema import TableSchema
 from ...sketches._private_sketch import most_rows_of_a_unit
 from ...sketches._rounding import evenly, in_order
 from .._numbers import N_TABLES, Floats
-from ..inferring._points import histogram_columns
 from ..inferring._regression import MomentRegression, Shift
-from ..inferring._table_model import TableModel
+from ..inferring._table_model import TableModel, histogram_columns
 from ._noise import coins, generator, white_noise
 from ._places import at_quantiles
 from ._plausible import NOISE, PLACES, PRIORS, SAMPLING, UNCOUNTED, PlausibleTables
@@ -62,7 +61,7 @@ class PlausiblePoints:
         self._regression, self.shift, self.schema = regression, shift, schema
         # What histograms do not tell of columns together may be as much as of pairs that they tell.
         self._counted = None if of_histograms is None else PlausibleTables(of_histograms)
-        phi = 0.0 if self._counted is None else self._counted.shared.interactions.of_pair
+        phi = 0.0 if self._counted is None else self._counted.interactions.of_pair
         self._square = max(shift.of_residuals, phi**2)
         self.sketch = regression.sketch
         self.n_rows = self.sketch.n_samples
