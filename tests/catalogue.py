@@ -25,7 +25,6 @@ from skdpsumm import (
     Numeric,
     PINPClassifier,
     PINPRegressor,
-    Points,
     PrivateMMDSummarizer,
     PrivateSearchCV,
     PublicVectorizer,
@@ -122,10 +121,7 @@ SKETCHERS = {
 }
 _M2M = {"release": RFFSketcher(n_components=8, **WIDTH), **BOX, "n_synthetic": 200}
 MODELS = {"m2m": M2MEstimator(**_M2M)}
-MODEL_CLASSIFIERS = {
-    "m2m classifier": M2MClassifier(**_M2M),
-    "m2m ridge": M2MClassifier(inference=Points(weights="ridge"), **_M2M),
-}
+MODEL_CLASSIFIERS = {"m2m classifier": M2MClassifier(**_M2M)}
 MODEL_REGRESSORS = {"m2m regressor": M2MRegressor(**_M2M, **NUMBER)}
 _FEW = {"n_select": 5, "n_components": 16, "gamma": 0.5}
 SUMMARIZERS = {

@@ -51,7 +51,6 @@ TUNED = {
     "grid": {"schema": Numeric(-100, 100, step=1, missing=True)},
     "m2m": SHARP,
     "m2m classifier": SHARP,
-    "m2m ridge": SHARP,
     # Its R^2 is .71 to .79, whatever the random state: with the others' sketch -.2 to .6.
     "m2m regressor": {
         "release": RFFSketcher(n_components=200, gamma=0.5),

@@ -47,16 +47,11 @@ class KDE(BaseEstimator):
         Public rows, in the columns' units, from an older survey for example, or made up by an
         expert. Columns of a frame go by their names. The points are in `get_params`, and so in
         whatever you save. **Never give the rows that are sketched.**
-    bandwidth : {"scott", "silverman"} or float, default="scott"
-        Width of the normal kernel, in units of the standard deviations of the points. "scott" is
-        ``k ** (-1 / (d + 4))`` for d columns of numbers. It is the default as in
-        `scipy.stats.gaussian_kde`.
 
     Raises
     ------
     ValueError
-        When you fit or read a sketch, if the schema does not allow the points, or the bandwidth is
-        not positive.
+        When you fit or read a sketch, if the schema does not allow the points.
 
     Examples
     --------
@@ -72,32 +67,19 @@ class KDE(BaseEstimator):
     True
     """
 
-    # What is wrong with the points the schema says.
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "points": "no_validation",
-        "bandwidth": [
-            StrOptions({"scott", "silverman"}),
-            Interval(Real, 0, None, closed="neither"),
-        ],
-    }
-
-    def __init__(self, points: Any, bandwidth: Any = "scott"):
-        self.points, self.bandwidth = points, bandwidth
+    def __init__(self, points: Any):
+        self.points = points
 
     def check(self, columns: TableSchema) -> NDArray:
         """Return the points as rows of the table; raise ValueError if they do not fit it."""
-        check_params(self)
         return _public_points(self.points, columns)
 
     def sample(self, columns: TableSchema, size: int, rng: np.random.RandomState) -> NDArray:
         """Draw `size` points."""
         points = self.check(columns)
         weights = np.full(len(points), 1 / len(points))
-        d = max(len(columns.numeric), 1)
-        width = self.bandwidth
-        if isinstance(width, str):
-            width = (len(points) * ((d + 2) / 4 if width == "silverman" else 1)) ** (-1 / (d + 4))
-        return _around(points, weights, columns, size, rng, float(width))
+        width = len(points) ** (-1 / (max(len(columns.numeric), 1) + 4))
+        return _around(points, weights, columns, size, rng, width)
 
 
 class Points(BaseEstimator):
@@ -117,12 +99,11 @@ class Points(BaseEstimator):
         points, or looks as if rows were spread evenly, "auto" is "uniform" instead of "kde"
         (docs/m2m.md). `M2MClassifier` and `M2MRegressor` take "auto" and "uniform": they move the
         points themselves.
-    weights : {"maxent", "ridge", "printed"}, default="maxent"
-        How `M2MClassifier` and `M2MRegressor` weight the points. "maxent" moves points towards the
-        sketched data and weights them by maximum entropy. Its weights are never negative, so every
-        estimator can use them. "ridge" takes the paper's weights on the prior's points and projects
-        the negative ones away. "printed", of the classifier alone, keeps the paper's weights as
-        they are. Many are negative, and `estimator` must accept that.
+    weights : {"maxent", "printed"}, default="maxent"
+        How `M2MClassifier` weights the points. "maxent" moves points towards the sketched data and
+        weights them by maximum entropy. Its weights are never negative, so every estimator can use
+        them. "printed" keeps the paper's weights on the prior's points. Many are negative, and
+        `estimator` must accept that.
     regularization : {"theory", "paper"} or float, default="theory"
         Penalty (lambda) of the ridge regression of `M2MEstimator`, and of "printed" weights (no
         float there). "theory" is sigma^2 / n^2 for each feature, the value of Theorem 3.1. "paper"
@@ -145,7 +126,7 @@ class Points(BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "prior": [StrOptions(set(PRIORS)), KDE, "array-like"],
-        "weights": [StrOptions({"maxent", "ridge", "printed"})],
+        "weights": [StrOptions({"maxent", "printed"})],
         "regularization": [StrOptions({"theory", "paper"}), Interval(Real, 0, None, closed="left")],
         "center": ["boolean"],
     }

@@ -230,7 +230,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     def _check_parameters(self):
         super()._check_parameters()
-        if self._weights == "printed" and weight_parameter(self._unfitted) is None:
+        if self._regresses and weight_parameter(self._unfitted) is None:
             raise ValueError(
                 "Points(weights='printed') needs an estimator whose fit takes sample_weight: rows "
                 "cannot be drawn by negative weights. Take weights='maxent' or another estimator."

@@ -42,7 +42,7 @@ from .._numbers import (
 )
 from ..inferring._table_model import TableModel
 from ._interactions import Interactions
-from ._noise import RedrawnCounts, generator
+from ._noise import RedrawnCounts, generator, other_people
 from ._places import InsideCells, Places, at_quantiles
 from ._rows import NamedRows, Rows, possible_rows
 
@@ -251,9 +251,8 @@ class DrawnTables:
     def _other_people(self, group: Group) -> Any:
         """Return by how much tables of other people differ, in the cells of some columns.
 
-        It is a bootstrap of points of the model. A point of weight w stands for w rows, of which
-        another table has w and a Gaussian error of variance w; all tables have as many rows. So it
-        is one draw for all columns, and hangs on the rows of the table and not of the points.
+        It is a bootstrap of points of the model (`other_people`). So it is one draw for all
+        columns, and hangs on the rows of the table and not of the points.
         """
         if SAMPLING not in self.priors:
             return 0.0
@@ -271,11 +270,7 @@ class DrawnTables:
 
     def _people(self, own: Floats, *use: object) -> Floats:
         """Return by how much weights of points differ in tables of other people."""
-        # All rows that one person may have may be alike.
-        alike = float(most_rows_of_a_unit(self.model.sketch.privacy))
-        off = self._stream("people", *use).standard_normal((self.n_tables, len(own)))
-        off *= np.sqrt(alike * own)
-        return off - own * (off.sum(axis=1, keepdims=True) / own.sum())
+        return other_people(own, self.model.sketch.privacy, self._stream("people", *use))
 
     def _uncounted(self, group: Group, own: Floats) -> Floats:
         """Return the model's cells, moved to what their counted parts are, with interactions."""
