@@ -24,7 +24,6 @@ from curators import curator_of
 from sklearn.base import BaseEstimator
 
 from skdpsumm import (
-    KDE,
     AdaptiveSketcher,
     Categorical,
     Date,
@@ -189,7 +188,6 @@ OBJECTS = {
     "pickled answer": lambda _: pickle.loads(pickle.dumps(answered((3,)))),
     "comparison": lambda _: compare(X, sketch(), epsilon=1.0),
     "audit": lambda _: AuditResult(1.62, 0.99, 0.0, 10_000, "output >= 10", (2500, 420)),
-    "kde": lambda _: KDE(X),
     "points": lambda _: Points(prior="uniform"),
     "kernel": lambda _: PolynomialKernel(),
     "owner": lambda _: DataOwner(X, LABELS),

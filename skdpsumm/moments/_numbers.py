@@ -72,8 +72,6 @@ SURE_MASS = 3.0
 # Points follow the features if this share of them tells more than noise. Tables with a
 # third and more gained from it, and one with a twentieth lost.
 LEAST_SHARE_TELLING = 0.25
-# Rows no more unlike points on the ranges than this are read by these as well as can be.
-SHIFT_OF_LIKE_ROWS = 0.01
 # Points that follow the sketch match it because they follow it: they may still be unlike the rows
 # by this part of what points on the ranges are. Measured on Adult and Occupancy: 0.02 to 0.14, and
 # more where noise is.

@@ -17,7 +17,7 @@ from ..._computing import advance
 from ..._linear_systems import positive_solver
 from ...features._feature_maps import FeatureMap
 from ...sketches import PrivateSketch
-from .._numbers import LEAST_SHARE_TELLING, N_POINTS, SHIFT_LEFT_BY_DENSITY, SHIFT_OF_LIKE_ROWS
+from .._numbers import LEAST_SHARE_TELLING, N_POINTS, SHIFT_LEFT_BY_DENSITY
 
 
 class MomentRegression:
@@ -146,7 +146,7 @@ class Shift(NamedTuple):
     @property
     def is_worth_a_density(self) -> bool:
         """Whether points should follow the sketch, not lie anywhere."""
-        return self.told >= LEAST_SHARE_TELLING and self.largest >= SHIFT_OF_LIKE_ROWS
+        return self.told >= LEAST_SHARE_TELLING
 
     def left_by_density(self, there: Shift) -> Shift:
         """Return the shift from points that follow the sketch, `there` as they look to it."""
