@@ -138,7 +138,7 @@ def conjugate_gradients(
         length = product / curvature
         x = x + length * step
         if moved is not None:
-            moved(length)
+            moved(float(length))
         residual = residual - length * image
         z, size = precondition(residual)
         previous, product = product, np.vdot(residual, z)

@@ -60,8 +60,6 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     }
     # Parameters of `Points` that have an effect here.
     _of_points: ClassVar[dict[str, Any]]
-    # Whether points are weighted by a regression.
-    _regresses: bool
     # What the histograms of the release tell, if it has some.
     _model: Any
 
@@ -153,6 +151,11 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _points(self) -> Points:
         """How synthetic points are drawn and weighted, if there are any."""
         return self.inference if isinstance(self.inference, Points) else Points()
+
+    @property
+    def _regresses(self) -> bool:
+        """Whether a regression weights the points."""
+        return True
 
     def _check_points(self) -> None:
         """Raise ValueError for options of points that are none, or have no effect."""

@@ -126,7 +126,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     AdaptiveSketcher : The sketch that is the default.
     """
 
-    _regresses = True
     _of_points: ClassVar[dict[str, Any]] = {
         name: Points._parameter_constraints[name] for name in ("prior", "regularization", "center")
     }

@@ -308,8 +308,8 @@ def fitted_shape(
         of_count[order] = np.where(np.bincount(cells)[cells] > 1, found, 0.0)
     std = np.where(blind[cells[start]], 0.0, std)
     by_cell = np.lexsort([start, -end, cells[start]])  # the largest first, then those on its right
-    nodes = (one[by_cell] for one in (start, middle, end, std))
-    return Shape(cell_of_atom, shares, *nodes, of_count)
+    start, middle, end, std = (one[by_cell] for one in (start, middle, end, std))
+    return Shape(cell_of_atom, shares, start, middle, end, std, of_count)
 
 
 class _Tree:
@@ -344,7 +344,7 @@ class _Tree:
             Starts, middles and ends of the nodes, and standard deviations of shares on the left.
         """
         shares, nodes = np.empty(len(self._pieces)), []
-        todo = firsts[:-1], firsts[1:], np.ones(len(rows)), rows, places
+        todo: tuple[NDArray, ...] = firsts[:-1], firsts[1:], np.ones(len(rows)), rows, places
         while len(todo[0]):
             start, end, share = todo[:3]
             is_atom = end - start == 1

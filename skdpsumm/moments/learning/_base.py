@@ -57,7 +57,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     @property
     def _regresses(self) -> bool:
-        """Whether points have the paper's weights, negative ones included."""
+        """Whether points have the paper's weights, negative ones included, and no others."""
         return isinstance(self.inference, Points) and self.inference.weights == "printed"
 
     @abstractmethod
